@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags and the few functions that the folders' build files use.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes
+    -Wmissing-prototypes -Wvla -Wno-unused-parameter -Werror
+    -fno-math-errno -fvisibility=hidden -fno-omit-frame-pointer)
+add_compile_definitions(_GNU_SOURCE SLUICE_VERSION="${PROJECT_VERSION}")
+include_directories(${CMAKE_SOURCE_DIR})
+
+if(SLUICE_SANITIZE STREQUAL "address")
+    add_compile_options(-fsanitize=address,undefined
+        -fno-sanitize-recover=undefined)
+    add_link_options(-fsanitize=address,undefined)
+elseif(SLUICE_SANITIZE STREQUAL "thread")
+    add_compile_options(-fsanitize=thread)
+    add_link_options(-fsanitize=thread)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+    # Assertions stay on: a daemon that finds itself wrong must not go on.
+    string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+    add_compile_options(-D_FORTIFY_SOURCE=2 -fstack-protector-strong
+        -fstack-clash-protection)
+    add_link_options(-Wl,-z,relro,-z,now)
+endif()
+
+# A room's library: common/ becomes sluice_common.
+function(sluice_room name)
+    cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
+    add_library(sluice_${name} STATIC ${ROOM_SOURCES})
+    target_link_libraries(sluice_${name} PUBLIC ${ROOM_LINK} Threads::Threads)
+endfunction()
+
+# One test per file: tests/unit/psserver/shard_test.c becomes
+# unit.psserver.shard. `dir` is the room that it tests.
+function(sluice_test area dir)
+    foreach(source ${ARGN})
+        get_filename_component(name ${source} NAME_WE)
+        string(REGEX REPLACE "_test$" "" name ${name})
+        set(target ${area}.${dir}.${name})
+        add_executable(${target} ${source})
+        target_link_libraries(${target} PRIVATE sluice_harness sluice_${dir})
+        add_test(NAME ${target} COMMAND ${target})
+        set_tests_properties(${target} PROPERTIES
+            TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS ${area})
+    endforeach()
+endfunction()
