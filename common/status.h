@@ -58,7 +58,10 @@ struct sl_error {
     enum sl_err code;
     char text[SL_ERROR_TEXT];
 };
-#define SL_ERROR_INIT {SL_OK, ""}
+#define SL_ERROR_INIT                                                          \
+    {                                                                          \
+        SL_OK, ""                                                              \
+    }
 
 // Fills *err (NULL allowed) and returns `code`, so that a failing line reads
 // `return sl_fail(err, SL_EINVAL, "...", ...)`. Long texts are cut.

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/rpc_client.c -- channels, and the unary calls made on them.
+//
+// A channel belongs to one I/O thread: its connection is polled there, and the
+// callbacks of its calls run there. Call objects are pooled per channel under
+// its lock, since a call starts on any thread and ends on that one. They are
+// freed with the channel only, so a ticket may be looked at at any time: it
+// names a call for as long as the serial is the same.
+#include "common/rpc_inner.h"
+
+#include <assert.h>
+#include <semaphore.h>
+
+#include <grpc/support/string_util.h>
+
+#define METHODS_MAX 64
+#define QUEUE_CAP ((size_t)64 << 20)
+
+// One unary call.
+struct client_call {
+    struct rpc_tag tag;
+    struct rpc_channel *channel;
+    struct list_node node; // in open or in pool
+    uint64_t serial;
+    grpc_call *call; // NULL in the pool
+    rpc_done_fn done;
+    void *arg;
+    struct sync_wait *sync; // instead of done
+    size_t max_reply_bytes;
+    grpc_byte_buffer *request, *reply;
+    grpc_metadata_array initial;
+    struct rpc_outcome outcome;
+    struct rpc_body body;
+};
+
+struct known_method { // core wants a name that outlives the channel
+    char *name;
+    void *registered;
+};
+
+struct rpc_channel {
+    struct rpc_io *io;
+    struct rpc_thread *thread;
+    grpc_channel *channel;
+    char *address;
+    size_t queue_cap_bytes;
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    struct list open, pool, streams; // under the lock, as all below
+    size_t streams_open; // streams leaves a stream out once it is cancelled
+    uint64_t serial;
+    bool closing;
+    struct known_method methods[METHODS_MAX];
+    unsigned methods_count;
+};
+
+static void on_done(struct rpc_tag *tag, bool ok);
+
+// ---- the channel
+
+static grpc_channel *dial(const struct rpc_address *a,
+                          const struct rpc_tls *tls,
+                          const struct rpc_channel_options *o,
+                          grpc_channel_credentials *creds)
+{
+    struct rpc_tuning tuning = {.max_receive_bytes = RPC_DATA_BYTES};
+    char target[RPC_TARGET_MAX];
+    struct rpc_args args;
+
+    if (o != NULL) {
+        tuning.keepalive_ms = o->keepalive_ms;
+        tuning.keepalive_timeout_ms = o->keepalive_timeout_ms;
+        if (o->max_message_bytes)
+            tuning.max_receive_bytes = o->max_message_bytes;
+    }
+    rpc_args_client(&args, &tuning, tls ? tls->server_name : NULL);
+    rpc_address_target(target, a);
+    return grpc_channel_create(target, creds, &args.list);
+}
+
+enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
+                            const char *address, const struct rpc_tls *tls,
+                            const struct rpc_channel_options *options,
+                            struct sl_error *err)
+{
+    grpc_channel_credentials *creds;
+    struct rpc_channel *ch;
+    struct rpc_address a;
+    enum sl_err rc = rpc_address_parse(&a, address, err);
+
+    if (rc == SL_OK)
+        rc = rpc_client_creds(&creds, address, tls, err);
+    if (rc != SL_OK)
+        return rc;
+    ch = gpr_zalloc(sizeof(*ch));
+    ch->io = io;
+    ch->thread = rpc_io_pick(io, options ? options->thread : 0);
+    ch->address = gpr_strdup(address);
+    ch->queue_cap_bytes = options && options->stream_queue_bytes
+                              ? options->stream_queue_bytes
+                              : QUEUE_CAP;
+    ch->channel = dial(&a, tls, options, creds);
+    grpc_channel_credentials_release(creds);
+    pthread_mutex_init(&ch->lock, NULL);
+    pthread_cond_init(&ch->idle, NULL);
+    list_init(&ch->open);
+    list_init(&ch->pool);
+    list_init(&ch->streams);
+    atomic_fetch_add(&io->users, 1);
+    *out = ch;
+    return SL_OK;
+}
+
+static void cancel_all_calls(struct rpc_channel *ch)
+{
+    struct rpc_stream *stream;
+    struct list_node *n;
+
+    pthread_mutex_lock(&ch->lock);
+    ch->closing = true;
+    // A unary call's cancel takes no lock of ours.
+    list_for(node, &ch->open)
+    {
+        struct client_call *c = list_entry(node, struct client_call, node);
+
+        if (c->call != NULL) // else: its callback has returned
+            grpc_call_cancel(c->call, NULL);
+    }
+    // A stream's does, and its end takes ours: so one at a time, referenced.
+    while ((n = list_first(&ch->streams)) != NULL) {
+        stream = rpc_stream_ref(rpc_stream_of_node(n));
+        list_remove(n);
+        pthread_mutex_unlock(&ch->lock);
+        rpc_stream_cancel(stream);
+        rpc_stream_unref(stream);
+        pthread_mutex_lock(&ch->lock);
+    }
+    pthread_mutex_unlock(&ch->lock);
+}
+
+void rpc_channel_free(struct rpc_channel *ch)
+{
+    struct list_node *n;
+
+    if (ch == NULL)
+        return;
+    cancel_all_calls(ch);
+    pthread_mutex_lock(&ch->lock);
+    while (!list_empty(&ch->open) || ch->streams_open > 0)
+        pthread_cond_wait(&ch->idle, &ch->lock);
+    pthread_mutex_unlock(&ch->lock);
+    grpc_channel_destroy(ch->channel);
+    while ((n = list_pop_front(&ch->pool)) != NULL) {
+        struct client_call *c = list_entry(n, struct client_call, node);
+
+        rpc_body_release(&c->body);
+        gpr_free(c);
+    }
+    for (unsigned i = 0; i < ch->methods_count; i++)
+        gpr_free(ch->methods[i].name);
+    pthread_cond_destroy(&ch->idle);
+    pthread_mutex_destroy(&ch->lock);
+    atomic_fetch_sub(&ch->io->users, 1);
+    gpr_free(ch->address);
+    gpr_free(ch);
+}
+
+const char *rpc_channel_address(const struct rpc_channel *ch)
+{
+    return ch->address;
+}
+
+void rpc_channel_hurry(struct rpc_channel *ch)
+{
+    grpc_channel_reset_connect_backoff(ch->channel);
+}
+
+// NULL beyond METHODS_MAX names.
+static void *registered_locked(struct rpc_channel *ch, const char *method)
+{
+    struct known_method *m;
+
+    for (unsigned i = 0; i < ch->methods_count; i++) {
+        if (strcmp(ch->methods[i].name, method) == 0)
+            return ch->methods[i].registered;
+    }
+    if (ch->methods_count == METHODS_MAX)
+        return NULL;
+    m = &ch->methods[ch->methods_count++];
+    m->name = gpr_strdup(method);
+    m->registered =
+        grpc_channel_register_call(ch->channel, m->name, NULL, NULL);
+    return m->registered;
+}
+
+static grpc_call *create_call_locked(struct rpc_channel *ch, const char *method,
+                                     int64_t deadline_ms)
+{
+    void *registered = registered_locked(ch, method);
+    gpr_timespec deadline = rpc_deadline(deadline_ms);
+    grpc_slice name;
+    grpc_call *call;
+
+    if (registered != NULL)
+        return grpc_channel_create_registered_call(
+            ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->thread->cq,
+            registered, deadline, NULL);
+    name = grpc_slice_from_copied_string(method);
+    call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
+                                    ch->thread->cq, name, NULL, deadline, NULL);
+    grpc_slice_unref(name);
+    return call;
+}
+
+// ---- unary calls
+
+static struct client_call *call_begin(struct rpc_channel *ch,
+                                      const char *method, int64_t deadline_ms,
+                                      struct rpc_ticket *ticket)
+{
+    struct client_call *c;
+    struct list_node *n;
+
+    pthread_mutex_lock(&ch->lock);
+    assert(!ch->closing); // a call on a channel that is being freed
+    n = list_pop_front(&ch->pool);
+    if (n != NULL) {
+        c = list_entry(n, struct client_call, node);
+    } else {
+        c = gpr_zalloc(sizeof(*c));
+        c->channel = ch;
+        c->tag.event = on_done;
+    }
+    c->serial = ++ch->serial;
+    c->call = create_call_locked(ch, method, deadline_ms);
+    list_push_back(&ch->open, &c->node);
+    if (ticket != NULL)
+        *ticket = (struct rpc_ticket){c, c->serial};
+    pthread_mutex_unlock(&ch->lock);
+    return c;
+}
+
+// After the callback. The channel may be gone when this returns.
+static void call_end(struct client_call *c)
+{
+    struct rpc_channel *ch = c->channel;
+    grpc_call *call;
+
+    rpc_body_clear(&c->body);
+    grpc_byte_buffer_destroy(c->request);
+    if (c->reply != NULL)
+        grpc_byte_buffer_destroy(c->reply);
+    c->request = c->reply = NULL;
+    rpc_outcome_release(&c->outcome);
+    grpc_metadata_array_destroy(&c->initial);
+
+    pthread_mutex_lock(&ch->lock);
+    call = c->call;
+    c->call = NULL;
+    c->serial = 0;
+    pthread_mutex_unlock(&ch->lock);
+    grpc_call_unref(call);
+
+    pthread_mutex_lock(&ch->lock);
+    list_remove(&c->node);
+    list_push_front(&ch->pool, &c->node);
+    if (ch->closing)
+        pthread_cond_signal(&ch->idle);
+    pthread_mutex_unlock(&ch->lock);
+}
+
+void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
+{
+    struct client_call *c = ticket.call;
+    grpc_call *call = NULL;
+
+    if (c == NULL)
+        return;
+    pthread_mutex_lock(&ch->lock);
+    if (c->serial == ticket.serial && c->call != NULL) {
+        call = c->call;
+        grpc_call_ref(call);
+    }
+    pthread_mutex_unlock(&ch->lock);
+    if (call == NULL)
+        return;
+    grpc_call_cancel_with_status(call, GRPC_STATUS_CANCELLED,
+                                 "cancelled by the caller", NULL);
+    grpc_call_unref(call);
+}
+
+static void start(struct client_call *c, bool wait_for_ready)
+{
+    grpc_op ops[6];
+
+    memset(ops, 0, sizeof(ops));
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (wait_for_ready)
+        ops[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                       GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    ops[1].op = GRPC_OP_SEND_MESSAGE;
+    ops[1].flags = GRPC_WRITE_NO_COMPRESS;
+    ops[1].data.send_message.send_message = c->request;
+    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &c->initial;
+    ops[4].op = GRPC_OP_RECV_MESSAGE;
+    ops[4].data.recv_message.recv_message = &c->reply;
+    rpc_outcome_op(&ops[5], &c->outcome);
+    rpc_start_batch(c->call, ops, 6, &c->tag);
+}
+
+static void begin(struct rpc_channel *ch, const char *method,
+                  struct rpc_msg *msg, const struct rpc_call_options *options,
+                  rpc_done_fn done, void *arg, struct sync_wait *sync,
+                  struct rpc_ticket *ticket)
+{
+    struct client_call *c =
+        call_begin(ch, method, options->deadline_ms, ticket);
+
+    c->done = done;
+    c->arg = arg;
+    c->sync = sync;
+    c->max_reply_bytes =
+        options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
+    c->request = rpc_msg_seal(msg);
+    grpc_metadata_array_init(&c->initial);
+    rpc_outcome_init(&c->outcome);
+    start(c, options->wait_for_ready);
+}
+
+void rpc_call_start(struct rpc_channel *ch, const char *method,
+                    struct rpc_msg *msg, const struct rpc_call_options *options,
+                    rpc_done_fn done, void *arg, struct rpc_ticket *ticket)
+{
+    begin(ch, method, msg, options, done, arg, NULL, ticket);
+}
+
+// A thread that waits for its call.
+struct sync_wait {
+    sem_t done;
+    struct rpc_body *reply;
+    enum sl_err code;
+    struct sl_error err;
+};
+
+static enum sl_err outcome(struct client_call *c, struct sl_error *err)
+{
+    const char *address = c->channel->address;
+    size_t bytes;
+    enum sl_err rc = rpc_outcome_read(&c->outcome, address, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (c->reply == NULL)
+        return sl_fail(err, SL_ECORRUPT, "%s: success without a reply",
+                       address);
+    bytes = grpc_byte_buffer_length(c->reply);
+    if (bytes > c->max_reply_bytes)
+        return sl_fail(err, SL_ERANGE,
+                       "%s: a reply of %zu bytes is over the limit of %zu",
+                       address, bytes, c->max_reply_bytes);
+    return SL_OK;
+}
+
+static void on_done(struct rpc_tag *tag, bool ok)
+{
+    struct client_call *c = sl_container_of(tag, struct client_call, tag);
+    struct sync_wait *sync = c->sync;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = outcome(c, &err);
+
+    (void)ok; // always true for a batch that asks for the status
+    if (rc == SL_OK) {
+        rpc_body_set(&c->body, c->reply);
+        c->reply = NULL;
+    }
+    if (sync == NULL) {
+        c->done(c->arg, rc, &err, rc == SL_OK ? &c->body.slices : NULL);
+        call_end(c);
+        return;
+    }
+    sync->code = rc;
+    sync->err = err;
+    if (rc == SL_OK)
+        sync->reply = rpc_body_move(&c->body);
+    call_end(c);
+    sem_post(&sync->done); // the waiter may free the channel at once
+}
+
+enum sl_err rpc_call_sync(struct rpc_channel *ch, const char *method,
+                          struct rpc_msg *msg,
+                          const struct rpc_call_options *options,
+                          struct rpc_body **reply, struct sl_error *err)
+{
+    struct sync_wait wait = {.reply = NULL, .err = SL_ERROR_INIT};
+
+    sem_init(&wait.done, 0, 0);
+    begin(ch, method, msg, options, NULL, NULL, &wait, NULL);
+    while (sem_wait(&wait.done) != 0)
+        ; // a signal
+    sem_destroy(&wait.done);
+    if (wait.code != SL_OK) {
+        if (err != NULL)
+            *err = wait.err;
+        return wait.code;
+    }
+    *reply = wait.reply;
+    return SL_OK;
+}
+
+// ---- streams
+
+static void stream_gone(struct rpc_stream *stream, void *owner)
+{
+    struct rpc_channel *ch = owner;
+
+    pthread_mutex_lock(&ch->lock);
+    list_remove(rpc_stream_node(stream));
+    ch->streams_open--;
+    if (ch->closing)
+        pthread_cond_signal(&ch->idle);
+    pthread_mutex_unlock(&ch->lock);
+}
+
+enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
+                            const char *method, struct rpc_msg *request,
+                            const struct rpc_call_options *options,
+                            const struct rpc_stream_events *events, void *user,
+                            struct sl_error *err)
+{
+    struct rpc_stream_seed seed = {
+        .thread = ch->thread,
+        .max_message_bytes = options->max_reply_bytes ? options->max_reply_bytes
+                                                      : RPC_CONTROL_BYTES,
+        .queue_cap_bytes = ch->queue_cap_bytes,
+        .gone = stream_gone,
+        .owner = ch,
+        .address = ch->address,
+    };
+    struct rpc_stream *stream;
+
+    pthread_mutex_lock(&ch->lock);
+    if (ch->closing) {
+        pthread_mutex_unlock(&ch->lock);
+        if (request != NULL)
+            rpc_msg_drop(request);
+        return sl_fail(err, SL_ESTATE, "%s: the channel is being closed",
+                       ch->address);
+    }
+    seed.call = create_call_locked(ch, method, options->deadline_ms);
+    stream = rpc_stream_new(&seed);
+    list_push_back(&ch->streams, rpc_stream_node(stream));
+    ch->streams_open++;
+    pthread_mutex_unlock(&ch->lock);
+    rpc_stream_listen(stream, events, user);
+    *out = rpc_stream_ref(stream);
+    rpc_stream_dial(stream, request, options->wait_for_ready);
+    return SL_OK;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/rpc_io.c -- the I/O threads, and gRPC's own start and end.
+#include "common/rpc_inner.h"
+
+#include <assert.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <grpc/support/log.h>
+
+#include "common/log.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define RPC_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RPC_TSAN 1
+#endif
+#endif
+
+#ifdef RPC_TSAN
+// Debian's gRPC, abseil and upb are not instrumented: their locks are not
+// seen, and each malloc, memcpy and sendmsg inside of them would be reported.
+// What we write and read ourselves is still checked; the counters in rpc_tag
+// and in shared_release carry the order through core.
+const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void)
+{
+    return "ignore_noninstrumented_modules=1";
+}
+#endif
+
+// Core's own messages: what it calls an error is a connection that failed,
+// which the call that needed it reports as well.
+static void forward_log(gpr_log_func_args *args)
+{
+    if (args->severity == GPR_LOG_SEVERITY_ERROR)
+        LOG(WARN, "grpc", "text=%s", args->message);
+    else
+        LOG(DEBUG, "grpc", "text=%s", args->message);
+}
+
+// Core reads into 64 KiB blocks of malloc. With glibc's defaults each message
+// gives its pages back and faults them in again: 2 to 7 times slower
+// (transport.md 2).
+static void once_per_process(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 64 << 20);
+    gpr_set_log_function(forward_log);
+}
+
+static void *run(void *arg)
+{
+    struct rpc_thread *t = arg;
+
+    for (;;) {
+        grpc_event ev = grpc_completion_queue_next(
+            t->cq, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        struct rpc_tag *tag = ev.tag;
+
+        if (ev.type == GRPC_QUEUE_SHUTDOWN)
+            return NULL;
+        atomic_load_explicit(&tag->posted, memory_order_acquire);
+        tag->event(tag, ev.success != 0);
+    }
+}
+
+void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
+                     struct rpc_tag *tag)
+{
+    grpc_call_error rc;
+
+    rpc_tag_post(tag);
+    rc = grpc_call_start_batch(call, ops, count, tag, NULL);
+    // Anything else is a batch that must never have been built.
+    assert(rc == GRPC_CALL_OK);
+    (void)rc;
+}
+
+static enum sl_err pin(pthread_t id, int cpu, struct sl_error *err)
+{
+    cpu_set_t set;
+
+    if (cpu < 0 || cpu >= CPU_SETSIZE)
+        return sl_fail(err, SL_EINVAL, "CPU %d does not exist", cpu);
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    if (pthread_setaffinity_np(id, sizeof(set), &set) != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "cannot pin an I/O thread to CPU %d: it does not exist "
+                       "or this process may not use it",
+                       cpu);
+    return SL_OK;
+}
+
+static enum sl_err start_thread(struct rpc_io *io, unsigned i,
+                                const struct rpc_io_options *options,
+                                struct sl_error *err)
+{
+    struct rpc_thread *t = &io->thread[i];
+    char name[16];
+    int rc;
+
+    t->io = io;
+    t->cq = grpc_completion_queue_create_for_next(NULL);
+    rc = pthread_create(&t->id, NULL, run, t);
+    if (rc != 0) {
+        grpc_completion_queue_shutdown(t->cq);
+        grpc_completion_queue_destroy(t->cq);
+        return sl_fail(err, sl_err_from_errno(rc),
+                       "cannot start I/O thread %u: %s", i, strerror(rc));
+    }
+    io->threads = i + 1;
+    snprintf(name, sizeof(name), "io-%u", i);
+    pthread_setname_np(t->id, name);
+    if (options != NULL && options->cpus != NULL && options->cpus_count > 0)
+        return pin(t->id, options->cpus[i % options->cpus_count], err);
+    return SL_OK;
+}
+
+enum sl_err rpc_io_new(struct rpc_io **out,
+                       const struct rpc_io_options *options,
+                       struct sl_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned threads = options ? options->threads : 0;
+    struct rpc_io *io;
+    enum sl_err rc = SL_OK;
+
+    if (threads == 0) {
+        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+        threads = cpus < 4 ? 1 : (unsigned)cpus / 2;
+    }
+    pthread_once(&once, once_per_process);
+    grpc_init();
+    io = gpr_zalloc(sizeof(*io) + threads * sizeof(io->thread[0]));
+    for (unsigned i = 0; i < threads && rc == SL_OK; i++)
+        rc = start_thread(io, i, options, err);
+    if (rc != SL_OK) {
+        rpc_io_free(io);
+        return rc;
+    }
+    *out = io;
+    return SL_OK;
+}
+
+void rpc_io_free(struct rpc_io *io)
+{
+    if (io == NULL)
+        return;
+    assert(atomic_load(&io->users) == 0); // a server or channel is left
+    for (unsigned i = 0; i < io->threads; i++)
+        grpc_completion_queue_shutdown(io->thread[i].cq);
+    for (unsigned i = 0; i < io->threads; i++) {
+        pthread_join(io->thread[i].id, NULL);
+        grpc_completion_queue_destroy(io->thread[i].cq);
+    }
+    gpr_free(io);
+    grpc_shutdown();
+}
+
+unsigned rpc_io_threads(const struct rpc_io *io)
+{
+    return io->threads;
+}
+
+struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish)
+{
+    unsigned i = wish ? wish - 1 : atomic_fetch_add(&io->turn, 1);
+
+    return &io->thread[i % io->threads];
+}
+
+gpr_timespec rpc_deadline(int64_t from_now_ms)
+{
+    gpr_timespec now = gpr_now(GPR_CLOCK_MONOTONIC);
+
+    if (from_now_ms <= 0)
+        return gpr_inf_past(GPR_CLOCK_MONOTONIC); // "now" may still succeed
+    // Beyond a century core's arithmetic would only saturate.
+    if (from_now_ms > (int64_t)100 * 365 * 86400 * 1000)
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    return gpr_time_add(
+        now,
+        gpr_time_from_millis(from_now_ms < 0 ? 0 : from_now_ms, GPR_TIMESPAN));
+}
+
+int64_t rpc_left_ms(gpr_timespec deadline)
+{
+    gpr_timespec left, now = gpr_now(GPR_CLOCK_MONOTONIC);
+    int64_t ms;
+
+    if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0)
+        return RPC_NO_DEADLINE;
+    deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
+    left = gpr_time_sub(deadline, now);
+    ms = left.tv_sec * 1000 + left.tv_nsec / 1000000;
+    return ms < 0 ? 0 : ms;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/harness/t_main.c -- the list of tests, the seed, main.
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/harness/t_run.h"
+
+#define SEED_DEFAULT 20260701u
+
+static struct t_test *tests;
+static struct t_test **tests_end = &tests;
+
+void t_register(struct t_test *test)
+{
+    *tests_end = test;
+    tests_end = &test->next;
+}
+
+static uint64_t draw_seed(void)
+{
+    const char *text = getenv("T_SEED");
+    struct timespec ts;
+
+    if (text == NULL || *text == '\0')
+        return SEED_DEFAULT;
+    if (strcmp(text, "random") != 0)
+        return strtoull(text, NULL, 0);
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_nsec ^ (uint64_t)ts.tv_sec << 20 ^
+           (uint64_t)getpid() << 40;
+}
+
+uint64_t t_seed(void)
+{
+    static uint64_t seed;
+    static bool drawn;
+
+    if (!drawn) {
+        seed = draw_seed();
+        drawn = true;
+    }
+    return seed;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+uint64_t t_rand(void)
+{
+    uint64_t name = 0;
+
+    for (const char *c = t_now.test->name; *c != '\0'; c++)
+        name = name * 131 + (unsigned char)*c;
+    return mix(mix(t_seed() ^ name) + ++t_now.drawn * 0x9e3779b97f4a7c15u);
+}
+
+uint64_t t_below(uint64_t n)
+{
+    return t_rand() % n;
+}
+
+static enum t_result run(const struct t_test *test)
+{
+    int how;
+
+    t_now.test = test;
+    t_now.drawn = 0;
+    t_now.err = (struct sl_error)SL_ERROR_INIT;
+    how = setjmp(t_now.out);
+    if (how == T_PASSED)
+        test->fn();
+    t_dir_remove();
+    return (enum t_result)how;
+}
+
+static bool chosen(const struct t_test *test, int argc, char **argv)
+{
+    char name[256];
+
+    if (argc < 2)
+        return true;
+    snprintf(name, sizeof(name), "%s.%s", test->suite, test->name);
+    for (int i = 1; i < argc; i++) {
+        if (strstr(name, argv[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static int list_tests(void)
+{
+    for (const struct t_test *t = tests; t != NULL; t = t->next)
+        printf("%s.%s\n", t->suite, t->name);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned count[3] = {0, 0, 0};
+
+    if (argc == 2 && strcmp(argv[1], "-l") == 0)
+        return list_tests();
+    (void)t_seed(); // before any thread asks
+    for (const struct t_test *t = tests; t != NULL; t = t->next) {
+        if (chosen(t, argc, argv))
+            count[run(t)]++;
+    }
+    printf("%u passed, %u failed, %u skipped; seed %llu\n", count[T_PASSED],
+           count[T_FAILED], count[T_SKIPPED], (unsigned long long)t_seed());
+    if (count[T_FAILED] > 0)
+        return 1;
+    if (count[T_PASSED] > 0)
+        return 0;
+    return count[T_SKIPPED] > 0 ? 77 : 1; // no test at all is a mistake
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "common/mem.h"
+#include "tests/harness/t.h"
+
+#define THREADS 4
+#define EACH 5000
+
+struct world {
+    struct loop *loop;
+    struct loop_timer *timer;
+    unsigned count;
+    _Atomic unsigned elsewhere;
+    bool here;
+};
+
+static void stop(void *arg)
+{
+    loop_stop(((struct world *)arg)->loop);
+}
+
+static void count_up(void *arg)
+{
+    struct world *w = arg;
+
+    w->count++;
+    w->here = loop_is_here(w->loop);
+    if (w->count == THREADS * EACH)
+        loop_stop(w->loop);
+}
+
+static void *post_many(void *arg)
+{
+    struct world *w = arg;
+
+    T_ASSERT(!loop_is_here(w->loop));
+    for (int i = 0; i < EACH; i++)
+        T_ASSERT(loop_post(w->loop, count_up, w) == SL_OK);
+    return NULL;
+}
+
+// uv_async_send coalesces; our queue may not lose a post by it.
+TEST(loop, no_post_is_lost)
+{
+    struct world w = {0};
+    pthread_t threads[THREADS];
+
+    T_OK(loop_new(&w.loop, t_err()));
+    for (int i = 0; i < THREADS; i++)
+        T_EQ(pthread_create(&threads[i], NULL, post_many, &w), 0);
+    loop_run(w.loop);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    T_EQ(w.count, THREADS * EACH);
+    T_TRUE(w.here);
+    loop_free(w.loop);
+}
+
+TEST(loop, free_runs_what_was_posted)
+{
+    struct world w = {0};
+    uint64_t before = sl_mem_live();
+
+    T_OK(loop_new(&w.loop, t_err()));
+    T_OK(loop_post(w.loop, count_up, &w));
+    T_EQ(w.count, 0); // never before the poster has returned
+    loop_free(w.loop);
+    T_EQ(w.count, 1);
+    T_EQ(sl_mem_live(), before);
+}
+
+static struct loop_task again;
+
+static void post_again(void *arg)
+{
+    struct world *w = arg;
+
+    if (++w->count < 10)
+        loop_post_task(w->loop, &again, post_again, w);
+    else
+        loop_stop(w->loop);
+}
+
+TEST(loop, a_task_may_post_itself)
+{
+    struct world w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    loop_post_task(w.loop, &again, post_again, &w);
+    loop_run(w.loop);
+    T_EQ(w.count, 10);
+    loop_free(w.loop);
+}
+
+static void tick(void *arg)
+{
+    struct world *w = arg;
+
+    if (++w->count == 3) {
+        loop_timer_free(w->timer); // from its own callback
+        loop_stop(w->loop);
+    }
+}
+
+TEST(loop, a_timer_repeats_until_it_is_freed)
+{
+    struct world w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    T_OK(loop_timer_new(&w.timer, w.loop, tick, &w));
+    T_FALSE(loop_timer_active(w.timer));
+    loop_timer_start(w.timer, 0, 1);
+    T_TRUE(loop_timer_active(w.timer));
+    loop_run(w.loop);
+    loop_turn(w.loop);
+    T_EQ(w.count, 3);
+    loop_free(w.loop);
+}
+
+TEST(loop, a_stopped_timer_does_not_fire)
+{
+    struct world w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    T_OK(loop_timer_new(&w.timer, w.loop, tick, &w));
+    loop_timer_start(w.timer, 0, 0);
+    loop_timer_stop(w.timer);
+    loop_turn(w.loop);
+    T_EQ(w.count, 0);
+    loop_timer_free(w.timer);
+    loop_timer_free(NULL);
+    loop_free(w.loop);
+}
+
+static void work_there(void *arg)
+{
+    struct world *w = arg;
+
+    T_ASSERT(!loop_is_here(w->loop));
+    w->elsewhere++;
+}
+
+static void work_done(void *arg)
+{
+    struct world *w = arg;
+
+    T_ASSERT(loop_is_here(w->loop));
+    if (++w->count == 8)
+        loop_stop(w->loop);
+}
+
+TEST(loop, work_runs_elsewhere_and_is_done_here)
+{
+    struct world w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    for (int i = 0; i < 8; i++)
+        T_OK(loop_work(w.loop, work_there, work_done, &w));
+    loop_run(w.loop);
+    T_EQ(w.elsewhere, 8);
+    T_EQ(w.count, 8);
+    T_OK(loop_work(w.loop, work_there, NULL, &w));
+    loop_free(w.loop); // waits for it
+    T_EQ(w.elsewhere, 9);
+}
+
+TEST(loop, signals_arrive_on_the_loop)
+{
+    struct world w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    T_OK(loop_signal(w.loop, SIGUSR1, count_up, &w));
+    T_OK(loop_signal(w.loop, SIGUSR1, stop, &w)); // replaces
+    T_FAILS(SL_EINVAL, loop_signal(w.loop, SIGKILL, stop, &w));
+    raise(SIGUSR1);
+    loop_run(w.loop);
+    T_EQ(w.count, 0);
+    loop_free(w.loop);
+}
+
+TEST(loop, a_stop_before_the_run_counts)
+{
+    struct world w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    loop_stop(w.loop);
+    loop_run(w.loop); // would wait for ever
+    T_OK(loop_post(w.loop, stop, &w));
+    loop_run(w.loop); // and it can run again
+    loop_free(w.loop);
+    loop_free(NULL);
+}
