@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/introspect.h -- the standard services every daemon answers.
+//
+// grpc.health.v1.Health (Check, Watch) and gRPC server reflection (v1alpha,
+// and the same under v1), so that probes, grpcurl and clients in any language
+// find their way. Descriptors come from the set that the build embeds.
+//
+// Names that health knows: "" and "readiness" and each service of the list
+// follow introspect_set_serving; "liveness" is SERVING while we answer at all.
+//
+// Threads  any.
+// Memory   Keeps pointers to the service names until free. The server whose
+//          table this is must be freed first.
+#ifndef PROTO_INTROSPECT_H
+#define PROTO_INTROSPECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/rpc.h"
+#include "common/status.h"
+
+struct introspect;
+
+// `services` are the full names this daemon answers, "sluice.v1.Shards"; the
+// standard ones are added. Starts as not serving.
+enum sl_err introspect_new(struct introspect **out, const char *const *services,
+                           size_t count, struct sl_error *err);
+
+// The methods, to hand to rpc_server_new beside the daemon's own.
+struct rpc_table introspect_table(struct introspect *in);
+
+// Tells all who watch when it changes.
+void introspect_set_serving(struct introspect *in, bool serving);
+
+void introspect_free(struct introspect *in); // NULL is allowed
+
+#endif

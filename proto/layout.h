@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/layout.h -- where the elements of a job lie: messages <-> common/part.
+//
+// The flat vector is all variables, in order, concatenated. A layout is the
+// checked form of Variable[] and Piece[] as JobOpen, CheckpointsReply and
+// manifests carry them: every row of every variable in exactly one piece,
+// pieces in model order, the pieces of a shard neighbours. So a shard is one
+// range of the flat vector and its payload is exactly that range.
+//
+// Threads  a layout is read-only after it was made: any.
+// Memory   layout_release; names are copied. The message arrays that
+//          layout_variables and layout_pieces make are the caller's:
+//          layout_*_free.
+// Units    elements are f32, counted in the flat vector.
+// Errors   SL_EINVAL says which piece or variable does not fit.
+#ifndef PROTO_LAYOUT_H
+#define PROTO_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/part.h"
+#include "common/status.h"
+#include "proto/common.pb-c.h"
+#include "proto/model.h"
+
+struct layout_variable {
+    char *name; // owned
+    struct model_shape shape;
+    enum model_kind kind;
+    uint64_t first, elements;
+    uint64_t rows, row_elements;
+    uint32_t keras_rank; // 0: as it is
+    uint32_t keras_order[MODEL_RANK_MAX];
+};
+
+struct layout_piece {
+    uint32_t variable, shard;
+    uint64_t first_row, rows;
+    uint64_t first, elements; // in the flat vector
+};
+
+struct layout_shard {
+    uint64_t first, elements; // in the flat vector
+    uint32_t first_piece, pieces;
+};
+
+struct layout {
+    struct layout_variable *variables;
+    struct layout_piece *pieces;
+    struct layout_shard *shards;
+    uint32_t variables_count, pieces_count, shards_count;
+    uint64_t elements; // of the flat vector
+};
+
+enum sl_err layout_make(struct layout *out,
+                        Sluice__V1__Variable *const *variables,
+                        size_t variables_count,
+                        Sluice__V1__Piece *const *pieces, size_t pieces_count,
+                        struct sl_error *err);
+void layout_release(struct layout *l); // all zeroes is allowed
+
+// The shard, and the piece, that holds an element below l->elements.
+uint32_t layout_shard_of(const struct layout *l, uint64_t element);
+uint32_t layout_piece_of(const struct layout *l, uint64_t element);
+
+// The variable of that name, or UINT32_MAX.
+uint32_t layout_find(const struct layout *l, const char *name);
+
+// ---- for the coordinator: model -> part -> messages
+
+// Input of part_plan_make: one per variable, sl_free.
+enum sl_err layout_part_vars(struct part_var **out, const struct model *m);
+
+// Arrays of messages on the heap.
+enum sl_err layout_variables(Sluice__V1__Variable ***out,
+                             const struct model *m);
+enum sl_err layout_pieces(Sluice__V1__Piece ***out,
+                          const struct part_plan *plan);
+void layout_variables_free(Sluice__V1__Variable **list, size_t count);
+void layout_pieces_free(Sluice__V1__Piece **list, size_t count);
+
+// Rows (size of the first axis; 1 for a scalar) and elements per row.
+// SL_EINVAL if the shape is empty in a dimension or its product overflows.
+enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
+                        uint64_t *row_elements, struct sl_error *err);
+
+// ---- for export
+
+// Shape of a variable as Keras has it.
+struct model_shape layout_keras_shape(const struct layout_variable *v);
+
+// Copies all elements of a variable (row major, our shape) into Keras' order
+// of axes (row major, layout_keras_shape). `to` and `from` do not overlap.
+void layout_to_keras(const struct layout_variable *v, float *to,
+                     const float *from);
+
+#endif

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph: names, edges, order.
+#include "proto/model.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/suggest.h"
+#include "proto/model_build.h"
+
+enum sl_err build_fail(const struct build *b, const char *fmt, ...)
+{
+    char what[300];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    return sl_fail(b->err, SL_EINVAL, "layer '%s' (%s) %s", b->node->name,
+                   b->layer->type, what);
+}
+
+static enum sl_err no_memory(const struct build *b)
+{
+    return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");
+}
+
+// ---- names
+
+// A node's number as the value of a name; 0 is "none".
+static uint32_t number_of(const struct build *b, const char *name)
+{
+    return (uint32_t)(uintptr_t)strmap_get(&b->names, name);
+}
+
+static enum sl_err set_name(struct build *b, uint32_t node, const char *name)
+{
+    b->m->nodes[node].name = sl_strdup(name);
+    if (b->m->nodes[node].name == NULL ||
+        strmap_put(&b->names, name, (void *)(uintptr_t)node) != SL_OK)
+        return no_memory(b);
+    return SL_OK;
+}
+
+// Names that the user gave come first, so that the others avoid them.
+static enum sl_err given_name(struct build *b, uint32_t node)
+{
+    const char *name = b->spec->layers[node - 1]->name;
+
+    if (!model_name_ok(name, "_-.", 150))
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.layers[%u].name: wants 1 to 150 letters, digits "
+                       "or any of _-.",
+                       node - 1);
+    if (strcmp(name, "input") == 0)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.layers[%u].name: 'input' means the sample; "
+                       "choose another name",
+                       node - 1);
+    if (number_of(b, name) != 0)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.layers[%u].name: '%s' is the name of layers[%u] "
+                       "too",
+                       node - 1, name, number_of(b, name) - 1);
+    return set_name(b, node, name);
+}
+
+// As Keras: conv2d, conv2d_1, conv2d_2 ...
+static enum sl_err default_name(struct build *b, uint32_t node)
+{
+    enum model_layer type = b->m->nodes[node].type;
+    char name[64];
+
+    do {
+        uint32_t n = b->counters[type]++;
+
+        if (n == 0)
+            snprintf(name, sizeof(name), "%s", model_layer_name(type));
+        else
+            snprintf(name, sizeof(name), "%s_%u", model_layer_name(type), n);
+    } while (number_of(b, name) != 0);
+    return set_name(b, node, name);
+}
+
+static enum sl_err find_type(struct build *b, uint32_t node)
+{
+    const char *word = b->spec->layers[node - 1]->type;
+    char where[64];
+
+    snprintf(where, sizeof(where), "model.layers[%u]", node - 1);
+    if (word == NULL)
+        return sl_fail(b->err, SL_EINVAL, "%s.type is missing", where);
+    b->m->nodes[node].type = model_layer_by_name(word);
+    if (b->m->nodes[node].type == MODEL_LAYER_COUNT)
+        return model_unknown_layer(where, word, b->err);
+    return SL_OK;
+}
+
+static enum sl_err name_all(struct build *b)
+{
+    uint32_t count = b->m->nodes_count;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 1; i < count && rc == SL_OK; i++) {
+        rc = find_type(b, i);
+        if (rc == SL_OK && b->spec->layers[i - 1]->name != NULL)
+            rc = given_name(b, i);
+    }
+    for (uint32_t i = 1; i < count && rc == SL_OK; i++)
+        if (b->spec->layers[i - 1]->name == NULL)
+            rc = default_name(b, i);
+    return rc;
+}
+
+// ---- edges
+
+static enum sl_err unknown_input(const struct build *b, const char *name)
+{
+    const char **names = sl_malloc_array(b->m->nodes_count, sizeof(*names));
+    const char *near = NULL;
+
+    if (names != NULL) {
+        for (uint32_t i = 0; i < b->m->nodes_count; i++)
+            names[i] = b->m->nodes[i].name;
+        near = sl_suggest(name, names, b->m->nodes_count);
+        sl_free(names);
+    }
+    return build_fail(b, "reads '%.60s', which is no layer%s%s%s", name,
+                      near != NULL ? "; did you mean '" : "",
+                      near != NULL ? near : "", near != NULL ? "'?" : "");
+}
+
+static enum sl_err connect(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+
+    if (l->n_inputs > MODEL_INPUTS_MAX)
+        return build_fail(b, "reads %zu layers; at most %u", l->n_inputs,
+                          MODEL_INPUTS_MAX);
+    n->inputs = l->n_inputs > 0 ? (uint32_t)l->n_inputs : 1;
+    n->input[0] = b->at - 1; // the sequential short form
+    for (size_t i = 0; i < l->n_inputs; i++) {
+        const char *name = l->inputs[i];
+
+        n->input[i] = number_of(b, name);
+        if (n->input[i] == 0 && strcmp(name, "input") != 0)
+            return unknown_input(b, name);
+        if (n->input[i] == b->at)
+            return build_fail(b, "reads itself");
+        if (n->input[i] > b->at)
+            return build_fail(b,
+                              "reads '%s', which comes after it; list layers "
+                              "after those that they read (a cycle cannot be)",
+                              name);
+    }
+    for (uint32_t i = 0; i < n->inputs; i++)
+        b->m->nodes[n->input[i]].users++;
+    return SL_OK;
+}
+
+static enum sl_err build_nodes(struct build *b)
+{
+    for (b->at = 1; b->at < b->m->nodes_count; b->at++) {
+        enum sl_err rc;
+
+        b->layer = b->spec->layers[b->at - 1];
+        b->node = &b->m->nodes[b->at];
+        for (unsigned w = 0; w < MODEL_WEIGHTS; w++)
+            b->node->weight[w] = MODEL_NONE;
+        rc = connect(b);
+        if (rc == SL_OK)
+            rc = build_layer(b);
+        if (rc != SL_OK)
+            return rc;
+    }
+    return SL_OK;
+}
+
+static enum sl_err find_output(struct build *b)
+{
+    struct model *m = b->m;
+
+    m->output = m->nodes_count - 1;
+    if (b->spec->output != NULL) {
+        m->output = number_of(b, b->spec->output);
+        if (m->output == 0)
+            return sl_fail(b->err, SL_EINVAL,
+                           "model.output: there is no layer '%.60s'",
+                           b->spec->output);
+    }
+    m->nodes[m->output].users++;
+    for (b->at = 1; b->at < m->nodes_count; b->at++) {
+        b->node = &m->nodes[b->at];
+        b->layer = b->spec->layers[b->at - 1];
+        if (b->node->users == 0)
+            return build_fail(b, "leads nowhere: no layer reads it, and it is "
+                                 "not the output");
+    }
+    return SL_OK;
+}
+
+// ---- the whole
+
+static enum sl_err set_input(struct build *b)
+{
+    const Sluice__V1__ModelSpec *spec = b->spec;
+    struct model_node *n = &b->m->nodes[0];
+    uint64_t elements;
+
+    if (spec->n_input_shape == 0 || spec->n_input_shape > 4)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.input_shape: wants the 1 to 4 axes of one "
+                       "sample, e.g. [28, 28, 1], got %zu",
+                       spec->n_input_shape);
+    n->type = MODEL_INPUT;
+    n->out.rank = (uint32_t)spec->n_input_shape;
+    for (uint32_t i = 0; i < n->out.rank; i++)
+        n->out.dim[i] = spec->input_shape[i];
+    if (shape_product(&elements, &n->out) != SL_OK)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.input_shape: each axis must be at least 1, and "
+                       "all together at most %llu elements",
+                       (unsigned long long)MODEL_VARIABLE_MAX);
+    n->in = n->out;
+    for (unsigned w = 0; w < MODEL_WEIGHTS; w++)
+        n->weight[w] = MODEL_NONE;
+    n->name = sl_strdup("input");
+    return n->name != NULL ? SL_OK : no_memory(b);
+}
+
+static enum sl_err build_graph(struct build *b)
+{
+    const Sluice__V1__ModelSpec *spec = b->spec;
+    enum sl_err rc;
+
+    if (spec->n_variables > 0)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.variables: only an external model (type: "
+                       "external) lists variables");
+    if (spec->n_layers == 0 || spec->n_layers > MODEL_LAYERS_MAX)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.layers: wants 1 to %u layers, got %zu",
+                       MODEL_LAYERS_MAX, spec->n_layers);
+    b->m->nodes = sl_calloc(spec->n_layers + 1, sizeof(*b->m->nodes));
+    if (b->m->nodes == NULL)
+        return no_memory(b);
+    b->m->nodes_count = (uint32_t)spec->n_layers + 1;
+    rc = set_input(b);
+    if (rc == SL_OK)
+        rc = name_all(b);
+    if (rc == SL_OK)
+        rc = build_nodes(b);
+    if (rc == SL_OK)
+        rc = find_output(b);
+    if (rc == SL_OK && b->m->trainable == 0)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.layers: nothing to train: no layer has weights");
+    return rc;
+}
+
+static enum sl_err build_model(struct build *b)
+{
+    const Sluice__V1__ModelSpec *spec = b->spec;
+    const char *type = spec->type != NULL ? spec->type : "graph";
+
+    if (strcmp(type, "graph") == 0)
+        return build_graph(b);
+    if (strcmp(type, "external") != 0)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.type: wants 'graph' or 'external', got '%.60s'",
+                       type);
+    if (spec->n_layers > 0 || spec->output != NULL)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model: an external model lists variables; it has no "
+                       "layers and no output");
+    b->m->external = true;
+    return build_external(b);
+}
+
+enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
+                       struct sl_error *err)
+{
+    struct build b = {.spec = spec, .err = err};
+    enum sl_err rc;
+
+    b.m = sl_calloc(1, sizeof(*b.m));
+    if (b.m == NULL)
+        return no_memory(&b);
+    strmap_init(&b.names);
+    rc = build_model(&b);
+    strmap_release(&b.names);
+    if (rc != SL_OK) {
+        model_free(b.m);
+        return rc;
+    }
+    *out = b.m;
+    return SL_OK;
+}
+
+void model_free(struct model *m)
+{
+    if (m == NULL)
+        return;
+    for (uint32_t i = 0; i < m->nodes_count; i++)
+        sl_free((char *)m->nodes[i].name);
+    for (uint32_t i = 0; i < m->variables_count; i++)
+        sl_free((char *)m->variables[i].name);
+    sl_free(m->nodes);
+    sl_free(m->variables);
+    sl_free(m);
+}
+
+uint32_t model_find(const struct model *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->nodes_count; i++)
+        if (strcmp(m->nodes[i].name, name) == 0)
+            return i;
+    return MODEL_NONE;
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/model.h -- from the layers of a spec to one checked graph.
+//
+// The same list for everybody: the coordinator places its variables, the
+// worker compiles its nodes, the client checks before it submits. Names,
+// defaults, shapes and initial values are those of Keras; layouts are ours
+// (filters [out, h, w, in], dense [out, in]), and keras_order leads back.
+//
+// Node 0 is the sample ("input"); the others follow in an order in which each
+// comes after its inputs. An activation given with a dense or convolution
+// layer is a property of its node. The variables, in order, concatenated, row
+// major, are the flat vector of the job.
+//
+// Threads  a model is read-only after model_make: any.
+// Memory   model_free; nothing of the spec is kept.
+// Units    shapes are elements, of one sample (no batch axis), channels last.
+// Errors   SL_EINVAL names the layer, what it got and what it wants.
+#ifndef PROTO_MODEL_H
+#define PROTO_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "proto/job.pb-c.h"
+
+#define MODEL_RANK_MAX 8 // of variables; samples have at most 4
+#define MODEL_LAYERS_MAX 10000
+#define MODEL_INPUTS_MAX 8 // of one layer; kernels add so many at once
+#define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
+#define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // of all variables
+
+// X(CODE, "name in the spec")
+#define MODEL_LAYER_MAP(X)                                                     \
+    X(DENSE, "dense")                                                          \
+    X(CONV2D, "conv2d")                                                        \
+    X(MAX_POOLING2D, "max_pooling2d")                                          \
+    X(AVERAGE_POOLING2D, "average_pooling2d")                                  \
+    X(GLOBAL_AVERAGE_POOLING2D, "global_average_pooling2d")                    \
+    X(FLATTEN, "flatten")                                                      \
+    X(DROPOUT, "dropout")                                                      \
+    X(BATCH_NORMALIZATION, "batch_normalization")                              \
+    X(ADD, "add")                                                              \
+    X(CONCATENATE, "concatenate")                                              \
+    X(ACTIVATION, "activation")                                                \
+    X(RELU, "relu")                                                            \
+    X(SIGMOID, "sigmoid")                                                      \
+    X(TANH, "tanh")                                                            \
+    X(SOFTMAX, "softmax")                                                      \
+    X(ELU, "elu")                                                              \
+    X(LEAKY_RELU, "leaky_relu")                                                \
+    X(GELU, "gelu")                                                            \
+    X(SOFTPLUS, "softplus")
+
+enum model_layer {
+    MODEL_INPUT, // node 0 only
+#define MODEL_LAYER_ENUM(code, name) MODEL_##code,
+    MODEL_LAYER_MAP(MODEL_LAYER_ENUM)
+#undef MODEL_LAYER_ENUM
+        MODEL_LAYER_COUNT
+};
+
+// X(CODE, "name in the spec")
+#define MODEL_ACT_MAP(X)                                                       \
+    X(LINEAR, "linear")                                                        \
+    X(RELU, "relu")                                                            \
+    X(SIGMOID, "sigmoid")                                                      \
+    X(TANH, "tanh")                                                            \
+    X(SOFTMAX, "softmax")                                                      \
+    X(ELU, "elu")                                                              \
+    X(LEAKY_RELU, "leaky_relu")                                                \
+    X(GELU, "gelu")                                                            \
+    X(SOFTPLUS, "softplus")
+
+enum model_act {
+#define MODEL_ACT_ENUM(code, name) MODEL_ACT_##code,
+    MODEL_ACT_MAP(MODEL_ACT_ENUM)
+#undef MODEL_ACT_ENUM
+        MODEL_ACT_COUNT
+};
+
+struct model_shape {
+    uint32_t rank;
+    uint64_t dim[MODEL_RANK_MAX];
+};
+
+// Which of a node's variables: index into model.variables, or MODEL_NONE.
+#define MODEL_NONE UINT32_MAX
+enum model_weight {
+    MODEL_KERNEL,
+    MODEL_BIAS,
+    MODEL_GAMMA,
+    MODEL_BETA,
+    MODEL_MOVING_MEAN,
+    MODEL_MOVING_VARIANCE,
+    MODEL_WEIGHTS
+};
+
+struct model_node {
+    const char *name; // owned by the model
+    // The layer's own type; activation layers by any of their names (relu,
+    // softmax, activation ...) are MODEL_ACTIVATION with `act` set.
+    enum model_layer type;
+    enum model_act act; // dense, conv2d, activation; else LINEAR
+    double alpha;       // of elu and leaky_relu
+
+    uint32_t inputs;                  // how many
+    uint32_t input[MODEL_INPUTS_MAX]; // nodes, all before this one
+    struct model_shape in;            // of input[0]
+    struct model_shape out;
+    uint32_t users; // nodes that read it, and 1 if it is the output
+
+    // conv2d and pooling: height, width
+    uint32_t window[2], stride[2];
+    uint32_t pad_before[2], pad_after[2]; // SAME pads as TensorFlow does
+    double rate;                          // dropout, in [0, 1)
+    uint64_t seed;                        // dropout
+    double momentum, epsilon;             // batch_normalization
+    uint32_t weight[MODEL_WEIGHTS];       // MODEL_NONE: it has none
+};
+
+enum model_kind {
+    MODEL_TRAINABLE, // numbers are those of enum VariableKind
+    MODEL_MOVING,
+};
+
+enum model_init_kind {
+    MODEL_INIT_CONSTANT,         // a; numbers are those of enum InitKind
+    MODEL_INIT_UNIFORM,          // in [a, b)
+    MODEL_INIT_NORMAL,           // mean a, standard deviation b
+    MODEL_INIT_TRUNCATED_NORMAL, // redrawn beyond two deviations of b
+};
+
+struct model_init {
+    enum model_init_kind kind;
+    double a, b;
+};
+
+struct model_variable {
+    const char *name; // "conv2d/kernel"; owned by the model
+    struct model_shape shape;
+    enum model_kind kind;
+    double momentum; // MODEL_MOVING
+    struct model_init init;
+    // keras_shape[i] = shape.dim[keras_order[i]]; the identity has rank 0 in
+    // `keras_rank`.
+    uint32_t keras_rank;
+    uint32_t keras_order[MODEL_RANK_MAX];
+    uint64_t first, elements; // in the flat vector
+    uint32_t node;            // MODEL_NONE in an external model
+};
+
+struct model {
+    bool external; // no nodes: only variables
+    struct model_node *nodes;
+    uint32_t nodes_count;
+    uint32_t output; // node
+    struct model_variable *variables;
+    uint32_t variables_count;
+    uint64_t elements;  // of all variables
+    uint64_t trainable; // elements of those that an optimizer updates
+};
+
+enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
+                       struct sl_error *err);
+void model_free(struct model *m); // NULL is allowed
+
+// The node of that name, or MODEL_NONE.
+uint32_t model_find(const struct model *m, const char *name);
+
+// Product of the dimensions; 1 for rank 0.
+uint64_t model_shape_elements(const struct model_shape *s);
+
+// "(28, 28, 1)", as Python prints it. Returns `out`.
+#define MODEL_SHAPE_TEXT 192
+const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
+                             const struct model_shape *s);
+
+const char *model_layer_name(enum model_layer type); // "conv2d"
+const char *model_act_name(enum model_act act);      // "relu"
+
+#endif

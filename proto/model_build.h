@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/model_build.h -- what the model_*.c files share. For this room only.
+#ifndef PROTO_MODEL_BUILD_H
+#define PROTO_MODEL_BUILD_H
+
+#include "common/map.h"
+#include "proto/model.h"
+
+// A model that is being made, and the layer at hand.
+struct build {
+    struct model *m;
+    const Sluice__V1__ModelSpec *spec;
+    struct strmap names; // layer -> its node's number, as a pointer
+    uint32_t counters[MODEL_LAYER_COUNT]; // of names like conv2d_1
+    uint32_t variables_cap;
+
+    uint32_t at; // node being built; layer at - 1 of the spec
+    const Sluice__V1__LayerSpec *layer;
+    struct model_node *node;
+    struct sl_error *err;
+};
+
+// "layer 'pool1' (max_pooling2d) ...". Returns SL_EINVAL.
+enum sl_err build_fail(const struct build *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// ---- model_words.c
+
+// MODEL_LAYER_COUNT, MODEL_ACT_COUNT if there is none.
+enum model_layer model_layer_by_name(const char *name);
+enum model_act model_act_by_name(const char *name);
+
+// SL_EINVAL: "unknown <what> 'x'; did you mean 'y'? known are ...", prefixed
+// with `where` and a colon.
+enum sl_err model_unknown_layer(const char *where, const char *word,
+                                struct sl_error *err);
+enum sl_err model_unknown_act(const char *where, const char *word,
+                              struct sl_error *err);
+
+// A layer's name: letters, digits, '_', '-', '.'; 1 to 150 bytes.
+bool model_name_ok(const char *name, const char *also, size_t max);
+
+// Keras' initializer of that name for a variable with these fans.
+enum sl_err model_initializer(struct model_init *out, const char *name,
+                              double fan_in, double fan_out, const char *where,
+                              struct sl_error *err);
+
+// ---- model_layers.c
+
+// Checks which fields the layer has, fills the node and its variables.
+enum sl_err build_layer(struct build *b);
+
+// ---- model_shape.c
+
+// SL_EINVAL unless the product is at most MODEL_VARIABLE_MAX.
+enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
+
+// Window, strides and padding of a convolution or pooling layer; sets out's
+// height and width.
+enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
+                         const uint32_t *strides, size_t n_strides);
+
+// ---- model_variables.c
+
+enum sl_err build_conv_variables(struct build *b);
+enum sl_err build_dense_variables(struct build *b);
+enum sl_err build_norm_variables(struct build *b);
+enum sl_err build_external(struct build *b);
+
+#endif

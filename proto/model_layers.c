@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// One layer at a time: which fields it takes, what comes out of it.
+#include "proto/model_build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/field.h"
+
+#define ANY " type name inputs "
+#define WEIGHTED ANY " kernel_initializer bias_initializer use_bias activation "
+#define WINDOWED " strides padding "
+
+static enum sl_err build_dense(struct build *b);
+static enum sl_err build_conv2d(struct build *b);
+static enum sl_err build_pool(struct build *b);
+static enum sl_err build_global_pool(struct build *b);
+static enum sl_err build_flatten(struct build *b);
+static enum sl_err build_dropout(struct build *b);
+static enum sl_err build_norm(struct build *b);
+static enum sl_err build_add(struct build *b);
+static enum sl_err build_concatenate(struct build *b);
+static enum sl_err build_activation(struct build *b);
+
+// Each field has a blank on both sides.
+static const struct layer_kind {
+    const char *fields;
+    enum sl_err (*build)(struct build *b);
+    unsigned inputs; // 2: at least two
+} kinds[MODEL_LAYER_COUNT] = {
+    [MODEL_DENSE] = {WEIGHTED " units ", build_dense, 1},
+    [MODEL_CONV2D] = {WEIGHTED WINDOWED " filters kernel_size ", build_conv2d,
+                      1},
+    [MODEL_MAX_POOLING2D] = {ANY WINDOWED " pool_size ", build_pool, 1},
+    [MODEL_AVERAGE_POOLING2D] = {ANY WINDOWED " pool_size ", build_pool, 1},
+    [MODEL_GLOBAL_AVERAGE_POOLING2D] = {ANY, build_global_pool, 1},
+    [MODEL_FLATTEN] = {ANY, build_flatten, 1},
+    [MODEL_DROPOUT] = {ANY " rate seed ", build_dropout, 1},
+    [MODEL_BATCH_NORMALIZATION] = {ANY " momentum epsilon center scale axis ",
+                                   build_norm, 1},
+    [MODEL_ADD] = {ANY, build_add, 2},
+    [MODEL_CONCATENATE] = {ANY " axis ", build_concatenate, 2},
+    [MODEL_ACTIVATION] = {ANY " activation alpha ", build_activation, 1},
+    [MODEL_RELU] = {ANY, build_activation, 1},
+    [MODEL_SIGMOID] = {ANY, build_activation, 1},
+    [MODEL_TANH] = {ANY, build_activation, 1},
+    [MODEL_SOFTMAX] = {ANY " axis ", build_activation, 1},
+    [MODEL_ELU] = {ANY " alpha ", build_activation, 1},
+    [MODEL_LEAKY_RELU] = {ANY " alpha ", build_activation, 1},
+    [MODEL_GELU] = {ANY, build_activation, 1},
+    [MODEL_SOFTPLUS] = {ANY, build_activation, 1},
+};
+
+static enum sl_err check_fields(const struct build *b)
+{
+    const char *name =
+        field_outside(&b->layer->base, kinds[b->node->type].fields);
+
+    return name == NULL ? SL_OK : build_fail(b, "takes no '%s'", name);
+}
+
+static enum sl_err check_inputs(const struct build *b)
+{
+    unsigned want = kinds[b->node->type].inputs, got = b->node->inputs;
+
+    if (want == 1 && got != 1)
+        return build_fail(b, "reads one layer, got %u inputs", got);
+    if (want == 2 && got < 2)
+        return build_fail(b, "reads at least two layers: name them in "
+                             "'inputs'");
+    return SL_OK;
+}
+
+enum sl_err build_layer(struct build *b)
+{
+    struct model_node *n = b->node;
+    uint64_t elements;
+    enum sl_err rc = check_fields(b);
+
+    if (rc == SL_OK)
+        rc = check_inputs(b);
+    if (rc != SL_OK)
+        return rc;
+    n->in = b->m->nodes[n->input[0]].out;
+    n->out = n->in;
+    rc = kinds[n->type].build(b);
+    if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)
+        return build_fail(b, "has an output of more than %llu elements",
+                          (unsigned long long)MODEL_VARIABLE_MAX);
+    return rc;
+}
+
+static enum sl_err want_rank(const struct build *b, uint32_t rank,
+                             const char *shape, const char *advice)
+{
+    char got[MODEL_SHAPE_TEXT];
+
+    if (b->node->in.rank == rank)
+        return SL_OK;
+    return build_fail(b, "wants %s, got %s%s", shape,
+                      model_shape_text(got, &b->node->in), advice);
+}
+
+static enum sl_err want_image(const struct build *b)
+{
+    return want_rank(b, 3, "an input of shape (height, width, channels)", "");
+}
+
+// `axis` may say only what is done anyway; it counts the batch as axis 0.
+static enum sl_err last_axis_only(const struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+
+    if (l->has_axis && l->axis != -1 && l->axis != (int32_t)b->node->in.rank)
+        return build_fail(b, "works along the last axis (-1), got axis %d",
+                          l->axis);
+    return SL_OK;
+}
+
+static enum sl_err set_act(const struct build *b, const char *word)
+{
+    struct model_node *n = b->node;
+    char where[220];
+
+    if (word == NULL)
+        return SL_OK;
+    n->act = model_act_by_name(word);
+    if (n->act == MODEL_ACT_COUNT) {
+        snprintf(where, sizeof(where), "layer '%s' (%s)", n->name,
+                 b->layer->type);
+        return model_unknown_act(where, word, b->err);
+    }
+    // Keras' defaults of the functions; the layers' are set by their builder.
+    n->alpha = n->act == MODEL_ACT_ELU          ? 1.0
+               : n->act == MODEL_ACT_LEAKY_RELU ? 0.2
+                                                : 0;
+    return SL_OK;
+}
+
+static enum sl_err build_dense(struct build *b)
+{
+    enum sl_err rc =
+        want_rank(b, 1, "a flat input", "; put a flatten layer before it");
+
+    if (rc != SL_OK)
+        return rc;
+    if (b->layer->units == 0)
+        return build_fail(b, "needs 'units' of at least 1");
+    b->node->out.dim[0] = b->layer->units;
+    rc = set_act(b, b->layer->activation);
+    return rc == SL_OK ? build_dense_variables(b) : rc;
+}
+
+static enum sl_err build_conv2d(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    enum sl_err rc = want_image(b);
+
+    if (rc != SL_OK)
+        return rc;
+    if (l->filters == 0)
+        return build_fail(b, "needs 'filters' of at least 1");
+    if (l->n_kernel_size == 0)
+        return build_fail(b, "needs 'kernel_size'");
+    b->node->out.dim[2] = l->filters;
+    rc = build_window(b, l->kernel_size, l->n_kernel_size, l->strides,
+                      l->n_strides);
+    if (rc == SL_OK)
+        rc = set_act(b, l->activation);
+    return rc == SL_OK ? build_conv_variables(b) : rc;
+}
+
+static enum sl_err build_pool(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    enum sl_err rc = want_image(b);
+
+    return rc == SL_OK ? build_window(b, l->pool_size, l->n_pool_size,
+                                      l->strides, l->n_strides)
+                       : rc;
+}
+
+static enum sl_err build_global_pool(struct build *b)
+{
+    struct model_node *n = b->node;
+    enum sl_err rc = want_image(b);
+
+    if (rc != SL_OK)
+        return rc;
+    n->window[0] = (uint32_t)n->in.dim[0];
+    n->window[1] = (uint32_t)n->in.dim[1];
+    n->stride[0] = n->stride[1] = 1;
+    n->out = (struct model_shape){1, {n->in.dim[2]}};
+    return SL_OK;
+}
+
+static enum sl_err build_flatten(struct build *b)
+{
+    uint64_t elements = model_shape_elements(&b->node->in);
+
+    b->node->out = (struct model_shape){1, {elements}};
+    return SL_OK;
+}
+
+static enum sl_err build_dropout(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+
+    if (!l->has_rate || !(l->rate >= 0 && l->rate < 1))
+        return build_fail(b, "needs 'rate' in [0, 1)");
+    b->node->rate = l->rate;
+    b->node->seed = l->seed;
+    return SL_OK;
+}
+
+static enum sl_err build_norm(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    enum sl_err rc = last_axis_only(b);
+
+    if (rc != SL_OK)
+        return rc;
+    n->momentum = l->has_momentum ? l->momentum : 0.99;
+    n->epsilon = l->has_epsilon ? l->epsilon : 1e-3;
+    if (!(n->momentum >= 0 && n->momentum < 1))
+        return build_fail(b, "wants 'momentum' in [0, 1), got %g", n->momentum);
+    if (!(n->epsilon > 0 && isfinite(n->epsilon)))
+        return build_fail(b, "wants 'epsilon' above 0, got %g", n->epsilon);
+    return build_norm_variables(b);
+}
+
+// All inputs have the shape of the first, but for `free` last axes.
+static enum sl_err same_shapes(const struct build *b, uint32_t free)
+{
+    const struct model_node *n = b->node;
+    char first[MODEL_SHAPE_TEXT], other[MODEL_SHAPE_TEXT];
+
+    for (uint32_t i = 1; i < n->inputs; i++) {
+        const struct model_node *from = &b->m->nodes[n->input[i]];
+
+        if (from->out.rank != n->in.rank ||
+            memcmp(from->out.dim, n->in.dim,
+                   (n->in.rank - free) * sizeof(n->in.dim[0])) != 0)
+            return build_fail(
+                b, "wants inputs of one shape%s, got %s and %s ('%s')",
+                free > 0 ? " but for the last axis" : "",
+                model_shape_text(first, &n->in),
+                model_shape_text(other, &from->out), from->name);
+    }
+    return SL_OK;
+}
+
+static enum sl_err build_add(struct build *b)
+{
+    return same_shapes(b, 0);
+}
+
+static enum sl_err build_concatenate(struct build *b)
+{
+    struct model_node *n = b->node;
+    uint32_t last = n->in.rank - 1;
+    enum sl_err rc = last_axis_only(b);
+
+    if (rc == SL_OK)
+        rc = same_shapes(b, 1);
+    if (rc != SL_OK)
+        return rc;
+    n->out.dim[last] = 0;
+    for (uint32_t i = 0; i < n->inputs; i++)
+        n->out.dim[last] += b->m->nodes[n->input[i]].out.dim[last];
+    return SL_OK;
+}
+
+static enum sl_err build_activation(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    bool named = n->type == MODEL_ACTIVATION;
+    const char *word = named ? l->activation : model_layer_name(n->type);
+    enum sl_err rc;
+
+    if (word == NULL)
+        return build_fail(b, "needs 'activation'");
+    rc = set_act(b, word);
+    if (rc == SL_OK && n->act == MODEL_ACT_SOFTMAX)
+        rc = last_axis_only(b);
+    if (rc != SL_OK)
+        return rc;
+    if (!named && n->act == MODEL_ACT_LEAKY_RELU)
+        n->alpha = 0.3; // of the layer; 0.2 is the function's
+    if (l->has_alpha && n->act != MODEL_ACT_ELU &&
+        n->act != MODEL_ACT_LEAKY_RELU)
+        return build_fail(b, "takes 'alpha' only for elu and leaky_relu");
+    if (l->has_alpha)
+        n->alpha = l->alpha;
+    if (!isfinite(n->alpha) || n->alpha < 0)
+        return build_fail(b, "wants 'alpha' of at least 0, got %g", n->alpha);
+    n->type = MODEL_ACTIVATION;
+    return SL_OK;
+}

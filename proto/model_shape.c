@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes, and the window arithmetic of convolutions and pooling.
+#include "proto/model_build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint64_t model_shape_elements(const struct model_shape *s)
+{
+    uint64_t product = 1;
+
+    for (uint32_t i = 0; i < s->rank; i++)
+        product *= s->dim[i];
+    return product;
+}
+
+enum sl_err shape_product(uint64_t *out, const struct model_shape *s)
+{
+    uint64_t product = 1;
+
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dim[i] == 0 ||
+            __builtin_mul_overflow(product, s->dim[i], &product) ||
+            product > MODEL_VARIABLE_MAX)
+            return SL_EINVAL;
+    *out = product;
+    return SL_OK;
+}
+
+const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
+                             const struct model_shape *s)
+{
+    size_t len = 0;
+
+    len += (size_t)snprintf(out, MODEL_SHAPE_TEXT, "(");
+    for (uint32_t i = 0; i < s->rank; i++)
+        len +=
+            (size_t)snprintf(out + len, MODEL_SHAPE_TEXT - len, "%s%llu",
+                             i > 0 ? ", " : "", (unsigned long long)s->dim[i]);
+    snprintf(out + len, MODEL_SHAPE_TEXT - len, s->rank == 1 ? ",)" : ")");
+    return out;
+}
+
+// One value for both, or two; absent: as `otherwise`.
+static enum sl_err pair(const struct build *b, uint32_t out[2],
+                        const char *field, const uint32_t *list, size_t n,
+                        const uint32_t otherwise[2])
+{
+    if (n > 2)
+        return build_fail(b, "wants 1 or 2 values of '%s', got %zu", field, n);
+    for (unsigned i = 0; i < 2; i++) {
+        out[i] = n == 0 ? otherwise[i] : list[n == 2 ? i : 0];
+        if (out[i] == 0)
+            return build_fail(b, "wants '%s' of at least 1, got 0", field);
+    }
+    return SL_OK;
+}
+
+static enum sl_err padding(const struct build *b, bool *same)
+{
+    const char *word = b->layer->padding;
+
+    *same = word != NULL && strcmp(word, "same") == 0;
+    if (word != NULL && !*same && strcmp(word, "valid") != 0)
+        return build_fail(b, "wants padding 'valid' or 'same', got '%.60s'",
+                          word);
+    return SL_OK;
+}
+
+// SAME: ceil(in / stride) positions, and what is missing before and after, the
+// odd one after (as TensorFlow; other frameworks put it before).
+static void axis_same(struct model_node *n, unsigned axis, uint64_t in,
+                      uint64_t *out)
+{
+    uint64_t positions = (in + n->stride[axis] - 1) / n->stride[axis];
+    uint64_t covered = (positions - 1) * n->stride[axis] + n->window[axis];
+    uint64_t missing = covered > in ? covered - in : 0;
+
+    n->pad_before[axis] = (uint32_t)(missing / 2);
+    n->pad_after[axis] = (uint32_t)(missing - missing / 2);
+    *out = positions;
+}
+
+enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
+                         const uint32_t *strides, size_t n_strides)
+{
+    bool pool = b->node->type != MODEL_CONV2D, same;
+    const char *field = pool ? "pool_size" : "kernel_size";
+    static const uint32_t ones[2] = {1, 1}, twos[2] = {2, 2};
+    struct model_node *n = b->node;
+    char shape[MODEL_SHAPE_TEXT];
+    enum sl_err rc = pair(b, n->window, field, size, n_size, twos);
+
+    if (rc == SL_OK)
+        rc = pair(b, n->stride, "strides", strides, n_strides,
+                  pool ? n->window : ones);
+    if (rc == SL_OK)
+        rc = padding(b, &same);
+    if (rc != SL_OK)
+        return rc;
+    for (unsigned axis = 0; axis < 2; axis++) {
+        uint64_t in = n->in.dim[axis];
+
+        if (same)
+            axis_same(n, axis, in, &n->out.dim[axis]);
+        else if (in < n->window[axis])
+            return build_fail(b,
+                              "has a window of %u x %u, larger than its input "
+                              "%s; use padding: same or a smaller %s",
+                              n->window[0], n->window[1],
+                              model_shape_text(shape, &n->in), field);
+        else
+            n->out.dim[axis] = (in - n->window[axis]) / n->stride[axis] + 1;
+    }
+    return SL_OK;
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which variables a layer has, in Keras' order, and what they start as.
+#include "proto/model_build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+// Appends a variable; its name is moved in, also when this fails.
+static enum sl_err append(struct build *b, char *name,
+                          const struct model_variable *from)
+{
+    struct model *m = b->m;
+    struct model_variable *v;
+    enum sl_err rc;
+
+    if (name == NULL)
+        return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");
+    if (m->variables_count == b->variables_cap) {
+        uint32_t cap = b->variables_cap * 2 + 16;
+        void *new = sl_realloc_array(m->variables, cap, sizeof(*v));
+
+        if (new == NULL) {
+            sl_free(name);
+            return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");
+        }
+        m->variables = new;
+        b->variables_cap = cap;
+    }
+    v = &m->variables[m->variables_count++];
+    *v = *from;
+    v->name = name;
+    v->first = m->elements;
+    rc = shape_product(&v->elements, &v->shape);
+    if (rc != SL_OK || v->elements > MODEL_ELEMENTS_MAX - m->elements)
+        return sl_fail(b->err, SL_EINVAL,
+                       "variable '%s' is too large: at most %llu elements, "
+                       "and %llu in the whole model",
+                       name, (unsigned long long)MODEL_VARIABLE_MAX,
+                       (unsigned long long)MODEL_ELEMENTS_MAX);
+    m->elements += v->elements;
+    if (v->kind == MODEL_TRAINABLE)
+        m->trainable += v->elements;
+    return SL_OK;
+}
+
+static char *join(const char *layer, const char *weight)
+{
+    size_t n = strlen(layer) + strlen(weight) + 2;
+    char *name = sl_malloc(n);
+
+    if (name != NULL)
+        snprintf(name, n, "%s/%s", layer, weight);
+    return name;
+}
+
+// A variable of the layer at hand. `word` is the user's initializer or NULL.
+static enum sl_err add(struct build *b, enum model_weight weight,
+                       struct model_variable *v, const char *word,
+                       const char *otherwise, double fan_in, double fan_out)
+{
+    static const char *const names[] = {
+        "kernel", "bias", "gamma", "beta", "moving_mean", "moving_variance"};
+    char where[200];
+    enum sl_err rc;
+
+    snprintf(where, sizeof(where), "layer '%s'", b->node->name);
+    rc = model_initializer(&v->init, word != NULL ? word : otherwise, fan_in,
+                           fan_out, where, b->err);
+    if (rc != SL_OK)
+        return rc;
+    v->node = b->at;
+    b->node->weight[weight] = b->m->variables_count;
+    return append(b, join(b->node->name, names[weight]), v);
+}
+
+static enum sl_err add_vector(struct build *b, enum model_weight weight,
+                              const char *word, const char *otherwise)
+{
+    uint64_t n = b->node->out.dim[b->node->out.rank - 1];
+    struct model_variable v = {.shape = {1, {n}}};
+
+    if (weight == MODEL_MOVING_MEAN || weight == MODEL_MOVING_VARIANCE) {
+        v.kind = MODEL_MOVING;
+        v.momentum = b->node->momentum;
+    }
+    return add(b, weight, &v, word, otherwise, (double)n, (double)n);
+}
+
+// `v` is the kernel.
+static enum sl_err add_kernel_and_bias(struct build *b,
+                                       struct model_variable *v, double fan_in,
+                                       double fan_out)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    enum sl_err rc = add(b, MODEL_KERNEL, v, l->kernel_initializer,
+                         "glorot_uniform", fan_in, fan_out);
+
+    if (rc == SL_OK && (!l->has_use_bias || l->use_bias))
+        return add_vector(b, MODEL_BIAS, l->bias_initializer, "zeros");
+    if (rc == SL_OK && l->bias_initializer != NULL)
+        return build_fail(b, "has a 'bias_initializer' but no bias");
+    return rc;
+}
+
+enum sl_err build_conv_variables(struct build *b)
+{
+    const struct model_node *n = b->node;
+    uint64_t in = n->in.dim[2], out = n->out.dim[2];
+    double taps = (double)n->window[0] * n->window[1];
+    struct model_variable v = {
+        .shape = {4, {out, n->window[0], n->window[1], in}},
+        .keras_rank = 4,
+        .keras_order = {1, 2, 3, 0},
+    };
+
+    return add_kernel_and_bias(b, &v, taps * (double)in, taps * (double)out);
+}
+
+enum sl_err build_dense_variables(struct build *b)
+{
+    uint64_t in = b->node->in.dim[0], out = b->node->out.dim[0];
+    struct model_variable v = {
+        .shape = {2, {out, in}},
+        .keras_rank = 2,
+        .keras_order = {1, 0},
+    };
+
+    return add_kernel_and_bias(b, &v, (double)in, (double)out);
+}
+
+enum sl_err build_norm_variables(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    enum sl_err rc = SL_OK;
+
+    if (!l->has_scale || l->scale)
+        rc = add_vector(b, MODEL_GAMMA, NULL, "ones");
+    if (rc == SL_OK && (!l->has_center || l->center))
+        rc = add_vector(b, MODEL_BETA, NULL, "zeros");
+    if (rc == SL_OK)
+        rc = add_vector(b, MODEL_MOVING_MEAN, NULL, "zeros");
+    if (rc == SL_OK)
+        rc = add_vector(b, MODEL_MOVING_VARIANCE, NULL, "ones");
+    return rc;
+}
+
+// ---- external models: variables as the user names them
+
+static enum sl_err external_shape(struct model_variable *v,
+                                  const Sluice__V1__VariableSpec *from,
+                                  const char *where, struct sl_error *err)
+{
+    uint64_t elements;
+
+    if (from->n_shape > MODEL_RANK_MAX)
+        return sl_fail(err, SL_EINVAL, "%s: has %zu axes; at most %u", where,
+                       from->n_shape, MODEL_RANK_MAX);
+    v->shape.rank = (uint32_t)from->n_shape;
+    for (size_t i = 0; i < from->n_shape; i++)
+        v->shape.dim[i] = from->shape[i];
+    if (shape_product(&elements, &v->shape) != SL_OK)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: each axis must be at least 1, and all together "
+                       "at most %llu elements",
+                       where, (unsigned long long)MODEL_VARIABLE_MAX);
+    return SL_OK;
+}
+
+// The fans as if it were ours: [out, in] or [out, ..., in].
+static enum sl_err external_init(struct model_variable *v, const char *word,
+                                 const char *where, struct sl_error *err)
+{
+    const struct model_shape *s = &v->shape;
+    double in = s->rank > 0 ? (double)s->dim[s->rank - 1] : 1;
+    double out = s->rank > 0 ? (double)s->dim[0] : 1;
+    double taps = 1;
+
+    for (uint32_t i = 1; i + 1 < s->rank; i++)
+        taps *= (double)s->dim[i];
+    if (word == NULL)
+        word = s->rank >= 2 ? "glorot_uniform" : "zeros";
+    return model_initializer(&v->init, word, taps * in, taps * out, where, err);
+}
+
+enum sl_err build_external(struct build *b)
+{
+    const Sluice__V1__ModelSpec *spec = b->spec;
+
+    if (spec->n_variables == 0)
+        return sl_fail(b->err, SL_EINVAL,
+                       "model.variables: an external model needs at least "
+                       "one variable");
+    for (size_t i = 0; i < spec->n_variables; i++) {
+        const Sluice__V1__VariableSpec *from = spec->variables[i];
+        struct model_variable v = {.node = MODEL_NONE};
+        char where[64];
+        enum sl_err rc;
+
+        snprintf(where, sizeof(where), "model.variables[%zu]", i);
+        if (from->name == NULL || !model_name_ok(from->name, "_-./:", 200))
+            return sl_fail(b->err, SL_EINVAL,
+                           "%s.name: wants 1 to 200 letters, digits or any "
+                           "of _-./:",
+                           where);
+        if (strmap_get(&b->names, from->name) != NULL)
+            return sl_fail(b->err, SL_EINVAL, "%s.name: '%s' is there twice",
+                           where, from->name);
+        rc = strmap_put(&b->names, from->name, b);
+        if (rc == SL_OK)
+            rc = external_shape(&v, from, where, b->err);
+        if (rc == SL_OK)
+            rc = external_init(&v, from->initializer, where, b->err);
+        if (rc == SL_OK)
+            rc = append(b, sl_strdup(from->name), &v);
+        if (rc != SL_OK)
+            return rc;
+    }
+    return SL_OK;
+}

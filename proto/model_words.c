@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of layers, activations and initializers.
+#include "proto/model_build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/suggest.h"
+
+static const char *const layer_names[] = {
+#define LAYER_NAME(code, name) name,
+    MODEL_LAYER_MAP(LAYER_NAME)
+#undef LAYER_NAME
+};
+
+static const char *const act_names[] = {
+#define ACT_NAME(code, name) name,
+    MODEL_ACT_MAP(ACT_NAME)
+#undef ACT_NAME
+};
+
+const char *model_layer_name(enum model_layer type)
+{
+    return type == MODEL_INPUT ? "input" : layer_names[type - 1];
+}
+
+const char *model_act_name(enum model_act act)
+{
+    return act_names[act];
+}
+
+enum model_layer model_layer_by_name(const char *name)
+{
+    for (unsigned i = 0; i < SL_COUNT(layer_names); i++)
+        if (strcmp(name, layer_names[i]) == 0)
+            return (enum model_layer)(i + 1);
+    return MODEL_LAYER_COUNT;
+}
+
+enum model_act model_act_by_name(const char *name)
+{
+    for (unsigned i = 0; i < SL_COUNT(act_names); i++)
+        if (strcmp(name, act_names[i]) == 0)
+            return (enum model_act)i;
+    return MODEL_ACT_COUNT;
+}
+
+static enum sl_err unknown(const char *where, const char *what,
+                           const char *word, const char *const *names,
+                           size_t count, struct sl_error *err)
+{
+    const char *near = sl_suggest(word, names, count);
+    struct buf list = BUF_INIT;
+    enum sl_err rc;
+
+    for (size_t i = 0; i < count; i++)
+        if (buf_appendf(&list, "%s%s", i > 0 ? ", " : "", names[i]) != SL_OK)
+            break;
+    rc = sl_fail(err, SL_EINVAL, "%s: unknown %s '%.60s'%s%s%s known are %s",
+                 where, what, word, near != NULL ? "; did you mean '" : ";",
+                 near != NULL ? near : "", near != NULL ? "'?" : "",
+                 buf_text(&list));
+    buf_release(&list);
+    return rc;
+}
+
+enum sl_err model_unknown_layer(const char *where, const char *word,
+                                struct sl_error *err)
+{
+    return unknown(where, "layer type", word, layer_names,
+                   SL_COUNT(layer_names), err);
+}
+
+enum sl_err model_unknown_act(const char *where, const char *word,
+                              struct sl_error *err)
+{
+    return unknown(where, "activation", word, act_names, SL_COUNT(act_names),
+                   err);
+}
+
+bool model_name_ok(const char *name, const char *also, size_t max)
+{
+    size_t len = strlen(name);
+
+    if (len == 0 || len > max)
+        return false;
+    for (; *name != '\0'; name++)
+        if (!(*name >= 'a' && *name <= 'z') &&
+            !(*name >= 'A' && *name <= 'Z') &&
+            !(*name >= '0' && *name <= '9') && strchr(also, *name) == NULL)
+            return false;
+    return true;
+}
+
+// ---- initializers
+
+enum scaling { FAN_NONE, FAN_IN, FAN_AVG };
+
+// With a fan, b is Keras' VarianceScaling `scale`; else a and b as they are.
+static const struct initializer {
+    const char *name;
+    enum model_init_kind kind;
+    enum scaling fan;
+    double a, b;
+} initializers[] = {
+    {"zeros", MODEL_INIT_CONSTANT, FAN_NONE, 0, 0},
+    {"ones", MODEL_INIT_CONSTANT, FAN_NONE, 1, 0},
+    {"random_normal", MODEL_INIT_NORMAL, FAN_NONE, 0, 0.05},
+    {"random_uniform", MODEL_INIT_UNIFORM, FAN_NONE, -0.05, 0.05},
+    {"truncated_normal", MODEL_INIT_TRUNCATED_NORMAL, FAN_NONE, 0, 0.05},
+    {"glorot_uniform", MODEL_INIT_UNIFORM, FAN_AVG, 0, 1},
+    {"glorot_normal", MODEL_INIT_TRUNCATED_NORMAL, FAN_AVG, 0, 1},
+    {"he_uniform", MODEL_INIT_UNIFORM, FAN_IN, 0, 2},
+    {"he_normal", MODEL_INIT_TRUNCATED_NORMAL, FAN_IN, 0, 2},
+    {"lecun_uniform", MODEL_INIT_UNIFORM, FAN_IN, 0, 1},
+    {"lecun_normal", MODEL_INIT_TRUNCATED_NORMAL, FAN_IN, 0, 1},
+};
+
+// Standard deviation of a standard normal cut at two deviations: Keras divides
+// by it, so that what is drawn has the deviation that was asked for.
+#define TRUNCATED_STDDEV 0.87962566103423978
+
+static struct model_init scaled(const struct initializer *from, double fan_in,
+                                double fan_out)
+{
+    double fan = from->fan == FAN_IN ? fan_in : (fan_in + fan_out) / 2;
+    double scale = from->b / fmax(1, fan);
+
+    if (from->kind == MODEL_INIT_UNIFORM)
+        return (struct model_init){MODEL_INIT_UNIFORM, -sqrt(3 * scale),
+                                   sqrt(3 * scale)};
+    return (struct model_init){from->kind, 0, sqrt(scale) / TRUNCATED_STDDEV};
+}
+
+enum sl_err model_initializer(struct model_init *out, const char *name,
+                              double fan_in, double fan_out, const char *where,
+                              struct sl_error *err)
+{
+    const char *names[SL_COUNT(initializers)];
+
+    for (unsigned i = 0; i < SL_COUNT(initializers); i++) {
+        const struct initializer *from = &initializers[i];
+
+        names[i] = from->name;
+        if (strcmp(name, from->name) != 0)
+            continue;
+        *out = from->fan == FAN_NONE
+                   ? (struct model_init){from->kind, from->a, from->b}
+                   : scaled(from, fan_in, fan_out);
+        return SL_OK;
+    }
+    return unknown(where, "initializer", name, names, SL_COUNT(names), err);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/pbjson.h -- any message as JSON and back, from its descriptor.
+//
+// Written: field names as in the .proto, in the order of their numbers.
+// Integers as integers (from 2^63 on as strings), fixed64 as "0x" and 16
+// digits, bytes as base64, enum values as the lower-case rest of their name
+// (JOB_RUNNING is "running"). Of proto3 every scalar is there, also a 0; of
+// proto2 only what is set. Absent messages are absent.
+// Read: the same, and also: keys in camelCase ("apiVersion"), one value where
+// a list is expected (kernel_size: 3), integers as decimal strings. What does
+// not fit is refused with its path: "a.yaml: model.layers[2]: unknown key
+// 'fiters'; did you mean 'filters'?".
+//
+// Threads  any.
+// Memory   Messages read are the caller's: wire_free. json_t as in jansson.
+// Errors   SL_EINVAL with where and why; *out untouched.
+#ifndef PROTO_PBJSON_H
+#define PROTO_PBJSON_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/buf.h"
+#include "common/status.h"
+
+// *out is a new reference. SL_ENOMEM only; text that is not UTF-8 is mended.
+enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
+
+// Appends the text, compact or indented, without a line end.
+enum sl_err pbjson_text(struct buf *out, const ProtobufCMessage *msg,
+                        bool pretty);
+
+// *out is of the descriptor's type. `where` comes first in errors: the file.
+enum sl_err pbjson_read(ProtobufCMessage **out,
+                        const ProtobufCMessageDescriptor *descriptor,
+                        const json_t *value, const char *where,
+                        struct sl_error *err);
+
+// "running" for JOB_RUNNING; "?" for a number that is not in the enum. Returns
+// `out`.
+#define PBJSON_ENUM_TEXT 64
+const char *pbjson_enum(char out[PBJSON_ENUM_TEXT],
+                        const ProtobufCEnumDescriptor *descriptor, int value);
+
+#endif

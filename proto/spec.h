@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/spec.h -- the job spec: defaults, limits, cross-checks.
+//
+// spec_check makes of what a user said what the job is: afterwards every field
+// that means something for this job is set, and nobody has to know a default.
+// It is the same for client (before it submits) and coordinator (before it
+// journals); checking twice changes nothing. What plain C wants to know
+// (optimizer, loss, partitioner) comes as plain structs, since kernels/ and
+// the messages are strangers.
+//
+// Threads  any.
+// Memory   The spec must be a message of the heap (pbjson_read, wire_dup): the
+//          defaults are added with wire_heap. wire_free frees it all.
+// Errors   SL_EINVAL with the path of the field ("train.batch: ..."), what is
+//          wrong and what would be right. A failed check may have filled in
+//          some defaults.
+#ifndef PROTO_SPEC_H
+#define PROTO_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/part.h"
+#include "common/status.h"
+#include "proto/job.pb-c.h"
+#include "proto/model.h"
+
+#define SPEC_NAME_BYTES 63 // a DNS label
+
+enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
+
+// ---- loss
+
+// X(CODE, "name in the spec")
+#define SPEC_LOSS_MAP(X)                                                       \
+    X(SPARSE_CATEGORICAL_CROSSENTROPY, "sparse_categorical_crossentropy")      \
+    X(CATEGORICAL_CROSSENTROPY, "categorical_crossentropy")                    \
+    X(BINARY_CROSSENTROPY, "binary_crossentropy")                              \
+    X(MEAN_SQUARED_ERROR, "mean_squared_error")
+
+enum spec_loss {
+    SPEC_LOSS_NONE, // an external model's own business
+#define SPEC_LOSS_ENUM(code, name) SPEC_LOSS_##code,
+    SPEC_LOSS_MAP(SPEC_LOSS_ENUM)
+#undef SPEC_LOSS_ENUM
+        SPEC_LOSS_COUNT
+};
+
+// For a checked spec; spec->from_logits says the rest.
+enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
+const char *spec_loss_name(enum spec_loss loss);
+
+// ---- optimizer, as kernels/optim.h has it
+
+// X(CODE, "keras name")
+#define SPEC_OPTIM_MAP(X)                                                      \
+    X(SGD, "sgd")                                                              \
+    X(ADAM, "adam")                                                            \
+    X(ADAMW, "adamw")                                                          \
+    X(ADAGRAD, "adagrad")                                                      \
+    X(RMSPROP, "rmsprop")
+
+enum spec_optim_kind {
+    SPEC_OPTIM_NONE,
+#define SPEC_OPTIM_ENUM(code, name) SPEC_OPTIM_##code,
+    SPEC_OPTIM_MAP(SPEC_OPTIM_ENUM)
+#undef SPEC_OPTIM_ENUM
+        SPEC_OPTIM_COUNT
+};
+
+enum spec_schedule_kind {
+    SPEC_SCHEDULE_CONSTANT = 1,
+    SPEC_SCHEDULE_EXPONENTIAL,
+    SPEC_SCHEDULE_PIECEWISE,
+    SPEC_SCHEDULE_POLYNOMIAL,
+    SPEC_SCHEDULE_INVERSE_TIME,
+    SPEC_SCHEDULE_COSINE,
+    SPEC_SCHEDULE_COSINE_RESTARTS,
+};
+
+#define SPEC_PIECES_MAX 32 // boundaries of a piecewise schedule
+
+struct spec_schedule {
+    enum spec_schedule_kind kind;
+    double rate; // initial learning rate; all but PIECEWISE
+    double decay_steps, decay_rate;
+    bool staircase;
+    double end_rate, power;
+    bool cycle;
+    double alpha;
+    bool has_warmup;
+    double warmup_target, warmup_steps;
+    double t_mul, m_mul;
+    unsigned boundaries; // values has one more
+    double boundary[SPEC_PIECES_MAX], value[SPEC_PIECES_MAX + 1];
+};
+
+struct spec_optimizer {
+    enum spec_optim_kind kind;
+    double momentum;
+    bool nesterov;
+    double beta_1, beta_2;
+    bool amsgrad;
+    double rho;
+    bool centered;
+    double initial_accumulator;
+    double epsilon;
+    double weight_decay;              // 0: none
+    double clipvalue;                 // at the shard; 0: none
+    double clipnorm, global_clipnorm; // by the worker; 0: none
+    struct spec_schedule schedule;
+};
+
+// Of a checked OptimizerSpec. SL_EINVAL for one that was not.
+enum sl_err spec_optimizer(struct spec_optimizer *out,
+                           const Sluice__V1__OptimizerSpec *spec,
+                           struct sl_error *err);
+
+// ---- placement
+
+// Of a checked spec. *target_bytes is what an automatic shard aims at.
+void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
+                    const Sluice__V1__PlacementSpec *spec);
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/spec_check.h -- what the spec_*.c files share. For this room only.
+#ifndef PROTO_SPEC_CHECK_H
+#define PROTO_SPEC_CHECK_H
+
+#include "proto/spec.h"
+#include "proto/wire.h"
+
+// A proto2 scalar that is not set gets its default.
+#define SPEC_DEFAULT(m, field, value)                                          \
+    do {                                                                       \
+        if (!(m)->has_##field) {                                               \
+            (m)->has_##field = 1;                                              \
+            (m)->field = (value);                                              \
+        }                                                                      \
+    } while (0)
+
+// A string, or a message, that is not there. SL_ENOMEM.
+enum sl_err spec_string(char **at, const char *value);
+enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);
+
+// "<path>: wants one of a, b; got 'x'; did you mean 'a'?". On success *index
+// (may be NULL) is the word's place. NULL: "<path> is missing; known are ...".
+enum sl_err spec_word(const char *path, const char *word,
+                      const char *const *words, size_t count, unsigned *index,
+                      struct sl_error *err);
+
+// SL_EINVAL if a field has a value that `words` does not list: "<path>: takes
+// no 'x' with <what>".
+enum sl_err spec_only(const char *path, const ProtobufCMessage *m,
+                      const char *words, const char *what,
+                      struct sl_error *err);
+
+enum sl_err spec_range(const char *path, uint64_t value, uint64_t min,
+                       uint64_t max, struct sl_error *err);
+
+// min <= value <= max, or the open ends that are asked for.
+enum spec_ends { SPEC_CLOSED, SPEC_OPEN_LOW, SPEC_OPEN_HIGH };
+enum sl_err spec_real(const char *path, double value, double min, double max,
+                      enum spec_ends ends, struct sl_error *err);
+
+enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
+                            struct sl_error *err);
+enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
+                              enum spec_loss loss, const struct model *m,
+                              struct sl_error *err);
+enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
+                                 struct sl_error *err);
+enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
+                                struct sl_error *err);
+void spec_schedule(struct spec_schedule *out,
+                   const Sluice__V1__OptimizerSpec *o);
+enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
+                            struct sl_error *err);
+enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
+enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
+                                 struct sl_error *err);
+enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
+                                  struct sl_error *err);
+enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
+                                struct sl_error *err);
+
+#endif

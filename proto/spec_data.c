@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where samples come from.
+#include "proto/spec_check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAMPLES_MAX (UINT64_C(1) << 40)
+#define SCALED " format scale offset limit "
+
+enum format { IDX, NPY, NPZ, CSV, SYNTHETIC, EXTERNAL, FORMATS };
+
+static const char *const names[FORMATS] = {
+    [IDX] = "idx",
+    [NPY] = "npy",
+    [NPZ] = "npz",
+    [CSV] = "csv",
+    [SYNTHETIC] = "synthetic",
+    [EXTERNAL] = "external",
+};
+
+// What a format takes, each word with a blank on both sides, and what it needs.
+static const struct takes {
+    const char *fields;
+    bool x, y, samples; // needed
+} takes[FORMATS] = {
+    [IDX] = {SCALED " x y ", true, true, false},
+    [NPY] = {SCALED " x y ", true, true, false},
+    [NPZ] = {SCALED " x x_member y_member ", true, false, false},
+    [CSV] = {SCALED " x header delimiter label_column columns ", true, false,
+             false},
+    [SYNTHETIC] = {" format samples seed generator classes ", false, false,
+                   true},
+    [EXTERNAL] = {" format samples ", false, false, true},
+};
+
+static enum sl_err missing(const char *path, const char *field,
+                           struct sl_error *err)
+{
+    return sl_fail(err, SL_EINVAL, "%s.%s is missing", path, field);
+}
+
+static enum sl_err check_needed(const Sluice__V1__SourceSpec *s,
+                                const struct takes *t, const char *path,
+                                struct sl_error *err)
+{
+    char at[64];
+
+    if (t->x && (s->x == NULL || s->x[0] == '\0'))
+        return missing(path, "x", err);
+    if (t->y && (s->y == NULL || s->y[0] == '\0'))
+        return missing(path, "y", err);
+    if (!t->samples)
+        return SL_OK;
+    if (!s->has_samples)
+        return missing(path, "samples", err);
+    snprintf(at, sizeof(at), "%s.samples", path);
+    return spec_range(at, s->samples, 1, SAMPLES_MAX, err);
+}
+
+static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
+                             struct sl_error *err)
+{
+    enum sl_err rc = spec_string(&s->delimiter, ",");
+
+    if (rc != SL_OK)
+        return rc;
+    SPEC_DEFAULT(s, header, false);
+    if (strlen(s->delimiter) != 1 || strchr("\"\r\n", s->delimiter[0]) != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.delimiter: wants one byte, not a quote or a line "
+                       "end, got '%.20s'",
+                       path, s->delimiter);
+    if (s->label_column == NULL || s->label_column[0] == '\0')
+        return missing(path, "label_column", err);
+    for (size_t i = 0; i < s->n_columns; i++)
+        if (strcmp(s->columns[i], s->label_column) == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "%s.columns: '%.60s' is the label_column too", path,
+                           s->columns[i]);
+    return SL_OK;
+}
+
+static enum sl_err check_synthetic(Sluice__V1__SourceSpec *s, const char *path,
+                                   struct sl_error *err)
+{
+    static const char *const generators[] = {"binary", "classes"};
+    char at[64];
+    unsigned index;
+    enum sl_err rc;
+
+    snprintf(at, sizeof(at), "%s.generator", path);
+    rc = spec_word(at, s->generator, generators, 2, &index, err);
+    if (rc != SL_OK)
+        return rc;
+    SPEC_DEFAULT(s, seed, 1);
+    if (index == 0)
+        return s->has_classes ? sl_fail(err, SL_EINVAL,
+                                        "%s: takes no 'classes' with generator "
+                                        "binary",
+                                        path)
+                              : SL_OK;
+    if (!s->has_classes)
+        return missing(path, "classes", err);
+    snprintf(at, sizeof(at), "%s.classes", path);
+    return spec_range(at, s->classes, 2, 100000, err);
+}
+
+static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
+                               const char *path, struct sl_error *err)
+{
+    char at[64];
+    enum sl_err rc = SL_OK;
+
+    SPEC_DEFAULT(s, scale, 1);
+    SPEC_DEFAULT(s, offset, 0);
+    if (!isfinite(s->scale) || s->scale == 0 || !isfinite(s->offset))
+        return sl_fail(err, SL_EINVAL,
+                       "%s: scale must be finite and not 0, offset finite",
+                       path);
+    if (s->has_limit) {
+        snprintf(at, sizeof(at), "%s.limit", path);
+        rc = spec_range(at, s->limit, 1, SAMPLES_MAX, err);
+    }
+    if (rc == SL_OK && format == NPZ)
+        rc = spec_string(&s->x_member, "x");
+    if (rc == SL_OK && format == NPZ)
+        rc = spec_string(&s->y_member, "y");
+    if (rc == SL_OK && format == CSV)
+        rc = check_csv(s, path, err);
+    return rc;
+}
+
+static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
+                                const char *path, struct sl_error *err)
+{
+    char at[64];
+    unsigned format;
+    enum sl_err rc;
+
+    snprintf(at, sizeof(at), "%s.format", path);
+    if (external && s->format == NULL &&
+        spec_string(&s->format, "external") != SL_OK)
+        return SL_ENOMEM;
+    rc = spec_word(at, s->format, names, FORMATS, &format, err);
+    if (rc != SL_OK)
+        return rc;
+    if (external != (format == EXTERNAL))
+        return sl_fail(
+            err, SL_EINVAL, "%s: wants %s with this model, got '%s'", at,
+            external ? "'external'" : "a format that workers read", s->format);
+    rc = spec_only(path, &s->base, takes[format].fields, s->format, err);
+    if (rc == SL_OK)
+        rc = check_needed(s, &takes[format], path, err);
+    if (rc != SL_OK || format == EXTERNAL)
+        return rc;
+    return format == SYNTHETIC ? check_synthetic(s, path, err)
+                               : check_files(s, format, path, err);
+}
+
+enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
+                            struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (spec->data == NULL || spec->data->train == NULL)
+        return missing("data", "train", err);
+    rc = check_source(spec->data->train, external, "data.train", err);
+    if (rc == SL_OK && spec->data->test != NULL)
+        rc = check_source(spec->data->test, external, "data.test", err);
+    return rc;
+}

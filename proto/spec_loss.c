@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loss, and whether the model's output fits it.
+#include "proto/spec_check.h"
+
+#include <string.h>
+
+static const char *const names[] = {
+#define LOSS_NAME(code, name) name,
+    SPEC_LOSS_MAP(LOSS_NAME)
+#undef LOSS_NAME
+};
+
+enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec)
+{
+    for (unsigned i = 0; spec->loss != NULL && i < SL_COUNT(names); i++)
+        if (strcmp(spec->loss, names[i]) == 0)
+            return (enum spec_loss)(i + 1);
+    return SPEC_LOSS_NONE;
+}
+
+const char *spec_loss_name(enum spec_loss loss)
+{
+    return loss == SPEC_LOSS_NONE ? "none" : names[loss - 1];
+}
+
+static enum sl_err check_output(enum spec_loss loss, const struct model *m,
+                                struct sl_error *err)
+{
+    const struct model_node *last = &m->nodes[m->output];
+    bool classes = loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
+                   loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+    char shape[MODEL_SHAPE_TEXT];
+
+    if (last->out.rank != 1)
+        return sl_fail(err, SL_EINVAL,
+                       "loss: %s wants a flat output, got %s from layer '%s'",
+                       spec_loss_name(loss),
+                       model_shape_text(shape, &last->out), last->name);
+    if (classes && last->out.dim[0] < 2)
+        return sl_fail(err, SL_EINVAL,
+                       "loss: %s wants one output per class, got %s from "
+                       "layer '%s'; for two classes and one output use "
+                       "binary_crossentropy",
+                       spec_loss_name(loss),
+                       model_shape_text(shape, &last->out), last->name);
+    return SL_OK;
+}
+
+// What turns logits into probabilities for this loss, and what does that for
+// another one.
+static enum sl_err check_logits(Sluice__V1__JobSpec *spec, enum spec_loss loss,
+                                const struct model_node *last,
+                                struct sl_error *err)
+{
+    bool binary = loss == SPEC_LOSS_BINARY_CROSSENTROPY;
+    enum model_act right = binary ? MODEL_ACT_SIGMOID : MODEL_ACT_SOFTMAX;
+    enum model_act wrong = binary ? MODEL_ACT_SOFTMAX : MODEL_ACT_SIGMOID;
+    bool logits = last->act != right;
+
+    if (last->act == wrong)
+        return sl_fail(err, SL_EINVAL,
+                       "loss: %s wants %s at the end or no activation, but "
+                       "layer '%s' ends in %s",
+                       spec_loss_name(loss), model_act_name(right), last->name,
+                       model_act_name(wrong));
+    SPEC_DEFAULT(spec, from_logits, logits);
+    if (spec->from_logits != logits)
+        return sl_fail(
+            err, SL_EINVAL, "from_logits is %s, but layer '%s' ends in %s",
+            logits ? "false" : "true", last->name, model_act_name(last->act));
+    return SL_OK;
+}
+
+enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
+                            struct sl_error *err)
+{
+    enum spec_loss loss;
+    unsigned index;
+    enum sl_err rc;
+
+    if (m->external) {
+        if (spec->loss != NULL || spec->has_from_logits)
+            return sl_fail(err, SL_EINVAL,
+                           "loss: the program of an external model computes "
+                           "its own; leave loss and from_logits out");
+        return SL_OK;
+    }
+    rc = spec_word("loss", spec->loss, names, SL_COUNT(names), &index, err);
+    if (rc != SL_OK)
+        return rc;
+    loss = (enum spec_loss)(index + 1);
+    rc = check_output(loss, m, err);
+    if (rc != SL_OK)
+        return rc;
+    if (loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+        return check_logits(spec, loss, &m->nodes[m->output], err);
+    if (spec->has_from_logits)
+        return sl_fail(err, SL_EINVAL,
+                       "from_logits says nothing about mean_squared_error; "
+                       "leave it out");
+    return SL_OK;
+}
+
+// Labels that a generator makes must be classes that the model has.
+enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
+                              enum spec_loss loss, const struct model *m,
+                              struct sl_error *err)
+{
+    uint64_t outputs;
+
+    if (m->external || s == NULL || !s->has_classes)
+        return SL_OK;
+    outputs = m->nodes[m->output].out.dim[0];
+    if (loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY &&
+        s->classes > outputs)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.classes: %u, but layer '%s' has %llu outputs", path,
+                       s->classes, m->nodes[m->output].name,
+                       (unsigned long long)outputs);
+    if (loss == SPEC_LOSS_BINARY_CROSSENTROPY && s->classes > 2)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.classes: %u, but binary_crossentropy knows 2", path,
+                       s->classes);
+    return SL_OK;
+}

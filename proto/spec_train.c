@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long, in which pieces, where, and what is kept.
+#include "proto/spec_check.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SHARD_BYTES_MAX (UINT64_C(32) << 20) // a push is one message
+
+static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
+                                      struct sl_error *err)
+{
+    const struct {
+        const char *path;
+        uint32_t value, max;
+    } ranges[] = {
+        {"train.batch", t->batch, 1 << 20},
+        {"train.epochs", t->epochs, 65536},
+        {"train.steps_per_closure", t->steps_per_closure,
+         WIRE_CLOSURE_STEPS_MAX},
+        {"train.max_nonfinite", t->max_nonfinite, UINT32_MAX},
+        {"train.max_attempts", t->max_attempts, 1000},
+        {"train.window_closures", t->window_closures, WIRE_SPARSE_MAX},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(ranges); i++) {
+        enum sl_err rc =
+            spec_range(ranges[i].path, ranges[i].value, 1, ranges[i].max, err);
+
+        if (rc != SL_OK)
+            return rc;
+    }
+    return SL_OK;
+}
+
+enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
+{
+    static const char *const nonfinite[] = {"skip", "fail"};
+    Sluice__V1__TrainSpec *t;
+    enum sl_err rc;
+
+    rc = spec_message(&spec->train, &sluice__v1__train_spec__descriptor);
+    if (rc != SL_OK)
+        return rc;
+    t = spec->train;
+    SPEC_DEFAULT(t, batch, 32);
+    SPEC_DEFAULT(t, epochs, 1);
+    SPEC_DEFAULT(t, steps_per_closure, 16);
+    SPEC_DEFAULT(t, seed, 1);
+    SPEC_DEFAULT(t, shuffle, true);
+    SPEC_DEFAULT(t, max_nonfinite, 100);
+    SPEC_DEFAULT(t, max_attempts, 4);
+    SPEC_DEFAULT(t, max_workers, 0);
+    SPEC_DEFAULT(t, window_closures, 1024);
+    rc = spec_string(&t->mode, "async");
+    if (rc == SL_OK)
+        rc = spec_string(&t->nonfinite, nonfinite[0]);
+    if (rc == SL_OK && strcmp(t->mode, "async") != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.mode: wants 'async', the only mode there is, "
+                       "got '%.60s'",
+                       t->mode);
+    if (rc == SL_OK)
+        rc =
+            spec_word("train.nonfinite", t->nonfinite, nonfinite, 2, NULL, err);
+    return rc == SL_OK ? check_train_ranges(t, err) : rc;
+}
+
+// ---- placement
+
+static const char *const partitioners[] = {
+    [PART_AUTO] = "auto",
+    [PART_FIXED] = "fixed",
+    [PART_MIN_SIZE] = "min_size",
+    [PART_MAX_SIZE] = "max_size",
+};
+
+static const char *const partitioner_fields[] = {
+    [PART_AUTO] = " partitioner psservers shard_bytes ",
+    [PART_FIXED] = " partitioner psservers shards ",
+    [PART_MIN_SIZE] = " partitioner psservers min_shard_bytes max_shards ",
+    [PART_MAX_SIZE] = " partitioner psservers max_shard_bytes max_shards ",
+};
+
+static enum sl_err check_rule(Sluice__V1__PlacementSpec *p, unsigned kind,
+                              struct sl_error *err)
+{
+    switch (kind) {
+    case PART_FIXED:
+        return spec_range("placement.shards", p->shards, 1, PART_MAX_SHARDS,
+                          err);
+    case PART_MIN_SIZE: // TensorFlow's defaults
+        SPEC_DEFAULT(p, min_shard_bytes, PART_MIN_SIZE_BYTES);
+        SPEC_DEFAULT(p, max_shards, 1);
+        if (p->min_shard_bytes == 0 || p->max_shards == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "placement: min_shard_bytes and max_shards want at "
+                           "least 1");
+        return SL_OK;
+    case PART_MAX_SIZE:
+        if (p->max_shard_bytes == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "placement.max_shard_bytes is missing");
+        return SL_OK;
+    default:
+        SPEC_DEFAULT(p, shard_bytes, PART_TARGET_BYTES);
+        return spec_range("placement.shard_bytes", p->shard_bytes,
+                          PART_ELEMENT_BYTES, SHARD_BYTES_MAX, err);
+    }
+}
+
+enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
+                                 struct sl_error *err)
+{
+    Sluice__V1__PlacementSpec *p;
+    unsigned kind;
+    enum sl_err rc;
+
+    rc =
+        spec_message(&spec->placement, &sluice__v1__placement_spec__descriptor);
+    if (rc != SL_OK)
+        return rc;
+    p = spec->placement;
+    SPEC_DEFAULT(p, psservers, 0);
+    rc = spec_string(&p->partitioner, "auto");
+    if (rc == SL_OK)
+        rc = spec_word("placement.partitioner", p->partitioner, partitioners,
+                       SL_COUNT(partitioners), &kind, err);
+    if (rc == SL_OK)
+        rc = spec_only("placement", &p->base, partitioner_fields[kind],
+                       partitioners[kind], err);
+    return rc == SL_OK ? check_rule(p, kind, err) : rc;
+}
+
+void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
+                    const Sluice__V1__PlacementSpec *p)
+{
+    unsigned kind = PART_AUTO;
+
+    spec_word("", p->partitioner, partitioners, SL_COUNT(partitioners), &kind,
+              NULL);
+    *target_bytes = p->has_shard_bytes ? p->shard_bytes : PART_TARGET_BYTES;
+    *out = (struct part_rule){
+        .kind = (enum part_kind)kind,
+        .count = p->shards,
+        .shard_bytes =
+            kind == PART_MIN_SIZE ? p->min_shard_bytes : p->max_shard_bytes,
+        .max_shards = p->max_shards,
+    };
+}
+
+// ---- checkpoints and evaluation
+
+enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
+                                  struct sl_error *err)
+{
+    Sluice__V1__CheckpointSpec *c;
+    enum sl_err rc;
+
+    rc = spec_message(&spec->checkpoint,
+                      &sluice__v1__checkpoint_spec__descriptor);
+    if (rc != SL_OK)
+        return rc;
+    c = spec->checkpoint;
+    SPEC_DEFAULT(c, every_epoch, true);
+    SPEC_DEFAULT(c, every_seconds, 30);
+    SPEC_DEFAULT(c, keep, 3);
+    rc = spec_real("checkpoint.every_seconds", c->every_seconds, 0, INFINITY,
+                   SPEC_CLOSED, err);
+    if (rc == SL_OK)
+        rc = spec_range("checkpoint.keep", c->keep, 1, 1000, err);
+    return rc;
+}
+
+enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
+{
+    bool test = spec->data->test != NULL;
+    Sluice__V1__EvaluateSpec *e;
+    enum sl_err rc;
+
+    rc = spec_message(&spec->evaluate, &sluice__v1__evaluate_spec__descriptor);
+    if (rc != SL_OK)
+        return rc;
+    e = spec->evaluate;
+    SPEC_DEFAULT(e, every_epochs, test ? 1 : 0);
+    SPEC_DEFAULT(e, batch, 256);
+    SPEC_DEFAULT(e, batches_per_closure, 4);
+    if (e->every_epochs > 0 && !test)
+        return sl_fail(err, SL_EINVAL,
+                       "evaluate.every_epochs: needs data.test");
+    rc = spec_range("evaluate.batch", e->batch, 1, 1 << 20, err);
+    if (rc == SL_OK)
+        rc = spec_range("evaluate.batches_per_closure", e->batches_per_closure,
+                        1, WIRE_CLOSURE_STEPS_MAX, err);
+    return rc;
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/wire.h -- the only decode, encode and validation of messages.
+//
+// Bounds first, then structs. Past this door a message is valid: lengths are
+// within the limits below, names and texts are UTF-8, enums are known, ids and
+// ranges fit each other, doubles are finite. Nobody else checks again.
+//
+// The data plane (Ask, Push, Pull) is walked by hand, without an allocation:
+// small structs by value, the payload as slices of the message. Unknown fields
+// and any order of fields are accepted. The control plane is unpacked into an
+// arena of the caller's and then checked against the tables of wire_rules.c.
+//
+// Threads  any; no state. An arena: one thread at a time.
+// Memory   What wire_read_* returns borrows from the slices it was given. What
+//          wire_unpack_* returns lives in the arena, until its reset or
+//          release. wire_dup and pbjson_read give messages of the heap:
+//          wire_free.
+// Units    bytes; payloads are f32 little-endian.
+// Errors   SL_ECORRUPT: not a message of this type. SL_EINVAL: one that says
+//          something impossible; the text names message and field. SL_ERANGE:
+//          over a limit. SL_ENOTSUP: a kind of message that this version does
+//          not know. *out is untouched by a failure.
+#ifndef PROTO_WIRE_H
+#define PROTO_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/counted.h"
+#include "common/rpc.h"
+#include "common/schedule.h"
+#include "common/slices.h"
+#include "common/status.h"
+#include "common/wirescan.h"
+
+#include "proto/common.pb-c.h"
+#include "proto/coord.pb-c.h"
+#include "proto/job.pb-c.h"
+#include "proto/jobs.pb-c.h"
+#include "proto/ps.pb-c.h"
+
+#define WIRE_PROTOCOL 1           // Hello.protocol
+#define WIRE_NAME_BYTES 200       // names and ids: printable, no blanks at ends
+#define WIRE_TEXT_BYTES 4096      // reasons, paths
+#define WIRE_SHARDS_MAX 65536     // of one job
+#define WIRE_PIECES_MAX 262144    // of one job
+#define WIRE_VARIABLES_MAX 100000 // of one job
+#define WIRE_RANK_MAX 8           // of a variable
+#define WIRE_SPARSE_MAX 65536     // closures in a counted set
+#define WIRE_CLOSURE_STEPS_MAX 4096
+#define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
+#define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
+
+// Methods, as rpc.h wants them.
+#define WIRE_ATTEND "/sluice.v1.Coordinator/Attend"
+#define WIRE_ASK "/sluice.v1.Shards/Ask"
+#define WIRE_PUSH "/sluice.v1.Shards/Push"
+#define WIRE_PULL "/sluice.v1.Shards/Pull"
+#define WIRE_PUSH_PULL "/sluice.v1.Shards/PushPull"
+#define WIRE_SUBMIT "/sluice.v1.Jobs/Submit"
+#define WIRE_GET "/sluice.v1.Jobs/Get"
+#define WIRE_LIST "/sluice.v1.Jobs/List"
+#define WIRE_WATCH "/sluice.v1.Jobs/Watch"
+#define WIRE_STOP "/sluice.v1.Jobs/Stop"
+#define WIRE_DELETE "/sluice.v1.Jobs/Delete"
+#define WIRE_CHECKPOINTS "/sluice.v1.Jobs/Checkpoints"
+#define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
+
+// ---- ordered pairs
+
+struct wire_attempt {
+    uint64_t term, n;
+};
+
+struct wire_tag {
+    uint64_t incarnation, sequence;
+};
+
+// < 0, 0, > 0: a is older than, the same as, newer than b.
+int wire_attempt_cmp(struct wire_attempt a, struct wire_attempt b);
+int wire_tag_cmp(struct wire_tag a, struct wire_tag b);
+
+// From and to messages; NULL is (0, 0).
+struct wire_attempt wire_attempt_of(const Sluice__V1__Attempt *m);
+struct wire_tag wire_tag_of(const Sluice__V1__Tag *m);
+Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a);
+Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
+
+// ---- data plane: one struct per message
+
+enum wire_refused_why {
+    WIRE_REFUSED_NOT,
+    WIRE_REFUSED_ATTEMPT,         // `newest` was seen: drop the closure
+    WIRE_REFUSED_INCARNATION,     // take a newer map, ask again
+    WIRE_REFUSED_JOB_INCARNATION, // `job_incarnation` holds: drop
+    WIRE_REFUSED_STALE,           // pull, recompute
+};
+
+struct wire_refused {
+    enum wire_refused_why why; // WIRE_REFUSED_NOT: it was not refused
+    struct wire_attempt newest;
+    uint64_t job_incarnation;
+};
+
+struct wire_ask {
+    uint64_t job, job_incarnation, incarnation, closure;
+    struct wire_attempt attempt;
+    uint32_t shard;
+};
+
+struct wire_ask_reply {
+    uint64_t incarnation, version;
+    struct wire_refused refused; // then only incarnation holds
+    // Bit i of byte i / 8, least significant first: step i is counted. May be
+    // shorter than the closure; what is missing is 0.
+    size_t counted_bytes;
+    uint8_t counted[WIRE_COUNTED_BYTES];
+};
+
+struct wire_push {
+    uint64_t job, job_incarnation, incarnation, closure;
+    struct wire_attempt attempt;
+    uint64_t based_on, map_version, samples, digest;
+    uint32_t shard, step;
+    bool skip;
+    struct sl_slices payload; // whole f32s; empty if skip
+};
+
+enum wire_push_result {
+    WIRE_PUSH_UNKNOWN, // never sent
+    WIRE_PUSH_COUNTED,
+    WIRE_PUSH_DUPLICATE,
+    WIRE_PUSH_REFUSED,
+};
+
+struct wire_push_reply {
+    uint64_t incarnation, version, staleness;
+    enum wire_push_result result;
+    struct wire_refused refused; // set exactly if result is REFUSED
+    struct sl_slices payload;    // whole f32s; PushPull only
+};
+
+struct wire_pull {
+    uint64_t job, job_incarnation, incarnation; // incarnation 0: any
+    uint32_t shard;
+    bool has_tag; // the values of that snapshot, not the present ones
+    struct wire_tag tag;
+};
+
+struct wire_pull_reply {
+    uint64_t incarnation, version;
+    struct sl_slices payload; // whole f32s
+};
+
+enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
+                          struct sl_error *err);
+enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
+                                const struct sl_slices *bytes,
+                                struct sl_error *err);
+enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
+                           struct sl_error *err);
+enum sl_err wire_read_push_reply(struct wire_push_reply *out,
+                                 const struct sl_slices *bytes,
+                                 struct sl_error *err);
+enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
+                           struct sl_error *err);
+enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
+                                 const struct sl_slices *bytes,
+                                 struct sl_error *err);
+
+// The bytes that come before a payload of payload_bytes (all of the message
+// if that is 0): the number written. The structs' own `payload` is not read.
+#define WIRE_HEAD_MAX 1024
+size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m);
+size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
+                             const struct wire_ask_reply *m);
+size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
+                        size_t payload_bytes);
+size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
+                              const struct wire_push_reply *m,
+                              size_t payload_bytes);
+size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m);
+size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
+                              const struct wire_pull_reply *m,
+                              size_t payload_bytes);
+
+// The same as the header of an initialised rpc_msg; the caller then adds the
+// payload with rpc_msg_part. SL_ENOMEM only.
+enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m);
+enum sl_err wire_head_ask_reply(struct rpc_msg *msg,
+                                const struct wire_ask_reply *m);
+enum sl_err wire_head_push(struct rpc_msg *msg, const struct wire_push *m,
+                           size_t payload_bytes);
+enum sl_err wire_head_push_reply(struct rpc_msg *msg,
+                                 const struct wire_push_reply *m,
+                                 size_t payload_bytes);
+enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m);
+enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
+                                 const struct wire_pull_reply *m,
+                                 size_t payload_bytes);
+
+// ---- control plane: scan, unpack into the arena, validate
+//
+//   enum sl_err wire_unpack_attend_up(Sluice__V1__AttendUp **out,
+//                                     struct wire_arena *arena,
+//                                     const struct sl_slices *bytes,
+//                                     struct sl_error *err);
+//
+// Several messages may live in one arena (wire_arena_reset between unrelated
+// ones). Submessages that a rule needs are never NULL past this door: an
+// absent Attempt, Tag, StepMetrics, ShardCounts or CountedSet is there and
+// empty, except where its absence says something: Refuse.load, Complete.facts,
+// facts, geometry and map of JobOpen (before the probe and the placement; do
+// not send empty ones), spec and geometry of JobStatus. An Attend message of no
+// known kind is SL_ENOTSUP: ignore it.
+#define WIRE_UNPACK_MAP(X)                                                     \
+    X(attend_up, AttendUp)                                                     \
+    X(attend_down, AttendDown)                                                 \
+    X(submit_request, SubmitRequest)                                           \
+    X(submit_reply, SubmitReply)                                               \
+    X(job_request, JobRequest)                                                 \
+    X(job_status, JobStatus)                                                   \
+    X(list_request, ListRequest)                                               \
+    X(list_reply, ListReply)                                                   \
+    X(stop_request, StopRequest)                                               \
+    X(delete_reply, DeleteReply)                                               \
+    X(checkpoints_reply, CheckpointsReply)                                     \
+    X(cluster_request, ClusterRequest)                                         \
+    X(cluster_reply, ClusterReply)                                             \
+    X(job_spec, JobSpec)                                                       \
+    X(shard_counts, ShardCounts)                                               \
+    X(counted_set, CountedSet)
+#define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
+    enum sl_err wire_unpack_##name(                                            \
+        Sluice__V1__##Type **out, struct wire_arena *arena,                    \
+        const struct sl_slices *bytes, struct sl_error *err);
+WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
+#undef WIRE_UNPACK_PROTOTYPE
+
+// The validation alone, of a message that came otherwise (pbjson_read of a
+// manifest). Absent submessages are refused where wire_unpack would add them.
+enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
+
+// Appends the packed message; SL_ENOMEM. As the header of an rpc_msg.
+enum sl_err wire_pack(const ProtobufCMessage *msg, struct buf *out);
+enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
+
+// Deep copies on the heap (sl_malloc), and their end. wire_free(NULL) is
+// allowed.
+enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg);
+void wire_free(ProtobufCMessage *msg);
+extern ProtobufCAllocator wire_heap; // what both use
+
+// ---- counted sets and geometry
+
+struct schedule wire_schedule(const Sluice__V1__Geometry *g);
+Sluice__V1__Geometry wire_geometry(const struct schedule *s);
+
+// A CountedSet message over a copy of the set. `msg` may be used until
+// release.
+struct wire_counted {
+    Sluice__V1__CountedSet msg;
+    struct counted_plain plain;        // ours
+    Sluice__V1__CountedClosure *items; // ours
+    Sluice__V1__CountedClosure **list; // ours
+};
+enum sl_err wire_counted_init(struct wire_counted *w, const struct counted *c);
+void wire_counted_release(struct wire_counted *w); // all zeroes is allowed
+
+// Builds *out, which the call initialises. SL_ECORRUPT unless the set fits
+// the schedule. NULL: the empty set.
+enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,
+                              const Sluice__V1__CountedSet *set,
+                              struct sl_error *err);
+
+#endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// One walk over any message, by its descriptor and its rules. Recursive: the
+// schema is at most WIRE_MAX_DEPTH deep (a test checks that), and the scan
+// before has refused what is deeper.
+#include "proto/wire_check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "proto/field.h"
+
+// What a failing line is about.
+struct place {
+    const ProtobufCMessageDescriptor *of;
+    const ProtobufCFieldDescriptor *field;
+    struct sl_error *err;
+};
+
+#define REFUSE(p, ...) refuse(p, SL_EINVAL, __VA_ARGS__)
+
+static enum sl_err refuse(const struct place *p, enum sl_err code,
+                          const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static enum sl_err refuse(const struct place *p, enum sl_err code,
+                          const char *fmt, ...)
+{
+    char what[200];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    return sl_fail(p->err, code, "%s.%s %s", p->of->short_name, p->field->name,
+                   what);
+}
+
+static bool has_control(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return true;
+    return false;
+}
+
+static enum sl_err check_name(const struct place *p, const char *text,
+                              const struct wire_rule *rule)
+{
+    size_t len = strlen(text);
+
+    if (len < rule->min)
+        return REFUSE(p, "is missing");
+    if (len > rule->max)
+        return REFUSE(p, "has %zu bytes; at most %llu", len,
+                      (unsigned long long)rule->max);
+    if (has_control(text))
+        return REFUSE(p, "has a control character");
+    if (len > 0 && (text[0] == ' ' || text[len - 1] == ' '))
+        return REFUSE(p, "begins or ends with a blank");
+    return SL_OK;
+}
+
+static enum sl_err check_file(const struct place *p, const char *text,
+                              const struct wire_rule *rule)
+{
+    if (text[0] == '.' || strchr(text, '/') != NULL)
+        return REFUSE(p, "is '%.60s', not the name of a file", text);
+    return check_name(p, text, rule);
+}
+
+static enum sl_err check_address(const struct place *p, const char *text,
+                                 const struct wire_rule *rule)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = check_name(p, text, rule);
+
+    if (rc != SL_OK || text[0] == '\0')
+        return rc;
+    if (rpc_address_check(text, &why) != SL_OK)
+        return REFUSE(p, "is no address: %.150s", why.text);
+    return SL_OK;
+}
+
+static enum sl_err check_string(const struct place *p, const char *text,
+                                const struct wire_rule *rule)
+{
+    size_t len = strlen(text);
+    uint64_t max =
+        rule != NULL && rule->kind == RULE_TEXT ? rule->max : WIRE_TEXT_BYTES;
+
+    if (len > max)
+        return REFUSE(p, "has %zu bytes; at most %llu", len,
+                      (unsigned long long)max);
+    if (!utf8_valid(text, len))
+        return REFUSE(p, "is not UTF-8");
+    if (rule == NULL)
+        return SL_OK;
+    switch (rule->kind) {
+    case RULE_NAME:
+        return check_name(p, text, rule);
+    case RULE_FILE:
+        return check_file(p, text, rule);
+    case RULE_ADDRESS:
+        return check_address(p, text, rule);
+    default:
+        return SL_OK;
+    }
+}
+
+static enum sl_err check_bytes(const struct place *p,
+                               const ProtobufCBinaryData *bytes,
+                               const struct wire_rule *rule)
+{
+    uint64_t min = 0, max = WIRE_TEXT_BYTES;
+
+    if (rule != NULL && rule->kind == RULE_BYTES) {
+        min = rule->min;
+        max = rule->max;
+    }
+    if (bytes->len < min || bytes->len > max)
+        return REFUSE(p, "has %zu bytes; %llu to %llu are allowed", bytes->len,
+                      (unsigned long long)min, (unsigned long long)max);
+    return SL_OK;
+}
+
+static enum sl_err check_number(const struct place *p, const void *at,
+                                const struct wire_rule *rule)
+{
+    uint64_t value = field_number(p->field, at);
+
+    if (p->field->type == PROTOBUF_C_TYPE_ENUM &&
+        protobuf_c_enum_descriptor_get_value(p->field->descriptor,
+                                             (int)value) == NULL)
+        return REFUSE(p, "is %d, which this version does not know", (int)value);
+    if (rule == NULL || rule->kind != RULE_RANGE)
+        return SL_OK;
+    if (value < rule->min && value == 0)
+        return REFUSE(p, "is missing");
+    if (value < rule->min || value > rule->max)
+        return REFUSE(p, "is %llu; %llu to %llu are allowed",
+                      (unsigned long long)value, (unsigned long long)rule->min,
+                      (unsigned long long)rule->max);
+    return SL_OK;
+}
+
+static enum sl_err check_value(const struct place *p, void *at,
+                               const struct wire_rule *rule,
+                               struct wire_arena *arena)
+{
+    switch (p->field->type) {
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return wire_fix(*(ProtobufCMessage **)at, arena, p->err);
+    case PROTOBUF_C_TYPE_STRING:
+        return check_string(p, *(char **)at, rule);
+    case PROTOBUF_C_TYPE_BYTES:
+        return check_bytes(p, at, rule);
+    case PROTOBUF_C_TYPE_DOUBLE:
+        if (!isfinite(*(double *)at) &&
+            (rule == NULL || rule->kind != RULE_ANY_FLOAT))
+            return REFUSE(p, "is not finite");
+        return SL_OK;
+    case PROTOBUF_C_TYPE_FLOAT:
+        return isfinite(*(float *)at) ? SL_OK : REFUSE(p, "is not finite");
+    default:
+        return check_number(p, at, rule);
+    }
+}
+
+// An absent message: added, refused, or as it should be.
+static enum sl_err check_absent(const struct place *p, ProtobufCMessage *m,
+                                const struct wire_rule *rule,
+                                struct wire_arena *arena)
+{
+    const ProtobufCMessageDescriptor *of = p->field->descriptor;
+    ProtobufCMessage *empty;
+
+    if (rule == NULL ||
+        (rule->kind != RULE_FILL && rule->kind != RULE_REQUIRED))
+        return SL_OK;
+    if (rule->kind == RULE_REQUIRED || arena == NULL)
+        return REFUSE(p, "is missing");
+    empty = wire_arena_alloc(arena, of->sizeof_message);
+    if (empty == NULL)
+        return refuse(p, SL_ENOMEM, "cannot be added: out of memory");
+    protobuf_c_message_init(of, empty);
+    *(ProtobufCMessage **)field_at(m, p->field, 0) = empty;
+    return SL_OK;
+}
+
+static const struct wire_rule *rule_of(const struct wire_rules *rules,
+                                       uint32_t number)
+{
+    for (size_t i = 0; rules != NULL && i < rules->count; i++)
+        if (rules->rules[i].number == number)
+            return &rules->rules[i];
+    return NULL;
+}
+
+static enum sl_err check_field(const struct place *p, ProtobufCMessage *m,
+                               const struct wire_rule *rule,
+                               struct wire_arena *arena)
+{
+    size_t count = field_count(m, p->field);
+
+    if (rule != NULL && rule->kind == RULE_COUNT &&
+        (count < rule->min || count > rule->max))
+        return REFUSE(p, "has %zu values; %llu to %llu are allowed", count,
+                      (unsigned long long)rule->min,
+                      (unsigned long long)rule->max);
+    if (count == 0 && p->field->type == PROTOBUF_C_TYPE_MESSAGE &&
+        p->field->label != PROTOBUF_C_LABEL_REPEATED)
+        return check_absent(p, m, rule, arena);
+    for (size_t i = 0; i < count; i++) {
+        enum sl_err rc = check_value(p, field_at(m, p->field, i), rule, arena);
+
+        if (rc != SL_OK)
+            return rc;
+    }
+    return SL_OK;
+}
+
+enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
+                     struct sl_error *err)
+{
+    const struct wire_rules *rules = wire_rules_of(m->descriptor);
+    struct place p = {m->descriptor, NULL, err};
+
+    for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
+        enum sl_err rc;
+
+        p.field = &m->descriptor->fields[i];
+        rc = check_field(&p, m, rule_of(rules, p.field->id), arena);
+        if (rc != SL_OK)
+            return rc;
+    }
+    if (rules == NULL || rules->check == NULL)
+        return SL_OK;
+    return rules->check(m, err);
+}
+
+enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err)
+{
+    // Without an arena nothing is written.
+    return wire_fix((ProtobufCMessage *)msg, NULL, err);
+}
+
+enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
+                        const ProtobufCMessageDescriptor *of,
+                        const struct sl_slices *bytes, struct sl_error *err)
+{
+    ProtobufCMessage *m = NULL;
+    enum sl_err rc;
+
+    rc = wire_unpack_slices(&m, arena, of, bytes, NULL, err);
+    if (rc == SL_OK)
+        rc = wire_fix(m, arena, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/wire_check.h -- the rules that messages must keep. For this room only.
+//
+// What holds everywhere needs no rule: strings are UTF-8 of at most
+// WIRE_TEXT_BYTES, bytes have at most WIRE_TEXT_BYTES, enums are known, doubles
+// are finite. Rules say more, or other, per field; `check` says what holds
+// between fields.
+#ifndef PROTO_WIRE_CHECK_H
+#define PROTO_WIRE_CHECK_H
+
+#include "proto/wire.h"
+
+enum wire_rule_kind {
+    RULE_RANGE = 1, // an integer in [min, max]
+    RULE_COUNT,     // a repeated field of min to max values
+    RULE_BYTES,     // bytes of min to max
+    RULE_NAME,      // min to max bytes, printable; no control characters
+    RULE_FILE,      // a file's name: no '/', no leading '.'; or empty
+    RULE_ADDRESS,   // as rpc.h has them; or empty
+    RULE_TEXT,      // at most max bytes
+    RULE_FILL,      // absent: becomes an empty message
+    RULE_REQUIRED,  // absent: refused
+    RULE_ANY_FLOAT, // need not be finite
+};
+
+struct wire_rule {
+    uint32_t number;
+    enum wire_rule_kind kind;
+    uint64_t min, max;
+};
+
+struct wire_rules {
+    const ProtobufCMessageDescriptor *of;
+    const struct wire_rule *rules;
+    size_t count;
+    enum sl_err (*check)(const ProtobufCMessage *m, struct sl_error *err);
+};
+
+// NULL if the message has none.
+const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of);
+
+// Checks m and all in it. Absent messages are added from the arena; NULL: then
+// they are refused.
+enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
+                     struct sl_error *err);
+
+// Scan, unpack, fix.
+enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
+                        const ProtobufCMessageDescriptor *of,
+                        const struct sl_slices *bytes, struct sl_error *err);
+
+// Between fields: wire_coord.c, wire_jobs.c.
+enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_counted_set(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_hello(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_snapshot(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_attend_up(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_attend_down(const ProtobufCMessage *m, struct sl_error *err);
+
+#endif

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data plane's tables, and the writers.
+#include "proto/wire_ps.h"
+
+#include <string.h>
+
+#define FIELD(s, number, kind, member, max, of)                                \
+    {                                                                          \
+        number, kind, offsetof(struct s, member), max, #member, of             \
+    }
+#define TABLE(name, Type, fields, descriptor)                                  \
+    const struct wire_table name = {Type, fields, SL_COUNT(fields),            \
+                                    &sluice__v1__##descriptor##__descriptor}
+
+static const struct wire_field attempt_fields[] = {
+    FIELD(wire_attempt, 1, WIRE_U64, term, 0, NULL),
+    FIELD(wire_attempt, 2, WIRE_U64, n, 0, NULL),
+};
+static TABLE(attempt_table, "Attempt", attempt_fields, attempt);
+
+static const struct wire_field tag_fields[] = {
+    FIELD(wire_tag, 1, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_tag, 2, WIRE_U64, sequence, 0, NULL),
+};
+static TABLE(tag_table, "Tag", tag_fields, tag);
+
+static const struct wire_field refused_fields[] = {
+    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_STALE, NULL),
+    FIELD(wire_refused, 2, WIRE_MESSAGE, newest, 0, &attempt_table),
+    FIELD(wire_refused, 3, WIRE_U64, job_incarnation, 0, NULL),
+};
+static TABLE(refused_table, "Refused", refused_fields, refused);
+
+static const struct wire_field ask_fields[] = {
+    FIELD(wire_ask, 1, WIRE_U64, job, 0, NULL),
+    FIELD(wire_ask, 2, WIRE_U64, job_incarnation, 0, NULL),
+    FIELD(wire_ask, 3, WIRE_U32, shard, 0, NULL),
+    FIELD(wire_ask, 4, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_ask, 5, WIRE_U64, closure, 0, NULL),
+    FIELD(wire_ask, 6, WIRE_MESSAGE, attempt, 0, &attempt_table),
+};
+TABLE(wire_table_ask, "AskRequest", ask_fields, ask_request);
+
+// The reader fills `counted` and, before it, counted_bytes.
+static const struct wire_field ask_reply_fields[] = {
+    FIELD(wire_ask_reply, 1, WIRE_U64, incarnation, 0, NULL),
+    {2, WIRE_BYTES, offsetof(struct wire_ask_reply, counted_bytes),
+     WIRE_COUNTED_BYTES, "counted", NULL},
+    FIELD(wire_ask_reply, 3, WIRE_U64, version, 0, NULL),
+    FIELD(wire_ask_reply, 4, WIRE_MESSAGE, refused, 0, &refused_table),
+};
+TABLE(wire_table_ask_reply, "AskReply", ask_reply_fields, ask_reply);
+_Static_assert(offsetof(struct wire_ask_reply, counted) ==
+                   offsetof(struct wire_ask_reply, counted_bytes) +
+                       sizeof(size_t),
+               "WIRE_BYTES: the bytes follow their length");
+
+static const struct wire_field push_fields[] = {
+    FIELD(wire_push, 1, WIRE_U64, job, 0, NULL),
+    FIELD(wire_push, 2, WIRE_U64, job_incarnation, 0, NULL),
+    FIELD(wire_push, 3, WIRE_U32, shard, 0, NULL),
+    FIELD(wire_push, 4, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_push, 5, WIRE_U64, closure, 0, NULL),
+    FIELD(wire_push, 6, WIRE_U32, step, 0, NULL),
+    FIELD(wire_push, 7, WIRE_MESSAGE, attempt, 0, &attempt_table),
+    FIELD(wire_push, 8, WIRE_U64, based_on, 0, NULL),
+    FIELD(wire_push, 9, WIRE_U64, map_version, 0, NULL),
+    FIELD(wire_push, 10, WIRE_U64, samples, 0, NULL),
+    FIELD(wire_push, 11, WIRE_FIXED64, digest, 0, NULL),
+    FIELD(wire_push, 12, WIRE_BOOL, skip, 0, NULL),
+    FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
+};
+TABLE(wire_table_push, "PushRequest", push_fields, push_request);
+
+static const struct wire_field push_reply_fields[] = {
+    FIELD(wire_push_reply, 1, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_push_reply, 2, WIRE_ENUM, result, WIRE_PUSH_REFUSED, NULL),
+    FIELD(wire_push_reply, 3, WIRE_MESSAGE, refused, 0, &refused_table),
+    FIELD(wire_push_reply, 4, WIRE_U64, version, 0, NULL),
+    FIELD(wire_push_reply, 5, WIRE_U64, staleness, 0, NULL),
+    FIELD(wire_push_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
+};
+TABLE(wire_table_push_reply, "PushReply", push_reply_fields, push_reply);
+
+static const struct wire_field pull_fields[] = {
+    FIELD(wire_pull, 1, WIRE_U64, job, 0, NULL),
+    FIELD(wire_pull, 2, WIRE_U64, job_incarnation, 0, NULL),
+    FIELD(wire_pull, 3, WIRE_U32, shard, 0, NULL),
+    FIELD(wire_pull, 4, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_pull, 5, WIRE_MESSAGE, tag, 0, &tag_table),
+};
+TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
+
+static const struct wire_field pull_reply_fields[] = {
+    FIELD(wire_pull_reply, 1, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_pull_reply, 2, WIRE_U64, version, 0, NULL),
+    FIELD(wire_pull_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
+};
+TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);
+
+_Static_assert(sizeof(enum wire_refused_why) == 4, "WIRE_ENUM is 32 bits");
+
+// ---- writing
+
+static uint8_t *put_varint(uint8_t *to, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        *to++ = (uint8_t)(value | 0x80);
+    *to++ = (uint8_t)value;
+    return to;
+}
+
+static uint8_t *put_fixed64(uint8_t *to, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        *to++ = (uint8_t)(value >> 8 * i);
+    return to;
+}
+
+// The value of a field that is a varint on the wire.
+static uint64_t load(const struct wire_field *f, const void *at)
+{
+    switch (f->kind) {
+    case WIRE_U32:
+    case WIRE_ENUM:
+        return *(const uint32_t *)at;
+    case WIRE_BOOL:
+        return *(const bool *)at;
+    default:
+        return *(const uint64_t *)at;
+    }
+}
+
+static uint8_t *put_bytes(uint8_t *to, unsigned number, const void *bytes,
+                          size_t n)
+{
+    to = put_varint(to, number << 3 | 2);
+    to = put_varint(to, n);
+    memcpy(to, bytes, n);
+    return to + n;
+}
+
+// Scalars that are 0 are left out, as proto3 has it. `absent` has a bit for
+// the number of each submessage that is not there.
+static uint8_t *put(uint8_t *to, const struct wire_table *table, const void *m,
+                    uint32_t absent)
+{
+    for (unsigned i = 0; i < table->count; i++) {
+        const struct wire_field *f = &table->fields[i];
+        const uint8_t *at = (const uint8_t *)m + f->at;
+
+        if (f->kind == WIRE_MESSAGE) {
+            uint8_t inner[64];
+
+            if (!(absent >> f->number & 1))
+                to = put_bytes(to, f->number, inner,
+                               (size_t)(put(inner, f->of, at, 0) - inner));
+        } else if (f->kind == WIRE_BYTES) {
+            if (*(const size_t *)at > 0)
+                to = put_bytes(to, f->number, at + sizeof(size_t),
+                               *(const size_t *)at);
+        } else if (f->kind != WIRE_PAYLOAD && load(f, at) != 0) {
+            bool fixed = f->kind == WIRE_FIXED64;
+
+            to = put_varint(to, (unsigned)f->number << 3 | (fixed ? 1 : 0));
+            to = fixed ? put_fixed64(to, load(f, at))
+                       : put_varint(to, load(f, at));
+        }
+    }
+    return to;
+}
+
+static size_t encode(uint8_t *out, const struct wire_table *table,
+                     const void *m, uint32_t absent, size_t payload_bytes)
+{
+    uint8_t *to = put(out, table, m, absent);
+
+    if (payload_bytes > 0) {
+        to = put_varint(to, WIRE_PAYLOAD_NUMBER << 3 | 2);
+        to = put_varint(to, payload_bytes);
+    }
+    return (size_t)(to - out);
+}
+
+size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m)
+{
+    return encode(out, &wire_table_ask, m, 0, 0);
+}
+
+size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
+                             const struct wire_ask_reply *m)
+{
+    uint32_t absent = m->refused.why == WIRE_REFUSED_NOT ? 1u << 4 : 0;
+
+    return encode(out, &wire_table_ask_reply, m, absent, 0);
+}
+
+size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
+                        size_t payload_bytes)
+{
+    return encode(out, &wire_table_push, m, 0, payload_bytes);
+}
+
+size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
+                              const struct wire_push_reply *m,
+                              size_t payload_bytes)
+{
+    uint32_t absent = m->refused.why == WIRE_REFUSED_NOT ? 1u << 3 : 0;
+
+    return encode(out, &wire_table_push_reply, m, absent, payload_bytes);
+}
+
+size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m)
+{
+    return encode(out, &wire_table_pull, m, m->has_tag ? 0 : 1u << 5, 0);
+}
+
+size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
+                              const struct wire_pull_reply *m,
+                              size_t payload_bytes)
+{
+    return encode(out, &wire_table_pull_reply, m, 0, payload_bytes);
+}
+
+// ---- as the header of an rpc_msg
+
+static enum sl_err set_head(struct rpc_msg *msg, const uint8_t *bytes, size_t n)
+{
+    uint8_t *to = rpc_msg_head(msg, n);
+
+    if (to == NULL)
+        return SL_ENOMEM;
+    memcpy(to, bytes, n);
+    return SL_OK;
+}
+
+enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head, wire_encode_ask(head, m));
+}
+
+enum sl_err wire_head_ask_reply(struct rpc_msg *msg,
+                                const struct wire_ask_reply *m)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head, wire_encode_ask_reply(head, m));
+}
+
+enum sl_err wire_head_push(struct rpc_msg *msg, const struct wire_push *m,
+                           size_t payload_bytes)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head, wire_encode_push(head, m, payload_bytes));
+}
+
+enum sl_err wire_head_push_reply(struct rpc_msg *msg,
+                                 const struct wire_push_reply *m,
+                                 size_t payload_bytes)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head, wire_encode_push_reply(head, m, payload_bytes));
+}
+
+enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head, wire_encode_pull(head, m));
+}
+
+enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
+                                 const struct wire_pull_reply *m,
+                                 size_t payload_bytes)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head, wire_encode_pull_reply(head, m, payload_bytes));
+}

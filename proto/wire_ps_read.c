@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the data plane: a walk over slices, byte by byte, that allocates
+// nothing. A message may be cut anywhere; the payload is one range of it and
+// is left where it lies.
+#include "proto/wire_ps.h"
+
+#include <string.h>
+
+// A place in the slices of a message, and the end of the (sub)message.
+struct walk {
+    const struct sl_slice *slice;
+    size_t offset;  // into the slice
+    size_t at, end; // bytes of the whole message
+};
+
+static void walk_init(struct walk *w, const struct sl_slices *s)
+{
+    w->slice = s->at;
+    w->offset = s->offset_bytes;
+    w->at = 0;
+    w->end = s->bytes;
+}
+
+// n <= w->end - w->at. `to` may be NULL.
+static void walk_take(struct walk *w, uint8_t *to, size_t n)
+{
+    w->at += n;
+    while (n > 0) {
+        size_t run;
+
+        while (w->offset >= w->slice->len) {
+            w->offset -= w->slice->len;
+            w->slice++;
+        }
+        run = w->slice->len - w->offset;
+        if (run > n)
+            run = n;
+        if (to != NULL) {
+            memcpy(to, w->slice->data + w->offset, run);
+            to += run;
+        }
+        w->offset += run;
+        n -= run;
+    }
+}
+
+static bool walk_varint(struct walk *w, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    for (unsigned shift = 0; shift < 70 && w->at < w->end; shift += 7) {
+        uint8_t byte;
+
+        walk_take(w, &byte, 1);
+        if (shift < 64)
+            value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool walk_fixed64(struct walk *w, uint64_t *out)
+{
+    uint8_t bytes[8];
+    uint64_t value = 0;
+
+    if (w->end - w->at < 8)
+        return false;
+    walk_take(w, bytes, 8);
+    for (int i = 0; i < 8; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    *out = value;
+    return true;
+}
+
+static bool walk_length(struct walk *w, size_t *out)
+{
+    uint64_t n;
+
+    if (!walk_varint(w, &n) || n > w->end - w->at)
+        return false;
+    *out = (size_t)n;
+    return true;
+}
+
+// Steps over the value of a field that is not known.
+static bool walk_skip(struct walk *w, unsigned type)
+{
+    uint64_t ignored;
+    size_t n = 0;
+
+    switch (type) {
+    case 0:
+        return walk_varint(w, &ignored);
+    case 1:
+        n = 8;
+        break;
+    case 2:
+        if (!walk_length(w, &n))
+            return false;
+        break;
+    case 5:
+        n = 4;
+        break;
+    default: // groups: no message of ours ever had one
+        return false;
+    }
+    if (n > w->end - w->at)
+        return false;
+    walk_take(w, NULL, n);
+    return true;
+}
+
+static enum sl_err corrupt(const struct wire_table *table, size_t at,
+                           const char *field, struct sl_error *err)
+{
+    return sl_fail(err, SL_ECORRUPT, "%s: not readable at byte %zu%s%s",
+                   table->name, at, field != NULL ? ", field " : "",
+                   field != NULL ? field : "");
+}
+
+static enum sl_err store_number(const struct wire_table *table,
+                                const struct wire_field *f, void *to,
+                                uint64_t value, struct sl_error *err)
+{
+    uint64_t max = f->kind == WIRE_U32    ? UINT32_MAX
+                   : f->kind == WIRE_ENUM ? f->max
+                                          : UINT64_MAX;
+
+    if (value > max)
+        return sl_fail(err, SL_EINVAL, "%s.%s is %llu; the highest is %llu",
+                       table->name, f->name, (unsigned long long)value,
+                       (unsigned long long)max);
+    if (f->kind == WIRE_BOOL)
+        *(bool *)to = value != 0;
+    else if (f->kind == WIRE_U32 || f->kind == WIRE_ENUM)
+        *(uint32_t *)to = (uint32_t)value;
+    else
+        *(uint64_t *)to = value;
+    return SL_OK;
+}
+
+// What a read has seen of its outermost message.
+struct seen {
+    uint32_t numbers; // bit n: field n
+    size_t payload_at, payload_bytes;
+    size_t payload_all; // with earlier ones: the last payload counts
+};
+
+static enum sl_err read_fields(struct walk *w, const struct wire_table *table,
+                               void *out, struct seen *seen,
+                               struct sl_error *err);
+
+static enum sl_err read_block(struct walk *w, const struct wire_table *table,
+                              const struct wire_field *f, void *to,
+                              struct seen *seen, struct sl_error *err)
+{
+    size_t n, at = w->at;
+
+    if (!walk_length(w, &n))
+        return corrupt(table, at, f->name, err);
+    if (f->kind == WIRE_PAYLOAD) {
+        seen->payload_at = w->at;
+        seen->payload_bytes = n;
+        seen->payload_all += n;
+        walk_take(w, NULL, n);
+        return SL_OK;
+    }
+    if (f->kind == WIRE_BYTES) {
+        if (n > f->max)
+            return sl_fail(err, SL_ERANGE, "%s.%s has %zu bytes; at most %u",
+                           table->name, f->name, n, f->max);
+        *(size_t *)to = n;
+        walk_take(w, (uint8_t *)to + sizeof(size_t), n);
+        return SL_OK;
+    }
+    // A submessage that comes twice is merged, as every reader does it. The
+    // tables are two levels deep, so this recursion is too.
+    struct walk inner = *w;
+    struct seen ignored = {0, 0, 0, 0};
+    enum sl_err rc;
+
+    inner.end = inner.at + n;
+    rc = read_fields(&inner, f->of, to, &ignored, err);
+    if (rc != SL_OK)
+        return rc;
+    walk_take(w, NULL, n);
+    return SL_OK;
+}
+
+static const struct wire_field *find(const struct wire_table *table,
+                                     uint64_t number)
+{
+    for (unsigned i = 0; i < table->count; i++)
+        if (table->fields[i].number == number)
+            return &table->fields[i];
+    return NULL;
+}
+
+static enum sl_err read_field(struct walk *w, const struct wire_table *table,
+                              const struct wire_field *f, unsigned type,
+                              void *out, struct seen *seen,
+                              struct sl_error *err)
+{
+    unsigned want = f->kind == WIRE_FIXED64   ? 1
+                    : f->kind >= WIRE_MESSAGE ? 2
+                                              : 0;
+    uint8_t *to = (uint8_t *)out + f->at;
+    size_t at = w->at;
+    uint64_t value;
+
+    if (type != want)
+        return corrupt(table, at, f->name, err);
+    seen->numbers |= 1u << f->number;
+    if (want == 2)
+        return read_block(w, table, f, to, seen, err);
+    if (want == 1 ? !walk_fixed64(w, &value) : !walk_varint(w, &value))
+        return corrupt(table, at, f->name, err);
+    return store_number(table, f, to, value, err);
+}
+
+static enum sl_err read_fields(struct walk *w, const struct wire_table *table,
+                               void *out, struct seen *seen,
+                               struct sl_error *err)
+{
+    while (w->at < w->end) {
+        const struct wire_field *f;
+        size_t at = w->at;
+        uint64_t key;
+        enum sl_err rc;
+
+        if (!walk_varint(w, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
+            return corrupt(table, at, NULL, err);
+        f = find(table, key >> 3);
+        if (f == NULL) {
+            if (!walk_skip(w, key & 7))
+                return corrupt(table, at, NULL, err);
+            continue;
+        }
+        rc = read_field(w, table, f, key & 7, out, seen, err);
+        if (rc != SL_OK)
+            return rc;
+    }
+    return SL_OK;
+}
+
+// `out` is zeroed and then filled; payload, if the message has one, is set.
+static enum sl_err read_message(const struct wire_table *table, void *out,
+                                size_t out_bytes, struct sl_slices *payload,
+                                const struct sl_slices *bytes,
+                                struct seen *seen, struct sl_error *err)
+{
+    struct walk w;
+    enum sl_err rc;
+
+    memset(out, 0, out_bytes);
+    memset(seen, 0, sizeof(*seen));
+    walk_init(&w, bytes);
+    rc = read_fields(&w, table, out, seen, err);
+    if (rc != SL_OK)
+        return rc;
+    if (bytes->bytes - seen->payload_all > WIRE_REST_MAX)
+        return sl_fail(
+            err, SL_ERANGE, "%s has %zu bytes beside its payload; at most %zu",
+            table->name, bytes->bytes - seen->payload_all, WIRE_REST_MAX);
+    if (payload == NULL)
+        return SL_OK;
+    if (seen->payload_bytes % sizeof(float) != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.payload has %zu bytes, not a multiple of 4",
+                       table->name, seen->payload_bytes);
+    if (seen->payload_bytes == 0) {
+        *payload = SL_SLICES_NONE;
+        return SL_OK;
+    }
+    return slices_sub(payload, bytes, seen->payload_at, seen->payload_bytes);
+}
+
+// ---- what the fields must say
+
+static enum sl_err check_ids(const struct wire_table *table, uint64_t job,
+                             uint32_t shard, struct sl_error *err)
+{
+    if (job == 0)
+        return sl_fail(err, SL_EINVAL, "%s.job is missing", table->name);
+    if (shard >= WIRE_SHARDS_MAX)
+        return sl_fail(err, SL_EINVAL, "%s.shard is %u; at most %u",
+                       table->name, shard, WIRE_SHARDS_MAX - 1);
+    return SL_OK;
+}
+
+// `there`: the message has a Refused; it must then say why.
+static enum sl_err check_refused(const struct wire_table *table, bool there,
+                                 bool wanted, const struct wire_refused *r,
+                                 struct sl_error *err)
+{
+    if (there && r->why == WIRE_REFUSED_NOT)
+        return sl_fail(err, SL_EINVAL, "%s.refused does not say why",
+                       table->name);
+    if (there != wanted)
+        return sl_fail(err, SL_EINVAL, "%s.refused does not fit the result",
+                       table->name);
+    return SL_OK;
+}
+
+enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
+                          struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_ask;
+    struct wire_ask m;
+    struct seen seen;
+    enum sl_err rc;
+
+    rc = read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    if (rc == SL_OK)
+        rc = check_ids(table, m.job, m.shard, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}
+
+enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
+                                const struct sl_slices *bytes,
+                                struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_ask_reply;
+    struct wire_ask_reply m;
+    struct seen seen;
+    bool refused;
+    enum sl_err rc;
+
+    rc = read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    if (rc != SL_OK)
+        return rc;
+    refused = seen.numbers >> 4 & 1;
+    rc = check_refused(table, refused, refused, &m.refused, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}
+
+enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
+                           struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_push;
+    struct wire_push m;
+    struct seen seen;
+    enum sl_err rc;
+
+    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    if (rc == SL_OK)
+        rc = check_ids(table, m.job, m.shard, err);
+    if (rc != SL_OK)
+        return rc;
+    if (m.step >= WIRE_CLOSURE_STEPS_MAX)
+        return sl_fail(err, SL_EINVAL, "%s.step is %u; at most %u", table->name,
+                       m.step, WIRE_CLOSURE_STEPS_MAX - 1);
+    if (m.skip != (m.payload.bytes == 0))
+        return sl_fail(err, SL_EINVAL, "%s: %s", table->name,
+                       m.skip ? "a skipped step has a payload"
+                              : "payload is missing, and skip is not set");
+    *out = m;
+    return SL_OK;
+}
+
+enum sl_err wire_read_push_reply(struct wire_push_reply *out,
+                                 const struct sl_slices *bytes,
+                                 struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_push_reply;
+    struct wire_push_reply m;
+    struct seen seen;
+    enum sl_err rc;
+
+    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    if (rc != SL_OK)
+        return rc;
+    if (m.result == WIRE_PUSH_UNKNOWN)
+        return sl_fail(err, SL_EINVAL, "%s.result is missing", table->name);
+    rc = check_refused(table, seen.numbers >> 3 & 1,
+                       m.result == WIRE_PUSH_REFUSED, &m.refused, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}
+
+enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
+                           struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_pull;
+    struct wire_pull m;
+    struct seen seen;
+    enum sl_err rc;
+
+    rc = read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    if (rc == SL_OK)
+        rc = check_ids(table, m.job, m.shard, err);
+    if (rc != SL_OK)
+        return rc;
+    m.has_tag = seen.numbers >> 5 & 1;
+    *out = m;
+    return SL_OK;
+}
+
+enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
+                                 const struct sl_slices *bytes,
+                                 struct sl_error *err)
+{
+    struct wire_pull_reply m;
+    struct seen seen;
+    enum sl_err rc;
+
+    rc = read_message(&wire_table_pull_reply, &m, sizeof(m), &m.payload, bytes,
+                      &seen, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}

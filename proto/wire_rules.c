@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which field may hold what. Numbers are the fields' numbers; a test checks
+// that each names a field of a fitting type.
+#include "proto/wire_check.h"
+
+#define JOB(number)                                                            \
+    {                                                                          \
+        number, RULE_RANGE, 1, UINT64_MAX                                      \
+    }
+#define SHARD(number)                                                          \
+    {                                                                          \
+        number, RULE_RANGE, 0, WIRE_SHARDS_MAX - 1                             \
+    }
+#define BORN(number)                                                           \
+    {                                                                          \
+        number, RULE_RANGE, 1, UINT64_MAX                                      \
+    } // an incarnation
+#define CLOSURE(number)                                                        \
+    {                                                                          \
+        number, RULE_RANGE, 0, UINT64_C(1) << 62                               \
+    }
+#define NAME(number)                                                           \
+    {                                                                          \
+        number, RULE_NAME, 1, WIRE_NAME_BYTES                                  \
+    }
+#define MAYBE_NAME(number)                                                     \
+    {                                                                          \
+        number, RULE_NAME, 0, WIRE_NAME_BYTES                                  \
+    }
+#define COUNT(number, max)                                                     \
+    {                                                                          \
+        number, RULE_COUNT, 0, max                                             \
+    }
+#define RANGE(number, min, max)                                                \
+    {                                                                          \
+        number, RULE_RANGE, min, max                                           \
+    }
+#define BYTES(number, min, max)                                                \
+    {                                                                          \
+        number, RULE_BYTES, min, max                                           \
+    }
+#define TEXT(number, max)                                                      \
+    {                                                                          \
+        number, RULE_TEXT, 0, max                                              \
+    }
+#define PATHNAME(number)                                                       \
+    {                                                                          \
+        number, RULE_FILE, 0, 255                                              \
+    }
+#define ADDRESS(number)                                                        \
+    {                                                                          \
+        number, RULE_ADDRESS, 0, WIRE_NAME_BYTES                               \
+    }
+#define FILL(number)                                                           \
+    {                                                                          \
+        number, RULE_FILL, 0, 0                                                \
+    }
+#define REQUIRED(number)                                                       \
+    {                                                                          \
+        number, RULE_REQUIRED, 0, 0                                            \
+    }
+#define ANY_FLOAT(number)                                                      \
+    {                                                                          \
+        number, RULE_ANY_FLOAT, 0, 0                                           \
+    }
+
+// ---- common.proto
+
+static const struct wire_rule counted_closure[] = {
+    CLOSURE(1),
+    BYTES(2, 1, WIRE_COUNTED_BYTES),
+};
+static const struct wire_rule counted_set[] = {
+    CLOSURE(1),
+    COUNT(2, WIRE_SPARSE_MAX),
+};
+static const struct wire_rule geometry[] = {
+    RANGE(1, 1, UINT64_C(1) << 40),
+    RANGE(2, 1, UINT32_MAX),
+    RANGE(3, 1, UINT32_MAX),
+    RANGE(4, 1, WIRE_CLOSURE_STEPS_MAX),
+};
+static const struct wire_rule variable[] = {
+    NAME(1),
+    COUNT(2, WIRE_RANK_MAX),
+    COUNT(8, WIRE_RANK_MAX),
+};
+static const struct wire_rule piece[] = {
+    RANGE(1, 0, WIRE_VARIABLES_MAX - 1), RANGE(2, 0, UINT64_C(1) << 40),
+    RANGE(3, 1, UINT64_C(1) << 40),      SHARD(4),
+    RANGE(5, 1, UINT64_C(1) << 40),
+};
+static const struct wire_rule shard_counts[] = {
+    COUNT(8, WIRE_STALENESS_BUCKETS),
+    COUNT(9, 65536),
+};
+
+// ---- coord.proto, upwards
+
+static const struct wire_rule hello[] = {
+    RANGE(1, SLUICE__V1__ROLE__ROLE_WORKER, SLUICE__V1__ROLE__ROLE_PSSERVER),
+    NAME(2),
+    ADDRESS(4),
+    MAYBE_NAME(6),
+    MAYBE_NAME(7),
+    MAYBE_NAME(8),
+    RANGE(9, WIRE_PROTOCOL, WIRE_PROTOCOL),
+};
+static const struct wire_rule heartbeat[] = {
+    COUNT(2, 64),
+    COUNT(3, WIRE_SHARDS_MAX),
+};
+static const struct wire_rule lease_progress[] = {
+    JOB(1),
+    CLOSURE(2),
+    FILL(3),
+    FILL(4),
+};
+static const struct wire_rule step_metrics[] = {ANY_FLOAT(3)};
+static const struct wire_rule shard_report[] = {
+    JOB(1),
+    SHARD(2),
+    FILL(4),
+};
+static const struct wire_rule shard_hello[] = {
+    JOB(1), SHARD(3), FILL(5), FILL(6), FILL(7),
+};
+static const struct wire_rule snapshot_report[] = {
+    JOB(1), SHARD(3), FILL(4), PATHNAME(5), BYTES(7, 0, 32), FILL(8), FILL(9),
+};
+static const struct wire_rule complete[] = {
+    JOB(1), CLOSURE(2), FILL(3), COUNT(5, WIRE_SHARDS_MAX), FILL(6),
+};
+static const struct wire_rule evidence[] = {SHARD(1), BORN(2)};
+static const struct wire_rule attempt_failed[] = {
+    JOB(1),
+    CLOSURE(2),
+    FILL(3),
+    RANGE(5, 0, 9999),
+};
+static const struct wire_rule hand_back[] = {JOB(1), CLOSURE(2), FILL(3)};
+static const struct wire_rule job_only[] = {JOB(1)};
+
+// ---- coord.proto, downwards
+
+static const struct wire_rule welcome[] = {
+    RANGE(1, 1, UINT64_MAX),
+    RANGE(3, 1, 3600000),
+    RANGE(4, 1, 3600000),
+};
+static const struct wire_rule place[] = {REQUIRED(2), FILL(3)};
+static const struct wire_rule shard_spec[] = {
+    JOB(1),
+    SHARD(3),
+    {4, RULE_COUNT, 1, WIRE_PIECES_MAX},
+    {5, RULE_COUNT, 1, WIRE_VARIABLES_MAX},
+    {6, RULE_COUNT, 1, WIRE_VARIABLES_MAX},
+    REQUIRED(7),
+    REQUIRED(8),
+    NAME(10),
+};
+static const struct wire_rule admit[] = {JOB(2), SHARD(3), BORN(4)};
+static const struct wire_rule refuse[] = {JOB(2), SHARD(3)};
+static const struct wire_rule snapshot_request[] = {JOB(1), SHARD(2)};
+static const struct wire_rule keep[] = {JOB(2), SHARD(3), COUNT(4, 100000)};
+static const struct wire_rule close_job[] = {JOB(2)};
+static const struct wire_rule job_open[] = {
+    JOB(1),
+    NAME(3),
+    REQUIRED(4),
+    COUNT(6, WIRE_VARIABLES_MAX),
+    COUNT(7, WIRE_PIECES_MAX),
+};
+static const struct wire_rule job_map[] = {JOB(1), COUNT(3, WIRE_SHARDS_MAX)};
+static const struct wire_rule map_entry[] = {SHARD(1), ADDRESS(2)};
+static const struct wire_rule lease[] = {
+    JOB(2),
+    CLOSURE(4),
+    FILL(5),
+    RANGE(8, 0, UINT64_C(1) << 40),
+    RANGE(9, 0, UINT64_C(1) << 40),
+    RANGE(10, 0, WIRE_CLOSURE_STEPS_MAX),
+    COUNT(13, WIRE_SHARDS_MAX),
+};
+static const struct wire_rule revoke[] = {JOB(1), CLOSURE(2), FILL(3)};
+
+// ---- jobs.proto
+
+static const struct wire_rule submit_request[] = {REQUIRED(1), MAYBE_NAME(2)};
+static const struct wire_rule submit_reply[] = {MAYBE_NAME(2),
+                                                TEXT(3, 1 << 20)};
+static const struct wire_rule job_request[] = {NAME(1)};
+static const struct wire_rule list_request[] = {RANGE(1, 0, 10000)};
+static const struct wire_rule list_reply[] = {COUNT(1, 10000)};
+static const struct wire_rule stop_request[] = {NAME(1)};
+static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3)};
+static const struct wire_rule shard_status[] = {SHARD(1), MAYBE_NAME(2),
+                                                FILL(5)};
+static const struct wire_rule job_status[] = {
+    JOB(1),
+    NAME(2),
+    NAME(3),
+    ANY_FLOAT(13),
+    ANY_FLOAT(14),
+    COUNT(29, 65536),
+    COUNT(36, WIRE_SHARDS_MAX),
+};
+static const struct wire_rule checkpoint[] = {COUNT(8, WIRE_SHARDS_MAX)};
+static const struct wire_rule checkpoint_shard[] = {
+    SHARD(1), MAYBE_NAME(2), ADDRESS(3), FILL(4), PATHNAME(6), BYTES(8, 0, 32),
+};
+static const struct wire_rule checkpoints_reply[] = {
+    COUNT(1, 65536),
+    COUNT(2, WIRE_VARIABLES_MAX),
+    COUNT(3, WIRE_PIECES_MAX),
+};
+static const struct wire_rule member_status[] = {NAME(1), ADDRESS(4)};
+static const struct wire_rule cluster_reply[] = {COUNT(1, 100000)};
+
+#define OF(name) &sluice__v1__##name##__descriptor
+#define RULES(name, list, check)                                               \
+    {                                                                          \
+        OF(name), list, SL_COUNT(list), check                                  \
+    }
+
+static const struct wire_rules all[] = {
+    RULES(counted_closure, counted_closure, NULL),
+    RULES(counted_set, counted_set, check_counted_set),
+    RULES(geometry, geometry, check_geometry),
+    RULES(variable, variable, check_variable),
+    RULES(piece, piece, NULL),
+    RULES(shard_counts, shard_counts, NULL),
+    {OF(attend_up), NULL, 0, check_attend_up},
+    {OF(attend_down), NULL, 0, check_attend_down},
+    RULES(hello, hello, check_hello),
+    RULES(heartbeat, heartbeat, NULL),
+    RULES(lease_progress, lease_progress, NULL),
+    RULES(step_metrics, step_metrics, NULL),
+    RULES(shard_report, shard_report, NULL),
+    RULES(shard_hello, shard_hello, NULL),
+    RULES(snapshot_report, snapshot_report, check_snapshot),
+    RULES(complete, complete, NULL),
+    RULES(shard_evidence, evidence, NULL),
+    RULES(attempt_failed, attempt_failed, NULL),
+    RULES(hand_back, hand_back, NULL),
+    RULES(map_wanted, job_only, NULL),
+    RULES(welcome, welcome, NULL),
+    RULES(place, place, NULL),
+    RULES(shard_spec, shard_spec, check_shard_spec),
+    RULES(admit, admit, NULL),
+    RULES(refuse, refuse, NULL),
+    RULES(snapshot_request, snapshot_request, NULL),
+    RULES(keep, keep, NULL),
+    RULES(close_job, close_job, NULL),
+    RULES(job_open, job_open, NULL),
+    RULES(job_map, job_map, check_job_map),
+    RULES(map_entry, map_entry, NULL),
+    RULES(lease, lease, check_lease),
+    RULES(revoke, revoke, NULL),
+    RULES(submit_request, submit_request, NULL),
+    RULES(submit_reply, submit_reply, NULL),
+    RULES(job_request, job_request, NULL),
+    RULES(list_request, list_request, NULL),
+    RULES(list_reply, list_reply, NULL),
+    RULES(stop_request, stop_request, NULL),
+    RULES(evaluation, evaluation, NULL),
+    RULES(shard_status, shard_status, NULL),
+    RULES(job_status, job_status, NULL),
+    RULES(checkpoint, checkpoint, NULL),
+    RULES(checkpoint_shard, checkpoint_shard, NULL),
+    RULES(checkpoints_reply, checkpoints_reply, NULL),
+    RULES(member_status, member_status, NULL),
+    RULES(cluster_reply, cluster_reply, NULL),
+};
+
+const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of)
+{
+    for (size_t i = 0; i < SL_COUNT(all); i++)
+        if (all[i].of == of)
+            return &all[i];
+    return NULL;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about models that cannot be.
+#include "proto/model.h"
+#include "tests/unit/proto/t_proto.h"
+
+#define KNOWN_LAYERS                                                           \
+    "known are dense, conv2d, max_pooling2d, average_pooling2d, "              \
+    "global_average_pooling2d, flatten, dropout, batch_normalization, add, "   \
+    "concatenate, activation, relu, sigmoid, tanh, softmax, elu, leaky_relu, " \
+    "gelu, softplus"
+#define KNOWN_ACTS                                                             \
+    "known are linear, relu, sigmoid, tanh, softmax, elu, leaky_relu, gelu, "  \
+    "softplus"
+
+static const struct wrong {
+    const char *shape, *layers, *why;
+} wrong[] = {
+    {"[4]", "{'type':'dence','units':1}",
+     "model.layers[0]: unknown layer type 'dence'; did you mean "
+     "'dense'? " KNOWN_LAYERS},
+    {"[4]", "{'type':'lambda'}",
+     "model.layers[0]: unknown layer type 'lambda'; " KNOWN_LAYERS},
+    {"[4]", "{'units':1}", "model.layers[0].type is missing"},
+    {"[4]", "{'type':'dense'}",
+     "layer 'dense' (dense) needs 'units' of at least 1"},
+    {"[4]", "{'type':'dense','units':1,'activation':'rleu'}",
+     "layer 'dense' (dense): unknown activation 'rleu'; did you mean "
+     "'relu'? " KNOWN_ACTS},
+    {"[4]", "{'type':'dense','units':1,'kernel_initializer':'he_norml'}",
+     "layer 'dense': unknown initializer 'he_norml'; did you mean 'he_normal'? "
+     "known are zeros, ones, random_normal, random_uniform, truncated_normal, "
+     "glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform, "
+     "lecun_normal"},
+    {"[4]",
+     "{'type':'dense','units':1,'use_bias':false,"
+     "'bias_initializer':'ones'}",
+     "layer 'dense' (dense) has a 'bias_initializer' but no bias"},
+    {"[28,28,1]", "{'type':'max_pooling2d','name':'pool1','filters':3}",
+     "layer 'pool1' (max_pooling2d) takes no 'filters'"},
+    {"[28,28,1]", "{'type':'flatten','rate':0.5}",
+     "layer 'flatten' (flatten) takes no 'rate'"},
+    {"[13,13,64]", "{'type':'dense','units':1}",
+     "layer 'dense' (dense) wants a flat input, got (13, 13, 64); put a "
+     "flatten layer before it"},
+    {"[64]", "{'type':'conv2d','filters':1,'kernel_size':3}",
+     "layer 'conv2d' (conv2d) wants an input of shape (height, width, "
+     "channels), got (64,)"},
+    {"[4,4,1]", "{'type':'conv2d','filters':1,'kernel_size':[5,3]}",
+     "layer 'conv2d' (conv2d) has a window of 5 x 3, larger than its input "
+     "(4, 4, 1); use padding: same or a smaller kernel_size"},
+    {"[4,4,1]", "{'type':'conv2d','filters':1,'kernel_size':[1,1,1]}",
+     "layer 'conv2d' (conv2d) wants 1 or 2 values of 'kernel_size', got 3"},
+    {"[4,4,1]", "{'type':'conv2d','filters':1,'kernel_size':3,'strides':0}",
+     "layer 'conv2d' (conv2d) wants 'strides' of at least 1, got 0"},
+    {"[4,4,1]",
+     "{'type':'conv2d','filters':1,'kernel_size':3,"
+     "'padding':'full'}",
+     "layer 'conv2d' (conv2d) wants padding 'valid' or 'same', got 'full'"},
+    {"[4,4,1]", "{'type':'conv2d','kernel_size':3}",
+     "layer 'conv2d' (conv2d) needs 'filters' of at least 1"},
+    {"[4,4,1]", "{'type':'conv2d','filters':3}",
+     "layer 'conv2d' (conv2d) needs 'kernel_size'"},
+    {"[4]", "{'type':'dropout','rate':1}",
+     "layer 'dropout' (dropout) needs 'rate' in [0, 1)"},
+    {"[4]", "{'type':'batch_normalization','momentum':1}",
+     "layer 'batch_normalization' (batch_normalization) wants 'momentum' in "
+     "[0, 1), got 1"},
+    {"[4,4,2]", "{'type':'batch_normalization','axis':1}",
+     "layer 'batch_normalization' (batch_normalization) works along the last "
+     "axis (-1), got axis 1"},
+    {"[4]", "{'type':'relu','alpha':0.1}",
+     "layer 'relu' (relu) takes no 'alpha'"},
+    {"[4]", "{'type':'activation','activation':'relu','alpha':0.1}",
+     "layer 'activation' (activation) takes 'alpha' only for elu and "
+     "leaky_relu"},
+    {"[4]", "{'type':'activation'}",
+     "layer 'activation' (activation) needs 'activation'"},
+    {"[4]", "{'type':'add'}",
+     "layer 'add' (add) reads at least two layers: name them in 'inputs'"},
+    {"[4]", "{'type':'dense','units':1,'inputs':['input','input']}",
+     "layer 'dense' (dense) reads one layer, got 2 inputs"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':2},"
+     "{'type':'add','name':'s','inputs':['a','input']}",
+     "layer 's' (add) wants inputs of one shape, got (2,) and (4,) ('input')"},
+    {"[4]",
+     "{'type':'dense','name':'encoder','units':2},"
+     "{'type':'relu','name':'r','inputs':'encode'}",
+     "layer 'r' (relu) reads 'encode', which is no layer; did you mean "
+     "'encoder'?"},
+    {"[4]",
+     "{'type':'relu','name':'r','inputs':'a'},"
+     "{'type':'dense','name':'a','units':2,'inputs':'r'}",
+     "layer 'r' (relu) reads 'a', which comes after it; list layers after "
+     "those that they read (a cycle cannot be)"},
+    {"[4]", "{'type':'relu','name':'r','inputs':'r'}",
+     "layer 'r' (relu) reads itself"},
+    {"[4]",
+     "{'type':'dense','units':2},{'type':'relu','name':'r'},"
+     "{'type':'dense','units':2,'inputs':'dense'}",
+     "layer 'r' (relu) leads nowhere: no layer reads it, and it is not the "
+     "output"},
+    {"[4]", "{'type':'relu','name':'a'},{'type':'relu','name':'a'}",
+     "model.layers[1].name: 'a' is the name of layers[0] too"},
+    {"[4]", "{'type':'relu','name':'input'}",
+     "model.layers[0].name: 'input' means the sample; choose another name"},
+    {"[4]", "{'type':'relu','name':'a b'}",
+     "model.layers[0].name: wants 1 to 150 letters, digits or any of _-."},
+    {"[4]", "{'type':'relu'}",
+     "model.layers: nothing to train: no layer has weights"},
+    {"[]", "{'type':'relu'}",
+     "model.input_shape: wants the 1 to 4 axes of one sample, e.g. [28, 28, "
+     "1], got 0"},
+    {"[0]", "{'type':'relu'}",
+     "model.input_shape: each axis must be at least 1, and all together at "
+     "most 1000000000 elements"},
+    {"[4294967295,4294967295,4294967295]", "{'type':'relu'}",
+     "model.input_shape: each axis must be at least 1, and all together at "
+     "most 1000000000 elements"},
+    {"[1000000]", "{'type':'dense','units':1001}",
+     "variable 'dense/kernel' is too large: at most 1000000000 elements, and "
+     "1099511627776 in the whole model"},
+    {"[20000,20000,1]", "{'type':'conv2d','filters':3,'kernel_size':1}",
+     "layer 'conv2d' (conv2d) has an output of more than 1000000000 elements"},
+    {"[4]", "", "model.layers: wants 1 to 10000 layers, got 0"},
+};
+
+static void refused(const char *text, const char *why)
+{
+    ProtobufCMessage *spec = t_make(&sluice__v1__model_spec__descriptor, text);
+    struct sl_error err = SL_ERROR_INIT;
+    struct model *m = NULL;
+
+    T_FAILS(SL_EINVAL, model_make(&m, (Sluice__V1__ModelSpec *)spec, &err));
+    T_STR(err.text, why);
+    T_PTR(m, NULL);
+    wire_free(spec);
+}
+
+TEST(model_error, says_layer_got_and_wanted)
+{
+    for (unsigned i = 0; i < SL_COUNT(wrong); i++) {
+        char text[600];
+
+        snprintf(text, sizeof(text), "{'input_shape':%s,'layers':[%s]}",
+                 wrong[i].shape, wrong[i].layers);
+        refused(text, wrong[i].why);
+    }
+}
+
+TEST(model_error, the_rest_of_the_model)
+{
+    refused("{'type':'grpah'}",
+            "model.type: wants 'graph' or 'external', got 'grpah'");
+    refused("{'input_shape':[4],'output':'x','layers':[{'type':'dense',"
+            "'units':1}]}",
+            "model.output: there is no layer 'x'");
+    refused("{'input_shape':[4],'variables':[{'name':'a'}],'layers':[{'type':"
+            "'dense','units':1}]}",
+            "model.variables: only an external model (type: external) lists "
+            "variables");
+    refused("{'type':'external'}", "model.variables: an external model needs "
+                                   "at least one variable");
+    refused("{'type':'external','layers':[{}]}",
+            "model: an external model lists variables; it has no layers and no "
+            "output");
+    refused("{'type':'external','variables':[{'name':'a'},{'name':'a'}]}",
+            "model.variables[1].name: 'a' is there twice");
+    refused("{'type':'external','variables':[{'name':'a#m'}]}",
+            "model.variables[0].name: wants 1 to 200 letters, digits or any of "
+            "_-./:");
+    refused("{'type':'external','variables':[{'name':'a','shape':[2,0]}]}",
+            "model.variables[0]: each axis must be at least 1, and all "
+            "together at most 1000000000 elements");
+}
+
+// Any spec at all is refused or made, never more.
+TEST(model_error, survives_random_specs)
+{
+    static const char *const types[] = {
+#define TYPE(code, name) name,
+        MODEL_LAYER_MAP(TYPE)
+#undef TYPE
+    };
+
+    for (unsigned i = 0; i < 3000; i++) {
+        Sluice__V1__ModelSpec *spec =
+            (void *)t_random_message(&sluice__v1__model_spec__descriptor);
+        struct model *m = NULL;
+
+        sl_free(spec->type);
+        spec->type = NULL;
+        for (size_t l = 0; l < spec->n_layers; l++) {
+            Sluice__V1__LayerSpec *layer = spec->layers[l];
+
+            sl_free(layer->type);
+            layer->type = sl_strdup(types[t_below(SL_COUNT(types))]);
+        }
+        (void)model_make(&m, spec, NULL);
+        model_free(m);
+        wire_free(&spec->base);
+    }
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes, paddings, parameters, names and initial values, as Keras has them.
+#include <math.h>
+
+#include "proto/model.h"
+#include "tests/unit/proto/t_proto.h"
+
+#define CONV(filters, size)                                                    \
+    "{'type':'conv2d','filters':" #filters ",'kernel_size':" #size             \
+    ",'activation':'relu'}"
+
+#define FASHION                                                                \
+    "{'input_shape':[28,28,1],'layers':[" CONV(                                \
+        32, 3) ","                                                             \
+               "{'type':'max_pooling2d'}," CONV(                               \
+                   64, 3) ",{'type':'max_pooling2d'},"                         \
+                          "{'type':'flatten'},{'type':'dense','units':64,'"    \
+                          "activation':'relu'},"                               \
+                          "{'type':'dense','units':10}]}"
+
+#define BIG(filters, size)                                                     \
+    "{'type':'conv2d','filters':" #filters ",'kernel_size':" #size             \
+    ",'strides':2,'padding':'same','activation':'relu'},"                      \
+    "{'type':'batch_normalization'},"
+#define IMAGENETTE                                                             \
+    "{'input_shape':[256,256,3],'layers':[" BIG(32, 5) BIG(64, 7)              \
+        BIG(128, 11) "{'type':'global_average_pooling2d'},"                    \
+                     "{'type':'dense','units':10,'activation':'softmax'}]}"
+
+static struct model *make(const char *text)
+{
+    ProtobufCMessage *spec = t_make(&sluice__v1__model_spec__descriptor, text);
+    struct model *m = NULL;
+
+    T_OK(model_make(&m, (Sluice__V1__ModelSpec *)spec, t_err()));
+    wire_free(spec);
+    return m;
+}
+
+static void has_shape(const struct model_shape *s, const char *want)
+{
+    char text[MODEL_SHAPE_TEXT];
+
+    T_STR(model_shape_text(text, s), want);
+}
+
+TEST(model, fashion)
+{
+    static const struct {
+        const char *name, *out;
+    } want[] = {
+        {"input", "(28, 28, 1)"},
+        {"conv2d", "(26, 26, 32)"},
+        {"max_pooling2d", "(13, 13, 32)"},
+        {"conv2d_1", "(11, 11, 64)"},
+        {"max_pooling2d_1", "(5, 5, 64)"},
+        {"flatten", "(1600,)"},
+        {"dense", "(64,)"},
+        {"dense_1", "(10,)"},
+    };
+    struct model *m = make(FASHION);
+
+    T_EQ(m->nodes_count, SL_COUNT(want));
+    for (unsigned i = 0; i < SL_COUNT(want); i++) {
+        T_STR(m->nodes[i].name, want[i].name);
+        has_shape(&m->nodes[i].out, want[i].out);
+        T_EQ(m->nodes[i].users, 1);
+    }
+    T_EQ(m->elements, 121930);
+    T_EQ(m->trainable, 121930);
+    T_EQ(m->output, 7);
+    T_EQ(m->nodes[1].act, MODEL_ACT_RELU);
+    T_EQ(m->nodes[7].act, MODEL_ACT_LINEAR);
+    T_EQ(m->nodes[2].window[1], 2);
+    T_EQ(m->nodes[2].stride[0], 2);
+    model_free(m);
+}
+
+TEST(model, fashion_variables_are_ours_inside_and_keras_outside)
+{
+    struct model *m = make(FASHION);
+    const struct model_variable *v = m->variables;
+
+    T_EQ(m->variables_count, 8);
+    T_STR(v[0].name, "conv2d/kernel");
+    has_shape(&v[0].shape, "(32, 3, 3, 1)");
+    T_STR(v[1].name, "conv2d/bias");
+    T_STR(v[4].name, "dense/kernel");
+    has_shape(&v[4].shape, "(64, 1600)");
+    T_EQ(v[4].keras_rank, 2);
+    T_EQ(v[4].keras_order[0], 1);
+    T_EQ(v[0].keras_order[3], 0);
+    T_EQ(v[1].first, 288);
+    T_EQ(v[7].first + v[7].elements, m->elements);
+    T_EQ(m->nodes[1].weight[MODEL_BIAS], 1);
+    T_EQ(m->nodes[2].weight[MODEL_KERNEL], MODEL_NONE);
+    // glorot_uniform: fans of the Keras kernel (3, 3, 1, 32).
+    T_EQ(v[0].init.kind, MODEL_INIT_UNIFORM);
+    T_NEAR(v[0].init.b, sqrt(6.0 / (9 + 288)), 1e-15);
+    T_NEAR(v[0].init.a, -v[0].init.b, 0);
+    T_NEAR(v[4].init.b, sqrt(6.0 / (1600 + 64)), 1e-15);
+    T_EQ(v[1].init.kind, MODEL_INIT_CONSTANT);
+    model_free(m);
+}
+
+TEST(model, imagenette_pads_as_tensorflow)
+{
+    static const struct {
+        unsigned node, before, after, elements;
+        const char *out;
+    } want[] = {
+        {1, 1, 2, 2432, "(128, 128, 32)"},
+        {3, 2, 3, 100416, "(64, 64, 64)"},
+        {5, 4, 5, 991360, "(32, 32, 128)"},
+    };
+    struct model *m = make(IMAGENETTE);
+
+    for (unsigned i = 0; i < SL_COUNT(want); i++) {
+        const struct model_node *n = &m->nodes[want[i].node];
+        const struct model_variable *v = &m->variables[n->weight[MODEL_KERNEL]];
+
+        T_EQ(n->pad_before[0], want[i].before);
+        T_EQ(n->pad_after[0], want[i].after);
+        T_EQ(n->pad_before[1], want[i].before);
+        T_EQ(v[0].elements + v[1].elements, want[i].elements);
+        has_shape(&n->out, want[i].out);
+    }
+    T_EQ(m->trainable, 1095946);
+    T_EQ(m->elements, 1095946 + 448);
+    has_shape(&m->nodes[7].out, "(128,)");
+    T_EQ(m->nodes[7].window[0], 32);
+    model_free(m);
+}
+
+TEST(model, batch_norm_has_moving_statistics)
+{
+    struct model *m = make(IMAGENETTE);
+    const struct model_node *n = &m->nodes[2];
+    const struct model_variable *mean =
+        &m->variables[n->weight[MODEL_MOVING_MEAN]];
+
+    T_NEAR(n->momentum, 0.99, 0);
+    T_NEAR(n->epsilon, 1e-3, 0);
+    T_STR(mean->name, "batch_normalization/moving_mean");
+    T_EQ(mean->kind, MODEL_MOVING);
+    T_NEAR(mean->momentum, 0.99, 0);
+    T_NEAR(mean[1].init.a, 1, 0); // moving_variance
+    T_EQ(m->variables[n->weight[MODEL_GAMMA]].kind, MODEL_TRAINABLE);
+    T_NEAR(m->variables[n->weight[MODEL_GAMMA]].init.a, 1, 0);
+    model_free(m);
+}
+
+// SAME and VALID against a table made with TensorFlow's formula by hand.
+TEST(model, windows)
+{
+    static const struct {
+        unsigned in, window, stride;
+        const char *padding;
+        unsigned out, before, after;
+    } cases[] = {
+        {5, 3, 1, "valid", 3, 0, 0}, {5, 3, 1, "same", 5, 1, 1},
+        {5, 2, 1, "same", 5, 0, 1},  {6, 3, 2, "same", 3, 0, 1},
+        {5, 3, 2, "same", 3, 1, 1},  {7, 1, 3, "same", 3, 0, 0},
+        {2, 5, 1, "same", 2, 2, 2},  {4, 4, 9, "valid", 1, 0, 0},
+        {1, 11, 2, "same", 1, 5, 5},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        char text[400];
+        struct model *m;
+        const struct model_node *n;
+
+        snprintf(text, sizeof(text),
+                 "{'input_shape':[%u,%u,1],'layers':[{'type':'conv2d',"
+                 "'filters':1,'kernel_size':%u,'strides':%u,'padding':'%s'}]}",
+                 cases[i].in, cases[i].in, cases[i].window, cases[i].stride,
+                 cases[i].padding);
+        m = make(text);
+        n = &m->nodes[1];
+        T_EQ(n->out.dim[0], cases[i].out);
+        T_EQ(n->pad_before[0], cases[i].before);
+        T_EQ(n->pad_after[1], cases[i].after);
+        model_free(m);
+    }
+}
+
+TEST(model, graph_form)
+{
+    struct model *m = make(
+        "{'input_shape':[8,8,4],'output':'out','layers':["
+        "{'type':'conv2d','name':'a','inputs':'input','filters':4,"
+        "'kernel_size':[1,3],'padding':'same','use_bias':false},"
+        "{'type':'batch_normalization','name':'bn','scale':false},"
+        "{'type':'add','name':'sum','inputs':['bn','input','a']},"
+        "{'type':'concatenate','name':'cat','inputs':['sum','a'],'axis':-1},"
+        "{'type':'leaky_relu','name':'l'},"
+        "{'type':'dropout','rate':0.5,'seed':3},{'type':'flatten'},"
+        "{'type':'dense','name':'out','units':2,'activation':'elu',"
+        "'kernel_initializer':'he_normal','bias_initializer':'ones'}]}");
+    const struct model_node *n = m->nodes;
+
+    T_EQ(model_find(m, "cat"), 4);
+    T_EQ(model_find(m, "nothing"), MODEL_NONE);
+    T_EQ(n[3].inputs, 3);
+    T_EQ(n[3].input[1], 0);
+    T_EQ(n[1].users, 3);
+    T_EQ(n[1].weight[MODEL_BIAS], MODEL_NONE);
+    T_EQ(n[2].weight[MODEL_GAMMA], MODEL_NONE);
+    T_NE(n[2].weight[MODEL_BETA], MODEL_NONE);
+    has_shape(&n[4].out, "(8, 8, 8)");
+    T_EQ(n[5].type, MODEL_ACTIVATION);
+    T_EQ(n[5].act, MODEL_ACT_LEAKY_RELU);
+    T_NEAR(n[5].alpha, 0.3, 0);
+    T_NEAR(n[6].rate, 0.5, 0);
+    T_NEAR(n[8].alpha, 1.0, 0);
+    T_NEAR(m->variables[m->variables_count - 2].init.b,
+           sqrt(2.0 / 512) / 0.87962566103423978, 1e-15);
+    T_NEAR(m->variables[m->variables_count - 1].init.a, 1, 0);
+    model_free(m);
+}
+
+TEST(model, default_names_avoid_given_ones)
+{
+    struct model *m = make("{'input_shape':[4],'layers':["
+                           "{'type':'dense','units':2},"
+                           "{'type':'dense','units':2,'name':'dense_1'},"
+                           "{'type':'dense','units':2}]}");
+
+    T_STR(m->nodes[1].name, "dense");
+    T_STR(m->nodes[3].name, "dense_2");
+    model_free(m);
+}
+
+TEST(model, initializers_as_keras_scales_them)
+{
+    static const struct {
+        const char *name;
+        enum model_init_kind kind;
+        double a, b;
+    } cases[] = {
+        {"zeros", MODEL_INIT_CONSTANT, 0, 0},
+        {"ones", MODEL_INIT_CONSTANT, 1, 0},
+        {"random_normal", MODEL_INIT_NORMAL, 0, .05},
+        {"random_uniform", MODEL_INIT_UNIFORM, -.05, .05},
+        {"truncated_normal", MODEL_INIT_TRUNCATED_NORMAL, 0, .05},
+        {"glorot_uniform", MODEL_INIT_UNIFORM, -0.5, 0.5},
+        {"glorot_normal", MODEL_INIT_TRUNCATED_NORMAL, 0, 0.328179528386},
+        {"he_uniform", MODEL_INIT_UNIFORM, -0.61237244, 0.61237244},
+        {"he_normal", MODEL_INIT_TRUNCATED_NORMAL, 0, 0.401936194287},
+        {"lecun_uniform", MODEL_INIT_UNIFORM, -0.43301270, 0.43301270},
+        {"lecun_normal", MODEL_INIT_TRUNCATED_NORMAL, 0, 0.284211808585},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        char text[300];
+        struct model *m;
+
+        snprintf(text, sizeof(text),
+                 "{'input_shape':[16],'layers':[{'type':'dense','units':8,"
+                 "'kernel_initializer':'%s'}]}",
+                 cases[i].name);
+        m = make(text);
+        T_EQ(m->variables[0].init.kind, cases[i].kind);
+        T_NEAR(m->variables[0].init.a, cases[i].a, 1e-8);
+        T_NEAR(m->variables[0].init.b, cases[i].b, 1e-8);
+        model_free(m);
+    }
+}
+
+TEST(model, external)
+{
+    struct model *m = make("{'type':'external','variables':["
+                           "{'name':'w','shape':[3,5]},{'name':'b','shape':3},"
+                           "{'name':'scale','initializer':'ones'}]}");
+
+    T_TRUE(m->external);
+    T_EQ(m->elements, 19);
+    T_EQ(m->nodes_count, 0);
+    T_EQ(m->variables[0].init.kind, MODEL_INIT_UNIFORM);
+    T_NEAR(m->variables[0].init.b, sqrt(6.0 / 8), 1e-15);
+    T_EQ(m->variables[1].init.kind, MODEL_INIT_CONSTANT);
+    T_EQ(m->variables[2].shape.rank, 0);
+    T_EQ(m->variables[2].elements, 1);
+    model_free(m);
+}
+
+TEST(model, every_layer_and_activation_has_a_node)
+{
+    static const char *const acts[] = {
+#define ACT(code, name) name,
+        MODEL_ACT_MAP(ACT)
+#undef ACT
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(acts); i++) {
+        char text[300];
+        struct model *m;
+
+        snprintf(text, sizeof(text),
+                 "{'input_shape':[4],'layers':[{'type':'dense','units':2},"
+                 "{'type':'activation','activation':'%s'}]}",
+                 acts[i]);
+        m = make(text);
+        T_STR(model_act_name(m->nodes[2].act), acts[i]);
+        model_free(m);
+    }
+}
+
+TEST(model, out_of_memory_at_every_step)
+{
+    ProtobufCMessage *spec =
+        t_make(&sluice__v1__model_spec__descriptor, FASHION);
+    bool failed = true;
+
+    for (uint64_t n = 1; failed; n++) {
+        struct model *m = NULL;
+        uint64_t live = sl_mem_live();
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = model_make(&m, (Sluice__V1__ModelSpec *)spec, NULL);
+        failed = sl_mem_failed();
+        T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
+        model_free(m);
+        T_EQ(sl_mem_live(), live);
+    }
+    wire_free(spec);
+}

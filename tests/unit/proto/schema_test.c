@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of the schema itself, from the descriptors that the build
+// embeds: no recursion, shallow nesting, and a registry (proto/README.md) that
+// says what the .proto files say. SCHEMA_PRINT=1 prints the registry.
+#include "proto/descriptor_set.h"
+#include "proto/wire.h"
+#include "proto/wire_check.h"
+#include "tests/harness/t.h"
+
+#define MESSAGES_MAX 200
+#define FIELDS_MAX 64
+
+// ---- descriptor.proto, as far as it is needed
+
+struct span {
+    const uint8_t *at, *end;
+};
+
+struct item {
+    unsigned number;
+    uint64_t value;
+    struct span span; // of a length-delimited field
+};
+
+static uint64_t varint(struct span *s)
+{
+    uint64_t value = 0;
+
+    for (unsigned shift = 0;; shift += 7) {
+        T_ASSERT(s->at < s->end && shift < 64);
+        value |= (uint64_t)(*s->at & 0x7f) << shift;
+        if (!(*s->at++ & 0x80))
+            return value;
+    }
+}
+
+static bool next(struct span *s, struct item *out)
+{
+    uint64_t key;
+
+    if (s->at == s->end)
+        return false;
+    key = varint(s);
+    out->number = (unsigned)(key >> 3);
+    T_ASSERT((key & 7) == 0 || (key & 7) == 2);
+    out->value = varint(s);
+    if ((key & 7) == 2) {
+        out->span = (struct span){s->at, s->at + out->value};
+        s->at += out->value;
+    }
+    return true;
+}
+
+// Names live as long as the program.
+static char pool[1 << 17];
+static size_t pool_used;
+
+static char *keep(size_t bytes)
+{
+    char *at = pool + pool_used;
+
+    pool_used += bytes + 1;
+    T_ASSERT(pool_used <= sizeof(pool));
+    return at;
+}
+
+static char *text_of(struct span s)
+{
+    size_t n = (size_t)(s.end - s.at);
+
+    return memcpy(keep(n), s.at, n);
+}
+
+struct field {
+    char *name, *type; // type: full name of a message, or NULL
+    uint64_t number;
+};
+
+struct message {
+    char *name; // ".sluice.v1.Attempt"
+    struct field field[FIELDS_MAX];
+    unsigned fields;
+    bool is_enum;
+};
+
+struct method {
+    char *path, *input, *output;
+    bool up, down; // streams
+};
+
+static struct schema {
+    struct message message[MESSAGES_MAX];
+    unsigned messages;
+    struct method method[64];
+    unsigned methods;
+} schema;
+
+static char *join(const char *a, const char *b, const char *c)
+{
+    size_t na = strlen(a), nb = strlen(b), nc = strlen(c);
+    char *text = keep(na + nb + nc);
+
+    memcpy(text, a, na);
+    memcpy(text + na, b, nb);
+    memcpy(text + na + nb, c, nc);
+    return text;
+}
+
+static void read_field(struct message *m, struct span s, bool is_enum)
+{
+    struct field *f = &m->field[m->fields++];
+    struct item i;
+
+    T_ASSERT(m->fields <= FIELDS_MAX);
+    while (next(&s, &i)) {
+        if (i.number == 1)
+            f->name = text_of(i.span);
+        else if (i.number == (is_enum ? 2 : 3))
+            f->number = i.value;
+        else if (i.number == 6 && !is_enum)
+            f->type = text_of(i.span);
+    }
+}
+
+static void read_message(const char *scope, struct span s, bool is_enum)
+{
+    struct message *m = &schema.message[schema.messages++];
+    struct span again = s;
+    struct item i;
+
+    T_ASSERT(schema.messages <= MESSAGES_MAX);
+    m->is_enum = is_enum;
+    while (next(&s, &i))
+        if (i.number == 1)
+            m->name = join(scope, ".", text_of(i.span));
+    while (next(&again, &i)) {
+        if (i.number == 2)
+            read_field(m, i.span, is_enum);
+        else if (!is_enum && (i.number == 3 || i.number == 4))
+            read_message(m->name, i.span, i.number == 4);
+    }
+}
+
+static void read_service(const char *package, struct span s)
+{
+    char *service = NULL;
+    struct item i, j;
+
+    while (next(&s, &i)) {
+        struct method *m = &schema.method[schema.methods];
+
+        if (i.number == 1)
+            service = text_of(i.span);
+        if (i.number != 2)
+            continue;
+        schema.methods++;
+        while (next(&i.span, &j)) {
+            if (j.number == 1)
+                m->path = join(join("/", package, "."), service,
+                               join("/", text_of(j.span), ""));
+            else if (j.number == 2)
+                m->input = text_of(j.span);
+            else if (j.number == 3)
+                m->output = text_of(j.span);
+            else if (j.number == 5)
+                m->up = j.value;
+            else if (j.number == 6)
+                m->down = j.value;
+        }
+    }
+}
+
+static void read_schema(void)
+{
+    struct span all = {sluice_descriptor_set,
+                       sluice_descriptor_set + sluice_descriptor_set_len};
+    struct item file, i;
+
+    if (schema.messages > 0)
+        return;
+    while (next(&all, &file)) {
+        struct span s = file.span, again = file.span;
+        char *package = "";
+
+        while (next(&s, &i))
+            if (i.number == 2)
+                package = text_of(i.span);
+        while (next(&again, &i)) {
+            if (i.number == 4 || i.number == 5)
+                read_message(join(".", package, ""), i.span, i.number == 5);
+            else if (i.number == 6)
+                read_service(package, i.span);
+        }
+    }
+}
+
+static const struct message *find(const char *name)
+{
+    for (unsigned i = 0; i < schema.messages; i++)
+        if (strcmp(schema.message[i].name, name) == 0)
+            return &schema.message[i];
+    T_FAIL("no message %s", name);
+}
+
+// Levels below m. A message that reaches itself runs out of `left`.
+static unsigned depth(const struct message *m, unsigned left)
+{
+    unsigned deepest = 0;
+
+    if (left == 0)
+        T_FAIL("%s reaches itself, or is nested too deep", m->name);
+    for (unsigned i = 0; i < m->fields; i++) {
+        const struct message *inner =
+            m->field[i].type != NULL ? find(m->field[i].type) : NULL;
+
+        if (inner != NULL && !inner->is_enum) {
+            unsigned d = 1 + depth(inner, left - 1);
+
+            deepest = d > deepest ? d : deepest;
+        }
+    }
+    return deepest;
+}
+
+TEST(schema, no_message_reaches_itself_and_nesting_is_shallow)
+{
+    read_schema();
+    T_GT(schema.messages, 50);
+    for (unsigned i = 0; i < schema.messages; i++)
+        T_LE(depth(&schema.message[i], WIRE_MAX_DEPTH + 1), WIRE_MAX_DEPTH);
+}
+
+TEST(schema, numbers_are_given_once)
+{
+    read_schema();
+    for (unsigned i = 0; i < schema.messages; i++) {
+        const struct message *m = &schema.message[i];
+
+        for (unsigned a = 0; a < m->fields; a++)
+            for (unsigned b = 0; b < a; b++)
+                T_NE(m->field[a].number, m->field[b].number);
+    }
+}
+
+TEST(schema, payloads_are_the_last_fields)
+{
+    read_schema();
+    for (unsigned i = 0; i < schema.messages; i++) {
+        const struct message *m = &schema.message[i];
+
+        for (unsigned a = 0; a < m->fields; a++)
+            if (strcmp(m->field[a].name, "payload") == 0 &&
+                strncmp(m->name, ".sluice.", 8) == 0) {
+                T_EQ(m->field[a].number, 15);
+                T_EQ(a, m->fields - 1);
+            }
+    }
+}
+
+TEST(schema, methods_have_their_names_in_wire_h)
+{
+    static const char *const paths[] = {
+        WIRE_ATTEND, WIRE_ASK,         WIRE_PUSH,    WIRE_PULL,  WIRE_PUSH_PULL,
+        WIRE_SUBMIT, WIRE_GET,         WIRE_LIST,    WIRE_WATCH, WIRE_STOP,
+        WIRE_DELETE, WIRE_CHECKPOINTS, WIRE_CLUSTER,
+    };
+    unsigned ours = 0;
+
+    read_schema();
+    for (unsigned i = 0; i < schema.methods; i++) {
+        bool found = false;
+
+        if (strncmp(schema.method[i].path, "/sluice.", 8) != 0)
+            continue;
+        ours++;
+        for (unsigned p = 0; p < SL_COUNT(paths); p++)
+            found |= strcmp(schema.method[i].path, paths[p]) == 0;
+        if (!found)
+            T_FAIL("%s is not in wire.h", schema.method[i].path);
+    }
+    T_EQ(ours, SL_COUNT(paths));
+}
+
+// ---- rules against descriptors
+
+static void check_rule(const struct wire_rules *rules, size_t at)
+{
+    const struct wire_rule *r = &rules->rules[at];
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field(rules->of, r->number);
+    bool fits = f != NULL;
+
+    switch (fits ? r->kind : 0) {
+    case RULE_COUNT:
+        fits = f->label == PROTOBUF_C_LABEL_REPEATED;
+        break;
+    case RULE_RANGE:
+        fits = f->type == PROTOBUF_C_TYPE_UINT64 ||
+               f->type == PROTOBUF_C_TYPE_UINT32 ||
+               f->type == PROTOBUF_C_TYPE_ENUM;
+        break;
+    case RULE_BYTES:
+        fits = f->type == PROTOBUF_C_TYPE_BYTES;
+        break;
+    case RULE_FILL:
+    case RULE_REQUIRED:
+        fits = f->type == PROTOBUF_C_TYPE_MESSAGE &&
+               f->label != PROTOBUF_C_LABEL_REPEATED;
+        break;
+    case RULE_ANY_FLOAT:
+        fits = f->type == PROTOBUF_C_TYPE_DOUBLE;
+        break;
+    default:
+        fits = fits && f->type == PROTOBUF_C_TYPE_STRING;
+    }
+    if (!fits)
+        T_FAIL("%s: the rule for field %u does not fit it", rules->of->name,
+               r->number);
+}
+
+static unsigned checked;
+
+static void check_rules(const ProtobufCMessageDescriptor *of)
+{
+    const struct wire_rules *rules = wire_rules_of(of);
+
+    for (size_t i = 0; rules != NULL && i < rules->count; i++, checked++)
+        check_rule(rules, i);
+    for (unsigned i = 0; i < of->n_fields; i++)
+        if (of->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
+            check_rules(of->fields[i].descriptor);
+}
+
+TEST(schema, rules_fit_their_fields)
+{
+#define ROOT(name, Type) check_rules(&sluice__v1__##name##__descriptor);
+    WIRE_UNPACK_MAP(ROOT)
+#undef ROOT
+    T_GT(checked, 100);
+}
+
+// ---- registry
+
+static char readme[1 << 17];
+
+static void read_readme(void)
+{
+    FILE *f = fopen(README_PATH, "rb");
+    size_t n;
+
+    T_TRUE(f != NULL);
+    n = fread(readme, 1, sizeof(readme) - 1, f);
+    fclose(f);
+    T_TRUE(n > 0);
+    readme[n] = '\0';
+}
+
+static unsigned lines; // of the registry that the schema has
+
+static void expect(const char *line)
+{
+    lines++;
+    if (getenv("SCHEMA_PRINT") != NULL)
+        printf("%s\n", line);
+    else if (strstr(readme, line) == NULL)
+        T_FAIL("proto/README.md lacks the line (SCHEMA_PRINT=1 prints all)\n%s",
+               line);
+}
+
+static const char *after_package(const char *name)
+{
+    return strncmp(name, ".sluice.v1.", 11) == 0 ? name + 11 : name + 1;
+}
+
+static void expect_message(const struct message *m)
+{
+    char line[4096];
+    size_t n = 0;
+
+    n += (size_t)snprintf(line, sizeof(line), "| `%s` |",
+                          after_package(m->name));
+    for (unsigned i = 0; i < m->fields; i++)
+        n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s %llu",
+                              i > 0 ? "," : "", m->field[i].name,
+                              (unsigned long long)m->field[i].number);
+    snprintf(line + n, sizeof(line) - n, "%s |\n", m->fields > 0 ? "" : " -");
+    line[strlen(line) - 1] = '\0';
+    expect(line);
+}
+
+static void expect_method(const struct method *m)
+{
+    char line[400];
+
+    snprintf(line, sizeof(line), "| `%s` | %s%s | %s%s |", m->path,
+             m->up ? "stream " : "", after_package(m->input),
+             m->down ? "stream " : "", after_package(m->output));
+    expect(line);
+}
+
+TEST(schema, the_registry_says_what_the_protos_say)
+{
+    unsigned there = 0;
+
+    read_readme();
+    read_schema();
+    lines = 0;
+    for (unsigned i = 0; i < schema.methods; i++)
+        if (strncmp(schema.method[i].path, "/sluice.", 8) == 0)
+            expect_method(&schema.method[i]);
+    for (unsigned i = 0; i < schema.messages; i++)
+        if (strncmp(schema.message[i].name, ".sluice.", 8) == 0)
+            expect_message(&schema.message[i]);
+    for (const char *at = strstr(readme, "## Registry");
+         (at = strstr(at, "\n| `")) != NULL; at++)
+        there++;
+    if (getenv("SCHEMA_PRINT") == NULL && there != lines)
+        T_FAIL("the registry has %u lines, the schema %u: one is stale", there,
+               lines);
+}

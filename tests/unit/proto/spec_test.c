@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// Defaults as promised, refusals with reasons.
+#include <math.h>
+
+#include "proto/spec.h"
+#include "tests/unit/proto/t_proto.h"
+
+#define SPEC &sluice__v1__job_spec__descriptor
+
+#define NAME "'name':'a'"
+#define MODEL                                                                  \
+    "'model':{'input_shape':[4],'layers':[{'type':'dense','units':3}]}"
+#define ONE "'model':{'input_shape':[4],'layers':[{'type':'dense','units':1}]}"
+#define LOSS "'loss':'sparse_categorical_crossentropy'"
+#define OPTIM "'optimizer':{'type':'sgd'}"
+#define DATA                                                                   \
+    "'data':{'train':{'format':'synthetic','generator':'classes','classes':3," \
+    "'samples':100}}"
+#define EXTERNAL                                                               \
+    "'model':{'type':'external','variables':[{'name':'w','shape':[3]}]},"      \
+    "'data':{'train':{'samples':100}}"
+
+static Sluice__V1__JobSpec *checked(const char *text)
+{
+    Sluice__V1__JobSpec *spec = (void *)t_make(SPEC, text);
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (spec_check(spec, &err) != SL_OK)
+        T_FAIL("%s: %s", text, err.text);
+    return spec;
+}
+
+static void refused(const char *text, const char *why)
+{
+    Sluice__V1__JobSpec *spec = (void *)t_make(SPEC, text);
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(SL_EINVAL, spec_check(spec, &err));
+    T_STR(err.text, why);
+    wire_free(&spec->base);
+}
+
+TEST(spec, defaults)
+{
+    Sluice__V1__JobSpec *s =
+        checked("{" NAME "," MODEL "," LOSS "," OPTIM "," DATA "}");
+    struct buf text = BUF_INIT;
+
+    T_OK(pbjson_text(&text, &s->base, false));
+    for (uint8_t *c = text.data; *c != '\0'; c++)
+        if (*c == '"')
+            *c = '\'';
+    T_STR(buf_text(&text),
+          "{'api_version':'sluice/v1','kind':'Job','name':'a','model':{"
+          "'type':'graph','input_shape':[4],'layers':[{'type':'dense',"
+          "'units':3}]},'loss':'sparse_categorical_crossentropy',"
+          "'from_logits':true,'optimizer':{'type':'sgd','learning_rate':0.01,"
+          "'momentum':0.0,'nesterov':false},'data':{'train':{'format':"
+          "'synthetic','samples':100,'seed':1,'generator':'classes',"
+          "'classes':3}},'train':{'mode':'async','batch':32,'epochs':1,"
+          "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
+          "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
+          "'window_closures':1024},'placement':{'partitioner':'auto',"
+          "'shard_bytes':4194304,'psservers':0},'checkpoint':{'every_epoch':"
+          "true,'every_seconds':30.0,'keep':3},'evaluate':{'every_epochs':0,"
+          "'batch':256,'batches_per_closure':4}}");
+    buf_release(&text);
+    wire_free(&s->base);
+}
+
+TEST(spec, checking_twice_changes_nothing)
+{
+    static const char *const texts[] = {
+        "{" NAME "," MODEL "," LOSS "," OPTIM "," DATA "}",
+        "{" NAME "," EXTERNAL ",'optimizer':{'type':'adamw'}}",
+        "{" NAME "," EXTERNAL ",'optimizer':{'type':'sgd','schedule':{'type':"
+        "'piecewise_constant_decay','boundaries':[5],'values':[1,2]}}}",
+        "{" NAME "," EXTERNAL ",'optimizer':{'type':'rmsprop','schedule':{"
+        "'type':'polynomial_decay','decay_steps':10}},'placement':{"
+        "'partitioner':'min_size'}}",
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(texts); i++) {
+        Sluice__V1__JobSpec *s = checked(texts[i]);
+        struct buf a = t_packed(&s->base), b;
+
+        T_OK(spec_check(s, t_err()));
+        b = t_packed(&s->base);
+        T_EQ(a.len, b.len);
+        T_MEM(a.data, b.data, a.len);
+        T_OK(wire_check(&s->base, t_err()));
+        buf_release(&a);
+        buf_release(&b);
+        wire_free(&s->base);
+    }
+}
+
+static struct spec_optimizer optimizer(const char *fields)
+{
+    char text[500];
+    Sluice__V1__JobSpec *s;
+    struct spec_optimizer o;
+
+    snprintf(text, sizeof(text), "{" NAME "," EXTERNAL ",'optimizer':{%s}}",
+             fields);
+    s = checked(text);
+    T_OK(spec_optimizer(&o, s->optimizer, t_err()));
+    wire_free(&s->base);
+    return o;
+}
+
+TEST(spec, optimizer_defaults_are_keras)
+{
+    struct spec_optimizer o = optimizer("'type':'sgd'");
+
+    T_EQ(o.kind, SPEC_OPTIM_SGD);
+    T_NEAR(o.schedule.rate, 0.01, 0);
+    T_EQ(o.schedule.kind, SPEC_SCHEDULE_CONSTANT);
+    o = optimizer("'type':'adam'");
+    T_NEAR(o.schedule.rate, 0.001, 0);
+    T_NEAR(o.beta_1, 0.9, 0);
+    T_NEAR(o.beta_2, 0.999, 0);
+    T_NEAR(o.epsilon, 1e-7, 0);
+    T_NEAR(o.weight_decay, 0, 0);
+    o = optimizer("'type':'adamw','clipnorm':2");
+    T_NEAR(o.weight_decay, 0.004, 0);
+    T_NEAR(o.clipnorm, 2, 0);
+    o = optimizer("'type':'adagrad'");
+    T_NEAR(o.initial_accumulator, 0.1, 0);
+    T_NEAR(o.schedule.rate, 0.001, 0);
+    o = optimizer("'type':'rmsprop','centered':true");
+    T_NEAR(o.rho, 0.9, 0);
+    T_TRUE(o.centered);
+}
+
+TEST(spec, schedules)
+{
+    struct spec_optimizer o =
+        optimizer("'type':'sgd','learning_rate':0.1,'schedule':{'type':"
+                  "'cosine_decay_restarts','decay_steps':4,'m_mul':0.5}");
+
+    T_EQ(o.schedule.kind, SPEC_SCHEDULE_COSINE_RESTARTS);
+    T_NEAR(o.schedule.rate, 0.1, 0);
+    T_NEAR(o.schedule.decay_steps, 4, 0);
+    T_NEAR(o.schedule.t_mul, 2, 0);
+    T_NEAR(o.schedule.m_mul, 0.5, 0);
+    o = optimizer("'type':'sgd','schedule':{'type':'polynomial_decay',"
+                  "'decay_steps':10}");
+    T_NEAR(o.schedule.end_rate, 1e-4, 0);
+    T_NEAR(o.schedule.power, 1, 0);
+    o = optimizer("'type':'sgd','schedule':{'type':'piecewise_constant_decay',"
+                  "'boundaries':[5,10],'values':[1,0.5,0.1]}");
+    T_EQ(o.schedule.boundaries, 2);
+    T_NEAR(o.schedule.value[2], 0.1, 0);
+    o = optimizer("'type':'sgd','learning_rate':0,'schedule':{'type':"
+                  "'cosine_decay','decay_steps':10,'warmup_target':0.1,"
+                  "'warmup_steps':5}");
+    T_TRUE(o.schedule.has_warmup);
+    T_NEAR(o.schedule.warmup_steps, 5, 0);
+}
+
+static const struct {
+    const char *fields, *why;
+} wrong_optimizers[] = {
+    {"", "optimizer.type is missing; known are sgd, adam, adamw, adagrad, "
+         "rmsprop"},
+    {"'type':'adma'", "optimizer.type: unknown 'adma'; did you mean 'adam'?"},
+    {"'type':'sgd','beta_1':0.5", "optimizer: takes no 'beta_1' with sgd"},
+    {"'type':'adam','beta_1':1",
+     "optimizer.beta_1: wants a number in [0, 1), got 1"},
+    {"'type':'sgd','learning_rate':0",
+     "optimizer.learning_rate: wants a number above 0, got 0"},
+    {"'type':'sgd','learning_rate':'NaN'",
+     "optimizer.learning_rate: wants a number above 0, got nan"},
+    {"'type':'sgd','momentum':2",
+     "optimizer.momentum: wants a number in [0, 1], got 2"},
+    {"'type':'sgd','clipnorm':1,'clipvalue':1",
+     "optimizer: at most one of clipvalue, clipnorm and global_clipnorm may be "
+     "given"},
+    {"'type':'sgd','schedule':{'type':'cosine'}",
+     "optimizer.schedule.type: unknown 'cosine'; known are exponential_decay, "
+     "piecewise_constant_decay, polynomial_decay, inverse_time_decay, "
+     "cosine_decay, cosine_decay_restarts"},
+    {"'type':'sgd','schedule':{'type':'cosine_decay'}",
+     "optimizer.schedule.decay_steps: wants 1 to 9007199254740992, got 0"},
+    {"'type':'sgd','schedule':{'type':'cosine_decay','decay_steps':1,'power':"
+     "2}",
+     "optimizer.schedule: takes no 'power' with cosine_decay"},
+    {"'type':'sgd','schedule':{'type':'exponential_decay','decay_steps':1}",
+     "optimizer.schedule.decay_rate is missing"},
+    {"'type':'sgd','schedule':{'type':'cosine_decay','decay_steps':1,"
+     "'warmup_steps':2}",
+     "optimizer.schedule.warmup_steps: needs a warmup_target"},
+    {"'type':'sgd','schedule':{'type':'piecewise_constant_decay',"
+     "'boundaries':[5],'values':[1]}",
+     "optimizer.schedule.values: wants one value more than boundaries (2), got "
+     "1"},
+    {"'type':'sgd','schedule':{'type':'piecewise_constant_decay',"
+     "'boundaries':[5,5],'values':[1,2,3]}",
+     "optimizer.schedule.boundaries: must rise"},
+    {"'type':'sgd','learning_rate':1,'schedule':{'type':"
+     "'piecewise_constant_decay','boundaries':[5],'values':[1,2]}",
+     "optimizer.learning_rate: piecewise_constant_decay has its rates in "
+     "values; leave learning_rate out"},
+};
+
+TEST(spec, wrong_optimizers)
+{
+    for (unsigned i = 0; i < SL_COUNT(wrong_optimizers); i++) {
+        char text[600];
+
+        snprintf(text, sizeof(text), "{" NAME "," EXTERNAL ",'optimizer':{%s}}",
+                 wrong_optimizers[i].fields);
+        refused(text, wrong_optimizers[i].why);
+    }
+}
+
+static const struct {
+    const char *text, *why;
+} wrong[] = {
+    {"{}", "name is missing"},
+    {"{'api_version':'sluice/v2'}",
+     "api_version: unknown 'sluice/v2'; did you mean 'sluice/v1'?"},
+    {"{'name':'My Job'}",
+     "name: wants 1 to 63 of a-z, 0-9 and '-', not beginning or ending with "
+     "'-', got 'My Job'"},
+    {"{" NAME "}", "model is missing: give input_shape and layers"},
+    {"{" NAME "," MODEL "}",
+     "loss is missing; known are sparse_categorical_crossentropy, "
+     "categorical_crossentropy, binary_crossentropy, mean_squared_error"},
+    {"{" NAME "," ONE "," LOSS "}",
+     "loss: sparse_categorical_crossentropy wants one output per class, got "
+     "(1,) from layer 'dense'; for two classes and one output use "
+     "binary_crossentropy"},
+    {"{" NAME ",'model':{'input_shape':[2,2,1],'layers':[{'type':'conv2d',"
+     "'filters':2,'kernel_size':1}]},'loss':'mean_squared_error'}",
+     "loss: mean_squared_error wants a flat output, got (2, 2, 2) from layer "
+     "'conv2d'"},
+    {"{" NAME ",'model':{'input_shape':[4],'layers':[{'type':'dense','units':1,"
+     "'activation':'softmax'}]},'loss':'binary_crossentropy'}",
+     "loss: binary_crossentropy wants sigmoid at the end or no activation, but "
+     "layer 'dense' ends in softmax"},
+    {"{" NAME "," MODEL "," LOSS ",'from_logits':false}",
+     "from_logits is false, but layer 'dense' ends in linear"},
+    {"{" NAME "," ONE ",'loss':'mean_squared_error','from_logits':false}",
+     "from_logits says nothing about mean_squared_error; leave it out"},
+    {"{" NAME "," MODEL "," LOSS "}",
+     "optimizer is missing, e.g. optimizer: {type: adam}"},
+    {"{" NAME "," MODEL "," LOSS "," OPTIM "}", "data.train is missing"},
+    {"{" NAME "," EXTERNAL "," OPTIM "," LOSS "}",
+     "loss: the program of an external model computes its own; leave loss and "
+     "from_logits out"},
+};
+
+TEST(spec, wrong_specs)
+{
+    for (unsigned i = 0; i < SL_COUNT(wrong); i++)
+        refused(wrong[i].text, wrong[i].why);
+}
+
+static const struct {
+    const char *train, *why;
+} wrong_data[] = {
+    {"'x':'a'", "data.train.format is missing; known are idx, npy, npz, csv, "
+                "synthetic, external"},
+    {"'format':'idx','x':'a'", "data.train.y is missing"},
+    {"'format':'idx','y':'a'", "data.train.x is missing"},
+    {"'format':'npz','x':'a','y':'b'", "data.train: takes no 'y' with npz"},
+    {"'format':'npy','x':'a','y':'b','samples':3",
+     "data.train: takes no 'samples' with npy"},
+    {"'format':'idx','x':'a','y':'b','scale':0",
+     "data.train: scale must be finite and not 0, offset finite"},
+    {"'format':'idx','x':'a','y':'b','limit':0",
+     "data.train.limit: wants 1 to 1099511627776, got 0"},
+    {"'format':'csv','x':'a'", "data.train.label_column is missing"},
+    {"'format':'csv','x':'a','label_column':'y','delimiter':';;'",
+     "data.train.delimiter: wants one byte, not a quote or a line end, got "
+     "';;'"},
+    {"'format':'csv','x':'a','label_column':'y','columns':['x','y']",
+     "data.train.columns: 'y' is the label_column too"},
+    {"'format':'synthetic','generator':'binary'",
+     "data.train.samples is missing"},
+    {"'format':'synthetic','samples':5",
+     "data.train.generator is missing; known are binary, classes"},
+    {"'format':'synthetic','samples':5,'generator':'classes'",
+     "data.train.classes is missing"},
+    {"'format':'synthetic','samples':5,'generator':'binary','classes':2",
+     "data.train: takes no 'classes' with generator binary"},
+    {"'format':'synthetic','samples':5,'generator':'classes','classes':4",
+     "data.train.classes: 4, but layer 'dense' has 3 outputs"},
+    {"'format':'external','samples':5",
+     "data.train.format: wants a format that workers read with this model, got "
+     "'external'"},
+};
+
+TEST(spec, wrong_data)
+{
+    for (unsigned i = 0; i < SL_COUNT(wrong_data); i++) {
+        char text[700];
+
+        snprintf(text, sizeof(text),
+                 "{" NAME "," MODEL "," LOSS "," OPTIM
+                 ",'data':{'train':{%s}}}",
+                 wrong_data[i].train);
+        refused(text, wrong_data[i].why);
+    }
+}
+
+static const struct {
+    const char *part, *why;
+} wrong_parts[] = {
+    {"'train':{'mode':'sync'}",
+     "train.mode: wants 'async', the only mode there is, got 'sync'"},
+    {"'train':{'batch':0}", "train.batch: wants 1 to 1048576, got 0"},
+    {"'train':{'epochs':0}", "train.epochs: wants 1 to 65536, got 0"},
+    {"'train':{'steps_per_closure':5000}",
+     "train.steps_per_closure: wants 1 to 4096, got 5000"},
+    {"'train':{'nonfinite':'skp'}",
+     "train.nonfinite: unknown 'skp'; did you mean 'skip'?"},
+    {"'train':{'window_closures':0}",
+     "train.window_closures: wants 1 to 65536, got 0"},
+    {"'placement':{'partitioner':'fixed'}",
+     "placement.shards: wants 1 to 65536, got 0"},
+    {"'placement':{'shards':4}", "placement: takes no 'shards' with auto"},
+    {"'placement':{'partitioner':'max_size'}",
+     "placement.max_shard_bytes is missing"},
+    {"'placement':{'shard_bytes':2}",
+     "placement.shard_bytes: wants 4 to 33554432, got 2"},
+    {"'checkpoint':{'keep':0}", "checkpoint.keep: wants 1 to 1000, got 0"},
+    {"'checkpoint':{'every_seconds':-1}",
+     "checkpoint.every_seconds: wants a number of at least 0, got -1"},
+    {"'evaluate':{'every_epochs':1}", "evaluate.every_epochs: needs data.test"},
+};
+
+TEST(spec, wrong_parts)
+{
+    for (unsigned i = 0; i < SL_COUNT(wrong_parts); i++) {
+        char text[800];
+
+        snprintf(text, sizeof(text),
+                 "{" NAME "," MODEL "," LOSS "," OPTIM "," DATA ",%s}",
+                 wrong_parts[i].part);
+        refused(text, wrong_parts[i].why);
+    }
+}
+
+TEST(spec, logits_are_inferred)
+{
+    static const struct {
+        const char *act, *loss;
+        unsigned units;
+        bool logits;
+    } cases[] = {
+        {"linear", "sparse_categorical_crossentropy", 3, true},
+        {"softmax", "categorical_crossentropy", 3, false},
+        {"sigmoid", "binary_crossentropy", 1, false},
+        {"relu", "binary_crossentropy", 1, true},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        char text[800];
+        Sluice__V1__JobSpec *s;
+
+        snprintf(
+            text, sizeof(text),
+            "{" NAME ",'model':{'input_shape':[4],'layers':[{'type':"
+            "'dense','units':%u,'activation':'%s'}]},'loss':'%s'," OPTIM
+            ",'data':{'train':{'format':'synthetic','samples':9,'generator':"
+            "'binary'}}}",
+            cases[i].units, cases[i].act, cases[i].loss);
+        s = checked(text);
+        T_TRUE(s->has_from_logits);
+        T_EQ(s->from_logits != 0, cases[i].logits);
+        T_STR(spec_loss_name(spec_loss(s)), cases[i].loss);
+        wire_free(&s->base);
+    }
+}
+
+TEST(spec, placement_rules)
+{
+    Sluice__V1__JobSpec *s =
+        checked("{" NAME "," EXTERNAL "," OPTIM ",'placement':{'partitioner':"
+                "'max_size','max_shard_bytes':1024,'max_shards':7}}");
+    struct part_rule rule;
+    uint64_t target;
+
+    spec_part_rule(&rule, &target, s->placement);
+    T_EQ(rule.kind, PART_MAX_SIZE);
+    T_EQ(rule.shard_bytes, 1024);
+    T_EQ(rule.max_shards, 7);
+    wire_free(&s->base);
+    s = checked("{" NAME "," EXTERNAL "," OPTIM "}");
+    spec_part_rule(&rule, &target, s->placement);
+    T_EQ(rule.kind, PART_AUTO);
+    T_EQ(target, 4 << 20);
+    T_EQ(spec_loss(s), SPEC_LOSS_NONE);
+    wire_free(&s->base);
+}
+
+TEST(spec, out_of_memory_at_every_step)
+{
+    bool failed = true;
+
+    for (uint64_t n = 1; failed; n++) {
+        Sluice__V1__JobSpec *s = (void *)t_make(
+            SPEC, "{" NAME "," MODEL "," LOSS "," OPTIM "," DATA "}");
+        uint64_t live = sl_mem_live();
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = spec_check(s, NULL);
+        failed = sl_mem_failed();
+        T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
+        T_GE(sl_mem_live(), live); // defaults are the spec's
+        wire_free(&s->base);
+    }
+}
+
+TEST(spec, survives_random_specs)
+{
+    for (unsigned i = 0; i < 2000; i++) {
+        Sluice__V1__JobSpec *s = (void *)t_random_message(SPEC);
+
+        sl_free(s->api_version);
+        sl_free(s->kind);
+        s->api_version = s->kind = NULL;
+        if (s->name != NULL)
+            strcpy(s->name, strlen(s->name) > 0 ? "a" : "");
+        (void)spec_check(s, NULL);
+        wire_free(&s->base);
+    }
+}

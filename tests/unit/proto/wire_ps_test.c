@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data plane, against protobuf-c as the other implementation.
+#include "proto/wire_ps.h"
+#include "tests/unit/proto/t_proto.h"
+
+static const struct wire_table *const tables[] = {
+    &wire_table_ask,        &wire_table_ask_reply, &wire_table_push,
+    &wire_table_push_reply, &wire_table_pull,      &wire_table_pull_reply,
+};
+
+static void check_table(const struct wire_table *t)
+{
+    static const ProtobufCType types[] = {
+        [WIRE_U64] = PROTOBUF_C_TYPE_UINT64,
+        [WIRE_U32] = PROTOBUF_C_TYPE_UINT32,
+        [WIRE_BOOL] = PROTOBUF_C_TYPE_BOOL,
+        [WIRE_FIXED64] = PROTOBUF_C_TYPE_FIXED64,
+        [WIRE_ENUM] = PROTOBUF_C_TYPE_ENUM,
+        [WIRE_MESSAGE] = PROTOBUF_C_TYPE_MESSAGE,
+        [WIRE_BYTES] = PROTOBUF_C_TYPE_BYTES,
+        [WIRE_PAYLOAD] = PROTOBUF_C_TYPE_BYTES,
+    };
+
+    T_STR(t->name, t->descriptor->short_name);
+    T_EQ(t->count, t->descriptor->n_fields);
+    for (unsigned i = 0; i < t->count; i++) {
+        const struct wire_field *f = &t->fields[i];
+        const ProtobufCFieldDescriptor *d =
+            protobuf_c_message_descriptor_get_field(t->descriptor, f->number);
+
+        T_TRUE(d != NULL);
+        T_STR(f->name, d->name);
+        T_EQ(types[f->kind], d->type);
+        if (f->kind == WIRE_MESSAGE) {
+            T_TRUE(f->of->descriptor == d->descriptor);
+            check_table(f->of);
+        }
+        if (f->kind == WIRE_ENUM) {
+            const ProtobufCEnumDescriptor *e = d->descriptor;
+
+            T_EQ(f->max, e->values[e->n_values - 1].value);
+        }
+    }
+}
+
+TEST(wire_ps, tables_are_the_schema)
+{
+    for (unsigned i = 0; i < SL_COUNT(tables); i++)
+        check_table(tables[i]);
+}
+
+static struct wire_push a_push(void)
+{
+    return (struct wire_push){
+        .job = 7,
+        .job_incarnation = 1,
+        .incarnation = 300,
+        .closure = 41,
+        .attempt = {3, 9},
+        .based_on = 1000,
+        .map_version = 12,
+        .samples = 32,
+        .digest = UINT64_C(0x1122334455667788),
+        .shard = 2,
+        .step = 5,
+    };
+}
+
+TEST(wire_ps, golden_push_head)
+{
+    static const uint8_t golden[] = {
+        0x08, 7,    0x10, 1,    0x18, 2,    0x20, 0xac, 2,    0x28,
+        41,   0x30, 5,    0x3a, 4,    0x08, 3,    0x10, 9,    0x40,
+        0xe8, 7,    0x48, 12,   0x50, 32,   0x59, 0x88, 0x77, 0x66,
+        0x55, 0x44, 0x33, 0x22, 0x11, 0x7a, 0x80, 0x80, 0x80, 0x02};
+    struct wire_push m = a_push();
+    uint8_t head[WIRE_HEAD_MAX];
+    size_t n = wire_encode_push(head, &m, 4 << 20);
+
+    T_EQ(n, sizeof(golden));
+    T_MEM(head, golden, n);
+}
+
+TEST(wire_ps, golden_answers)
+{
+    static const uint8_t refused[] = {0x08, 5,    0x10, 3,    0x1a, 8,    0x08,
+                                      1,    0x12, 4,    0x08, 2,    0x10, 6};
+    static const uint8_t asked[] = {0x08, 5, 0x12, 2, 0xff, 0x01, 0x18, 9};
+    struct wire_push_reply push = {
+        .incarnation = 5,
+        .result = WIRE_PUSH_REFUSED,
+        .refused = {WIRE_REFUSED_ATTEMPT, {2, 6}, 0}};
+    struct wire_ask_reply ask = {.incarnation = 5,
+                                 .version = 9,
+                                 .counted_bytes = 2,
+                                 .counted = {0xff, 0x01}};
+    uint8_t head[WIRE_HEAD_MAX];
+
+    T_EQ(wire_encode_push_reply(head, &push, 0), sizeof(refused));
+    T_MEM(head, refused, sizeof(refused));
+    T_EQ(wire_encode_ask_reply(head, &ask), sizeof(asked));
+    T_MEM(head, asked, sizeof(asked));
+}
+
+// Reads bytes as the message number `which` of `tables`; wipes `out` first so
+// that all of it can be compared.
+union any {
+    struct wire_ask ask;
+    struct wire_ask_reply ask_reply;
+    struct wire_push push;
+    struct wire_push_reply push_reply;
+    struct wire_pull pull;
+    struct wire_pull_reply pull_reply;
+};
+
+static enum sl_err read_any(unsigned which, union any *out,
+                            const struct sl_slices *s, struct sl_error *err)
+{
+    memset(out, 0, sizeof(*out));
+    switch (which) {
+    case 0:
+        return wire_read_ask(&out->ask, s, err);
+    case 1:
+        return wire_read_ask_reply(&out->ask_reply, s, err);
+    case 2:
+        return wire_read_push(&out->push, s, err);
+    case 3:
+        return wire_read_push_reply(&out->push_reply, s, err);
+    case 4:
+        return wire_read_pull(&out->pull, s, err);
+    default:
+        return wire_read_pull_reply(&out->pull_reply, s, err);
+    }
+}
+
+static size_t write_any(unsigned which, uint8_t head[WIRE_HEAD_MAX],
+                        const union any *m, size_t payload_bytes)
+{
+    switch (which) {
+    case 0:
+        return wire_encode_ask(head, &m->ask);
+    case 1:
+        return wire_encode_ask_reply(head, &m->ask_reply);
+    case 2:
+        return wire_encode_push(head, &m->push, payload_bytes);
+    case 3:
+        return wire_encode_push_reply(head, &m->push_reply, payload_bytes);
+    case 4:
+        return wire_encode_pull(head, &m->pull);
+    default:
+        return wire_encode_pull_reply(head, &m->pull_reply, payload_bytes);
+    }
+}
+
+static struct sl_slices *payload_of(unsigned which, union any *m)
+{
+    return which == 2   ? &m->push.payload
+           : which == 3 ? &m->push_reply.payload
+           : which == 5 ? &m->pull_reply.payload
+                        : NULL;
+}
+
+// Makes a random message valid: what the doors ask for beyond the form.
+static void mend(ProtobufCMessage *m, unsigned which)
+{
+    Sluice__V1__PushRequest *push = (void *)m;
+    Sluice__V1__PushReply *reply = (void *)m;
+    Sluice__V1__AskReply *ask_reply = (void *)m;
+    const ProtobufCMessageDescriptor *d = m->descriptor;
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(d, "shard");
+
+    if (f != NULL) {
+        *(uint32_t *)field_at(m, f, 0) %= WIRE_SHARDS_MAX;
+        f = protobuf_c_message_descriptor_get_field_by_name(d, "job");
+        *(uint64_t *)field_at(m, f, 0) |= 1;
+    }
+    f = protobuf_c_message_descriptor_get_field_by_name(d, "payload");
+    if (f != NULL)
+        ((ProtobufCBinaryData *)field_at(m, f, 0))->len &= ~(size_t)3;
+    if (which == 1 && ask_reply->refused != NULL)
+        ask_reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_ATTEMPT;
+    if (which == 2) {
+        push->step %= WIRE_CLOSURE_STEPS_MAX;
+        push->skip = push->payload.len == 0;
+    }
+    if (which == 3) {
+        if (reply->refused != NULL)
+            reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_STALE;
+        reply->result = reply->refused != NULL
+                            ? SLUICE__V1__PUSH_RESULT__PUSH_REFUSED
+                            : SLUICE__V1__PUSH_RESULT__PUSH_COUNTED;
+    }
+}
+
+// The other implementation's bytes -> ours -> our bytes -> the other's: what
+// it packs again is what it packed first.
+static void round_trip(unsigned which)
+{
+    const ProtobufCMessageDescriptor *d = tables[which]->descriptor;
+    ProtobufCMessage *m = t_random_message(d), *back;
+    struct buf packed, ours = BUF_INIT, again = BUF_INIT;
+    uint8_t head[WIRE_HEAD_MAX];
+    struct sl_slices *payload;
+    union any any;
+    struct t_cut cut;
+
+    mend(m, which);
+    packed = t_packed(m);
+    t_cut(&cut, packed.data, packed.len, 1 + (unsigned)t_below(20));
+    T_OK(read_any(which, &any, &cut.all, t_err()));
+    payload = payload_of(which, &any);
+    T_OK(buf_append(
+        &ours, head,
+        write_any(which, head, &any, payload != NULL ? payload->bytes : 0)));
+    if (payload != NULL)
+        T_OK(slices_append_to(&ours, payload));
+    back = protobuf_c_message_unpack(d, &wire_heap, ours.len, ours.data);
+    T_TRUE(back != NULL);
+    T_OK(wire_pack(back, &again));
+    // We always write attempts, also (0, 0) ones that were absent.
+    if (again.len == packed.len)
+        T_MEM(again.data, packed.data, packed.len);
+    else
+        T_TRUE(again.len > packed.len && again.len <= packed.len + 2 * 2);
+    t_uncut(&cut);
+    buf_release(&packed);
+    buf_release(&ours);
+    buf_release(&again);
+    wire_free(back);
+    wire_free(m);
+}
+
+TEST(wire_ps, round_trips_with_protobuf_c_cut_anywhere)
+{
+    for (unsigned i = 0; i < 3000; i++)
+        round_trip(i % SL_COUNT(tables));
+}
+
+TEST(wire_ps, any_order_and_unknown_fields)
+{
+    static const float payload[2] = {1.5f, -2};
+    struct wire_push in = a_push(), out;
+    struct buf b = BUF_INIT;
+    uint8_t head[WIRE_HEAD_MAX];
+    struct t_cut cut;
+    size_t n = wire_encode_push(head, &in, 0);
+    float got[2];
+
+    // Payload first; then fields 100 (varint), 101 (length 3), 102 (fixed32).
+    T_OK(buf_append(&b, "\x7a\x08", 2));
+    T_OK(buf_append(&b, payload, 8));
+    T_OK(buf_append(&b, "\xa0\x06\x05\xaa\x06\x03xyz\xb5\x06zzzz", 15));
+    T_OK(buf_append(&b, head, n));
+    t_cut(&cut, b.data, b.len, 30);
+    T_OK(wire_read_push(&out, &cut.all, t_err()));
+    T_EQ(out.digest, in.digest);
+    T_EQ(out.attempt.n, 9);
+    T_EQ(out.payload.bytes, 8);
+    slices_copy(got, &out.payload);
+    T_MEM(got, payload, 8);
+    t_uncut(&cut);
+    buf_release(&b);
+}
+
+TEST(wire_ps, the_last_of_two_payloads_counts)
+{
+    struct wire_pull_reply out;
+    static const uint8_t bytes[] = {0x7a, 4,    1, 1, 1, 1, 0x08,
+                                    3,    0x7a, 4, 2, 2, 2, 2};
+    struct sl_slice one = {bytes, sizeof(bytes)};
+    struct sl_slices s = slices_one(&one);
+    uint8_t got[4];
+
+    T_OK(wire_read_pull_reply(&out, &s, t_err()));
+    T_EQ(out.payload.bytes, 4);
+    slices_copy(got, &out.payload);
+    T_EQ(got[0], 2);
+}
+
+TEST(wire_ps, payload_is_not_copied)
+{
+    struct wire_push m = a_push(), out;
+    uint8_t head[WIRE_HEAD_MAX];
+    static uint8_t big[4096];
+    struct sl_slice at[2] = {{head, 0}, {big, sizeof(big)}};
+    struct sl_slices s;
+
+    at[0].len = wire_encode_push(head, &m, sizeof(big));
+    s = slices_all(at, 2);
+    T_OK(wire_read_push(&out, &s, t_err()));
+    T_EQ(out.payload.bytes, sizeof(big));
+    struct slices_cursor c;
+    size_t n;
+
+    slices_cursor_init(&c, &out.payload);
+    T_PTR(slices_next(&c, SIZE_MAX, &n), big);
+    T_EQ(n, sizeof(big));
+}
+
+static void refused_push(enum sl_err code, const char *why,
+                         const struct wire_push *m, size_t payload_bytes)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    uint8_t bytes[WIRE_HEAD_MAX + 64] = {0};
+    struct wire_push out;
+    struct sl_slice one = {bytes, wire_encode_push(bytes, m, payload_bytes) +
+                                      payload_bytes};
+    struct sl_slices s = slices_one(&one);
+
+    T_FAILS(code, wire_read_push(&out, &s, &err));
+    T_STR(err.text, why);
+}
+
+TEST(wire_ps, says_what_a_push_must_say)
+{
+    struct wire_push m = a_push();
+
+    m.job = 0;
+    refused_push(SL_EINVAL, "PushRequest.job is missing", &m, 4);
+    m = a_push();
+    m.shard = WIRE_SHARDS_MAX;
+    refused_push(SL_EINVAL, "PushRequest.shard is 65536; at most 65535", &m, 4);
+    m = a_push();
+    m.step = WIRE_CLOSURE_STEPS_MAX;
+    refused_push(SL_EINVAL, "PushRequest.step is 4096; at most 4095", &m, 4);
+    m = a_push();
+    refused_push(SL_EINVAL,
+                 "PushRequest.payload has 6 bytes, not a multiple of 4", &m, 6);
+    refused_push(SL_EINVAL,
+                 "PushRequest: payload is missing, and skip is not set", &m, 0);
+    m.skip = true;
+    refused_push(SL_EINVAL, "PushRequest: a skipped step has a payload", &m, 4);
+}
+
+static void refused_bytes(unsigned which, enum sl_err code, const char *bytes,
+                          size_t n)
+{
+    struct sl_slice one = {(const uint8_t *)bytes, n};
+    struct sl_slices s = slices_one(&one);
+    union any out;
+
+    T_FAILS(code, read_any(which, &out, &s, NULL));
+}
+
+TEST(wire_ps, refuses_what_is_no_message)
+{
+    refused_bytes(0, SL_ECORRUPT, "\x0b\x0c", 2);     // a group
+    refused_bytes(0, SL_ECORRUPT, "\x00\x01", 2);     // field 0
+    refused_bytes(0, SL_ECORRUPT, "\x0a\x01x", 3);    // job as bytes
+    refused_bytes(0, SL_ECORRUPT, "\x32\x05\x08", 3); // reaches past the end
+    refused_bytes(0, SL_ECORRUPT, "\x08\xff", 2);     // cut varint
+    refused_bytes(0, SL_ECORRUPT,
+                  "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+                  "\x01",
+                  12); // eleven bytes
+    refused_bytes(0, SL_EINVAL, "\x08\x01\x18\x80\x80\x80\x80\x10",
+                  8);                           // shard 2^32
+    refused_bytes(3, SL_EINVAL, "\x08\x01", 2); // no result
+    refused_bytes(3, SL_EINVAL, "\x10\x07", 2); // unknown result
+    refused_bytes(3, SL_EINVAL, "\x10\x03", 2); // refused, no why
+    refused_bytes(3, SL_EINVAL, "\x10\x01\x1a\x02\x08\x01", 6); // counted, why
+    refused_bytes(1, SL_EINVAL, "\x22\x00", 2); // refused without why
+}
+
+TEST(wire_ps, limits_what_comes_beside_the_payload)
+{
+    struct buf b = BUF_INIT;
+    struct wire_pull_reply out;
+    struct sl_slice one;
+    struct sl_slices s;
+
+    T_OK(buf_append(&b, "\xaa\x06\x80\x80\x04", 5)); // field 101, 64 KiB
+    memset(buf_extend(&b, 65536), 'x', 65536);
+    one = (struct sl_slice){b.data, b.len};
+    s = slices_one(&one);
+    T_FAILS(SL_ERANGE, wire_read_pull_reply(&out, &s, NULL));
+    buf_release(&b);
+}
+
+// No input may do more than be refused. Sanitizers watch.
+TEST(wire_ps, survives_truncation_and_mutation)
+{
+    for (unsigned i = 0; i < 600; i++) {
+        unsigned which = i % SL_COUNT(tables);
+        ProtobufCMessage *m = t_random_message(tables[which]->descriptor);
+        struct buf packed;
+
+        mend(m, which);
+        packed = t_packed(m);
+        for (size_t n = 0; n < packed.len; n++) {
+            struct t_cut cut;
+            union any out;
+
+            t_cut(&cut, packed.data, n, 1 + (unsigned)t_below(3));
+            (void)read_any(which, &out, &cut.all, NULL);
+            t_uncut(&cut);
+        }
+        for (unsigned j = 0; packed.len > 0 && j < 40; j++) {
+            struct t_cut cut;
+            union any out;
+
+            packed.data[t_below(packed.len)] ^= (uint8_t)(1u << t_below(8));
+            t_cut(&cut, packed.data, packed.len, 1 + (unsigned)t_below(3));
+            (void)read_any(which, &out, &cut.all, NULL);
+            t_uncut(&cut);
+        }
+        buf_release(&packed);
+        wire_free(m);
+    }
+}
+
+TEST(wire_ps, allocates_nothing)
+{
+    struct wire_push m = a_push(), out;
+    uint8_t bytes[WIRE_HEAD_MAX + 64] = {0};
+    struct sl_slice one = {bytes, wire_encode_push(bytes, &m, 64) + 64};
+    struct sl_slices s = slices_one(&one);
+    uint64_t before = sl_mem_calls();
+
+    T_OK(wire_read_push(&out, &s, t_err()));
+    T_EQ(sl_mem_calls(), before);
+}
+
+TEST(wire_ps, pairs_are_ordered)
+{
+    struct wire_attempt a = {1, 9}, b = {2, 1}, c = {2, 2};
+    struct wire_tag s = {1, 5}, t = {2, 0};
+
+    T_LT(wire_attempt_cmp(a, b), 0);
+    T_LT(wire_attempt_cmp(b, c), 0);
+    T_GT(wire_attempt_cmp(c, a), 0);
+    T_EQ(wire_attempt_cmp(c, c), 0);
+    T_LT(wire_tag_cmp(s, t), 0);
+    T_LT(wire_tag_cmp(wire_tag_of(NULL), s), 0);
+}
