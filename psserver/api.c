@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/api.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "common/mem.h"
+#include "proto/wire.h"
+#include "psserver/snap.h"
+
+struct api {
+    struct api_setup setup;
+    struct {
+        _Atomic unsigned opening; // files, between I/O thread and loop
+        _Atomic bool stopped;
+    } _shared;
+};
+
+// S5: what is not here is not admitted here.
+static enum sl_err find(const struct api *api, uint64_t job, uint32_t shard,
+                        struct shard **out, struct sl_error *err)
+{
+    struct shard *found = store_find(api->setup.store, job, shard);
+
+    if (found == NULL)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "job %" PRIu64 " shard %" PRIu32
+                       " is not here now; take the newest map and try again",
+                       job, shard);
+    *out = found;
+    return SL_OK;
+}
+
+// ---- Ask
+
+static void api_ask(struct rpc_call *call, void *arg)
+{
+    const struct api *api = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct wire_ask_reply reply;
+    struct shard *shard = NULL;
+    struct wire_ask ask;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_read_ask(&ask, rpc_call_body(call), &err);
+    if (rc == SL_OK)
+        rc = find(api, ask.job, ask.shard, &shard, &err);
+    if (rc == SL_OK)
+        rc = shard_ask(shard, &ask, &reply, &err);
+    if (rc == SL_OK)
+        rc = wire_head_ask_reply(&msg, &reply);
+    shard_unref(shard);
+    rpc_answer(call, rc, &err, &msg);
+}
+
+// ---- Push and PushPull
+
+static void give_back(void *buf)
+{
+    pool_give(buf);
+}
+
+static enum sl_err take_buf(struct shard *shard, struct pool_buf **out,
+                            struct sl_error *err)
+{
+    enum sl_err rc = pool_take(shard->pool, out);
+
+    if (rc == SL_EBUSY)
+        return sl_fail(err, rc,
+                       "%d answers with parameters are on their way from one "
+                       "shard; try again later",
+                       POOL_MAX);
+    return rc;
+}
+
+// Puts `payload_bytes` of a buffer behind the head; takes the buffer.
+static void add_buf(struct rpc_msg *msg, struct pool_buf *buf, size_t bytes)
+{
+    if (bytes > 0)
+        rpc_msg_part(msg, buf->memory.data, bytes);
+    rpc_msg_on_release(msg, give_back, buf);
+}
+
+// `fresh`: the answer has the parameters. Its buffer is taken before anything
+// is applied, so that a step is not counted and then left without an answer
+// for want of one.
+static enum sl_err push(const struct api *api, const struct sl_slices *body,
+                        bool fresh, struct rpc_msg *msg, struct sl_error *err)
+{
+    struct wire_push_reply reply;
+    struct pool_buf *buf = NULL;
+    struct shard *shard = NULL;
+    struct wire_push m;
+    size_t bytes = 0;
+    enum sl_err rc;
+
+    rc = wire_read_push(&m, body, err);
+    if (rc == SL_OK)
+        rc = find(api, m.job, m.shard, &shard, err);
+    if (rc == SL_OK && fresh)
+        rc = take_buf(shard, &buf, err);
+    if (rc == SL_OK)
+        rc =
+            shard_push(shard, &m, &reply, fresh ? buf->memory.data : NULL, err);
+    if (rc == SL_OK && fresh && reply.result != WIRE_PUSH_REFUSED)
+        bytes = plan_values_bytes(&shard->plan);
+    if (rc == SL_OK)
+        rc = wire_head_push_reply(msg, &reply, bytes);
+    if (rc == SL_OK && fresh)
+        add_buf(msg, buf, bytes);
+    else
+        pool_give(buf);
+    shard_unref(shard);
+    return rc;
+}
+
+static void answer_push(struct rpc_call *call, const struct api *api,
+                        bool fresh)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = push(api, rpc_call_body(call), fresh, &msg, &err);
+    rpc_answer(call, rc, &err, &msg);
+}
+
+static void api_push(struct rpc_call *call, void *arg)
+{
+    answer_push(call, arg, false);
+}
+
+static void api_push_pull(struct rpc_call *call, void *arg)
+{
+    answer_push(call, arg, true);
+}
+
+// ---- Pull
+
+static enum sl_err pull_now(struct shard *shard, const struct wire_pull *m,
+                            struct rpc_msg *msg, struct sl_error *err)
+{
+    size_t bytes = plan_values_bytes(&shard->plan);
+    struct wire_pull_reply reply;
+    struct pool_buf *buf = NULL;
+    enum sl_err rc = take_buf(shard, &buf, err);
+
+    if (rc == SL_OK)
+        rc = shard_pull(shard, m, &reply, buf->memory.data, err);
+    if (rc == SL_OK)
+        rc = wire_head_pull_reply(msg, &reply, bytes);
+    if (rc == SL_OK)
+        add_buf(msg, buf, bytes);
+    else
+        pool_give(buf);
+    return rc;
+}
+
+static void drop_file(void *file)
+{
+    tagged_file_unref(file);
+}
+
+// Takes the reference.
+static void answer_file(struct rpc_call *call, struct tagged_file *file)
+{
+    struct wire_pull_reply reply = {.incarnation = file->tag.incarnation,
+                                    .version = file->version};
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_head_pull_reply(&msg, &reply, file->bytes);
+    rpc_msg_part(&msg, file->values, file->bytes);
+    rpc_msg_on_release(&msg, drop_file, file);
+    rpc_answer(call, rc, &err, &msg);
+}
+
+// A call that waits for a file; lives in its scratch.
+struct waiting {
+    struct tagged_waiter waiter;
+    struct rpc_call *call;
+};
+
+static void opened(struct tagged_waiter *w, enum sl_err rc,
+                   const struct sl_error *err, struct tagged_file *file)
+{
+    struct rpc_call *call = sl_container_of(w, struct waiting, waiter)->call;
+
+    if (rc == SL_OK)
+        answer_file(call, file);
+    else
+        rpc_answer(call, rc, err, NULL);
+}
+
+// A file on its way: I/O thread -> loop -> pool thread -> loop.
+struct opening {
+    struct loop_task task;
+    struct api *api;
+    struct shard *shard; // a reference
+    struct wire_tag tag;
+};
+
+// On a pool thread: verifying reads the whole file.
+static void open_work(void *arg)
+{
+    struct opening *o = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file = NULL;
+    char *folder = snap_folder(o->api->setup.folder, &o->shard->plan);
+    enum sl_err rc = SL_ENOMEM;
+
+    if (folder != NULL)
+        rc = snap_values(o->api->setup.fs, folder, &o->shard->plan, o->tag,
+                         &file, &err);
+    sl_free(folder);
+    tagged_opened(&o->shard->tagged, o->tag, rc, &err, file);
+}
+
+// api_stop may be running the loop until there are none.
+static void opening_over(struct api *api)
+{
+    atomic_fetch_sub(&api->_shared.opening, 1);
+    if (atomic_load(&api->_shared.stopped))
+        loop_stop(api->setup.loop);
+}
+
+static void opening_end(void *arg)
+{
+    struct opening *o = arg;
+    struct api *api = o->api;
+
+    shard_unref(o->shard);
+    sl_free(o);
+    opening_over(api);
+}
+
+static void opening_start(void *arg)
+{
+    struct opening *o = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = loop_work(o->api->setup.loop, open_work, opening_end, o);
+
+    if (rc == SL_OK)
+        return;
+    tagged_opened(&o->shard->tagged, o->tag, rc, &err, NULL);
+    opening_end(o);
+}
+
+// The first call that wants a file has it opened. Counted before looking
+// whether we are stopping, so that api_stop misses none.
+static void open_file(struct api *api, struct shard *shard, struct wire_tag tag)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct opening *o;
+
+    atomic_fetch_add(&api->_shared.opening, 1);
+    o = atomic_load(&api->_shared.stopped) ? NULL : sl_malloc(sizeof(*o));
+    if (o == NULL) {
+        sl_fail(&err, SL_EUNAVAIL, "this psserver is ending, or out of memory");
+        tagged_opened(&shard->tagged, tag, SL_EUNAVAIL, &err, NULL);
+        opening_over(api);
+        return;
+    }
+    *o = (struct opening){.api = api, .shard = shard_ref(shard), .tag = tag};
+    loop_post_task(api->setup.loop, &o->task, opening_start, o);
+}
+
+// Answers the call, now or later.
+static void pull_tag(struct api *api, struct rpc_call *call,
+                     struct shard *shard, const struct wire_pull *m)
+{
+    struct waiting *w = rpc_call_scratch(call, sizeof(*w));
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file;
+    enum sl_err rc = SL_ENOMEM;
+
+    if (w != NULL)
+        rc = shard_pull_check(shard, m, &err);
+    if (rc != SL_OK) {
+        rpc_answer(call, rc, &err, NULL);
+        return;
+    }
+    w->call = call;
+    w->waiter.done = opened;
+    switch (tagged_find(&shard->tagged, m->tag, &w->waiter, &file)) {
+    case TAGGED_HERE:
+        answer_file(call, file);
+        break;
+    case TAGGED_OPEN:
+        open_file(api, shard, m->tag);
+        break;
+    case TAGGED_WAIT:
+        break;
+    case TAGGED_BUSY:
+        sl_fail(&err, SL_EBUSY,
+                "%d other snapshots of this shard are being opened; try again "
+                "later",
+                TAGGED_MAX);
+        rpc_answer(call, SL_EBUSY, &err, NULL);
+        break;
+    }
+}
+
+static void api_pull(struct rpc_call *call, void *arg)
+{
+    struct api *api = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *shard = NULL;
+    struct wire_pull m;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_read_pull(&m, rpc_call_body(call), &err);
+    if (rc == SL_OK)
+        rc = find(api, m.job, m.shard, &shard, &err);
+    if (rc == SL_OK && m.has_tag) {
+        pull_tag(api, call, shard, &m);
+    } else {
+        if (rc == SL_OK)
+            rc = pull_now(shard, &m, &msg, &err);
+        rpc_answer(call, rc, &err, &msg);
+    }
+    shard_unref(shard);
+}
+
+// ---- the interface
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_ASK, .kind = RPC_UNARY, .unary = api_ask},
+    {.path = WIRE_PUSH,
+     .kind = RPC_UNARY,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .unary = api_push},
+    {.path = WIRE_PUSH_PULL,
+     .kind = RPC_UNARY,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .unary = api_push_pull},
+    {.path = WIRE_PULL, .kind = RPC_UNARY, .unary = api_pull},
+};
+
+enum sl_err api_new(struct api **out, const struct api_setup *setup)
+{
+    struct api *api = sl_calloc(1, sizeof(*api));
+
+    if (api == NULL)
+        return SL_ENOMEM;
+    api->setup = *setup;
+    atomic_init(&api->_shared.opening, 0);
+    atomic_init(&api->_shared.stopped, false);
+    *out = api;
+    return SL_OK;
+}
+
+struct rpc_table api_table(struct api *api)
+{
+    return (struct rpc_table){methods, SL_COUNT(methods), api};
+}
+
+void api_stop(struct api *api)
+{
+    atomic_store(&api->_shared.stopped, true);
+    // A stop that was meant for an earlier run may end one early.
+    while (atomic_load(&api->_shared.opening) > 0)
+        loop_run(api->setup.loop);
+}
+
+void api_free(struct api *api)
+{
+    sl_free(api);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/apply.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+// Elements that are looked at, or updated, at once: they stay in the cache
+// between the copy of a frozen block and the update.
+#define CHUNK 16384
+
+// Exponent all ones: infinite or not a number. Integers, so that the compiler
+// may use vectors whatever it thinks of NaN.
+static inline uint32_t not_finite(uint32_t bits)
+{
+    return (bits & 0x7f800000u) == 0x7f800000u;
+}
+
+static bool all_finite(const uint8_t *bytes, size_t n)
+{
+    uint32_t bad = 0, bits;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, bytes + 4 * i, 4);
+        bad |= not_finite(bits);
+    }
+    return bad == 0;
+}
+
+static enum sl_err name_element(const struct plan *plan, const uint8_t *bytes,
+                                uint64_t first, size_t n, struct sl_error *err)
+{
+    const struct plan_piece *piece;
+    uint32_t bits = 0;
+    float value;
+    size_t i = 0;
+
+    for (; i < n; i++) {
+        memcpy(&bits, bytes + 4 * i, 4);
+        if (not_finite(bits))
+            break;
+    }
+    piece = plan_piece_of(plan, first + i);
+    memcpy(&value, &bits, 4);
+    return sl_fail(err, SL_ENUMERIC,
+                   "payload: element %" PRIu64 " of %s is %g; nothing was "
+                   "applied (push it with `skip` to count the step)",
+                   first + i - piece->first + piece->offset, piece->name,
+                   (double)value);
+}
+
+enum sl_err apply_check(const struct plan *plan,
+                        const struct sl_slices *payload, struct sl_error *err)
+{
+    struct slices_runs it;
+    uint64_t first = 0;
+    const void *run;
+    size_t n;
+
+    if (payload->bytes != plan_values_bytes(plan))
+        return sl_fail(err, SL_EINVAL,
+                       "payload: %zu bytes, but shard %u of the job has %zu",
+                       payload->bytes, plan->shard, plan_values_bytes(plan));
+    if (slices_runs_init(&it, payload, sizeof(float)) != SL_OK)
+        return sl_fail(err, SL_EINVAL, "payload: not whole elements");
+    while ((run = slices_runs_next(&it, CHUNK, &n)) != NULL) {
+        if (!all_finite(run, n))
+            return name_element(plan, run, first, n, err);
+        first += n;
+    }
+    return SL_OK;
+}
+
+static void move_statistic(double momentum, size_t n, const uint8_t *pushed,
+                           float *w)
+{
+    float keep = (float)momentum, take = (float)(1.0 - momentum), x;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&x, pushed + 4 * i, 4);
+        w[i] = keep * w[i] + take * x;
+    }
+}
+
+static void touch(const struct plan *plan, const struct apply_memory *to,
+                  uint64_t first, size_t n)
+{
+    unsigned slots = optim_slots(&plan->optim);
+
+    for (unsigned k = 0; k <= slots; k++)
+        freeze_touch(to->freeze, (k * plan->elements + first) * sizeof(float),
+                     n * sizeof(float));
+}
+
+static void update(const struct plan *plan, const struct apply_memory *to,
+                   const struct plan_run *run, uint64_t first, size_t n,
+                   const void *pushed, uint64_t t, double lr)
+{
+    float *slots[OPTIM_SLOTS_MAX];
+
+    if (to->freeze != NULL)
+        touch(plan, to, first, n);
+    if (run->moving) {
+        move_statistic(run->momentum, n, pushed, to->values + first);
+        return;
+    }
+    for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
+        slots[k] = to->slots[k] + first;
+    optim_apply(&plan->optim, t, lr, n, pushed, to->values + first, slots);
+}
+
+void apply_update(const struct plan *plan, const struct apply_memory *to,
+                  const struct sl_slices *payload, uint64_t t, float *fresh)
+{
+    double lr = optim_rate(&plan->rate, t - 1);
+    const struct plan_run *run;
+    struct slices_runs it;
+    const void *pushed;
+    size_t n, max;
+
+    if (slices_runs_init(&it, payload, sizeof(float)) != SL_OK)
+        assert(!"apply_check has passed it");
+    for (size_t r = 0; r < plan->run_count; r++) {
+        run = &plan->runs[r];
+        for (uint64_t at = 0; at < run->elements; at += n) {
+            max = run->elements - at < CHUNK ? run->elements - at : CHUNK;
+            pushed = slices_runs_next(&it, max, &n);
+            assert(pushed != NULL);
+            update(plan, to, run, run->first + at, n, pushed, t, lr);
+            if (fresh != NULL)
+                memcpy(fresh + run->first + at, to->values + run->first + at,
+                       n * sizeof(float));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/attend.h -- the stream that this server keeps to the coordinator.
+//
+//   DOWN --dial--> DIALING --Welcome--> ATTACHED
+//    ^               |                     |
+//    +---- the stream ended, or was silent +
+//
+// It dials for ever, with a backoff of 100 ms to 2 s and some randomness, so
+// that a restarted coordinator is not met by everybody at once. Losing it
+// changes nothing for the shards: they serve on (design 4.6) and are announced
+// again when it is back. Changes of state are logged once each.
+//
+// What comes down is handed to the roster; what the roster says goes up.
+//
+// Threads  the loop. Messages arrive on an I/O thread and cross over one at a
+//          time: the next one is not read before the last one was handled, so
+//          nothing piles up.
+// Memory   strings of the setup are copied.
+#ifndef PSSERVER_ATTEND_H
+#define PSSERVER_ATTEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/loop.h"
+#include "common/rpc.h"
+#include "common/status.h"
+#include "psserver/roster.h"
+
+struct attend;
+
+struct attend_setup {
+    struct loop *loop;
+    struct rpc_channel *channel; // to the coordinator; freed before us
+    const char *name;            // stable over restarts
+    const char *address;         // where workers dial us
+    // Told when it is attached, and when it no longer is. May be NULL.
+    void (*changed)(void *arg, bool attached);
+    void *arg;
+};
+
+enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
+                       struct sl_error *err);
+
+// Dials. `roster` gets what comes down.
+void attend_start(struct attend *a, struct roster *roster);
+
+// For roster_setup.send; `arg` is the attend. Drops it while not attached.
+void attend_send(void *arg, const Sluice__V1__AttendUp *up);
+
+// From now on heartbeats say that we are leaving; one goes out at once.
+void attend_drain(struct attend *a);
+
+bool attend_attached(const struct attend *a);
+
+// Ends the stream and dials no more; the roster hears nothing after this.
+void attend_stop(struct attend *a);
+
+// After the channel was freed. Runs what is left on the loop. NULL is allowed.
+void attend_free(struct attend *a);
+
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/server.h"
+
+int main(int argc, char **argv)
+{
+    struct psserver *server = server_new();
+    int code;
+
+    if (server == NULL)
+        return DAEMON_EXIT_FAILED;
+    code = daemon_main(&server_about, server_keys, &server_hooks, server, argc,
+                       argv);
+    server_free(server);
+    return code;
+}

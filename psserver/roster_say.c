@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster_say.c -- what the roster says to the coordinator.
+//
+// A message that cannot be built for want of memory is not said: the next
+// attachment, or the coordinator's asking again, makes up for it.
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "psserver/counts.h"
+#include "psserver/hold.h"
+
+// Reports of a shard whose lock was taken so often are waited for.
+#define MISSED_MAX 4
+
+static void say(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
+                ProtobufCMessage *msg)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+
+    up.kind_case = kind;
+    switch (kind) {
+    case SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT:
+        up.heartbeat = (Sluice__V1__Heartbeat *)msg;
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
+        up.shard_hello = (Sluice__V1__ShardHello *)msg;
+        break;
+    default:
+        up.snapshot = (Sluice__V1__SnapshotReport *)msg;
+        break;
+    }
+    r->setup.send(r->setup.arg, &up);
+}
+
+static void say_failure(struct hold *h, Sluice__V1__ShardHello *m)
+{
+    // The coordinator shows it as it is: name what kind of failure it is.
+    char text[SL_ERROR_TEXT + 32];
+
+    snprintf(text, sizeof(text), "%s%s",
+             h->failure.code == SL_ECORRUPT ? "DATA_LOSS: " : "",
+             h->failure.text);
+    m->failure = text;
+    say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+}
+
+static enum sl_err say_memory(struct hold *h, Sluice__V1__ShardHello *m)
+{
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    struct once once = {0};
+    Sluice__V1__Tag from;
+    enum sl_err rc = shard_once(h->shard, &once);
+
+    if (rc == SL_OK)
+        rc = wire_counted_init(&set, &once.counted);
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, &once);
+    if (rc == SL_OK) {
+        from = wire_tag_msg(h->shard->from);
+        m->loaded = &from;
+        m->counted = &set.msg;
+        m->counts = &counts.msg;
+        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+    }
+    counts_release(&counts);
+    wire_counted_release(&set);
+    once_release(&once);
+    return rc;
+}
+
+void hold_say_hello(struct hold *h)
+{
+    Sluice__V1__ShardHello m = SLUICE__V1__SHARD_HELLO__INIT;
+    struct shard_brief brief;
+
+    m.job = h->spec->job;
+    m.job_incarnation = h->spec->job_incarnation;
+    m.shard = h->spec->shard;
+    if (h->state == HOLD_FAILED) {
+        say_failure(h, &m);
+        return;
+    }
+    if (h->state == HOLD_ADMITTED) {
+        shard_brief(h->shard, true, &brief);
+        m.live_incarnation = brief.incarnation;
+    }
+    if (say_memory(h, &m) != SL_OK)
+        LOG(ERROR, "hello not said: out of memory",
+            "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
+}
+
+void roster_say_no_snapshot(struct roster *r, uint64_t job,
+                            uint64_t job_incarnation, uint32_t shard,
+                            uint64_t request, const char *why)
+{
+    Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+
+    m.job = job;
+    m.job_incarnation = job_incarnation;
+    m.shard = shard;
+    m.request = request;
+    m.failure = (char *)why;
+    say(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+}
+
+void hold_say_snapshot(struct hold *h, uint64_t request,
+                       const struct snap_written *w)
+{
+    Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg(w->tag);
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    enum sl_err rc = wire_counted_init(&set, &w->once.counted);
+
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, &w->once);
+    if (rc == SL_OK) {
+        m.job = h->spec->job;
+        m.job_incarnation = h->spec->job_incarnation;
+        m.shard = h->spec->shard;
+        m.tag = &tag;
+        m.file = (char *)w->file;
+        m.folder = h->folder;
+        m.file_bytes = w->bytes;
+        m.sha256.data = (uint8_t *)w->sha256;
+        m.sha256.len = SHA256_BYTES;
+        m.counted = &set.msg;
+        m.counts = &counts.msg;
+        m.request = request;
+        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+    }
+    counts_release(&counts);
+    wire_counted_release(&set);
+}
+
+// ---- heartbeats
+
+// Never waits for an apply, unless it has missed a few reports in a row: the
+// loop has other things to do.
+static void look(struct hold *h)
+{
+    if (shard_brief(h->shard, h->missed >= MISSED_MAX, &h->brief))
+        h->missed = 0;
+    else
+        h->missed++;
+}
+
+// What the kernel says; 0 where it does not.
+static uint64_t resident_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    uint64_t total = 0, resident = 0;
+
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%" SCNu64 " %" SCNu64, &total, &resident) != 2)
+        resident = 0;
+    fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+// One allocation per heartbeat holds all of its parts.
+struct report {
+    Sluice__V1__ShardReport msg;
+    struct counts_msg counts;
+};
+
+static size_t fill_reports(struct roster *r, struct report *reports,
+                           Sluice__V1__ShardReport **list, size_t cap)
+{
+    struct pairmap_at at = {0};
+    struct hold *h;
+    size_t n = 0;
+
+    while (n < cap && (h = pairmap_next(&r->holds, &at)) != NULL) {
+        if (h->state != HOLD_ADMITTED)
+            continue;
+        look(h);
+        if (h->brief.incarnation == 0)
+            continue; // not seen once yet
+        sluice__v1__shard_report__init(&reports[n].msg);
+        counts_of_brief(&reports[n].counts, &h->brief);
+        reports[n].msg.job = h->spec->job;
+        reports[n].msg.shard = h->spec->shard;
+        reports[n].msg.incarnation = h->brief.incarnation;
+        reports[n].msg.counts = &reports[n].counts.msg;
+        list[n] = &reports[n].msg;
+        n++;
+    }
+    return n;
+}
+
+void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining)
+{
+    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+    size_t cap = roster_admitted(r);
+    struct report *reports = sl_calloc(cap, sizeof(*reports));
+    Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
+
+    m.seq = seq;
+    m.draining = draining;
+    m.resident_bytes = resident_bytes();
+    if (reports != NULL && list != NULL) {
+        m.n_shards = fill_reports(r, reports, list, cap);
+        m.shards = list;
+    }
+    // Without its reports it still says that we are here.
+    say(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    sl_free(reports);
+    sl_free(list);
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// A psserver as others see it: the stream to the coordinator, and what it
+// answers to workers.
+#include "psserver/attend.h"
+
+#include <stdatomic.h>
+
+#include "common/mem.h"
+#include "psserver/snap.h"
+#include "tests/unit/psserver/stage.h"
+
+enum { ALL = 47, KERNEL = 35, MOVING = 3 };
+
+static struct stage stage;
+
+// A payload whose elements are all `value`, in one piece.
+static void equal(struct kit_payload *p, float value)
+{
+    float values[ALL];
+
+    for (int i = 0; i < ALL; i++)
+        values[i] = value;
+    kit_payload_init(p, values, ALL, 0);
+    p->slices.count = 1;
+}
+
+static void push_one(struct stage *s, uint64_t incarnation, uint64_t closure,
+                     uint32_t step, float value, enum wire_push_result want)
+{
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+
+    equal(&payload, value);
+    push = kit_push(closure, step, &payload);
+    push.incarnation = incarnation;
+    T_OK(stage_push(s, WIRE_PUSH, &push, &reply));
+    T_EQ(reply.result, want);
+    T_EQ(reply.payload.bytes, 0);
+    kit_payload_release(&payload);
+}
+
+TEST(attend, a_worker_is_served_as_the_protocol_says)
+{
+    struct wire_ask ask = {.job = 7,
+                           .job_incarnation = 1,
+                           .shard = 2,
+                           .incarnation = 1,
+                           .attempt = {1, 1}};
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_push_reply pushed;
+    struct wire_pull_reply pulled;
+    struct wire_ask_reply asked;
+    struct kit_payload payload;
+    struct wire_push push;
+    float values[ALL];
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    T_FAILS(SL_EUNAVAIL, stage_ask(&stage, &ask, &asked)); // S5
+    stage_serve(&stage, &k);
+    T_OK(stage_ask(&stage, &ask, &asked));
+    T_EQ(asked.counted[0], 0);
+
+    equal(&payload, -1);
+    push = kit_push(0, 0, &payload);
+    for (int i = 0; i < 2; i++) { // the second time it is a duplicate
+        T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &pushed));
+        T_EQ(pushed.result, i == 0 ? WIRE_PUSH_COUNTED : WIRE_PUSH_DUPLICATE);
+        T_EQ(pushed.incarnation, 1);
+        T_EQ(pushed.version, 1);
+        stage_floats(&pushed.payload, values, ALL);
+        T_EQ(values[0], 1);
+        T_TRUE(values[KERNEL] == -0.5f); // a moving mean
+        T_EQ(values[ALL - 1], 1);
+    }
+    push.incarnation = 9;
+    T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &pushed));
+    T_EQ(pushed.result, WIRE_PUSH_REFUSED);
+    T_EQ(pushed.refused.why, WIRE_REFUSED_INCARNATION);
+    T_EQ(pushed.payload.bytes, 0);
+    push = kit_push(0, 1, &payload);
+    push.payload.bytes -= 4;
+    T_FAILS(SL_EINVAL, stage_push(&stage, WIRE_PUSH, &push, &pushed));
+
+    T_OK(stage_pull(&stage, &pull, &pulled));
+    T_EQ(pulled.version, 1);
+    stage_floats(&pulled.payload, values, ALL);
+    T_EQ(values[1], 1);
+    pull.incarnation = 9;
+    T_FAILS(SL_ESTALE, stage_pull(&stage, &pull, &pulled));
+    pull.shard = 5;
+    T_FAILS(SL_EUNAVAIL, stage_pull(&stage, &pull, &pulled));
+    T_OK(stage_ask(&stage, &ask, &asked));
+    T_EQ(asked.counted[0], 1);
+    kit_payload_release(&payload);
+    stage_close(&stage);
+}
+
+TEST(attend, heartbeats_report_what_is_counted)
+{
+    const Sluice__V1__ShardReport *r;
+    const Sluice__V1__Heartbeat *m;
+    uint64_t seq = 0;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_DUPLICATE);
+    do {
+        m = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
+                ->heartbeat;
+        T_GT(m->seq, seq);
+        seq = m->seq;
+        r = m->shards[0];
+    } while (r->counts->duplicates == 0);
+    T_EQ(r->job, 7);
+    T_EQ(r->counts->applied, 1);
+    T_EQ(r->counts->counted, 1);
+    T_EQ(r->counts->staleness[0], 1);
+    T_EQ(r->counts->n_epochs, 0);
+    T_GT(m->resident_bytes, 1u << 20);
+    stage_close(&stage);
+}
+
+TEST(attend, a_snapshot_is_reported_and_its_values_are_pulled_by_tag)
+{
+    struct wire_pull pull = {.job = 7,
+                             .job_incarnation = 1,
+                             .shard = 2,
+                             .has_tag = true,
+                             .tag = {1, 1}};
+    const Sluice__V1__SnapshotReport *report;
+    struct wire_pull_reply pulled;
+    float values[ALL];
+    char path[600];
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, -1, WIRE_PUSH_COUNTED);
+    report = stage_snapshot(&stage, 1, 77);
+    T_STR(report->failure, "");
+    T_EQ(report->request, 77);
+    T_EQ(report->tag->incarnation, 1);
+    T_EQ(report->tag->sequence, 1);
+    T_EQ(report->counted->n_sparse, 1);
+    T_EQ(report->counted->sparse[0]->steps.data[0], 1);
+    T_EQ(report->counts->n_epochs, 1);
+    T_EQ(report->counts->epochs[0]->samples, 1);
+    T_EQ(report->counts->epochs[0]->digest, schedule_digest(0, 0));
+    snprintf(path, sizeof(path), "%s/%s", report->folder, report->file);
+    T_TRUE(fs_exists(fs_posix(), path));
+
+    push_one(&stage, 1, 0, 1, -1, WIRE_PUSH_COUNTED);
+    for (int i = 0; i < 2; i++) { // opened; then from the mapping
+        T_OK(stage_pull(&stage, &pull, &pulled));
+        T_EQ(pulled.version, 1);
+        T_EQ(pulled.incarnation, 1);
+        stage_floats(&pulled.payload, values, ALL);
+        T_EQ(values[0], 1);
+    }
+    pull.tag.sequence = 2;
+    for (int i = 0; i < 2; i++) // one that failed is looked for again
+        T_FAILS(SL_ENOENT, stage_pull(&stage, &pull, &pulled));
+    // Of another incarnation than it is: no snapshot, and a reason.
+    report = stage_snapshot(&stage, 4, 78);
+    T_EQ(report->request, 78);
+    T_HAS(report->failure, "incarnation 4");
+    stage_close(&stage);
+}
+
+TEST(attend, it_serves_on_without_a_coordinator_and_is_announced_alive)
+{
+    const Sluice__V1__ShardHello *hello;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    stage_hang_up(&stage);
+    push_one(&stage, 1, 0, 1, 1, WIRE_PUSH_COUNTED);
+    stage_welcome(&stage, 2);
+    hello = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
+                ->shard_hello;
+    T_EQ(hello->live_incarnation, 1); // I1: it kept its memory
+    T_EQ(hello->counted->sparse[0]->steps.data[0], 3);
+    T_EQ(hello->counts->counted, 2);
+    stage_admit(&stage, 2, 1);
+    push_one(&stage, 1, 0, 2, 1, WIRE_PUSH_COUNTED);
+    stage_close(&stage);
+}
+
+TEST(attend, a_coordinator_of_an_older_term_is_left_alone)
+{
+    const Sluice__V1__AttendUp *m;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    stage_hang_up(&stage);
+    stage_welcome(&stage, 5);
+    stage_hang_up(&stage);
+    stage_welcome(&stage, 4); // I5: hangs up and dials again
+    m = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HELLO);
+    T_TRUE(m->hello->process != 0);
+    T_EQ(stage.streams, 4);
+    stage_close(&stage);
+}
+
+static void keep(struct stage *s, uint64_t term, struct wire_tag tag)
+{
+    Sluice__V1__Keep m = SLUICE__V1__KEEP__INIT;
+    Sluice__V1__Tag t = wire_tag_msg(tag), *list[] = {&t};
+
+    m.term = term;
+    m.job = 7;
+    m.shard = 2;
+    m.n_tags = 1;
+    m.tags = list;
+    stage_send(s, SLUICE__V1__ATTEND_DOWN__KIND_KEEP, &m.base);
+}
+
+// K3.
+TEST(attend, snapshots_go_by_keep_only_and_not_by_one_of_an_older_term)
+{
+    const Sluice__V1__SnapshotReport *report;
+    char first[600];
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    stage_hang_up(&stage);
+    stage_welcome(&stage, 3);
+    report = stage_snapshot(&stage, 1, 1);
+    snprintf(first, sizeof(first), "%s/%s", report->folder, report->file);
+    for (uint64_t i = 2; i < 5; i++)
+        T_STR(stage_snapshot(&stage, 1, i)->failure, "");
+    keep(&stage, 2, (struct wire_tag){1, 3}); // an older term's
+    keep(&stage, 3, (struct wire_tag){9, 1}); // a replaced psserver hears it
+    for (int i = 0; i < 3; i++)
+        stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT);
+    T_TRUE(fs_exists(fs_posix(), first));
+    keep(&stage, 3, (struct wire_tag){1, 3});
+    STAGE_UNTIL(&stage, !fs_exists(fs_posix(), first));
+    T_STR(stage_snapshot(&stage, 1, 9)->failure, "");
+    stage_close(&stage);
+}
+
+// The zombie's end: what it counted since its snapshot is redone, once.
+TEST(attend, a_refused_shard_drops_its_memory_and_loads)
+{
+    Sluice__V1__Refuse refuse = SLUICE__V1__REFUSE__INIT;
+    Sluice__V1__Tag load = wire_tag_msg((struct wire_tag){1, 1});
+    const Sluice__V1__ShardHello *hello;
+    struct wire_push_reply reply;
+    struct wire_push push;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    T_STR(stage_snapshot(&stage, 1, 1)->failure, "");
+    push_one(&stage, 1, 0, 1, 1, WIRE_PUSH_COUNTED);
+    refuse.term = 1;
+    refuse.job = 7;
+    refuse.shard = 2;
+    refuse.why = (char *)"incarnation 2 exists";
+    refuse.load = &load;
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &refuse.base);
+    hello = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
+                ->shard_hello;
+    T_EQ(hello->live_incarnation, 0);
+    T_EQ(hello->loaded->incarnation, 1);
+    T_EQ(hello->loaded->sequence, 1);
+    T_EQ(hello->counts->counted, 1);
+    push = kit_push(0, 2, NULL);
+    T_FAILS(SL_EUNAVAIL, stage_push(&stage, WIRE_PUSH, &push, &reply));
+    stage_admit(&stage, 1, 1); // I1: not the number that it had
+    T_HAS(stage_snapshot(&stage, 1, 2)->failure, "not admitted");
+    stage_admit(&stage, 1, 3);
+    STAGE_UNTIL(&stage, stage_push(&stage, WIRE_PUSH, &push, &reply) == SL_OK);
+    T_EQ(reply.refused.why, WIRE_REFUSED_INCARNATION);
+    T_EQ(reply.incarnation, 3);
+    push_one(&stage, 3, 0, 0, 1, WIRE_PUSH_DUPLICATE);
+    push_one(&stage, 3, 0, 1, 1, WIRE_PUSH_COUNTED);
+    stage_close(&stage);
+}
+
+TEST(attend, a_snapshot_that_is_missing_is_said_and_looked_for_again)
+{
+    const Sluice__V1__ShardHello *hello;
+    struct snap_written w = {0};
+    struct shard *s;
+    char *folder;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_shard(&k);
+    shard_admit(s, 2);
+    folder = snap_folder(t_path("store"), &s->plan);
+    stage_open(&stage);
+    stage_welcome(&stage, 1);
+    stage_place(&stage, &k, 1, (struct wire_tag){2, 1});
+    hello = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
+                ->shard_hello;
+    T_HAS(hello->failure, "DATA_LOSS");
+    T_HAS(hello->failure, "shard-2.i2.n1.safetensors");
+    T_OK(snap_write(fs_posix(), folder, s, 2, &w, t_err()));
+    stage_place(&stage, &k, 1, (struct wire_tag){2, 1});
+    hello = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
+                ->shard_hello;
+    T_STR(hello->failure, "");
+    T_EQ(hello->loaded->incarnation, 2);
+    snap_written_release(&w);
+    sl_free(folder);
+    shard_unref(s);
+    stage_close(&stage);
+}
+
+TEST(attend, a_closed_job_is_forgotten_and_a_deleted_one_leaves_no_file)
+{
+    Sluice__V1__CloseJob m = SLUICE__V1__CLOSE_JOB__INIT;
+    const Sluice__V1__SnapshotReport *report;
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_push_reply reply;
+    char path[600];
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    report = stage_snapshot(&stage, 1, 1);
+    snprintf(path, sizeof(path), "%s/%s", report->folder, report->file);
+    m.term = 1;
+    m.job = 7;
+    m.job_uid = k.spec.job_uid;
+    m.delete_snapshots = 1;
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB, &m.base);
+    STAGE_UNTIL(&stage, !fs_exists(fs_posix(), path));
+    T_FAILS(SL_EUNAVAIL, stage_push(&stage, WIRE_PUSH, &push, &reply));
+    report = stage_snapshot(&stage, 1, 2);
+    T_HAS(report->failure, "does not hold");
+    stage_close(&stage);
+}
+
+// ---- many workers, snapshots and readers of snapshots at once
+
+enum { WORKERS = 3 };
+
+struct wire_worker {
+    struct rpc_channel *channel;
+    unsigned number;
+    _Atomic unsigned *done;
+};
+
+static void push_pull_twice(struct rpc_channel *channel,
+                            const struct wire_push *push)
+{
+    struct rpc_call_options options = {.deadline_ms = 60000,
+                                       .max_reply_bytes = RPC_DATA_BYTES};
+    struct wire_push_reply reply;
+    struct rpc_body *body;
+    float values[ALL];
+    struct rpc_msg msg;
+
+    for (int i = 0; i < 2; i++) {
+        rpc_msg_init(&msg);
+        T_ASSERT(wire_head_push(&msg, push, push->payload.bytes) == SL_OK);
+        rpc_msg_part(&msg, push->payload.at[0].data, push->payload.bytes);
+        T_ASSERT(rpc_call_sync(channel, WIRE_PUSH_PULL, &msg, &options, &body,
+                               NULL) == SL_OK);
+        T_ASSERT(wire_read_push_reply(&reply, rpc_body_slices(body), NULL) ==
+                 SL_OK);
+        T_ASSERT(reply.result ==
+                 (i == 0 ? WIRE_PUSH_COUNTED : WIRE_PUSH_DUPLICATE));
+        T_ASSERT(reply.payload.bytes == sizeof(values));
+        slices_copy(values, &reply.payload);
+        // Torn-free: the first and the last element are of one version.
+        T_ASSERT(values[0] == (float)reply.version);
+        T_ASSERT(values[ALL - 1] == (float)reply.version);
+        rpc_body_free(body);
+    }
+}
+
+static void *wire_work(void *arg)
+{
+    struct wire_worker *w = arg;
+    struct kit_payload payload;
+    struct wire_push push;
+
+    equal(&payload, -1);
+    for (uint64_t closure = w->number; closure < 30; closure += WORKERS)
+        for (uint32_t step = 0; step < 4; step++) {
+            push = kit_push(closure, step, &payload);
+            push_pull_twice(w->channel, &push);
+        }
+    kit_payload_release(&payload);
+    atomic_fetch_add(w->done, 1);
+    return NULL;
+}
+
+TEST(attend, everything_at_once)
+{
+    struct wire_pull pull = {
+        .job = 7, .job_incarnation = 1, .shard = 2, .has_tag = true};
+    const Sluice__V1__SnapshotReport *report;
+    struct wire_worker workers[WORKERS];
+    struct wire_pull_reply pulled;
+    pthread_t threads[WORKERS];
+    _Atomic unsigned done = 0;
+    uint64_t request = 0;
+    float values[ALL];
+    bool last = false;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        workers[i].number = i;
+        workers[i].done = &done;
+        T_OK(rpc_channel_new(&workers[i].channel, stage.io, stage.psserver,
+                             NULL, NULL, t_err()));
+        pthread_create(&threads[i], NULL, wire_work, &workers[i]);
+    }
+    while (!last) {
+        last = done == WORKERS;
+        report = stage_snapshot(&stage, 1, ++request);
+        T_STR(report->failure, "");
+        T_EQ(report->counts->applied, report->counts->counted);
+        pull.tag = wire_tag_of(report->tag);
+        T_OK(stage_pull(&stage, &pull, &pulled));
+        T_EQ(pulled.version, report->counts->version);
+        stage_floats(&pulled.payload, values, ALL);
+        T_TRUE(values[0] == (float)pulled.version);
+        T_TRUE(values[ALL - 1] == (float)pulled.version);
+    }
+    // What was acknowledged before the request is in the file (E1).
+    T_EQ(report->counted->low, 30);
+    T_EQ(report->counts->counted, 120);
+    T_EQ(report->counts->duplicates, 120);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        pthread_join(threads[i], NULL);
+        rpc_channel_free(workers[i].channel);
+    }
+    stage_close(&stage);
+}
+
+// ---- a drain saves what is new
+
+static void on_saved(void *arg)
+{
+    sem_post(arg);
+}
+
+static void on_loop_save(void *arg)
+{
+    roster_save(stage.roster, on_saved, arg);
+}
+
+TEST(attend, a_drain_saves_what_no_snapshot_holds)
+{
+    struct shard *fresh;
+    char *folder;
+    sem_t saved;
+    struct kit k;
+
+    kit_init(&k);
+    sem_init(&saved, 0, 0);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    for (int i = 0; i < 2; i++) { // the second time there is nothing new
+        T_OK(loop_post(stage.loop, on_loop_save, &saved));
+        while (sem_wait(&saved) != 0)
+            ;
+    }
+    stage_close(&stage);
+    fresh = kit_shard(&k);
+    folder = snap_folder(t_path("store"), &fresh->plan);
+    T_OK(snap_load(fs_posix(), folder, (struct wire_tag){0, 0}, fresh, NULL,
+                   NULL, t_err()));
+    T_EQ(fresh->from.sequence, 1);
+    T_EQ(once_version(&fresh->once), 1);
+    sl_free(folder);
+    shard_unref(fresh);
+}

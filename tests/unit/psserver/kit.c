@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/psserver/kit.h"
+
+#include "common/mem.h"
+
+void kit_clear(struct kit *k)
+{
+    memset(k, 0, sizeof(*k));
+    sluice__v1__shard_spec__init(&k->spec);
+    sluice__v1__optimizer_spec__init(&k->optimizer);
+    sluice__v1__geometry__init(&k->geometry);
+    k->geometry.samples = 40;
+    k->geometry.batch = 1;
+    k->geometry.epochs = 3;
+    k->geometry.steps_per_closure = 4;
+    k->spec.job = 7;
+    k->spec.job_incarnation = 1;
+    k->spec.shard = 2;
+    k->spec.seed = 11;
+    k->spec.job_name = (char *)"kit";
+    k->spec.job_uid = UINT64_C(0x1122334455667788);
+    k->spec.geometry = &k->geometry;
+    k->spec.optimizer = &k->optimizer;
+    k->spec.variables = k->variable_list;
+    k->spec.variable_ids = k->variable_ids;
+    k->spec.pieces = k->piece_list;
+    kit_optimizer(k, "sgd", 1.0);
+}
+
+void kit_init(struct kit *k)
+{
+    Sluice__V1__Variable *moving;
+
+    kit_clear(k);
+    kit_variable(k, "dense/kernel", (uint64_t[]){5, 7, 0});
+    moving = kit_variable(k, "norm/moving_mean", (uint64_t[]){3, 0});
+    moving->kind = SLUICE__V1__VARIABLE_KIND__VARIABLE_MOVING;
+    moving->momentum = 0.5;
+    kit_variable(k, "dense/bias", (uint64_t[]){9, 0});
+}
+
+Sluice__V1__Variable *kit_variable(struct kit *k, const char *name,
+                                   const uint64_t *shape)
+{
+    size_t n = k->spec.n_variables++;
+    Sluice__V1__Variable *v = &k->variables[n];
+
+    T_ASSERT(n < KIT_VARIABLES);
+    sluice__v1__variable__init(v);
+    v->name = (char *)name;
+    v->shape = k->shapes[n];
+    for (; shape[v->n_shape] != 0; v->n_shape++)
+        v->shape[v->n_shape] = shape[v->n_shape];
+    k->variable_list[n] = v;
+    k->variable_ids[n] = (uint32_t)n + 10;
+    k->spec.n_variable_ids = n + 1;
+
+    sluice__v1__piece__init(&k->pieces[n]);
+    k->pieces[n].variable = k->variable_ids[n];
+    k->pieces[n].shard = k->spec.shard;
+    k->piece_list[n] = &k->pieces[n];
+    k->spec.n_pieces = n + 1;
+    kit_rows(k, 0, v->n_shape == 0 ? 1 : shape[0]);
+    return v;
+}
+
+void kit_rows(struct kit *k, uint64_t first, uint64_t rows)
+{
+    size_t n = k->spec.n_pieces - 1;
+    const Sluice__V1__Variable *v = &k->variables[n];
+
+    k->pieces[n].first_row = first;
+    k->pieces[n].rows = rows;
+    k->pieces[n].elements = rows;
+    for (size_t i = 1; i < v->n_shape; i++)
+        k->pieces[n].elements *= v->shape[i];
+}
+
+void kit_optimizer(struct kit *k, const char *name, double rate)
+{
+    Sluice__V1__OptimizerSpec *o = &k->optimizer;
+
+    sluice__v1__optimizer_spec__init(o);
+    o->type = (char *)name;
+    o->has_learning_rate = 1;
+    o->learning_rate = rate;
+    o->has_beta_1 = o->has_beta_2 = o->has_epsilon = o->has_rho = 1;
+    o->beta_1 = o->rho = 0.9;
+    o->beta_2 = 0.999;
+    o->epsilon = 1e-7;
+    o->has_initial_accumulator_value = 1;
+    o->initial_accumulator_value = 0.1;
+    o->has_momentum = 1;
+    o->momentum = 0;
+    if (strcmp(name, "adamw") == 0) {
+        o->has_weight_decay = 1;
+        o->weight_decay = 0.004;
+    }
+}
+
+struct shard *kit_shard(struct kit *k)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s = NULL;
+    struct plan plan;
+    enum sl_err rc = plan_read(&plan, &k->spec, &err);
+
+    if (rc != SL_OK)
+        fprintf(stderr, "kit: %s\n", err.text);
+    T_ASSERT(rc == SL_OK);
+    T_ASSERT(shard_new(&s, &plan) == SL_OK);
+    return s;
+}
+
+struct shard *kit_admitted(struct kit *k)
+{
+    struct shard *s = kit_shard(k);
+
+    shard_admit(s, 1);
+    return s;
+}
+
+void kit_payload_init(struct kit_payload *p, const float *values, size_t n,
+                      size_t cut)
+{
+    size_t bytes = n * sizeof(float), count;
+
+    if (cut == 0)
+        cut = bytes + 1;
+    count = bytes / cut + 1;
+    p->block = sl_malloc(bytes + 3);
+    p->bytes = p->block + 1;
+    memcpy(p->bytes, values, bytes);
+    p->at = sl_calloc(count, sizeof(*p->at));
+    for (size_t i = 0; i < count; i++) {
+        size_t left = bytes - i * cut;
+
+        p->at[i].data = p->bytes + i * cut;
+        p->at[i].len = left < cut ? left : cut;
+    }
+    p->slices = slices_all(p->at, count);
+}
+
+void kit_payload_release(struct kit_payload *p)
+{
+    sl_free(p->block);
+    sl_free(p->at);
+}
+
+struct wire_push kit_push(uint64_t closure, uint32_t step,
+                          const struct kit_payload *payload)
+{
+    struct wire_push push = {
+        .job = 7,
+        .job_incarnation = 1,
+        .shard = 2,
+        .incarnation = 1,
+        .closure = closure,
+        .step = step,
+        .attempt = {1, 1},
+        .samples = 1,
+        .digest = schedule_digest(0, closure * 4 + step),
+        .skip = payload == NULL,
+    };
+
+    if (payload != NULL)
+        push.payload = payload->slices;
+    return push;
+}
+
+void kit_count(struct shard *s, uint64_t closure, uint32_t step, float value)
+{
+    size_t n = s->plan.elements;
+    float *values = sl_malloc_array(n, sizeof(*values));
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+
+    for (size_t i = 0; i < n; i++)
+        values[i] = value;
+    kit_payload_init(&payload, values, n, 0);
+    push = kit_push(closure, step, &payload);
+    push.incarnation = s->incarnation;
+    T_ASSERT(shard_push(s, &push, &reply, NULL, NULL) == SL_OK);
+    T_ASSERT(reply.result == WIRE_PUSH_COUNTED);
+    kit_payload_release(&payload);
+    sl_free(values);
+}

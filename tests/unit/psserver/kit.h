@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/psserver/kit.h -- shards for tests, and what one says to them.
+//
+// A kit is a ShardSpec with everything it points at. kit_init makes a small
+// job: two trainable variables around a moving statistic, all zero, SGD with
+// rate 1, 40 samples in steps of 1, 4 steps per closure, 3 epochs.
+//
+// Threads  one; what is called on the shards it makes, any.
+#ifndef TESTS_UNIT_PSSERVER_KIT_H
+#define TESTS_UNIT_PSSERVER_KIT_H
+
+#include "psserver/shard.h"
+#include "tests/harness/t.h"
+
+#define KIT_VARIABLES 8
+
+struct kit {
+    Sluice__V1__ShardSpec spec;
+    Sluice__V1__OptimizerSpec optimizer;
+    Sluice__V1__Geometry geometry;
+    Sluice__V1__Variable variables[KIT_VARIABLES];
+    Sluice__V1__Variable *variable_list[KIT_VARIABLES];
+    uint32_t variable_ids[KIT_VARIABLES];
+    Sluice__V1__Piece pieces[KIT_VARIABLES];
+    Sluice__V1__Piece *piece_list[KIT_VARIABLES];
+    uint64_t shapes[KIT_VARIABLES][4];
+};
+
+void kit_init(struct kit *k);
+
+// An empty job: add variables. Dimensions end with 0.
+void kit_clear(struct kit *k);
+Sluice__V1__Variable *kit_variable(struct kit *k, const char *name,
+                                   const uint64_t *shape);
+
+// Rows [first, first + rows) of the variable that was added last; by default
+// it is there whole.
+void kit_rows(struct kit *k, uint64_t first, uint64_t rows);
+
+// SGD, rate 1, no momentum; or any other name with Keras' defaults.
+void kit_optimizer(struct kit *k, const char *name, double rate);
+
+// Asserts that it works.
+struct shard *kit_shard(struct kit *k);
+
+// The same, admitted as incarnation 1.
+struct shard *kit_admitted(struct kit *k);
+
+// A payload of `n` floats in pieces cut at `cut` bytes each (0: one piece).
+struct kit_payload {
+    uint8_t *bytes; // owned, misaligned on purpose
+    uint8_t *block;
+    struct sl_slice *at;
+    struct sl_slices slices;
+};
+void kit_payload_init(struct kit_payload *p, const float *values, size_t n,
+                      size_t cut);
+void kit_payload_release(struct kit_payload *p);
+
+// A push of incarnation 1 of job incarnation 1, attempt (1, 1).
+struct wire_push kit_push(uint64_t closure, uint32_t step,
+                          const struct kit_payload *payload);
+
+// Pushes `n` equal elements `value`; T_OK and COUNTED, or aborts. Any thread.
+void kit_count(struct shard *s, uint64_t closure, uint32_t step, float value);
+
+#endif

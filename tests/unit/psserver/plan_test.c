@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/plan.h"
+
+#include <math.h>
+
+#include "common/mem.h"
+#include "tests/unit/psserver/kit.h"
+
+TEST(plan, neighbours_that_are_updated_alike_are_one_run)
+{
+    struct plan p;
+    struct kit k;
+
+    kit_init(&k);
+    kit_variable(&k, "more/kernel", (uint64_t[]){2, 2, 0});
+    T_OK(plan_read(&p, &k.spec, t_err()));
+    T_EQ(p.elements, 35 + 3 + 9 + 4);
+    T_EQ(p.run_count, 3);
+    T_FALSE(p.runs[0].moving);
+    T_TRUE(p.runs[1].moving);
+    T_EQ(p.runs[2].first, 38);
+    T_EQ(p.runs[2].elements, 13);
+    T_STR(plan_piece_of(&p, 34)->name, "dense/kernel");
+    T_STR(plan_piece_of(&p, 35)->name, "norm/moving_mean");
+    T_STR(plan_piece_of(&p, 50)->name, "more/kernel");
+    plan_release(&p);
+}
+
+TEST(plan, what_does_not_fit_is_refused_with_its_name)
+{
+    struct plan p;
+    struct kit k;
+
+    kit_init(&k);
+    k.pieces[2].first_row = 1;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    k.pieces[1].variable = 99;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    k.spec.n_pieces = 0;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    k.geometry.batch = 0;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    k.optimizer.type = (char *)"lion";
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    kit_variable(&k, "huge", (uint64_t[]){1u << 25, 0});
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    k.geometry.steps_per_closure = 5000;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+}
+
+TEST(plan, out_of_memory_is_an_answer)
+{
+    struct plan p;
+    struct kit k;
+
+    kit_init(&k);
+    for (uint64_t n = 1;; n++) {
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = plan_read(&p, &k.spec, NULL);
+        if (!sl_mem_failed()) {
+            T_OK(rc);
+            break;
+        }
+        T_EQ(rc, SL_ENOMEM);
+    }
+    plan_release(&p);
+}
+
+// Rows of one variable, wherever the cut lies, begin with the same values.
+TEST(plan, initial_values_do_not_depend_on_the_sharding)
+{
+    enum { ROWS = 40, COLUMNS = 7 };
+    static const Sluice__V1__InitKind kinds[] = {
+        SLUICE__V1__INIT_KIND__INIT_CONSTANT,
+        SLUICE__V1__INIT_KIND__INIT_UNIFORM,
+        SLUICE__V1__INIT_KIND__INIT_NORMAL,
+        SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL,
+    };
+    float whole[ROWS * COLUMNS], part[ROWS * COLUMNS];
+    Sluice__V1__Variable *v;
+    struct plan p;
+    struct kit k;
+
+    for (size_t i = 0; i < SL_COUNT(kinds); i++) {
+        for (uint64_t cut = 0; cut < ROWS; cut += cut == 0 ? 1 : 6) {
+            kit_clear(&k);
+            v = kit_variable(&k, "w", (uint64_t[]){ROWS, COLUMNS, 0});
+            v->init = kinds[i];
+            v->init_a = -0.25;
+            v->init_b = 0.75;
+            kit_rows(&k, cut, ROWS - cut);
+            T_OK(plan_read(&p, &k.spec, t_err()));
+            plan_seed(&p, cut == 0 ? whole : part);
+            if (cut > 0)
+                T_MEM(part, whole + cut * COLUMNS,
+                      (ROWS - cut) * COLUMNS * sizeof(float));
+            plan_release(&p);
+        }
+    }
+}
+
+TEST(plan, initial_values_are_drawn_as_asked)
+{
+    enum { N = 20000 };
+    static float w[2][N];
+    double sum = 0, squares = 0;
+    Sluice__V1__Variable *v;
+    struct plan p;
+    struct kit k;
+
+    kit_clear(&k);
+    v = kit_variable(&k, "uniform", (uint64_t[]){N, 0});
+    v->init = SLUICE__V1__INIT_KIND__INIT_UNIFORM;
+    v->init_a = -2;
+    v->init_b = 1;
+    v = kit_variable(&k, "normal", (uint64_t[]){N, 0});
+    v->init = SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL;
+    v->init_a = 5;
+    v->init_b = 3;
+    T_OK(plan_read(&p, &k.spec, t_err()));
+    plan_seed(&p, w[0]);
+    for (int i = 0; i < N; i++) {
+        T_TRUE(w[0][i] >= -2 && w[0][i] < 1);
+        T_TRUE(fabs(w[1][i] - 5.0) <= 6.0 + 1e-5);
+        sum += w[0][i];
+        squares += (w[1][i] - 5.0) * (w[1][i] - 5.0);
+    }
+    T_NEAR(sum / N, -0.5, 0.03);
+    // Cut at two deviations, a normal's deviation is 0.8796 of what it was.
+    T_NEAR(sqrt(squares / N), 3 * 0.8796, 0.05);
+    plan_release(&p);
+}

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/shard.h"
+
+#include <math.h>
+
+#include "common/mem.h"
+#include "tests/unit/psserver/kit.h"
+
+// Elements of kit_init's shard: kernel 35, moving mean 3, bias 9.
+enum { KERNEL = 35, MOVING = 3, BIAS = 9, ALL = KERNEL + MOVING + BIAS };
+
+static void uniform(float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = (float)((double)t_below(2000001) / 1e6 - 1.0);
+}
+
+// ---- S5, I3, I6
+
+TEST(shard, answers_nothing_before_it_is_admitted_and_after_it_is_closed)
+{
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_ask ask = {
+        .job = 7, .job_incarnation = 1, .shard = 2, .incarnation = 1};
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_push_reply pushed;
+    struct wire_pull_reply pulled;
+    struct wire_ask_reply asked;
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_shard(&k);
+    for (int round = 0; round < 2; round++) {
+        T_FAILS(SL_EUNAVAIL, shard_ask(s, &ask, &asked, t_err()));
+        T_FAILS(SL_EUNAVAIL, shard_push(s, &push, &pushed, values, t_err()));
+        T_FAILS(SL_EUNAVAIL, shard_pull(s, &pull, &pulled, values, t_err()));
+        shard_admit(s, 1);
+        T_OK(shard_ask(s, &ask, &asked, t_err()));
+        T_OK(shard_pull(s, &pull, &pulled, values, t_err()));
+        if (round == 0)
+            shard_close(s);
+        else
+            break;
+        T_FAILS(SL_EUNAVAIL, shard_ask(s, &ask, &asked, t_err()));
+        shard_unref(s);
+        s = kit_shard(&k);
+    }
+    shard_unref(s);
+}
+
+TEST(shard, another_incarnation_is_refused_and_named)
+{
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_push_reply reply;
+    struct shard_brief brief;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_shard(&k);
+    shard_admit(s, 5);
+    for (uint64_t i = 4; i <= 6; i += 2) { // I3, older and newer
+        push.incarnation = i;
+        T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+        T_EQ(reply.result, WIRE_PUSH_REFUSED);
+        T_EQ(reply.refused.why, WIRE_REFUSED_INCARNATION);
+        T_EQ(reply.incarnation, 5);
+    }
+    push.incarnation = 5;
+    push.job_incarnation = 0; // I6: of a past from before a restore
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.refused.why, WIRE_REFUSED_JOB_INCARNATION);
+    T_EQ(reply.refused.job_incarnation, 1);
+    push.job_incarnation = 2; // of a future that we have not heard of
+    T_FAILS(SL_EUNAVAIL, shard_push(s, &push, &reply, NULL, t_err()));
+    T_TRUE(shard_brief(s, false, &brief));
+    T_EQ(brief.steps, 0);
+    T_EQ(brief.counts.refused, 3);
+    shard_unref(s);
+}
+
+TEST(shard, an_incarnation_never_falls)
+{
+    struct shard_brief brief;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_shard(&k);
+    shard_admit(s, 5);
+    shard_admit(s, 3);
+    T_TRUE(shard_brief(s, true, &brief));
+    T_EQ(brief.incarnation, 5);
+    shard_unref(s);
+}
+
+// ---- I4, S2
+
+TEST(shard, an_older_attempt_is_refused_once_a_newer_one_was_seen)
+{
+    struct wire_ask ask = {.job = 7,
+                           .job_incarnation = 1,
+                           .shard = 2,
+                           .incarnation = 1,
+                           .closure = 3,
+                           .attempt = {1, 9}};
+    struct wire_push push = kit_push(3, 0, NULL);
+    struct wire_push_reply reply;
+    struct wire_ask_reply asked;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    T_OK(shard_ask(s, &ask, &asked, t_err())); // the ask alone fences
+    T_EQ(asked.refused.why, WIRE_REFUSED_NOT);
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_REFUSED);
+    T_EQ(reply.refused.why, WIRE_REFUSED_ATTEMPT);
+    T_EQ(reply.refused.newest.n, 9);
+    ask.attempt.n = 8;
+    T_OK(shard_ask(s, &ask, &asked, t_err()));
+    T_EQ(asked.refused.why, WIRE_REFUSED_ATTEMPT);
+    // I5: a newer term outranks any n, and an older term is no reason by
+    // itself.
+    push.attempt = (struct wire_attempt){2, 1};
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    push = kit_push(4, 0, NULL);
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    shard_unref(s);
+}
+
+TEST(shard, a_counted_key_is_acknowledged_and_ignored_whoever_sends_it)
+{
+    float ones[ALL], fresh[ALL];
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct shard_brief brief;
+    struct wire_push push;
+    struct shard *s;
+    struct kit k;
+
+    for (int i = 0; i < ALL; i++)
+        ones[i] = 1;
+    kit_init(&k);
+    s = kit_admitted(&k);
+    kit_count(s, 0, 1, 2.0f);
+    kit_payload_init(&payload, ones, ALL, 0);
+    push = kit_push(0, 1, &payload);
+    push.attempt = (struct wire_attempt){0, 1}; // older: harmless here
+    for (int i = 0; i < 3; i++) {
+        T_OK(shard_push(s, &push, &reply, fresh, t_err()));
+        T_EQ(reply.result, WIRE_PUSH_DUPLICATE);
+        T_EQ(reply.version, 1);
+        T_EQ(fresh[0], -2.0f); // with fresh parameters all the same
+    }
+    push.skip = true; // and also when it now comes as a skip
+    push.payload = SL_SLICES_NONE;
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_DUPLICATE);
+    T_TRUE(shard_brief(s, true, &brief));
+    T_EQ(brief.steps, 1);
+    T_EQ(brief.counts.duplicates, 4);
+    kit_payload_release(&payload);
+    shard_unref(s);
+}
+
+TEST(shard, an_ask_tells_which_steps_are_counted)
+{
+    struct wire_ask ask = {.job = 7,
+                           .job_incarnation = 1,
+                           .shard = 2,
+                           .incarnation = 1,
+                           .closure = 9,
+                           .attempt = {1, 1}};
+    struct wire_ask_reply reply;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    k.geometry.steps_per_closure = 11;
+    s = kit_admitted(&k);
+    kit_count(s, 9, 0, 0);
+    kit_count(s, 9, 9, 0);
+    T_OK(shard_ask(s, &ask, &reply, t_err()));
+    T_EQ(reply.counted_bytes, 2);
+    T_EQ(reply.counted[0], 1);
+    T_EQ(reply.counted[1], 2);
+    T_EQ(reply.version, 2);
+    ask.closure = 100;
+    T_FAILS(SL_ERANGE, shard_ask(s, &ask, &reply, t_err()));
+    shard_unref(s);
+}
+
+TEST(shard, a_skip_counts_and_changes_nothing)
+{
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_push_reply reply;
+    struct shard_brief brief;
+    float fresh[ALL];
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    kit_count(s, 0, 1, 1.0f);
+    T_OK(shard_push(s, &push, &reply, fresh, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    T_EQ(reply.version, 1);
+    T_EQ(fresh[KERNEL - 1], -1.0f);
+    T_TRUE(shard_brief(s, true, &brief));
+    T_EQ(brief.counts.skipped, 1);
+    T_EQ(brief.steps, 2);
+    shard_unref(s);
+}
+
+// ---- a bad payload changes nothing
+
+static void must_refuse(struct shard *s, const struct wire_push *push,
+                        enum sl_err want, const char *words)
+{
+    struct once before, after;
+    struct wire_push_reply reply;
+    struct sl_error err = SL_ERROR_INIT;
+    size_t bytes = s->region.bytes;
+    void *was = sl_malloc(bytes);
+
+    memcpy(was, s->region.data, bytes);
+    T_OK(shard_once(s, &before));
+    T_FAILS(want, shard_push(s, push, &reply, NULL, &err));
+    T_HAS(err.text, words);
+    T_OK(shard_once(s, &after));
+    T_MEM(s->region.data, was, bytes);
+    T_TRUE(counted_equal(&before.counted, &after.counted));
+    T_EQ(after.counts.refused, before.counts.refused + 1);
+    T_EQ(after.counts.applied, before.counts.applied);
+    T_EQ(s->once.attempts.len, before.counts.applied == 0 ? 0 : 1);
+    once_release(&before);
+    once_release(&after);
+    sl_free(was);
+}
+
+TEST(shard, a_payload_of_the_wrong_size_changes_nothing)
+{
+    struct kit_payload payload;
+    float values[ALL + 1] = {0};
+    struct wire_push push;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    for (size_t n = 0; n <= ALL + 1; n += n == 0 ? ALL - 1 : 2) {
+        kit_payload_init(&payload, values, n, 0);
+        push = kit_push(0, 0, &payload);
+        must_refuse(s, &push, SL_EINVAL, "has 188");
+        kit_payload_release(&payload);
+    }
+    kit_payload_init(&payload, values, ALL, 0);
+    push = kit_push(0, 0, &payload);
+    push.skip = true;
+    must_refuse(s, &push, SL_EINVAL, "skip");
+    push = kit_push(30, 0, &payload);
+    must_refuse(s, &push, SL_ERANGE, "closure 30");
+    kit_payload_release(&payload);
+    shard_unref(s);
+}
+
+// The last element straddles the last two slices, at every cut.
+TEST(shard, a_value_that_is_not_finite_changes_nothing_wherever_it_lies)
+{
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct kit_payload payload;
+    struct wire_push push;
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    kit_optimizer(&k, "adam", 0.01);
+    s = kit_admitted(&k);
+    kit_count(s, 1, 0, 0.5f);
+    for (size_t at = 0; at < ALL; at += at == 0 ? ALL - 1 : ALL)
+        for (size_t cut = 1; cut <= 4 * ALL; cut += 2) {
+            uniform(values, ALL);
+            values[at] = bad[cut % 3];
+            kit_payload_init(&payload, values, ALL, cut);
+            push = kit_push(1, 1, &payload);
+            must_refuse(s, &push, SL_ENUMERIC,
+                        at == 0 ? "element 0 of dense/kernel"
+                                : "element 8 of dense/bias");
+            kit_payload_release(&payload);
+        }
+    shard_unref(s);
+}
+
+// ---- the arithmetic
+
+static void push_once(struct shard *s, uint32_t step, const float *g, size_t n,
+                      size_t cut)
+{
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+
+    kit_payload_init(&payload, g, n, cut);
+    push = kit_push(0, step, &payload);
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    kit_payload_release(&payload);
+}
+
+TEST(shard, the_result_does_not_depend_on_where_the_wire_cuts)
+{
+    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    float gradients[4][ALL];
+    struct shard *whole, *cut;
+    struct kit k;
+
+    for (int i = 0; i < 4; i++)
+        uniform(gradients[i], ALL);
+    for (size_t o = 0; o < SL_COUNT(names); o++) {
+        kit_init(&k);
+        kit_optimizer(&k, names[o], 0.01);
+        whole = kit_admitted(&k);
+        for (uint32_t i = 0; i < 4; i++)
+            push_once(whole, i, gradients[i], ALL, 0);
+        for (size_t at = 1; at <= 4 * ALL; at += 2) {
+            cut = kit_admitted(&k);
+            for (uint32_t i = 0; i < 4; i++)
+                push_once(cut, i, gradients[i], ALL, at);
+            T_EQ(cut->region.bytes, whole->region.bytes);
+            T_MEM(cut->region.data, whole->region.data, whole->region.bytes);
+            shard_unref(cut);
+        }
+        shard_unref(whole);
+    }
+}
+
+// The shard hands the optimizer the right elements, slots, t and rate.
+TEST(shard, an_update_is_the_kernels_with_t_from_the_shards_own_count)
+{
+    float g[ALL], w[ALL] = {0}, slot[2][ALL] = {{0}};
+    float *kernel_slots[] = {slot[0], slot[1]};
+    float *bias_slots[] = {slot[0] + KERNEL + MOVING,
+                           slot[1] + KERNEL + MOVING};
+    Sluice__V1__ScheduleSpec rate = SLUICE__V1__SCHEDULE_SPEC__INIT;
+    struct wire_push skip = kit_push(1, 0, NULL);
+    struct wire_push_reply reply;
+    struct shard *s;
+    double lr;
+    struct kit k;
+
+    kit_init(&k);
+    kit_optimizer(&k, "adam", 0.1);
+    rate.type = (char *)"exponential_decay";
+    rate.has_decay_steps = rate.has_decay_rate = 1;
+    rate.decay_steps = 10;
+    rate.decay_rate = 0.5;
+    k.optimizer.schedule = &rate;
+    s = kit_admitted(&k);
+    T_EQ(optim_slots(&s->plan.optim), 2);
+    for (uint32_t i = 0; i < 4; i++) {
+        uniform(g, ALL);
+        lr = 0.1 * pow(0.5, i / 10.0); // s = t - 1
+        T_NEAR(optim_rate(&s->plan.rate, i), lr, 1e-15);
+        optim_apply(&s->plan.optim, i + 1, optim_rate(&s->plan.rate, i), KERNEL,
+                    g, w, kernel_slots);
+        optim_apply(&s->plan.optim, i + 1, optim_rate(&s->plan.rate, i), BIAS,
+                    g + KERNEL + MOVING, w + KERNEL + MOVING, bias_slots);
+        for (int m = KERNEL; m < KERNEL + MOVING; m++)
+            w[m] = 0.5f * w[m] + 0.5f * g[m];
+        push_once(s, i, g, ALL, 7);
+        if (i == 1) // a skip must not move t
+            T_OK(shard_push(s, &skip, &reply, NULL, t_err()));
+    }
+    T_MEM(s->memory.values, w, sizeof(w));
+    T_MEM(s->memory.slots[0], slot[0], sizeof(w));
+    T_MEM(s->memory.slots[1], slot[1], sizeof(w));
+    shard_unref(s);
+}
+
+TEST(shard, staleness_is_the_updates_between)
+{
+    struct wire_push push = kit_push(2, 0, NULL);
+    struct kit_payload payload;
+    struct wire_push_reply reply;
+    float zero[ALL] = {0};
+    struct shard_brief brief;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    for (uint32_t i = 0; i < 4; i++)
+        kit_count(s, 0, i, 0);
+    kit_payload_init(&payload, zero, ALL, 0);
+    push = kit_push(1, 0, &payload);
+    push.based_on = 1;
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.staleness, 3);
+    // Based on a version of an earlier incarnation that we do not have again:
+    // v - v_pulled must not wrap.
+    push = kit_push(1, 1, &payload);
+    push.based_on = 1000;
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.staleness, 0);
+    T_TRUE(shard_brief(s, true, &brief));
+    T_EQ(brief.counts.staleness[once_bucket(3)], 2); // 0-based pushes: 0 1 2 3
+    kit_payload_release(&payload);
+    shard_unref(s);
+}
+
+// ---- many at once
+
+struct crowd {
+    struct shard *shard;
+    unsigned thread;
+    uint64_t counted, duplicates, skipped, refused;
+};
+
+enum { CROWD = 4, CROWD_PUSHES = 3000 };
+
+static void *crowd_run(void *arg)
+{
+    struct crowd *c = arg;
+    float values[ALL], fresh[ALL];
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+    struct rng rng;
+
+    rng_init(&rng, 5, c->thread);
+    for (int i = 0; i < ALL; i++)
+        values[i] = i >= KERNEL && i < KERNEL + MOVING ? 0 : -1;
+    kit_payload_init(&payload, values, ALL, 13);
+    for (int i = 0; i < CROWD_PUSHES; i++) {
+        bool skip = rng_below(&rng, 8) == 0;
+
+        push = kit_push(rng_below(&rng, 30), (uint32_t)rng_below(&rng, 4),
+                        skip ? NULL : &payload);
+        push.attempt.n = rng_below(&rng, 3);
+        T_ASSERT(shard_push(c->shard, &push, &reply, fresh, NULL) == SL_OK);
+        c->counted += reply.result == WIRE_PUSH_COUNTED;
+        c->skipped += reply.result == WIRE_PUSH_COUNTED && skip;
+        c->duplicates += reply.result == WIRE_PUSH_DUPLICATE;
+        c->refused += reply.result == WIRE_PUSH_REFUSED;
+        if (reply.result == WIRE_PUSH_REFUSED)
+            continue;
+        // Torn-free: all elements are of the version that the reply names.
+        for (int e = 0; e < ALL; e++)
+            T_ASSERT(fresh[e] == (e >= KERNEL && e < KERNEL + MOVING
+                                      ? 0
+                                      : (float)reply.version));
+    }
+    kit_payload_release(&payload);
+    return NULL;
+}
+
+// Invariant `once`: applied + skipped = counted, and each key counted once.
+TEST(shard, each_key_counts_once_whatever_the_crowd_does)
+{
+    struct crowd crowd[CROWD], all = {0};
+    pthread_t threads[CROWD];
+    struct shard_brief brief;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    for (unsigned i = 0; i < CROWD; i++) {
+        crowd[i] = (struct crowd){.shard = s, .thread = i};
+        pthread_create(&threads[i], NULL, crowd_run, &crowd[i]);
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        pthread_join(threads[i], NULL);
+        all.counted += crowd[i].counted;
+        all.skipped += crowd[i].skipped;
+        all.duplicates += crowd[i].duplicates;
+        all.refused += crowd[i].refused;
+    }
+    T_TRUE(shard_brief(s, true, &brief));
+    T_EQ(brief.steps, all.counted);
+    T_EQ(brief.counts.applied + brief.counts.skipped, brief.steps);
+    T_EQ(brief.counts.skipped, all.skipped);
+    T_EQ(brief.counts.duplicates, all.duplicates);
+    T_EQ(brief.counts.refused, all.refused);
+    T_OK(once_check(&s->once, t_err()));
+    T_EQ(s->memory.values[0], (float)brief.counts.applied);
+    T_LE(brief.steps, 120);
+    T_GT(brief.steps, 60);
+    shard_unref(s);
+}

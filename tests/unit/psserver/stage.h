@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/psserver/stage.h -- a psserver without its main, a coordinator
+// that does what the test says, and a worker's calls; over real sockets.
+//
+// Threads  the psserver's loop runs on a thread of its own; everything here is
+//          for the test's thread.
+// Memory   messages that stage_expect gives live until stage_close.
+#ifndef TESTS_UNIT_PSSERVER_STAGE_H
+#define TESTS_UNIT_PSSERVER_STAGE_H
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "common/loop.h"
+#include "common/rpc.h"
+#include "psserver/api.h"
+#include "psserver/attend.h"
+#include "psserver/roster.h"
+#include "psserver/store.h"
+#include "tests/unit/psserver/kit.h"
+
+#define STAGE_MESSAGES 4096
+
+struct stage {
+    struct rpc_io *io;
+    char coordinator[256], psserver[256]; // addresses
+    const char *folder;
+
+    // the coordinator
+    struct rpc_server *rpc;
+    pthread_mutex_t lock; // stream, inbox
+    pthread_cond_t news;
+    struct rpc_stream *stream; // the newest; a reference
+    unsigned streams;          // that were opened
+    Sluice__V1__AttendUp *inbox[STAGE_MESSAGES];
+    size_t got, read;
+
+    // the psserver
+    pthread_t thread;
+    sem_t ready;
+    struct loop *loop;
+    struct store *store;
+    struct roster *roster;
+    struct attend *attend;
+
+    // the worker
+    struct rpc_channel *worker;
+    struct rpc_body *reply; // of the last call
+};
+
+void stage_open(struct stage *s);
+void stage_close(struct stage *s);
+
+// ---- the coordinator's part
+
+// The next message of a kind; others before it are dropped.
+const Sluice__V1__AttendUp *stage_expect(struct stage *s,
+                                         Sluice__V1__AttendUp__KindCase kind);
+void stage_send(struct stage *s, Sluice__V1__AttendDown__KindCase kind,
+                ProtobufCMessage *msg);
+void stage_hang_up(struct stage *s);
+
+// A Hello, answered by a Welcome of this term.
+void stage_welcome(struct stage *s, uint64_t term);
+void stage_place(struct stage *s, struct kit *k, uint64_t term,
+                 struct wire_tag at_least);
+void stage_admit(struct stage *s, uint64_t term, uint64_t incarnation);
+
+// Welcome, Place from the seed, Admit as incarnation 1; all of term 1. Returns
+// when it serves.
+void stage_serve(struct stage *s, struct kit *k);
+
+// A snapshot's report.
+const Sluice__V1__SnapshotReport *
+stage_snapshot(struct stage *s, uint64_t incarnation, uint64_t request);
+
+// Heartbeats pass until the condition holds: a wait without a sleep.
+#define STAGE_UNTIL(s, condition)                                              \
+    do {                                                                       \
+        stage_expect((s), SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT);              \
+    } while (!(condition))
+
+// ---- the worker's part: SL_OK and *out, or the error of the call
+
+enum sl_err stage_push(struct stage *s, const char *method,
+                       const struct wire_push *push,
+                       struct wire_push_reply *out);
+enum sl_err stage_ask(struct stage *s, const struct wire_ask *ask,
+                      struct wire_ask_reply *out);
+enum sl_err stage_pull(struct stage *s, const struct wire_pull *pull,
+                       struct wire_pull_reply *out);
+
+// The floats of a payload of the last reply.
+void stage_floats(const struct sl_slices *payload, float *out, size_t n);
+
+#endif
