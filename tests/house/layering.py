@@ -27,7 +27,7 @@ DOORS = {
     "protobuf-c": r"(proto/|common/(payload|wirescan))",
     "microhttpd": r"common/http",
     "jansson": r"(common/json|proto/pbjson|proto/|client/|coordinator/)",
-    "openssl/": r"common/hash",
+    "openssl/": r"common/(hash|tls)",
     "sqlite3": r"coordinator/journal",
     "yaml.h": r"client/yaml",
     "zlib": r"worker/data",

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/cpu.c -- the host backend's door: options, plans of own loops.
+#include "kernels/cpu/cpu.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "kernels/host.h"
+
+#define THREADS_MAX 256
+
+// ---- Opening --------------------------------------------------------------
+
+static int allowed_cpus(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return 1;
+    return CPU_COUNT(&set);
+}
+
+// Our loops by instruction set, best first.
+static const struct isa {
+    const char *name;
+    const struct loop_op *const *loops;
+} isas[] = {
+#ifdef __x86_64__
+    {"avx512", loops_avx512_table},
+    {"avx2", loops_avx2_table},
+#endif
+    {"base", loops_base_table},
+};
+
+static bool isa_runs(const struct isa *isa)
+{
+#ifdef __x86_64__
+    if (strcmp(isa->name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+    if (strcmp(isa->name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return true;
+}
+
+// The best that runs here, or the named one; false: it does not run here.
+static bool choose_loops(struct cpu_dev *dev, const char *name)
+{
+    for (size_t i = 0; i < SL_COUNT(isas); i++) {
+        if ((name && strcmp(name, isas[i].name) != 0) || !isa_runs(&isas[i]))
+            continue;
+        dev->isa = isas[i].name;
+        dev->loops = isas[i].loops;
+        return true;
+    }
+    return false;
+}
+
+static enum sl_err set_option(struct cpu_dev *dev, const char *word,
+                              struct sl_error *err)
+{
+    char *end;
+    long n;
+
+    if (strncmp(word, "threads=", 8) == 0) {
+        n = strtol(word + 8, &end, 10);
+        if (end != word + 8 && *end == '\0' && n >= 0 && n <= THREADS_MAX) {
+            dev->threads = n == 0 ? allowed_cpus() : (int)n;
+            return SL_OK;
+        }
+    } else if (strcmp(word, "winograd=0") == 0 ||
+               strcmp(word, "winograd=1") == 0) {
+        dev->winograd = word[9] == '1';
+        return SL_OK;
+    } else if (strncmp(word, "isa=", 4) == 0 && choose_loops(dev, word + 4)) {
+        return SL_OK;
+    }
+    return sl_fail(err, SL_EINVAL,
+                   "backend cpu: option \"%s\" is not threads=0..%d, "
+                   "winograd=0|1, or isa=base|avx2|avx512 of this host",
+                   word, THREADS_MAX);
+}
+
+static enum sl_err set_options(struct cpu_dev *dev, const char *options,
+                               struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    char *text, *rest, *word;
+
+    if (!options)
+        return SL_OK;
+    text = rest = sl_strdup(options);
+    if (!text)
+        return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
+    while (rc == SL_OK && (word = strsep(&rest, ",")) != NULL)
+        if (*word)
+            rc = set_option(dev, word, err);
+    sl_free(text);
+    return rc;
+}
+
+static int cpu_probe(char *why, size_t n)
+{
+    return 1;
+}
+
+static void cpu_close(struct kern_dev *base)
+{
+    struct cpu_dev *dev = (struct cpu_dev *)base;
+
+    if (!dev)
+        return;
+    cpu_onednn_close(dev->onednn);
+    sl_free(dev);
+}
+
+static enum sl_err cpu_open(struct kern_dev **out, int ordinal,
+                            const char *options, struct sl_error *err)
+{
+    struct cpu_dev *dev = sl_calloc(1, sizeof(*dev));
+    enum sl_err rc;
+
+    if (!dev)
+        return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
+    dev->base.backend = &kern_cpu;
+    dev->threads = 1;
+    dev->winograd = true;
+    choose_loops(dev, NULL);
+    rc = set_options(dev, options, err);
+    if (rc == SL_OK)
+        rc = cpu_onednn_open(&dev->onednn, dev->threads, err);
+    if (rc != SL_OK) {
+        cpu_close(&dev->base);
+        return rc;
+    }
+    *out = &dev->base;
+    return SL_OK;
+}
+
+static void cpu_info(struct kern_info *out, struct kern_dev *base)
+{
+    struct cpu_dev *dev = (struct cpu_dev *)base;
+
+    memset(out, 0, sizeof(*out));
+    snprintf(out->name, sizeof(out->name), "cpu: %s, %s loops",
+             cpu_onednn_name(), dev->isa);
+    out->dtypes = 1u << KERN_F32;
+    out->threads = (uint32_t)dev->threads;
+}
+
+// ---- Own loops ------------------------------------------------------------
+
+struct chunk_call {
+    void (*part)(const struct loop_args *a, int64_t chunk);
+    const struct loop_args *args;
+};
+
+static void call_part(void *arg, int64_t chunk)
+{
+    struct chunk_call *call = arg;
+
+    call->part(call->args, chunk);
+}
+
+size_t cpu_loop_bytes(const struct loop_op *op, const struct kern_desc *d)
+{
+    return op->workspace_bytes ? op->workspace_bytes(d) : 0;
+}
+
+void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
+              const struct kern_desc *d, void *const *io, void *workspace)
+{
+    struct loop_args args = {d, io, workspace, op->chunks(d)};
+
+    for (size_t i = 0; i < SL_COUNT(op->step) && op->step[i].part; i++) {
+        struct chunk_call call = {op->step[i].part, &args};
+
+        cpu_for(dev->threads, args.chunks, call_part, &call);
+        if (op->step[i].join)
+            op->step[i].join(&args);
+    }
+}
+
+static enum sl_err run_loops(struct cpu_plan *p, void *const *io,
+                             void *workspace)
+{
+    cpu_loop(p->dev, p->dev->loops[p->desc.op], &p->desc, io, workspace);
+    return SL_OK;
+}
+
+static void free_loops(struct cpu_plan *p)
+{
+    sl_free(p);
+}
+
+static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
+                              struct cpu_dev *dev, const struct kern_desc *d,
+                              struct sl_error *err)
+{
+    struct cpu_plan *p = sl_calloc(1, sizeof(*p));
+
+    if (!p)
+        return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
+    p->base.impl = dev->isa;
+    p->run = run_loops;
+    p->free = free_loops;
+    *out = p;
+    *workspace_bytes = cpu_loop_bytes(dev->loops[d->op], d);
+    return SL_OK;
+}
+
+// ---- The vtable -----------------------------------------------------------
+
+static bool only_f32(const struct kern_desc *d)
+{
+    return d->io[d->inputs].dtype == KERN_F32;
+}
+
+static int cpu_score(struct kern_dev *base, const struct kern_desc *d)
+{
+    struct cpu_dev *dev = (struct cpu_dev *)base;
+    const struct loop_op *op = dev->loops[d->op];
+
+    if (!only_f32(d))
+        return 0; // doubles are ref's
+    if (op)
+        return !op->can || op->can(d) ? 100 : 0;
+    return cpu_product_score(dev, d);
+}
+
+static enum sl_err cpu_plan(struct kern_plan **out, size_t *workspace_bytes,
+                            struct kern_dev *base, const struct kern_desc *d,
+                            size_t workspace_cap_bytes, struct sl_error *err)
+{
+    struct cpu_dev *dev = (struct cpu_dev *)base;
+    struct cpu_plan *p = NULL;
+    size_t bytes = 0;
+    enum sl_err rc;
+
+    rc = dev->loops[d->op] ? plan_loops(&p, &bytes, dev, d, err)
+                           : cpu_product_plan(&p, &bytes, dev, d, err);
+    if (rc != SL_OK)
+        return rc;
+    p->base.backend = &kern_cpu;
+    p->dev = dev;
+    p->desc = *d;
+    if (bytes > workspace_cap_bytes) {
+        p->free(p);
+        return sl_fail(err, SL_ENOMEM,
+                       "op %s wants %zu bytes of workspace, %zu are allowed",
+                       kern_op_name((enum kern_op)d->op), bytes,
+                       workspace_cap_bytes);
+    }
+    *out = &p->base;
+    *workspace_bytes = bytes;
+    return SL_OK;
+}
+
+static void cpu_plan_free(struct kern_plan *plan)
+{
+    struct cpu_plan *p = (struct cpu_plan *)plan;
+
+    if (p)
+        p->free(p);
+}
+
+static enum sl_err cpu_run(struct kern_plan *plan, struct kern_stream *s,
+                           void *const *io, void *workspace)
+{
+    struct cpu_plan *p = (struct cpu_plan *)plan;
+
+    return p->run(p, io, workspace);
+}
+
+const struct kern_backend kern_cpu = {
+    .abi = KERN_ABI,
+    .size = sizeof(struct kern_backend),
+    .name = "cpu",
+    .host = true,
+    .probe = cpu_probe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .alloc = host_alloc,
+    .release = host_release,
+    .stream_new = host_stream_new,
+    .stream_free = host_stream_free,
+    .stream_sync = host_stream_sync,
+    .copy = host_copy,
+    .fill = host_fill,
+    .score = cpu_score,
+    .plan = cpu_plan,
+    .plan_free = cpu_plan_free,
+    .run = cpu_run,
+};

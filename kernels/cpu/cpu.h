@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/cpu.h -- the host backend: oneDNN for products, own loops for
+// the rest.
+//
+// Threads  As kern.h: one thread owns a dev. Inside run() chunks are shared
+//          among `threads` OpenMP threads, which belong to that thread.
+// Memory   A plan owns its primitives; the dev outlives its plans.
+#ifndef KERNELS_CPU_CPU_H
+#define KERNELS_CPU_CPU_H
+
+#include "kernels/cpu/loops.h"
+
+extern const struct kern_backend kern_cpu;
+
+struct cpu_onednn; // oneDNN's engine and stream, or nothing
+
+struct cpu_dev {
+    struct kern_dev base;
+    int threads;
+    bool winograd;                      // allowed
+    const char *isa;                    // of our loops
+    const struct loop_op *const *loops; // [KERN_OP_COUNT]
+    struct cpu_onednn *onednn;          // owned; NULL: built without
+};
+
+struct cpu_plan {
+    struct kern_plan base;
+    struct cpu_dev *dev;
+    struct kern_desc desc;
+    enum sl_err (*run)(struct cpu_plan *plan, void *const *io, void *workspace);
+    void (*free)(struct cpu_plan *plan);
+};
+
+// Runs fn(arg, chunk) for every chunk in [0, chunks), on up to `threads`
+// threads, and returns when all have returned.
+void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
+             void *arg);
+
+// Runs one op of our loops at once: for plans that need a small piece beside
+// a product. `workspace` is what loop_bytes() says.
+void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
+              const struct kern_desc *d, void *const *io, void *workspace);
+size_t cpu_loop_bytes(const struct loop_op *op, const struct kern_desc *d);
+
+// ---- Products: onednn_*.c, or none.c in a build without oneDNN -------------
+
+// "oneDNN 2.6.3", or why there is none.
+const char *cpu_onednn_name(void);
+enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
+                            struct sl_error *err);
+void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
+
+// As the vtable's, for MATMUL and the convolutions.
+int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
+enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
+                             struct cpu_dev *dev, const struct kern_desc *d,
+                             struct sl_error *err);
+
+#endif

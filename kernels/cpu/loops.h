@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/loops.h -- our own loops: everything but products.
+//
+// The loops_*.c files are compiled once per instruction set (base, and on
+// x86-64 avx2 and avx512), each time with another LOOPS_ISA, and the dev
+// picks a table when it opens; so one build runs on any host, and nothing
+// hangs on the loader's resolvers, which sanitizers do not like.
+//
+// An op is one to three steps. A step is `part`, called for each chunk, in any
+// order and from several threads, and then `join`, called once. Chunks are
+// fixed by the shape and partial sums are joined in order, so results do not
+// depend on the number of threads.
+//
+// Threads  part: several; join: one.
+// Memory   args are borrowed for the call. Workspace is aligned to 64.
+// Units    elements.
+#ifndef KERNELS_CPU_LOOPS_H
+#define KERNELS_CPU_LOOPS_H
+
+#include "kernels/desc.h"
+
+struct loop_args {
+    const struct kern_desc *d;
+    void *const *io;
+    void *workspace;
+    int64_t chunks;
+};
+
+struct loop_step {
+    void (*part)(const struct loop_args *a, int64_t chunk);
+    void (*join)(const struct loop_args *a); // or NULL
+};
+
+struct loop_op {
+    bool (*can)(const struct kern_desc *d);               // NULL: always
+    int64_t (*chunks)(const struct kern_desc *d);         // at least 1
+    size_t (*workspace_bytes)(const struct kern_desc *d); // NULL: none
+    struct loop_step step[3]; // up to the first without a part
+};
+
+// By op; NULL is not done here.
+extern const struct loop_op *const loops_base_table[KERN_OP_COUNT];
+extern const struct loop_op *const loops_avx2_table[KERN_OP_COUNT];
+extern const struct loop_op *const loops_avx512_table[KERN_OP_COUNT];
+
+#ifdef LOOPS_ISA
+
+#define LOOPS_JOIN2(isa, name) loops_##isa##_##name
+#define LOOPS_JOIN(isa, name) LOOPS_JOIN2(isa, name)
+#define LOOPS(name) LOOPS_JOIN(LOOPS_ISA, name)
+
+// LOOPS_WIDTH floats, at any float's address.
+#define VL LOOPS_WIDTH
+typedef float vf __attribute__((vector_size(4 * VL), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(4 * VL), aligned(4), may_alias));
+typedef uint8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
+
+// Before a loop whose output may be exactly one of its inputs: element i only
+// depends on elements i, so it may become vector code all the same.
+#ifdef __clang__
+#define LOOPS_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LOOPS_IVDEP _Pragma("GCC ivdep")
+#endif
+
+// Where mask (0 or -1 per lane) is set a, else b.
+static inline vf vf_pick(vi mask, vf a, vf b)
+{
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+static inline vf vf_all(float x)
+{
+    return x - (vf){0};
+}
+
+// One chunk of a flat op: [first, first + count).
+#define LOOPS_CHUNK 8192
+static inline int64_t chunk_count(int64_t n, int64_t chunk, int64_t *first)
+{
+    *first = chunk * LOOPS_CHUNK;
+    return n - *first < LOOPS_CHUNK ? n - *first : LOOPS_CHUNK;
+}
+
+// One chunk of rows, for ops that see [rows, cols]: how many rows make one, so
+// that there are enough for threads and few enough to join.
+static inline int64_t chunk_rows(int64_t rows, int64_t cols)
+{
+    int64_t want = LOOPS_CHUNK / (cols > 0 ? cols : 1);
+    int64_t most = (rows + 255) / 256; // at most 256 chunks
+
+    want = want < 1 ? 1 : want;
+    return want > most ? want : most;
+}
+
+extern const struct loop_op LOOPS(pool_fwd), LOOPS(pool_bwd);
+extern const struct loop_op LOOPS(bn_fwd), LOOPS(bn_infer), LOOPS(bn_bwd);
+extern const struct loop_op LOOPS(unary_fwd), LOOPS(unary_bwd);
+extern const struct loop_op LOOPS(binary), LOOPS(axpby), LOOPS(fill);
+extern const struct loop_op LOOPS(dropout), LOOPS(image_u8);
+extern const struct loop_op LOOPS(softmax_fwd), LOOPS(softmax_bwd);
+extern const struct loop_op LOOPS(xent), LOOPS(bce), LOOPS(mse);
+extern const struct loop_op LOOPS(reduce), LOOPS(unscale_check);
+
+int64_t LOOPS(flat_chunks)(const struct kern_desc *d);
+int64_t LOOPS(row_chunks)(const struct kern_desc *d);
+
+#endif
+#endif

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/loops_elementwise.c -- binary, axpby, fill, dropout, image cast.
+#include "kernels/cpu/loops.h"
+
+#include <string.h>
+
+#include "kernels/dropout.h"
+
+// ---- Binary ---------------------------------------------------------------
+
+// y = y op x.
+static void combine(int kind, float *y, const float *x, int64_t n)
+{
+    switch (kind) {
+    case KERN_SUB:
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] -= x[i];
+        break;
+    case KERN_MUL:
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] *= x[i];
+        break;
+    case KERN_MAX:
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] > y[i] ? x[i] : y[i];
+        break;
+    default:
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] += x[i];
+        break;
+    }
+}
+
+#define BLOCK 1024 // elements combined before they are stored
+
+static void binary_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    float *y = (float *)a->io[a->d->inputs] + first, block[BLOCK];
+
+    // y may be any of the inputs, so it is written when all have been read.
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = n - i < BLOCK ? n - i : BLOCK;
+
+        memcpy(block, (const float *)a->io[0] + first + i,
+               (size_t)m * sizeof(float));
+        for (unsigned k = 1; k < a->d->inputs; k++)
+            combine(a->d->u.unary.kind, block,
+                    (const float *)a->io[k] + first + i, m);
+        memcpy(y + i, block, (size_t)m * sizeof(float));
+    }
+}
+
+const struct loop_op LOOPS(binary) = {.chunks = LOOPS(flat_chunks),
+                                      .step = {{binary_part, NULL}}};
+
+// ---- Views ----------------------------------------------------------------
+
+// A view as rows of an inner run: trailing axes that lie dense in all given
+// shapes are one run.
+struct view {
+    int64_t inner, outer;
+    unsigned axes; // outer ones
+    int64_t run_x, run_y;
+};
+
+static bool joins(const struct kern_shape *s, unsigned axis, int64_t inner,
+                  int64_t run)
+{
+    return s->dim[axis] == 1 || s->stride[axis] == inner * run;
+}
+
+static struct view view_of(const struct kern_shape *x,
+                           const struct kern_shape *y)
+{
+    unsigned last = y->nd - 1u;
+    struct view v = {.inner = y->dim[last],
+                     .outer = 1,
+                     .axes = last,
+                     .run_x = x->stride[last],
+                     .run_y = y->stride[last]};
+
+    while (v.axes > 0 && joins(x, v.axes - 1, v.inner, v.run_x) &&
+           joins(y, v.axes - 1, v.inner, v.run_y))
+        v.inner *= y->dim[--v.axes];
+    for (unsigned i = 0; i < v.axes; i++)
+        v.outer *= y->dim[i];
+    return v;
+}
+
+// Where outer row `row` of a view begins.
+static int64_t row_at(const struct kern_shape *s, unsigned axes, int64_t row)
+{
+    int64_t at = 0;
+
+    for (unsigned k = axes; k-- > 0;) {
+        at += row % s->dim[k] * s->stride[k];
+        row /= s->dim[k];
+    }
+    return at;
+}
+
+// A chunk is a piece of a row if rows are long, else some rows.
+struct piece {
+    int64_t row, rows, first, count;
+};
+
+static int64_t pieces_per_row(const struct view *v)
+{
+    return (v->inner + LOOPS_CHUNK - 1) / LOOPS_CHUNK;
+}
+
+static int64_t rows_per_piece(const struct view *v)
+{
+    return v->inner >= LOOPS_CHUNK ? 1 : LOOPS_CHUNK / v->inner;
+}
+
+static struct piece piece_of(const struct view *v, int64_t chunk)
+{
+    int64_t each = pieces_per_row(v), rows = rows_per_piece(v);
+    struct piece p = {.row = chunk / each * rows, .rows = rows};
+
+    p.first = chunk % each * LOOPS_CHUNK;
+    p.count =
+        v->inner - p.first < LOOPS_CHUNK ? v->inner - p.first : LOOPS_CHUNK;
+    if (p.rows > v->outer - p.row)
+        p.rows = v->outer - p.row;
+    return p;
+}
+
+static int64_t view_chunks(const struct kern_desc *d)
+{
+    struct view v = view_of(&d->io[0], &d->io[d->inputs]);
+    int64_t rows = rows_per_piece(&v);
+
+    return (v.outer + rows - 1) / rows * pieces_per_row(&v);
+}
+
+static void axpby_dense(const float *x, float *y, float p, float q, int64_t n)
+{
+    if (q == 0 && p == 1) {
+        memmove(y, x, (size_t)n * sizeof(float)); // y may be x
+    } else if (q == 0) {
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = p * x[i];
+    } else {
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = p * x[i] + q * y[i];
+    }
+}
+
+static void axpby_part(const struct loop_args *a, int64_t chunk)
+{
+    const struct kern_shape *sx = &a->d->io[0], *sy = &a->d->io[1];
+    struct view v = view_of(sx, sy);
+    struct piece p = piece_of(&v, chunk);
+    float fa = a->d->u.unary.a, fb = a->d->u.unary.b;
+
+    for (int64_t r = p.row; r < p.row + p.rows; r++) {
+        const float *x =
+            (const float *)a->io[0] + row_at(sx, v.axes, r) + p.first * v.run_x;
+        float *y =
+            (float *)a->io[1] + row_at(sy, v.axes, r) + p.first * v.run_y;
+
+        if (v.run_x == 1 && v.run_y == 1) {
+            axpby_dense(x, y, fa, fb, p.count);
+            continue;
+        }
+        for (int64_t i = 0; i < p.count; i++) {
+            float t = fa * x[i * v.run_x];
+
+            y[i * v.run_y] = fb != 0 ? t + fb * y[i * v.run_y] : t;
+        }
+    }
+}
+
+const struct loop_op LOOPS(axpby) = {.chunks = view_chunks,
+                                     .step = {{axpby_part, NULL}}};
+
+static void fill_part(const struct loop_args *a, int64_t chunk)
+{
+    const struct kern_shape *sy = &a->d->io[0];
+    struct view v = view_of(sy, sy);
+    struct piece p = piece_of(&v, chunk);
+
+    for (int64_t r = p.row; r < p.row + p.rows; r++) {
+        float *y =
+            (float *)a->io[0] + row_at(sy, v.axes, r) + p.first * v.run_y;
+
+        for (int64_t i = 0; i < p.count; i++)
+            y[i * v.run_y] = a->d->u.unary.a;
+    }
+}
+
+const struct loop_op LOOPS(fill) = {.chunks = view_chunks,
+                                    .step = {{fill_part, NULL}}};
+
+// ---- Dropout and images ---------------------------------------------------
+
+static void dropout_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *x = (const float *)a->io[0] + first;
+    const int64_t *key = a->io[1];
+    float *y = (float *)a->io[2] + first;
+    struct dropout_key k = {.seed = (uint64_t)key[0],
+                            .step = (uint64_t)key[1],
+                            .layer = a->d->u.dropout.layer};
+    uint64_t below = dropout_threshold(a->d->u.dropout.rate);
+    float keep = (float)(1 / (1 - (double)a->d->u.dropout.rate));
+    uint32_t words[4];
+
+    // LOOPS_CHUNK is a multiple of 4, so a chunk starts with a whole block.
+    for (int64_t i = 0; i < n; i++) {
+        if (i % 4 == 0)
+            dropout_words(words, &k, (uint64_t)(first + i) / 4);
+        y[i] = words[i % 4] < below ? 0 : x[i] * keep;
+    }
+}
+
+const struct loop_op LOOPS(dropout) = {.chunks = LOOPS(flat_chunks),
+                                       .step = {{dropout_part, NULL}}};
+
+static void image_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const uint8_t *x = (const uint8_t *)a->io[0] + first;
+    float *y = (float *)a->io[1] + first;
+    float scale = a->d->u.unary.a, offset = a->d->u.unary.b;
+
+    for (int64_t i = 0; i < n; i++)
+        y[i] = scale * (float)x[i] + offset;
+}
+
+const struct loop_op LOOPS(image_u8) = {.chunks = LOOPS(flat_chunks),
+                                        .step = {{image_part, NULL}}};

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/loops_loss.c -- softmax and the losses; formulas in ref/loss.c.
+//
+// Losses leave two partial sums per chunk in the workspace, f64, and the join
+// adds them in order.
+#include "kernels/cpu/loops.h"
+
+#include <math.h>
+
+#include "kernels/cpu/vmath.h"
+
+struct rows {
+    int64_t cols, first, count;
+};
+
+static struct rows rows_of(const struct loop_args *a, int64_t chunk)
+{
+    int64_t rows = kern_rows(&a->d->io[0]), cols = kern_cols(&a->d->io[0]);
+    int64_t each = chunk_rows(rows, cols);
+    struct rows r = {.cols = cols, .first = chunk * each};
+
+    r.count = rows - r.first < each ? rows - r.first : each;
+    return r;
+}
+
+static float largest(const float *x, int64_t n, int64_t *at)
+{
+    *at = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (x[i] > x[*at])
+            *at = i;
+    return x[*at];
+}
+
+// y = exp(x - max), and their sum. y may be x.
+static double exps(const float *x, float max, float *y, int64_t n)
+{
+    double sum = 0;
+
+    LOOPS_IVDEP
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vm_exp(x[i] - max);
+    for (int64_t i = 0; i < n; i++)
+        sum += y[i];
+    return sum;
+}
+
+static void softmax_fwd_part(const struct loop_args *a, int64_t chunk)
+{
+    struct rows r = rows_of(a, chunk);
+    const float *x = (const float *)a->io[0] + r.first * r.cols;
+    float *y = (float *)a->io[1] + r.first * r.cols;
+    int64_t at;
+
+    for (int64_t i = 0; i < r.count; i++, x += r.cols, y += r.cols) {
+        float max = largest(x, r.cols, &at);
+        float scale = (float)(1 / exps(x, max, y, r.cols));
+
+        for (int64_t c = 0; c < r.cols; c++)
+            y[c] *= scale;
+    }
+}
+
+const struct loop_op LOOPS(softmax_fwd) = {.chunks = LOOPS(row_chunks),
+                                           .step = {{softmax_fwd_part, NULL}}};
+
+static void softmax_bwd_part(const struct loop_args *a, int64_t chunk)
+{
+    struct rows r = rows_of(a, chunk);
+    const float *y = (const float *)a->io[0] + r.first * r.cols;
+    const float *dy = (const float *)a->io[1] + r.first * r.cols;
+    float *dx = (float *)a->io[2] + r.first * r.cols;
+
+    for (int64_t i = 0; i < r.count; i++) {
+        double dot = 0;
+        float mean;
+
+        for (int64_t c = 0; c < r.cols; c++)
+            dot += (double)y[c] * dy[c];
+        mean = (float)dot;
+        LOOPS_IVDEP
+        for (int64_t c = 0; c < r.cols; c++)
+            dx[c] = y[c] * (dy[c] - mean);
+        y += r.cols;
+        dy += r.cols;
+        dx += r.cols;
+    }
+}
+
+const struct loop_op LOOPS(softmax_bwd) = {.chunks = LOOPS(row_chunks),
+                                           .step = {{softmax_bwd_part, NULL}}};
+
+// ---- Losses ---------------------------------------------------------------
+
+static size_t flat_partials(const struct kern_desc *d)
+{
+    return (size_t)LOOPS(flat_chunks)(d) * 2 * sizeof(double);
+}
+
+static size_t row_partials(const struct kern_desc *d)
+{
+    return (size_t)LOOPS(row_chunks)(d) * 2 * sizeof(double);
+}
+
+static void partial(const struct loop_args *a, int64_t chunk, double one,
+                    double two)
+{
+    double *sums = (double *)a->workspace + chunk * 2;
+
+    sums[0] = one;
+    sums[1] = two;
+}
+
+static void stats_join(const struct loop_args *a)
+{
+    double *stats = a->io[a->d->inputs + 1], one = 0, two = 0;
+    const double *sums = a->workspace;
+
+    for (int64_t i = 0; i < a->chunks; i++) {
+        one += sums[2 * i];
+        two += sums[2 * i + 1];
+    }
+    stats[0] = (kern_has(a->d, KERN_ACCUM) ? stats[0] : 0) + one;
+    stats[1] = (kern_has(a->d, KERN_ACCUM) ? stats[1] : 0) + two;
+}
+
+// What one row is compared with: a distribution, or 1 at `label`.
+struct truth {
+    const float *target; // or NULL
+    int64_t label;
+};
+
+// Reads x, then writes dx, which may be x. Returns the loss.
+static double xent_row(const float *x, struct truth t, int64_t cols,
+                       float scale, float *dx, bool *right)
+{
+    int64_t best;
+    float max = largest(x, cols, &best), p;
+    double loss = 0, weight = 1, sum;
+
+    if (t.target) {
+        weight = 0;
+        for (int64_t c = 0; c < cols; c++) {
+            weight += t.target[c];
+            if (t.target[c] != 0)
+                loss -= (double)t.target[c] * ((double)x[c] - max);
+        }
+        largest(t.target, cols, &t.label);
+    } else {
+        loss = (double)max - x[t.label];
+    }
+    *right = best == t.label;
+    sum = exps(x, max, dx, cols);
+    p = (float)(1 / sum);
+    if (t.target) {
+        for (int64_t c = 0; c < cols; c++)
+            dx[c] = scale * (dx[c] * p - t.target[c]);
+    } else {
+        // The label's own share first: dx[label] is still exp(x - max).
+        float own = dx[t.label] * p - 1;
+
+        for (int64_t c = 0; c < cols; c++)
+            dx[c] = scale * (dx[c] * p);
+        dx[t.label] = scale * own;
+    }
+    return loss + weight * log(sum);
+}
+
+static void xent_part(const struct loop_args *a, int64_t chunk)
+{
+    struct rows r = rows_of(a, chunk);
+    const float *x = (const float *)a->io[0] + r.first * r.cols;
+    float *dx = (float *)a->io[3] + r.first * r.cols;
+    float scale = *(const float *)a->io[2];
+    bool sparse = a->d->io[1].dtype == KERN_I32, right = false;
+    double loss = 0, count = 0;
+
+    for (int64_t i = r.first; i < r.first + r.count; i++) {
+        struct truth t = {
+            .target = sparse ? NULL : (const float *)a->io[1] + i * r.cols,
+            .label = sparse ? ((const int32_t *)a->io[1])[i] : 0};
+
+        if (t.label < 0 || t.label >= r.cols) {
+            for (int64_t c = 0; c < r.cols; c++)
+                dx[c] = NAN;
+            loss = NAN;
+        } else {
+            loss += xent_row(x, t, r.cols, scale, dx, &right);
+            count += right;
+        }
+        x += r.cols;
+        dx += r.cols;
+    }
+    partial(a, chunk, loss, count);
+}
+
+const struct loop_op LOOPS(xent) = {.chunks = LOOPS(row_chunks),
+                                    .workspace_bytes = row_partials,
+                                    .step = {{xent_part, stats_join}}};
+
+// As in ref/loss.c: Keras' 1e-7, as f32 has it.
+static const float clip_low = 1e-7f, clip_high = 1.0f - 1e-7f;
+
+static double bce_logit(float x, float t, float *slope)
+{
+    *slope = vm_sigmoid(x) - t;
+    return (x > 0 ? x : 0) - (double)x * t + log1pf(vm_exp(x > 0 ? -x : x));
+}
+
+static double bce_probability(float p, float t, float *slope)
+{
+    float c = p < clip_low ? clip_low : p > clip_high ? clip_high : p;
+
+    *slope = c == p ? (p - t) / (p * (1 - p)) : 0;
+    return -(double)t * log((double)c) - (1.0 - t) * log1p(-(double)c);
+}
+
+static void bce_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *x = (const float *)a->io[0] + first;
+    const float *target = (const float *)a->io[1] + first;
+    float *dx = (float *)a->io[3] + first, slope;
+    bool logits = a->d->u.loss.kind == KERN_BCE_LOGITS;
+    double cols = (double)kern_cols(&a->d->io[0]), loss = 0, right = 0;
+    float scale = (float)(*(const float *)a->io[2] / cols);
+
+    for (int64_t i = 0; i < n; i++) {
+        bool yes = x[i] > (logits ? 0 : 0.5f);
+
+        right += yes == (target[i] > 0.5f);
+        loss += logits ? bce_logit(x[i], target[i], &slope)
+                       : bce_probability(x[i], target[i], &slope);
+        dx[i] = scale * slope;
+    }
+    partial(a, chunk, loss / cols, right / cols);
+}
+
+const struct loop_op LOOPS(bce) = {.chunks = LOOPS(flat_chunks),
+                                   .workspace_bytes = flat_partials,
+                                   .step = {{bce_part, stats_join}}};
+
+static void mse_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *x = (const float *)a->io[0] + first;
+    const float *target = (const float *)a->io[1] + first;
+    float *dx = (float *)a->io[3] + first;
+    double cols = (double)kern_cols(&a->d->io[0]), square = 0, absolute = 0;
+    float scale = (float)(2 * *(const float *)a->io[2] / cols);
+
+    for (int64_t i = 0; i < n; i++) {
+        float far = x[i] - target[i];
+
+        square += (double)far * far;
+        absolute += fabsf(far);
+        dx[i] = scale * far;
+    }
+    partial(a, chunk, square / cols, absolute / cols);
+}
+
+const struct loop_op LOOPS(mse) = {.chunks = LOOPS(flat_chunks),
+                                   .workspace_bytes = flat_partials,
+                                   .step = {{mse_part, stats_join}}};

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/loops_table.c -- which loop is which op; how ops are cut.
+#include "kernels/cpu/loops.h"
+
+// The first tensor as a flat run.
+int64_t LOOPS(flat_chunks)(const struct kern_desc *d)
+{
+    return (kern_shape_count(&d->io[0]) + LOOPS_CHUNK - 1) / LOOPS_CHUNK;
+}
+
+// The first tensor as rows of its last axis.
+int64_t LOOPS(row_chunks)(const struct kern_desc *d)
+{
+    int64_t rows = kern_rows(&d->io[0]);
+    int64_t each = chunk_rows(rows, kern_cols(&d->io[0]));
+
+    return (rows + each - 1) / each;
+}
+
+// Tables cannot copy constants of other files, so ops are found by address.
+const struct loop_op *const LOOPS(table)[KERN_OP_COUNT] = {
+    [KERN_POOL_FWD] = &LOOPS(pool_fwd),
+    [KERN_POOL_BWD] = &LOOPS(pool_bwd),
+    [KERN_BN_FWD] = &LOOPS(bn_fwd),
+    [KERN_BN_INFER] = &LOOPS(bn_infer),
+    [KERN_BN_BWD] = &LOOPS(bn_bwd),
+    [KERN_UNARY_FWD] = &LOOPS(unary_fwd),
+    [KERN_UNARY_BWD] = &LOOPS(unary_bwd),
+    [KERN_BINARY] = &LOOPS(binary),
+    [KERN_AXPBY] = &LOOPS(axpby),
+    [KERN_FILL] = &LOOPS(fill),
+    [KERN_SOFTMAX_FWD] = &LOOPS(softmax_fwd),
+    [KERN_SOFTMAX_BWD] = &LOOPS(softmax_bwd),
+    [KERN_XENT] = &LOOPS(xent),
+    [KERN_BCE] = &LOOPS(bce),
+    [KERN_MSE] = &LOOPS(mse),
+    [KERN_DROPOUT] = &LOOPS(dropout),
+    [KERN_IMAGE_U8] = &LOOPS(image_u8),
+    [KERN_REDUCE] = &LOOPS(reduce),
+    [KERN_UNSCALE_CHECK] = &LOOPS(unscale_check),
+};

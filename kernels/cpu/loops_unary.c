@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/loops_unary.c -- activations; formulas in ref/unary.c.
+//
+// One loop per kind, so that each becomes vector code. gelu and softplus call
+// the C library per element.
+#include "kernels/cpu/loops.h"
+
+#include <math.h>
+
+#include "kernels/cpu/vmath.h"
+
+#define SELU_ALPHA 1.6732632423543772848f
+#define SELU_SCALE 1.0507009873554804934f
+#define TANH_GELU 0.79788456080286535588f
+
+// ---- The functions, and their slopes by saved output or input -------------
+
+static inline float linear(float x, float a)
+{
+    return x;
+}
+static inline float linear_slope(float y, float a)
+{
+    return 1;
+}
+static inline float relu(float x, float a)
+{
+    return x < 0 ? 0 : x;
+}
+static inline float relu_slope(float y, float a)
+{
+    return y > 0 ? 1 : 0;
+}
+static inline float relu6(float x, float a)
+{
+    float low = x < 0 ? 0 : x;
+
+    return low > 6 ? 6 : low;
+}
+static inline float relu6_slope(float y, float a)
+{
+    return (y > 0) & (y < 6);
+}
+static inline float leaky(float x, float a)
+{
+    return x < 0 ? a * x : x;
+}
+static inline float leaky_slope(float y, float a)
+{
+    return y > 0 ? 1 : a;
+}
+static inline float elu(float x, float a)
+{
+    float e = a * vm_expm1(x < 0 ? x : 0);
+
+    return x < 0 ? e : x;
+}
+static inline float elu_slope(float y, float a)
+{
+    return y > 0 ? 1 : y + a;
+}
+static inline float selu(float x, float a)
+{
+    float e = SELU_ALPHA * vm_expm1(x < 0 ? x : 0);
+
+    return SELU_SCALE * (x < 0 ? e : x);
+}
+static inline float selu_slope(float y, float a)
+{
+    return y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA;
+}
+static inline float sigmoid(float x, float a)
+{
+    return vm_sigmoid(x);
+}
+static inline float sigmoid_slope(float y, float a)
+{
+    return y * (1 - y);
+}
+static inline float hyperbolic(float x, float a)
+{
+    return vm_tanh(x);
+}
+static inline float hyperbolic_slope(float y, float a)
+{
+    return (1 - y) * (1 + y); // 1 - y^2 without its cancellation
+}
+static inline float gelu(float x, float a)
+{
+    return 0.5f * x * erfcf(x * (float)-M_SQRT1_2);
+}
+static inline float gelu_slope(float x, float a)
+{
+    return 0.5f * erfcf(x * (float)-M_SQRT1_2) +
+           x * vm_exp(-0.5f * x * x) * 0.39894228040143267794f;
+}
+static inline float gelu_tanh(float x, float a)
+{
+    // 1 + tanh(z) = 2 sigmoid(2 z), which keeps its digits where z < 0.
+    float z = TANH_GELU * (x + 0.044715f * x * x * x);
+
+    return x * vm_sigmoid(2 * z);
+}
+static inline float gelu_tanh_slope(float x, float a)
+{
+    // 1 - sigmoid(2 z) is sigmoid(-2 z), without the cancellation.
+    float z = TANH_GELU * (x + 0.044715f * x * x * x), s = vm_sigmoid(2 * z);
+
+    return s + 2 * x * s * vm_sigmoid(-2 * z) * TANH_GELU *
+                   (1 + 3 * 0.044715f * x * x);
+}
+static inline float softplus(float x, float a)
+{
+    return (x > 0 ? x : 0) + log1pf(vm_exp(x > 0 ? -x : x));
+}
+static inline float softplus_slope(float x, float a)
+{
+    return vm_sigmoid(x);
+}
+static inline float silu(float x, float a)
+{
+    return x * vm_sigmoid(x);
+}
+static inline float silu_slope(float x, float a)
+{
+    float s = vm_sigmoid(x);
+
+    return s * (1 + x * vm_sigmoid(-x));
+}
+
+// ---- The loops ------------------------------------------------------------
+
+// _CALL: of functions that call the C library; such a loop stays scalar.
+#define EACH(statement)                                                        \
+    for (int64_t i = 0; i < n; i++)                                            \
+        statement;                                                             \
+    break
+#define FORWARD(fn) LOOPS_IVDEP EACH(y[i] = fn(x[i], slope))
+#define FORWARD_CALL(fn) EACH(y[i] = fn(x[i], slope))
+#define BACKWARD(fn) LOOPS_IVDEP EACH(dx[i] = dy[i] * fn(s[i], slope))
+#define BACKWARD_CALL(fn) EACH(dx[i] = dy[i] * fn(s[i], slope))
+
+static void fwd_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *x = (const float *)a->io[0] + first;
+    float *y = (float *)a->io[1] + first, slope = a->d->u.unary.a;
+
+    switch (a->d->u.unary.kind) {
+    case KERN_UNARY_RELU:
+        FORWARD(relu);
+    case KERN_RELU6:
+        FORWARD(relu6);
+    case KERN_LEAKY_RELU:
+        FORWARD(leaky);
+    case KERN_ELU:
+        FORWARD(elu);
+    case KERN_SELU:
+        FORWARD(selu);
+    case KERN_SIGMOID:
+        FORWARD(sigmoid);
+    case KERN_TANH:
+        FORWARD(hyperbolic);
+    case KERN_GELU:
+        FORWARD_CALL(gelu);
+    case KERN_GELU_TANH:
+        FORWARD(gelu_tanh);
+    case KERN_SOFTPLUS:
+        FORWARD_CALL(softplus);
+    case KERN_SILU:
+        FORWARD(silu);
+    default:
+        FORWARD(linear);
+    }
+}
+
+static void bwd_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *s = (const float *)a->io[0] + first;
+    const float *dy = (const float *)a->io[1] + first;
+    float *dx = (float *)a->io[2] + first, slope = a->d->u.unary.a;
+
+    switch (a->d->u.unary.kind) {
+    case KERN_UNARY_RELU:
+        BACKWARD(relu_slope);
+    case KERN_RELU6:
+        BACKWARD(relu6_slope);
+    case KERN_LEAKY_RELU:
+        BACKWARD(leaky_slope);
+    case KERN_ELU:
+        BACKWARD(elu_slope);
+    case KERN_SELU:
+        BACKWARD(selu_slope);
+    case KERN_SIGMOID:
+        BACKWARD(sigmoid_slope);
+    case KERN_TANH:
+        BACKWARD(hyperbolic_slope);
+    case KERN_GELU:
+        BACKWARD_CALL(gelu_slope);
+    case KERN_GELU_TANH:
+        BACKWARD(gelu_tanh_slope);
+    case KERN_SOFTPLUS:
+        BACKWARD(softplus_slope);
+    case KERN_SILU:
+        BACKWARD(silu_slope);
+    default:
+        BACKWARD(linear_slope);
+    }
+}
+
+const struct loop_op LOOPS(unary_fwd) = {.chunks = LOOPS(flat_chunks),
+                                         .step = {{fwd_part, NULL}}};
+const struct loop_op LOOPS(unary_bwd) = {.chunks = LOOPS(flat_chunks),
+                                         .step = {{bwd_part, NULL}}};

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/onednn.c -- oneDNN's door: engine, threads, plans of products.
+#include "kernels/cpu/product.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+const char *cpu_onednn_name(void)
+{
+    static char name[32]; // the same bytes whoever writes them
+    const dnnl_version_t *v = dnnl_version();
+
+    snprintf(name, sizeof(name), "oneDNN %d.%d.%d", v->major, v->minor,
+             v->patch);
+    return name;
+}
+
+// oneDNN runs on the OpenMP of its own build, whichever that is; its thread
+// count can only be set through that library's own function.
+static void set_threads(int threads)
+{
+    void (*set)(int) = NULL;
+    void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+
+    memcpy(&set, &symbol, sizeof(set));
+    if (set)
+        set(threads);
+}
+
+enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
+                            struct sl_error *err)
+{
+    struct cpu_onednn *o = sl_calloc(1, sizeof(*o));
+    enum sl_err rc;
+
+    if (!o)
+        return sl_fail(err, SL_ENOMEM, "oneDNN: out of memory");
+    o->threads = threads;
+    set_threads(threads);
+    rc = prog_status(dnnl_engine_create(&o->engine, dnnl_cpu, 0),
+                     "make an engine", err);
+    if (rc == SL_OK)
+        rc = prog_status(dnnl_stream_create(&o->stream, o->engine,
+                                            dnnl_stream_default_flags),
+                         "make a stream", err);
+    if (rc != SL_OK) {
+        cpu_onednn_close(o);
+        return rc;
+    }
+    *out = o;
+    return SL_OK;
+}
+
+void cpu_onednn_close(struct cpu_onednn *o)
+{
+    if (!o)
+        return;
+    if (o->stream)
+        dnnl_stream_destroy(o->stream);
+    if (o->engine)
+        dnnl_engine_destroy(o->engine);
+    sl_free(o);
+}
+
+bool product_is_ref(const char *impl)
+{
+    return strstr(impl, "ref") != NULL || strstr(impl, "naive") != NULL;
+}
+
+// ---- Tails ----------------------------------------------------------------
+
+static struct product_tail *add_tail(struct product *p)
+{
+    return &p->tail[p->tails++];
+}
+
+void product_sum_rows(struct product *p, int64_t rows, int64_t cols, int x,
+                      int y, bool accum)
+{
+    struct product_tail *t = add_tail(p);
+
+    kern_desc_reduce(&t->desc, 2, (int64_t[]){rows, cols},
+                     accum ? KERN_ACCUM : 0);
+    t->io[0] = x;
+    t->io[1] = y;
+}
+
+void product_add(struct product *p, int64_t count, size_t at, int y)
+{
+    struct product_tail *t = add_tail(p);
+    struct kern_shape s = kern_shape(KERN_F32, 1, &count);
+
+    kern_desc_axpby(&t->desc, &s, &s, 1, 1);
+    t->io[0] = -1;
+    t->at[0] = at;
+    t->io[1] = y;
+}
+
+static void run_tail(const struct product *p, const struct product_tail *t,
+                     void *const *io, void *workspace)
+{
+    const struct cpu_dev *dev = p->base.dev;
+    char *room = workspace;
+    void *own[2];
+
+    for (int i = 0; i < 2; i++)
+        own[i] = t->io[i] >= 0 ? io[t->io[i]] : room + t->at[i];
+    cpu_loop(dev, dev->loops[t->desc.op], &t->desc, own,
+             room + t->workspace_at);
+}
+
+// ---- Plans ----------------------------------------------------------------
+
+static enum sl_err run_product(struct cpu_plan *base, void *const *io,
+                               void *workspace)
+{
+    struct product *p = (struct product *)base;
+    enum sl_err rc = prog_run(&p->prog, io, workspace);
+
+    for (int i = 0; i < p->tails && rc == SL_OK; i++)
+        run_tail(p, &p->tail[i], io, workspace);
+    return rc;
+}
+
+static void free_product(struct cpu_plan *base)
+{
+    struct product *p = (struct product *)base;
+
+    prog_release(&p->prog);
+    sl_free(p);
+}
+
+enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
+                             struct cpu_dev *dev, const struct kern_desc *d,
+                             struct sl_error *err)
+{
+    struct product *p = sl_calloc(1, sizeof(*p));
+    enum sl_err rc;
+
+    if (!p)
+        return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
+    p->base.run = run_product;
+    p->base.free = free_product;
+    prog_init(&p->prog, dev->onednn);
+    rc = d->op == KERN_MATMUL ? product_matmul(p, dev, d, err)
+                              : product_conv(p, dev, d, err);
+    if (rc != SL_OK) {
+        free_product(&p->base);
+        return rc;
+    }
+    for (int i = 0; i < p->tails; i++) {
+        const struct kern_desc *t = &p->tail[i].desc;
+
+        p->tail[i].workspace_at =
+            prog_bytes(&p->prog, cpu_loop_bytes(dev->loops[t->op], t));
+    }
+    p->base.base.impl = p->impl;
+    *out = &p->base;
+    *workspace_bytes = p->prog.bytes;
+    return SL_OK;
+}
+
+// Whether oneDNN has more than reference code for an op only shows when it is
+// asked to plan it; that costs about a millisecond, once per plan.
+int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d)
+{
+    struct cpu_plan *p = NULL;
+    size_t bytes;
+
+    enum sl_err rc = cpu_product_plan(&p, &bytes, dev, d, NULL);
+
+    if (rc == SL_OK)
+        p->free(p);
+    // Another failure is planning's to report, not a reason to be slow.
+    return rc == SL_ENOTSUP ? 0 : 100;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/onednn.h -- oneDNN 2.6/2.7 and 3.x behind one set of names.
+//
+// Between the majors the operation descriptors went away and memory
+// descriptors became opaque. Here a tensor is a `struct ob_md` (f32, up to five
+// dimensions in oneDNN's logical order, and a format tag), and each function
+// returns a primitive descriptor that is ready to query.
+//
+// Threads  as oneDNN: objects may be shared once made; we do not.
+// Memory   the caller destroys what it gets.
+// Errors   dnnl_status_t as oneDNN gives it: dnnl_unimplemented is an answer.
+#ifndef KERNELS_CPU_ONEDNN_H
+#define KERNELS_CPU_ONEDNN_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_version.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define OB_V3 (DNNL_VERSION_MAJOR >= 3)
+
+#if OB_V3
+typedef const_dnnl_memory_desc_t ob_desc; // borrowed from its owner
+#else
+typedef const dnnl_memory_desc_t *ob_desc;
+#endif
+
+struct ob_md {
+    int nd;
+    dnnl_dims_t dims;
+    dnnl_format_tag_t tag; // dnnl_format_tag_any: let oneDNN choose
+};
+
+// Which way a convolution runs.
+enum ob_way { OB_FWD, OB_DGRAD, OB_WGRAD };
+
+struct ob_conv {
+    enum ob_way way;
+    dnnl_alg_kind_t alg;
+    struct ob_md src, weights, bias, dst;        // bias.nd 0: none
+    dnnl_dims_t stride, dilation, before, after; // dilation 0 is dense
+};
+
+// An f32 memory descriptor that lives in *room (2.x) or is owned (3.x); give
+// it back with ob_desc_free.
+struct ob_room {
+    dnnl_memory_desc_t md;
+};
+
+static inline dnnl_status_t ob_desc_init(struct ob_room *room,
+                                         const struct ob_md *m)
+{
+#if OB_V3
+    return dnnl_memory_desc_create_with_tag(&room->md, m->nd, m->dims, dnnl_f32,
+                                            m->tag);
+#else
+    return dnnl_memory_desc_init_by_tag(&room->md, m->nd, m->dims, dnnl_f32,
+                                        m->tag);
+#endif
+}
+
+// Row-major with explicit strides.
+static inline dnnl_status_t ob_desc_init_strides(struct ob_room *room, int nd,
+                                                 const dnnl_dims_t dims,
+                                                 const dnnl_dims_t strides)
+{
+#if OB_V3
+    return dnnl_memory_desc_create_with_strides(&room->md, nd, dims, dnnl_f32,
+                                                strides);
+#else
+    return dnnl_memory_desc_init_by_strides(&room->md, nd, dims, dnnl_f32,
+                                            strides);
+#endif
+}
+
+static inline ob_desc ob_desc_of(const struct ob_room *room)
+{
+#if OB_V3
+    return room->md;
+#else
+    return &room->md;
+#endif
+}
+
+static inline void ob_desc_free(struct ob_room *room)
+{
+#if OB_V3
+    dnnl_memory_desc_destroy(room->md);
+#endif
+}
+
+static inline dnnl_status_t ob_append_relu(dnnl_post_ops_t ops)
+{
+#if OB_V3
+    return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
+#else
+    return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
+#endif
+}
+
+// C += before anything else.
+static inline dnnl_status_t ob_append_sum(dnnl_post_ops_t ops)
+{
+#if OB_V3
+    return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+#else
+    return dnnl_post_ops_append_sum(ops, 1);
+#endif
+}
+
+#if OB_V3
+static inline dnnl_status_t
+ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
+             dnnl_engine_t engine, ob_desc src, ob_desc weights, ob_desc bias,
+             ob_desc dst, const_dnnl_primitive_desc_t hint,
+             const_dnnl_primitive_attr_t attr)
+{
+    switch (c->way) {
+    case OB_FWD:
+        return dnnl_convolution_forward_primitive_desc_create(
+            pd, engine, dnnl_forward_training, c->alg, src, weights, bias, dst,
+            c->stride, c->dilation, c->before, c->after, attr);
+    case OB_DGRAD:
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            pd, engine, c->alg, src, weights, dst, c->stride, c->dilation,
+            c->before, c->after, hint, attr);
+    default:
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            pd, engine, c->alg, src, weights, bias, dst, c->stride, c->dilation,
+            c->before, c->after, hint, attr);
+    }
+}
+#else
+static inline dnnl_status_t
+ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
+             dnnl_engine_t engine, ob_desc src, ob_desc weights, ob_desc bias,
+             ob_desc dst, const_dnnl_primitive_desc_t hint,
+             const_dnnl_primitive_attr_t attr)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_status_t st;
+
+    if (c->way == OB_FWD)
+        st = dnnl_dilated_convolution_forward_desc_init(
+            &desc, dnnl_forward_training, c->alg, src, weights, bias, dst,
+            c->stride, c->dilation, c->before, c->after);
+    else if (c->way == OB_DGRAD)
+        st = dnnl_dilated_convolution_backward_data_desc_init(
+            &desc, c->alg, src, weights, dst, c->stride, c->dilation, c->before,
+            c->after);
+    else
+        st = dnnl_dilated_convolution_backward_weights_desc_init(
+            &desc, c->alg, src, weights, bias, dst, c->stride, c->dilation,
+            c->before, c->after);
+    if (st != dnnl_success)
+        return st;
+    return dnnl_primitive_desc_create(pd, &desc, attr, engine, hint);
+}
+#endif
+
+// A convolution as described. `hint` is a forward descriptor for the two
+// gradients, NULL for forward.
+static inline dnnl_status_t ob_conv_pd(dnnl_primitive_desc_t *pd,
+                                       const struct ob_conv *c,
+                                       dnnl_engine_t engine,
+                                       const_dnnl_primitive_desc_t hint,
+                                       const_dnnl_primitive_attr_t attr)
+{
+    const struct ob_md *md[4] = {&c->src, &c->weights, &c->bias, &c->dst};
+    struct ob_room room[4];
+    ob_desc desc[4] = {NULL, NULL, NULL, NULL};
+    dnnl_status_t st = dnnl_success;
+
+    for (int i = 0; i < 4 && st == dnnl_success; i++) {
+        if (md[i]->nd == 0)
+            continue;
+        st = ob_desc_init(&room[i], md[i]);
+        if (st == dnnl_success)
+            desc[i] = ob_desc_of(&room[i]);
+    }
+    if (st == dnnl_success)
+        st = ob_conv_make(pd, c, engine, desc[0], desc[1], desc[2], desc[3],
+                          hint, attr);
+    for (int i = 0; i < 4; i++)
+        if (desc[i])
+            ob_desc_free(&room[i]);
+    return st;
+}
+
+static inline dnnl_status_t ob_matmul_pd(dnnl_primitive_desc_t *pd,
+                                         dnnl_engine_t engine, ob_desc a,
+                                         ob_desc b, ob_desc bias, ob_desc c,
+                                         const_dnnl_primitive_attr_t attr)
+{
+#if OB_V3
+    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, bias, c, attr);
+#else
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t st = dnnl_matmul_desc_init(&desc, a, b, bias, c);
+
+    if (st != dnnl_success)
+        return st;
+    return dnnl_primitive_desc_create(pd, &desc, attr, engine, NULL);
+#endif
+}
+
+static inline dnnl_status_t ob_reorder_pd(dnnl_primitive_desc_t *pd,
+                                          dnnl_engine_t engine, ob_desc from,
+                                          ob_desc to,
+                                          const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_reorder_primitive_desc_create(pd, from, engine, to, engine,
+                                              attr);
+}
+
+// What a primitive descriptor wants of argument `what`; belongs to pd.
+static inline ob_desc ob_query(const_dnnl_primitive_desc_t pd,
+                               dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(pd, what, 0);
+}
+
+static inline bool ob_same(ob_desc a, ob_desc b)
+{
+    return dnnl_memory_desc_equal(a, b) != 0;
+}
+
+static inline size_t ob_bytes(ob_desc d)
+{
+    return d ? dnnl_memory_desc_get_size(d) : 0;
+}
+
+// "jit:avx512_core", "brgconv:avx2", "ref:any": belongs to pd.
+static inline const char *ob_impl(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "?";
+
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/prog.h -- a short list of oneDNN primitives with their tensors.
+//
+// A product often is three primitives: reorder the weights into the layout
+// that oneDNN likes, multiply, reorder the result back. A prog holds them with
+// their tensors ("slots"), each of which lies at an address of io[] or at a
+// place in the workspace. Running sets the addresses and executes in order.
+//
+// Threads  one at a time per prog.
+// Memory   a prog owns primitives and memory objects, no tensor bytes.
+// Errors   SL_ENOTSUP: oneDNN cannot; SL_EINTERNAL: it failed otherwise.
+#ifndef KERNELS_CPU_PROG_H
+#define KERNELS_CPU_PROG_H
+
+#include "common/status.h"
+#include "kernels/cpu/onednn.h"
+
+#define PROG_SLOTS 16
+#define PROG_STAGES 8
+#define PROG_ARGS 6
+
+struct cpu_onednn {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int threads;
+};
+
+struct prog_slot {
+    dnnl_memory_t mem;
+    int io;    // index of io[], or -1:
+    size_t at; // byte offset in the workspace
+};
+
+struct prog_stage {
+    dnnl_primitive_t prim;
+    int nargs;
+    dnnl_exec_arg_t args[PROG_ARGS];
+};
+
+struct prog {
+    struct cpu_onednn *onednn; // borrowed
+    struct prog_slot slot[PROG_SLOTS];
+    struct prog_stage stage[PROG_STAGES];
+    int slots, stages;
+    size_t bytes; // of workspace so far
+};
+
+// One argument of a stage: DNNL_ARG_SRC and so on, and the slot it lies in.
+struct prog_arg {
+    int arg, slot;
+};
+
+void prog_init(struct prog *p, struct cpu_onednn *onednn);
+void prog_release(struct prog *p);
+
+// A tensor at io[index], or in the workspace. Returns its slot, or -1.
+int prog_io(struct prog *p, ob_desc desc, int index);
+int prog_temp(struct prog *p, ob_desc desc);
+
+// `bytes` of plain workspace; returns its offset.
+size_t prog_bytes(struct prog *p, size_t bytes);
+
+// Appends a primitive, and its scratchpad if it wants one. pd stays the
+// caller's. Slots of -1 are refused, so that callers need not look.
+enum sl_err prog_add(struct prog *p, const_dnnl_primitive_desc_t pd,
+                     const struct prog_arg *args, int nargs,
+                     struct sl_error *err);
+
+// Appends a copy of `from` (of layout `a`) into `to` (of layout `b`).
+enum sl_err prog_reorder(struct prog *p, ob_desc a, int from, ob_desc b, int to,
+                         struct sl_error *err);
+
+enum sl_err prog_run(struct prog *p, void *const *io, void *workspace);
+
+// Attributes that all our primitives have: scratchpad from us.
+enum sl_err prog_attr(dnnl_primitive_attr_t *out, struct sl_error *err);
+
+enum sl_err prog_status(dnnl_status_t st, const char *what,
+                        struct sl_error *err);
+
+#endif

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/desc.c -- builders of descriptors, and how backends read them.
+#include "kernels/desc.h"
+
+#include <string.h>
+
+// ---- Shapes and windows ---------------------------------------------------
+
+size_t kern_dtype_bytes(enum kern_dtype dtype)
+{
+    switch (dtype) {
+    case KERN_I8:
+    case KERN_U8:
+    case KERN_BOOL:
+        return 1;
+    case KERN_F16:
+    case KERN_BF16:
+        return 2;
+    case KERN_F32:
+    case KERN_I32:
+        return 4;
+    case KERN_F64:
+    case KERN_I64:
+        return 8;
+    }
+    return 0;
+}
+
+struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
+                             const int64_t *dim)
+{
+    struct kern_shape s;
+    int64_t stride = 1;
+
+    memset(&s, 0, sizeof(s));
+    s.dtype = (uint8_t)dtype;
+    s.nd = (uint8_t)nd;
+    if (nd > KERN_DIMS)
+        return s; // kern_desc_check refuses it
+    for (unsigned i = nd; i-- > 0;) {
+        s.dim[i] = dim[i];
+        s.stride[i] = stride;
+        // A product that overflows is refused by kern_desc_check.
+        if (__builtin_mul_overflow(stride, dim[i], &stride))
+            stride = 0;
+    }
+    return s;
+}
+
+static struct kern_shape vector(enum kern_dtype dtype, int64_t n)
+{
+    return kern_shape(dtype, 1, &n);
+}
+
+int64_t kern_shape_count(const struct kern_shape *s)
+{
+    int64_t count = 1;
+
+    for (unsigned i = 0; i < s->nd; i++)
+        count *= s->dim[i];
+    return count;
+}
+
+size_t kern_shape_bytes(const struct kern_shape *s)
+{
+    return (size_t)kern_shape_count(s) *
+           kern_dtype_bytes((enum kern_dtype)s->dtype);
+}
+
+bool kern_shape_dense(const struct kern_shape *s)
+{
+    int64_t stride = 1;
+
+    for (unsigned i = s->nd; i-- > 0;) {
+        if (s->dim[i] != 1 && s->stride[i] != stride)
+            return false;
+        stride *= s->dim[i];
+    }
+    return true;
+}
+
+int64_t kern_cols(const struct kern_shape *s)
+{
+    return s->nd ? s->dim[s->nd - 1] : 1;
+}
+
+int64_t kern_rows(const struct kern_shape *s)
+{
+    int64_t rows = 1;
+
+    for (unsigned i = 0; i + 1 < s->nd; i++)
+        rows *= s->dim[i];
+    return rows;
+}
+
+int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in)
+{
+    int64_t reach = (int64_t)w->dilation[axis] * (w->size[axis] - 1) + 1;
+    int64_t room = in + w->pad_before[axis] + w->pad_after[axis] - reach;
+
+    if (w->size[axis] < 1 || w->stride[axis] < 1 || room < 0)
+        return 0;
+    return room / w->stride[axis] + 1;
+}
+
+void kern_window_same(struct kern_window *w, int axis, int64_t in)
+{
+    int64_t reach = (int64_t)w->dilation[axis] * (w->size[axis] - 1) + 1;
+    int64_t out = (in + w->stride[axis] - 1) / w->stride[axis];
+    int64_t pad = (out - 1) * w->stride[axis] + reach - in;
+
+    if (pad < 0)
+        pad = 0;
+    w->pad_before[axis] = (int32_t)(pad / 2);
+    w->pad_after[axis] = (int32_t)(pad - pad / 2);
+}
+
+struct kern_window kern_window(int32_t kh, int32_t kw, int32_t sh, int32_t sw)
+{
+    return (struct kern_window){
+        .size = {kh, kw}, .stride = {sh, sw}, .dilation = {1, 1}};
+}
+
+// ---- Builders -------------------------------------------------------------
+
+static void begin(struct kern_desc *d, enum kern_op op, uint32_t epilogue)
+{
+    memset(d, 0, sizeof(*d));
+    d->size = sizeof(*d);
+    d->op = op;
+    d->epilogue = epilogue;
+}
+
+// Inputs first: an output may only follow.
+static void input(struct kern_desc *d, struct kern_shape s)
+{
+    d->io[d->inputs++] = s;
+}
+
+static void output(struct kern_desc *d, struct kern_shape s)
+{
+    d->io[d->inputs + d->outputs++] = s;
+}
+
+void kern_desc_matmul(struct kern_desc *d, int64_t m, int64_t n, int64_t k,
+                      bool trans_a, bool trans_b, uint32_t epilogue)
+{
+    begin(d, KERN_MATMUL, epilogue);
+    d->u.matmul.trans_a = trans_a;
+    d->u.matmul.trans_b = trans_b;
+    d->u.matmul.batch = 1;
+    input(d, kern_shape(KERN_F32, 2,
+                        (int64_t[]){trans_a ? k : m, trans_a ? m : k}));
+    input(d, kern_shape(KERN_F32, 2,
+                        (int64_t[]){trans_b ? n : k, trans_b ? k : n}));
+    if (epilogue & KERN_BIAS)
+        input(d, vector(KERN_F32, n));
+    output(d, kern_shape(KERN_F32, 2, (int64_t[]){m, n}));
+    if (epilogue & KERN_BGRAD)
+        output(d, vector(KERN_F32, m));
+}
+
+void kern_desc_matmul_batch(struct kern_desc *d, int64_t batch, int64_t m,
+                            int64_t n, int64_t k, bool trans_a, bool trans_b,
+                            uint32_t epilogue)
+{
+    begin(d, KERN_MATMUL, epilogue);
+    d->u.matmul.trans_a = trans_a;
+    d->u.matmul.trans_b = trans_b;
+    d->u.matmul.batch = (int32_t)batch;
+    input(d, kern_shape(KERN_F32, 3,
+                        (int64_t[]){batch, trans_a ? k : m, trans_a ? m : k}));
+    input(d, kern_shape(KERN_F32, 3,
+                        (int64_t[]){batch, trans_b ? n : k, trans_b ? k : n}));
+    output(d, kern_shape(KERN_F32, 3, (int64_t[]){batch, m, n}));
+}
+
+void kern_desc_conv(struct kern_desc *d, enum kern_op op, const int64_t x[4],
+                    int64_t co, const struct kern_window *w, int32_t groups,
+                    uint32_t epilogue)
+{
+    struct kern_shape sx = kern_shape(KERN_F32, 4, x);
+    struct kern_shape sw = kern_shape(
+        KERN_F32, 4,
+        (int64_t[]){co, w->size[0], w->size[1], groups ? x[3] / groups : 0});
+    struct kern_shape sy =
+        kern_shape(KERN_F32, 4,
+                   (int64_t[]){x[0], kern_window_out(w, 0, x[1]),
+                               kern_window_out(w, 1, x[2]), co});
+
+    begin(d, op, epilogue);
+    d->u.conv.win = *w;
+    d->u.conv.groups = groups;
+    if (op == KERN_CONV_FWD) {
+        input(d, sx);
+        input(d, sw);
+        if (epilogue & KERN_BIAS)
+            input(d, vector(KERN_F32, co));
+        output(d, sy);
+    } else if (op == KERN_CONV_DGRAD) {
+        input(d, sy);
+        input(d, sw);
+        output(d, sx);
+    } else {
+        input(d, sx);
+        input(d, sy);
+        output(d, sw);
+        if (epilogue & KERN_BGRAD)
+            output(d, vector(KERN_F32, co));
+    }
+}
+
+void kern_desc_pool(struct kern_desc *d, enum kern_op op,
+                    enum kern_pool_kind kind, const int64_t x[4],
+                    const struct kern_window *w, uint32_t epilogue)
+{
+    int64_t y[4] = {x[0], kern_window_out(w, 0, x[1]),
+                    kern_window_out(w, 1, x[2]), x[3]};
+    int64_t taps = (int64_t)w->size[0] * w->size[1];
+    enum kern_dtype aux = taps <= 254 ? KERN_U8 : KERN_I32;
+
+    begin(d, op, epilogue);
+    d->u.pool.win = *w;
+    d->u.pool.kind = kind;
+    if (op == KERN_POOL_FWD) {
+        input(d, kern_shape(KERN_F32, 4, x));
+        output(d, kern_shape(KERN_F32, 4, y));
+        if (epilogue & KERN_AUX)
+            output(d, kern_shape(aux, 4, y));
+    } else {
+        input(d, kern_shape(KERN_F32, 4, y));
+        if (kind == KERN_POOL_MAX)
+            input(d, kern_shape(aux, 4, y));
+        output(d, kern_shape(KERN_F32, 4, x));
+        if (epilogue & KERN_BGRAD)
+            output(d, vector(KERN_F32, x[3]));
+    }
+}
+
+void kern_desc_norm(struct kern_desc *d, enum kern_op op, unsigned nd,
+                    const int64_t *x, float epsilon, uint32_t epilogue)
+{
+    struct kern_shape sx = kern_shape(KERN_F32, nd, x);
+    struct kern_shape sc = vector(KERN_F32, kern_cols(&sx));
+
+    begin(d, op, epilogue);
+    d->u.norm.epsilon = epsilon;
+    input(d, sx);
+    if (op == KERN_BN_BWD)
+        input(d, sx); // dy
+    input(d, sc);     // gamma
+    if (op != KERN_BN_BWD)
+        input(d, sc); // beta
+    if (op != KERN_BN_FWD) {
+        input(d, sc); // mean
+        input(d, sc); // var
+    }
+    output(d, sx);
+    if (op != KERN_BN_INFER) {
+        output(d, sc); // mean, or dgamma
+        output(d, sc); // var, or dbeta
+    }
+}
+
+void kern_desc_unary(struct kern_desc *d, enum kern_op op,
+                     enum kern_unary_kind kind, float a, unsigned nd,
+                     const int64_t *x)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, op, 0);
+    d->u.unary.kind = kind;
+    d->u.unary.a = a;
+    input(d, s);
+    if (op == KERN_UNARY_BWD)
+        input(d, s);
+    output(d, s);
+}
+
+void kern_desc_binary(struct kern_desc *d, enum kern_binary_kind kind,
+                      unsigned inputs, unsigned nd, const int64_t *x)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_BINARY, 0);
+    d->u.unary.kind = kind;
+    for (unsigned i = 0; i < inputs && i + 1 < KERN_IO; i++)
+        input(d, s);
+    output(d, s);
+}
+
+void kern_desc_axpby(struct kern_desc *d, const struct kern_shape *x,
+                     const struct kern_shape *y, float a, float b)
+{
+    begin(d, KERN_AXPBY, 0);
+    d->u.unary.a = a;
+    d->u.unary.b = b;
+    input(d, *x);
+    output(d, *y);
+}
+
+void kern_desc_fill(struct kern_desc *d, const struct kern_shape *y, float a)
+{
+    begin(d, KERN_FILL, 0);
+    d->u.unary.a = a;
+    output(d, *y);
+}
+
+void kern_desc_softmax(struct kern_desc *d, enum kern_op op, unsigned nd,
+                       const int64_t *x)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, op, 0);
+    input(d, s);
+    if (op == KERN_SOFTMAX_BWD)
+        input(d, s);
+    output(d, s);
+}
+
+// What all losses end with.
+static void loss_tail(struct kern_desc *d, struct kern_shape s)
+{
+    input(d, vector(KERN_F32, 1));
+    output(d, s);
+    output(d, vector(KERN_F64, 2));
+}
+
+void kern_desc_xent(struct kern_desc *d, int64_t n, int64_t c, bool sparse,
+                    uint32_t epilogue)
+{
+    struct kern_shape s = kern_shape(KERN_F32, 2, (int64_t[]){n, c});
+
+    begin(d, KERN_XENT, epilogue);
+    input(d, s);
+    input(d, sparse ? vector(KERN_I32, n) : s);
+    loss_tail(d, s);
+}
+
+void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
+                   const int64_t *x, uint32_t epilogue)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_BCE, epilogue);
+    d->u.loss.kind = kind;
+    input(d, s);
+    input(d, s);
+    loss_tail(d, s);
+}
+
+void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
+                   uint32_t epilogue)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_MSE, epilogue);
+    input(d, s);
+    input(d, s);
+    loss_tail(d, s);
+}
+
+void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
+                       unsigned nd, const int64_t *x)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_DROPOUT, 0);
+    d->u.dropout.rate = rate;
+    d->u.dropout.layer = layer;
+    input(d, s);
+    input(d, vector(KERN_I64, 2));
+    output(d, s);
+}
+
+void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,
+                        float a, float b)
+{
+    begin(d, KERN_IMAGE_U8, 0);
+    d->u.unary.a = a;
+    d->u.unary.b = b;
+    input(d, kern_shape(KERN_U8, nd, x));
+    output(d, kern_shape(KERN_F32, nd, x));
+}
+
+void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
+                      uint32_t epilogue)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_REDUCE, epilogue);
+    input(d, s);
+    output(d, vector(KERN_F32, kern_cols(&s)));
+}
+
+void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
+                             uint32_t epilogue)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_UNSCALE_CHECK, epilogue);
+    input(d, s);
+    loss_tail(d, s);
+}
+
+void kern_desc_f64(struct kern_desc *d)
+{
+    for (unsigned i = 0; i < d->inputs + d->outputs && i < KERN_IO; i++)
+        if (d->io[i].dtype == KERN_F32)
+            d->io[i].dtype = KERN_F64;
+}
+
+// ---- Reading --------------------------------------------------------------
+
+void kern_conv_dims(struct kern_conv_dims *out, const struct kern_desc *d)
+{
+    bool pool = d->op == KERN_POOL_FWD || d->op == KERN_POOL_BWD;
+    bool backward = d->op == KERN_CONV_DGRAD || d->op == KERN_POOL_BWD;
+    const struct kern_shape *small, *x;
+
+    // io[] of each direction: FWD x,..,y; DGRAD dy,w,dx; WGRAD x,dy,..;
+    // POOL_BWD dy,..,dx.
+    x = backward ? &d->io[d->inputs] : &d->io[0];
+    small = backward                   ? &d->io[0]
+            : d->op == KERN_CONV_WGRAD ? &d->io[1]
+                                       : &d->io[d->inputs];
+    *out = (struct kern_conv_dims){
+        .n = x->dim[0],
+        .h = x->dim[1],
+        .w = x->dim[2],
+        .ci = x->dim[3],
+        .oh = small->dim[1],
+        .ow = small->dim[2],
+        .co = small->dim[3],
+        .groups = pool ? 1 : d->u.conv.groups,
+        .win = pool ? d->u.pool.win : d->u.conv.win,
+    };
+}
+
+void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d)
+{
+    const struct kern_shape *a = &d->io[0], *c = &d->io[d->inputs];
+    unsigned nd = a->nd;
+
+    *out = (struct kern_matmul_dims){
+        .m = c->dim[nd - 2],
+        .n = c->dim[nd - 1],
+        .k = a->dim[d->u.matmul.trans_a ? nd - 2 : nd - 1],
+        .batch = d->u.matmul.batch,
+    };
+}
+
+bool kern_desc_empty(const struct kern_desc *d)
+{
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++)
+        if (kern_shape_count(&d->io[i]) == 0)
+            return true;
+    return false;
+}
+
+uint64_t kern_desc_hash(const struct kern_desc *d)
+{
+    const uint8_t *at = (const uint8_t *)d;
+    uint64_t h = 0xcbf29ce484222325u; // FNV-1a
+
+    for (size_t i = 0; i < sizeof(*d); i++)
+        h = (h ^ at[i]) * 0x100000001b3u;
+    return h;
+}
+
+bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}

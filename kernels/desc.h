@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/desc.h -- reading a checked descriptor, for backends.
+//
+// Threads  any. Memory  values only. Units  elements.
+#ifndef KERNELS_DESC_H
+#define KERNELS_DESC_H
+
+#include "kernels/kern.h"
+
+// The sizes of a convolution, whichever direction, and of a pool (co = ci,
+// groups = 1).
+struct kern_conv_dims {
+    int64_t n, h, w, ci, oh, ow, co, groups;
+    struct kern_window win;
+};
+
+void kern_conv_dims(struct kern_conv_dims *out, const struct kern_desc *d);
+
+// The sizes of a product: C[m,n] = op(A)[m,k] op(B)[k,n].
+struct kern_matmul_dims {
+    int64_t m, n, k, batch;
+};
+
+void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d);
+
+// [rows, cols] of a shape whose last axis is cols.
+int64_t kern_cols(const struct kern_shape *s);
+int64_t kern_rows(const struct kern_shape *s);
+
+// True if some tensor of the op has no elements.
+bool kern_desc_empty(const struct kern_desc *d);
+
+// The mask with which ACCUM and friends are asked.
+static inline bool kern_has(const struct kern_desc *d, uint32_t bit)
+{
+    return (d->epilogue & bit) != 0;
+}
+
+// Which epilogue bits the op takes at all.
+uint32_t kern_op_epilogues(enum kern_op op);
+
+#endif

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/kern.h -- what a compute backend can do: describe, plan, run.
+//
+// A caller fills a kern_desc (builders below), asks a device for a plan, and
+// runs the plan as often as it likes on addresses of its own. "ref" is plain C
+// with double sums, always built, and defines what is correct. A host backend
+// that scores 0 for an op is filled in from ref, with one log line per op; a
+// device backend that scores 0 for an op of the model is refused.
+//
+// Threads  A dev, its streams and its plans belong to the thread that opened
+//          it. Different devs may be used by different threads.
+// Order    Ops on one stream run in call order and may still be running when
+//          kern_run() returns; results may be read after stream_sync(). Host
+//          backends have finished on return.
+// Memory   Addresses are in the dev's own memory, from alloc() (of a host
+//          backend: any memory aligned to its element). Outputs never overlap
+//          inputs unless the op says so. Run allocates nothing, takes no lock.
+// Units    Elements, unless a name ends in _bytes. Strides are in elements.
+// Errors   Plan says what it cannot do. Run fails only if the device is lost
+//          (SL_ELOST) or the library under it refuses (SL_EINTERNAL).
+//
+// Layout   Activations NHWC, filters OHWI, dense weights [out,in]; padding
+//          before and after may differ, as TensorFlow's SAME wants. f32.
+//          Tensors are dense (contiguous) unless the op says otherwise.
+#ifndef KERNELS_KERN_H
+#define KERNELS_KERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+#define KERN_ABI 1
+#define KERN_DIMS 6
+#define KERN_IO 12
+
+// Numbers are part of the abi: append, never reorder.
+enum kern_dtype {
+    KERN_F32 = 1,
+    KERN_F16,
+    KERN_BF16,
+    KERN_F64,
+    KERN_I8,
+    KERN_U8,
+    KERN_I32,
+    KERN_I64,
+    KERN_BOOL,
+};
+
+// Order n,h,w,c. stride[] counts elements.
+struct kern_shape {
+    uint8_t dtype; // enum kern_dtype
+    uint8_t nd;
+    uint8_t pad_[6];
+    int64_t dim[KERN_DIMS], stride[KERN_DIMS];
+};
+
+// Memory of a device: kind of place.
+enum kern_place {
+    KERN_DEVICE = 1, // where the arithmetic happens
+    KERN_HOST,       // host memory that copies fast (pinned, for a GPU)
+};
+
+struct kern_mem {
+    void *at;
+    size_t bytes;
+};
+
+enum kern_dir {
+    KERN_TO_DEVICE = 1,
+    KERN_TO_HOST,
+    KERN_ON_DEVICE,
+};
+
+// ---------------------------------------------------------------------------
+// The ops. Each line: inputs -> outputs, in the order of io[]. (x) is there
+// only with the epilogue bit named beside it. n is the batch and may be 0:
+// then outputs that are sums become 0, and nothing else is touched.
+// [...] is any shape of at most KERN_DIMS dimensions.
+//
+// MATMUL       A, B, (bias [N]: BIAS) -> C [M,N], (rowsum [M]: BGRAD)
+//              C = relu?(op(A) op(B) + bias); RELU. A is [M,K], or [K,M] with
+//              trans_a; B is [K,N], or [N,K] with trans_b. batch > 1: all of
+//              A, B, C have a leading dimension batch; no bias, no rowsum.
+//              Dense forward:  x, W, b: trans_b, BIAS (| RELU)
+//              Dense dgrad:    dy, W
+//              Dense wgrad:    dy, x: trans_a; BGRAD: rowsum of op(A) is db
+//              ACCUM adds to C (and to rowsum) instead of setting it.
+// CONV_FWD     x [n,h,w,ci], w [co,kh,kw,ci/groups], (bias [co]: BIAS)
+//              -> y [n,oh,ow,co].  RELU.
+// CONV_DGRAD   dy [n,oh,ow,co], w -> dx [n,h,w,ci]
+// CONV_WGRAD   x, dy -> dw, (db [co]: BGRAD).  ACCUM adds to dw and db.
+// POOL_FWD     x [n,h,w,c] -> y [n,oh,ow,c], (aux [n,oh,ow,c]: AUX)
+//              MAX: padding is -inf; aux is the winner's place in its window,
+//              kh * KW + kw, the first of equals; u8 if the window has at most
+//              254 taps, else i32. DRELU (with AUX): x is a ReLU's output, and
+//              a winner that is not positive is noted as nobody (255 or -1),
+//              so that POOL_BWD applies ReLU's mask as well.
+//              AVG: padding is not counted, as in TensorFlow. A window of the
+//              whole image is the global average pool.
+// POOL_BWD     MAX: dy, aux -> dx, (dsum [c]: BGRAD);  AVG: dy -> dx
+//              dsum is the sum of dx per channel: the bias gradient of a
+//              convolution in front, four times cheaper here than there.
+//              ACCUM adds to dsum.
+// BN_FWD       x [...,c], gamma [c], beta [c] -> y, mean [c], var [c]
+//              Statistics of this batch; var is the biased one. y may be x.
+// BN_INFER     x, gamma, beta, mean, var -> y.  y may be x.
+// BN_BWD       x, dy, gamma, mean, var -> dx, dgamma [c], dbeta [c]
+//              DRELU: x is a ReLU's output, dx is 0 where x <= 0. ACCUM adds
+//              to dgamma and dbeta. dx may be dy.
+// UNARY_FWD    x [...] -> y.  y may be x.
+// UNARY_BWD    saved, dy -> dx.  saved is x or y, kern_unary_saves_input()
+//              says which. dx may be dy.
+// BINARY       x1, x2, ... (2 to 8 of one shape) -> y.  y may be any input.
+//              ADD, MUL: of all; SUB: exactly two, x1 - x2; MAX: of all.
+// AXPBY        x [...] -> y:  y = a x + b y. Same dims, any strides; b = 0
+//              does not read y. Copies, concatenates (one per input, into a
+//              view of the output), splits, scales, accumulates. y may be
+//              x, with the same strides.
+// FILL         -> y [...]: y = a.  Any strides.
+// SOFTMAX_FWD  x [...,c] -> y.  Over the last axis. y may be x.
+// SOFTMAX_BWD  y, dy -> dx.  dx may be dy.
+// XENT         logits [n,c], labels, scale f32[1] -> dlogits, stats f64[2]
+//              Softmax and cross-entropy in one. labels: i32 [n] or f32 [n,c]
+//              (rows sum to 1). dlogits = scale (softmax - labels), so scale
+//              is 1/batch for Keras' mean, times the loss scale. stats: sum of
+//              the rows' losses, count of rows whose largest logit (first of
+//              equals) is the label's. A label outside 0..c-1 makes its row
+//              and the loss NaN. ACCUM adds to stats. dlogits may be logits.
+// BCE          x [...,c], target (same shape), scale f32[1] -> dx, stats
+//              Binary cross-entropy, mean over the last axis, of logits or
+//              (kind PROBABILITIES) of probabilities clipped to [e, 1-e],
+//              e = 1e-7. stats: sum of the rows' means; sum of the rows'
+//              shares of right answers (p > 0.5 against target > 0.5).
+// MSE          x [...,c], target, scale f32[1] -> dx, stats
+//              Mean square over the last axis. stats: sums of the rows' mean
+//              squares, and of their mean absolute errors.
+//              dx may be x, in both.
+// DROPOUT      x [...], key i64[2] -> y.  y may be x. key is {seed, step}.
+//              y = x / (1 - rate) or 0, by a Philox4x32-10 word of (seed,
+//              step, layer, element): the same op on dy is the backward.
+// IMAGE_U8     x u8 [...] -> y f32: y = a x + b
+// REDUCE       x [...,c] -> y [c]: sum over all other axes. ACCUM.
+// UNSCALE_CHECK  g [...], scale f32[1] -> h, stats f64[2]: h = scale g;
+//              stats: sum of h^2 over the finite elements, in fixed order;
+//              count of elements of h that are not finite. h may be g.
+//              ACCUM adds to stats.
+// ---------------------------------------------------------------------------
+#define KERN_OP_MAP(X)                                                         \
+    X(MATMUL, "matmul")                                                        \
+    X(CONV_FWD, "conv_fwd")                                                    \
+    X(CONV_DGRAD, "conv_dgrad")                                                \
+    X(CONV_WGRAD, "conv_wgrad")                                                \
+    X(POOL_FWD, "pool_fwd")                                                    \
+    X(POOL_BWD, "pool_bwd")                                                    \
+    X(BN_FWD, "bn_fwd")                                                        \
+    X(BN_INFER, "bn_infer")                                                    \
+    X(BN_BWD, "bn_bwd")                                                        \
+    X(UNARY_FWD, "unary_fwd")                                                  \
+    X(UNARY_BWD, "unary_bwd")                                                  \
+    X(BINARY, "binary")                                                        \
+    X(AXPBY, "axpby")                                                          \
+    X(FILL, "fill")                                                            \
+    X(SOFTMAX_FWD, "softmax_fwd")                                              \
+    X(SOFTMAX_BWD, "softmax_bwd")                                              \
+    X(XENT, "xent")                                                            \
+    X(BCE, "bce")                                                              \
+    X(MSE, "mse")                                                              \
+    X(DROPOUT, "dropout")                                                      \
+    X(IMAGE_U8, "image_u8")                                                    \
+    X(REDUCE, "reduce")                                                        \
+    X(UNSCALE_CHECK, "unscale_check")
+
+enum kern_op {
+    KERN_OP_NONE,
+#define KERN_OP_ENUM(name, text) KERN_##name,
+    KERN_OP_MAP(KERN_OP_ENUM)
+#undef KERN_OP_ENUM
+        KERN_OP_COUNT
+};
+
+// Fused parts, offered as bits: which op takes which is said above.
+enum {
+    KERN_BIAS = 1,
+    KERN_RELU = 2,
+    KERN_DRELU = 16,
+    KERN_BGRAD = 32,
+    KERN_ACCUM = 64,
+    KERN_AUX = 128,
+};
+
+enum kern_pool_kind { KERN_POOL_MAX = 1, KERN_POOL_AVG };
+
+// relu6 is min(max(x, 0), 6); leaky_relu has slope a; elu and its a; selu has
+// Keras' constants; gelu is the exact one (erf), gelu_tanh the approximation.
+enum kern_unary_kind {
+    KERN_LINEAR = 1,
+    KERN_UNARY_RELU,
+    KERN_RELU6,
+    KERN_LEAKY_RELU,
+    KERN_ELU,
+    KERN_SELU,
+    KERN_SIGMOID,
+    KERN_TANH,
+    KERN_GELU,
+    KERN_GELU_TANH,
+    KERN_SOFTPLUS,
+    KERN_SILU,
+    KERN_UNARY_COUNT,
+};
+
+enum kern_binary_kind { KERN_ADD = 1, KERN_SUB, KERN_MUL, KERN_MAX };
+
+enum kern_bce_kind { KERN_BCE_LOGITS = 1, KERN_BCE_PROBABILITIES };
+
+// A sliding window: rows then columns. dilation 1 is a dense window.
+struct kern_window {
+    int32_t size[2], stride[2], dilation[2], pad_before[2], pad_after[2];
+};
+
+// Describes an op completely and is the key of a plan cache: it is hashed and
+// compared byte by byte, so start from zero (the builders do).
+struct kern_desc {
+    uint32_t size; // sizeof(struct kern_desc)
+    uint32_t op;   // enum kern_op
+    uint32_t epilogue;
+    uint8_t inputs, outputs, pad_[2];
+    struct kern_shape io[KERN_IO]; // inputs, then outputs
+    union {
+        struct {
+            struct kern_window win;
+            int32_t groups;
+        } conv;
+        struct {
+            struct kern_window win; // dilation is 1
+            int32_t kind;
+        } pool;
+        struct {
+            int32_t trans_a, trans_b, batch;
+        } matmul;
+        struct {
+            int32_t kind;
+            float a, b; // unary: slope or alpha; axpby, fill, image: a and b
+        } unary;
+        struct {
+            float epsilon;
+        } norm;
+        struct {
+            int32_t kind;
+        } loss;
+        struct {
+            float rate;
+            uint32_t layer; // tells the dropouts of one model apart
+        } dropout;
+        uint8_t raw[96];
+    } u;
+};
+
+// A device, stream or plan begins with these; the rest is its backend's.
+struct kern_dev {
+    const struct kern_backend *backend;
+    struct kern_dev *fallback; // ref, for a host backend; owned
+    uint64_t told;             // ops whose fallback was logged, by bit
+};
+struct kern_stream {
+    struct kern_dev *dev;
+};
+struct kern_plan {
+    const struct kern_backend *backend;
+    const char *impl; // what will run, for logs and tests: "jit:avx2", "loops"
+};
+
+struct kern_info {
+    char name[64];    // "cpu: oneDNN 2.6.3, avx512, 2 threads"
+    uint64_t bytes;   // memory of the device; 0: the host's
+    uint32_t dtypes;  // bit per enum kern_dtype that it computes in
+    uint32_t threads; // host backends
+};
+
+// The seam for modules. Append-only: `size` tells what a module knows, and an
+// entry beyond it is not called. All entries run on the dev's own thread.
+struct kern_backend {
+    uint32_t abi;  // KERN_ABI; anything else is refused
+    uint32_t size; // of this struct as the module knows it
+    const char *name;
+    bool host; // dev memory is host memory; run() has finished on return
+
+    // Usable devices; 0 and the reason in why[n] otherwise. Never aborts.
+    int (*probe)(char *why, size_t n);
+
+    // `options` is "key=value,key=value"; unknown keys are SL_EINVAL.
+    // SL_ENOTSUP means "not on this host" and is not worth a log line.
+    enum sl_err (*open)(struct kern_dev **out, int ordinal, const char *options,
+                        struct sl_error *err);
+    void (*close)(struct kern_dev *dev); // NULL is allowed
+    void (*info)(struct kern_info *out, struct kern_dev *dev);
+
+    // Memory of at least `bytes`, aligned to 64. Contents undefined.
+    enum sl_err (*alloc)(struct kern_mem *out, struct kern_dev *dev,
+                         size_t bytes, enum kern_place place);
+    void (*release)(struct kern_dev *dev, struct kern_mem *mem);
+
+    enum sl_err (*stream_new)(struct kern_stream **out, struct kern_dev *dev,
+                              int priority);
+    void (*stream_free)(struct kern_stream *s); // NULL is allowed
+    enum sl_err (*stream_sync)(struct kern_stream *s);
+
+    enum sl_err (*copy)(struct kern_stream *s, void *to, const void *from,
+                        size_t bytes, enum kern_dir dir);
+    enum sl_err (*fill)(struct kern_stream *s, void *to, int byte,
+                        size_t bytes);
+
+    // 0: cannot. Otherwise how well, so that the compiler above can choose
+    // between a fused op and its parts. ref scores 1.
+    int (*score)(struct kern_dev *dev, const struct kern_desc *desc);
+
+    // May be slow: compiles, and may time candidates. `desc` has passed
+    // kern_desc_check and is not kept. *workspace_bytes is what run() wants,
+    // aligned to 64; never more than the cap.
+    enum sl_err (*plan)(struct kern_plan **out, size_t *workspace_bytes,
+                        struct kern_dev *dev, const struct kern_desc *desc,
+                        size_t workspace_cap_bytes, struct sl_error *err);
+    void (*plan_free)(struct kern_plan *plan); // NULL is allowed
+
+    // Enqueues. Allocates nothing and waits for nothing. io[] holds the
+    // addresses in the order of desc.io. Workspace may be shared by all plans
+    // that run on one stream. One plan may run with many io[].
+    enum sl_err (*run)(struct kern_plan *plan, struct kern_stream *s,
+                       void *const *io, void *workspace);
+};
+
+// ---- Opening, planning, running ------------------------------------------
+
+// The backends of this build, best first; NULL past the last.
+const struct kern_backend *kern_backend_at(unsigned i);
+
+// Opens the first device of the backend `name`, or of the best usable one for
+// "auto". NULL options are none. cpu takes threads=N (0: as many as this
+// process may run on; the default is 1), winograd=0|1 (default 1: fewer
+// multiplications, a few more units in the last place) and isa=base|avx2|avx512
+// (of its own loops, for tests). On failure *out is untouched.
+// SL_ENOENT: no such backend in this build; SL_ENOTSUP: not on this host.
+enum sl_err kern_open(struct kern_dev **out, const char *name,
+                      const char *options, struct sl_error *err);
+
+// Frees the device; its plans, streams and memory must be gone. NULL allowed.
+void kern_close(struct kern_dev *dev);
+
+// The merit of `desc` on this device, fallback included; 0: cannot.
+int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
+
+// Checks the descriptor and makes a plan for it. workspace_cap_bytes 0 means
+// no cap. On failure *out and *workspace_bytes are untouched.
+enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
+                          struct kern_dev *dev, const struct kern_desc *desc,
+                          size_t workspace_cap_bytes, struct sl_error *err);
+void kern_plan_free(struct kern_plan *plan); // NULL is allowed
+
+// Runs the plan. `stream` may be NULL on a host backend.
+static inline enum sl_err kern_run(struct kern_plan *plan,
+                                   struct kern_stream *stream, void *const *io,
+                                   void *workspace)
+{
+    return plan->backend->run(plan, stream, io, workspace);
+}
+
+// ---- Describing -----------------------------------------------------------
+// The builders zero *d and compute output shapes; they do not judge. What they
+// were given is judged by kern_desc_check, which kern_plan_new calls.
+
+// A dense shape.
+struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
+                             const int64_t *dim);
+size_t kern_dtype_bytes(enum kern_dtype dtype);
+int64_t kern_shape_count(const struct kern_shape *s);
+size_t kern_shape_bytes(const struct kern_shape *s); // of a dense one
+bool kern_shape_dense(const struct kern_shape *s);
+
+// Outputs along one axis: floor((in + pads - reach) / stride) + 1, at least 0,
+// where reach = dilation (size - 1) + 1. A size or stride of 0 gives 0.
+int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in);
+// Sets the pads along one axis as TensorFlow's SAME: output is
+// ceil(in / stride), the odd element goes behind.
+void kern_window_same(struct kern_window *w, int axis, int64_t in);
+// size x size, stride, no dilation, no pads (VALID).
+struct kern_window kern_window(int32_t kh, int32_t kw, int32_t sh, int32_t sw);
+
+// m, n, k as in C[m,n] = op(A)[m,k] op(B)[k,n]; batch 1.
+void kern_desc_matmul(struct kern_desc *d, int64_t m, int64_t n, int64_t k,
+                      bool trans_a, bool trans_b, uint32_t epilogue);
+// The same for `batch` products, each tensor with a leading dimension.
+void kern_desc_matmul_batch(struct kern_desc *d, int64_t batch, int64_t m,
+                            int64_t n, int64_t k, bool trans_a, bool trans_b,
+                            uint32_t epilogue);
+// x is n,h,w,ci and co the filters, for all three directions; the filter size
+// is the window's.
+void kern_desc_conv(struct kern_desc *d, enum kern_op op, const int64_t x[4],
+                    int64_t co, const struct kern_window *w, int32_t groups,
+                    uint32_t epilogue);
+// x is n,h,w,c for both directions. MAX and POOL_FWD: give KERN_AUX for
+// training; POOL_BWD: AUX is implied by MAX.
+void kern_desc_pool(struct kern_desc *d, enum kern_op op,
+                    enum kern_pool_kind kind, const int64_t x[4],
+                    const struct kern_window *w, uint32_t epilogue);
+// x: [...,c], for BN_FWD, BN_INFER, BN_BWD.
+void kern_desc_norm(struct kern_desc *d, enum kern_op op, unsigned nd,
+                    const int64_t *x, float epsilon, uint32_t epilogue);
+// UNARY_FWD and UNARY_BWD.
+void kern_desc_unary(struct kern_desc *d, enum kern_op op,
+                     enum kern_unary_kind kind, float a, unsigned nd,
+                     const int64_t *x);
+void kern_desc_binary(struct kern_desc *d, enum kern_binary_kind kind,
+                      unsigned inputs, unsigned nd, const int64_t *x);
+// Views: dims and strides as given by the two shapes.
+void kern_desc_axpby(struct kern_desc *d, const struct kern_shape *x,
+                     const struct kern_shape *y, float a, float b);
+void kern_desc_fill(struct kern_desc *d, const struct kern_shape *y, float a);
+void kern_desc_softmax(struct kern_desc *d, enum kern_op op, unsigned nd,
+                       const int64_t *x);
+// sparse: labels are i32 [n]; else f32 [n,c].
+void kern_desc_xent(struct kern_desc *d, int64_t n, int64_t c, bool sparse,
+                    uint32_t epilogue);
+void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
+                   const int64_t *x, uint32_t epilogue);
+void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
+                   uint32_t epilogue);
+void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
+                       unsigned nd, const int64_t *x);
+void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,
+                        float a, float b);
+void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
+                      uint32_t epilogue);
+void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
+                             uint32_t epilogue);
+
+// The same op with f64 in place of every f32: only ref has it, and only the
+// check of gradients by differences wants it.
+void kern_desc_f64(struct kern_desc *d);
+
+// SL_EINVAL and the reason, if `d` does not describe an op.
+enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
+uint64_t kern_desc_hash(const struct kern_desc *d);
+bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b);
+
+// "conv_fwd"; "?" for a number that is none. And back: 0 if unknown.
+const char *kern_op_name(enum kern_op op);
+enum kern_op kern_op_by_name(const char *name);
+
+// "relu", "gelu_tanh", ... as Keras writes them; 0 if unknown.
+enum kern_unary_kind kern_unary_by_name(const char *name);
+const char *kern_unary_name(enum kern_unary_kind kind);
+// True if UNARY_BWD wants the op's input as `saved`, false: its output.
+bool kern_unary_saves_input(enum kern_unary_kind kind);
+
+#endif

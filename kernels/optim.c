@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/optim.c -- the optimizers: what they keep, and one update.
+#include "kernels/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/optim_loops.h"
+
+// ---- Names and defaults ---------------------------------------------------
+
+static const char *const kind_names[OPTIM_KIND_COUNT] = {
+    "?",
+#define OPTIM_KIND_TEXT(code, name) name,
+    OPTIM_KIND_MAP(OPTIM_KIND_TEXT)
+#undef OPTIM_KIND_TEXT
+};
+
+const char *optim_kind_name(enum optim_kind kind)
+{
+    return (unsigned)kind < OPTIM_KIND_COUNT ? kind_names[kind] : "?";
+}
+
+enum optim_kind optim_kind_by_name(const char *name)
+{
+    for (unsigned i = 1; i < OPTIM_KIND_COUNT; i++)
+        if (strcmp(kind_names[i], name) == 0)
+            return (enum optim_kind)i;
+    return OPTIM_NONE;
+}
+
+void optim_defaults(struct optim *o, enum optim_kind kind)
+{
+    *o = (struct optim){
+        .kind = kind,
+        .beta_1 = 0.9,
+        .beta_2 = 0.999,
+        .rho = 0.9,
+        .initial_accumulator = 0.1,
+        .epsilon = 1e-7,
+        .weight_decay = kind == OPTIM_ADAMW ? 0.004 : 0,
+    };
+}
+
+double optim_default_rate(enum optim_kind kind)
+{
+    return kind == OPTIM_SGD ? 0.01 : 0.001;
+}
+
+static enum sl_err in_range(const struct optim *o, const char *name, double x,
+                            double low, double below, struct sl_error *err)
+{
+    if (x >= low && x < below)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL, "optimizer %s: %s is %g, not in [%g, %g)",
+                   optim_kind_name(o->kind), name, x, low, below);
+}
+
+enum sl_err optim_check(const struct optim *o, struct sl_error *err)
+{
+    const struct {
+        const char *name;
+        double x, below;
+    } field[] = {
+        {"momentum", o->momentum, 1.0000001},
+        {"beta_1", o->beta_1, 1},
+        {"beta_2", o->beta_2, 1},
+        {"rho", o->rho, 1.0000001},
+        {"initial_accumulator_value", o->initial_accumulator, INFINITY},
+        {"epsilon", o->epsilon, INFINITY},
+        {"weight_decay", o->weight_decay, INFINITY},
+        {"clipvalue", o->clipvalue, INFINITY},
+    };
+    enum sl_err rc = SL_OK;
+
+    if (o->kind < OPTIM_SGD || o->kind >= OPTIM_KIND_COUNT)
+        return sl_fail(err, SL_EINVAL, "optimizer of unknown kind %d",
+                       (int)o->kind);
+    for (size_t i = 0; i < SL_COUNT(field) && rc == SL_OK; i++)
+        rc = in_range(o, field[i].name, field[i].x, 0, field[i].below, err);
+    return rc;
+}
+
+// ---- Slots ----------------------------------------------------------------
+
+// The names of the slots in order; NULL past the last.
+static void slot_names(const struct optim *o, const char *name[OPTIM_SLOTS_MAX])
+{
+    unsigned n = 0;
+
+    memset(name, 0, OPTIM_SLOTS_MAX * sizeof(*name));
+    switch (o->kind) {
+    case OPTIM_SGD:
+        if (o->momentum != 0)
+            name[n++] = "momentum";
+        break;
+    case OPTIM_ADAM:
+    case OPTIM_ADAMW:
+        name[n++] = "momentum";
+        name[n++] = "velocity";
+        if (o->amsgrad)
+            name[n++] = "velocity_hat";
+        break;
+    case OPTIM_ADAGRAD:
+        name[n++] = "accumulator";
+        break;
+    case OPTIM_RMSPROP:
+        name[n++] = "velocity";
+        if (o->momentum != 0)
+            name[n++] = "momentum";
+        if (o->centered)
+            name[n++] = "average_gradient";
+        break;
+    default:
+        break;
+    }
+}
+
+unsigned optim_slots(const struct optim *o)
+{
+    const char *name[OPTIM_SLOTS_MAX];
+    unsigned n = 0;
+
+    slot_names(o, name);
+    while (n < OPTIM_SLOTS_MAX && name[n])
+        n++;
+    return n;
+}
+
+const char *optim_slot_name(const struct optim *o, unsigned slot)
+{
+    const char *name[OPTIM_SLOTS_MAX];
+
+    slot_names(o, name);
+    return slot < OPTIM_SLOTS_MAX && name[slot] ? name[slot] : "?";
+}
+
+float optim_slot_init(const struct optim *o, unsigned slot)
+{
+    return o->kind == OPTIM_ADAGRAD ? (float)o->initial_accumulator : 0;
+}
+
+// ---- One update -----------------------------------------------------------
+
+// The loops of this host. Pure, and cheap beside an update: nothing to keep.
+static const struct optim_loops *loops(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &optim_loops_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &optim_loops_avx2;
+#endif
+    return &optim_loops_base;
+}
+
+static void apply_sgd(const struct optim *o, struct optim_call *c)
+{
+    c->a = (float)o->momentum;
+    if (o->momentum == 0)
+        loops()->sgd(c);
+    else if (o->nesterov)
+        loops()->sgd_nesterov(c);
+    else
+        loops()->sgd_momentum(c);
+}
+
+// Bias corrections in double: beta^t loses digits in f32. Epsilon is added to
+// the root that is not corrected, as Keras has it.
+static void apply_adam(const struct optim *o, uint64_t t, double lr,
+                       struct optim_call *c)
+{
+    double p1 = pow(o->beta_1, (double)t), p2 = pow(o->beta_2, (double)t);
+
+    c->lr = (float)(lr * sqrt(1 - p2) / (1 - p1));
+    c->a = (float)(1 - o->beta_1);
+    c->b = (float)(1 - o->beta_2);
+    if (o->amsgrad)
+        loops()->adam_amsgrad(c);
+    else
+        loops()->adam(c);
+}
+
+static void apply_rmsprop(const struct optim *o, struct optim_call *c)
+{
+    c->a = (float)o->momentum;
+    c->b = (float)o->rho;
+    c->rest = (float)(1 - o->rho);
+    loops()->rmsprop[o->centered][o->momentum != 0](c);
+}
+
+void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
+                 const void *grad, float *w, float *const *slots)
+{
+    struct optim_call c = {
+        .n = n,
+        .grad = grad,
+        .w = w,
+        .clip = o->clipvalue > 0 ? (float)o->clipvalue : INFINITY,
+        .decay = (float)(o->weight_decay * lr),
+        .lr = (float)lr,
+        .epsilon = (float)o->epsilon,
+    };
+
+    for (unsigned i = 0; i < optim_slots(o); i++)
+        c.slot[i] = slots[i];
+    switch (o->kind) {
+    case OPTIM_SGD:
+        apply_sgd(o, &c);
+        break;
+    case OPTIM_ADAM:
+    case OPTIM_ADAMW:
+        apply_adam(o, t, lr, &c);
+        break;
+    case OPTIM_ADAGRAD:
+        loops()->adagrad(&c);
+        break;
+    case OPTIM_RMSPROP:
+        apply_rmsprop(o, &c);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/optim.h -- Keras' optimizers and schedules over flat f32 ranges.
+//
+// The formulas, order and defaults are those of Keras 3 (reference:
+// algorithms.md 5 and 6; table in kernels/README.md). An update is applied to a
+// range of elements, so a shard can walk the runs of a message as they came
+// from the wire; all runs of one update share t.
+//
+// Threads  Functions of their arguments only: any thread. The caller keeps two
+//          applies off the same elements.
+// Memory   Nothing is kept. w and slots are aligned f32; grad may lie at any
+//          address (it may point into a message).
+// Units    Elements. t counts the updates of the shard from 1; s from 0.
+// Errors   Only optim_check and optim_schedule_check can fail.
+#ifndef KERNELS_OPTIM_H
+#define KERNELS_OPTIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+#define OPTIM_SLOTS_MAX 3
+
+// X(CODE, "keras name")
+#define OPTIM_KIND_MAP(X)                                                      \
+    X(SGD, "sgd")                                                              \
+    X(ADAM, "adam")                                                            \
+    X(ADAMW, "adamw")                                                          \
+    X(ADAGRAD, "adagrad")                                                      \
+    X(RMSPROP, "rmsprop")
+
+enum optim_kind {
+    OPTIM_NONE,
+#define OPTIM_KIND_ENUM(code, name) OPTIM_##code,
+    OPTIM_KIND_MAP(OPTIM_KIND_ENUM)
+#undef OPTIM_KIND_ENUM
+        OPTIM_KIND_COUNT
+};
+
+// An optimizer and its hyperparameters; the learning rate comes in per call.
+// Fields that the kind does not use are ignored. Doubles as Keras has them.
+struct optim {
+    enum optim_kind kind;
+    double momentum;            // sgd, rmsprop: 0 means none
+    bool nesterov;              // sgd
+    double beta_1, beta_2;      // adam, adamw
+    bool amsgrad;               // adam, adamw
+    double rho;                 // rmsprop
+    bool centered;              // rmsprop
+    double initial_accumulator; // adagrad
+    double epsilon;             // all but sgd
+    double weight_decay;        // decoupled: w -= w wd lr, before; 0: none
+    double clipvalue;           // g to [-c, c], first of all; 0: none
+};
+
+// Keras' defaults for `kind` (adamw: weight_decay 0.004).
+void optim_defaults(struct optim *o, enum optim_kind kind);
+double optim_default_rate(enum optim_kind kind);
+
+// SL_EINVAL and which value is out of range.
+enum sl_err optim_check(const struct optim *o, struct sl_error *err);
+
+// "adam"; "?" for none. And back: OPTIM_NONE if unknown.
+const char *optim_kind_name(enum optim_kind kind);
+enum optim_kind optim_kind_by_name(const char *name);
+
+// How many slots of the variable's size it keeps (0..3), what Keras calls them
+// ("momentum", "velocity", ...), and what they hold before the first update.
+unsigned optim_slots(const struct optim *o);
+const char *optim_slot_name(const struct optim *o, unsigned slot);
+float optim_slot_init(const struct optim *o, unsigned slot);
+
+// Applies update number t (from 1) to n elements: grad is n f32 at any
+// address, w and slots[0..optim_slots-1] the same elements of the parameters
+// and slots. Order: clipvalue, decay, update. lr is already scheduled.
+// n == 0 does nothing. slots may be NULL if there are none.
+void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
+                 const void *grad, float *w, float *const *slots);
+
+// ---- Learning-rate schedules ----------------------------------------------
+
+#define OPTIM_PIECES_MAX 32
+
+enum optim_schedule_kind {
+    OPTIM_CONSTANT = 1,
+    OPTIM_EXPONENTIAL, // rate r^(s/D)
+    OPTIM_PIECEWISE,   // values[i] up to and including boundaries[i]
+    OPTIM_POLYNOMIAL,
+    OPTIM_INVERSE_TIME,
+    OPTIM_COSINE,
+    OPTIM_COSINE_RESTARTS,
+};
+
+struct optim_schedule {
+    enum optim_schedule_kind kind;
+    double rate;        // initial learning rate; all but PIECEWISE
+    double decay_steps; // D; first_decay_steps of COSINE_RESTARTS
+    double decay_rate;  // EXPONENTIAL, INVERSE_TIME
+    bool staircase;     // EXPONENTIAL, INVERSE_TIME
+    double end_rate;    // POLYNOMIAL
+    double power;       // POLYNOMIAL
+    bool cycle;         // POLYNOMIAL
+    double alpha;       // COSINE, COSINE_RESTARTS
+    bool has_warmup;    // COSINE: there is a warmup_target
+    double warmup_target;
+    double warmup_steps;
+    double t_mul, m_mul; // COSINE_RESTARTS
+    unsigned boundaries; // PIECEWISE: how many; values has one more
+    double boundary[OPTIM_PIECES_MAX], value[OPTIM_PIECES_MAX + 1];
+};
+
+// Keras' defaults for `kind`; rate and decay_steps stay 0 and must be set.
+void optim_schedule_defaults(struct optim_schedule *sch,
+                             enum optim_schedule_kind kind);
+enum sl_err optim_schedule_check(const struct optim_schedule *sch,
+                                 struct sl_error *err);
+
+// The learning rate of step s, counted from 0: a shard passes t - 1.
+double optim_rate(const struct optim_schedule *sch, uint64_t s);
+
+#endif

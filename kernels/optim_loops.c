@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/optim_loops.c -- the element loops of the optimizers.
+//
+// Memory is the bound: each loop touches every array once. The gradient may
+// lie at any address, as it came from the wire, so it is read through a type
+// without alignment; compilers turn that into unaligned vector loads. The build
+// forbids contraction to FMA here: an element's bits depend on the update
+// alone, not on where a run begins or on the instruction set.
+#include "kernels/optim_loops.h"
+
+#include <math.h>
+
+#define NAME2(isa) optim_loops_##isa
+#define NAME(isa) NAME2(isa)
+
+typedef float f32_anywhere __attribute__((aligned(1), may_alias));
+
+#ifdef __clang__
+#define IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define IVDEP _Pragma("GCC ivdep")
+#endif
+
+// Opens a loop over the elements with g clipped and w decayed.
+#define EACH(c)                                                                \
+    const f32_anywhere *grad = (c)->grad;                                      \
+    float *restrict w = (c)->w;                                                \
+    const float clip = (c)->clip, decay = (c)->decay, lr = (c)->lr;            \
+    const size_t n = (c)->n;                                                   \
+    IVDEP                                                                      \
+    for (size_t i = 0; i < n; i++)
+
+// NaN passes through: both comparisons are false.
+static inline float clipped(float g, float clip)
+{
+    float low = g < -clip ? -clip : g;
+
+    return low > clip ? clip : low;
+}
+
+static void sgd(const struct optim_call *c)
+{
+    EACH(c)
+    {
+        w[i] = w[i] - w[i] * decay - lr * clipped(grad[i], clip);
+    }
+}
+
+static void sgd_momentum(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0];
+    const float mu = c->a;
+
+    EACH(c)
+    {
+        m[i] = mu * m[i] - lr * clipped(grad[i], clip);
+        w[i] = w[i] - w[i] * decay + m[i];
+    }
+}
+
+static void sgd_nesterov(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0];
+    const float mu = c->a;
+
+    EACH(c)
+    {
+        float step = lr * clipped(grad[i], clip);
+
+        m[i] = mu * m[i] - step;
+        w[i] = w[i] - w[i] * decay + (mu * m[i] - step);
+    }
+}
+
+static void adam(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *restrict v = c->slot[1];
+    const float a = c->a, b = c->b, epsilon = c->epsilon;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        m[i] += (g - m[i]) * a;
+        v[i] += (g * g - v[i]) * b;
+        w[i] = w[i] - w[i] * decay - lr * m[i] / (sqrtf(v[i]) + epsilon);
+    }
+}
+
+static void adam_amsgrad(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *restrict v = c->slot[1];
+    float *restrict top = c->slot[2];
+    const float a = c->a, b = c->b, epsilon = c->epsilon;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        m[i] += (g - m[i]) * a;
+        v[i] += (g * g - v[i]) * b;
+        top[i] = v[i] > top[i] ? v[i] : top[i];
+        w[i] = w[i] - w[i] * decay - lr * m[i] / (sqrtf(top[i]) + epsilon);
+    }
+}
+
+static void adagrad(const struct optim_call *c)
+{
+    float *restrict s = c->slot[0];
+    const float epsilon = c->epsilon;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        s[i] += g * g;
+        w[i] = w[i] - w[i] * decay - lr * g / sqrtf(s[i] + epsilon);
+    }
+}
+
+static void rmsprop(const struct optim_call *c)
+{
+    float *restrict v = c->slot[0];
+    const float rho = c->b, rest = c->rest, epsilon = c->epsilon;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        v[i] = rho * v[i] + rest * (g * g);
+        w[i] = w[i] - w[i] * decay - lr * g / sqrtf(v[i] + epsilon);
+    }
+}
+
+static void rmsprop_momentum(const struct optim_call *c)
+{
+    float *restrict v = c->slot[0], *restrict m = c->slot[1];
+    const float rho = c->b, rest = c->rest, epsilon = c->epsilon, mu = c->a;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        v[i] = rho * v[i] + rest * (g * g);
+        m[i] = mu * m[i] + lr * g / sqrtf(v[i] + epsilon);
+        w[i] = w[i] - w[i] * decay - m[i];
+    }
+}
+
+// v - a^2 may be a little negative; epsilon is the only guard, as in Keras.
+static void rmsprop_centered(const struct optim_call *c)
+{
+    float *restrict v = c->slot[0], *restrict mean = c->slot[1];
+    const float rho = c->b, rest = c->rest, epsilon = c->epsilon;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        v[i] = rho * v[i] + rest * (g * g);
+        mean[i] = rho * mean[i] + rest * g;
+        w[i] = w[i] - w[i] * decay -
+               lr * g / sqrtf(v[i] - mean[i] * mean[i] + epsilon);
+    }
+}
+
+static void rmsprop_both(const struct optim_call *c)
+{
+    float *restrict v = c->slot[0], *restrict m = c->slot[1];
+    float *restrict mean = c->slot[2];
+    const float rho = c->b, rest = c->rest, epsilon = c->epsilon, mu = c->a;
+
+    EACH(c)
+    {
+        float g = clipped(grad[i], clip);
+
+        v[i] = rho * v[i] + rest * (g * g);
+        mean[i] = rho * mean[i] + rest * g;
+        m[i] = mu * m[i] + lr * g / sqrtf(v[i] - mean[i] * mean[i] + epsilon);
+        w[i] = w[i] - w[i] * decay - m[i];
+    }
+}
+
+const struct optim_loops NAME(LOOPS_ISA) = {
+    .sgd = sgd,
+    .sgd_momentum = sgd_momentum,
+    .sgd_nesterov = sgd_nesterov,
+    .adam = adam,
+    .adam_amsgrad = adam_amsgrad,
+    .adagrad = adagrad,
+    .rmsprop = {{rmsprop, rmsprop_momentum}, {rmsprop_centered, rmsprop_both}},
+};

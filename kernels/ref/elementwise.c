@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/ref/elementwise.c -- binary, axpby, fill, dropout, image cast.
+#include "kernels/dropout.h"
+#include "kernels/ref/ref.h"
+
+static double combine(int kind, double a, double b)
+{
+    switch (kind) {
+    case KERN_SUB:
+        return a - b;
+    case KERN_MUL:
+        return a * b;
+    case KERN_MAX:
+        return b > a ? b : a;
+    default:
+        return a + b;
+    }
+}
+
+void REF(binary)(const struct kern_desc *d, void *const *io)
+{
+    real *y = io[d->inputs];
+
+    for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++) {
+        double v = ((const real *)io[0])[i];
+
+        for (unsigned k = 1; k < d->inputs; k++)
+            v = combine(d->u.unary.kind, v, ((const real *)io[k])[i]);
+        y[i] = (real)v;
+    }
+}
+
+// Where element `i` (in row-major order) of a view lies.
+static int64_t offset_of(const struct kern_shape *s, int64_t i)
+{
+    int64_t at = 0;
+
+    for (unsigned k = s->nd; k-- > 0;) {
+        at += i % s->dim[k] * s->stride[k];
+        i /= s->dim[k];
+    }
+    return at;
+}
+
+void REF(axpby)(const struct kern_desc *d, void *const *io)
+{
+    const real *x = io[0];
+    real *y = io[1];
+    double a = d->u.unary.a, b = d->u.unary.b;
+
+    for (int64_t i = 0; i < kern_shape_count(&d->io[1]); i++) {
+        real *to = y + offset_of(&d->io[1], i);
+        double v = a * x[offset_of(&d->io[0], i)];
+
+        *to = (real)(b != 0 ? v + b * *to : v);
+    }
+}
+
+void REF(fill)(const struct kern_desc *d, void *const *io)
+{
+    real *y = io[0];
+
+    for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++)
+        y[offset_of(&d->io[0], i)] = (real)d->u.unary.a;
+}
+
+void REF(dropout)(const struct kern_desc *d, void *const *io)
+{
+    const real *x = io[0];
+    const int64_t *key = io[1];
+    real *y = io[2];
+    struct dropout_key k = {.seed = (uint64_t)key[0],
+                            .step = (uint64_t)key[1],
+                            .layer = d->u.dropout.layer};
+    uint64_t below = dropout_threshold(d->u.dropout.rate);
+    double keep = 1 / (1 - (double)d->u.dropout.rate);
+    uint32_t words[4];
+
+    for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++) {
+        if (i % 4 == 0)
+            dropout_words(words, &k, (uint64_t)i / 4);
+        y[i] = words[i % 4] < below ? 0 : (real)(x[i] * keep);
+    }
+}
+
+void REF(image_u8)(const struct kern_desc *d, void *const *io)
+{
+    const uint8_t *x = io[0];
+    real *y = io[1];
+
+    for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++)
+        y[i] = (real)((double)d->u.unary.a * x[i] + d->u.unary.b);
+}

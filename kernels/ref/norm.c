@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/ref/norm.c -- batch norm over all axes but the last.
+//
+// mean, var: of the batch, var biased. xhat = (x - mean) / sqrt(var + eps).
+// y = gamma xhat + beta. With m rows, backward is
+// dx = gamma / sqrt(var + eps) (dy - sum dy / m - xhat sum(dy xhat) / m).
+#include "kernels/ref/ref.h"
+
+#include <math.h>
+
+struct table {
+    int64_t rows, cols;
+    double epsilon;
+};
+
+static struct table table_of(const struct kern_desc *d)
+{
+    return (struct table){.rows = kern_rows(&d->io[0]),
+                          .cols = kern_cols(&d->io[0]),
+                          .epsilon = d->u.norm.epsilon};
+}
+
+static double mean_of(const struct table *t, const real *x, int64_t c)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < t->rows; i++)
+        sum += x[i * t->cols + c];
+    return t->rows ? sum / (double)t->rows : 0;
+}
+
+static double var_of(const struct table *t, const real *x, int64_t c,
+                     double mean)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < t->rows; i++) {
+        double far = x[i * t->cols + c] - mean;
+
+        sum += far * far;
+    }
+    return t->rows ? sum / (double)t->rows : 0;
+}
+
+static void apply(const struct table *t, const real *x, real *y, int64_t c,
+                  double mean, double var, double gamma, double beta)
+{
+    double scale = gamma / sqrt(var + t->epsilon);
+
+    for (int64_t i = 0; i < t->rows; i++)
+        y[i * t->cols + c] = (real)((x[i * t->cols + c] - mean) * scale + beta);
+}
+
+void REF(bn_fwd)(const struct kern_desc *d, void *const *io)
+{
+    const real *x = io[0], *gamma = io[1], *beta = io[2];
+    real *y = io[3], *mean = io[4], *var = io[5];
+    struct table t = table_of(d);
+
+    for (int64_t c = 0; c < t.cols; c++) {
+        double mu = mean_of(&t, x, c), v = var_of(&t, x, c, mu);
+
+        apply(&t, x, y, c, mu, v, gamma[c], beta[c]);
+        mean[c] = (real)mu;
+        var[c] = (real)v;
+    }
+}
+
+void REF(bn_infer)(const struct kern_desc *d, void *const *io)
+{
+    const real *gamma = io[1], *beta = io[2], *mean = io[3], *var = io[4];
+    struct table t = table_of(d);
+
+    for (int64_t c = 0; c < t.cols; c++)
+        apply(&t, io[0], io[5], c, mean[c], var[c], gamma[c], beta[c]);
+}
+
+void REF(bn_bwd)(const struct kern_desc *d, void *const *io)
+{
+    const real *x = io[0], *dy = io[1];
+    const real *gamma = io[2], *mean = io[3], *var = io[4];
+    real *dx = io[5], *dgamma = io[6], *dbeta = io[7];
+    struct table t = table_of(d);
+
+    for (int64_t c = 0; c < t.cols; c++) {
+        double invstd = 1 / sqrt(var[c] + t.epsilon), sum = 0, dot = 0;
+        double m = (double)t.rows;
+
+        for (int64_t i = 0; i < t.rows; i++) {
+            int64_t at = i * t.cols + c;
+
+            sum += dy[at];
+            dot += dy[at] * ((x[at] - (double)mean[c]) * invstd);
+        }
+        for (int64_t i = 0; i < t.rows; i++) {
+            int64_t at = i * t.cols + c;
+            double xhat = (x[at] - (double)mean[c]) * invstd;
+            double g = gamma[c] * invstd * (dy[at] - sum / m - xhat * dot / m);
+
+            dx[at] = (real)(kern_has(d, KERN_DRELU) && !(x[at] > 0) ? 0 : g);
+        }
+        ref_put(d, dgamma + c, dot);
+        ref_put(d, dbeta + c, sum);
+    }
+}

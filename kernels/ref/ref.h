@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/ref/ref.h -- the reference backend: what is correct.
+//
+// Plain loops, every sum in double, each output rounded once. The files of ops
+// are compiled twice: for float tensors, and (REF_F64) for double tensors,
+// which only the check of gradients by differences uses.
+//
+// Threads  functions of their arguments; any.
+// Memory   io[] as kern.h says; nothing is kept or allocated.
+#ifndef KERNELS_REF_REF_H
+#define KERNELS_REF_REF_H
+
+#include "kernels/desc.h"
+
+typedef void (*ref_fn)(const struct kern_desc *d, void *const *io);
+
+// By op; no entry is NULL but the first.
+extern const ref_fn ref_f32_table[KERN_OP_COUNT];
+extern const ref_fn ref_f64_table[KERN_OP_COUNT];
+
+extern const struct kern_backend kern_ref;
+
+#ifdef REF_F64
+typedef double real;
+#define REF(name) ref_f64_##name
+#else
+typedef float real;
+#define REF(name) ref_f32_##name
+#endif
+
+void REF(matmul)(const struct kern_desc *d, void *const *io);
+void REF(conv_fwd)(const struct kern_desc *d, void *const *io);
+void REF(conv_dgrad)(const struct kern_desc *d, void *const *io);
+void REF(conv_wgrad)(const struct kern_desc *d, void *const *io);
+void REF(pool_fwd)(const struct kern_desc *d, void *const *io);
+void REF(pool_bwd)(const struct kern_desc *d, void *const *io);
+void REF(bn_fwd)(const struct kern_desc *d, void *const *io);
+void REF(bn_infer)(const struct kern_desc *d, void *const *io);
+void REF(bn_bwd)(const struct kern_desc *d, void *const *io);
+void REF(unary_fwd)(const struct kern_desc *d, void *const *io);
+void REF(unary_bwd)(const struct kern_desc *d, void *const *io);
+void REF(binary)(const struct kern_desc *d, void *const *io);
+void REF(axpby)(const struct kern_desc *d, void *const *io);
+void REF(fill)(const struct kern_desc *d, void *const *io);
+void REF(softmax_fwd)(const struct kern_desc *d, void *const *io);
+void REF(softmax_bwd)(const struct kern_desc *d, void *const *io);
+void REF(xent)(const struct kern_desc *d, void *const *io);
+void REF(bce)(const struct kern_desc *d, void *const *io);
+void REF(mse)(const struct kern_desc *d, void *const *io);
+void REF(dropout)(const struct kern_desc *d, void *const *io);
+void REF(image_u8)(const struct kern_desc *d, void *const *io);
+void REF(reduce)(const struct kern_desc *d, void *const *io);
+void REF(unscale_check)(const struct kern_desc *d, void *const *io);
+
+// y = v, or y += v with ACCUM.
+static inline void ref_put(const struct kern_desc *d, real *y, double v)
+{
+    *y = (real)(kern_has(d, KERN_ACCUM) ? *y + v : v);
+}
+
+static inline void ref_stats(const struct kern_desc *d, double *stats, double a,
+                             double b)
+{
+    stats[0] = (kern_has(d, KERN_ACCUM) ? stats[0] : 0) + a;
+    stats[1] = (kern_has(d, KERN_ACCUM) ? stats[1] : 0) + b;
+}
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/schedule.c -- Keras' learning-rate schedules, in double.
+#include "kernels/optim.h"
+
+#include <math.h>
+
+void optim_schedule_defaults(struct optim_schedule *sch,
+                             enum optim_schedule_kind kind)
+{
+    *sch = (struct optim_schedule){
+        .kind = kind,
+        .end_rate = 1e-4,
+        .power = 1,
+        .t_mul = 2,
+        .m_mul = 1,
+    };
+}
+
+static enum sl_err bad(const char *what, struct sl_error *err)
+{
+    return sl_fail(err, SL_EINVAL, "learning-rate schedule: %s", what);
+}
+
+static enum sl_err check_pieces(const struct optim_schedule *sch,
+                                struct sl_error *err)
+{
+    if (sch->boundaries > OPTIM_PIECES_MAX)
+        return sl_fail(err, SL_EINVAL,
+                       "learning-rate schedule: %u boundaries, at most %u",
+                       sch->boundaries, OPTIM_PIECES_MAX);
+    for (unsigned i = 1; i < sch->boundaries; i++)
+        if (!(sch->boundary[i] > sch->boundary[i - 1]))
+            return bad("boundaries must rise", err);
+    for (unsigned i = 0; i <= sch->boundaries; i++)
+        if (!isfinite(sch->value[i]))
+            return bad("values must be finite", err);
+    return SL_OK;
+}
+
+enum sl_err optim_schedule_check(const struct optim_schedule *sch,
+                                 struct sl_error *err)
+{
+    if (sch->kind < OPTIM_CONSTANT || sch->kind > OPTIM_COSINE_RESTARTS)
+        return bad("unknown kind", err);
+    if (sch->kind == OPTIM_PIECEWISE)
+        return check_pieces(sch, err);
+    if (!isfinite(sch->rate))
+        return bad("the initial rate must be finite", err);
+    if (sch->kind == OPTIM_CONSTANT)
+        return SL_OK;
+    if (!(sch->decay_steps > 0 && isfinite(sch->decay_steps)))
+        return bad("decay_steps must be above 0", err);
+    if (sch->kind == OPTIM_EXPONENTIAL && !(sch->decay_rate > 0))
+        return bad("decay_rate must be above 0", err);
+    if (sch->kind == OPTIM_COSINE_RESTARTS && !(sch->t_mul >= 1))
+        return bad("t_mul must be 1 or more", err);
+    if (sch->has_warmup && !(sch->warmup_steps >= 0))
+        return bad("warmup_steps must be 0 or more", err);
+    return SL_OK;
+}
+
+static double piecewise(const struct optim_schedule *sch, double s)
+{
+    unsigned i = 0;
+
+    while (i < sch->boundaries && s > sch->boundary[i])
+        i++;
+    return sch->value[i];
+}
+
+static double polynomial(const struct optim_schedule *sch, double s)
+{
+    double d = sch->decay_steps;
+
+    if (sch->cycle)
+        d *= s == 0 ? 1 : ceil(s / d);
+    else if (s > d)
+        s = d;
+    return (sch->rate - sch->end_rate) * pow(1 - s / d, sch->power) +
+           sch->end_rate;
+}
+
+// From `top` down to alpha top over decay_steps.
+static double cosine_from(const struct optim_schedule *sch, double top,
+                          double s)
+{
+    double part = s < sch->decay_steps ? s / sch->decay_steps : 1;
+
+    return top * ((1 - sch->alpha) * 0.5 * (1 + cos(M_PI * part)) + sch->alpha);
+}
+
+static double cosine(const struct optim_schedule *sch, double s)
+{
+    if (!sch->has_warmup)
+        return cosine_from(sch, sch->rate, s);
+    if (s < sch->warmup_steps)
+        return sch->rate +
+               (sch->warmup_target - sch->rate) * s / sch->warmup_steps;
+    return cosine_from(sch, sch->warmup_target, s - sch->warmup_steps);
+}
+
+// The restart is found by comparison: Keras' logarithm may land one restart
+// low or high exactly at one.
+static double restarts(const struct optim_schedule *sch, double s)
+{
+    double length = sch->decay_steps, height = 1, part;
+
+    if (sch->t_mul == 1) {
+        part = floor(s / length);
+        height = pow(sch->m_mul, part);
+        part = s / length - part;
+    } else {
+        while (s >= length) {
+            s -= length;
+            length *= sch->t_mul;
+            height *= sch->m_mul;
+        }
+        part = s / length;
+    }
+    return sch->rate *
+           ((1 - sch->alpha) * 0.5 * height * (1 + cos(M_PI * part)) +
+            sch->alpha);
+}
+
+double optim_rate(const struct optim_schedule *sch, uint64_t step)
+{
+    double s = (double)step, parts = s / sch->decay_steps;
+
+    if (sch->staircase)
+        parts = floor(parts);
+    switch (sch->kind) {
+    case OPTIM_EXPONENTIAL:
+        return sch->rate * pow(sch->decay_rate, parts);
+    case OPTIM_PIECEWISE:
+        return piecewise(sch, s);
+    case OPTIM_POLYNOMIAL:
+        return polynomial(sch, s);
+    case OPTIM_INVERSE_TIME:
+        return sch->rate / (1 + sch->decay_rate * parts);
+    case OPTIM_COSINE:
+        return cosine(sch, s);
+    case OPTIM_COSINE_RESTARTS:
+        return restarts(sch, s);
+    default:
+        return sch->rate;
+    }
+}

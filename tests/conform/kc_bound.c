@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/conform/kc_bound.c -- how far off an element may be; no number here is
+// set by hand.
+//
+// For sums of products S is the op itself, in double, on absolute values. For
+// the others S follows from one rule: a rounding error of u in an
+// intermediate value v, times how much the output depends on v.
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conform/kc.h"
+
+#define U 0x1p-24
+
+// What the bound of one output is made of.
+struct scale {
+    double *s; // per element
+    double k;  // length of the sum
+    bool exact;
+};
+
+// ---- Ops that are linear in absolute values --------------------------------
+
+static void absolute(struct kern_desc *d)
+{
+    d->epilogue &= ~(uint32_t)KERN_RELU;
+    if (d->op == KERN_BINARY && d->u.unary.kind == KERN_SUB)
+        d->u.unary.kind = KERN_ADD;
+    if (d->op == KERN_AXPBY || d->op == KERN_IMAGE_U8) {
+        d->u.unary.a = fabsf(d->u.unary.a);
+        d->u.unary.b = fabsf(d->u.unary.b);
+    }
+    kern_desc_f64(d);
+}
+
+// The op's f64 twin on absolute values.
+static void run_absolute(const struct kc_bufs *before, unsigned out, double *s)
+{
+    struct kern_desc d = before->d;
+    struct kc_bufs b;
+
+    absolute(&d);
+    kc_bufs_new(&b, &d, 0);
+    for (unsigned i = 0; i < d.inputs + d.outputs; i++) {
+        if (d.io[i].dtype != KERN_F64) {
+            memcpy(b.io[i], before->io[i], before->bytes[i]);
+            continue;
+        }
+        for (int64_t k = 0; k < kc_extent(&d.io[i]); k++)
+            ((double *)b.io[i])[k] =
+                fabs(kc_get(&before->d.io[i], before->io[i], k));
+    }
+    kc_run_ref(&d, b.io);
+    memcpy(s, b.io[out], (size_t)kc_extent(&d.io[out]) * sizeof(double));
+    kc_bufs_free(&b);
+}
+
+static double sum_length(const struct kern_desc *d, unsigned out)
+{
+    struct kern_matmul_dims m;
+    struct kern_conv_dims c;
+    double taps;
+
+    if (d->op == KERN_MATMUL) {
+        kern_matmul_dims(&m, d);
+        return (double)m.k + 2;
+    }
+    if (d->op == KERN_REDUCE)
+        return (double)kern_rows(&d->io[0]);
+    if (d->op == KERN_BINARY)
+        return d->inputs;
+    if (d->op == KERN_UNARY_FWD || d->op == KERN_UNARY_BWD ||
+        d->op == KERN_AXPBY || d->op == KERN_IMAGE_U8)
+        return 1;
+    kern_conv_dims(&c, d);
+    taps = (double)c.win.size[0] * c.win.size[1];
+    if (d->op == KERN_CONV_WGRAD || out > d->inputs)
+        return (double)(c.n * c.oh * c.ow); // also the per-channel sums
+    if (d->op == KERN_CONV_FWD)
+        return (double)(c.ci / c.groups) * taps + 1;
+    if (d->op == KERN_CONV_DGRAD)
+        return (double)(c.co / c.groups) * taps;
+    return taps; // pools
+}
+
+// ---- Batch norm -----------------------------------------------------------
+
+struct channel {
+    double mean, var, x, dy, dot, square; // x, dy, ..: means of absolutes
+    double scale;                         // |gamma| / sqrt(var + eps)
+    double off;                           // relative error of scale, in u
+};
+
+static double f32(const struct kc_bufs *b, unsigned i, int64_t k)
+{
+    return ((const float *)b->io[i])[k];
+}
+
+static struct channel channel_of(const struct kc_bufs *b,
+                                 const struct kc_bufs *ref, int64_t c)
+{
+    bool forward = b->d.op == KERN_BN_FWD, back = b->d.op == KERN_BN_BWD;
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+    struct channel ch = {
+        .mean = forward ? f32(ref, 4, c) : f32(b, 3, c),
+        .var = forward ? f32(ref, 5, c) : f32(b, 4, c),
+    };
+    double room = ch.var + b->d.u.norm.epsilon;
+
+    for (int64_t i = 0; i < rows; i++) {
+        double x = fabs(f32(b, 0, i * cols + c));
+        double dy = back ? fabs(f32(b, 1, i * cols + c)) : 0;
+        double far = x + fabs(ch.mean);
+
+        ch.x += x / (double)rows;
+        ch.dy += dy / (double)rows;
+        ch.dot += dy * far / sqrt(room) / (double)rows;
+        ch.square += far * far / (double)rows;
+    }
+    ch.scale = fabs(f32(b, back ? 2 : 1, c)) / sqrt(room);
+    ch.off = forward ? ch.square / room : 0;
+    return ch;
+}
+
+static double bn_element(const struct kc_bufs *b, const struct channel *ch,
+                         int64_t at, int64_t c)
+{
+    double far = fabs(f32(b, 0, at)) + fabs(ch->mean);
+    double room = ch->var + b->d.u.norm.epsilon;
+
+    if (b->d.op == KERN_BN_BWD)
+        return ch->scale *
+               (fabs(f32(b, 1, at)) + ch->dy + far / sqrt(room) * ch->dot);
+    if (b->d.op == KERN_BN_FWD)
+        far += ch->x; // the mean has an error too
+    return far * ch->scale * (1 + ch->off) + fabs(f32(b, 2, c));
+}
+
+static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
+                     unsigned out, struct scale *sc)
+{
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+    bool back = b->d.op == KERN_BN_BWD;
+    unsigned first = b->d.inputs;
+
+    sc->k = b->d.op == KERN_BN_INFER ? 1 : (double)rows;
+    for (int64_t c = 0; c < cols; c++) {
+        struct channel ch = channel_of(b, ref, c);
+        double old = kern_has(&b->d, KERN_ACCUM) && out > first
+                         ? fabs(f32(b, out, c))
+                         : 0;
+
+        if (out == first)
+            for (int64_t i = 0; i < rows; i++)
+                sc->s[i * cols + c] = bn_element(b, &ch, i * cols + c, c);
+        else if (out == first + 1)
+            sc->s[c] = back ? ch.dot * (double)rows + old : ch.x;
+        else
+            sc->s[c] = back ? ch.dy * (double)rows + old : ch.square;
+    }
+}
+
+// ---- Softmax and losses ---------------------------------------------------
+
+static double row_max(const struct kc_bufs *b, int64_t row)
+{
+    int64_t cols = kern_cols(&b->d.io[0]);
+    double max = -INFINITY;
+
+    for (int64_t c = 0; c < cols; c++)
+        max = fmax(max, kc_get(&b->d.io[0], b->io[0], row * cols + c));
+    return max;
+}
+
+// exp(x - max) / sum: the argument t = x - max is rounded, which moves exp by
+// |t| u, for this element and on average for the sum.
+static void scale_softmax(const struct kc_bufs *b, const struct kc_bufs *ref,
+                          double *s)
+{
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+
+    for (int64_t i = 0; i < rows; i++) {
+        double max = row_max(b, i);
+
+        for (int64_t c = i * cols; c < (i + 1) * cols; c++)
+            s[c] = f32(ref, 1, c) * (2 + max - f32(b, 0, c));
+    }
+}
+
+static void scale_softmax_bwd(const struct kc_bufs *b, double *s)
+{
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+
+    for (int64_t i = 0; i < rows; i++) {
+        double dot = 0;
+
+        for (int64_t c = i * cols; c < (i + 1) * cols; c++)
+            dot += fabs(f32(b, 0, c) * f32(b, 1, c));
+        for (int64_t c = i * cols; c < (i + 1) * cols; c++)
+            s[c] = fabs(f32(b, 0, c)) * (fabs(f32(b, 1, c)) + dot);
+    }
+}
+
+static double target_of(const struct kc_bufs *b, int64_t row, int64_t c)
+{
+    int64_t cols = kern_cols(&b->d.io[0]);
+
+    if (b->d.io[1].dtype == KERN_I32)
+        return ((const int32_t *)b->io[1])[row] == c;
+    return f32(b, 1, row * cols + c);
+}
+
+// Per element of dx, and (returned) of the loss.
+static double scale_xent(const struct kc_bufs *b, double *s)
+{
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+    double loss = 0, scale = fabs(f32(b, 2, 0));
+
+    for (int64_t i = 0; i < rows; i++) {
+        double max = row_max(b, i), sum = 0, far = 0;
+
+        for (int64_t c = 0; c < cols; c++)
+            sum += exp(f32(b, 0, i * cols + c) - max);
+        for (int64_t c = 0; c < cols; c++) {
+            double t = max - f32(b, 0, i * cols + c), p = exp(-t) / sum;
+            double want = target_of(b, i, c);
+
+            loss += want * t;
+            far += p * t;
+            if (s)
+                s[i * cols + c] = scale * (p * (2 + t) + want);
+        }
+        loss += fabs(log(sum)) + 1 + far;
+    }
+    return loss;
+}
+
+static double scale_bce(const struct kc_bufs *b, const struct kc_bufs *ref,
+                        double *s)
+{
+    int64_t n = kern_shape_count(&b->d.io[0]);
+    double cols = (double)kern_cols(&b->d.io[0]), loss = 0;
+    double scale = fabs(f32(b, 2, 0)) / cols;
+
+    for (int64_t i = 0; i < n; i++) {
+        double x = f32(b, 0, i), t = f32(b, 1, i);
+        bool logits = b->d.u.loss.kind == KERN_BCE_LOGITS;
+
+        if (s)
+            s[i] = logits ? scale * (1 + fabs(x) / (1 + exp(fabs(x))) + t)
+                          : 3 * fabs(f32(ref, 3, i));
+        loss +=
+            (logits ? fabs(x) * (1 + t) + 1
+                    : fabs(log(fmax(x, 1e-7))) + fabs(log(fmax(1 - x, 1e-7)))) /
+            cols;
+    }
+    return loss;
+}
+
+static void scale_loss(const struct kc_bufs *b, const struct kc_bufs *ref,
+                       unsigned out, struct scale *sc)
+{
+    bool stats = out == b->d.inputs + 1u;
+    double loss = 0;
+
+    sc->k = stats ? (double)kern_shape_count(&b->d.io[0])
+                  : (double)kern_cols(&b->d.io[0]);
+    if (b->d.op == KERN_XENT) {
+        loss = scale_xent(b, stats ? NULL : sc->s);
+    } else if (b->d.op == KERN_BCE) {
+        loss = scale_bce(b, ref, stats ? NULL : sc->s);
+    } else {
+        loss = fabs(((double *)ref->io[4])[0]);
+        for (int64_t i = 0; !stats && i < kern_shape_count(&b->d.io[0]); i++)
+            sc->s[i] = fabs(f32(ref, 3, i));
+    }
+    for (int i = 0; stats && i < 2; i++)
+        sc->s[i] = fmax(loss, fabs(((double *)ref->io[4])[i])) + 2;
+    // A count is a whole number: nothing may be off, beyond what a sum of
+    // 1/cols in double is.
+    if (stats && b->d.op != KERN_MSE)
+        sc->s[1] *= 0x1p-24;
+}
+
+// ---- The bound ------------------------------------------------------------
+
+static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
+                   unsigned out, struct scale *sc)
+{
+    const struct kern_desc *d = &before->d;
+
+    sc->k = 1;
+    switch (d->op) {
+    case KERN_FILL:
+        sc->exact = true;
+        return;
+    case KERN_POOL_FWD:
+    case KERN_POOL_BWD:
+        // A maximum is one of the inputs; overlapping windows add.
+        if (d->op == KERN_POOL_FWD && d->u.pool.kind == KERN_POOL_MAX) {
+            sc->exact = true;
+            return;
+        }
+        break;
+    case KERN_BN_FWD:
+    case KERN_BN_INFER:
+    case KERN_BN_BWD:
+        scale_bn(before, ref, out, sc);
+        return;
+    case KERN_SOFTMAX_FWD:
+        sc->k = (double)kern_cols(&d->io[0]);
+        scale_softmax(before, ref, sc->s);
+        return;
+    case KERN_SOFTMAX_BWD:
+        sc->k = (double)kern_cols(&d->io[0]);
+        scale_softmax_bwd(before, sc->s);
+        return;
+    case KERN_XENT:
+    case KERN_BCE:
+    case KERN_MSE:
+        scale_loss(before, ref, out, sc);
+        return;
+    case KERN_DROPOUT:
+    case KERN_UNSCALE_CHECK:
+        for (int64_t i = 0; i < kc_extent(&d->io[out]); i++)
+            sc->s[i] = fabs(kc_get(&d->io[out], ref->io[out], i));
+        return;
+    default:
+        break;
+    }
+    sc->k = sum_length(d, out);
+    run_absolute(before, out, sc->s);
+}
+
+double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
+                 unsigned out)
+{
+    const struct kern_shape *s = &before->d.io[out];
+    int64_t n = kc_extent(s);
+    double *bound = calloc((size_t)n + 2, sizeof(*bound));
+    struct scale sc = {.s = bound};
+
+    scales(before, ref, out, &sc);
+    for (int64_t i = 0; i < n; i++) {
+        double y = kc_get(s, ref->io[out], i);
+
+        // Below the smallest normal number u is no longer relative.
+        bound[i] = sc.exact ? 0
+                            : 4 * (U * sqrt(sc.k) + U) * bound[i] +
+                                  U * fabs(y) + FLT_MIN;
+    }
+    return bound;
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/conform/kc_cases.c -- the shapes every backend has to pass: both
+// reference nets, and what is awkward: 0, 1, 31, 33, primes, an empty batch,
+// uneven pads, strides, dilation, groups.
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/conform/kc.h"
+
+struct list {
+    struct kern_desc *at;
+    unsigned n;
+};
+
+static struct kern_desc *next(struct list *l)
+{
+    return &l->at[l->n++];
+}
+
+// ---- Products -------------------------------------------------------------
+
+static void matmul_cases(struct list *l)
+{
+    static const int64_t mnk[][3] = {
+        {1, 1, 1},    {31, 33, 17}, {64, 64, 1600}, {64, 10, 64},
+        {5, 10, 128}, {0, 7, 3},    {7, 3, 0},      {128, 1, 65},
+    };
+    static const uint32_t epilogue[] = {0, KERN_BIAS, KERN_BIAS | KERN_RELU,
+                                        KERN_ACCUM};
+
+    for (size_t i = 0; i < SL_COUNT(mnk); i++) {
+        for (size_t e = 0; e < SL_COUNT(epilogue); e++)
+            kern_desc_matmul(next(l), mnk[i][0], mnk[i][1], mnk[i][2], e == 3,
+                             e != 3, epilogue[e]);
+        kern_desc_matmul(next(l), mnk[i][0], mnk[i][1], mnk[i][2], false, false,
+                         0);
+        kern_desc_matmul(next(l), mnk[i][0], mnk[i][1], mnk[i][2], true, false,
+                         KERN_BGRAD);
+        kern_desc_matmul(next(l), mnk[i][0], mnk[i][1], mnk[i][2], true, true,
+                         KERN_BGRAD | KERN_ACCUM);
+    }
+    kern_desc_matmul(next(l), 3, 4, 5, false, true, KERN_BGRAD);
+    kern_desc_matmul_batch(next(l), 3, 5, 7, 11, false, true, 0);
+    kern_desc_matmul_batch(next(l), 2, 16, 8, 4, true, false, KERN_ACCUM);
+}
+
+struct shape {
+    int64_t x[4], co;
+    struct kern_window w;
+    int32_t groups;
+};
+
+static const struct shape convs[] = {
+    // fashion
+    {{4, 28, 28, 1}, 32, {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{16, 13, 13, 32}, 64, {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    // imagenette, smaller images: strides with uneven SAME pads
+    {{2, 32, 32, 3}, 32, {{5, 5}, {2, 2}, {1, 1}, {1, 1}, {2, 2}}, 1},
+    {{2, 16, 16, 32}, 64, {{7, 7}, {2, 2}, {1, 1}, {2, 2}, {3, 3}}, 1},
+    {{1, 8, 8, 64}, 16, {{11, 11}, {2, 2}, {1, 1}, {4, 4}, {5, 5}}, 1},
+    // odd ones
+    {{1, 1, 1, 1}, 1, {{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{3, 7, 5, 5}, 31, {{2, 4}, {1, 2}, {1, 1}, {1, 0}, {0, 3}}, 1},
+    {{2, 9, 9, 33}, 17, {{3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 2}}, 1},
+    {{2, 8, 8, 12}, 24, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 4},
+    {{2, 8, 8, 16}, 16, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 16},
+    {{2, 10, 1, 8}, 16, {{3, 1}, {3, 1}, {1, 1}, {1, 0}, {1, 0}}, 1},
+    {{9, 12, 12, 16}, 48, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1},
+    {{0, 6, 6, 3}, 4, {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+};
+
+static void conv_cases(struct list *l, enum kern_op op)
+{
+    static const uint32_t fwd[] = {0, KERN_BIAS, KERN_BIAS | KERN_RELU};
+    static const uint32_t wgrad[] = {0, KERN_BGRAD, KERN_BGRAD | KERN_ACCUM};
+
+    for (size_t i = 0; i < SL_COUNT(convs); i++) {
+        const struct shape *s = &convs[i];
+
+        for (int e = 0; e < (op == KERN_CONV_DGRAD ? 1 : 3); e++)
+            kern_desc_conv(next(l), op, s->x, s->co, &s->w, s->groups,
+                           op == KERN_CONV_FWD     ? fwd[e]
+                           : op == KERN_CONV_WGRAD ? wgrad[e]
+                                                   : 0);
+    }
+}
+
+static const struct shape pools[] = {
+    {{4, 26, 26, 32}, 0, {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{4, 11, 11, 64}, 0, {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{2, 7, 9, 5}, 0, {{3, 3}, {2, 2}, {1, 1}, {1, 0}, {1, 1}}, 1},
+    {{3, 8, 8, 33}, 0, {{3, 2}, {1, 1}, {1, 1}, {2, 0}, {0, 1}}, 1},
+    {{1, 5, 5, 1}, 0, {{1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{2, 7, 7, 31}, 0, {{7, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{1, 20, 20, 3}, 0, {{17, 17}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, 1},
+    {{0, 4, 4, 2}, 0, {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, 1},
+};
+
+static void pool_cases(struct list *l, enum kern_op op)
+{
+    for (size_t i = 0; i < SL_COUNT(pools); i++) {
+        const struct shape *s = &pools[i];
+
+        kern_desc_pool(next(l), op, KERN_POOL_AVG, s->x, &s->w, 0);
+        kern_desc_pool(next(l), op, KERN_POOL_MAX, s->x, &s->w, 0);
+        if (op == KERN_POOL_FWD) {
+            kern_desc_pool(next(l), op, KERN_POOL_MAX, s->x, &s->w, KERN_AUX);
+            kern_desc_pool(next(l), op, KERN_POOL_MAX, s->x, &s->w,
+                           KERN_AUX | KERN_DRELU);
+        } else {
+            kern_desc_pool(next(l), op, KERN_POOL_MAX, s->x, &s->w, KERN_BGRAD);
+            kern_desc_pool(next(l), op, KERN_POOL_MAX, s->x, &s->w,
+                           KERN_BGRAD | KERN_ACCUM);
+        }
+    }
+}
+
+// ---- Everything over flat shapes ------------------------------------------
+
+static const struct {
+    unsigned nd;
+    int64_t dim[4];
+} flats[] = {
+    {1, {1}},        {1, {31}},       {2, {0, 5}},        {2, {33, 10}},
+    {2, {64, 10}},   {3, {7, 5, 3}},  {4, {2, 5, 5, 33}}, {2, {3, 1000}},
+    {2, {20011, 1}}, {2, {257, 129}},
+};
+
+static void norm_cases(struct list *l, enum kern_op op)
+{
+    for (size_t i = 0; i < SL_COUNT(flats); i++) {
+        kern_desc_norm(next(l), op, flats[i].nd, flats[i].dim, 1e-3f, 0);
+        if (op == KERN_BN_BWD)
+            kern_desc_norm(next(l), op, flats[i].nd, flats[i].dim, 1e-3f,
+                           KERN_DRELU | KERN_ACCUM);
+    }
+}
+
+static void unary_cases(struct list *l, enum kern_op op)
+{
+    for (int kind = 1; kind < KERN_UNARY_COUNT; kind++)
+        for (size_t i = 0; i < SL_COUNT(flats); i += 2)
+            kern_desc_unary(next(l), op, (enum kern_unary_kind)kind, 0.3f,
+                            flats[i].nd, flats[i].dim);
+}
+
+static void binary_cases(struct list *l)
+{
+    for (size_t i = 0; i < SL_COUNT(flats); i++) {
+        kern_desc_binary(next(l), KERN_ADD, 2 + i % 7, flats[i].nd,
+                         flats[i].dim);
+        kern_desc_binary(next(l), KERN_SUB, 2, flats[i].nd, flats[i].dim);
+        kern_desc_binary(next(l), KERN_MUL, 3, flats[i].nd, flats[i].dim);
+        kern_desc_binary(next(l), KERN_MAX, 3, flats[i].nd, flats[i].dim);
+    }
+}
+
+// A view of `dim` inside rows that are `row` elements wide.
+static struct kern_shape inside(const int64_t dim[3], int64_t row)
+{
+    struct kern_shape s = kern_shape(KERN_F32, 3, dim);
+
+    s.stride[1] = row;
+    s.stride[0] = row * dim[1];
+    return s;
+}
+
+static void view_cases(struct list *l, enum kern_op op)
+{
+    static const int64_t dims[][3] = {
+        {3, 5, 7}, {1, 1, 1}, {2, 0, 3}, {4, 33, 8}, {2, 3, 9000}};
+    static const float ab[][2] = {{1, 0}, {2.5f, 0}, {1, 1}, {-0.5f, 0.25f}};
+
+    for (size_t i = 0; i < SL_COUNT(dims); i++) {
+        struct kern_shape dense = kern_shape(KERN_F32, 3, dims[i]);
+        struct kern_shape wide = inside(dims[i], dims[i][2] + 5);
+        struct kern_shape turned = dense;
+
+        turned.stride[2] = dims[i][1]; // transposed in memory
+        turned.stride[1] = 1;
+        for (size_t k = 0; k < SL_COUNT(ab) && op == KERN_AXPBY; k++) {
+            kern_desc_axpby(next(l), &dense, &dense, ab[k][0], ab[k][1]);
+            kern_desc_axpby(next(l), &dense, &wide, ab[k][0], ab[k][1]);
+            kern_desc_axpby(next(l), &wide, &dense, ab[k][0], ab[k][1]);
+            kern_desc_axpby(next(l), &turned, &wide, ab[k][0], ab[k][1]);
+        }
+        if (op == KERN_FILL) {
+            kern_desc_fill(next(l), &dense, 0);
+            kern_desc_fill(next(l), &wide, -1.5f);
+        }
+    }
+}
+
+static void loss_cases(struct list *l, enum kern_op op)
+{
+    for (size_t i = 0; i < SL_COUNT(flats); i++) {
+        uint32_t e = i % 2 ? KERN_ACCUM : 0;
+        unsigned nd = flats[i].nd;
+        const int64_t *x = flats[i].dim;
+
+        if (op == KERN_MSE) {
+            kern_desc_mse(next(l), nd, x, e);
+        } else if (op == KERN_BCE) {
+            kern_desc_bce(next(l), KERN_BCE_LOGITS, nd, x, e);
+            kern_desc_bce(next(l), KERN_BCE_PROBABILITIES, nd, x, e);
+        } else if (nd == 2) {
+            kern_desc_xent(next(l), x[0], x[1], true, e);
+            kern_desc_xent(next(l), x[0], x[1], false, e);
+        }
+    }
+}
+
+static void other_cases(struct list *l, enum kern_op op)
+{
+    for (size_t i = 0; i < SL_COUNT(flats); i++) {
+        uint32_t e = i % 2 ? KERN_ACCUM : 0;
+        unsigned nd = flats[i].nd;
+        const int64_t *x = flats[i].dim;
+
+        if (op == KERN_DROPOUT)
+            kern_desc_dropout(next(l), (float)i * 0.09f, (uint32_t)i, nd, x);
+        else if (op == KERN_IMAGE_U8)
+            kern_desc_image_u8(next(l), nd, x, 1 / 255.0f, -0.5f);
+        else if (op == KERN_REDUCE)
+            kern_desc_reduce(next(l), nd, x, e);
+        else if (op == KERN_UNSCALE_CHECK)
+            kern_desc_unscale_check(next(l), nd, x, e);
+        else
+            kern_desc_softmax(next(l), op, nd, x);
+    }
+}
+
+unsigned kc_cases(enum kern_op op, struct kern_desc *out)
+{
+    struct list l = {out, 0};
+
+    switch (op) {
+    case KERN_MATMUL:
+        matmul_cases(&l);
+        break;
+    case KERN_CONV_FWD:
+    case KERN_CONV_DGRAD:
+    case KERN_CONV_WGRAD:
+        conv_cases(&l, op);
+        break;
+    case KERN_POOL_FWD:
+    case KERN_POOL_BWD:
+        pool_cases(&l, op);
+        break;
+    case KERN_BN_FWD:
+    case KERN_BN_INFER:
+    case KERN_BN_BWD:
+        norm_cases(&l, op);
+        break;
+    case KERN_UNARY_FWD:
+    case KERN_UNARY_BWD:
+        unary_cases(&l, op);
+        break;
+    case KERN_BINARY:
+        binary_cases(&l);
+        break;
+    case KERN_AXPBY:
+    case KERN_FILL:
+        view_cases(&l, op);
+        break;
+    case KERN_XENT:
+    case KERN_BCE:
+    case KERN_MSE:
+        loss_cases(&l, op);
+        break;
+    case KERN_DROPOUT:
+    case KERN_IMAGE_U8:
+    case KERN_REDUCE:
+    case KERN_UNSCALE_CHECK:
+    case KERN_SOFTMAX_FWD:
+    case KERN_SOFTMAX_BWD:
+        other_cases(&l, op);
+        break;
+    default:
+        break; // the list check of main() finds an op without cases
+    }
+    return l.n;
+}
+
+// ---- Random descriptors ---------------------------------------------------
+
+static int32_t below(struct rng *r, uint64_t n)
+{
+    return (int32_t)rng_below(r, n);
+}
+
+static void random_window(struct kern_window *w, struct rng *r, bool dilated)
+{
+    for (int i = 0; i < 2; i++) {
+        int32_t reach;
+
+        w->size[i] = 1 + below(r, 5);
+        w->stride[i] = 1 + below(r, 3);
+        w->dilation[i] = dilated && below(r, 4) == 0 ? 2 : 1;
+        reach = w->dilation[i] * (w->size[i] - 1) + 1;
+        w->pad_before[i] = below(r, (uint64_t)reach);
+        w->pad_after[i] = below(r, (uint64_t)reach);
+    }
+}
+
+static void random_spatial(enum kern_op op, struct kern_desc *out,
+                           struct rng *r, uint32_t epilogue)
+{
+    int64_t x[4] = {1 + below(r, 4), 1 + below(r, 16), 1 + below(r, 16),
+                    1 + below(r, 40)};
+    bool pool = op == KERN_POOL_FWD || op == KERN_POOL_BWD;
+    struct kern_window w = kern_window(1, 1, 1, 1);
+    int32_t groups = below(r, 4) == 0 ? 1 + below(r, 4) : 1;
+
+    random_window(&w, r, !pool);
+    if (pool) {
+        bool max = below(r, 2);
+
+        kern_desc_pool(out, op, max ? KERN_POOL_MAX : KERN_POOL_AVG, x, &w,
+                       max ? epilogue : 0);
+    } else {
+        x[3] *= groups;
+        kern_desc_conv(out, op, x, groups * (1 + below(r, 40)), &w, groups,
+                       epilogue);
+    }
+}
+
+static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
+                        uint32_t epilogue)
+{
+    unsigned nd = op == KERN_XENT ? 2 : 1 + (unsigned)below(r, 4);
+    int64_t x[4];
+
+    for (unsigned i = 0; i < nd; i++)
+        x[i] = 1 + below(r, 24);
+    if (op >= KERN_BN_FWD && op <= KERN_BN_BWD)
+        kern_desc_norm(out, op, nd, x, 1e-3f, epilogue);
+    else if (op == KERN_UNARY_FWD || op == KERN_UNARY_BWD)
+        kern_desc_unary(
+            out, op, (enum kern_unary_kind)(1 + below(r, KERN_UNARY_COUNT - 1)),
+            rng_float(r), nd, x);
+    else if (op == KERN_BINARY)
+        kern_desc_binary(out, (enum kern_binary_kind)(1 + below(r, 4)), 2, nd,
+                         x);
+    else if (op == KERN_XENT)
+        kern_desc_xent(out, x[0], x[1], below(r, 2), epilogue);
+    else if (op == KERN_BCE)
+        kern_desc_bce(out, (enum kern_bce_kind)(1 + below(r, 2)), nd, x,
+                      epilogue);
+    else if (op == KERN_MSE)
+        kern_desc_mse(out, nd, x, epilogue);
+    else if (op == KERN_DROPOUT)
+        kern_desc_dropout(out, rng_float(r) * 0.9f, (uint32_t)below(r, 9), nd,
+                          x);
+    else if (op == KERN_IMAGE_U8)
+        kern_desc_image_u8(out, nd, x, rng_float(r), rng_float(r));
+    else if (op == KERN_REDUCE)
+        kern_desc_reduce(out, nd, x, epilogue);
+    else if (op == KERN_UNSCALE_CHECK)
+        kern_desc_unscale_check(out, nd, x, epilogue);
+    else
+        kern_desc_softmax(out, op, nd, x);
+}
+
+// Random steps between elements: rows with gaps of 0 to 3.
+static struct kern_shape random_view(struct rng *r, unsigned nd,
+                                     const int64_t *x)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+    int64_t step = 1;
+
+    for (unsigned i = nd; i-- > 0;) {
+        s.stride[i] = step;
+        step = step * x[i] + below(r, 4);
+    }
+    return s;
+}
+
+static void random_views(enum kern_op op, struct kern_desc *out, struct rng *r)
+{
+    unsigned nd = 1 + (unsigned)below(r, 5);
+    int64_t x[5];
+    struct kern_shape a, b;
+
+    for (unsigned i = 0; i < nd; i++)
+        x[i] = 1 + below(r, 9);
+    a = random_view(r, nd, x);
+    b = random_view(r, nd, x);
+    if (op == KERN_AXPBY)
+        kern_desc_axpby(out, &a, &b, rng_float(r),
+                        below(r, 2) ? rng_float(r) : 0);
+    else
+        kern_desc_fill(out, &a, rng_float(r));
+}
+
+void kc_random(enum kern_op op, struct kern_desc *out, struct rng *r)
+{
+    do {
+        uint32_t epilogue = rng_u32(r) & kern_op_epilogues(op);
+
+        if (op == KERN_MATMUL)
+            kern_desc_matmul(out, 1 + below(r, 70), 1 + below(r, 70),
+                             1 + below(r, 300), below(r, 2), below(r, 2),
+                             epilogue);
+        else if (op >= KERN_CONV_FWD && op <= KERN_POOL_BWD)
+            random_spatial(op, out, r, epilogue);
+        else if (op == KERN_AXPBY || op == KERN_FILL)
+            random_views(op, out, r);
+        else
+            random_flat(op, out, r, epilogue);
+    } while (kern_desc_check(out, NULL) != SL_OK);
+}
+
+const char *kc_text(const struct kern_desc *d)
+{
+    static char text[600];
+    int at = snprintf(text, sizeof(text), "%s epilogue %u kind %d",
+                      kern_op_name((enum kern_op)d->op), d->epilogue,
+                      d->op == KERN_POOL_FWD || d->op == KERN_POOL_BWD
+                          ? d->u.pool.kind
+                          : d->u.unary.kind);
+
+    for (unsigned i = 0; i < d->inputs + d->outputs && at < 500; i++) {
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s[",
+                       i == d->inputs ? " ->" : " ");
+        for (unsigned k = 0; k < d->io[i].nd && at < 560; k++)
+            at += snprintf(text + at, sizeof(text) - (size_t)at,
+                           k ? ",%lld" : "%lld", (long long)d->io[i].dim[k]);
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "]");
+    }
+    if (d->op >= KERN_CONV_FWD && d->op <= KERN_POOL_BWD)
+        snprintf(text + at, sizeof(text) - (size_t)at,
+                 " window %dx%d stride %d,%d dilation %d,%d pads %d,%d %d,%d",
+                 d->u.conv.win.size[0], d->u.conv.win.size[1],
+                 d->u.conv.win.stride[0], d->u.conv.win.stride[1],
+                 d->u.conv.win.dilation[0], d->u.conv.win.dilation[1],
+                 d->u.conv.win.pad_before[0], d->u.conv.win.pad_after[0],
+                 d->u.conv.win.pad_before[1], d->u.conv.win.pad_after[1]);
+    return text;
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/conform/kernels_conformance.c -- what every backend has to pass.
+//
+//   kernels-conformance --backend ref|cpu [--options threads=2] [--op name]
+//                       [--mode eval|grad|det|fuzz|perf] [--seed n]
+//                       [--count n] [--batch n]
+//
+// eval  every op on the shapes of kc_cases.c, against ref
+// grad  backward against central differences in double, on ref
+// det   three runs, shifted alignment, other thread counts: equal bits
+// fuzz  random descriptors, --count per op; the seed is printed
+// perf  prints times of the fashion net; fails nothing
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/mem.h"
+#include "tests/conform/kc.h"
+
+struct run {
+    const char *backend, *options, *mode;
+    enum kern_op only;
+    uint64_t seed;
+    int count, batch;
+    struct kern_dev *dev;
+    bool no_products; // a build without oneDNN leaves them to ref
+    unsigned done, failed;
+};
+
+static void fail(struct run *r, const struct kern_desc *d, const char *why)
+{
+    if (r->failed++ < 20)
+        printf("FAILED %s: %s\n       seed %llu\n", kc_text(d), why,
+               (unsigned long long)r->seed);
+}
+
+// ---- Running one op --------------------------------------------------------
+
+// Plans and runs the op on b; false, and said, if that fails.
+static bool run_op(struct run *r, struct kern_dev *dev, struct kc_bufs *b,
+                   char impl[48])
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct kern_plan *plan = NULL;
+    size_t bytes = 0;
+    char *workspace;
+    enum sl_err rc = kern_plan_new(&plan, &bytes, dev, &b->d, 0, &err);
+
+    if (rc != SL_OK) {
+        fail(r, &b->d, err.text);
+        return false;
+    }
+    snprintf(impl, 48, "%s", plan->impl);
+    workspace = sl_aligned(64, bytes + 64);
+    memset(workspace, 0xFF, bytes); // NaN: it may count on nothing
+    memset(workspace + bytes, 0x5A, 64);
+    rc = kern_run(plan, NULL, b->io, workspace);
+    if (rc != SL_OK)
+        fail(r, &b->d, sl_err_name(rc));
+    for (int i = 0; i < 64; i++)
+        if (workspace[bytes + (size_t)i] != 0x5A) {
+            fail(r, &b->d, "wrote beyond its workspace");
+            break;
+        }
+    if (!kc_canaries_hold(b))
+        fail(r, &b->d, "wrote beyond a tensor");
+    sl_free(workspace);
+    kern_plan_free(plan);
+    return rc == SL_OK;
+}
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+// Compares one output; says the worst element.
+static void compare(struct run *r, const struct kc_bufs *before,
+                    const struct kc_bufs *ref, const struct kc_bufs *got,
+                    unsigned out, const char *impl)
+{
+    const struct kern_shape *s = &ref->d.io[out];
+    double *bound = kc_bound(before, ref, out), worst = 0;
+    int64_t at = -1;
+    char why[200];
+
+    for (int64_t i = 0; i < kc_extent(s); i++) {
+        double a = kc_get(s, ref->io[out], i), b = kc_get(s, got->io[out], i);
+        double off = fabs(a - b);
+
+        if (same(a, b) || off <= bound[i])
+            continue;
+        off = isnan(off) || bound[i] == 0 ? INFINITY : off / bound[i];
+        if (at < 0 || off > worst) {
+            worst = off;
+            at = i;
+        }
+    }
+    if (at >= 0) {
+        snprintf(why, sizeof(why),
+                 "%s: output %u element %lld is %.9g, ref %.9g, bound %.3g, "
+                 "%.3g times",
+                 impl, out - ref->d.inputs, (long long)at,
+                 kc_get(s, got->io[out], at), kc_get(s, ref->io[out], at),
+                 bound[at], worst);
+        fail(r, &ref->d, why);
+    }
+    free(bound);
+}
+
+// What cpu may leave to ref: nothing that a model of ours is made of.
+static bool may_fall_back(const struct run *r, const struct kern_desc *d)
+{
+    if (r->no_products && d->op <= KERN_CONV_WGRAD)
+        return true;
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++)
+        if (d->io[i].dtype == KERN_I32 && d->op != KERN_XENT)
+            return true; // the aux of huge windows
+    return kern_desc_empty(d) ||
+           (d->op == KERN_MATMUL && kern_has(d, KERN_BGRAD) &&
+            !d->u.matmul.trans_a);
+}
+
+static void eval_one(struct run *r, const struct kern_desc *d, struct rng *rng)
+{
+    struct kc_bufs before, ref, got;
+    char impl[48] = "?";
+
+    kc_bufs_new(&before, d, 0);
+    kc_bufs_new(&ref, d, 0);
+    kc_bufs_new(&got, d, 4);
+    kc_fill(&before, rng);
+    kc_bufs_copy(&ref, &before);
+    kc_bufs_copy(&got, &before);
+    kc_run_ref(d, ref.io);
+    r->done++;
+    if (run_op(r, r->dev, &got, impl)) {
+        for (unsigned i = 0; i < d->inputs; i++)
+            if (memcmp(got.io[i], before.io[i], before.bytes[i]) != 0)
+                fail(r, d, "changed an input");
+        for (unsigned i = d->inputs; i < d->inputs + d->outputs; i++)
+            compare(r, &before, &ref, &got, i, impl);
+        if (strcmp(r->backend, "ref") != 0 && strstr(impl, "ref") &&
+            !may_fall_back(r, d))
+            fail(r, d, "fell back to reference code");
+    }
+    kc_bufs_free(&before);
+    kc_bufs_free(&ref);
+    kc_bufs_free(&got);
+}
+
+// ---- Modes ----------------------------------------------------------------
+
+// Calls fn on every case of every op that was asked for.
+static void each_case(struct run *r,
+                      void (*fn)(struct run *r, const struct kern_desc *d,
+                                 struct rng *rng))
+{
+    struct kern_desc *d = calloc(KC_CASES, sizeof(*d));
+    struct rng rng;
+
+    for (unsigned op = 1; op < KERN_OP_COUNT; op++) {
+        unsigned n = kc_cases((enum kern_op)op, d);
+
+        if (n == 0 || n > KC_CASES) {
+            printf("FAILED op %s has %u cases\n",
+                   kern_op_name((enum kern_op)op), n);
+            r->failed++;
+        }
+        rng_init(&rng, r->seed, op);
+        for (unsigned i = 0; i < n && (!r->only || r->only == op); i++)
+            fn(r, &d[i], &rng);
+    }
+    free(d);
+}
+
+static bool equal_bits(const struct kc_bufs *a, const struct kc_bufs *b)
+{
+    for (unsigned i = a->d.inputs; i < a->d.inputs + a->d.outputs; i++)
+        if (memcmp(a->io[i], b->io[i], a->bytes[i]) != 0)
+            return false;
+    return true;
+}
+
+// One more run, `shift` bytes off, on `dev`; must equal `want`.
+static void det_again(struct run *r, struct kern_dev *dev,
+                      const struct kc_bufs *before, const struct kc_bufs *want,
+                      size_t shift, const char *why)
+{
+    struct kc_bufs got;
+    char impl[48];
+
+    kc_bufs_new(&got, &before->d, shift);
+    kc_bufs_copy(&got, before);
+    if (run_op(r, dev, &got, impl) && !equal_bits(&got, want))
+        fail(r, &before->d, why);
+    kc_bufs_free(&got);
+}
+
+// libgomp is not built for the thread sanitizer, which then sees races.
+#ifdef __SANITIZE_THREAD__
+#define MORE_THREADS 0
+#else
+#define MORE_THREADS 1
+#endif
+
+static void det_threads(struct run *r, const struct kc_bufs *before,
+                        const struct kc_bufs *want)
+{
+    static const char *const options[] = {"threads=2", "threads=4"};
+
+    for (size_t i = 0; MORE_THREADS && i < SL_COUNT(options); i++) {
+        struct kern_dev *dev;
+
+        if (kern_open(&dev, r->backend, options[i], NULL) != SL_OK)
+            continue;
+        det_again(r, dev, before, want, 0, "other bits with more threads");
+        kern_close(dev);
+    }
+}
+
+static void det_one(struct run *r, const struct kern_desc *d, struct rng *rng)
+{
+    struct kc_bufs before, want;
+    char impl[48] = "?";
+    bool own;
+
+    kc_bufs_new(&before, d, 0);
+    kc_bufs_new(&want, d, 0);
+    kc_fill(&before, rng);
+    kc_bufs_copy(&want, &before);
+    r->done++;
+    if (run_op(r, r->dev, &want, impl)) {
+        det_again(r, r->dev, &before, &want, 0, "other bits in a second run");
+        det_again(r, r->dev, &before, &want, 36, "other bits when shifted");
+        own = strcmp(impl, "base") == 0 || strncmp(impl, "avx", 3) == 0;
+        if (own) // oneDNN only promises this at one thread count
+            det_threads(r, &before, &want);
+    }
+    kc_bufs_free(&before);
+    kc_bufs_free(&want);
+}
+
+static void fuzz(struct run *r)
+{
+    struct kern_desc d;
+    struct rng rng;
+
+    for (unsigned op = 1; op < KERN_OP_COUNT; op++) {
+        rng_init(&rng, r->seed, 1000 + op);
+        for (int i = 0; i < r->count && (!r->only || r->only == op); i++) {
+            kc_random((enum kern_op)op, &d, &rng);
+            eval_one(r, &d, &rng);
+        }
+    }
+}
+
+// ---- The command ----------------------------------------------------------
+
+static bool option(struct run *r, const char *name, const char *value)
+{
+    if (strcmp(name, "--backend") == 0)
+        r->backend = value;
+    else if (strcmp(name, "--options") == 0)
+        r->options = value;
+    else if (strcmp(name, "--mode") == 0)
+        r->mode = value;
+    else if (strcmp(name, "--op") == 0)
+        return (r->only = kern_op_by_name(value)) != KERN_OP_NONE;
+    else if (strcmp(name, "--seed") == 0)
+        r->seed = strcmp(value, "random") == 0 ? (uint64_t)time(NULL)
+                                               : strtoull(value, NULL, 0);
+    else if (strcmp(name, "--count") == 0)
+        r->count = atoi(value);
+    else if (strcmp(name, "--batch") == 0)
+        r->batch = atoi(value);
+    else
+        return false;
+    return true;
+}
+
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: kernels-conformance --backend ref|cpu [--options text]\n"
+            "           [--mode eval|grad|det|fuzz|perf] [--op name]\n"
+            "           [--seed n|random] [--count n] [--batch n]\n");
+    return 2;
+}
+
+static int run_mode(struct run *r)
+{
+    struct rng rng;
+
+    rng_init(&rng, r->seed, 0);
+    if (strcmp(r->mode, "eval") == 0)
+        each_case(r, eval_one);
+    else if (strcmp(r->mode, "det") == 0)
+        each_case(r, det_one);
+    else if (strcmp(r->mode, "fuzz") == 0)
+        fuzz(r);
+    else if (strcmp(r->mode, "grad") == 0)
+        r->failed += (unsigned)kc_grad(&rng);
+    else if (strcmp(r->mode, "perf") == 0)
+        return kc_perf(r->dev, r->batch);
+    else
+        return usage();
+    printf("%s %s: %u cases, %u failures, seed %llu\n", r->backend, r->mode,
+           r->done, r->failed, (unsigned long long)r->seed);
+    return r->failed ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct run r = {
+        .backend = "ref", .mode = "eval", .seed = 7, .count = 40, .batch = 64};
+    struct sl_error err = SL_ERROR_INIT;
+    struct kern_info info;
+    int rc;
+
+    for (int i = 1; i < argc; i += 2)
+        if (i + 1 == argc || !option(&r, argv[i], argv[i + 1]))
+            return usage();
+    if (kern_open(&r.dev, r.backend, r.options, &err) != SL_OK) {
+        bool elsewhere = r.options && strncmp(r.options, "isa=", 4) == 0;
+
+        fprintf(stderr, "%s\n", err.text);
+        return err.code == SL_ENOTSUP || elsewhere ? 77 : 2;
+    }
+    r.dev->backend->info(&info, r.dev);
+    r.no_products = strstr(info.name, "without oneDNN") != NULL;
+    printf("%s, threads %u\n", info.name, info.threads);
+    rc = run_mode(&r);
+    kern_close(r.dev);
+    return rc;
+}

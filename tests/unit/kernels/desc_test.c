@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/kernels/desc_test.c -- descriptors: shapes, padding, refusals.
+#include "kernels/desc.h"
+#include "tests/harness/t.h"
+
+static struct sl_error err; // of calls whose text is looked at
+
+TEST(desc, same_padding_is_tensorflows)
+{
+    // Odd elements go behind: imagenette's three layers.
+    static const struct {
+        int32_t size, before, after;
+        int64_t in, out;
+    } layer[] = {{5, 1, 2, 256, 128}, {7, 2, 3, 128, 64}, {11, 4, 5, 64, 32}};
+
+    for (unsigned i = 0; i < SL_COUNT(layer); i++) {
+        struct kern_window w = kern_window(layer[i].size, layer[i].size, 2, 2);
+
+        kern_window_same(&w, 0, layer[i].in);
+        T_EQ(w.pad_before[0], layer[i].before);
+        T_EQ(w.pad_after[0], layer[i].after);
+        T_EQ(kern_window_out(&w, 0, layer[i].in), layer[i].out);
+    }
+}
+
+TEST(desc, same_padding_gives_the_ceiling)
+{
+    for (int32_t size = 1; size < 6; size++)
+        for (int32_t stride = 1; stride < 4; stride++)
+            for (int64_t in = 1; in < 20; in++) {
+                struct kern_window w = kern_window(size, 1, stride, 1);
+
+                kern_window_same(&w, 0, in);
+                T_EQ(kern_window_out(&w, 0, in), (in + stride - 1) / stride);
+            }
+}
+
+TEST(desc, a_window_too_large_says_so)
+{
+    struct kern_window w = kern_window(5, 5, 1, 1);
+    struct kern_desc d;
+
+    kern_desc_conv(&d, KERN_CONV_FWD, (int64_t[]){1, 3, 3, 2}, 4, &w, 1, 0);
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, &err));
+    T_HAS(err.text, "window 5x5 does not fit the padded input 3x3");
+}
+
+TEST(desc, shapes_have_to_fit_together)
+{
+    struct kern_desc d;
+
+    kern_desc_matmul(&d, 3, 4, 5, false, true, KERN_BIAS);
+    T_OK(kern_desc_check(&d, t_err()));
+    d.io[1].dim[1] = 6;
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, &err));
+    T_HAS(err.text, "matmul");
+}
+
+TEST(desc, an_epilogue_must_be_the_ops)
+{
+    struct kern_desc d;
+
+    kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){2, 3});
+    d.epilogue = KERN_RELU;
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, NULL));
+}
+
+TEST(desc, groups_must_divide)
+{
+    struct kern_window w = kern_window(1, 1, 1, 1);
+    struct kern_desc d;
+
+    kern_desc_conv(&d, KERN_CONV_FWD, (int64_t[]){1, 3, 3, 6}, 4, &w, 4, 0);
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, &err));
+    T_HAS(err.text, "groups");
+}
+
+TEST(desc, sizes_that_overflow_are_refused)
+{
+    struct kern_desc d;
+    const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40};
+
+    kern_desc_unary(&d, KERN_UNARY_FWD, KERN_TANH, 0, 2, huge);
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, &err));
+    T_HAS(err.text, "large");
+}
+
+// Bytes that are not a descriptor at all must be refused, not read beyond.
+TEST(desc, random_bytes_are_refused_or_right)
+{
+    struct kern_desc d;
+
+    for (unsigned i = 0; i < 20000; i++) {
+        uint8_t *at = (uint8_t *)&d;
+
+        kern_desc_conv(&d, KERN_CONV_WGRAD, (int64_t[]){2, 5, 5, 3}, 4,
+                       &(struct kern_window){.size = {3, 3},
+                                             .stride = {1, 1},
+                                             .dilation = {1, 1}},
+                       1, KERN_BGRAD);
+        for (unsigned k = 0; k <= t_below(4); k++)
+            at[t_below(sizeof(d))] = (uint8_t)t_rand();
+        if (i % 2)
+            d.op = (uint32_t)t_below(KERN_OP_COUNT + 2);
+        d.size = sizeof(d);
+        (void)kern_desc_check(&d, NULL);
+    }
+}
+
+TEST(desc, equal_descriptors_hash_alike)
+{
+    struct kern_desc a, b;
+
+    kern_desc_matmul(&a, 3, 4, 5, false, true, 0);
+    kern_desc_matmul(&b, 3, 4, 5, false, true, 0);
+    T_TRUE(kern_desc_equal(&a, &b));
+    T_EQ(kern_desc_hash(&a), kern_desc_hash(&b));
+    kern_desc_matmul(&b, 3, 4, 6, false, true, 0);
+    T_FALSE(kern_desc_equal(&a, &b));
+    T_NE(kern_desc_hash(&a), kern_desc_hash(&b));
+}
+
+TEST(desc, names_go_both_ways)
+{
+    for (unsigned op = 1; op < KERN_OP_COUNT; op++)
+        T_EQ(kern_op_by_name(kern_op_name((enum kern_op)op)), op);
+    T_EQ(kern_op_by_name("?"), KERN_OP_NONE);
+    for (int kind = 1; kind < KERN_UNARY_COUNT; kind++)
+        T_EQ(kern_unary_by_name(kern_unary_name((enum kern_unary_kind)kind)),
+             kind);
+    T_EQ(kern_unary_by_name("swish2"), 0);
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/kernels/optim_test.c -- the optimizers against Keras' own values.
+#include <math.h>
+
+#include "kernels/optim.h"
+#include "kernels/optim_loops.h"
+#include "tests/harness/t.h"
+
+static struct sl_error err; // of calls whose text is looked at
+
+#define COUNT 6
+
+// From the Keras 3 source in double (reference: algorithms.md 5.7):
+// w[k] = 0.1 (k+1) (-1)^k, g_t[k] = sin(t+k) / (1+k), learning rate 0.1.
+// first, second: w[0] after updates 1 and 2; then w[0], w[5] and the sum of
+// all after update 10.
+struct golden {
+    struct optim o;
+    double first, second, tenth, last, sum;
+};
+
+static void gradient(float g[COUNT], unsigned t)
+{
+    for (unsigned k = 0; k < COUNT; k++)
+        g[k] = (float)(sin((double)t + k) / (1 + k));
+}
+
+static void start(float w[COUNT], float slot[3][COUNT], const struct optim *o)
+{
+    for (unsigned k = 0; k < COUNT; k++)
+        w[k] = (float)(0.1 * (k + 1) * (k % 2 ? -1 : 1));
+    for (unsigned s = 0; s < 3; s++)
+        for (unsigned k = 0; k < COUNT; k++)
+            slot[s][k] = optim_slot_init(o, s);
+}
+
+static void check(const struct golden *g)
+{
+    float w[COUNT], slot[3][COUNT], grad[COUNT];
+    float *const slots[] = {slot[0], slot[1], slot[2]};
+    double sum = 0;
+
+    T_OK(optim_check(&g->o, t_err()));
+    start(w, slot, &g->o);
+    for (unsigned t = 1; t <= 10; t++) {
+        gradient(grad, t);
+        optim_apply(&g->o, t, 0.1, COUNT, grad, w, slots);
+        if (t == 1)
+            T_NEAR(w[0], g->first, 2e-6);
+        if (t == 2)
+            T_NEAR(w[0], g->second, 2e-6);
+    }
+    T_NEAR(w[0], g->tenth, 2e-6);
+    T_NEAR(w[5], g->last, 2e-6);
+    for (unsigned k = 0; k < COUNT; k++)
+        sum += w[k];
+    T_NEAR(sum, g->sum, 6e-6);
+}
+
+static struct golden golden(enum optim_kind kind, double first, double second,
+                            double tenth, double last, double sum)
+{
+    struct golden g = {.first = first,
+                       .second = second,
+                       .tenth = tenth,
+                       .last = last,
+                       .sum = sum};
+
+    optim_defaults(&g.o, kind);
+    return g;
+}
+
+TEST(optim, sgd)
+{
+    struct golden g =
+        golden(OPTIM_SGD, 0.0158529015192, -0.0750768411634, -0.0411188371218,
+               -0.629325430494, -0.349471392001);
+
+    check(&g);
+}
+
+TEST(optim, sgd_momentum)
+{
+    struct golden g = golden(OPTIM_SGD, 0.0158529015192, -0.150809229796,
+                             -0.644849568901, -0.686185448325, -0.753383293109);
+
+    g.o.momentum = 0.9;
+    check(&g);
+}
+
+TEST(optim, sgd_nesterov)
+{
+    struct golden g = golden(OPTIM_SGD, -0.0598794871135, -0.30080514798,
+                             -0.711483449133, -0.706892333987, -0.757516355799);
+
+    g.o.momentum = 0.9;
+    g.o.nesterov = true;
+    check(&g);
+}
+
+TEST(optim, clipvalue_comes_first)
+{
+    struct golden g = golden(OPTIM_SGD, 0.08, 0.06, 0.065887999194,
+                             -0.629325430494, -0.276948065756);
+
+    g.o.clipvalue = 0.2;
+    check(&g);
+}
+
+TEST(optim, weight_decay_is_decoupled)
+{
+    struct golden g =
+        golden(OPTIM_SGD, 0.0157529015192, -0.0751925940649, -0.0411438294386,
+               -0.623258726801, -0.345841794907);
+
+    g.o.weight_decay = 0.01;
+    check(&g);
+}
+
+TEST(optim, adam)
+{
+    struct golden g = golden(OPTIM_ADAM, 3.75802117e-07, -0.100126219231,
+                             -0.265456318168, -0.742524861884, -0.206914073991);
+
+    check(&g);
+}
+
+TEST(optim, adam_amsgrad)
+{
+    struct golden g = golden(OPTIM_ADAM, 3.7580339e-08, -0.0999254885628,
+                             -0.263820184173, -0.738199446787, -0.206058123275);
+
+    g.o.amsgrad = true;
+    g.o.beta_2 = 0.9;
+    check(&g);
+}
+
+TEST(optim, adamw)
+{
+    struct golden g = golden(OPTIM_ADAMW, -3.96241979e-05, -0.100166203381,
+                             -0.264879053557, -0.739934616034, -0.205929694272);
+
+    check(&g);
+}
+
+TEST(optim, adagrad_starts_at_a_tenth)
+{
+    struct golden g =
+        golden(OPTIM_ADAGRAD, 0.00639184010605, -0.0647231224371,
+               -0.0303946755599, -0.670302135031, -0.297813099072);
+
+    check(&g);
+}
+
+TEST(optim, rmsprop)
+{
+    struct golden g = golden(OPTIM_RMSPROP, -0.216227542716, -0.453869018111,
+                             -0.343645642807, -0.876822410244, -0.193135893934);
+
+    check(&g);
+}
+
+TEST(optim, rmsprop_momentum_centered)
+{
+    struct golden g = golden(OPTIM_RMSPROP, -0.2333330718, -0.797332817812,
+                             -2.82199112811, -1.30702894552, 0.25420128246);
+
+    g.o.momentum = 0.9;
+    g.o.centered = true;
+    check(&g);
+}
+
+// Not in Keras' table: each half of the case above, against the same formula
+// in double.
+static void check_rmsprop(bool centered, double momentum)
+{
+    struct optim o;
+    float w[COUNT], slot[3][COUNT], grad[COUNT];
+    float *const slots[] = {slot[0], slot[1], slot[2]};
+    double x[COUNT], v[COUNT] = {0}, a[COUNT] = {0}, m[COUNT] = {0};
+
+    optim_defaults(&o, OPTIM_RMSPROP);
+    o.centered = centered;
+    o.momentum = momentum;
+    start(w, slot, &o);
+    for (unsigned k = 0; k < COUNT; k++)
+        x[k] = w[k];
+    for (unsigned t = 1; t <= 10; t++) {
+        gradient(grad, t);
+        optim_apply(&o, t, 0.1, COUNT, grad, w, slots);
+        for (unsigned k = 0; k < COUNT; k++) {
+            double g = grad[k], d;
+
+            v[k] = 0.9 * v[k] + 0.1 * g * g;
+            a[k] = 0.9 * a[k] + 0.1 * g;
+            d = v[k] - (centered ? a[k] * a[k] : 0) + 1e-7;
+            m[k] = momentum * m[k] + 0.1 * g / sqrt(d);
+            x[k] -= m[k];
+            T_NEAR(w[k], x[k], 1e-5);
+        }
+    }
+}
+
+TEST(optim, rmsprop_momentum_or_centered_alone)
+{
+    check_rmsprop(false, 0.5);
+    check_rmsprop(true, 0);
+}
+
+// ---- Ranges and addresses -------------------------------------------------
+
+#define MANY 1003
+
+static void each_variant(void (*fn)(const struct optim *o))
+{
+    for (int kind = OPTIM_SGD; kind < OPTIM_KIND_COUNT; kind++)
+        for (int bits = 0; bits < 8; bits++) {
+            struct optim o;
+
+            optim_defaults(&o, (enum optim_kind)kind);
+            o.momentum = bits & 1 ? 0.9 : 0;
+            o.nesterov = o.amsgrad = o.centered = (bits & 2) != 0;
+            o.weight_decay = bits & 4 ? 0.02 : 0;
+            o.clipvalue = bits & 4 ? 0.7 : 0;
+            fn(&o);
+        }
+}
+
+struct state {
+    float w[MANY], slot[3][MANY];
+};
+
+static void fill(struct state *s, float grad[MANY], const struct optim *o)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        s->w[i] = (float)sin(i);
+        grad[i] = (float)cos(3.0 * i);
+        for (unsigned k = 0; k < 3; k++)
+            s->slot[k][i] = optim_slot_init(o, k);
+    }
+}
+
+// Three updates, each handed over in runs of `run` elements whose bytes lie
+// `shift` off.
+static void run_updates(struct state *s, const struct optim *o,
+                        const float *grad, size_t run, size_t shift)
+{
+    char wire[MANY * sizeof(float) + 8];
+
+    memcpy(wire + shift, grad, MANY * sizeof(float));
+    for (unsigned t = 1; t <= 3; t++)
+        for (size_t at = 0; at < MANY; at += run) {
+            size_t n = MANY - at < run ? MANY - at : run;
+            float *const slots[] = {s->slot[0] + at, s->slot[1] + at,
+                                    s->slot[2] + at};
+
+            optim_apply(o, t, 0.05, n, wire + shift + at * sizeof(float),
+                        s->w + at, slots);
+        }
+}
+
+static void check_runs(const struct optim *o)
+{
+    static const size_t run[] = {1, 7, 64, 333}, shift[] = {1, 2, 3, 4};
+    static struct state whole, pieces;
+    static float grad[MANY];
+
+    fill(&whole, grad, o);
+    run_updates(&whole, o, grad, MANY, 0);
+    for (unsigned i = 0; i < SL_COUNT(run); i++) {
+        fill(&pieces, grad, o);
+        run_updates(&pieces, o, grad, run[i], shift[i]);
+        T_MEM(&pieces, &whole, sizeof(whole));
+    }
+}
+
+// A shard sees its gradient in the runs in which the wire brought it; the
+// parameters may not depend on that.
+TEST(optim, runs_and_addresses_do_not_change_a_bit)
+{
+    each_variant(check_runs);
+}
+
+#ifdef __x86_64__
+// The loops of another host give the same bits: a shard may move.
+static void check_isa(const struct optim_loops *l)
+{
+    static const size_t loops = sizeof(*l) / sizeof(optim_loop);
+    static struct state want, got;
+    static float grad[MANY];
+    struct optim o;
+
+    optim_defaults(&o, OPTIM_ADAGRAD); // slots start above 0
+    for (size_t i = 0; i < loops; i++) {
+        struct optim_call c = {.n = MANY,
+                               .grad = grad,
+                               .clip = 0.8f,
+                               .decay = 0.001f,
+                               .lr = 0.05f,
+                               .a = 0.9f,
+                               .b = 0.3f,
+                               .rest = 0.7f,
+                               .epsilon = 1e-7f};
+
+        fill(&want, grad, &o);
+        fill(&got, grad, &o);
+        c.w = want.w;
+        for (int k = 0; k < 3; k++)
+            c.slot[k] = want.slot[k];
+        ((const optim_loop *)&optim_loops_base)[i](&c);
+        c.w = got.w;
+        for (int k = 0; k < 3; k++)
+            c.slot[k] = got.slot[k];
+        ((const optim_loop *)l)[i](&c);
+        T_MEM(&got, &want, sizeof(want));
+    }
+}
+
+TEST(optim, every_instruction_set_gives_the_same_bits)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        T_SKIP("no avx2 here");
+    check_isa(&optim_loops_avx2);
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+        check_isa(&optim_loops_avx512);
+}
+#endif
+
+TEST(optim, nothing_is_nothing)
+{
+    struct optim o;
+
+    optim_defaults(&o, OPTIM_SGD);
+    optim_apply(&o, 1, 0.1, 0, NULL, NULL, NULL);
+}
+
+TEST(optim, a_nan_is_not_clipped_away)
+{
+    struct optim o;
+    float w = 1, g = NAN;
+
+    optim_defaults(&o, OPTIM_SGD);
+    o.clipvalue = 0.5;
+    optim_apply(&o, 1, 0.1, 1, &g, &w, NULL);
+    T_TRUE(isnan(w));
+}
+
+// ---- Names and checks -----------------------------------------------------
+
+TEST(optim, slots_have_keras_names)
+{
+    struct optim o;
+
+    optim_defaults(&o, OPTIM_SGD);
+    T_EQ(optim_slots(&o), 0);
+    o.momentum = 0.9;
+    T_EQ(optim_slots(&o), 1);
+    T_STR(optim_slot_name(&o, 0), "momentum");
+    optim_defaults(&o, OPTIM_ADAM);
+    T_EQ(optim_slots(&o), 2);
+    T_STR(optim_slot_name(&o, 1), "velocity");
+    o.amsgrad = true;
+    T_EQ(optim_slots(&o), 3);
+    T_STR(optim_slot_name(&o, 2), "velocity_hat");
+    optim_defaults(&o, OPTIM_RMSPROP);
+    o.centered = true;
+    T_EQ(optim_slots(&o), 2);
+    T_STR(optim_slot_name(&o, 1), "average_gradient");
+    T_STR(optim_slot_name(&o, 2), "?");
+    optim_defaults(&o, OPTIM_ADAGRAD);
+    T_NEAR(optim_slot_init(&o, 0), 0.1, 1e-8);
+}
+
+TEST(optim, names_go_both_ways)
+{
+    for (int kind = 1; kind < OPTIM_KIND_COUNT; kind++)
+        T_EQ(optim_kind_by_name(optim_kind_name((enum optim_kind)kind)), kind);
+    T_EQ(optim_kind_by_name("Adam"), OPTIM_NONE);
+    T_STR(optim_kind_name((enum optim_kind)99), "?");
+}
+
+TEST(optim, check_names_the_value)
+{
+    struct optim o;
+
+    optim_defaults(&o, OPTIM_ADAM);
+    o.beta_2 = 1;
+    T_FAILS(SL_EINVAL, optim_check(&o, &err));
+    T_HAS(err.text, "beta_2");
+    optim_defaults(&o, OPTIM_SGD);
+    o.clipvalue = -1;
+    T_FAILS(SL_EINVAL, optim_check(&o, NULL));
+    o.clipvalue = NAN;
+    T_FAILS(SL_EINVAL, optim_check(&o, NULL));
+    o.kind = OPTIM_NONE;
+    T_FAILS(SL_EINVAL, optim_check(&o, NULL));
+}
