@@ -19,7 +19,8 @@
 // Memory   What a callback is given is borrowed until it returns, or until the
 //          answer, where that is said. A message's payload stays the caller's,
 //          unchanged, until its release function runs: exactly once, on any
-//          thread, and perhaps before the function it was handed to returns.
+//          thread, perhaps before the function it was handed to returns and
+//          perhaps a little after the call has ended.
 //          It may run under the transport's locks: let it count down and
 //          leave, and call nothing of this header.
 // Units    *_bytes, *_ms; a deadline is relative, in milliseconds from now.
@@ -68,7 +69,8 @@ enum sl_err rpc_io_new(struct rpc_io **out,
                        struct sl_error *err);
 
 // Stops and joins the threads. Waits; servers and channels of `io` are freed
-// before. NULL is allowed.
+// before. After the last one of a process every release function has run.
+// NULL is allowed.
 void rpc_io_free(struct rpc_io *io);
 
 unsigned rpc_io_threads(const struct rpc_io *io);

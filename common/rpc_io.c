@@ -161,7 +161,8 @@ void rpc_io_free(struct rpc_io *io)
         grpc_completion_queue_destroy(io->thread[i].cq);
     }
     gpr_free(io);
-    grpc_shutdown();
+    // The other form returns while core's threads still let go of payloads.
+    grpc_shutdown_blocking();
 }
 
 unsigned rpc_io_threads(const struct rpc_io *io)
