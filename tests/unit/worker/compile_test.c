@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs against the mathematics: gradients of whole nets by central
+// differences in double, cpu against ref, and what overlap.h promises.
+#include "tests/harness/t.h"
+
+#include <math.h>
+
+#include "common/mem.h"
+#include "nets.h"
+#include "worker/compile.h"
+#include "worker/overlap.h"
+
+// A program with vectors and a batch of random numbers.
+struct net {
+    struct kern_dev *dev;
+    struct model *model;
+    struct program *p;
+    struct program_memory memory;
+    struct program_io io;
+    size_t real, elements, features, outputs;
+    enum spec_loss loss;
+};
+
+static double uniform(double low, double high)
+{
+    return low + (high - low) * (double)(t_rand() >> 11) * 0x1p-53;
+}
+
+static void put(struct net *n, const void *at, size_t i, double value)
+{
+    if (n->real == sizeof(double))
+        ((double *)(uintptr_t)at)[i] = value;
+    else
+        ((float *)(uintptr_t)at)[i] = (float)value;
+}
+
+static double get(const struct net *n, const void *at, size_t i)
+{
+    return n->real == sizeof(double) ? ((const double *)at)[i]
+                                     : (double)((const float *)at)[i];
+}
+
+// The same numbers for every backend and precision: call after t_rand has been
+// put to the same place (a struct net is filled first thing in a test).
+static void fill(struct net *n, uint32_t batch, const double *numbers)
+{
+    size_t k = 0;
+
+    n->io.params = sl_calloc(n->elements, n->real);
+    n->io.grads = sl_calloc(n->elements, n->real);
+    n->io.x = sl_calloc(batch * n->features, n->real);
+    n->io.labels = sl_calloc(batch * n->outputs, sizeof(double));
+    for (size_t i = 0; i < n->elements; i++)
+        put(n, n->io.params, i, numbers[k++] - 0.5);
+    for (uint32_t v = 0; v < n->model->variables_count; v++) {
+        const struct model_variable *var = &n->model->variables[v];
+
+        if (strstr(var->name, "gamma") || strstr(var->name, "variance")) {
+            for (size_t i = 0; i < var->elements; i++)
+                put(n, n->io.params, var->first + i, numbers[k++] + 0.5);
+        }
+    }
+    for (size_t i = 0; i < batch * n->features; i++)
+        put(n, n->io.x, i, 2 * numbers[k++] - 1);
+    for (size_t i = 0; i < batch; i++) {
+        size_t label = (size_t)(numbers[k++] * (double)n->outputs);
+
+        if (n->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+            ((int32_t *)(uintptr_t)n->io.labels)[i] = (int32_t)label;
+        for (size_t o = 0;
+             o < n->outputs && n->loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+             o++)
+            put(n, n->io.labels, i * n->outputs + o, o == label);
+        for (size_t o = 0;
+             o < n->outputs && (n->loss == SPEC_LOSS_BINARY_CROSSENTROPY ||
+                                n->loss == SPEC_LOSS_MEAN_SQUARED_ERROR);
+             o++)
+            put(n, n->io.labels, i * n->outputs + o, numbers[k++] > 0.5);
+    }
+}
+
+#define NUMBERS 100000
+static double numbers[NUMBERS];
+
+static void draw(void)
+{
+    for (size_t i = 0; i < NUMBERS; i++)
+        numbers[i] = uniform(0, 1);
+}
+
+static void net_open(struct net *n, const char *backend, const char *text,
+                     enum spec_loss loss, bool from_logits, bool train,
+                     uint32_t batch, bool f64)
+{
+    struct compile_options o = {.loss = loss,
+                                .from_logits = from_logits,
+                                .train = train,
+                                .batch = batch,
+                                .seed = 5,
+                                .f64 = f64};
+
+    memset(n, 0, sizeof(*n));
+    T_OK(kern_open(&n->dev, backend, NULL, t_err()));
+    n->model = t_model(text);
+    n->loss = loss;
+    n->real = f64 ? sizeof(double) : sizeof(float);
+    n->elements = (size_t)n->model->elements;
+    n->features = (size_t)model_shape_elements(&n->model->nodes[0].out);
+    n->outputs =
+        (size_t)model_shape_elements(&n->model->nodes[n->model->output].out);
+    T_OK(compile(&n->p, n->dev, n->model, &o, &n->memory, t_err()));
+    fill(n, batch, numbers);
+    program_set_step(n->p, 3);
+}
+
+static void net_close(struct net *n)
+{
+    program_free(n->p);
+    program_memory_release(&n->memory);
+    model_free(n->model);
+    kern_close(n->dev);
+    sl_free(n->io.params);
+    sl_free(n->io.grads);
+    sl_free((void *)(uintptr_t)n->io.x);
+    sl_free((void *)(uintptr_t)n->io.labels);
+}
+
+static double loss_at(struct net *n)
+{
+    T_OK(program_run(n->p, &n->io, 0, n->p->forward, t_err()));
+    return n->p->stats[0] * n->p->scale;
+}
+
+static bool is_moving(const struct net *n, size_t element)
+{
+    for (uint32_t v = 0; v < n->model->variables_count; v++) {
+        const struct model_variable *var = &n->model->variables[v];
+
+        if (element >= var->first && element < var->first + var->elements)
+            return var->kind == MODEL_MOVING;
+    }
+    return false;
+}
+
+// Every coordinate if there are few, else 200 random ones.
+static void check_gradient(const char *text, enum spec_loss loss,
+                           bool from_logits, uint32_t batch)
+{
+    struct net n;
+    double *grads;
+    size_t tries;
+
+    draw();
+    net_open(&n, "ref", text, loss, from_logits, true, batch, true);
+    T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+    grads = sl_malloc(n.elements * sizeof(double));
+    memcpy(grads, n.io.grads, n.elements * sizeof(double));
+    tries = n.elements < 200 ? n.elements : 200;
+    for (size_t k = 0; k < tries; k++) {
+        size_t i = n.elements < 200 ? k : t_below(n.elements);
+        double at = get(&n, n.io.params, i), h = 1e-6, up, down, slope;
+
+        if (is_moving(&n, i))
+            continue;
+        put(&n, n.io.params, i, at + h);
+        up = loss_at(&n);
+        put(&n, n.io.params, i, at - h);
+        down = loss_at(&n);
+        put(&n, n.io.params, i, at);
+        slope = (up - down) / (2 * h);
+        if (!(fabs(slope - grads[i]) <= 1e-6 * (1 + fabs(slope))))
+            T_FAIL("element %zu: by differences %.9g, by the program %.9g", i,
+                   slope, grads[i]);
+    }
+    sl_free(grads);
+    net_close(&n);
+}
+
+TEST(compile, gradient_of_everything)
+{
+    check_gradient(NET_EVERYTHING, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   true, 4);
+    check_gradient(NET_EVERYTHING, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
+}
+
+TEST(compile, gradient_of_fashion)
+{
+    check_gradient(NET_FASHION, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   false, 3);
+    check_gradient(NET_FASHION, SPEC_LOSS_CATEGORICAL_CROSSENTROPY, false, 1);
+}
+
+TEST(compile, gradient_of_residual)
+{
+    check_gradient(NET_RESIDUAL, SPEC_LOSS_BINARY_CROSSENTROPY, false, 5);
+    check_gradient(NET_RESIDUAL, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 5);
+    check_gradient(NET_RESIDUAL, SPEC_LOSS_BINARY_CROSSENTROPY, true, 2);
+}
+
+TEST(compile, gradient_of_mlp)
+{
+    check_gradient(NET_MLP, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, 6);
+    check_gradient(NET_MLP, SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, 6);
+    check_gradient(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 6);
+}
+
+// ---- backends
+
+static double distance(const struct net *a, const struct net *b,
+                       const void *va, const void *vb, size_t count)
+{
+    double apart = 0, size = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        double x = get(a, va, i), y = get(b, vb, i);
+
+        apart += (x - y) * (x - y);
+        size += x * x;
+    }
+    return sqrt(apart / (size + 1e-30));
+}
+
+static void check_backends(const char *text, enum spec_loss loss,
+                           bool from_logits, uint32_t batch)
+{
+    struct net a, b;
+
+    draw();
+    net_open(&a, "ref", text, loss, from_logits, true, batch, false);
+    net_open(&b, "cpu", text, loss, from_logits, true, batch, false);
+    T_OK(program_run(a.p, &a.io, 0, a.p->count, t_err()));
+    T_OK(program_run(b.p, &b.io, 0, b.p->count, t_err()));
+    T_NEAR(a.p->stats[0] / b.p->stats[0], 1, 1e-5);
+    T_LT(distance(&a, &b, a.io.grads, b.io.grads, a.elements) * 1e6, 100);
+    net_close(&a);
+    net_close(&b);
+}
+
+TEST(compile, cpu_is_ref)
+{
+    check_backends(NET_EVERYTHING, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   true, 7);
+    check_backends(NET_FASHION, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   false, 64);
+    check_backends(NET_RESIDUAL, SPEC_LOSS_BINARY_CROSSENTROPY, false, 9);
+    check_backends(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 33);
+}
+
+// To evaluate: no dropout, moving statistics, the same loss and hits for a
+// batch and for its samples one by one.
+TEST(compile, evaluation_does_not_depend_on_the_batch)
+{
+    struct net whole, one;
+    double loss = 0, right = 0;
+    enum { BATCH = 6 };
+
+    draw();
+    net_open(&whole, "cpu", NET_EVERYTHING,
+             SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, false, BATCH,
+             false);
+    net_open(&one, "cpu", NET_EVERYTHING,
+             SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, false, 1, false);
+    T_EQ(whole.p->forward, whole.p->count);
+    T_EQ(whole.p->dropouts, 0);
+    T_OK(program_run(whole.p, &whole.io, 0, whole.p->count, t_err()));
+    for (size_t i = 0; i < BATCH; i++) {
+        struct program_io io = {
+            .params = whole.io.params,
+            .x = (const float *)whole.io.x + i * whole.features,
+            .labels = (const int32_t *)whole.io.labels + i,
+        };
+
+        T_OK(program_run(one.p, &io, 0, one.p->count, t_err()));
+        loss += program_loss_sum(one.p);
+        right += program_right_sum(one.p);
+    }
+    T_NEAR(program_loss_sum(whole.p), loss, 1e-4);
+    T_EQ((int)program_right_sum(whole.p), (int)right);
+    net_close(&whole);
+    net_close(&one);
+}
+
+TEST(compile, dropout_masks_are_functions_of_the_step)
+{
+    struct net n;
+    double a, b;
+
+    draw();
+    net_open(&n, "cpu", NET_EVERYTHING,
+             SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, true, 4, false);
+    a = loss_at(&n);
+    program_set_step(n.p, 4);
+    b = loss_at(&n);
+    T_TRUE(a < b || a > b);
+    program_set_step(n.p, 3);
+    T_NEAR(loss_at(&n), a, 0);
+    net_close(&n);
+}
+
+TEST(compile, says_what_it_cannot_do)
+{
+    struct kern_dev *dev = NULL;
+    struct model *m = t_model(NET_RESIDUAL);
+    struct program_memory memory = {NULL, {NULL, 0}, {NULL, 0}};
+    struct compile_options o = {
+        .loss = SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, .batch = 2};
+    struct sl_error err = SL_ERROR_INIT;
+    struct program *p;
+
+    T_OK(kern_open(&dev, "ref", NULL, t_err()));
+    T_FAILS(SL_ENOTSUP, compile(&p, dev, m, &o, &memory, &err));
+    T_HAS(err.text, "layer 'out'");
+    T_HAS(err.text, "from_logits");
+    kern_close(dev);
+    model_free(m);
+}
+
+// ---- overlap
+
+static uint32_t cut(struct overlap_range *out, uint32_t most, uint64_t elements)
+{
+    uint32_t n = 0;
+    uint64_t at = 0;
+
+    while (at < elements) {
+        uint64_t left = elements - at, take = 1 + t_below(left);
+
+        if (n + 1 == most)
+            take = left;
+        out[n++] = (struct overlap_range){at, take};
+        at += take;
+    }
+    return n;
+}
+
+static void poison(struct net *n, void *vector, struct overlap_range r)
+{
+    for (uint64_t i = 0; i < r.count; i++)
+        put(n, vector, r.first + i, (double)NAN);
+}
+
+static void copy(struct net *n, void *to, const void *from,
+                 struct overlap_range r)
+{
+    memcpy((uint8_t *)to + r.first * n->real,
+           (const uint8_t *)from + r.first * n->real, r.count * n->real);
+}
+
+// One step as the worker does it: until a shard was waited for, its parameters
+// are not there yet; once it was sent, they are overwritten by the answer. The
+// gradient that left must be the true one.
+static void check_overlap(struct net *n, const void *params, const void *want)
+{
+    struct overlap_range shards[6];
+    uint32_t count = cut(shards, 6, n->elements), w = 0, s = 0;
+    void *sent = sl_calloc(n->elements, n->real);
+    struct overlap o;
+
+    T_OK(overlap_make(&o, n->p, shards, count, t_err()));
+    poison(n, n->io.params, (struct overlap_range){0, n->elements});
+    poison(n, n->io.grads, (struct overlap_range){0, n->elements});
+    for (uint32_t op = 0; op < n->p->count; op++) {
+        for (; w < count && o.wait_before[o.by_wait[w]] <= op; w++)
+            copy(n, n->io.params, params, shards[o.by_wait[w]]);
+        T_OK(program_run(n->p, &n->io, op, op + 1, t_err()));
+        for (; s < count && o.send_after[o.by_send[s]] <= op; s++) {
+            struct overlap_range r = shards[o.by_send[s]];
+
+            T_GE(op + 1, n->p->forward); // not before the loss is known
+            copy(n, sent, n->io.grads, r);
+            poison(n, n->io.params, r);
+            poison(n, n->io.grads, r);
+        }
+    }
+    T_EQ(w, count);
+    T_EQ(s, count);
+    T_MEM(sent, want, n->elements * n->real);
+    overlap_release(&o);
+    sl_free(sent);
+}
+
+TEST(overlap, what_leaves_early_is_whole_and_unread)
+{
+    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,
+                                       NET_RESIDUAL, NET_MLP};
+
+    for (size_t i = 0; i < SL_COUNT(nets); i++) {
+        struct net n;
+        void *params, *want;
+
+        draw();
+        net_open(&n, "cpu", nets[i], SPEC_LOSS_MEAN_SQUARED_ERROR, false, true,
+                 3, false);
+        T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+        params = sl_malloc(n.elements * n.real);
+        want = sl_malloc(n.elements * n.real);
+        memcpy(params, n.io.params, n.elements * n.real);
+        memcpy(want, n.io.grads, n.elements * n.real);
+        for (int round = 0; round < 20; round++)
+            check_overlap(&n, params, want);
+        sl_free(params);
+        sl_free(want);
+        net_close(&n);
+    }
+}
+
+// The point of it: the last layers' shards leave before the first layers are
+// done.
+TEST(overlap, late_layers_leave_first)
+{
+    struct net n;
+    struct overlap o;
+    struct overlap_range shards[2];
+
+    draw();
+    net_open(&n, "cpu", NET_FASHION, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+             false, true, 4, false);
+    shards[0] = (struct overlap_range){0, n.model->variables[2].first};
+    shards[1] = (struct overlap_range){shards[0].count,
+                                       n.elements - shards[0].count};
+    T_OK(overlap_make(&o, n.p, shards, 2, t_err()));
+    T_EQ(o.by_send[0], 1);
+    T_LT(o.send_after[1], o.send_after[0]);
+    T_EQ(o.wait_before[0], 0);
+    T_GT(o.wait_before[1], 0);
+    T_EQ(o.send_after[0], n.p->count - 1);
+    overlap_release(&o);
+    net_close(&n);
+}

@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers against golden bytes, cut short at every byte (under ASan a read
+// past the end is an error), and with every byte changed.
+#include "tests/harness/t.h"
+
+#include <stdio.h>
+
+#include "common/buf.h"
+#include "data_golden.h"
+#include "worker/data.h"
+#include "worker/data_array.h"
+
+// u8 [2,3] = 0..5
+static const uint8_t golden_idx[] = {0, 0, 8, 2, 0, 0, 0, 2, 0,
+                                     0, 0, 3, 0, 1, 2, 3, 4, 5};
+
+static const char *put(const char *name, const void *bytes, size_t n)
+{
+    static char paths[8][600]; // t_path allows 64 in all
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    FILE *f;
+
+    snprintf(path, sizeof(paths[0]), "%s/%s", t_tmpdir(), name);
+    f = fopen(path, "wb");
+    T_TRUE(f != NULL);
+    T_EQ(fwrite(bytes, 1, n, f), n);
+    T_EQ(fclose(f), 0);
+    return path;
+}
+
+static const char *put_text(const char *name, const char *text)
+{
+    return put(name, text, strlen(text));
+}
+
+static double element(const struct array *a, uint64_t row, uint64_t i)
+{
+    uint8_t scratch[64];
+    const uint8_t *raw = NULL;
+
+    T_OK(array_row(a, row, scratch, &raw, t_err()));
+    return array_double(a, raw + i * array_type_bytes(a->type));
+}
+
+static void check_idx(const struct array *a)
+{
+    T_EQ(a->rows, 2);
+    T_EQ(a->row_elements, 3);
+    for (uint64_t r = 0; r < 2; r++) {
+        for (uint64_t i = 0; i < 3; i++)
+            T_EQ((int)element(a, r, i), (int)(r * 3 + i));
+    }
+}
+
+TEST(idx, reads_golden_bytes)
+{
+    struct array a;
+
+    T_OK(array_open_idx(&a, put("a", golden_idx, sizeof(golden_idx)),
+                        t_err()));
+    check_idx(&a);
+    array_release(&a);
+}
+
+TEST(idx, reads_gzip)
+{
+    struct array a;
+
+    T_OK(array_open_idx(&a, put("a.gz", golden_idx_gz, sizeof(golden_idx_gz)),
+                        t_err()));
+    check_idx(&a);
+    array_release(&a);
+}
+
+TEST(idx, big_endian_types)
+{
+    static const uint8_t i16[] = {0, 0, 0x0b, 1, 0, 0, 0, 2, 0xff, 0xfe, 1, 0};
+    static const uint8_t f64[] = {0,    0,    0x0e, 1, 0, 0, 0, 1,
+                                  0xbf, 0xf8, 0,    0, 0, 0, 0, 0};
+    struct array a;
+
+    T_OK(array_open_idx(&a, put("i16", i16, sizeof(i16)), t_err()));
+    T_EQ((int)element(&a, 0, 0), -2);
+    T_EQ((int)element(&a, 1, 0), 256);
+    array_release(&a);
+    T_OK(array_open_idx(&a, put("f64", f64, sizeof(f64)), t_err()));
+    T_NEAR(element(&a, 0, 0), -1.5, 0);
+    array_release(&a);
+}
+
+typedef enum sl_err (*open_fn)(struct array *out, const char *path,
+                               struct sl_error *err);
+
+static enum sl_err open_x(struct array *out, const char *path,
+                          struct sl_error *err)
+{
+    return array_open_npz(out, path, "x", err);
+}
+
+// Any shorter file is refused, with words, and nothing is left behind.
+static void truncate_everywhere(open_fn open, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct array a = {.rows = 77};
+        struct sl_error err = SL_ERROR_INIT;
+
+        T_NE(open(&a, put("cut", bytes, i), &err), SL_OK);
+        T_NE(err.text[0], 0);
+        T_EQ(a.rows, 77);
+    }
+}
+
+// Any changed byte is refused or read as something: no more is promised, but
+// no memory is touched that should not be.
+static void change_everywhere(open_fn open, const uint8_t *bytes, size_t n)
+{
+    uint8_t copy[4096];
+
+    T_LE(n, sizeof(copy));
+    for (size_t i = 0; i < n; i++) {
+        struct array a;
+
+        memcpy(copy, bytes, n);
+        copy[i] ^= (uint8_t)(1 + t_below(255));
+        if (open(&a, put("changed", copy, n), NULL) == SL_OK) {
+            for (uint64_t r = 0; r < a.rows && a.row_bytes <= 64; r++)
+                (void)element(&a, r, 0);
+            array_release(&a);
+        }
+    }
+}
+
+TEST(idx, every_shorter_file_is_refused)
+{
+    truncate_everywhere(array_open_idx, golden_idx, sizeof(golden_idx));
+    truncate_everywhere(array_open_idx, golden_idx_gz, sizeof(golden_idx_gz));
+    change_everywhere(array_open_idx, golden_idx, sizeof(golden_idx));
+    change_everywhere(array_open_idx, golden_idx_gz, sizeof(golden_idx_gz));
+}
+
+TEST(idx, longer_file_is_refused)
+{
+    uint8_t more[sizeof(golden_idx) + 1] = {0};
+    struct array a;
+    struct sl_error err = SL_ERROR_INIT;
+
+    memcpy(more, golden_idx, sizeof(golden_idx));
+    T_FAILS(SL_ECORRUPT, array_open_idx(&a, put("m", more, sizeof(more)), &err));
+    T_HAS(err.text, "19 bytes long");
+    T_HAS(err.text, "promises 18");
+}
+
+TEST(idx, shape_overflow_is_refused)
+{
+    static const uint8_t big[] = {0,    0,    8,    3,    255,  255,  255, 255,
+                                  0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    struct array a;
+
+    T_FAILS(SL_ERANGE, array_open_idx(&a, put("b", big, sizeof(big)), NULL));
+}
+
+// ---- npy
+
+static size_t npy(uint8_t *out, const char *descr, const char *order,
+                  const char *shape, const void *data, size_t bytes)
+{
+    char head[119];
+    int n = snprintf(head, sizeof(head),
+                     "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }",
+                     descr, order, shape);
+
+    memset(head + n, ' ', sizeof(head) - (size_t)n);
+    head[117] = '\n';
+    memcpy(out, "\x93NUMPY\1\0\x76\0", 10);
+    memcpy(out + 10, head, 118);
+    memcpy(out + 128, data, bytes);
+    return 128 + bytes;
+}
+
+TEST(npy, reads_golden_bytes)
+{
+    static const float two[] = {1, 2};
+    uint8_t file[256];
+    size_t n = npy(file, "<f4", "False", "(2,)", two, sizeof(two));
+    struct array a;
+
+    T_EQ(n, 136); // as numpy.save writes it
+    T_OK(array_open_npy(&a, put("a.npy", file, n), t_err()));
+    T_EQ(a.rows, 2);
+    T_EQ(a.row_elements, 1);
+    T_NEAR(element(&a, 1, 0), 2, 0);
+    array_release(&a);
+    truncate_everywhere(array_open_npy, file, n);
+    change_everywhere(array_open_npy, file, n);
+}
+
+TEST(npy, every_type)
+{
+    static const struct {
+        const char *descr;
+        uint8_t bytes[8];
+        size_t size;
+        double value;
+    } cases[] = {
+        {"|b1", {1}, 1, 1},
+        {"|i1", {0xff}, 1, -1},
+        {">u2", {1, 2}, 2, 258},
+        {"<i2", {0xfe, 0xff}, 2, -2},
+        {">i4", {0xff, 0xff, 0xff, 0xfd}, 4, -3},
+        {"<u4", {0, 0, 0, 0x80}, 4, 2147483648.0},
+        {"<i8", {0xfc, 255, 255, 255, 255, 255, 255, 255}, 8, -4},
+        {">u8", {0, 0, 0, 0, 0, 0, 1, 0}, 8, 256},
+        {"<f2", {0x00, 0x3e}, 2, 1.5},
+        {"<f2", {0x01, 0x00}, 2, 0x1p-24},
+        {">f4", {0x40, 0x20, 0, 0}, 4, 2.5},
+        {"<f8", {0, 0, 0, 0, 0, 0, 0x0c, 0xc0}, 8, -3.5},
+    };
+    uint8_t file[256];
+
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        size_t n = npy(file, cases[i].descr, "False", "(1,)", cases[i].bytes,
+                       cases[i].size);
+        struct array a;
+        float f;
+        const uint8_t *raw = NULL;
+
+        T_OK(array_open_npy(&a, put("t.npy", file, n), t_err()));
+        T_NEAR(element(&a, 0, 0), cases[i].value, 0);
+        T_OK(array_row(&a, 0, NULL, &raw, t_err()));
+        array_floats(&a, raw, 1, 2, 1, &f);
+        T_NEAR((double)f, cases[i].value * 2 + 1,
+               cases[i].value > 1e6 ? 1000 : 1e-6);
+        array_release(&a);
+    }
+}
+
+TEST(npy, refuses_what_could_run_code_or_is_no_number)
+{
+    static const char *const bad[] = {"|O", "|S3", "<U3", "|V8", "<M8", "<c8"};
+    uint8_t file[256], data[64] = {0};
+
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        size_t n = npy(file, bad[i], "False", "(1,)", data, 8);
+        struct array a;
+        struct sl_error err = SL_ERROR_INIT;
+
+        T_FAILS(SL_ENOTSUP, array_open_npy(&a, put("o.npy", file, n), &err));
+        T_HAS(err.text, bad[i]);
+    }
+}
+
+TEST(npy, fortran_order_is_turned)
+{
+    // Columns of [[1,2,3],[4,5,6]].
+    static const int32_t columns[] = {1, 4, 2, 5, 3, 6};
+    uint8_t file[256];
+    size_t n = npy(file, "<i4", "True", "(2, 3)", columns, sizeof(columns));
+    struct array a;
+
+    T_OK(array_open_npy(&a, put("f.npy", file, n), t_err()));
+    for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 3; i++)
+            T_EQ((int)element(&a, (uint64_t)r, (uint64_t)i), r * 3 + i + 1);
+    }
+    array_release(&a);
+}
+
+// ---- npz
+
+static void check_npz(const char *path)
+{
+    struct array a;
+
+    T_OK(array_open_npz(&a, path, "x", t_err()));
+    T_EQ(a.rows, 3);
+    T_NEAR(element(&a, 2, 1), 6, 0);
+    array_release(&a);
+    T_OK(array_open_npz(&a, path, "y", t_err()));
+    T_EQ((int)element(&a, 0, 0), 2);
+    array_release(&a);
+}
+
+TEST(npz, reads_stored_and_deflated)
+{
+    check_npz(put("s.npz", golden_stored_npz, sizeof(golden_stored_npz)));
+    check_npz(put("d.npz", golden_deflated_npz, sizeof(golden_deflated_npz)));
+}
+
+TEST(npz, names_the_members_that_are_there)
+{
+    struct array a;
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(SL_ENOENT,
+            array_open_npz(&a,
+                           put("s.npz", golden_stored_npz,
+                               sizeof(golden_stored_npz)),
+                           "images", &err));
+    T_HAS(err.text, "images.npy");
+    T_HAS(err.text, "x.npy y.npy");
+}
+
+TEST(npz, damage_is_found)
+{
+    uint8_t copy[sizeof(golden_stored_npz)];
+    struct array a;
+    struct sl_error err = SL_ERROR_INIT;
+
+    truncate_everywhere(open_x, golden_stored_npz, sizeof(golden_stored_npz));
+    truncate_everywhere(open_x, golden_deflated_npz,
+                        sizeof(golden_deflated_npz));
+    change_everywhere(open_x, golden_stored_npz, sizeof(golden_stored_npz));
+    change_everywhere(open_x, golden_deflated_npz,
+                      sizeof(golden_deflated_npz));
+    // One bit of a number: only the checksum knows.
+    memcpy(copy, golden_stored_npz, sizeof(copy));
+    for (size_t i = 0; i + 4 < sizeof(copy); i++) {
+        static const uint8_t six[] = {0, 0, 0xc0, 0x40};
+
+        if (memcmp(copy + i, six, 4) == 0)
+            copy[i] ^= 1;
+    }
+    T_FAILS(SL_ECORRUPT,
+            array_open_npz(&a, put("c.npz", copy, sizeof(copy)), "x", &err));
+    T_HAS(err.text, "CRC");
+}
+
+// ---- sources
+
+static struct data_want want(uint64_t features, uint64_t outputs,
+                             enum data_labels labels)
+{
+    return (struct data_want){
+        .rank = 1, .dim = {features}, .outputs = outputs, .labels = labels};
+}
+
+TEST(data, idx_pair_scales_and_checks_labels)
+{
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 4};
+    struct data_source s = {.format = "idx", .scale = 0.5, .offset = -1};
+    struct data_want w = want(3, 5, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+    float x[3];
+    int32_t y;
+
+    s.x = put("x", golden_idx, sizeof(golden_idx));
+    s.y = put("y", labels, sizeof(labels));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_samples(d), 2);
+    T_OK(data_read(d, 1, x, &y, t_err()));
+    T_EQ(y, 4);
+    T_NEAR((double)x[2], 1.5, 0);
+    T_FAILS(SL_ERANGE, data_read(d, 2, x, &y, NULL));
+    data_free(d);
+    w.outputs = 4; // label 4 is none of them
+    T_FAILS(SL_ERANGE, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "sample 1");
+    w = want(4, 5, DATA_INDEX);
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "(3)");
+    T_HAS(err.text, "(4)");
+}
+
+TEST(data, classes_become_one_hot)
+{
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    struct data_source s = {.format = "idx", .scale = 1};
+    struct data_want w = want(3, 3, DATA_ONE_HOT);
+    struct data *d;
+    float x[3], y[3];
+
+    s.x = put("x", golden_idx, sizeof(golden_idx));
+    s.y = put("y", labels, sizeof(labels));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(y));
+    T_OK(data_read(d, 1, x, y, t_err()));
+    T_EQ((int)y[0] * 100 + (int)y[1] * 10 + (int)y[2], 1);
+    data_free(d);
+}
+
+TEST(data, hash_tells_files_apart)
+{
+    struct data_source s = {.format = "idx", .scale = 1};
+    struct data_want w = want(3, 10, DATA_INDEX);
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    struct data *a, *b;
+
+    s.x = put("x", golden_idx, sizeof(golden_idx));
+    s.y = put("y", labels, sizeof(labels));
+    T_OK(data_open(&a, &s, &w, t_err()));
+    s.limit = 1;
+    T_OK(data_open(&b, &s, &w, t_err()));
+    T_EQ(data_samples(b), 1);
+    T_NE(data_hash(a), data_hash(b));
+    data_free(b);
+    s.limit = 0;
+    s.x = put("other", golden_idx, sizeof(golden_idx));
+    T_OK(data_open(&b, &s, &w, t_err()));
+    T_NE(data_hash(a), data_hash(b));
+    data_free(a);
+    data_free(b);
+}
+
+TEST(csv, header_quotes_and_line_ends)
+{
+    char *columns[] = {"b", "a"};
+    struct data_source s = {.format = "csv",
+                            .scale = 1,
+                            .header = true,
+                            .label_column = "label",
+                            .columns = columns,
+                            .columns_count = 2};
+    struct data_want w = want(2, 3, DATA_INDEX);
+    struct data *d;
+    float x[2];
+    int32_t y;
+
+    s.x = put_text("t.csv", "\xef\xbb\xbf"
+                            "a,\"b\",label\r\n"
+                            "1,2,0\r\n"
+                            "\"-3.5\", 1e2 ,2\n"
+                            "0,0,1");
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_samples(d), 3);
+    T_OK(data_read(d, 1, x, &y, t_err()));
+    T_NEAR((double)x[0], 100, 0);
+    T_NEAR((double)x[1], -3.5, 0);
+    T_EQ(y, 2);
+    T_OK(data_read(d, 2, x, &y, t_err()));
+    T_EQ(y, 1);
+    data_free(d);
+}
+
+static void csv_fails(const char *text, uint64_t number, const char *says)
+{
+    struct data_source s = {.format = "csv", .scale = 1};
+    struct data_want w = want(2, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+    float x[2];
+    int32_t y;
+    enum sl_err rc;
+
+    s.x = put_text("bad.csv", text);
+    rc = data_open(&d, &s, &w, &err);
+    if (rc == SL_OK) {
+        rc = data_read(d, number, x, &y, &err);
+        data_free(d);
+    }
+    T_NE(rc, SL_OK);
+    T_HAS(err.text, says);
+}
+
+TEST(csv, says_what_is_wrong_and_where)
+{
+    csv_fails("1,2,0\n1,,0\n", 1, "line 2, column 1 is empty");
+    csv_fails("1,2,0\n1,x,0\n", 1, "'x' is not a number");
+    csv_fails("1,2,0\n1,0x10,0\n", 1, "not a number");
+    csv_fails("1,2,0\n1,inf,0\n", 1, "not a number");
+    csv_fails("1,2,0\n1,2\n", 1, "fewer than the 3 columns");
+    csv_fails("1,2,0\n1,2,0,1\n", 1, "more than the 3 columns");
+    csv_fails("1,2,0\n1,2,3\n", 1, "label 3 is no class");
+    csv_fails("1,2,0\n1,\"2\n\",0\n", 1, "quote does not end");
+    csv_fails("1,2,3,0\n", 0, "3 feature columns");
+    csv_fails("", 0, "empty");
+}
+
+TEST(csv, every_number_of_lines_is_found)
+{
+    struct buf text = BUF_INIT;
+
+    for (int lines = 1; lines < 40; lines++) {
+        struct data_source s = {.format = "csv", .scale = 1};
+        struct data_want w = want(1, 100, DATA_INDEX);
+        struct data *d;
+        float x;
+        int32_t y;
+
+        buf_reset(&text);
+        for (int i = 0; i < lines; i++)
+            T_OK(buf_appendf(&text, "%d,%d%s", i * 7, i,
+                             i + 1 < lines || lines % 2 ? "\n" : ""));
+        s.x = put("n.csv", text.data, text.len);
+        T_OK(data_open(&d, &s, &w, t_err()));
+        T_EQ(data_samples(d), lines);
+        for (int i = lines; i-- > 0;) {
+            T_OK(data_read(d, (uint64_t)i, &x, &y, t_err()));
+            T_EQ(y, i);
+            T_EQ((int)x, i * 7);
+        }
+        data_free(d);
+    }
+    buf_release(&text);
+}
+
+// ---- synthetic
+
+TEST(synthetic, a_sample_is_a_function_of_seed_and_number)
+{
+    struct data_source s = {.format = "synthetic",
+                            .generator = "classes",
+                            .classes = 4,
+                            .samples = 1000,
+                            .seed = 7,
+                            .scale = 1};
+    struct data_want w = want(8, 4, DATA_INDEX);
+    struct data *a, *b, *test;
+    float xa[8], xb[8];
+    int32_t ya, yb;
+    unsigned seen = 0, same = 0;
+
+    T_OK(data_open(&a, &s, &w, t_err()));
+    T_OK(data_open(&b, &s, &w, t_err()));
+    w.test = true;
+    T_OK(data_open(&test, &s, &w, t_err()));
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t k = t_below(1000);
+
+        T_OK(data_read(a, k, xa, &ya, t_err()));
+        T_OK(data_read(b, i, xb, &yb, t_err())); // b goes another way
+        T_OK(data_read(b, k, xb, &yb, t_err()));
+        T_EQ(ya, yb);
+        T_MEM(xa, xb, sizeof(xa));
+        seen |= 1u << ya;
+        T_OK(data_read(test, k, xb, &yb, t_err()));
+        same += memcmp(xa, xb, sizeof(xa)) == 0;
+    }
+    T_EQ(seen, 15); // every class occurs
+    T_EQ(same, 0);  // the test set is other samples
+    data_free(a);
+    data_free(b);
+    data_free(test);
+}
+
+TEST(synthetic, says_what_does_not_fit)
+{
+    struct data_source s = {.format = "synthetic",
+                            .generator = "classes",
+                            .classes = 11,
+                            .samples = 10,
+                            .scale = 1};
+    struct data_want w = want(8, 10, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "11 classes");
+    s.generator = "spirals";
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "spirals");
+    s.format = "parquet";
+    T_FAILS(SL_ENOTSUP, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "parquet");
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/harness/t.h"
+
+#include "common/schedule.h"
+#include "worker/input.h"
+
+static struct data *numbers(uint64_t samples)
+{
+    struct data_source s = {.format = "synthetic",
+                            .generator = "binary",
+                            .samples = samples,
+                            .seed = 3,
+                            .scale = 1};
+    struct data_want w = {.rank = 1,
+                          .dim = {2},
+                          .outputs = 2,
+                          .labels = DATA_INDEX};
+    struct data *d;
+
+    T_OK(data_open(&d, &s, &w, t_err()));
+    return d;
+}
+
+static struct input_run run_of(struct data *d, uint64_t epoch, uint64_t first,
+                               uint64_t count, uint32_t batch, bool shuffle)
+{
+    struct input_run run = {.data = d,
+                            .shuffle = shuffle,
+                            .epoch = epoch,
+                            .first = first,
+                            .count = count,
+                            .batch = batch};
+
+    T_OK(order_init(&run.order, 11, epoch, data_samples(d)));
+    return run;
+}
+
+// The digests of all batches of an epoch's closures add up to that of the
+// epoch exactly when each sample is there once.
+static void one_epoch(uint64_t samples, uint64_t batch, uint64_t per_closure,
+                      bool shuffle)
+{
+    struct schedule s = {.samples = samples,
+                         .batch = batch,
+                         .epochs = 2,
+                         .steps_per_closure = per_closure};
+    struct data *d = numbers(samples);
+    struct input *in;
+    uint64_t digest = 0, seen = 0, closures = schedule_closures_per_epoch(&s);
+
+    T_OK(schedule_check(&s, t_err()));
+    T_OK(input_new(&in, t_err()));
+    for (uint64_t c = closures; c < 2 * closures; c++) {
+        uint64_t first, count;
+        struct input_run run;
+
+        schedule_closure_range(&s, c, &first, &count);
+        run = run_of(d, 1, first, count, (uint32_t)batch, shuffle);
+        T_EQ(input_run_steps(&run), schedule_closure_steps(&s, c));
+        input_open(in, &run);
+        for (uint32_t k = 0; k < input_run_steps(&run); k++) {
+            struct batch b;
+            uint64_t step_first, step_count;
+
+            T_OK(input_get(in, &run, k, &b, t_err()));
+            schedule_step_range(&s, c, k, &step_first, &step_count);
+            T_EQ(b.n, step_count);
+            T_EQ(b.step, k);
+            digest += b.digest;
+            seen += b.n;
+            input_put(in, &b);
+        }
+        input_close(in, &run);
+    }
+    T_EQ(seen, samples);
+    T_EQ(digest, schedule_epoch_digest(&s, 1));
+    input_free(in);
+    data_free(d);
+}
+
+TEST(input, batches_cover_an_epoch_exactly_once)
+{
+    static const uint64_t sizes[][3] = {{1, 1, 1},    {1, 64, 4},  {97, 10, 3},
+                                        {100, 10, 5}, {101, 7, 2}, {256, 64, 4},
+                                        {31, 33, 1},  {1000, 1, 97}};
+
+    for (size_t i = 0; i < SL_COUNT(sizes); i++) {
+        one_epoch(sizes[i][0], sizes[i][1], sizes[i][2], true);
+        one_epoch(sizes[i][0], sizes[i][1], sizes[i][2], false);
+    }
+}
+
+// Steps may be wanted in any order, with other runs open, and are always what
+// they were.
+TEST(input, any_step_at_any_time)
+{
+    struct data *d = numbers(500);
+    struct input *in;
+    struct input_run a, b, c;
+    uint64_t digests[20] = {0};
+
+    T_OK(input_new(&in, t_err()));
+    a = run_of(d, 0, 0, 200, 10, true);
+    input_open(in, &a);
+    for (uint32_t k = 0; k < 20; k++) {
+        struct batch x;
+
+        T_OK(input_get(in, &a, k, &x, t_err()));
+        digests[k] = x.digest;
+        input_put(in, &x);
+    }
+    b = run_of(d, 0, 200, 200, 10, true);
+    c = run_of(d, 0, 400, 100, 10, true);
+    input_open(in, &b);
+    input_open(in, &c);
+    for (int i = 0; i < 300; i++) {
+        uint32_t k = (uint32_t)t_below(20);
+        struct batch x;
+
+        T_OK(input_get(in, &a, k, &x, t_err()));
+        T_EQ(x.digest, digests[k]);
+        input_put(in, &x);
+    }
+    input_close(in, &a);
+    for (uint32_t k = 0; k < 10; k++) {
+        struct batch x;
+
+        T_OK(input_get(in, &c, k, &x, t_err())); // b's fill the ring first
+        T_EQ(x.n, 10);
+        input_put(in, &x);
+    }
+    input_close(in, &b);
+    input_close(in, &c);
+    input_free(in);
+    data_free(d);
+}
+
+TEST(input, an_error_names_its_sample_and_can_be_met_again)
+{
+    const char *path = t_path("bad.csv");
+    struct data_source s = {.format = "csv", .scale = 1, .x = path};
+    struct data_want w = {.rank = 1,
+                          .dim = {1},
+                          .outputs = 2,
+                          .labels = DATA_INDEX};
+    FILE *f = fopen(path, "w");
+    struct input_run run;
+    struct sl_error err = SL_ERROR_INIT;
+    struct input *in;
+    struct data *d;
+    struct batch b;
+
+    T_TRUE(f != NULL);
+    fputs("1,0\n2,1\nx,0\n4,1\n", f);
+    fclose(f);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_OK(input_new(&in, t_err()));
+    run = run_of(d, 0, 0, 4, 1, false);
+    input_open(in, &run);
+    T_OK(input_get(in, &run, 0, &b, t_err()));
+    input_put(in, &b);
+    for (int i = 0; i < 2; i++) {
+        T_FAILS(SL_EINVAL, input_get(in, &run, 2, &b, &err));
+        T_HAS(err.text, "line 3");
+    }
+    T_OK(input_get(in, &run, 3, &b, t_err()));
+    input_put(in, &b);
+    input_close(in, &run);
+    input_free(in);
+    data_free(d);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/worker/nets.h -- small models for tests, written as specs are.
+#ifndef TESTS_UNIT_WORKER_NETS_H
+#define TESTS_UNIT_WORKER_NETS_H
+
+#include "common/json.h"
+#include "proto/model.h"
+#include "proto/pbjson.h"
+#include "proto/wire.h"
+#include "tests/harness/t.h"
+
+// A model from JSON with ' for ".
+static inline struct model *t_model(const char *text)
+{
+    ProtobufCMessage *msg = NULL;
+    struct model *m = NULL;
+    char json[4096];
+    json_t *value;
+    size_t n = strlen(text);
+
+    T_LT(n, sizeof(json));
+    for (size_t i = 0; i <= n; i++)
+        json[i] = text[i] == '\'' ? '"' : text[i];
+    value = json_loads(json, 0, NULL);
+    T_TRUE(value != NULL);
+    T_OK(pbjson_read(&msg, &sluice__v1__model_spec__descriptor, value, "model",
+                     t_err()));
+    T_OK(model_make(&m, (Sluice__V1__ModelSpec *)msg, t_err()));
+    wire_free(msg);
+    json_decref(value);
+    return m;
+}
+
+// A convolution net with everything in it: two branches that are added, two
+// that are concatenated, fused and unfused activations.
+#define NET_EVERYTHING                                                         \
+    "{'input_shape': [9, 8, 2], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'c1', 'filters': 4, 'kernel_size': 3,"         \
+    " 'activation': 'relu', 'inputs': ['input']},"                             \
+    "{'type': 'batch_normalization', 'name': 'bn', 'inputs': ['c1']},"         \
+    "{'type': 'max_pooling2d', 'name': 'mp', 'pool_size': 2,"                  \
+    " 'inputs': ['bn']},"                                                      \
+    "{'type': 'conv2d', 'name': 'c2', 'filters': 4, 'kernel_size': [3, 2],"    \
+    " 'padding': 'same', 'activation': 'tanh', 'inputs': ['mp']},"             \
+    "{'type': 'add', 'name': 'sum', 'inputs': ['c2', 'mp']},"                  \
+    "{'type': 'conv2d', 'name': 'c3', 'filters': 3, 'kernel_size': 2,"         \
+    " 'strides': 2, 'padding': 'same', 'use_bias': false,"                     \
+    " 'inputs': ['sum']},"                                                     \
+    "{'type': 'relu', 'name': 'r3', 'inputs': ['c3']},"                        \
+    "{'type': 'average_pooling2d', 'name': 'ap', 'pool_size': 2,"              \
+    " 'strides': 2, 'padding': 'same', 'inputs': ['sum']},"                    \
+    "{'type': 'concatenate', 'name': 'cat', 'inputs': ['r3', 'ap']},"          \
+    "{'type': 'dropout', 'name': 'drop', 'rate': 0.3, 'inputs': ['cat']},"     \
+    "{'type': 'flatten', 'name': 'flat', 'inputs': ['drop']},"                 \
+    "{'type': 'dense', 'name': 'd1', 'units': 7, 'activation': 'gelu',"        \
+    " 'inputs': ['flat']},"                                                    \
+    "{'type': 'dense', 'name': 'd2', 'units': 5, 'inputs': ['d1']}]}"
+
+#define NET_FASHION                                                            \
+    "{'input_shape': [14, 14, 1], 'layers': ["                                 \
+    "{'type': 'conv2d', 'filters': 8, 'kernel_size': 3,"                       \
+    " 'activation': 'relu'},"                                                  \
+    "{'type': 'max_pooling2d', 'pool_size': 2},"                               \
+    "{'type': 'conv2d', 'filters': 16, 'kernel_size': 3,"                      \
+    " 'activation': 'relu'},"                                                  \
+    "{'type': 'max_pooling2d', 'pool_size': 2},"                               \
+    "{'type': 'flatten'},"                                                     \
+    "{'type': 'dense', 'units': 32, 'activation': 'relu'},"                    \
+    "{'type': 'dense', 'units': 10, 'activation': 'softmax'}]}"
+
+#define NET_RESIDUAL                                                           \
+    "{'input_shape': [6, 6, 3], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'a', 'filters': 4, 'kernel_size': 3,"          \
+    " 'padding': 'same', 'use_bias': false, 'inputs': ['input']},"             \
+    "{'type': 'batch_normalization', 'name': 'bn1', 'scale': false,"           \
+    " 'inputs': ['a']},"                                                       \
+    "{'type': 'relu', 'name': 'ra', 'inputs': ['bn1']},"                       \
+    "{'type': 'conv2d', 'name': 'b', 'filters': 4, 'kernel_size': 3,"          \
+    " 'padding': 'same', 'inputs': ['ra']},"                                   \
+    "{'type': 'add', 'name': 'sum', 'inputs': ['ra', 'b', 'ra']},"             \
+    "{'type': 'elu', 'name': 'e', 'inputs': ['sum']},"                         \
+    "{'type': 'batch_normalization', 'name': 'bn2', 'center': false,"          \
+    " 'inputs': ['e']},"                                                       \
+    "{'type': 'global_average_pooling2d', 'name': 'gap',"                      \
+    " 'inputs': ['bn2']},"                                                     \
+    "{'type': 'dense', 'name': 'out', 'units': 3,"                             \
+    " 'activation': 'sigmoid', 'inputs': ['gap']}]}"
+
+#define NET_MLP                                                                \
+    "{'input_shape': [12], 'layers': ["                                        \
+    "{'type': 'dense', 'units': 9, 'activation': 'relu'},"                     \
+    "{'type': 'batch_normalization'},"                                         \
+    "{'type': 'dense', 'units': 6, 'activation': 'softmax'},"                  \
+    "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
+
+#endif

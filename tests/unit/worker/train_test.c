@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of the arithmetic without a network: data, input, programs and an
+// optimizer in one process learn what they should.
+#include "tests/harness/t.h"
+
+#include "common/mem.h"
+#include "common/rng.h"
+#include "kernels/optim.h"
+#include "nets.h"
+#include "worker/compile.h"
+#include "worker/grad.h"
+#include "worker/input.h"
+
+struct learner {
+    struct kern_dev *dev;
+    struct model *model;
+    struct program_memory memory;
+    struct program *train, *test;
+    float *params, *grads, *slots[OPTIM_SLOTS_MAX];
+    struct data *train_data, *test_data;
+    struct input *in;
+    struct optim optim;
+    uint64_t updates;
+};
+
+static float *vector(size_t n)
+{
+    float *v = sl_calloc(n, sizeof(float));
+
+    T_TRUE(v != NULL);
+    return v;
+}
+
+// Glorot's bound is near enough for such small layers.
+static void init(struct learner *l)
+{
+    for (uint32_t i = 0; i < l->model->variables_count; i++) {
+        const struct model_variable *v = &l->model->variables[i];
+        float *at = l->params + v->first;
+
+        if (v->init.kind == MODEL_INIT_CONSTANT) {
+            for (size_t k = 0; k < v->elements; k++)
+                at[k] = (float)v->init.a;
+            continue;
+        }
+        rng_fill_uniform(at, 1, i, 0, (size_t)v->elements);
+        for (size_t k = 0; k < v->elements; k++)
+            at[k] = (at[k] - 0.5f) * 0.3f;
+    }
+}
+
+static void learner_open(struct learner *l, const char *net,
+                         const struct data_source *source, uint32_t batch)
+{
+    enum spec_loss loss = SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    struct compile_options o = {.loss = loss, .train = true, .batch = batch};
+    struct data_want w;
+
+    memset(l, 0, sizeof(*l));
+    T_OK(kern_open(&l->dev, "auto", NULL, t_err()));
+    l->model = t_model(net);
+    T_OK(compile_wants(&w, l->model, loss, t_err()));
+    T_OK(data_open(&l->train_data, source, &w, t_err()));
+    w.test = true;
+    T_OK(data_open(&l->test_data, source, &w, t_err()));
+    T_OK(compile(&l->train, l->dev, l->model, &o, &l->memory, t_err()));
+    o.train = false;
+    T_OK(compile(&l->test, l->dev, l->model, &o, &l->memory, t_err()));
+    l->params = vector((size_t)l->model->elements);
+    l->grads = vector((size_t)l->model->elements);
+    optim_defaults(&l->optim, OPTIM_ADAM);
+    for (unsigned i = 0; i < optim_slots(&l->optim); i++)
+        l->slots[i] = vector((size_t)l->model->elements);
+    init(l);
+    T_OK(input_new(&l->in, t_err()));
+}
+
+static void learner_close(struct learner *l)
+{
+    input_free(l->in);
+    program_free(l->train);
+    program_free(l->test);
+    program_memory_release(&l->memory);
+    data_free(l->train_data);
+    data_free(l->test_data);
+    model_free(l->model);
+    kern_close(l->dev);
+    sl_free(l->params);
+    sl_free(l->grads);
+    for (unsigned i = 0; i < OPTIM_SLOTS_MAX; i++)
+        sl_free(l->slots[i]);
+}
+
+static void update(struct learner *l, double rate)
+{
+    size_t n = (size_t)l->model->elements;
+
+    T_TRUE(grad_finite(l->grads, n));
+    optim_apply(&l->optim, ++l->updates, rate, n, l->grads, l->params,
+                l->slots);
+}
+
+// Returns the share of right answers.
+static double pass(struct learner *l, bool train, uint64_t epoch)
+{
+    struct data *d = train ? l->train_data : l->test_data;
+    struct program *p = train ? l->train : l->test;
+    struct input_run run = {.data = d,
+                            .shuffle = train,
+                            .epoch = epoch,
+                            .count = data_samples(d),
+                            .batch = p->batch};
+    double right = 0;
+
+    T_OK(order_init(&run.order, 1, epoch, data_samples(d)));
+    input_open(l->in, &run);
+    for (uint32_t k = 0; k < input_run_steps(&run); k++) {
+        struct program_io io = {.params = l->params, .grads = l->grads};
+        struct batch b;
+
+        T_OK(input_get(l->in, &run, k, &b, t_err()));
+        io.x = b.x;
+        io.labels = b.y;
+        T_OK(program_run(p, &io, 0, p->count, t_err()));
+        right += program_right_sum(p);
+        input_put(l->in, &b);
+        if (train)
+            update(l, 0.003);
+    }
+    input_close(l->in, &run);
+    return right / (double)run.count;
+}
+
+TEST(train, learns_synthetic_classes)
+{
+    struct data_source source = {.format = "synthetic",
+                                 .generator = "classes",
+                                 .classes = 10,
+                                 .samples = 1280,
+                                 .seed = 9,
+                                 .scale = 1};
+    struct learner l;
+    double accuracy;
+
+    learner_open(&l, NET_FASHION, &source, 64);
+    accuracy = pass(&l, false, 0);
+    T_TRUE(accuracy < 0.4);
+    for (uint64_t epoch = 0; epoch < 3; epoch++)
+        pass(&l, true, epoch);
+    accuracy = pass(&l, false, 0);
+    printf("accuracy %.3f\n", accuracy);
+    T_TRUE(accuracy > 0.9);
+    learner_close(&l);
+}
+
+// Steps allocate nothing: neither the batches nor the programs.
+TEST(train, a_step_allocates_nothing)
+{
+    struct data_source source = {.format = "synthetic",
+                                 .generator = "classes",
+                                 .classes = 10,
+                                 .samples = 64,
+                                 .seed = 9,
+                                 .scale = 1};
+    struct learner l;
+    uint64_t calls;
+
+    learner_open(&l, NET_FASHION, &source, 16);
+    pass(&l, true, 0);
+    pass(&l, true, 1);
+    calls = sl_mem_calls();
+    for (uint64_t epoch = 2; epoch < 20; epoch++)
+        pass(&l, true, epoch);
+    T_EQ(sl_mem_calls(), calls);
+    learner_close(&l);
+}
+
+TEST(grad, clipping)
+{
+    struct model *m = t_model("{'input_shape': [2], 'layers': [{'type': "
+                              "'dense', 'units': 1}, {'type': "
+                              "'batch_normalization'}]}");
+    float g[8];
+
+    // kernel [2], bias, gamma, beta, moving mean, moving variance
+    T_EQ(m->elements, 7);
+    for (int i = 0; i < 7; i++)
+        g[i] = i < 2 ? (float)(3 + i) : 7;
+    grad_clipnorm(g, m, 2.5);
+    T_NEAR((double)g[0], 1.5, 1e-6);
+    T_NEAR((double)g[1], 2, 1e-6);
+    T_NEAR((double)g[2], 2.5, 1e-6);
+    T_NEAR((double)g[5], 7, 0); // statistics are not gradients
+    T_NEAR((double)g[6], 7, 0);
+    g[0] = 3, g[1] = 4, g[2] = g[3] = g[4] = 0;
+    grad_global_clipnorm(g, m, 10);
+    T_NEAR((double)g[1], 4, 0);
+    grad_global_clipnorm(g, m, 0.5);
+    T_NEAR((double)g[0], 0.3, 1e-6);
+    T_NEAR((double)g[5], 7, 0);
+    T_TRUE(grad_finite(g, 7));
+    g[6] = __builtin_nanf("");
+    T_FALSE(grad_finite(g, 7));
+    T_TRUE(grad_finite(g, 6));
+    g[0] = -__builtin_inff();
+    T_FALSE(grad_finite(g, 1));
+    model_free(m);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile.h -- from a model's layers to a program.
+//
+// Forward ops in the model's order, the loss, then backward ops in reverse.
+// Fused where the backend is not worse for it: bias and ReLU into convolution
+// and dense, bias gradients into weight gradients, ReLU's backward into the
+// max pool or batch norm that follows it. Softmax or sigmoid at the end goes
+// into the loss, unless the job says from_logits.
+// To evaluate: no backward, dropout left out, batch norm by its moving
+// statistics.
+//
+// Threads  the compute thread.
+// Memory   compile() keeps no pointer into the model. The memory grows to what
+//          this program needs and is shared with those made before.
+// Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
+//          (the job's fault); SL_ENOMEM.
+#ifndef WORKER_COMPILE_H
+#define WORKER_COMPILE_H
+
+#include "proto/model.h"
+#include "proto/spec.h"
+#include "worker/data.h"
+#include "worker/program.h"
+
+struct compile_options {
+    enum spec_loss loss;
+    bool from_logits;
+    bool train;
+    uint32_t batch;
+    uint64_t seed; // of the job: mixed into each dropout's
+    bool f64;      // reals are doubles; ref only, for checks by differences
+};
+
+enum sl_err compile(struct program **out, struct kern_dev *dev,
+                    const struct model *model,
+                    const struct compile_options *options,
+                    struct program_memory *memory, struct sl_error *err);
+
+// What the model wants to be fed with, given the loss.
+enum sl_err compile_wants(struct data_want *out, const struct model *model,
+                          enum spec_loss loss, struct sl_error *err);
+
+#endif

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile_backward.c -- the layers in reverse.
+//
+// When node i's turn comes, all that read it have had theirs, so b->grad[i] is
+// whole; it then belongs to node i alone, which may overwrite it or give it
+// away. The gradient of a variable is written by exactly one op, straight into
+// the flat gradient vector.
+#include "worker/compile_build.h"
+
+static bool wants_grad(const struct build *b, const struct model_node *node,
+                       uint32_t k)
+{
+    return b->needs_grad[node->input[k]];
+}
+
+// y = x + b y over all elements.
+static void axpby(struct build *b, uint32_t node, uint32_t x, uint32_t y,
+                  float beta)
+{
+    int64_t n = (int64_t)(b->tensors[x].bytes / b->real);
+    struct kern_shape flat = kern_shape(KERN_F32, 1, &n);
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, &flat, &flat, 1, beta);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
+}
+
+// Where an op may write the gradient for a node: its own buffer the first
+// time, else one to be added by took().
+static uint32_t target(struct build *b, uint32_t node)
+{
+    uint32_t t =
+        compile_tensor(b, compile_bytes(b, &b->model->nodes[node].out));
+
+    if (b->grad[node] == NO_TENSOR)
+        b->grad[node] = t;
+    return t;
+}
+
+static void took(struct build *b, uint32_t node, uint32_t t)
+{
+    if (b->rc == SL_OK && t != b->grad[node])
+        axpby(b, node, t, b->grad[node], 1);
+}
+
+// Passes dy on to `node` as it is. `away`: dy is not used any more after this.
+static void pass(struct build *b, uint32_t node, uint32_t dy, bool away)
+{
+    uint32_t t;
+
+    if (b->rc != SL_OK)
+        return;
+    if (b->grad[node] == NO_TENSOR && away) {
+        b->grad[node] = dy;
+    } else if (b->grad[node] == NO_TENSOR) {
+        t = target(b, node);
+        axpby(b, node, dy, t, 0);
+    } else {
+        axpby(b, node, dy, b->grad[node], 1);
+    }
+}
+
+static void unactivate(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dy = b->grad[i];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    enum kern_unary_kind kind;
+    struct kern_desc d;
+    float a;
+
+    if (node->act == MODEL_ACT_LINEAR || b->act_done[i] ||
+        (i == b->model->output && b->loss_has_act))
+        return;
+    kind = compile_unary(node, &a);
+    if (node->act == MODEL_ACT_SOFTMAX)
+        kern_desc_softmax(&d, KERN_SOFTMAX_BWD, nd, dim);
+    else
+        kern_desc_unary(&d, KERN_UNARY_BWD, kind, a, nd, dim);
+    compile_emit(b, i, &d,
+               (struct build_ref[]){WHOLE(b->saved[i]), WHOLE(dy), WHOLE(dy)});
+}
+
+// dw and db. `with` computes both in one op; if the backend is worse at that,
+// `without` and a sum.
+static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
+                         struct kern_desc *without, struct build_ref first,
+                         struct build_ref second)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dw = compile_weight(b, node, MODEL_KERNEL, PROGRAM_GRADS), db;
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc sum;
+
+    if (node->weight[MODEL_BIAS] == MODEL_NONE) {
+        compile_emit(b, i, without,
+                   (struct build_ref[]){first, second, WHOLE(dw)});
+        return;
+    }
+    db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
+    if (compile_fuses(b, with, without)) {
+        compile_emit(b, i, with,
+                   (struct build_ref[]){first, second, WHOLE(dw), WHOLE(db)});
+        return;
+    }
+    compile_emit(b, i, without, (struct build_ref[]){first, second, WHOLE(dw)});
+    kern_desc_reduce(&sum, nd, dim, 0);
+    compile_emit(b, i, &sum,
+               (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
+}
+
+static void dense(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t input = node->input[0], dy = b->grad[i], dx;
+    int64_t k = (int64_t)node->in.dim[node->in.rank - 1];
+    int64_t units = (int64_t)node->out.dim[node->out.rank - 1];
+    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / k;
+    struct kern_desc with, without, d;
+
+    kern_desc_matmul(&with, units, k, rows, true, false, KERN_BGRAD);
+    kern_desc_matmul(&without, units, k, rows, true, false, 0);
+    weight_grads(b, i, &with, &without, WHOLE(dy), WHOLE(b->value[input]));
+    if (!wants_grad(b, node, 0))
+        return;
+    dx = target(b, input);
+    kern_desc_matmul(&d, rows, k, units, false, false, 0);
+    compile_emit(b, i, &d,
+               (struct build_ref[]){WHOLE(dy),
+                                    WHOLE(compile_weight(b, node, MODEL_KERNEL,
+                                                       PROGRAM_PARAMS)),
+                                    WHOLE(dx)});
+    took(b, input, dx);
+}
+
+static void conv2d(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window w = compile_window(node);
+    uint32_t input = node->input[0], dy = b->grad[i], dx;
+    int64_t co = (int64_t)node->out.dim[2], x[KERN_DIMS];
+    struct kern_desc with, without, d;
+
+    compile_dims(b, &node->in, x);
+    kern_desc_conv(&with, KERN_CONV_WGRAD, x, co, &w, 1, KERN_BGRAD);
+    kern_desc_conv(&without, KERN_CONV_WGRAD, x, co, &w, 1, 0);
+    weight_grads(b, i, &with, &without, WHOLE(b->value[input]), WHOLE(dy));
+    if (!wants_grad(b, node, 0))
+        return;
+    dx = target(b, input);
+    kern_desc_conv(&d, KERN_CONV_DGRAD, x, co, &w, 1, 0);
+    compile_emit(b, i, &d,
+               (struct build_ref[]){WHOLE(dy),
+                                    WHOLE(compile_weight(b, node, MODEL_KERNEL,
+                                                       PROGRAM_PARAMS)),
+                                    WHOLE(dx)});
+    took(b, input, dx);
+}
+
+static void pool(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    bool max = node->type == MODEL_MAX_POOLING2D;
+    struct kern_window w = compile_window(node);
+    uint32_t input = node->input[0], dx;
+    struct build_ref refs[3];
+    unsigned n = 0;
+    int64_t x[KERN_DIMS];
+    struct kern_desc d;
+
+    if (!wants_grad(b, node, 0))
+        return;
+    compile_dims(b, &node->in, x);
+    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D)
+        w = kern_window((int32_t)x[1], (int32_t)x[2], 1, 1);
+    kern_desc_pool(&d, KERN_POOL_BWD, max ? KERN_POOL_MAX : KERN_POOL_AVG, x,
+                   &w, 0);
+    dx = target(b, input);
+    refs[n++] = WHOLE(b->grad[i]);
+    if (max)
+        refs[n++] = WHOLE(b->aux[i]);
+    refs[n] = WHOLE(dx);
+    compile_emit(b, i, &d, refs);
+    took(b, input, dx);
+}
+
+// dgamma or dbeta; a layer without them writes into scratch.
+static uint32_t norm_grad(struct build *b, const struct model_node *node,
+                          enum model_weight w)
+{
+    if (node->weight[w] != MODEL_NONE)
+        return compile_weight(b, node, w, PROGRAM_GRADS);
+    return compile_tensor(b, (size_t)node->in.dim[node->in.rank - 1] * b->real);
+}
+
+static uint32_t gamma_of(struct build *b, const struct model_node *node)
+{
+    if (node->weight[MODEL_GAMMA] != MODEL_NONE)
+        return compile_weight(b, node, MODEL_GAMMA, PROGRAM_PARAMS);
+    return compile_at(b, PROGRAM_CONSTANTS, 0,
+                    (size_t)node->in.dim[node->in.rank - 1] * b->real);
+}
+
+static void batch_norm(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    const struct model_node *input = &b->model->nodes[node->input[0]];
+    uint32_t dy = b->grad[i], x = b->value[node->input[0]];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->in, dim);
+    struct kern_desc d, plain;
+
+    kern_desc_norm(&d, KERN_BN_BWD, nd, dim, (float)node->epsilon, 0);
+    plain = d;
+    if (wants_grad(b, node, 0) && input->act == MODEL_ACT_RELU &&
+        input->users == 1) {
+        d.epilogue |= KERN_DRELU;
+        if (compile_fuses(b, &d, &plain))
+            b->act_done[node->input[0]] = true;
+        else
+            d = plain;
+    }
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){
+            WHOLE(x), WHOLE(dy), WHOLE(gamma_of(b, node)),
+            WHOLE(compile_weight(b, node, MODEL_MOVING_MEAN, PROGRAM_GRADS)),
+            WHOLE(compile_weight(b, node, MODEL_MOVING_VARIANCE, PROGRAM_GRADS)),
+            WHOLE(dy), WHOLE(norm_grad(b, node, MODEL_GAMMA)),
+            WHOLE(norm_grad(b, node, MODEL_BETA))});
+    if (wants_grad(b, node, 0))
+        pass(b, node->input[0], dy, true);
+}
+
+// The same mask as forward: it is a function of (seed, step, layer, element).
+static void dropout(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dy = b->grad[i];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc d;
+
+    if (!wants_grad(b, node, 0))
+        return;
+    if (b->aux[i] != NO_TENSOR) {
+        kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
+        compile_emit(
+            b, i, &d,
+            (struct build_ref[]){WHOLE(dy), WHOLE(b->aux[i]), WHOLE(dy)});
+    }
+    pass(b, node->input[0], dy, true);
+}
+
+// The last input that wants it gets the buffer itself; the others, copies.
+static void add(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t last = node->inputs;
+
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        if (wants_grad(b, node, k))
+            last = k;
+    }
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        if (wants_grad(b, node, k))
+            pass(b, node->input[k], b->grad[i], k == last);
+    }
+}
+
+static void concatenate(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
+    int64_t rows =
+        (int64_t)(b->o->batch * model_shape_elements(&node->out)) / all;
+    size_t at = 0;
+
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        const struct model_shape *in = &b->model->nodes[node->input[k]].out;
+        int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
+        struct kern_shape to = kern_shape(KERN_F32, 2, dim), from = to;
+        struct kern_desc d;
+        uint32_t dx;
+
+        from.stride[0] = all;
+        if (wants_grad(b, node, k)) {
+            dx = target(b, node->input[k]);
+            kern_desc_axpby(&d, &from, &to, 1, 0);
+            compile_emit(b, i, &d,
+                       (struct build_ref[]){{b->grad[i], at * b->real},
+                                            WHOLE(dx)});
+            took(b, node->input[k], dx);
+        }
+        at += (size_t)dim[1];
+    }
+}
+
+static void layer(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+
+    switch (node->type) {
+    case MODEL_DENSE:
+        dense(b, i);
+        return;
+    case MODEL_CONV2D:
+        conv2d(b, i);
+        return;
+    case MODEL_MAX_POOLING2D:
+    case MODEL_AVERAGE_POOLING2D:
+    case MODEL_GLOBAL_AVERAGE_POOLING2D:
+        pool(b, i);
+        return;
+    case MODEL_BATCH_NORMALIZATION:
+        batch_norm(b, i);
+        return;
+    case MODEL_DROPOUT:
+        dropout(b, i);
+        return;
+    case MODEL_ADD:
+        add(b, i);
+        return;
+    case MODEL_CONCATENATE:
+        concatenate(b, i);
+        return;
+    default: // flatten, activation
+        if (wants_grad(b, node, 0))
+            pass(b, node->input[0], b->grad[i], true);
+    }
+}
+
+void compile_backward(struct build *b)
+{
+    for (uint32_t i = b->model->nodes_count; i-- > 1 && b->rc == SL_OK;) {
+        if (b->grad[i] == NO_TENSOR || !b->needs_grad[i])
+            continue;
+        unactivate(b, i);
+        layer(b, i);
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile_build.h -- a program in the making. Only compile*.c include
+// it.
+//
+// Tensors are numbers; what is not in the arena has its place at once. emit()
+// plans an op and appends it. The first failure is kept in b->rc and makes
+// every later call do nothing, so the layers' functions read straight down.
+//
+// Threads  as compile.h. Memory: build_release.
+#ifndef WORKER_COMPILE_BUILD_H
+#define WORKER_COMPILE_BUILD_H
+
+#include "worker/arena.h"
+#include "worker/compile.h"
+
+#define NO_TENSOR UINT32_MAX
+
+struct tensor {
+    enum program_place place;
+    size_t offset, bytes;
+};
+
+// A tensor, or a view of it that begins `offset` bytes behind its start.
+struct build_ref {
+    uint32_t tensor;
+    size_t offset;
+};
+#define WHOLE(t) ((struct build_ref){(t), 0})
+
+struct build_op {
+    struct build_ref ref[KERN_IO];
+};
+
+struct build {
+    const struct model *model;
+    const struct compile_options *o;
+    struct kern_dev *dev;
+    struct program *p;
+
+    struct tensor *tensors;
+    uint32_t tensors_count, tensors_room;
+    struct build_op *ops; // beside p->ops: what their arguments are
+
+    // By node.
+    uint32_t *value;   // tensor of its output; NO_TENSOR before
+    uint32_t *grad;    // tensor of its output's gradient; NO_TENSOR before
+    uint32_t *aux;     // max pool: winners; dropout: its key
+    uint32_t *saved;   // what its activation's backward wants
+    bool *needs_grad;  // something trainable lies at or before it
+    bool *act_done;    // its activation's backward is somebody else's
+    bool loss_has_act; // the output's softmax or sigmoid is in the loss
+
+    // Constants: ones first, then as many zeroes.
+    size_t constants; // elements of each
+    size_t real;      // bytes of a real number
+
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+// Sets b->rc, once.
+void compile_fail(struct build *b, uint32_t node, enum sl_err code,
+                const char *what);
+
+// A new tensor in the arena.
+uint32_t compile_tensor(struct build *b, size_t bytes);
+// One at a given place.
+uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
+                  size_t bytes);
+// The variable of a node in the flat parameter or gradient vector.
+uint32_t compile_weight(struct build *b, const struct model_node *node,
+                      enum model_weight w, enum program_place vector);
+
+// [batch, dims of the shape]: how many dimensions.
+unsigned compile_dims(const struct build *b, const struct model_shape *s,
+                    int64_t dim[KERN_DIMS]);
+size_t compile_bytes(const struct build *b, const struct model_shape *s);
+
+// Plans and appends. `refs` has one entry per input and output of the desc.
+void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
+                const struct build_ref *refs);
+
+// True if the backend does `fused` at least as well as `plain`.
+bool compile_fuses(const struct build *b, const struct kern_desc *fused,
+                 const struct kern_desc *plain);
+
+// The activation of a node as a kernel's; 0 for linear and softmax.
+enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
+
+// The window of a convolution or pool, with its pads.
+struct kern_window compile_window(const struct model_node *node);
+
+void compile_forward(struct build *b);  // compile_forward.c
+void compile_loss(struct build *b);     // compile_loss.c
+void compile_backward(struct build *b); // compile_backward.c
+
+// True if the loss computes the output's softmax or sigmoid itself.
+bool compile_loss_takes_act(const struct model *m,
+                          const struct compile_options *o);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compute.h -- the thread that computes, one lease at a time.
+//
+// Leases come through a queue and go back through the loop, each exactly once,
+// in order. The device belongs to this thread, and so do the jobs that it
+// keeps between leases (at most COMPUTE_JOBS, the least used one goes).
+//
+// Threads  All functions: the loop. `done` and `want_map` run on the loop.
+// Memory   A submitted lease belongs to the compute thread until `done`.
+// Errors   compute_new: those of opening the device.
+#ifndef WORKER_COMPUTE_H
+#define WORKER_COMPUTE_H
+
+#include "common/loop.h"
+#include "kernels/kern.h"
+#include "worker/lease.h"
+#include "worker/peers.h"
+
+#define COMPUTE_JOBS 4
+
+struct compute;
+
+struct compute_setup {
+    struct loop *loop;
+    struct peers *peers;
+    const struct sl_clock *clock;
+    const char *backend; // "auto", "ref", "cpu"
+    unsigned threads;    // 0: as many as there are cores
+    void (*done)(void *arg, struct lease *l);
+    void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    void *arg;
+};
+
+// Opens the device on the new thread and waits for that.
+enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
+                        struct sl_error *err);
+
+// "cpu: oneDNN 2.6.3, avx512, 2 threads"
+const char *compute_device(const struct compute *c);
+
+void compute_submit(struct compute *c, struct lease *l);
+
+// Forgets what is kept of a job, once the leases before are done.
+void compute_forget(struct compute *c, uint64_t job);
+
+// Ends the thread: gates of all submitted leases are closed by the caller
+// before. Waits; outcomes that were posted are handed over. NULL is allowed.
+void compute_free(struct compute *c);
+
+#endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data.c -- which source, and what all of them share; see data.h.
+#include "worker/data.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/rng.h"
+#include "worker/data_source.h"
+
+static const struct {
+    const char *format;
+    enum sl_err (*open)(struct data **out, const struct data_source *s,
+                        const struct data_want *want, struct sl_error *err);
+} formats[] = {
+    {"idx", data_open_arrays}, {"npy", data_open_arrays},
+    {"npz", data_open_arrays}, {"csv", data_open_csv},
+    {"synthetic", data_open_synthetic},
+};
+
+enum sl_err data_open(struct data **out, const struct data_source *source,
+                      const struct data_want *want, struct sl_error *err)
+{
+    const char *format = source->format != NULL ? source->format : "";
+
+    for (size_t i = 0; i < SL_COUNT(formats); i++) {
+        if (strcmp(formats[i].format, format) == 0)
+            return formats[i].open(out, source, want, err);
+    }
+    return sl_fail(err, SL_ENOTSUP,
+                   "data format '%s' is not read by this worker; idx, npy, "
+                   "npz, csv and synthetic are",
+                   format);
+}
+
+void data_free(struct data *d)
+{
+    if (d == NULL)
+        return;
+    d->ops->release(d);
+    sl_free(d);
+}
+
+uint64_t data_samples(const struct data *d)
+{
+    return d->samples;
+}
+
+uint64_t data_hash(const struct data *d)
+{
+    return sl_mix64(d->hash ^ d->samples);
+}
+
+size_t data_features(const struct data *d)
+{
+    return d->features;
+}
+
+size_t data_label_bytes(const struct data *d)
+{
+    if (d->want.labels == DATA_INDEX)
+        return sizeof(int32_t);
+    return (size_t)d->want.outputs * sizeof(float);
+}
+
+enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
+                      struct sl_error *err)
+{
+    if (number >= d->samples)
+        return sl_fail(err, SL_ERANGE, "the data has no sample %llu, only %llu",
+                       (unsigned long long)number,
+                       (unsigned long long)d->samples);
+    return d->ops->read(d, number, x, y, err);
+}
+
+void data_init(struct data *d, const struct data_ops *ops,
+               const struct data_source *s, const struct data_want *want)
+{
+    d->ops = ops;
+    d->want = *want;
+    d->samples = 0;
+    d->hash = sl_hash64(s->format, strlen(s->format));
+    d->features = 1;
+    for (unsigned i = 0; i < want->rank; i++)
+        d->features *= (size_t)want->dim[i];
+    d->scale = (float)s->scale;
+    d->offset = (float)s->offset;
+}
+
+enum sl_err data_set_samples(struct data *d, uint64_t have,
+                             const struct data_source *s, struct sl_error *err)
+{
+    if (have == 0)
+        return sl_fail(err, SL_EINVAL, "the data has no samples");
+    d->samples = s->limit > 0 && s->limit < have ? s->limit : have;
+    return SL_OK;
+}
+
+void data_hash_name(struct data *d, const char *path)
+{
+    const char *base = strrchr(path, '/');
+
+    base = base != NULL ? base + 1 : path;
+    data_hash_number(d, sl_hash64(base, strlen(base)));
+}
+
+void data_hash_number(struct data *d, uint64_t n)
+{
+    d->hash = sl_mix64(d->hash ^ n) + n;
+}
+
+enum sl_err data_put_class(const struct data *d, double value, void *y,
+                           const char *where, struct sl_error *err)
+{
+    uint64_t classes = d->want.outputs;
+    float *row = y;
+    int32_t label;
+
+    if (!(value >= 0 && value < (double)classes && value == floor(value)))
+        return sl_fail(err, SL_ERANGE,
+                       "%s: label %g is no class; the model has %llu outputs, "
+                       "so labels are 0 to %llu",
+                       where, value, (unsigned long long)classes,
+                       (unsigned long long)classes - 1);
+    if (d->want.labels == DATA_INDEX) {
+        label = (int32_t)value;
+        memcpy(y, &label, sizeof(label));
+        return SL_OK;
+    }
+    memset(row, 0, (size_t)classes * sizeof(float));
+    row[(size_t)value] = 1.0f;
+    return SL_OK;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data.h -- samples by number.
+//
+// A data is a source of samples 0 .. n-1: features as f32 in the shape the
+// model reads, and a label in the form its loss wants. Any sample can be read
+// at any time, in any order: that is what lets a closure be a range of an
+// epoch's order and run anywhere, twice if need be. Sources: IDX (also .gz),
+// npy, npz, CSV, and two synthetic generators, whose samples are functions of
+// (seed, number) alone.
+//
+// Features are x = raw * scale + offset. A synthetic test set draws from the
+// same task (weights, centres) as the training set with the same seed, but
+// other samples.
+//
+// Threads  One at a time per data (rows are read through its scratch).
+// Memory   data_free; the strings of a data_source are only read by data_open.
+// Units    samples; features and outputs are elements of one sample.
+// Errors   All are the job's own fault and name file, place and expectation:
+//          SL_EINVAL, SL_ENOENT, SL_ECORRUPT, SL_ERANGE, SL_ENOTSUP. Only
+//          SL_ENOMEM and SL_EIO are this host's.
+#ifndef WORKER_DATA_H
+#define WORKER_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+#define DATA_RANK 4
+
+enum data_labels {
+    DATA_INDEX,   // i32 [n]: a class below `outputs`
+    DATA_ONE_HOT, // f32 [n, outputs]; a source with classes is spread out
+    DATA_VALUES,  // f32 [n, outputs]
+};
+
+// What the model wants to be fed with.
+struct data_want {
+    unsigned rank; // of one sample
+    uint64_t dim[DATA_RANK];
+    uint64_t outputs; // elements of the model's output
+    enum data_labels labels;
+    bool test; // the test set: tells synthetic samples apart
+};
+
+// Where samples come from: SourceSpec as plain values. NULL: not said.
+struct data_source {
+    const char *format; // idx, npy, npz, csv, synthetic
+    const char *x, *y;
+    const char *x_member, *y_member; // npz
+    double scale, offset;
+    bool header; // csv
+    char delimiter;
+    const char *label_column;
+    char *const *columns;
+    size_t columns_count;
+    uint64_t samples, seed; // synthetic
+    const char *generator;  // binary, classes
+    uint32_t classes;
+    uint64_t limit; // use only so many; 0: all
+};
+
+struct data;
+
+enum sl_err data_open(struct data **out, const struct data_source *source,
+                      const struct data_want *want, struct sl_error *err);
+void data_free(struct data *d); // NULL is allowed
+
+uint64_t data_samples(const struct data *d);
+
+// Of format, base names, sizes, shapes and the number of samples: equal on all
+// hosts that have the same files.
+uint64_t data_hash(const struct data *d);
+
+size_t data_features(const struct data *d);
+size_t data_label_bytes(const struct data *d); // of one sample, as delivered
+
+// Reads sample `number` into x (data_features f32) and y (data_label_bytes).
+enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
+                      struct sl_error *err);
+
+#endif

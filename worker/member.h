@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/member.h -- this worker as a member: jobs, leases, reports.
+//
+// What comes down the stream becomes records and leases; what the compute
+// thread gives back becomes reports. A report that cannot be sent is kept and
+// sent on the next stream: a completion is believed by its evidence, whenever
+// it comes and whoever coordinates by then (C1).
+//
+//   Lease -> lease_new -> compute_submit ... done -> report -> send, or keep
+//
+// Losing the coordinator does not stop the lease that runs, only its end does;
+// leases held ahead are dropped when the next stream is welcome, since that
+// coordinator gives them out anew.
+//
+// Threads  the loop.
+// Errors   none leave: they are logged, or reported to the coordinator.
+#ifndef WORKER_MEMBER_H
+#define WORKER_MEMBER_H
+
+#include "worker/attend.h"
+#include "worker/compute.h"
+
+#define MEMBER_REPORTS 256 // kept at most; more are dropped, oldest first
+
+struct member;
+
+struct member_setup {
+    const struct sl_clock *clock;
+    // Nothing is leased any more, after member_drain. May be NULL.
+    void (*drained)(void *arg);
+    void *arg;
+};
+
+enum sl_err member_new(struct member **out, const struct member_setup *setup);
+
+// Both outlive the member's use of them (until member_abandon).
+void member_start(struct member *m, struct attend *attend,
+                  struct compute *compute);
+
+// For attend_setup and compute_setup; `arg` is the member.
+bool member_welcome(void *arg, const Sluice__V1__Welcome *w);
+void member_lost(void *arg);
+void member_down(void *arg, const Sluice__V1__AttendDown *d);
+void member_beat(void *arg);
+void member_renewed(void *arg);
+void member_done(void *arg, struct lease *l);
+void member_want_map(void *arg, uint64_t job, uint64_t have);
+
+// Takes nothing new, finishes the step under way, hands back.
+void member_drain(struct member *m);
+
+// Closes all gates: what runs ends now, with nothing to say.
+void member_abandon(struct member *m);
+
+uint32_t member_leases(const struct member *m);
+void member_free(struct member *m); // no lease is held; NULL is allowed
+
+#endif

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/overlap.h -- when a shard must be fresh, and when it may be sent.
+//
+// A shard is a range of elements of the flat vectors. Before the first op that
+// reads its parameters or writes its gradient, its last answer must have come.
+// After the last op that does either, its gradient is whole and its parameters
+// are not read any more in this step: it may be sent, and the answer may
+// overwrite it, while earlier layers are still computing. Nothing is sent
+// before the loss is known to be finite.
+//
+// Threads  pure; read-only after overlap_make.
+// Memory   overlap_release frees; the program is not kept.
+// Units    elements; ops are counted from 0.
+#ifndef WORKER_OVERLAP_H
+#define WORKER_OVERLAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "worker/program.h"
+
+struct overlap_range {
+    uint64_t first, count; // elements of the flat vector
+};
+
+struct overlap {
+    uint32_t shards;
+    uint32_t *wait_before; // per shard: its first op; program's count: none
+    uint32_t *send_after;  // per shard: its last op, or the loss
+    uint32_t *by_wait;     // shards by wait_before, then by number
+    uint32_t *by_send;     // shards by send_after, then by number
+};
+
+// Ranges are ascending and do not overlap.
+enum sl_err overlap_make(struct overlap *out, const struct program *p,
+                         const struct overlap_range *shards, uint32_t count,
+                         struct sl_error *err);
+void overlap_release(struct overlap *o); // all zeroes is allowed
+
+#endif

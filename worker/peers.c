@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/peers.c -- see peers.h.
+#include "worker/peers.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/list.h"
+#include "common/mem.h"
+
+struct peer {
+    struct list_node node;
+    struct rpc_channel *channel;
+    unsigned refs;
+};
+
+struct peers {
+    pthread_mutex_t lock; // of the list and the counts
+    struct list list;
+    struct rpc_io *io;
+    const struct rpc_tls *tls;
+};
+
+enum sl_err peers_new(struct peers **out, struct rpc_io *io,
+                      const struct rpc_tls *tls, struct sl_error *err)
+{
+    struct peers *p = sl_calloc(1, sizeof(*p));
+
+    if (p == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    pthread_mutex_init(&p->lock, NULL);
+    list_init(&p->list);
+    p->io = io;
+    p->tls = tls;
+    *out = p;
+    return SL_OK;
+}
+
+void peers_free(struct peers *p)
+{
+    if (p == NULL)
+        return;
+    assert(list_empty(&p->list));
+    pthread_mutex_destroy(&p->lock);
+    sl_free(p);
+}
+
+static struct peer *find_locked(struct peers *p, const char *address)
+{
+    list_for(n, &p->list)
+    {
+        struct peer *peer = list_entry(n, struct peer, node);
+
+        if (strcmp(rpc_channel_address(peer->channel), address) == 0)
+            return peer;
+    }
+    return NULL;
+}
+
+static enum sl_err add_locked(struct peers *p, const char *address,
+                              struct peer **out, struct sl_error *err)
+{
+    struct peer *peer = sl_calloc(1, sizeof(*peer));
+    enum sl_err rc;
+
+    if (peer == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    rc = rpc_channel_new(&peer->channel, p->io, address, p->tls, NULL, err);
+    if (rc != SL_OK) {
+        sl_free(peer);
+        return rc;
+    }
+    list_push_back(&p->list, &peer->node);
+    *out = peer;
+    return SL_OK;
+}
+
+enum sl_err peers_get(struct peers *p, const char *address,
+                      struct rpc_channel **out, struct sl_error *err)
+{
+    struct peer *peer;
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&p->lock);
+    peer = find_locked(p, address);
+    if (peer == NULL)
+        rc = add_locked(p, address, &peer, err);
+    if (rc == SL_OK) {
+        peer->refs++;
+        *out = peer->channel;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+void peers_put(struct peers *p, struct rpc_channel *channel)
+{
+    struct peer *gone = NULL;
+
+    if (channel == NULL)
+        return;
+    pthread_mutex_lock(&p->lock);
+    list_for(n, &p->list)
+    {
+        struct peer *peer = list_entry(n, struct peer, node);
+
+        if (peer->channel == channel && --peer->refs == 0)
+            gone = peer;
+    }
+    if (gone != NULL)
+        list_remove(&gone->node);
+    pthread_mutex_unlock(&p->lock);
+    if (gone != NULL) {
+        rpc_channel_free(gone->channel); // waits: not under the lock
+        sl_free(gone);
+    }
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/server.c -- see server.h.
+#include "worker/server.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "proto/introspect.h"
+#include "worker/attend.h"
+#include "worker/compute.h"
+#include "worker/member.h"
+
+#define GOODBYE_MS 1000 // for the coordinator to end the stream
+
+const struct conf_about server_about = {
+    .program = "worker",
+    .usage = "worker [OPTION]...",
+    .text = "Computes gradients: takes closures from the coordinator, reads "
+            "their samples, and pushes to the psservers, step by step.",
+    .example = "worker --coordinator 127.0.0.1:7070 --backend cpu --threads 2",
+    .after = "--list-devices shows what this host can compute on.",
+};
+
+const struct conf_key server_keys[] = {
+    {.name = "coordinator",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:7070",
+     .help = "Address of the coordinator: host:port or unix:/path."},
+    {.name = "name",
+     .kind = CONF_STRING,
+     .help = "Name of this worker in reports; without it, host and process "
+             "number.",
+     .min = 1,
+     .max = 200},
+    {.name = "backend",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|ref|cpu",
+     .help = "What computes: cpu (oneDNN), ref (plain C, slow), or the best "
+             "there is."},
+    {.name = "threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 1024,
+     .unit = "threads",
+     .help = "Threads that compute; 0: one per core this process may use."},
+    {.name = "io-threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 256,
+     .unit = "threads",
+     .help = "Threads that talk to psservers; 0: one per two cores."},
+    {.name = "listen",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:0",
+     .help = "Where health and reflection are answered; nobody else needs to "
+             "reach a worker. Without TLS only a local address."},
+    {.name = "tls-ca",
+     .kind = CONF_STRING,
+     .help = "PEM file of the authority that signs all certificates."},
+    {.name = "tls-cert",
+     .kind = CONF_STRING,
+     .help = "PEM file of this daemon's certificate."},
+    {.name = "tls-key",
+     .kind = CONF_STRING,
+     .help = "PEM file of its key; not readable for everybody."},
+    {.name = NULL},
+};
+
+struct worker {
+    struct daemon *daemon;
+    char name[300];
+    struct rpc_tls tls;
+    bool has_tls;
+
+    struct rpc_io *io;
+    struct introspect *introspect;
+    struct rpc_server *rpc; // health and reflection only
+    int port;
+    struct rpc_channel *channel; // to the coordinator
+    struct attend *attend;
+    struct peers *peers;
+    struct member *member;
+    struct compute *compute;
+
+    struct loop_timer *drain_timer;
+    bool closing; // the stream is being ended
+};
+
+struct worker *server_new(void)
+{
+    return sl_calloc(1, sizeof(struct worker));
+}
+
+void server_free(struct worker *w)
+{
+    sl_free(w);
+}
+
+static const struct rpc_tls *tls_of(const struct worker *w)
+{
+    return w->has_tls ? &w->tls : NULL;
+}
+
+// ---- start
+
+static enum sl_err read_settings(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    const char *name = conf_str(c, "name");
+    char host[256] = "worker";
+
+    w->tls = (struct rpc_tls){.ca_file = conf_str(c, "tls-ca"),
+                              .cert_file = conf_str(c, "tls-cert"),
+                              .key_file = conf_str(c, "tls-key")};
+    w->has_tls = w->tls.ca_file || w->tls.cert_file || w->tls.key_file;
+    if (w->has_tls && !(w->tls.ca_file && w->tls.cert_file && w->tls.key_file))
+        return sl_fail(err, SL_EINVAL,
+                       "TLS needs all of --tls-ca, --tls-cert and --tls-key");
+    (void)gethostname(host, sizeof(host) - 1);
+    if (name != NULL)
+        snprintf(w->name, sizeof(w->name), "%s", name);
+    else
+        snprintf(w->name, sizeof(w->name), "%s-%d", host, (int)getpid());
+    return rpc_address_check(conf_str(c, "coordinator"), err);
+}
+
+static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    struct rpc_io_options io = {
+        .threads = (unsigned)conf_int(c, "io-threads"),
+    };
+    struct rpc_table table;
+    enum sl_err rc = rpc_io_new(&w->io, &io, err);
+
+    if (rc == SL_OK)
+        rc = introspect_new(&w->introspect, NULL, 0, err);
+    if (rc != SL_OK)
+        return rc;
+    table = introspect_table(w->introspect);
+    rc = rpc_server_new(&w->rpc, w->io, &table, 1, NULL, err);
+    if (rc == SL_OK)
+        rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls_of(w), &w->port,
+                             err);
+    if (rc == SL_OK)
+        rc = rpc_channel_new(&w->channel, w->io, conf_str(c, "coordinator"),
+                             tls_of(w), NULL, err);
+    if (rc == SL_OK)
+        rc = peers_new(&w->peers, w->io, tls_of(w), err);
+    return rc;
+}
+
+static void on_drained(void *arg);
+
+// What the stream tells the member, the prober may know too.
+static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+{
+    struct worker *w = arg;
+    bool taken = member_welcome(w->member, m);
+
+    if (taken && !daemon_draining(w->daemon))
+        introspect_set_serving(w->introspect, true);
+    return taken;
+}
+
+static void on_lost(void *arg)
+{
+    struct worker *w = arg;
+
+    introspect_set_serving(w->introspect, false);
+    member_lost(w->member);
+}
+
+static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+{
+    member_down(((struct worker *)arg)->member, m);
+}
+
+static void on_beat(void *arg)
+{
+    member_beat(((struct worker *)arg)->member);
+}
+
+static void on_renewed(void *arg)
+{
+    member_renewed(((struct worker *)arg)->member);
+}
+
+static enum sl_err start_member(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    struct member_setup member = {
+        .clock = sl_clock_real(),
+        .drained = on_drained,
+        .arg = w,
+    };
+    struct compute_setup compute = {
+        .loop = daemon_loop(w->daemon),
+        .peers = w->peers,
+        .clock = sl_clock_real(),
+        .backend = conf_str(c, "backend"),
+        .threads = (unsigned)conf_int(c, "threads"),
+        .done = member_done,
+        .want_map = member_want_map,
+    };
+    struct attend_setup attend = {
+        .loop = daemon_loop(w->daemon),
+        .clock = sl_clock_real(),
+        .channel = w->channel,
+        .name = w->name,
+        .welcome = on_welcome,
+        .lost = on_lost,
+        .down = on_down,
+        .beat = on_beat,
+        .renewed = on_renewed,
+        .arg = w,
+    };
+    enum sl_err rc = member_new(&w->member, &member);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "no memory");
+    compute.arg = w->member;
+    rc = compute_new(&w->compute, &compute, err);
+    if (rc != SL_OK)
+        return rc;
+    attend.device = compute_device(w->compute);
+    rc = attend_new(&w->attend, &attend, err);
+    if (rc == SL_OK)
+        member_start(w->member, w->attend, w->compute);
+    return rc;
+}
+
+static void stop_parts(struct worker *w)
+{
+    loop_timer_free(w->drain_timer);
+    if (w->attend != NULL)
+        attend_stop(w->attend);
+    if (w->member != NULL)
+        member_abandon(w->member);
+    compute_free(w->compute);
+    if (w->rpc != NULL)
+        rpc_server_stop(w->rpc);
+    rpc_server_free(w->rpc);
+    rpc_channel_free(w->channel);
+    attend_free(w->attend);
+    peers_free(w->peers);
+    introspect_free(w->introspect);
+    rpc_io_free(w->io);
+    member_free(w->member);
+    *w = (struct worker){.daemon = w->daemon};
+}
+
+static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
+{
+    struct worker *w = arg;
+    enum sl_err rc;
+
+    w->daemon = d;
+    rc = read_settings(w, err);
+    if (rc == SL_OK)
+        rc = start_rpc(w, err);
+    if (rc == SL_OK)
+        rc = start_member(w, err);
+    if (rc != SL_OK) {
+        stop_parts(w);
+        return rc;
+    }
+    rpc_server_start(w->rpc);
+    attend_start(w->attend);
+    DAEMON_STARTED(
+        d,
+        "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
+        "io_threads=%u",
+        w->name, rpc_channel_address(w->channel), compute_device(w->compute),
+        conf_str(daemon_conf(d), "listen"), w->port, w->has_tls,
+        rpc_io_threads(w->io));
+    daemon_ready(d); // work comes when the coordinator has some
+    return SL_OK;
+}
+
+// ---- drain
+
+static void goodbye_over(void *arg)
+{
+    struct worker *w = arg;
+
+    daemon_drained(w->daemon);
+}
+
+// Nothing is leased any more: end the stream in order, so that what was said
+// last arrives.
+static void on_drained(void *arg)
+{
+    struct worker *w = arg;
+
+    if (!daemon_draining(w->daemon))
+        return;
+    if (!w->closing && attend_close(w->attend)) {
+        w->closing = true;
+        if (w->drain_timer != NULL)
+            loop_timer_stop(w->drain_timer);
+        loop_timer_free(w->drain_timer);
+        w->drain_timer = NULL;
+        if (loop_timer_new(&w->drain_timer, daemon_loop(w->daemon),
+                           goodbye_over, w) == SL_OK) {
+            loop_timer_start(w->drain_timer, GOODBYE_MS, 0);
+            return;
+        }
+    }
+    daemon_drained(w->daemon);
+}
+
+// The step under way does not end (a shard does not answer): leave it.
+static void drain_over(void *arg)
+{
+    struct worker *w = arg;
+
+    LOG(WARN, "drain: leaving the step under way", "leases=%" PRIu32,
+        member_leases(w->member));
+    member_abandon(w->member);
+}
+
+static void drain(struct daemon *d, void *arg)
+{
+    struct worker *w = arg;
+    uint64_t grace = (uint64_t)conf_int(daemon_conf(d), "grace");
+
+    introspect_set_serving(w->introspect, false);
+    member_drain(w->member);
+    if (member_leases(w->member) == 0) {
+        on_drained(w);
+        return;
+    }
+    if (loop_timer_new(&w->drain_timer, daemon_loop(d), drain_over, w) ==
+        SL_OK)
+        loop_timer_start(w->drain_timer, grace * 6 / 10, 0);
+}
+
+static void stop(struct daemon *d, void *arg)
+{
+    stop_parts(arg);
+}
+
+const struct daemon_hooks server_hooks = {
+    .stateless = true,
+    .start = start,
+    .drain = drain,
+    .stop = stop,
+};

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync_ps_call.c -- the calls of one shard, out and back.
+//
+// Runs on the compute thread (out) and on I/O threads (back). Nothing here
+// calls the transport with our lock held: a release function may run inside
+// such a call and takes the lock.
+#include <string.h>
+
+#include "common/mem.h"
+#include "worker/sync_ps_inner.h"
+
+#define ASK_DEADLINE_MS 5000
+#define DATA_DEADLINE_MS 15000
+
+static bool take_payload(struct ps_shard *p, const struct sl_slices *payload)
+{
+    if (payload->bytes != p->count * sizeof(float))
+        return false;
+    slices_copy(p->target, payload);
+    return true;
+}
+
+static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
+                             struct ps_answer *a)
+{
+    struct wire_push_reply m;
+    enum sl_err rc = wire_read_push_reply(&m, bytes, &a->err);
+
+    if (rc != SL_OK)
+        return rc;
+    a->incarnation = m.incarnation;
+    a->version = m.version;
+    a->result = m.result;
+    a->refused = m.refused;
+    a->copied = m.result != WIRE_PUSH_REFUSED && take_payload(p, &m.payload);
+    if (m.result != WIRE_PUSH_REFUSED && !a->copied)
+        return sl_fail(&a->err, SL_ECORRUPT,
+                       "shard %u answers with %zu bytes of parameters, not %zu",
+                       p->number, m.payload.bytes, p->count * sizeof(float));
+    return SL_OK;
+}
+
+static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
+                             struct ps_answer *a)
+{
+    struct wire_pull_reply m;
+    enum sl_err rc = wire_read_pull_reply(&m, bytes, &a->err);
+
+    if (rc != SL_OK)
+        return rc;
+    a->incarnation = m.incarnation;
+    a->version = m.version;
+    a->copied = take_payload(p, &m.payload);
+    if (!a->copied)
+        return sl_fail(&a->err, SL_ECORRUPT,
+                       "shard %u answers with %zu bytes of parameters, not %zu",
+                       p->number, m.payload.bytes, p->count * sizeof(float));
+    return SL_OK;
+}
+
+static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
+{
+    struct wire_ask_reply m;
+    enum sl_err rc = wire_read_ask_reply(&m, bytes, &a->err);
+
+    if (rc != SL_OK)
+        return rc;
+    a->incarnation = m.incarnation;
+    a->version = m.version;
+    a->refused = m.refused;
+    a->counted_bytes = m.counted_bytes;
+    memcpy(a->counted, m.counted, m.counted_bytes);
+    return SL_OK;
+}
+
+// On an I/O thread. Until `answered` is set, the compute thread leaves this
+// shard's range and answer alone; so only that is done under the lock.
+static void done(void *arg, enum sl_err code, const struct sl_error *err,
+                 const struct sl_slices *reply)
+{
+    struct ps_shard *p = arg;
+    struct ps_answer *a = &p->shared.answer;
+
+    a->rc = code;
+    a->copied = false;
+    a->refused.why = WIRE_REFUSED_NOT;
+    if (code != SL_OK && err != NULL)
+        a->err = *err;
+    else if (code == SL_OK && p->want == PS_ASK)
+        a->rc = read_ask(reply, a);
+    else if (code == SL_OK && p->want == PS_PUSH)
+        a->rc = read_push(p, reply, a);
+    else if (code == SL_OK)
+        a->rc = read_pull(p, reply, a);
+
+    pthread_mutex_lock(&p->s->shared.lock);
+    p->shared.answered = true;
+    pthread_cond_signal(&p->s->shared.changed);
+    pthread_mutex_unlock(&p->s->shared.lock);
+}
+
+static void released(void *arg)
+{
+    struct ps_shard *p = arg;
+
+    pthread_mutex_lock(&p->s->shared.lock);
+    p->shared.referenced = false;
+    pthread_cond_signal(&p->s->shared.changed);
+    pthread_mutex_unlock(&p->s->shared.lock);
+}
+
+static enum sl_err ask_message(struct ps_shard *p, struct rpc_msg *msg)
+{
+    const struct sync_ps *s = p->s;
+    struct wire_ask m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .incarnation = s->map.entries[p->number].incarnation,
+        .closure = s->closure.closure,
+        .attempt = s->closure.attempt,
+        .shard = p->number,
+    };
+
+    return wire_head_ask(msg, &m);
+}
+
+static enum sl_err pull_message(struct ps_shard *p, struct rpc_msg *msg)
+{
+    const struct sync_ps *s = p->s;
+    struct wire_pull m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .shard = p->number,
+    };
+
+    if (p->want == PS_CUT) {
+        m.has_tag = true;
+        m.tag = p->tag;
+    } else {
+        m.incarnation = s->map.entries[p->number].incarnation;
+    }
+    return wire_head_pull(msg, &m);
+}
+
+static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
+{
+    struct sync_ps *s = p->s;
+    size_t bytes = p->skip ? 0 : p->count * sizeof(float);
+    struct wire_push m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .incarnation = p->evidence.incarnation,
+        .closure = s->closure.closure,
+        .attempt = s->closure.attempt,
+        .based_on = p->version,
+        .map_version = s->map.version,
+        .samples = p->step.samples,
+        .digest = p->step.digest,
+        .shard = p->number,
+        .step = p->step.step,
+        .skip = p->skip,
+    };
+    enum sl_err rc = wire_head_push(msg, &m, bytes);
+
+    if (rc != SL_OK || p->skip)
+        return rc;
+    // Nobody else looks at `referenced` before the call is started.
+    pthread_mutex_lock(&s->shared.lock);
+    p->shared.referenced = true;
+    pthread_mutex_unlock(&s->shared.lock);
+    rpc_msg_part(msg, s->sync.grads + p->first, bytes);
+    rpc_msg_on_release(msg, released, p);
+    return SL_OK;
+}
+
+// The channel to where the map says that the shard is.
+static enum sl_err connect_to(struct ps_shard *p, const char *address)
+{
+    struct rpc_channel *channel = NULL;
+    enum sl_err rc;
+
+    if (p->channel != NULL &&
+        strcmp(rpc_channel_address(p->channel), address) == 0)
+        return SL_OK;
+    rc = peers_get(p->s->o.peers, address, &channel, NULL);
+    if (rc != SL_OK)
+        return rc;
+    peers_put(p->s->o.peers, p->channel);
+    p->channel = channel;
+    return SL_OK;
+}
+
+static const struct {
+    const char *method;
+    int64_t deadline_ms;
+    size_t max_reply_bytes;
+    enum sl_err (*message)(struct ps_shard *p, struct rpc_msg *msg);
+} calls[] = {
+    [PS_ASK] = {WIRE_ASK, ASK_DEADLINE_MS, RPC_CONTROL_BYTES, ask_message},
+    [PS_PULL] = {WIRE_PULL, DATA_DEADLINE_MS, RPC_DATA_BYTES, pull_message},
+    [PS_PUSH] = {WIRE_PUSH_PULL, DATA_DEADLINE_MS, RPC_DATA_BYTES,
+                 push_message},
+    [PS_CUT] = {WIRE_PULL, DATA_DEADLINE_MS, RPC_DATA_BYTES, pull_message},
+};
+
+bool ps_start(struct ps_shard *p)
+{
+    struct sync_ps *s = p->s;
+    struct rpc_call_options options = {
+        .deadline_ms = calls[p->want].deadline_ms,
+        .max_reply_bytes = calls[p->want].max_reply_bytes,
+    };
+    struct rpc_msg msg;
+
+    if (s->map.entries == NULL || s->map.entries[p->number].incarnation == 0 ||
+        connect_to(p, s->map.entries[p->number].address) != SL_OK) {
+        ps_pause(p);
+        s->map_wanted = true;
+        return false;
+    }
+    rpc_msg_init(&msg);
+    if (calls[p->want].message(p, &msg) != SL_OK) {
+        rpc_msg_drop(&msg);
+        ps_pause(p);
+        return false;
+    }
+    p->calling = true;
+    rpc_call_start(p->channel, calls[p->want].method, &msg, &options, done, p,
+                   &p->ticket);
+    return true;
+}
+
+void ps_cancel(struct ps_shard *p)
+{
+    if (p->calling)
+        rpc_cancel(p->channel, p->ticket);
+}
