@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/coord_place.c -- which psserver takes which shard, and telling
+// it so.
+//
+// A job is placed once: rows are cut into shards (common/part), each shard is
+// given to a psserver by *name*, and both are journalled. From then on a
+// psserver is told to take its shards whenever it attaches.
+#include "coordinator/coord_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/log.h"
+#include "common/part.h"
+#include "proto/layout.h"
+#include "proto/model.h"
+#include "proto/spec.h"
+
+// ---- who may take shards
+
+struct candidate {
+    struct member *member;
+    uint64_t shards; // of all jobs that have not ended
+};
+
+static uint64_t shards_of(struct coord *c, const char *psserver)
+{
+    uint64_t count = 0;
+
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards; i++)
+            count += strcmp(job->shard[i].psserver, psserver) == 0;
+    }
+    return count;
+}
+
+static int emptier(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    if (x->shards != y->shards)
+        return x->shards < y->shards ? -1 : 1;
+    return strcmp(x->member->name, y->member->name);
+}
+
+struct member *coord_psserver(struct coord *c, const char *name)
+{
+    struct member *m = members_find(&c->members, MEMBER_PSSERVER, name);
+
+    return m == NULL || m->state >= MEMBER_SUSPECT ? NULL : m;
+}
+
+// The psservers a job may use, emptiest first; at most `limit` (0: all).
+static enum sl_err candidates(struct coord *c, uint32_t limit,
+                              struct candidate **out, uint32_t *count)
+{
+    struct candidate *list =
+        sl_malloc_array(c->members.psservers, sizeof(*list));
+    uint32_t n = 0;
+
+    if (list == NULL)
+        return SL_ENOMEM;
+    list_for(node, &c->members.all)
+    {
+        struct member *m = list_entry(node, struct member, node);
+
+        if (m->role == MEMBER_PSSERVER && m->state == MEMBER_READY)
+            list[n++] = (struct candidate){m, shards_of(c, m->name)};
+    }
+    qsort(list, n, sizeof(*list), emptier);
+    *out = list;
+    *count = limit == 0 || n < limit ? n : limit;
+    return SL_OK;
+}
+
+// ---- cutting
+
+static enum sl_err make_plan(struct part_plan *out, const struct model *model,
+                             const Sluice__V1__JobSpec *spec, uint32_t servers,
+                             struct sl_error *err)
+{
+    struct part_var *vars = NULL;
+    struct part_rule rule;
+    uint64_t target;
+    enum sl_err rc = layout_part_vars(&vars, model);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the variables of the model");
+    spec_part_rule(&rule, &target, spec->placement);
+    rc = part_plan_make(out, vars, model->variables_count, &rule, target,
+                        servers, err);
+    sl_free(vars);
+    return rc;
+}
+
+// Variables and pieces as a message, which manifests and clients see too.
+static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
+                               const struct model *model,
+                               const struct part_plan *plan)
+{
+    Sluice__V1__CheckpointsReply *l = sl_malloc(sizeof(*l));
+
+    if (l == NULL)
+        return SL_ENOMEM;
+    *l = (Sluice__V1__CheckpointsReply)SLUICE__V1__CHECKPOINTS_REPLY__INIT;
+    if (layout_variables(&l->variables, model) != SL_OK) {
+        wire_free(&l->base);
+        return SL_ENOMEM;
+    }
+    l->n_variables = model->variables_count;
+    if (layout_pieces(&l->pieces, plan) != SL_OK) {
+        wire_free(&l->base);
+        return SL_ENOMEM;
+    }
+    l->n_pieces = plan->piece_count;
+    *out = l;
+    return SL_OK;
+}
+
+// The journal first; then it is so.
+static enum sl_err commit(struct coord *c, struct job *job,
+                          Sluice__V1__CheckpointsReply *layout,
+                          const char *const *names, uint32_t shards,
+                          struct sl_error *err)
+{
+    struct buf packed = BUF_INIT;
+    enum sl_err rc = wire_pack(&layout->base, &packed);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the layout of job %s", job->id_text);
+    rc = job_place(job, layout, names, shards, err);
+    if (rc == SL_OK) {
+        struct sl_error bad = SL_ERROR_INIT;
+
+        coord_wrote(
+            c,
+            journal_job_place(c->journal, job->id,
+                              (struct journal_blob){packed.data, packed.len},
+                              names, shards, &bad),
+            &bad);
+    }
+    buf_release(&packed);
+    return rc;
+}
+
+static enum sl_err place_on(struct coord *c, struct job *job,
+                            const struct candidate *on, uint32_t servers,
+                            struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply *layout = NULL;
+    struct part_plan plan = {0};
+    struct model *model = NULL;
+    const char **names = NULL;
+    enum sl_err rc = model_make(&model, job->spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = make_plan(&plan, model, job->spec, servers, err);
+    if (rc == SL_OK)
+        rc = make_layout(&layout, model, &plan);
+    if (rc == SL_OK) {
+        names = sl_malloc_array(plan.shard_count, sizeof(*names));
+        rc = names == NULL ? SL_ENOMEM : SL_OK;
+    }
+    for (uint32_t i = 0; rc == SL_OK && i < plan.shard_count; i++)
+        names[i] = on[plan.shards[i].server].member->name;
+    if (rc == SL_OK)
+        rc = commit(c, job, layout, names, plan.shard_count, err);
+    if (rc != SL_OK && layout != NULL)
+        wire_free(&layout->base);
+    sl_free(names);
+    part_plan_release(&plan);
+    model_free(model);
+    return rc;
+}
+
+// A little patience: with two psservers starting together, a job should not
+// end up on whichever was quicker.
+static bool settled(struct coord *c, const struct job *job, uint32_t servers)
+{
+    uint32_t wanted = job->spec->placement->psservers;
+
+    if (servers == 0)
+        return false;
+    if (wanted != 0 && servers >= wanted)
+        return true;
+    return c->first_psserver_ms != 0 &&
+           coord_now(c) + 1 >= c->first_psserver_ms + c->options.settle_ms;
+}
+
+void coord_place_job(struct coord *c, struct job *job)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct candidate *on = NULL;
+    uint32_t servers = 0;
+    enum sl_err rc;
+
+    if (job->placed || job_samples(job) == 0)
+        return;
+    if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
+        return; // the next tick tries again
+    if (settled(c, job, servers)) {
+        rc = place_on(c, job, on, servers, &err);
+        if (rc == SL_OK && !c->dead)
+            LOG(INFO, "job placed",
+                "job=%s shards=%u psservers=%u closures=%llu", job->id_text,
+                job->shards, servers,
+                (unsigned long long)job->evidence.closures);
+        else if (rc != SL_OK && rc != SL_ENOMEM)
+            coord_fail_job(c, job, "it cannot be placed: %s", err.text);
+    }
+    sl_free(on);
+    if (!job->placed || c->dead)
+        return;
+    for (uint32_t i = 0; i < job->shards; i++) {
+        job->shard[i].since_ms = coord_now(c);
+        send_place(c, coord_psserver(c, job->shard[i].psserver), job, i);
+    }
+}
+
+// ---- telling
+
+static enum sl_err tell_deleted(void *arg, uint64_t job, uint64_t uid,
+                                const char *psserver, struct sl_error *err)
+{
+    struct coord *c = arg;
+
+    send_close(c, members_find(&c->members, MEMBER_PSSERVER, psserver), job,
+               uid, true);
+    return SL_OK;
+}
+
+void coord_place_member(struct coord *c, struct member *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (!coord_wrote(
+            c, journal_each_deleted(c->journal, m->name, tell_deleted, c, &err),
+            &err))
+        return;
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards; i++) {
+            if (strcmp(job->shard[i].psserver, m->name) == 0)
+                send_place(c, m, job, i);
+        }
+    }
+}
+
+void coord_place_again(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+        struct member *m;
+
+        if (s->failure == NULL || now - s->place_ms < COORD_PLACE_AGAIN_MS)
+            continue;
+        m = coord_psserver(c, s->psserver);
+        if (m != NULL)
+            send_place(c, m, job, i);
+    }
+}
+
+// ---- explaining
+
+static enum sl_err explain_plan(struct buf *out, const struct model *model,
+                                const struct part_plan *plan)
+{
+    const char **names =
+        sl_malloc_array(model->variables_count, sizeof(*names));
+    enum sl_err rc;
+
+    if (names == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < model->variables_count; i++)
+        names[i] = model->variables[i].name;
+    rc = part_explain(out, plan, names);
+    sl_free(names);
+    return rc;
+}
+
+enum sl_err coord_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
+                          struct buf *out, struct sl_error *err)
+{
+    struct part_plan plan = {0};
+    struct model *model = NULL;
+    struct candidate *on = NULL;
+    uint32_t servers = 0;
+    enum sl_err rc = model_make(&model, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = candidates(c, spec->placement->psservers, &on, &servers);
+    sl_free(on);
+    if (rc == SL_OK && servers == 0) {
+        servers = 1;
+        rc = buf_append_str(out, "no psserver is attached; shown for one\n");
+    }
+    if (rc == SL_OK)
+        rc = make_plan(&plan, model, spec, servers, err);
+    if (rc == SL_OK)
+        rc = buf_appendf(out, "%llu parameters in %u variables\n",
+                         (unsigned long long)model->elements,
+                         model->variables_count);
+    if (rc == SL_OK)
+        rc = explain_plan(out, model, &plan);
+    part_plan_release(&plan);
+    model_free(model);
+    return rc;
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/coord_report.c -- how attempts end.
+//
+// Completions are believed by the incarnations that their evidence is from
+// (C1, W2), whatever attempt or term they come from; leases end by attempt.
+// The two are independent: evidence says what is counted, the lease only who
+// is at it.
+#include "coordinator/coord_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+
+static struct attempt attempt_of(const Sluice__V1__Attempt *m)
+{
+    return (struct attempt){m->term, m->n};
+}
+
+static struct meter_sums sums_of(const Sluice__V1__StepMetrics *m)
+{
+    return (struct meter_sums){
+        .steps = m->steps,
+        .samples = m->samples,
+        .correct = m->correct,
+        .skipped = m->skipped,
+        .refused = m->refused,
+        .loss_sum = m->loss_sum,
+    };
+}
+
+// The lease of this attempt that the member holds, or NULL.
+static struct work *find_lease(struct member *m, uint64_t job,
+                               const Sluice__V1__Attempt *attempt)
+{
+    struct attempt want = attempt_of(attempt);
+
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job->id == job && attempt_equal(w->closure.attempt, want))
+            return w;
+    }
+    return NULL;
+}
+
+void coord_settle_work(struct coord *c, struct work *w)
+{
+    struct job *job = w->job;
+    struct sl_error err = SL_ERROR_INIT;
+    enum closure_state state = w->closure.state;
+
+    if (w->kind != WORK_TRAIN)
+        return;
+    if (state == CLOSURE_WAITING &&
+        (w->closure.again || w->closure.blamed_count > 0))
+        return;
+    if (state == CLOSURE_LEASED)
+        return;
+    if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)
+        coord_wrote(
+            c, journal_absolve(c->journal, job->id, w->closure.id, &err), &err);
+    map_remove(&job->active, w->closure.id);
+    buf_release(&w->story);
+    sl_free(w);
+}
+
+// ---- metrics
+
+static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
+{
+    struct meter_sums now = sums_of(m);
+    struct meter_sums more = meter_delta(&w->seen, &now);
+
+    if (w->kind != WORK_TRAIN || more.steps == 0)
+        return;
+    meter_loss_add(&w->job->meter,
+                   (uint32_t)schedule_epoch(&w->job->schedule, w->closure.id),
+                   &more);
+    w->job->changes++;
+}
+
+// Steps that this attempt counted: what it is blamed for is behind it.
+static void take_progress(struct coord *c, struct work *w, uint64_t steps)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (steps == 0 || w->closure.blamed_count == 0 || w->kind != WORK_TRAIN)
+        return;
+    closure_advanced(&w->closure);
+    buf_reset(&w->story);
+    coord_wrote(c, journal_absolve(c->journal, w->job->id, w->closure.id, &err),
+                &err);
+}
+
+void coord_progress(struct coord *c, struct member *m,
+                    const Sluice__V1__LeaseProgress *message)
+{
+    struct work *w = find_lease(m, message->job, message->attempt);
+
+    if (w == NULL)
+        return;
+    take_metrics(w, message->metrics);
+    take_progress(c, w, message->metrics->steps);
+}
+
+// ---- endings
+
+static const char *name_work(const struct work *w, char *out, size_t size)
+{
+    const struct schedule *s = &w->job->schedule;
+    uint64_t first, count;
+
+    if (w->kind == WORK_PROBE) {
+        snprintf(out, size, "opening the data");
+    } else if (w->kind == WORK_EVALUATE) {
+        snprintf(out, size,
+                 "the evaluation of test samples %llu..%llu against cut %llu",
+                 (unsigned long long)w->first,
+                 (unsigned long long)(w->first + w->count - 1),
+                 (unsigned long long)w->cut);
+    } else {
+        schedule_closure_range(s, w->closure.id, &first, &count);
+        snprintf(out, size, "closure %llu (epoch %llu, samples %llu..%llu)",
+                 (unsigned long long)w->closure.id,
+                 (unsigned long long)schedule_epoch(s, w->closure.id) + 1,
+                 (unsigned long long)first,
+                 (unsigned long long)(first + count - 1));
+    }
+    return out;
+}
+
+// After closure_lost or a failure: blame is journalled; poison ends the job.
+static void after_bad_end(struct coord *c, struct work *w, const char *who,
+                          const char *how)
+{
+    struct job *job = w->job;
+    struct sl_error err = SL_ERROR_INIT;
+    char what[200];
+
+    buf_appendf(&w->story, "%s%s (%s)", w->story.len > 0 ? ", " : "", who, how);
+    if (w->kind == WORK_TRAIN &&
+        !coord_wrote(c,
+                     journal_blame(c->journal, job->id, w->closure.id,
+                                   w->closure.worker, &err),
+                     &err))
+        return;
+    if (w->closure.state == CLOSURE_FAILED)
+        coord_fail_job(c, job, "%s did not end on %u distinct workers: %s",
+                       name_work(w, what, sizeof(what)),
+                       w->closure.blamed_count, buf_text(&w->story));
+}
+
+static void pause_worker(struct coord *c, struct member *m)
+{
+    m->pause_until_ms = coord_now(c) + MEMBER_PAUSE_MS;
+}
+
+void coord_failed(struct coord *c, struct member *m,
+                  const Sluice__V1__AttemptFailed *message)
+{
+    struct job *job = coord_job(c, message->job);
+    struct work *w = find_lease(m, message->job, message->attempt);
+    enum sl_err code =
+        message->code == SL_OK ? SL_EINTERNAL : (enum sl_err)message->code;
+
+    if (job == NULL || job_ended(job))
+        return;
+    if (message->job_error) { // the job itself is wrong, whoever says it
+        coord_fail_job(c, job, "%s (said by worker '%s')", message->text,
+                       m->name);
+        return;
+    }
+    if (w == NULL)
+        return;
+    LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
+        job->id_text, (unsigned long long)w->closure.id, m->name,
+        message->text);
+    if (code == SL_EPREEMPTED || code == SL_ESTALE)
+        code = SL_EINTERNAL; // a failure is no hand-back
+    closure_finish(&w->closure, attempt_of(message->attempt), code);
+    coord_unlease(w);
+    pause_worker(c, m);
+    after_bad_end(c, w, m->name, message->text);
+}
+
+void coord_hand_back(struct coord *c, struct member *m,
+                     const Sluice__V1__HandBack *message)
+{
+    struct work *w = find_lease(m, message->job, message->attempt);
+
+    if (w == NULL)
+        return;
+    LOG(INFO, "handed back", "job=%s closure=%llu worker=%s why=%s",
+        w->job->id_text, (unsigned long long)w->closure.id, m->name,
+        message->why);
+    closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
+    coord_unlease(w);
+    pause_worker(c, m);
+    coord_settle_work(c, w);
+}
+
+// ---- completions
+
+// The probe's answer fixes the geometry; the first one counts.
+static void complete_probe(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__Complete *message)
+{
+    struct work *w = find_lease(m, message->job, message->attempt);
+    const Sluice__V1__DataFacts *facts = message->facts;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (w == NULL || w->kind != WORK_PROBE || facts == NULL)
+        return;
+    closure_finish(&w->closure, attempt_of(message->attempt), SL_OK);
+    coord_unlease(w);
+    if (facts->train_samples == 0) {
+        coord_fail_job(c, job, "its training data holds no sample");
+        return;
+    }
+    if (facts->test_samples == 0 && job->spec->evaluate != NULL &&
+        job->spec->evaluate->every_epochs > 0) {
+        coord_fail_job(c, job, "its test data holds no sample to evaluate on");
+        return;
+    }
+    job->facts =
+        (struct journal_facts){facts->train_samples, facts->test_samples,
+                               facts->train_hash, facts->test_hash};
+    if (!coord_wrote(
+            c, journal_job_facts(c->journal, job->id, &job->facts, &err), &err))
+        return;
+    job->has_facts = true;
+    LOG(INFO, "data probed", "job=%s train=%llu test=%llu worker=%s",
+        job->id_text, (unsigned long long)facts->train_samples,
+        (unsigned long long)facts->test_samples, m->name);
+}
+
+static void complete_range(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__Complete *message)
+{
+    struct work *w = find_lease(m, message->job, message->attempt);
+    struct meter_sums sums = sums_of(message->metrics);
+    struct evaluation *e = job->evaluation;
+    enum sl_err rc;
+
+    if (w == NULL || w->kind != WORK_EVALUATE || e == NULL)
+        return;
+    rc = evaluation_take(e, w->closure.id, &sums);
+    closure_finish(&w->closure, attempt_of(message->attempt),
+                   rc == SL_OK ? SL_OK : SL_EINTERNAL);
+    coord_unlease(w);
+    if (rc != SL_OK)
+        after_bad_end(c, w, m->name, "its result is not of the whole range");
+    job->changes++;
+}
+
+static enum sl_err
+take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
+{
+    struct evidence_item *items =
+        sl_malloc_array(message->n_evidence, sizeof(*items));
+    enum sl_err rc;
+
+    if (items == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < message->n_evidence; i++) {
+        items[i].shard = message->evidence[i]->shard;
+        items[i].incarnation = message->evidence[i]->incarnation;
+    }
+    rc = evidence_complete(&job->evidence, message->closure, items,
+                           message->n_evidence, full);
+    sl_free(items);
+    return rc;
+}
+
+static void complete_train(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__Complete *message)
+{
+    struct work *held = find_lease(m, message->job, message->attempt);
+    struct work *w;
+    bool full = false;
+
+    if (!job->placed || take_evidence(job, message, &full) != SL_OK)
+        return;
+    job->changes++;
+    if (held != NULL) {
+        take_metrics(held, message->metrics);
+        // Not full: some of its evidence was void. Issued again by C3.
+        closure_finish(&held->closure, attempt_of(message->attempt),
+                       full ? SL_OK : SL_ESTALE);
+        coord_unlease(held);
+        coord_settle_work(c, held);
+    }
+    // What was given up but is counted now needs nobody any more. One that
+    // somebody else has by now ends there, at once, at its first question.
+    w = map_get(&job->active, message->closure);
+    if (full && w != NULL && w->closure.state == CLOSURE_WAITING) {
+        closure_counted(&w->closure);
+        coord_settle_work(c, w);
+    }
+}
+
+void coord_complete(struct coord *c, struct member *m,
+                    const Sluice__V1__Complete *message)
+{
+    struct job *job = coord_live_job(c, message->job, message->job_incarnation);
+
+    if (job == NULL)
+        return;
+    switch (message->kind) {
+    case SLUICE__V1__LEASE_KIND__LEASE_TRAIN:
+        complete_train(c, m, job, message);
+        break;
+    case SLUICE__V1__LEASE_KIND__LEASE_EVALUATE:
+        complete_range(c, m, job, message);
+        break;
+    case SLUICE__V1__LEASE_KIND__LEASE_PROBE:
+        complete_probe(c, m, job, message);
+        break;
+    default:
+        return;
+    }
+    if (!c->dead && !job_ended(job))
+        coord_advance(c, job);
+}
+
+// ---- losses
+
+static void give_up_lease(struct coord *c, struct member *m, struct work *w,
+                          bool computed, enum leases_why why)
+{
+    if (why == LEASES_LOST)
+        send_revoke(c, m, w, "nothing was heard of this worker");
+    coord_unlease(w);
+    if (why == LEASES_LOST && computed) {
+        closure_lost(&w->closure);
+        after_bad_end(c, w, m->name, "lost");
+    } else {
+        closure_unstarted(&w->closure);
+    }
+}
+
+// Jobs whose leases it held when it fell silent, or holds now.
+static void count_lost(struct coord *c, struct member *m)
+{
+    size_t at = 0;
+    uint64_t id;
+
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        (void)map_put(&m->losing, w->job->id, w->job);
+    }
+    if (m->state == MEMBER_SUSPECT)
+        return; // it may come back
+    while (map_next(&m->losing, &at, &id, NULL)) {
+        struct job *job = coord_job(c, id);
+
+        if (job != NULL && !job_ended(job))
+            coord_count(job, &job->counters.workers_lost);
+    }
+    map_release(&m->losing);
+}
+
+void coord_take_leases(struct coord *c, struct member *m, enum leases_why why)
+{
+    struct list_node *n;
+    bool first = true;
+
+    if (why == LEASES_LOST)
+        count_lost(c, m);
+    // The oldest is what it computed; the other waited behind it.
+    while ((n = list_first(&m->leases)) != NULL) {
+        give_up_lease(c, m, list_entry(n, struct work, on_holder), first, why);
+        first = false;
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/member.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+
+void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
+{
+    memset(ms, 0, sizeof(*ms));
+    ms->heartbeat_ms = heartbeat_ms;
+    ms->lease_ms = lease_ms;
+    list_init(&ms->all);
+    map_init(&ms->by_id);
+}
+
+static void map_release_owned(struct map *m)
+{
+    size_t at = 0;
+    void *value;
+
+    while (map_next(m, &at, NULL, &value))
+        sl_free(value);
+    map_release(m);
+}
+
+static void member_free(struct member *m)
+{
+    sl_free(m->name);
+    sl_free(m->address);
+    sl_free(m->host);
+    sl_free(m->version);
+    sl_free(m->device);
+    map_release_owned(&m->opened);
+    map_release(&m->losing);
+    sl_free(m);
+}
+
+void members_release(struct members *ms)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&ms->all)) != NULL)
+        member_free(list_entry(n, struct member, node));
+    map_release(&ms->by_id);
+    ms->workers = ms->psservers = 0;
+}
+
+static char *copy(const char *text)
+{
+    return sl_strdup(text == NULL ? "" : text);
+}
+
+static struct member *member_new(const struct member_hello *hello)
+{
+    struct member *m = sl_calloc(1, sizeof(*m));
+
+    if (m == NULL)
+        return NULL;
+    m->name = copy(hello->name);
+    m->address = copy(hello->address);
+    m->host = copy(hello->host);
+    m->version = copy(hello->version);
+    m->device = copy(hello->device);
+    if (m->name == NULL || m->address == NULL || m->host == NULL ||
+        m->version == NULL || m->device == NULL) {
+        member_free(m);
+        return NULL;
+    }
+    m->role = hello->role;
+    m->process = hello->process;
+    m->pid = hello->pid;
+    m->external = hello->external;
+    list_init(&m->leases);
+    map_init(&m->opened);
+    map_init(&m->losing);
+    return m;
+}
+
+enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
+                        const struct member_hello *hello, uint64_t now_ms)
+{
+    struct member *m = member_new(hello);
+
+    if (m == NULL)
+        return SL_ENOMEM;
+    m->id = id;
+    if (map_put(&ms->by_id, m->id, m) != SL_OK) {
+        member_free(m);
+        return SL_ENOMEM;
+    }
+    m->attached_ms = m->heard_ms = now_ms;
+    list_push_back(&ms->all, &m->node);
+    if (m->role == MEMBER_WORKER)
+        ms->workers++;
+    else
+        ms->psservers++;
+    *out = m;
+    return SL_OK;
+}
+
+void members_remove(struct members *ms, struct member *m)
+{
+    if (m->role == MEMBER_WORKER)
+        ms->workers--;
+    else
+        ms->psservers--;
+    map_remove(&ms->by_id, m->id);
+    list_remove(&m->node);
+    member_free(m);
+}
+
+struct member *members_get(const struct members *ms, uint64_t id)
+{
+    return map_get(&ms->by_id, id);
+}
+
+struct member *members_find(struct members *ms, enum member_role role,
+                            const char *name)
+{
+    list_for(n, &ms->all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == role && strcmp(m->name, name) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+static enum member_state alive(const struct member *m)
+{
+    return m->draining ? MEMBER_DRAINING : MEMBER_READY;
+}
+
+bool member_heard(struct member *m, uint64_t now_ms)
+{
+    bool back = m->state == MEMBER_SUSPECT;
+
+    m->heard_ms = now_ms;
+    m->state = alive(m);
+    return back;
+}
+
+enum member_state member_judge(const struct members *ms, const struct member *m,
+                               uint64_t now_ms)
+{
+    uint64_t silent_ms = now_ms > m->heard_ms ? now_ms - m->heard_ms : 0;
+
+    if (silent_ms >= ms->lease_ms)
+        return MEMBER_LOST;
+    if (silent_ms >= (uint64_t)MEMBER_MISSED * ms->heartbeat_ms)
+        return MEMBER_SUSPECT;
+    return alive(m);
+}
+
+bool member_check(const struct members *ms, struct member *m, uint64_t now_ms)
+{
+    enum member_state was = m->state;
+
+    m->state = member_judge(ms, m, now_ms);
+    return m->state != was;
+}
+
+bool member_ready(const struct member *m, uint64_t now_ms)
+{
+    return m->state == MEMBER_READY && now_ms >= m->pause_until_ms;
+}
+
+const char *member_role_name(enum member_role role)
+{
+    return role == MEMBER_WORKER ? "worker" : "psserver";
+}
+
+const char *member_state_name(enum member_state state)
+{
+    static const char *const names[] = {"ready", "draining", "suspect", "lost"};
+
+    return (unsigned)state < SL_COUNT(names) ? names[state] : "unknown";
+}

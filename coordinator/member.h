@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/member.h -- who is alive.
+//
+// A member is one process that keeps an Attend stream. It is heard of with
+// every message; silence makes it suspect after two missed heartbeats (then
+// its leases go to others at once, since a zombie is harmless: C1, K4, K7) and
+// lost after the lease. A stream that ends is a loss at once.
+//
+// Threads  the loop.
+// Memory   members own their members; a pointer holds until members_remove.
+// Units    *_ms on the monotonic clock of the caller, passed in as now_ms.
+// Errors   SL_ENOMEM only.
+#ifndef COORDINATOR_MEMBER_H
+#define COORDINATOR_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/list.h"
+#include "common/map.h"
+#include "common/status.h"
+
+// Heartbeats that may be missed before a member is suspect.
+#define MEMBER_MISSED 2
+
+// A worker that handed something back is given nothing for so long, so that
+// nobody spins.
+#define MEMBER_PAUSE_MS 100
+
+enum member_role {
+    MEMBER_WORKER,
+    MEMBER_PSSERVER,
+};
+
+enum member_state {
+    MEMBER_READY,
+    MEMBER_DRAINING, // leases nothing more
+    MEMBER_SUSPECT,  // silent: its leases were given to others
+    MEMBER_LOST,     // silent for longer than a lease: to be removed
+};
+
+// What a Hello says; all borrowed.
+struct member_hello {
+    enum member_role role;
+    const char *name, *address, *host, *version, *device;
+    uint64_t process, pid;
+    bool external;
+};
+
+struct member {
+    struct list_node node; // in members.all, oldest first
+    uint64_t id;
+    enum member_role role;
+    enum member_state state;
+    char *name, *address, *host, *version, *device; // owned
+    uint64_t process, pid;
+    bool external, draining;
+    uint64_t attached_ms, heard_ms;
+    uint64_t pause_until_ms; // worker: give it nothing before
+    uint64_t resident_bytes;
+    struct list leases; // worker: struct work, oldest first
+    uint32_t lease_count;
+    struct map opened; // worker: job -> struct opened, see job.h
+    struct map losing; // worker: job -> job, of leases taken while suspect
+};
+
+struct members {
+    uint32_t heartbeat_ms, lease_ms;
+    struct list all;
+    struct map by_id;
+    uint32_t workers, psservers;
+};
+
+void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
+void members_release(struct members *ms); // frees all members
+
+// `id` is the caller's, not 0, never used before.
+enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
+                        const struct member_hello *hello, uint64_t now_ms);
+void members_remove(struct members *ms, struct member *m);
+
+struct member *members_get(const struct members *ms, uint64_t id); // or NULL
+struct member *members_find(struct members *ms, enum member_role role,
+                            const char *name); // or NULL
+
+// It was heard of. True if it had been suspect: it is back.
+bool member_heard(struct member *m, uint64_t now_ms);
+
+// What its silence makes of it: READY (or DRAINING), SUSPECT or LOST.
+enum member_state member_judge(const struct members *ms, const struct member *m,
+                               uint64_t now_ms);
+
+// Sets `state` as judged; true if it changed.
+bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
+
+// Worker: may be given leases.
+bool member_ready(const struct member *m, uint64_t now_ms);
+
+const char *member_role_name(enum member_role role);
+const char *member_state_name(enum member_state state);
+
+#endif

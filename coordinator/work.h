@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/work.h -- a closure with what leasing it needs: whose it is, who
+// has it.
+//
+// Threads  the loop.
+// Memory   lies in a job's map of active closures, in an evaluation's array of
+//          ranges, or is the job's probe. While it is LEASED, its holder lists
+//          it and the job counts it.
+#ifndef COORDINATOR_WORK_H
+#define COORDINATOR_WORK_H
+
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/list.h"
+#include "coordinator/closure.h"
+#include "coordinator/dispatch.h"
+#include "coordinator/meter.h"
+
+struct job;
+struct member;
+
+struct work {
+    struct closure closure;
+    enum work_kind kind;
+    struct job *job;
+    struct member *holder; // LEASED: who has it; else NULL
+    struct list_node on_holder;
+    struct meter_sums seen; // metrics of this attempt that were added already
+    uint64_t cut;           // WORK_EVALUATE
+    uint64_t first, count;  // WORK_EVALUATE: samples of the test set
+    struct buf story;       // whom it took down and how, for people
+};
+
+#endif

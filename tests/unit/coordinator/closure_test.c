@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/closure.h"
+
+#include "tests/harness/t.h"
+
+enum { ALICE = 1, BOB, CAROL, DAVE, EVE }; // workers
+
+static struct attempt at(uint64_t n)
+{
+    return (struct attempt){1, n};
+}
+
+TEST(closure, late_report_from_a_lost_worker_changes_nothing)
+{
+    struct closure c;
+
+    closure_init(&c, 7, 4);
+    T_OK(closure_lease(&c, ALICE, at(1), 0));
+    closure_lost(&c);
+    T_OK(closure_lease(&c, BOB, at(2), 1000));
+
+    T_FAILS(SL_ESTALE, closure_finish(&c, at(1), SL_OK)); // Alice, too late
+    T_EQ(c.state, CLOSURE_LEASED);
+    T_EQ(c.worker, BOB);
+}
+
+TEST(closure, moves_that_are_not_in_the_diagram_are_refused)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 4);
+    T_FAILS(SL_ESTALE, closure_finish(&c, at(1), SL_OK)); // never leased
+    T_OK(closure_lease(&c, ALICE, at(1), 0));
+    T_FAILS(SL_ESTATE, closure_lease(&c, BOB, at(2), 0)); // never two at once
+    T_OK(closure_finish(&c, at(1), SL_OK));
+    T_EQ(c.state, CLOSURE_DONE);
+    T_FAILS(SL_ESTATE, closure_lease(&c, BOB, at(2), 0));
+    T_FAILS(SL_ESTALE, closure_finish(&c, at(1), SL_OK)); // reported twice
+    closure_cancel(&c);
+    T_EQ(c.state, CLOSURE_DONE);
+}
+
+TEST(closure, I4_attempts_only_rise)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 4);
+    T_OK(closure_lease(&c, ALICE, (struct attempt){2, 9}, 0));
+    T_OK(closure_finish(&c, c.attempt, SL_EPREEMPTED));
+    T_FAILS(SL_ESTALE, closure_lease(&c, BOB, (struct attempt){2, 9}, 0));
+    T_FAILS(SL_ESTALE, closure_lease(&c, BOB, (struct attempt){1, 99}, 0));
+    T_OK(closure_lease(&c, BOB, (struct attempt){3, 1}, 0)); // a new term
+}
+
+TEST(closure, preemption_with_notice_is_nobodys_fault)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 1);
+    for (uint64_t n = 1; n < 20; n++) {
+        T_OK(closure_lease(&c, ALICE, at(n), 0));
+        T_OK(closure_finish(&c, at(n), n % 2 ? SL_EPREEMPTED : SL_ESTALE));
+        T_EQ(c.state, CLOSURE_WAITING);
+    }
+    T_EQ(c.blamed_count, 0);
+    T_FALSE(c.again);
+}
+
+TEST(closure, poison_fails_after_four_distinct_workers)
+{
+    static const uint64_t workers[] = {ALICE, BOB, ALICE, CAROL, BOB, DAVE};
+    struct closure c;
+
+    closure_init(&c, 0, 4);
+    for (unsigned i = 0; i < SL_COUNT(workers); i++) {
+        T_EQ(c.state, CLOSURE_WAITING);
+        T_OK(closure_lease(&c, workers[i], at(i + 1), 0));
+        closure_lost(&c);
+    }
+    T_EQ(c.state, CLOSURE_FAILED);
+    T_EQ(c.result, SL_ELOST);
+    T_TRUE(closure_blames(&c, CAROL));
+    T_FALSE(closure_blames(&c, EVE));
+}
+
+TEST(closure, a_lone_worker_does_not_fail_it_for_ever)
+{
+    struct closure c;
+    unsigned tries = 0;
+
+    closure_init(&c, 0, 3);
+    while (c.state == CLOSURE_WAITING) {
+        T_OK(closure_lease(&c, ALICE, at(++tries), 0));
+        T_OK(closure_finish(&c, at(tries), SL_ENOMEM));
+    }
+    T_EQ(c.state, CLOSURE_FAILED);
+    T_EQ(c.result, SL_ENOMEM);
+    T_EQ(tries, 3 * CLOSURE_FAILURES_PER_BLAME);
+}
+
+TEST(closure, one_that_advances_is_not_poison)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 2);
+    for (uint64_t n = 1; n < 50; n++) {
+        T_OK(closure_lease(&c, n, at(n), 0)); // a new worker each time
+        closure_advanced(&c);
+        closure_lost(&c);
+        T_EQ(c.state, CLOSURE_WAITING);
+        T_TRUE(c.again);
+    }
+}
+
+TEST(closure, one_that_waited_behind_another_blames_nobody)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 1);
+    T_OK(closure_lease(&c, ALICE, at(1), 0));
+    closure_unstarted(&c);
+    T_EQ(c.state, CLOSURE_WAITING);
+    T_EQ(c.blamed_count, 0);
+    T_TRUE(c.again);
+}
+
+TEST(closure, done_is_not_final)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 4);
+    T_OK(closure_lease(&c, ALICE, at(1), 0));
+    closure_lost(&c);
+    closure_counted(&c); // Alice's late evidence
+    T_EQ(c.state, CLOSURE_DONE);
+    closure_forgotten(&c); // a shard came back with less
+    T_OK(closure_lease(&c, BOB, at(2), 0));
+    closure_cancel(&c);
+    T_EQ(c.state, CLOSURE_CANCELED);
+}

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single situations, through the coordinator's own door (see world.h).
+#include "coordinator/coord.h"
+
+#include <string.h>
+
+#include "coordinator/job.h"
+#include "coordinator/manifest.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 60000 };
+
+static struct sl_error err; // of the call that a test looks at
+
+static struct world *begin(void)
+{
+    static struct world w;
+
+    world_init(&w, t_seed());
+    return &w;
+}
+
+static void ps_and_workers(struct world *w, unsigned workers)
+{
+    char name[16];
+
+    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-0"));
+    for (unsigned i = 0; i < workers; i++) {
+        snprintf(name, sizeof(name), "w-%u", i);
+        world_attach(w, world_add(w, FAKE_WORKER, name));
+    }
+}
+
+static char *reason(struct world *w)
+{
+    static char text[4096];
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    snprintf(text, sizeof(text), "%s", s->reason);
+    wire_free(&s->base);
+    return text;
+}
+
+// ---- attach
+
+static enum sl_err hello(struct world *w, uint64_t stream, const char *name,
+                         uint64_t process, uint32_t protocol)
+{
+    Sluice__V1__Hello h = SLUICE__V1__HELLO__INIT;
+
+    h.role = SLUICE__V1__ROLE__ROLE_WORKER;
+    h.name = (char *)name;
+    h.process = process;
+    h.protocol = protocol;
+    return coord_attach(w->coord, stream, &h, &err);
+}
+
+TEST(coord, another_protocol_is_told_which_one_is_spoken)
+{
+    struct world *w = begin();
+
+    T_FAILS(SL_ENOTSUP, hello(w, 99, "w", 1, 2));
+    T_HAS(err.text, "speaks 1");
+    world_release(w);
+}
+
+static unsigned members(struct world *w)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+    unsigned count;
+
+    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
+    count = (unsigned)reply->n_members;
+    wire_free(&reply->base);
+    return count;
+}
+
+TEST(coord, the_newest_process_of_a_name_wins_and_keeps_it)
+{
+    struct world *w = begin();
+
+    T_OK(hello(w, 91, "w", 1, 1));
+    T_OK(hello(w, 92, "w", 2, 1)); // newer: 1 is sent away
+    T_EQ(members(w), 1);
+    T_FAILS(SL_EEXIST, hello(w, 93, "w", 1, 1)); // 1 dials again
+    T_HAS(err.text, "newer process");
+    T_EQ(members(w), 1);
+    T_OK(hello(w, 94, "w", 2, 1)); // the same process on a new stream
+    coord_detach(w->coord, 94);
+    T_OK(hello(w, 95, "w", 1, 1)); // the name is free again
+    T_EQ(members(w), 1);
+    world_release(w);
+}
+
+// ---- submit
+
+TEST(coord, the_same_request_is_the_same_job_also_after_a_restart)
+{
+    struct world *w = begin();
+    uint64_t job = world_submit(w, world_graph_job);
+
+    T_EQ(world_submit(w, world_graph_job), job);
+    world_stop_coord(w);
+    world_start_coord(w);
+    T_EQ(world_submit(w, world_graph_job), job);
+    world_release(w);
+}
+
+TEST(coord, the_same_request_with_another_spec_is_refused)
+{
+    Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__SubmitReply *reply = NULL;
+    Sluice__V1__JobRequest get = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status = NULL;
+    struct world *w = begin();
+
+    world_submit(w, world_graph_job);
+    get.id = "life"; // by name
+    get.spec = true;
+    T_OK(coord_get(w->coord, &get, &status, t_err()));
+    T_STR(status->id, "j-1");
+    request.spec = status->spec;
+    request.request_id = "r-1";
+    T_OK(coord_submit(w->coord, &request, &reply, t_err())); // as checked
+    T_TRUE(reply->existed);
+    wire_free(&reply->base);
+    status->spec->train->epochs++;
+    T_FAILS(SL_EEXIST, coord_submit(w->coord, &request, &reply, t_err()));
+    request.dry_run = true;
+    T_OK(coord_submit(w->coord, &request, &reply, t_err()));
+    T_HAS(reply->explanation, "23 parameters in 4 variables");
+    T_EQ(reply->job, 0);
+    wire_free(&reply->base);
+    wire_free(&status->base);
+    world_release(w);
+}
+
+TEST(coord, a_job_waits_and_says_for_what)
+{
+    struct world *w = begin();
+    struct fake_member *ps;
+
+    world_submit(w, world_graph_job);
+    T_HAS(reason(w), "waiting for a worker to open the data");
+    world_attach(w, world_add(w, FAKE_WORKER, "w"));
+    T_TRUE(!world_run(w, JOB_RUNNING, 600));
+    T_HAS(reason(w), "waiting for a psserver");
+    ps = world_add(w, FAKE_PSSERVER, "ps");
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    T_STR(reason(w), "");
+    world_kill(w, ps);
+    world_pass(w, 3000);
+    T_HAS(reason(w), "waiting for psserver ps (lost 3 s ago)");
+    world_restart(w, ps);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, two_psservers_that_start_together_are_both_used)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *s;
+
+    ps_and_workers(w, 1);
+    world_submit(w, world_graph_job);
+    for (unsigned i = 0; i < 60; i++) // less than a second
+        world_step(w);
+    T_EQ(world_state(w), JOB_PLACING);
+    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-1"));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    s = world_status(w);
+    T_TRUE(s->n_shards >= 2);
+    T_TRUE(strcmp(s->shards[0]->psserver, s->shards[1]->psserver) != 0);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+// ---- losses
+
+static uint64_t held_by(struct world *w, const struct fake_member *m)
+{
+    uint64_t held = 0;
+
+    for (unsigned i = 0; i < WORLD_CLOSURES; i++)
+        held += w->holder[i] == m->stream;
+    return held;
+}
+
+TEST(coord, leases_of_a_silent_worker_go_to_others_after_two_heartbeats)
+{
+    struct world *w = begin();
+    struct fake_member *m, *other;
+    Sluice__V1__JobStatus *s;
+
+    ps_and_workers(w, 1);
+    m = &w->members[1];
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_pass(w, 500);
+    T_EQ(held_by(w, m), 2); // one computed, one ahead
+    other = world_add(w, FAKE_WORKER, "other");
+    world_attach(w, other);
+    m->stuck_until = UINT64_MAX;
+    world_pass(w, 900);
+    T_EQ(held_by(w, m), 2);
+    world_pass(w, 700); // silent for more than two heartbeats now
+    T_EQ(held_by(w, m), 0);
+    T_EQ(held_by(w, other), 2);
+    s = world_status(w);
+    T_EQ(s->workers_lost, 0); // it may come back
+    T_EQ(s->workers, 1);
+    wire_free(&s->base);
+    world_pass(w, 1500);
+    s = world_status(w);
+    T_EQ(s->workers_lost, 1);
+    T_EQ(members(w), 2);
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, a_sleep_of_the_coordinator_is_nobodys_silence)
+{
+    struct world *w = begin();
+
+    ps_and_workers(w, 2);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    clock_fake_advance_ms(&w->clock, 60000);
+    coord_tick(w->coord);
+    T_EQ(members(w), 3);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, poison_fails_the_job_and_says_which_closure_and_whom)
+{
+    struct world *w = begin();
+    char json[4096];
+    char *at;
+
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    at = strstr(json, "\"max_attempts\":8");
+    memcpy(at, "\"max_attempts\":3", 16);
+    ps_and_workers(w, 5);
+    w->poison = true;
+    world_submit(w, json);
+    T_TRUE(world_run(w, JOB_FAILED, LIMIT));
+    T_HAS(reason(w), "closure 1 (epoch 1, samples 12..23)");
+    T_HAS(reason(w), "3 distinct workers");
+    T_HAS(reason(w), "(lost)");
+    T_EQ(members(w), 3); // the others were left alone
+    world_release(w);
+}
+
+static void say_failed(struct world *w, struct fake_member *m, bool job_error)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
+    const Sluice__V1__Lease *l;
+
+    while (m->inbox_count > 0)
+        fake_read(w, m);
+    T_GT(m->leases_count, 0);
+    l = m->leases[0].lease;
+    failed.job = l->job;
+    failed.closure = l->closure;
+    failed.attempt = l->attempt;
+    failed.kind = l->kind;
+    failed.code = SL_ENOMEM;
+    failed.text = "no room for the activations";
+    failed.job_error = job_error;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &failed;
+    fake_say(m, &up);
+    fake_deliver_up(w, m);
+    if (m->leases_count > 0)
+        fake_worker_drop(m);
+}
+
+TEST(coord, a_job_error_fails_the_job_at_once_with_its_text)
+{
+    struct world *w = begin();
+
+    ps_and_workers(w, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_pass(w, 200);
+    say_failed(w, &w->members[1], true);
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(reason(w), "no room for the activations");
+    T_HAS(reason(w), "w-0");
+    world_release(w);
+}
+
+TEST(coord, a_failed_closure_goes_to_a_worker_that_has_not_failed_it)
+{
+    struct world *w = begin();
+    struct fake_member *m, *other;
+    uint64_t closure;
+
+    ps_and_workers(w, 1);
+    m = &w->members[1];
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_pass(w, 200);
+    while (m->inbox_count > 0)
+        fake_read(w, m);
+    closure = m->leases[0].lease->closure;
+    other = world_add(w, FAKE_WORKER, "other");
+    say_failed(w, m, false);
+    T_EQ(world_state(w), JOB_RUNNING);
+    world_attach(w, other);
+    T_EQ(w->holder[closure], other->stream);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// ---- the end
+
+TEST(coord, a_stopped_job_is_nobodys_any_more_and_can_be_deleted)
+{
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobRequest job = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status = NULL;
+    Sluice__V1__DeleteReply *deleted = NULL;
+    struct world *w = begin();
+    char manifest[512];
+
+    ps_and_workers(w, 2);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    job.id = stop.id = "j-1";
+    T_FAILS(SL_ESTATE, coord_delete(w->coord, &job, &deleted, t_err()));
+    do {
+        world_step(w);
+        if (status != NULL)
+            wire_free(&status->base);
+        status = world_status(w);
+    } while (status->cuts == 0);
+    snprintf(manifest, sizeof(manifest), "%s", status->checkpoint);
+    wire_free(&status->base);
+    T_OK(coord_stop(w->coord, &stop, &status, t_err()));
+    T_EQ(status->state, JOB_STOPPED);
+    T_EQ(status->closures_running, 0);
+    wire_free(&status->base);
+    T_OK(coord_stop(w->coord, &stop, &status, t_err())); // again: the same
+    wire_free(&status->base);
+    world_stop_coord(w); // settles what was being written
+    world_start_coord(w);
+    T_EQ(world_state(w), JOB_STOPPED);
+    T_TRUE(fs_exists(crash_fs_ops(w->fs), manifest));
+    T_OK(coord_delete(w->coord, &job, &deleted, t_err()));
+    wire_free(&deleted->base);
+    T_FALSE(fs_exists(crash_fs_ops(w->fs), manifest));
+    T_FAILS(SL_ENOENT, coord_get(w->coord, &job, &status, t_err()));
+    world_attach(w, &w->members[0]); // is told that its snapshots go
+    T_EQ(w->members[0].inbox[1]->kind_case,
+         SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB);
+    T_TRUE(w->members[0].inbox[1]->close_job->delete_snapshots);
+    world_release(w);
+}
+
+TEST(coord, a_finished_job_shows_the_same_numbers_after_a_restart)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *before, *after;
+
+    ps_and_workers(w, 2);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    before = world_status(w);
+    world_stop_coord(w);
+    world_start_coord(w);
+    after = world_status(w);
+    T_EQ(after->steps_counted, before->steps_counted);
+    T_EQ(after->n_shards, before->n_shards);
+    T_EQ(after->n_evaluations, 3);
+    T_STR(after->checkpoint, before->checkpoint);
+    T_EQ(after->term, before->term + 1);
+    T_EQ(after->coordinator_restarts, 0); // it had ended
+    wire_free(&before->base);
+    wire_free(&after->base);
+    world_release(w);
+}
+
+// ---- K6 and I7
+
+// Runs until a manifest waits to be written (K4: after its intent).
+static void until_intent(struct world *w)
+{
+    ps_and_workers(w, 1);
+    world_submit(w, world_graph_job);
+    w->hold_tasks = true;
+    while (w->tasks_count == 0)
+        world_step(w);
+    w->hold_tasks = false;
+}
+
+static void die(struct world *w, bool written)
+{
+    if (written)
+        w->tasks[0].work(w->tasks[0].task);
+    coord_free(w->coord);
+    w->coord = NULL;
+    w->tasks[0].done(w->tasks[0].task);
+    w->tasks_count = 0;
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+        fake_disconnected(&w->members[i]);
+    memset(w->holder, 0, sizeof(w->holder));
+    crash_fs_reboot(w->fs);
+}
+
+TEST(coord, K6_an_intent_whose_manifest_is_there_is_published)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *s;
+
+    until_intent(w);
+    s = world_status(w);
+    T_EQ(s->cuts, 0); // K4: not durable before the outcome
+    wire_free(&s->base);
+    die(w, true);
+    world_start_coord(w);
+    s = world_status(w);
+    T_EQ(s->cuts, 1);
+    T_TRUE(fs_exists(crash_fs_ops(w->fs), s->checkpoint));
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, K6_an_intent_without_manifest_is_aborted_for_good)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *s;
+    struct buf late = {(uint8_t *)"{}", 2, 3};
+    struct buf path = BUF_INIT;
+
+    until_intent(w);
+    die(w, false);
+    world_start_coord(w);
+    s = world_status(w);
+    T_EQ(s->cuts, 0);
+    wire_free(&s->base);
+    // It turns up later: still not a cut, and no reason to refuse to run.
+    T_OK(buf_append_str(&path, "/store/life-j-1-00000000/cut-1.json"));
+    T_OK(manifest_write(crash_fs_ops(w->fs), buf_text(&path), &late, t_err()));
+    world_stop_coord(w);
+    world_start_coord(w);
+    s = world_status(w);
+    T_EQ(s->cuts, 0);
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    buf_release(&path);
+    world_release(w);
+}
+
+TEST(coord, K5_a_hello_waits_while_the_manifest_is_written)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *s;
+    struct fake_member *ps = &w->members[0];
+    uint64_t was;
+
+    until_intent(w);
+    was = w->incarnations[0];
+    world_kill(w, ps);
+    world_restart(w, ps);
+    while (ps->inbox_count > 0)
+        fake_read(w, ps);
+    while (ps->outbox_count > 0)
+        fake_deliver_up(w, ps);
+    T_EQ(w->incarnations[0], was); // not admitted
+    T_HAS(reason(w), "checkpoint to be written");
+    w->tasks_count = 0;
+    w->tasks[0].work(w->tasks[0].task);
+    w->tasks[0].done(w->tasks[0].task);
+    while (ps->inbox_count > 0)
+        fake_read(w, ps);
+    T_EQ(w->incarnations[0], was + 1);
+    s = world_status(w);
+    T_EQ(s->cuts, 1);
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, a_manifest_that_cannot_be_written_is_aborted_and_tried_again)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *s;
+
+    until_intent(w);
+    crash_fs_fail_at(w->fs, 4); // somewhere in writing it
+    w->tasks_count = 0;
+    w->tasks[0].work(w->tasks[0].task);
+    w->tasks[0].done(w->tasks[0].task);
+    T_EQ(w->fatal, SL_OK);
+    s = world_status(w);
+    T_EQ(s->cuts, 0);
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, I7_a_shard_above_the_journal_stops_the_coordinator)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+
+    ps_and_workers(w, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    ps->shards[0].incarnation = 9; // as if a newer journal had admitted it
+    world_break(w, ps);
+    world_attach(w, ps);
+    while (ps->outbox_count > 0)
+        fake_deliver_up(w, ps);
+    T_EQ(w->fatal, SL_ESTATE);
+    T_HAS(w->why.text, "I7");
+    T_HAS(w->why.text, "incarnation 9");
+    world_release(w);
+}
+
+TEST(coord, I7_a_shard_of_a_job_never_given_stops_the_coordinator)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+
+    ps_and_workers(w, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    while (ps->inbox_count > 0)
+        fake_read(w, ps);
+    world_stop_coord(w);
+    journal_close(w->journal); // somebody restored an empty one
+    T_OK(journal_open(&w->journal, ":memory:", t_err()));
+    world_start_coord(w);
+    world_attach(w, ps);
+    while (ps->outbox_count > 0)
+        fake_deliver_up(w, ps);
+    T_EQ(w->fatal, SL_ESTATE);
+    world_release(w);
+}
+
+TEST(coord, I7_a_manifest_that_the_journal_does_not_know_refuses_to_run)
+{
+    struct world *w = begin();
+    struct coord_options options = {
+        .clock = &w->clock.clock,
+        .fs = crash_fs_ops(w->fs),
+        .store = "/store",
+        .state_dir = "/state",
+        .heartbeat_ms = 500,
+        .lease_ms = 2000,
+    };
+    struct coord_io io = {0};
+    struct buf text = {(uint8_t *)"{}", 2, 3};
+    Sluice__V1__JobStatus *s;
+    struct coord *c = NULL;
+    char path[512];
+
+    ps_and_workers(w, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    s = world_status(w);
+    snprintf(path, sizeof(path), "%.*s/cut-99.json",
+             (int)(strrchr(s->checkpoint, '/') - s->checkpoint), s->checkpoint);
+    wire_free(&s->base);
+    T_OK(manifest_write(crash_fs_ops(w->fs), path, &text, t_err()));
+    world_stop_coord(w);
+    options.journal = w->journal;
+    T_FAILS(SL_ESTATE, coord_new(&c, &options, &io, &err));
+    T_HAS(err.text, "I7");
+    T_HAS(err.text, "cut 99");
+    world_release(w);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/dispatch.h"
+
+#include "tests/harness/t.h"
+
+static const struct dispatch_worker idle = {.ready = true};
+
+TEST(dispatch, a_full_or_silent_worker_gets_nothing)
+{
+    struct dispatch_job job = {.kind = WORK_TRAIN};
+    struct dispatch_worker w = idle;
+
+    T_EQ(dispatch_choose(&w, &job, 1), 0);
+    w.leases = DISPATCH_LEASES_PER_WORKER;
+    T_EQ(dispatch_choose(&w, &job, 1), -1);
+    w.leases = 1;
+    T_EQ(dispatch_choose(&w, &job, 1), 0);
+    w.ready = false;
+    T_EQ(dispatch_choose(&w, &job, 1), -1);
+    T_EQ(dispatch_choose(&idle, NULL, 0), -1);
+}
+
+TEST(dispatch, external_jobs_and_workers_keep_to_themselves)
+{
+    struct dispatch_job jobs[] = {
+        {.kind = WORK_TRAIN, .external = true},
+        {.kind = WORK_TRAIN, .held = 9},
+    };
+    struct dispatch_worker w = idle;
+
+    T_EQ(dispatch_choose(&w, jobs, 2), 1);
+    w.external = true;
+    T_EQ(dispatch_choose(&w, jobs, 2), 0);
+    T_EQ(dispatch_choose(&w, jobs + 1, 1), -1);
+}
+
+TEST(dispatch, max_workers_counts_workers_not_leases)
+{
+    struct dispatch_job job = {
+        .kind = WORK_TRAIN, .max_workers = 2, .workers = 2, .held = 3};
+
+    T_EQ(dispatch_choose(&idle, &job, 1), -1);
+    job.held_here = true;
+    T_EQ(dispatch_choose(&idle, &job, 1), 0);
+}
+
+TEST(dispatch, fewest_leases_first_then_who_waited_longest)
+{
+    struct dispatch_job jobs[] = {
+        {.kind = WORK_TRAIN, .held = 2, .served = 1},
+        {.kind = WORK_NONE, .held = 0},
+        {.kind = WORK_TRAIN, .held = 1, .served = 9},
+        {.kind = WORK_TRAIN, .held = 1, .served = 4},
+    };
+
+    T_EQ(dispatch_choose(&idle, jobs, 4), 3);
+    jobs[3].held = 5;
+    T_EQ(dispatch_choose(&idle, jobs, 4), 2);
+}
+
+// Whatever order closures end in, jobs with work enough never differ by more
+// than one lease once every worker was served, and nobody starves.
+TEST(dispatch, fairness_holds_under_random_endings)
+{
+    enum { JOBS = 5, WORKERS = 23, ROUNDS = 4000 };
+    struct dispatch_job jobs[JOBS] = {0};
+    int has[WORKERS][DISPATCH_LEASES_PER_WORKER];
+    uint64_t served[JOBS] = {0}, turn = 0;
+
+    memset(has, -1, sizeof(has));
+    for (unsigned j = 0; j < JOBS; j++)
+        jobs[j].kind = WORK_TRAIN;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unsigned w = (unsigned)t_below(WORKERS);
+        unsigned slot = (unsigned)t_below(DISPATCH_LEASES_PER_WORKER);
+        int j = has[w][slot];
+
+        if (j >= 0)
+            jobs[j].held--;
+        j = dispatch_choose(&idle, jobs, JOBS);
+        T_GE(j, 0);
+        for (unsigned k = 0; k < JOBS; k++)
+            T_LE(jobs[j].held, jobs[k].held);
+        has[w][slot] = j;
+        jobs[j].held++;
+        jobs[j].served = ++turn;
+        served[j]++;
+    }
+    for (unsigned k = 0; k < JOBS; k++) // within a tenth of an even share
+        T_TRUE(served[k] > ROUNDS / JOBS * 9 / 10 &&
+               served[k] < ROUNDS / JOBS * 11 / 10);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/evaluation.h"
+
+#include "tests/harness/t.h"
+
+TEST(evaluation, runs_against_the_first_cut_that_holds_the_epoch)
+{
+    static const struct evaluation_cut cuts[] = {
+        {1, 0}, {2, 1}, {4, 3}, {5, 3}};
+    struct evaluation_plan p;
+
+    T_TRUE(evaluation_next(&p, 1, 0, cuts, 4));
+    T_EQ(p.cut, 2);
+    T_EQ(p.first_epoch, 1);
+    T_EQ(p.last_epoch, 1);
+    T_TRUE(evaluation_next(&p, 1, 1, cuts, 4)); // 2 and 3 share a cut
+    T_EQ(p.cut, 4);
+    T_EQ(p.first_epoch, 2);
+    T_EQ(p.last_epoch, 3);
+    T_FALSE(evaluation_next(&p, 1, 3, cuts, 4));
+    T_FALSE(evaluation_next(&p, 0, 0, cuts, 4));
+}
+
+TEST(evaluation, only_multiples_are_due)
+{
+    static const struct evaluation_cut cuts[] = {{1, 1}, {2, 3}, {3, 5}};
+    struct evaluation_plan p;
+
+    T_TRUE(evaluation_next(&p, 2, 0, cuts, 3));
+    T_EQ(p.cut, 2);
+    T_EQ(p.last_epoch, 2);
+    T_TRUE(evaluation_next(&p, 2, 2, cuts, 3));
+    T_EQ(p.cut, 3);
+    T_EQ(p.first_epoch, 4);
+    T_EQ(p.last_epoch, 4);
+    T_FALSE(evaluation_next(&p, 2, 4, cuts, 3));
+}
+
+TEST(evaluation, keeps_the_cuts_that_it_will_read)
+{
+    static const struct evaluation_cut cuts[] = {
+        {1, 1}, {2, 1}, {3, 2}, {4, 2}};
+    bool needed[4];
+
+    evaluation_needs(needed, 1, 0, cuts, 4);
+    T_TRUE(needed[0] && !needed[1] && needed[2] && !needed[3]);
+    evaluation_needs(needed, 1, 1, cuts, 4);
+    T_TRUE(!needed[0] && !needed[1] && needed[2] && !needed[3]);
+    evaluation_needs(needed, 1, 2, cuts, 4);
+    T_TRUE(!needed[0] && !needed[1] && !needed[2] && !needed[3]);
+}
+
+TEST(evaluation, each_range_counts_once_and_whole)
+{
+    struct evaluation_plan plan = {.cut = 1, .first_epoch = 1, .last_epoch = 1};
+    struct evaluation *e = evaluation_new(&plan, NULL, 25, 10, 4);
+    struct meter_sums ten = {.samples = 10, .correct = 5, .loss_sum = 20};
+    struct meter_sums five = {.samples = 5, .correct = 5, .loss_sum = 5};
+
+    T_EQ(e->count, 3);
+    T_EQ(e->range[2].first, 20);
+    T_EQ(e->range[2].count, 5);
+    T_PTR(evaluation_offer(e, 1, false), &e->range[0]);
+    T_OK(evaluation_take(e, 0, &ten));
+    e->range[0].closure.state = CLOSURE_DONE;
+    T_FAILS(SL_EEXIST, evaluation_take(e, 0, &ten));
+    T_FAILS(SL_EINVAL, evaluation_take(e, 2, &ten)); // not its samples
+    T_FAILS(SL_ERANGE, evaluation_take(e, 3, &ten));
+    T_OK(evaluation_take(e, 2, &five));
+    e->range[2].closure.state = CLOSURE_DONE;
+    T_FALSE(evaluation_complete(e));
+    closure_remember(&e->range[1].closure, 9);
+    T_PTR(evaluation_offer(e, 9, false), NULL);
+    T_PTR(evaluation_offer(e, 9, true), &e->range[1]);
+    T_OK(evaluation_take(e, 1, &ten));
+    T_TRUE(evaluation_complete(e));
+    T_NEAR(evaluation_loss(e), 45.0 / 25, 1e-12);
+    T_NEAR(evaluation_accuracy(e), 15.0 / 25, 1e-12);
+    evaluation_free(e);
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was committed is there after the journal is opened again; what was not
+// is not. (The system tests kill the process instead of closing the file.)
+#include "coordinator/journal.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/harness/t.h"
+
+static struct journal *open_at(const char *name)
+{
+    struct journal *j = NULL;
+
+    T_OK(journal_open(&j, t_path(name), t_err()));
+    return j;
+}
+
+static void reopen(struct journal **j)
+{
+    journal_close(*j);
+    *j = open_at("j");
+}
+
+static uint64_t add_job(struct journal *j, const char *request)
+{
+    struct journal_job row = {
+        .uid = UINT64_C(0xfedcba9876543210),
+        .incarnation = 1,
+        .name = "fashion",
+        .request_id = request,
+        .state = 1,
+        .reason = "",
+        .spec = {"spec", 4},
+        .submitted_us = 12345,
+    };
+    uint64_t id = 0;
+
+    T_OK(journal_job_add(j, &row, &id, t_err()));
+    return id;
+}
+
+static enum sl_err copy_job(void *arg, const struct journal_job *row,
+                            struct sl_error *err)
+{
+    struct journal_job *to = arg;
+
+    T_EQ(row->uid, UINT64_C(0xfedcba9876543210));
+    T_STR(row->name, "fashion");
+    T_EQ(row->spec.bytes, 4);
+    T_MEM(row->spec.data, "spec", 4);
+    *to = *row;
+    to->name = to->request_id = to->reason = NULL;
+    return SL_OK;
+}
+
+static struct journal_job only_job(struct journal *j)
+{
+    struct journal_job row = {0};
+
+    T_OK(journal_each_job(j, copy_job, &row, t_err()));
+    return row;
+}
+
+TEST(journal, term_rises_and_stays)
+{
+    struct journal *j = open_at("j");
+    uint64_t term = 9;
+
+    T_OK(journal_term(j, &term, t_err()));
+    T_EQ(term, 0);
+    for (uint64_t i = 1; i < 5; i++) {
+        T_OK(journal_next_term(j, &term, t_err()));
+        T_EQ(term, i);
+        reopen(&j);
+    }
+    T_OK(journal_term(j, &term, t_err()));
+    T_EQ(term, 4);
+    journal_close(j);
+}
+
+TEST(journal, a_job_comes_back_as_it_was_accepted)
+{
+    struct journal *j = open_at("j");
+    struct journal_facts facts = {60000, 10000, UINT64_MAX, 7};
+    struct journal_counters counters = {1, 2, 3, 4, 5};
+    struct journal_job row;
+    uint64_t id = add_job(j, "r-1"), found = 0, last = 0;
+
+    reopen(&j);
+    row = only_job(j);
+    T_EQ(row.id, id);
+    T_FALSE(row.has_facts);
+    T_EQ(row.submitted_us, 12345);
+    T_OK(journal_job_by_request(j, "r-1", &found, t_err()));
+    T_EQ(found, id);
+    T_FAILS(SL_ENOENT, journal_job_by_request(j, "r-2", &found, t_err()));
+
+    T_OK(journal_job_facts(j, id, &facts, t_err()));
+    T_OK(journal_job_counters(j, id, &counters, t_err()));
+    reopen(&j);
+    row = only_job(j);
+    T_TRUE(row.has_facts);
+    T_EQ(row.facts.train_hash, UINT64_MAX);
+    T_EQ(row.counters.workers_lost, 2);
+    T_EQ(row.counters.elapsed_ms, 5);
+    T_OK(journal_last_job(j, &last, t_err()));
+    T_EQ(last, id);
+    journal_close(j);
+}
+
+TEST(journal, a_second_row_of_a_request_id_is_refused)
+{
+    struct journal *j = open_at("j");
+    struct journal_job row = {
+        .name = "x", .request_id = "r-1", .spec = {"s", 1}, .state = 1};
+    uint64_t id = 0;
+
+    add_job(j, "r-1");
+    T_FAILS(SL_EIO, journal_job_add(j, &row, &id, NULL));
+    // A write that failed is final: nothing is acknowledged after it.
+    T_FAILS(SL_EIO, journal_next_term(j, &id, NULL));
+    reopen(&j);
+    T_EQ(only_job(j).id, 1);
+    add_job(j, "");
+    add_job(j, ""); // none is not the same
+    journal_close(j);
+}
+
+static enum sl_err see_shard(void *arg, const struct journal_shard *row,
+                             struct sl_error *err)
+{
+    ((struct journal_shard *)arg)[row->shard] = *row;
+    T_STR(row->psserver, row->shard == 0 ? "ps-a" : "ps-b");
+    return SL_OK;
+}
+
+TEST(journal, I1_incarnations_only_rise)
+{
+    static const char *const names[] = {"ps-a", "ps-b"};
+    struct journal *j = open_at("j");
+    struct journal_shard shards[2];
+    uint64_t id = add_job(j, "");
+
+    T_OK(journal_job_place(j, id, (struct journal_blob){"lay", 3}, names, 2,
+                           t_err()));
+    T_OK(journal_shard_incarnation(j, id, 1, 1, t_err()));
+    T_OK(journal_shard_incarnation(j, id, 1, 2, t_err()));
+    reopen(&j);
+    T_OK(journal_each_shard(j, id, see_shard, shards, t_err()));
+    T_EQ(shards[0].incarnation, 0);
+    T_EQ(shards[1].incarnation, 2);
+    T_EQ(only_job(j).layout.bytes, 3);
+    T_FAILS(SL_EINTERNAL, journal_shard_incarnation(j, id, 1, 2, NULL));
+    T_FAILS(SL_EINTERNAL, journal_shard_incarnation(j, id, 7, 1, NULL));
+    journal_close(j);
+}
+
+struct cuts {
+    unsigned count;
+    enum journal_cut_state state[8];
+};
+
+static enum sl_err see_cut(void *arg, const struct journal_cut *row,
+                           struct sl_error *err)
+{
+    struct cuts *c = arg;
+
+    c->state[row->cut] = row->state;
+    c->count++;
+    T_EQ(row->epochs, 3);
+    T_EQ(row->low, 33);
+    T_MEM(row->checkpoint.data, "check", 5);
+    T_MEM(row->counts.data, "counts", 6);
+    return SL_OK;
+}
+
+static struct cuts cuts_of(struct journal *j, uint64_t job)
+{
+    struct cuts c = {0};
+
+    T_OK(journal_each_cut(j, job, see_cut, &c, t_err()));
+    return c;
+}
+
+TEST(journal, K4_a_cut_is_intent_until_its_outcome)
+{
+    static const char *const names[] = {"ps-a", "ps-b"};
+    static const struct wire_tag tags[] = {{1, 5}, {2, 6}};
+    struct journal *j = open_at("j");
+    struct journal_shard shards[2];
+    uint64_t id = add_job(j, "");
+    struct journal_cut cut = {.path = "/p",
+                              .epochs = 3,
+                              .low = 33,
+                              .checkpoint = {"check", 5},
+                              .counts = {"counts", 6}};
+
+    T_OK(journal_job_place(j, id, (struct journal_blob){"l", 1}, names, 2,
+                           t_err()));
+    for (cut.cut = 1; cut.cut <= 3; cut.cut++)
+        T_OK(journal_cut_intent(j, id, &cut, t_err()));
+    reopen(&j);
+    T_EQ(cuts_of(j, id).count, 3);
+    T_EQ(cuts_of(j, id).state[1], JOURNAL_CUT_INTENT);
+
+    T_OK(journal_cut_publish(j, id, 1, tags, 2, t_err()));
+    T_OK(journal_cut_abort(j, id, 2, t_err()));
+    reopen(&j);
+    T_EQ(cuts_of(j, id).state[1], JOURNAL_CUT_PUBLISHED);
+    T_EQ(cuts_of(j, id).state[2], JOURNAL_CUT_ABORTED);
+    T_EQ(cuts_of(j, id).state[3], JOURNAL_CUT_INTENT);
+    T_OK(journal_each_shard(j, id, see_shard, shards, t_err()));
+    T_EQ(shards[1].cut.incarnation, 2);
+    T_EQ(shards[1].cut.sequence, 6);
+
+    // K6: aborted is aborted, also if the manifest turns up later.
+    T_FAILS(SL_ENOENT, journal_cut_publish(j, id, 2, tags, 2, NULL));
+    T_FAILS(SL_ENOENT, journal_cut_drop(j, id, 3, NULL));
+    T_OK(journal_cut_drop(j, id, 1, t_err()));
+    reopen(&j);
+    T_EQ(cuts_of(j, id).state[1], JOURNAL_CUT_DROPPED);
+    T_EQ(cuts_of(j, id).state[2], JOURNAL_CUT_ABORTED);
+    journal_close(j);
+}
+
+static enum sl_err see_evaluation(void *arg,
+                                  const struct journal_evaluation *row,
+                                  struct sl_error *err)
+{
+    double *sum = arg;
+
+    *sum += row->loss * row->epoch + row->accuracy;
+    return SL_OK;
+}
+
+static enum sl_err see_blame(void *arg, uint64_t closure, uint64_t worker,
+                             struct sl_error *err)
+{
+    *(uint64_t *)arg += closure * 100 + worker;
+    return SL_OK;
+}
+
+TEST(journal, evaluations_and_blames_survive)
+{
+    struct journal_evaluation rows[] = {{1, 7, 100, 0.5, 0.25},
+                                        {2, 7, 100, 0.25, 0.5}};
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, ""), blames = 0;
+    double sum = 0;
+
+    T_OK(journal_evaluations_add(j, id, rows, 2, t_err()));
+    T_OK(journal_blame(j, id, 3, 1, t_err()));
+    T_OK(journal_blame(j, id, 3, 1, t_err())); // once
+    T_OK(journal_blame(j, id, 3, 2, t_err()));
+    T_OK(journal_blame(j, id, 4, 5, t_err()));
+    T_OK(journal_absolve(j, id, 4, t_err()));
+    reopen(&j);
+    T_OK(journal_each_evaluation(j, id, see_evaluation, &sum, t_err()));
+    T_NEAR(sum, 0.5 + 0.25 + 0.5 + 0.5, 1e-12);
+    T_OK(journal_each_blame(j, id, see_blame, &blames, t_err()));
+    T_EQ(blames, 301 + 302);
+    journal_close(j);
+}
+
+static enum sl_err see_deleted(void *arg, uint64_t job, uint64_t uid,
+                               const char *psserver, struct sl_error *err)
+{
+    *(uint64_t *)arg = job;
+    T_EQ(uid, UINT64_C(0xfedcba9876543210));
+    return SL_OK;
+}
+
+TEST(journal, a_deleted_job_leaves_word_for_its_psservers)
+{
+    static const char *const names[] = {"ps-a", "ps-b"};
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, "r-1"), told = 0, last = 0;
+
+    T_OK(journal_job_place(j, id, (struct journal_blob){"l", 1}, names, 2,
+                           t_err()));
+    T_OK(journal_job_end(j, id, 4, "done", 99, (struct journal_blob){"f", 1},
+                         &(struct journal_counters){0}, t_err()));
+    T_EQ(only_job(j).state, 4);
+    T_EQ(only_job(j).ended_us, 99);
+    T_OK(journal_job_delete(j, id, t_err()));
+    reopen(&j);
+    T_EQ(only_job(j).id, 0);
+    T_OK(journal_each_deleted(j, "ps-b", see_deleted, &told, t_err()));
+    T_EQ(told, id);
+    told = 0;
+    T_OK(journal_each_deleted(j, "ps-c", see_deleted, &told, t_err()));
+    T_EQ(told, 0);
+    T_OK(journal_last_job(j, &last, t_err())); // a number is never used again
+    T_EQ(last, id);
+    T_GT(add_job(j, "r-1"), id);
+    journal_close(j);
+}
+
+TEST(journal, a_newer_schema_and_a_foreign_file_are_refused)
+{
+    struct journal *j = open_at("j");
+    sqlite3 *db;
+    int fd;
+
+    journal_close(j);
+    T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
+    T_EQ(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL),
+         SQLITE_OK);
+    sqlite3_close(db);
+    T_FAILS(SL_ENOTSUP, journal_open(&j, t_path("j"), NULL));
+
+    fd = open(t_path("k"), O_CREAT | O_WRONLY, 0600);
+    T_EQ(write(fd, "this is no database, whatever its name may say", 46), 46);
+    close(fd);
+    T_FAILS(SL_ECORRUPT, journal_open(&j, t_path("k"), t_err()));
+}
+
+// A transaction that was not committed when the process died is not there: a
+// torn submit is no job. Copies of the files are what a kill leaves behind.
+TEST(journal, a_torn_submit_is_no_job)
+{
+    struct journal *j = open_at("j");
+    const char *copied = t_path("c"), *from = t_path("j");
+    char wal[4096];
+    struct stat st;
+    uint64_t whole = 0;
+
+    add_job(j, "r-1");
+    snprintf(wal, sizeof(wal), "%s-wal", from);
+    T_EQ(stat(wal, &st), 0);
+    T_GT(st.st_size, 0);
+    whole = (uint64_t)st.st_size;
+    add_job(j, "r-2");
+    T_EQ(stat(wal, &st), 0);
+    T_GT(st.st_size, whole);
+
+    for (uint64_t cut = whole; cut < (uint64_t)st.st_size; cut += 97) {
+        char cmd[9000];
+        struct journal *copy = NULL;
+        uint64_t id = 0;
+
+        snprintf(cmd, sizeof(cmd), "cp %s %s && head -c %llu %s > %s-wal", from,
+                 copied, (unsigned long long)cut, wal, copied);
+        T_EQ(system(cmd), 0);
+        T_OK(journal_open(&copy, copied, t_err()));
+        T_OK(journal_job_by_request(copy, "r-1", &id, t_err()));
+        T_FAILS(SL_ENOENT, journal_job_by_request(copy, "r-2", &id, t_err()));
+        journal_close(copy);
+    }
+    journal_close(j);
+}

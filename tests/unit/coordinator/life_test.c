@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole lives of jobs in one process: see world.h.
+#include "common/log.h"
+#include "coordinator/job.h"
+#include "tests/unit/coordinator/world.h"
+
+enum { LIMIT = 60000 }; // actions after which a job that stands still fails
+
+static void people(struct world *w, unsigned psservers, unsigned workers)
+{
+    char name[32];
+
+    for (unsigned i = 0; i < psservers; i++) {
+        snprintf(name, sizeof(name), "ps-%u", i);
+        world_attach(w, world_add(w, FAKE_PSSERVER, name));
+    }
+    for (unsigned i = 0; i < workers; i++) {
+        snprintf(name, sizeof(name), "w-%u", i);
+        world_attach(w, world_add(w, FAKE_WORKER, name));
+    }
+}
+
+// E1, once and honest: at the end, files and numbers hold everything.
+static void check_end(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    Sluice__V1__CheckpointsReply *cuts = NULL;
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__Checkpoint *last;
+
+    request.id = s->id;
+    T_OK(coord_checkpoints(w->coord, &request, &cuts, t_err()));
+    T_GT(cuts->n_checkpoints, 0);
+    last = cuts->checkpoints[cuts->n_checkpoints - 1];
+    T_TRUE(last->complete);
+    T_EQ(last->n_shards, w->shards);
+    T_TRUE(fs_exists(crash_fs_ops(w->fs), last->manifest));
+    T_STR(s->checkpoint, last->manifest);
+    for (uint32_t i = 0; i < w->shards; i++) {
+        struct wire_tag tag = wire_tag_of(last->shards[i]->tag);
+        bool found = false;
+
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++) {
+            struct fake_shard *f = &w->members[k].shards[i];
+
+            for (unsigned n = 0; n < f->snaps_count; n++) {
+                if (wire_tag_cmp(f->snaps[n].tag, tag) != 0)
+                    continue;
+                found = true;
+                T_TRUE(counted_full(&f->snaps[n].counted));
+            }
+        }
+        T_TRUE(found); // K3: what the last cut names is there
+    }
+    T_EQ(s->steps_counted, schedule_steps(&w->schedule));
+    T_EQ(s->steps_asked, s->steps_counted);
+    T_EQ(s->closures_counted, s->closures_asked);
+    T_EQ(s->closures_running, 0);
+    T_EQ(s->workers, 0);
+    T_EQ(s->epoch, s->epochs);
+    wire_free(&cuts->base);
+    wire_free(&s->base);
+}
+
+TEST(life, a_quiet_job_finishes_with_honest_numbers)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    world_init(&w, t_seed());
+    people(&w, 2, 3);
+    world_submit(&w, world_graph_job);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    s = world_status(&w);
+    T_EQ(s->closures_retried, 0);
+    T_EQ(s->workers_lost, 0);
+    T_EQ(s->psservers_lost, 0);
+    T_EQ(s->n_evaluations, 3);
+    T_EQ(s->evaluations[2]->epoch, 3);
+    T_EQ(s->evaluations[2]->samples, 20);
+    T_NEAR(s->evaluations[2]->accuracy, 0.5, 1e-12);
+    T_NEAR(s->loss, 1, 1e-12);
+    T_EQ(s->n_shards, w.shards);
+    wire_free(&s->base);
+    world_release(&w);
+}
+
+TEST(life, an_external_job_runs_on_external_workers_only)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    people(&w, 1, 1);
+    world_submit(&w, world_external_job);
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_HAS(s->reason, "waiting for an external worker");
+    wire_free(&s->base);
+    m = world_add(&w, FAKE_WORKER, "mine");
+    m->external = true;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+// ---- losses
+
+static struct fake_member *any(struct world *w)
+{
+    return &w->members[world_below(w, WORLD_MEMBERS)];
+}
+
+static void misfortune(struct world *w)
+{
+    struct fake_member *m = any(w);
+    uint64_t now = sl_now_ms(&w->clock.clock);
+
+    switch (world_below(w, 7)) {
+    case 0:
+    case 1:
+        if (m->used && m->alive)
+            world_kill(w, m);
+        break;
+    case 2:
+        if (m->used && m->alive) // SIGSTOP: slow, suspect or lost
+            m->stuck_until = now + 500 + world_below(w, 3000);
+        break;
+    case 3:
+        if (m->used)
+            world_break(w, m);
+        break;
+    case 4:
+        m->draining = m->used && m->role == FAKE_WORKER && !m->draining;
+        break;
+    case 5:
+        if (world_below(w, 3) == 0) {
+            world_stop_coord(w);
+            world_start_coord(w);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void heal(struct world *w)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (m->used && !m->alive)
+            world_restart(w, m);
+        m->draining = false;
+    }
+}
+
+// What the seeds together went through: a test that tries nothing proves
+// nothing.
+struct seen {
+    uint64_t retried, workers, psservers, restarts, fallbacks, cuts;
+};
+
+static void look(struct world *w, struct seen *seen)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    seen->retried += s->closures_retried;
+    seen->workers += s->workers_lost;
+    seen->psservers += s->psservers_lost;
+    seen->restarts += s->coordinator_restarts;
+    seen->cuts += s->cuts;
+    seen->fallbacks += w->incarnations[0] > 1;
+    wire_free(&s->base);
+}
+
+static void live(uint64_t seed, struct seen *seen)
+{
+    struct world w;
+    unsigned faults;
+
+    world_init(&w, seed);
+    people(&w, 1 + (unsigned)world_below(&w, 3),
+           1 + (unsigned)world_below(&w, 4));
+    world_submit(&w, world_graph_job);
+    faults = (unsigned)world_below(&w, 40);
+    for (unsigned i = 0; i < faults; i++) {
+        for (uint64_t k = world_below(&w, 200); k > 0; k--) {
+            world_step(&w);
+            if (world_below(&w, 50) == 0)
+                heal(&w);
+        }
+        if (w.fatal != SL_OK || world_state(&w) >= JOB_FINISHED)
+            break;
+        misfortune(&w);
+    }
+    heal(&w);
+    if (!world_run(&w, JOB_FINISHED, LIMIT)) {
+        Sluice__V1__JobStatus *s = world_status(&w);
+
+        T_FAIL("seed %llu: job is %d, %llu of %llu steps, '%s'; fatal %d %s",
+               (unsigned long long)seed, (int)s->state,
+               (unsigned long long)s->steps_counted,
+               (unsigned long long)s->steps_asked, s->reason, (int)w.fatal,
+               w.why.text);
+    }
+    check_end(&w);
+    look(&w, seen);
+    world_release(&w);
+}
+
+TEST(life, live_whatever_is_lost_the_job_finishes)
+{
+    const char *many = getenv("LIFE_SEEDS");
+    unsigned seeds = many == NULL ? 1000 : (unsigned)atoi(many);
+    struct seen seen = {0};
+
+    log_set_level(LOG_LEVEL_ERROR);
+
+    for (unsigned i = 0; i < seeds; i++)
+        live(t_seed() + i, &seen);
+    T_GT(seen.retried, seeds / 4);
+    T_GT(seen.workers, seeds / 4);
+    T_GT(seen.psservers, seeds / 4);
+    T_GT(seen.restarts, seeds / 4);
+    T_GT(seen.fallbacks, seeds / 4);
+    T_GT(seen.cuts, seeds * 3);
+}

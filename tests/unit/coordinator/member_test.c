@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/member.h"
+
+#include "tests/harness/t.h"
+
+enum { BEAT = 500, LEASE = 2000 };
+
+static struct member *add(struct members *ms, const char *name,
+                          enum member_role role, uint64_t id, uint64_t now)
+{
+    struct member_hello hello = {
+        .role = role, .name = name, .process = id * 10};
+    struct member *m = NULL;
+
+    T_OK(members_add(ms, &m, id, &hello, now));
+    return m;
+}
+
+TEST(member, silence_makes_suspect_after_two_heartbeats_lost_after_a_lease)
+{
+    struct members ms;
+    struct member *m;
+
+    members_init(&ms, BEAT, LEASE);
+    m = add(&ms, "w", MEMBER_WORKER, 1, 10000);
+    T_EQ(member_judge(&ms, m, 10999), MEMBER_READY);
+    T_EQ(member_judge(&ms, m, 11000), MEMBER_SUSPECT);
+    T_EQ(member_judge(&ms, m, 11999), MEMBER_SUSPECT);
+    T_EQ(member_judge(&ms, m, 12000), MEMBER_LOST);
+
+    T_FALSE(member_check(&ms, m, 10999));
+    T_TRUE(member_check(&ms, m, 11000)); // told once
+    T_FALSE(member_check(&ms, m, 11050));
+    T_TRUE(member_heard(m, 11100)); // back
+    T_EQ(m->state, MEMBER_READY);
+    T_FALSE(member_heard(m, 11200));
+    T_EQ(member_judge(&ms, m, 12199), MEMBER_READY);
+    members_release(&ms);
+}
+
+TEST(member, drains_and_pauses)
+{
+    struct members ms;
+    struct member *m;
+
+    members_init(&ms, BEAT, LEASE);
+    m = add(&ms, "w", MEMBER_WORKER, 1, 0);
+    T_TRUE(member_ready(m, 0));
+    m->pause_until_ms = 100;
+    T_FALSE(member_ready(m, 99));
+    T_TRUE(member_ready(m, 100));
+    m->draining = true;
+    member_heard(m, 150);
+    T_EQ(m->state, MEMBER_DRAINING);
+    T_FALSE(member_ready(m, 150));
+    m->draining = false; // the notice was withdrawn (PRE-4)
+    member_heard(m, 160);
+    T_TRUE(member_ready(m, 160));
+    members_release(&ms);
+}
+
+TEST(member, names_are_per_role)
+{
+    struct members ms;
+    struct member *w, *p;
+
+    members_init(&ms, BEAT, LEASE);
+    w = add(&ms, "a", MEMBER_WORKER, 1, 0);
+    p = add(&ms, "a", MEMBER_PSSERVER, 2, 0);
+    T_PTR(members_find(&ms, MEMBER_WORKER, "a"), w);
+    T_PTR(members_find(&ms, MEMBER_PSSERVER, "a"), p);
+    T_PTR(members_get(&ms, 2), p);
+    T_EQ(ms.workers, 1);
+    members_remove(&ms, w);
+    T_PTR(members_find(&ms, MEMBER_WORKER, "a"), NULL);
+    T_EQ(ms.workers, 0);
+    T_EQ(ms.psservers, 1);
+    members_release(&ms);
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/coordinator/world.h"
+
+#include <string.h>
+
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "proto/pbjson.h"
+#include "tests/unit/coordinator/world_members.h"
+
+const char world_graph_job[] =
+    "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
+    "{\"type\":\"dense\",\"units\":3},{\"type\":\"dense\",\"units\":2}]},"
+    "\"loss\":\"sparse_categorical_crossentropy\","
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
+    "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+    "\"train\":{\"batch\":4,\"epochs\":3,\"steps_per_closure\":3,"
+    "\"max_attempts\":8,\"window_closures\":6},"
+    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2},"
+    "\"checkpoint\":{\"keep\":2,\"every_seconds\":2},"
+    "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
+    "\"batches_per_closure\":2}}";
+
+const char world_external_job[] =
+    "{\"name\":\"outside\",\"model\":{\"type\":\"external\",\"variables\":["
+    "{\"name\":\"w\",\"shape\":[8,2]},{\"name\":\"b\",\"shape\":[2]}]},"
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"external\",\"samples\":40}},"
+    "\"train\":{\"batch\":4,\"epochs\":2,\"steps_per_closure\":2}}";
+
+uint64_t world_below(struct world *w, uint64_t n)
+{
+    w->random = sl_mix64(w->random);
+    return w->random % n;
+}
+
+// ---- the coordinator's side of the seam
+
+static struct fake_member *by_stream(struct world *w, uint64_t stream)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        if (w->members[i].used && w->members[i].stream == stream)
+            return &w->members[i];
+    }
+    return NULL;
+}
+
+// Who holds a closure, as the coordinator's own words say.
+static void check_lease(struct world *w, struct fake_member *m,
+                        const Sluice__V1__Lease *lease)
+{
+    T_EQ(lease->term, coord_term(w->coord));
+    if (lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+        return;
+    T_LT(lease->closure, schedule_closures(&w->schedule));
+    T_EQ(w->holder[lease->closure], 0); // never two at once without a loss
+    w->holder[lease->closure] = m->stream;
+}
+
+static void io_send(void *arg, uint64_t stream,
+                    const Sluice__V1__AttendDown *message)
+{
+    struct world *w = arg;
+    struct fake_member *m = by_stream(w, stream);
+    ProtobufCMessage *copy = NULL;
+
+    T_OK(wire_check(&message->base, t_err()));
+    if (m == NULL)
+        return;
+    if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASE)
+        check_lease(w, m, message->lease);
+    if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_REVOKE &&
+        message->revoke->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN &&
+        !message->revoke->whole_job &&
+        w->holder[message->revoke->closure] == stream)
+        w->holder[message->revoke->closure] = 0;
+    T_OK(wire_dup(&copy, &message->base));
+    T_LT(m->inbox_count, WORLD_INBOX);
+    m->inbox[m->inbox_count++] = (Sluice__V1__AttendDown *)copy;
+}
+
+static void forget_holder(struct world *w, uint64_t stream)
+{
+    for (unsigned i = 0; i < WORLD_CLOSURES; i++) {
+        if (w->holder[i] == stream)
+            w->holder[i] = 0;
+    }
+}
+
+static void io_hang_up(void *arg, uint64_t stream)
+{
+    struct world *w = arg;
+    struct fake_member *m = by_stream(w, stream);
+
+    forget_holder(w, stream);
+    if (m != NULL)
+        fake_disconnected(m);
+}
+
+static enum sl_err io_work(void *arg, void (*work)(void *),
+                           void (*done)(void *), void *task)
+{
+    struct world *w = arg;
+
+    T_LT(w->tasks_count, WORLD_TASKS);
+    w->tasks[w->tasks_count].work = work;
+    w->tasks[w->tasks_count].done = done;
+    w->tasks[w->tasks_count++].task = task;
+    return SL_OK;
+}
+
+static void io_changed(void *arg, uint64_t job)
+{
+}
+
+static void io_fatal(void *arg, const struct sl_error *err)
+{
+    struct world *w = arg;
+
+    w->fatal = err->code;
+    w->why = *err;
+}
+
+static void run_task(struct world *w)
+{
+    unsigned last;
+
+    if (w->tasks_count == 0)
+        return;
+    last = --w->tasks_count;
+    w->tasks[last].work(w->tasks[last].task);
+    w->tasks[last].done(w->tasks[last].task);
+}
+
+// ---- life
+
+void world_start_coord(struct world *w)
+{
+    struct coord_options options = {
+        .clock = &w->clock.clock,
+        .fs = crash_fs_ops(w->fs),
+        .journal = w->journal,
+        .store = "/store",
+        .state_dir = "/state",
+        .heartbeat_ms = 500,
+        .lease_ms = 2000,
+        .settle_ms = 1000,
+        .seed = 42,
+    };
+    struct coord_io io = {
+        .arg = w,
+        .send = io_send,
+        .hang_up = io_hang_up,
+        .cut_off = io_hang_up,
+        .work = io_work,
+        .changed = io_changed,
+        .fatal = io_fatal,
+    };
+
+    T_OK(coord_new(&w->coord, &options, &io, t_err()));
+}
+
+void world_stop_coord(struct world *w)
+{
+    unsigned ran = (unsigned)world_below(w, 2);
+
+    if (w->coord == NULL)
+        return;
+    // A manifest that was being written is there, or not.
+    for (unsigned i = 0; i < w->tasks_count; i++) {
+        if (ran)
+            w->tasks[i].work(w->tasks[i].task);
+    }
+    coord_free(w->coord);
+    w->coord = NULL;
+    for (unsigned i = 0; i < w->tasks_count; i++)
+        w->tasks[i].done(w->tasks[i].task);
+    w->tasks_count = 0;
+    memset(w->holder, 0, sizeof(w->holder));
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+        fake_disconnected(&w->members[i]);
+    crash_fs_reboot(w->fs);
+}
+
+void world_init(struct world *w, uint64_t seed)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    memset(w, 0, sizeof(*w));
+    w->random = sl_mix64(seed);
+    w->fs = crash_fs_new(seed);
+    clock_fake_init(&w->clock, 1000000, 1700000000000000);
+    T_OK(fs_mkdirs(crash_fs_ops(w->fs), "/store", &err));
+    T_OK(journal_open(&w->journal, ":memory:", t_err()));
+    w->window = 6;
+    world_start_coord(w);
+}
+
+void world_release(struct world *w)
+{
+    if (w->coord != NULL)
+        world_stop_coord(w);
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+        fake_free(&w->members[i]);
+    journal_close(w->journal);
+    crash_fs_free(w->fs);
+}
+
+struct fake_member *world_add(struct world *w, int role, const char *name)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (m->used)
+            continue;
+        m->used = m->alive = true;
+        m->role = role;
+        snprintf(m->name, sizeof(m->name), "%s", name);
+        m->process = ++w->processes;
+        return m;
+    }
+    T_ASSERT(!"room for one more member");
+    return NULL;
+}
+
+void world_attach(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__Hello hello = SLUICE__V1__HELLO__INIT;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (w->coord == NULL || !m->alive || m->stream != 0)
+        return;
+    hello.role = (Sluice__V1__Role)m->role;
+    hello.name = m->name;
+    hello.process = m->process;
+    hello.address = m->role == FAKE_PSSERVER ? "127.0.0.1:1" : "";
+    hello.protocol = WIRE_PROTOCOL;
+    hello.external = m->external;
+    m->stream = ++w->streams;
+    m->next_beat_ms = sl_now_ms(&w->clock.clock);
+    if (coord_attach(w->coord, m->stream, &hello, &err) != SL_OK)
+        fake_disconnected(m);
+    else if (m->role == FAKE_PSSERVER)
+        fake_hello_live(w, m);
+}
+
+void world_break(struct world *w, struct fake_member *m)
+{
+    uint64_t stream = m->stream;
+
+    if (stream == 0)
+        return;
+    forget_holder(w, stream);
+    fake_disconnected(m);
+    if (w->coord != NULL)
+        coord_detach(w->coord, stream);
+}
+
+void world_kill(struct world *w, struct fake_member *m)
+{
+    m->alive = false;
+    world_break(w, m);
+    fake_forget_memory(m);
+}
+
+void world_restart(struct world *w, struct fake_member *m)
+{
+    m->alive = true;
+    m->draining = false;
+    m->stuck_until = 0;
+    m->process = ++w->processes;
+    world_attach(w, m);
+}
+
+uint64_t world_submit(struct world *w, const char *json)
+{
+    Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__SubmitReply *reply = NULL;
+    ProtobufCMessage *spec = NULL;
+    json_t *value = NULL;
+    uint64_t job;
+
+    T_OK(sl_json_parse(&value, "job", json, strlen(json), NULL, t_err()));
+    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
+                     t_err()));
+    json_decref(value);
+    request.spec = (Sluice__V1__JobSpec *)spec;
+    request.request_id = "r-1";
+    T_OK(coord_submit(w->coord, &request, &reply, t_err()));
+    job = reply->job;
+    w->job = job;
+    w->schedule = (struct schedule){
+        .samples = 40,
+        .batch = request.spec->train->batch,
+        .epochs = request.spec->train->epochs,
+        .steps_per_closure = request.spec->train->steps_per_closure,
+    };
+    wire_free(&reply->base);
+    wire_free(spec);
+    return job;
+}
+
+Sluice__V1__JobStatus *world_status(struct world *w)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status = NULL;
+    char id[24];
+
+    snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
+    request.id = id;
+    request.shards = true;
+    T_OK(coord_get(w->coord, &request, &status, t_err()));
+    T_OK(wire_check(&status->base, t_err()));
+    return status;
+}
+
+int world_state(struct world *w)
+{
+    Sluice__V1__JobStatus *s;
+    int state;
+
+    if (w->coord == NULL)
+        return 0;
+    s = world_status(w);
+    state = (int)s->state;
+    wire_free(&s->base);
+    return state;
+}
+
+// ---- time
+
+static bool stuck(struct world *w, const struct fake_member *m)
+{
+    return sl_now_ms(&w->clock.clock) < m->stuck_until;
+}
+
+// One message of each kind of a member's that is due, or a piece of its work.
+static void act(struct world *w, struct fake_member *m)
+{
+    if (!m->used || !m->alive || stuck(w, m))
+        return;
+    if (m->stream == 0) {
+        world_attach(w, m);
+        return;
+    }
+    if (m->outbox_count > 0 && world_below(w, 2) == 0)
+        fake_deliver_up(w, m);
+    else if (m->inbox_count > 0 && world_below(w, 3) != 0)
+        fake_read(w, m);
+    else
+        fake_work(w, m);
+}
+
+static void beat_all(struct world *w)
+{
+    uint64_t now = sl_now_ms(&w->clock.clock);
+
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (!m->used || !m->alive || m->stream == 0 || stuck(w, m) ||
+            now < m->next_beat_ms)
+            continue;
+        m->next_beat_ms = now + 500;
+        fake_beat(w, m);
+    }
+}
+
+void world_step(struct world *w)
+{
+    clock_fake_advance_ms(&w->clock, 1 + world_below(w, 20));
+    if (w->coord != NULL && world_below(w, 4) == 0)
+        coord_tick(w->coord);
+    beat_all(w);
+    if (!w->hold_tasks && world_below(w, 5) == 0)
+        run_task(w);
+    act(w, &w->members[world_below(w, WORLD_MEMBERS)]);
+}
+
+bool world_run(struct world *w, int state, unsigned steps)
+{
+    for (unsigned i = 0; i < steps; i++) {
+        world_step(w);
+        if (w->fatal != SL_OK)
+            return false;
+        if (i % 16 == 0 && world_state(w) == state)
+            return true;
+    }
+    return world_state(w) == state;
+}
+
+void world_pass(struct world *w, uint64_t ms)
+{
+    for (uint64_t t = 0; t < ms; t += 50) {
+        clock_fake_advance_ms(&w->clock, 50);
+        beat_all(w);
+        for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+            while (w->members[i].outbox_count > 0)
+                fake_deliver_up(w, &w->members[i]);
+        }
+        if (w->coord != NULL)
+            coord_tick(w->coord);
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/coordinator/world.h -- members that are scripts, around the real
+// coordinator: its logic, its journal (SQLite in memory), its manifests (a
+// disk in memory). The clock is driven by hand; who does what next is drawn
+// from the seed. So a whole life of a job, with losses, is one function call.
+//
+// The fake shards keep the rules of protocol.md that are theirs (S2, I3, I4,
+// K3), the fake workers W1 and W2. What the world checks at every step:
+//   - no closure is leased to a second worker while the first one holds it and
+//     nothing was heard of its loss;
+//   - nothing is leased beyond the window (C5), or before JobOpen;
+//   - an incarnation of a shard is given once, and only rises (I1);
+//   - a shard is not admitted below the last cut (K7).
+#ifndef TESTS_UNIT_COORDINATOR_WORLD_H
+#define TESTS_UNIT_COORDINATOR_WORLD_H
+
+#include "common/clock.h"
+#include "common/counted.h"
+#include "coordinator/coord.h"
+#include "tests/harness/crash_fs.h"
+#include "tests/harness/t.h"
+
+#define WORLD_MEMBERS 12
+#define WORLD_SHARDS 8
+#define WORLD_SNAPS 64
+#define WORLD_INBOX 512
+#define WORLD_TASKS 16
+#define WORLD_CLOSURES 256
+
+struct fake_snap {
+    struct wire_tag tag;
+    struct counted counted;
+};
+
+// A shard on its psserver. Snapshots are its disk, the rest its memory.
+struct fake_shard {
+    bool placed, loaded, admitted;
+    uint64_t incarnation, sequence;
+    struct wire_tag from; // what it loaded
+    struct counted counted;
+    uint64_t applied;
+    struct wire_attempt newest[WORLD_CLOSURES];
+    uint64_t want_snapshot; // request; 0: none
+    struct fake_snap snaps[WORLD_SNAPS];
+    unsigned snaps_count;
+};
+
+struct fake_lease {
+    Sluice__V1__Lease *lease; // owned
+    // Evidence per shard: steps counted, and by which incarnation (W1).
+    uint64_t steps[WORLD_SHARDS], incarnation[WORLD_SHARDS];
+};
+
+struct fake_member {
+    bool used, alive, external;
+    enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
+    char name[32];
+    uint64_t process;
+    uint64_t stream;      // coordinator's number for us; 0: not attached
+    uint64_t stuck_until; // SIGSTOP until then
+    uint64_t next_beat_ms;
+    bool draining;
+    // messages from the coordinator that we have not read yet, in order
+    Sluice__V1__AttendDown *inbox[WORLD_INBOX];
+    unsigned inbox_count;
+    // messages of ours that it has not read yet
+    Sluice__V1__AttendUp *outbox[WORLD_INBOX];
+    unsigned outbox_count;
+    // worker
+    struct fake_lease leases[4];
+    unsigned leases_count;
+    uint64_t opened; // job that was opened with its layout
+    uint64_t map[WORLD_SHARDS];
+    // psserver
+    struct fake_shard shards[WORLD_SHARDS];
+};
+
+struct world {
+    uint64_t random;
+    struct clock_fake clock;
+    struct crash_fs *fs;
+    struct journal *journal;
+    struct coord *coord; // NULL: it is down
+    uint64_t streams, processes;
+    struct fake_member members[WORLD_MEMBERS];
+    struct {
+        void (*work)(void *);
+        void (*done)(void *);
+        void *task;
+    } tasks[WORLD_TASKS];
+    unsigned tasks_count;
+    uint64_t job;
+    struct schedule schedule;
+    uint32_t shards, window;
+    // who holds which closure of the job, by what the coordinator has sent
+    uint64_t holder[WORLD_CLOSURES];
+    uint64_t incarnations[WORLD_SHARDS]; // highest ever admitted
+    uint64_t evaluated_ranges;
+    enum sl_err fatal; // io.fatal was called, and
+    struct sl_error why;
+    bool poison;     // a worker dies at closure 1
+    bool hold_tasks; // pool threads do nothing by themselves
+};
+
+void world_init(struct world *w, uint64_t seed);
+void world_release(struct world *w);
+uint64_t world_below(struct world *w, uint64_t n);
+
+void world_start_coord(struct world *w);
+void world_stop_coord(struct world *w); // kill -9; streams break
+
+// A new member, not attached yet.
+struct fake_member *world_add(struct world *w, int role, const char *name);
+void world_attach(struct world *w, struct fake_member *m);
+void world_kill(struct world *w, struct fake_member *m); // disk survives
+void world_restart(struct world *w, struct fake_member *m);
+void world_break(struct world *w, struct fake_member *m); // stream only
+
+// Submits a job from JSON; its number.
+uint64_t world_submit(struct world *w, const char *json);
+Sluice__V1__JobStatus *world_status(struct world *w); // wire_free
+int world_state(struct world *w);
+
+// One drawn action of anybody; time moves a little.
+void world_step(struct world *w);
+// Steps until the job is in `state` (or `steps` are over: false).
+bool world_run(struct world *w, int state, unsigned steps);
+// Time passes for everybody, with heartbeats and ticks.
+void world_pass(struct world *w, uint64_t ms);
+
+extern const char world_graph_job[], world_external_job[];
+
+#endif

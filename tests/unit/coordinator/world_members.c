@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/coordinator/world_members.h"
+
+#include <string.h>
+
+static void *take_first(void **list, unsigned *count)
+{
+    void *first = list[0];
+
+    (*count)--;
+    memmove(list, list + 1, *count * sizeof(*list));
+    return first;
+}
+
+void fake_disconnected(struct fake_member *m)
+{
+    while (m->inbox_count > 0)
+        wire_free((ProtobufCMessage *)m->inbox[--m->inbox_count]);
+    while (m->outbox_count > 0)
+        wire_free((ProtobufCMessage *)m->outbox[--m->outbox_count]);
+    m->stream = 0;
+    m->opened = 0;
+}
+
+void fake_forget_memory(struct fake_member *m)
+{
+    fake_worker_drop(m);
+    fake_psserver_drop(m);
+}
+
+void fake_free(struct fake_member *m)
+{
+    fake_disconnected(m);
+    fake_forget_memory(m);
+    for (unsigned s = 0; s < WORLD_SHARDS; s++) {
+        for (unsigned i = 0; i < m->shards[s].snaps_count; i++)
+            counted_release(&m->shards[s].snaps[i].counted);
+    }
+}
+
+void fake_say(struct fake_member *m, const Sluice__V1__AttendUp *message)
+{
+    ProtobufCMessage *copy = NULL;
+
+    T_OK(wire_dup(&copy, &message->base));
+    T_LT(m->outbox_count, WORLD_INBOX);
+    m->outbox[m->outbox_count++] = (Sluice__V1__AttendUp *)copy;
+}
+
+void fake_deliver_up(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendUp *message =
+        take_first((void **)m->outbox, &m->outbox_count);
+    bool ends = message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
+                message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK ||
+                message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    uint64_t closure =
+        message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE
+            ? message->complete->closure
+        : message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK
+            ? message->hand_back->closure
+        : message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED
+            ? message->failed->closure
+            : 0;
+
+    if (ends && w->holder[closure] == m->stream)
+        w->holder[closure] = 0;
+    if (w->coord != NULL && m->stream != 0)
+        coord_hear(w->coord, m->stream, message);
+    wire_free(&message->base);
+}
+
+void fake_read(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendDown *message =
+        take_first((void **)m->inbox, &m->inbox_count);
+
+    if (m->role == FAKE_WORKER)
+        fake_worker_read(w, m, message);
+    else
+        fake_psserver_read(w, m, message);
+    wire_free(&message->base);
+}
+
+void fake_work(struct world *w, struct fake_member *m)
+{
+    if (m->role == FAKE_WORKER)
+        fake_worker_work(w, m);
+    else
+        fake_psserver_work(w, m);
+}
+
+void fake_beat(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__ShardReport reports[WORLD_SHARDS], *list[WORLD_SHARDS];
+    Sluice__V1__ShardCounts counts[WORLD_SHARDS];
+    size_t n = 0;
+
+    for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
+        struct fake_shard *f = &m->shards[s];
+
+        if (!f->admitted)
+            continue;
+        counts[n] = (Sluice__V1__ShardCounts)SLUICE__V1__SHARD_COUNTS__INIT;
+        counts[n].counted = counted_steps(&f->counted);
+        counts[n].applied = counts[n].version = counts[n].counted;
+        reports[n] = (Sluice__V1__ShardReport)SLUICE__V1__SHARD_REPORT__INIT;
+        reports[n].job = w->job;
+        reports[n].shard = s;
+        reports[n].incarnation = f->incarnation;
+        reports[n].counts = &counts[n];
+        list[n] = &reports[n];
+        n++;
+    }
+    beat.shards = list;
+    beat.n_shards = n;
+    beat.draining = m->draining;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
+    up.heartbeat = &beat;
+    fake_say(m, &up);
+    // Heartbeats are not reordered with the rest, but they do arrive: the
+    // stream is alive.
+    while (m->outbox_count > 0 && world_below(w, 8) != 0)
+        fake_deliver_up(w, m);
+}
+
+struct fake_shard *fake_shard_at(struct world *w, uint32_t shard,
+                                 uint64_t incarnation)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+        struct fake_shard *f = &m->shards[shard];
+
+        if (m->used && m->alive && m->role == FAKE_PSSERVER && f->admitted &&
+            f->incarnation == incarnation &&
+            sl_now_ms(&w->clock.clock) >= m->stuck_until)
+            return f;
+    }
+    return NULL;
+}

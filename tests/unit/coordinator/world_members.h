@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/coordinator/world_members.h -- what fake members do.
+#ifndef TESTS_UNIT_COORDINATOR_WORLD_MEMBERS_H
+#define TESTS_UNIT_COORDINATOR_WORLD_MEMBERS_H
+
+#include "tests/unit/coordinator/world.h"
+
+void fake_disconnected(struct fake_member *m); // drops both boxes
+void fake_forget_memory(struct fake_member *m);
+void fake_free(struct fake_member *m);
+void fake_say(struct fake_member *m, const Sluice__V1__AttendUp *message);
+void fake_hello_live(struct world *w, struct fake_member *m);
+void fake_beat(struct world *w, struct fake_member *m);
+void fake_deliver_up(struct world *w, struct fake_member *m); // one message
+void fake_read(struct world *w, struct fake_member *m);       // one message
+void fake_work(struct world *w, struct fake_member *m); // one piece of work
+
+// worker.c / psserver.c of the world
+void fake_worker_read(struct world *w, struct fake_member *m,
+                      Sluice__V1__AttendDown *message);
+void fake_worker_work(struct world *w, struct fake_member *m);
+void fake_worker_drop(struct fake_member *m);
+void fake_psserver_read(struct world *w, struct fake_member *m,
+                        Sluice__V1__AttendDown *message);
+void fake_psserver_work(struct world *w, struct fake_member *m);
+void fake_psserver_drop(struct fake_member *m);
+
+// What a worker may ask of a shard that its map says is at `incarnation`.
+// False: not reachable, not admitted, or refused.
+struct fake_shard *fake_shard_at(struct world *w, uint32_t shard,
+                                 uint64_t incarnation);
+
+#endif

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The psserver of the world: shards with a counted set and snapshots on a disk
+// that survives its process.
+#include <string.h>
+
+#include "tests/unit/coordinator/world_members.h"
+
+static void forget(struct fake_shard *f)
+{
+    counted_release(&f->counted);
+    memset(&f->counted, 0, sizeof(f->counted));
+    memset(f->newest, 0, sizeof(f->newest));
+    f->placed = f->loaded = f->admitted = false;
+    f->want_snapshot = 0;
+    f->incarnation = 0;
+}
+
+void fake_psserver_drop(struct fake_member *m)
+{
+    for (unsigned s = 0; s < WORLD_SHARDS; s++)
+        forget(&m->shards[s]);
+}
+
+static void say_hello(struct world *w, struct fake_member *m, uint32_t shard)
+{
+    struct fake_shard *f = &m->shards[shard];
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__ShardHello hello = SLUICE__V1__SHARD_HELLO__INIT;
+    Sluice__V1__ShardCounts counts = SLUICE__V1__SHARD_COUNTS__INIT;
+    Sluice__V1__Tag loaded = wire_tag_msg(f->from);
+    struct wire_counted set;
+
+    T_OK(wire_counted_init(&set, &f->counted));
+    counts.counted = counts.applied = counts.version =
+        counted_steps(&f->counted);
+    hello.job = w->job;
+    hello.job_incarnation = 1;
+    hello.shard = shard;
+    hello.live_incarnation = f->incarnation;
+    hello.loaded = &loaded;
+    hello.counted = &set.msg;
+    hello.counts = &counts;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO;
+    up.shard_hello = &hello;
+    fake_say(m, &up);
+    wire_counted_release(&set);
+}
+
+void fake_hello_live(struct world *w, struct fake_member *m)
+{
+    for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
+        if (m->shards[s].incarnation != 0)
+            say_hello(w, m, s);
+    }
+}
+
+// The highest snapshot, or the seed; or, where the disk was slow to come back
+// or somebody restored an old one, any of them.
+static void load(struct world *w, struct fake_shard *f, bool highest)
+{
+    const struct fake_snap *best = NULL;
+
+    for (unsigned i = 0; i < f->snaps_count; i++) {
+        if (!highest && world_below(w, 2) == 0)
+            continue;
+        if (best == NULL || wire_tag_cmp(f->snaps[i].tag, best->tag) > 0)
+            best = &f->snaps[i];
+    }
+    forget(f);
+    if (best == NULL) {
+        T_OK(counted_init(&f->counted, &w->schedule));
+        f->from = (struct wire_tag){0, 0};
+    } else {
+        T_OK(counted_copy(&f->counted, &best->counted));
+        f->from = best->tag;
+    }
+    f->placed = f->loaded = true;
+}
+
+static void take_place(struct world *w, struct fake_member *m,
+                       const Sluice__V1__Place *place)
+{
+    struct fake_shard *f = &m->shards[place->shard->shard];
+
+    T_EQ(place->shard->geometry->samples, 40);
+    T_GT(place->shard->n_pieces, 0);
+    if (f->incarnation == 0)
+        load(w, f, world_below(w, 4) != 0);
+    say_hello(w, m, place->shard->shard);
+}
+
+// The tag that the last published cut names.
+static struct wire_tag last_cut(struct world *w, uint32_t shard)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__CheckpointsReply *cuts = NULL;
+    struct wire_tag tag = {0, 0};
+    char id[24];
+
+    snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
+    request.id = id;
+    T_OK(coord_checkpoints(w->coord, &request, &cuts, t_err()));
+    if (cuts->n_checkpoints > 0)
+        tag = wire_tag_of(
+            cuts->checkpoints[cuts->n_checkpoints - 1]->shards[shard]->tag);
+    wire_free(&cuts->base);
+    return tag;
+}
+
+static void take_admit(struct world *w, struct fake_member *m,
+                       const Sluice__V1__Admit *admit)
+{
+    struct fake_shard *f = &m->shards[admit->shard];
+
+    if (!f->loaded)
+        return; // dropped meanwhile
+    if (f->incarnation == 0) {
+        // I1: a new one, and higher than any before.
+        T_GT(admit->incarnation, w->incarnations[admit->shard]);
+        w->incarnations[admit->shard] = admit->incarnation;
+        T_GE(wire_tag_cmp(f->from, last_cut(w, admit->shard)), 0); // K7
+        f->sequence = 0;
+    } else if (f->incarnation != admit->incarnation) {
+        T_LT(f->incarnation, admit->incarnation); // by an older hello
+    }
+    f->incarnation = admit->incarnation;
+    f->admitted = true;
+}
+
+static void take_refuse(struct world *w, struct fake_member *m,
+                        const Sluice__V1__Refuse *refuse)
+{
+    struct fake_shard *f = &m->shards[refuse->shard];
+
+    if (refuse->load == NULL) {
+        forget(f);
+        return;
+    }
+    load(w, f, true);
+    T_GE(wire_tag_cmp(f->from, wire_tag_of(refuse->load)), 0); // K3, K7
+    say_hello(w, m, refuse->shard);
+}
+
+// K3: what a Keep names stays; what is below the oldest of it goes.
+static void take_keep(struct fake_member *m, const Sluice__V1__Keep *keep)
+{
+    struct fake_shard *f = &m->shards[keep->shard];
+    struct wire_tag oldest = wire_tag_of(keep->tags[0]);
+    unsigned kept = 0;
+
+    for (size_t i = 1; i < keep->n_tags; i++) {
+        if (wire_tag_cmp(wire_tag_of(keep->tags[i]), oldest) < 0)
+            oldest = wire_tag_of(keep->tags[i]);
+    }
+    for (unsigned i = 0; i < f->snaps_count; i++) {
+        if (wire_tag_cmp(f->snaps[i].tag, oldest) < 0)
+            counted_release(&f->snaps[i].counted);
+        else
+            f->snaps[kept++] = f->snaps[i];
+    }
+    f->snaps_count = kept;
+}
+
+void fake_psserver_read(struct world *w, struct fake_member *m,
+                        Sluice__V1__AttendDown *message)
+{
+    struct fake_shard *f;
+
+    switch (message->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_PLACE:
+        take_place(w, m, message->place);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_ADMIT:
+        take_admit(w, m, message->admit);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
+        take_refuse(w, m, message->refuse);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
+        f = &m->shards[message->snapshot->shard];
+        if (f->admitted && f->incarnation == message->snapshot->incarnation)
+            f->want_snapshot = message->snapshot->request;
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
+        take_keep(m, message->keep);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
+        fake_psserver_drop(m);
+        break;
+    default:
+        break;
+    }
+}
+
+static void snapshot(struct world *w, struct fake_member *m, uint32_t shard)
+{
+    struct fake_shard *f = &m->shards[shard];
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__SnapshotReport report = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+    Sluice__V1__ShardCounts counts = SLUICE__V1__SHARD_COUNTS__INIT;
+    Sluice__V1__Tag tag = SLUICE__V1__TAG__INIT;
+    struct fake_snap *snap;
+    struct wire_counted set;
+    uint8_t sha[32] = {1};
+
+    T_LT(f->snaps_count, WORLD_SNAPS);
+    snap = &f->snaps[f->snaps_count++];
+    snap->tag = (struct wire_tag){f->incarnation, ++f->sequence};
+    T_OK(counted_copy(&snap->counted, &f->counted));
+    T_OK(wire_counted_init(&set, &f->counted));
+    tag = wire_tag_msg(snap->tag);
+    counts.counted = counts.applied = counts.version =
+        counted_steps(&f->counted);
+    report.job = w->job;
+    report.job_incarnation = 1;
+    report.shard = shard;
+    report.tag = &tag;
+    report.file = "shard.safetensors";
+    report.folder = "/ps";
+    report.file_bytes = 10;
+    report.sha256.data = sha;
+    report.sha256.len = sizeof(sha);
+    report.counted = &set.msg;
+    report.counts = &counts;
+    report.request = f->want_snapshot;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT;
+    up.snapshot = &report;
+    fake_say(m, &up);
+    wire_counted_release(&set);
+    f->want_snapshot = 0;
+}
+
+void fake_psserver_work(struct world *w, struct fake_member *m)
+{
+    for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
+        if (m->shards[s].want_snapshot != 0 && m->stream != 0) {
+            snapshot(w, m, s);
+            return;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker of the world: one push to one shard at a time, by W1 and W2.
+#include <string.h>
+
+#include "tests/unit/coordinator/world_members.h"
+
+static void drop_lease(struct fake_member *m, unsigned i)
+{
+    wire_free((ProtobufCMessage *)m->leases[i].lease);
+    m->leases_count--;
+    memmove(&m->leases[i], &m->leases[i + 1],
+            (m->leases_count - i) * sizeof(m->leases[0]));
+}
+
+void fake_worker_drop(struct fake_member *m)
+{
+    while (m->leases_count > 0)
+        drop_lease(m, 0);
+}
+
+static void take_map(struct fake_member *m, const Sluice__V1__JobMap *map)
+{
+    for (size_t i = 0; i < map->n_shards; i++)
+        m->map[map->shards[i]->shard] = map->shards[i]->incarnation;
+}
+
+static void take_lease(struct world *w, struct fake_member *m,
+                       const Sluice__V1__Lease *lease)
+{
+    ProtobufCMessage *copy = NULL;
+
+    if (lease->kind != SLUICE__V1__LEASE_KIND__LEASE_PROBE)
+        T_EQ(m->opened, lease->job); // JobOpen came first
+    // A worker that hung may get new leases before it drops those it lost.
+    if (m->leases_count == SL_COUNT(m->leases))
+        drop_lease(m, 0);
+    T_OK(wire_dup(&copy, &lease->base));
+    memset(&m->leases[m->leases_count], 0, sizeof(m->leases[0]));
+    m->leases[m->leases_count++].lease = (Sluice__V1__Lease *)copy;
+}
+
+static void take_revoke(struct fake_member *m, const Sluice__V1__Revoke *revoke)
+{
+    for (unsigned i = m->leases_count; i-- > 0;) {
+        Sluice__V1__Lease *l = m->leases[i].lease;
+
+        if (l->job == revoke->job &&
+            (revoke->whole_job || (l->attempt->term == revoke->attempt->term &&
+                                   l->attempt->n == revoke->attempt->n)))
+            drop_lease(m, i);
+    }
+}
+
+void fake_worker_read(struct world *w, struct fake_member *m,
+                      Sluice__V1__AttendDown *message)
+{
+    switch (message->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
+        if (message->job_open->n_pieces > 0)
+            m->opened = message->job_open->job;
+        take_map(m, message->job_open->map);
+        w->shards = (uint32_t)message->job_open->map->n_shards;
+        T_LE(w->shards, WORLD_SHARDS);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_MAP:
+        take_map(m, message->map);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_LEASE:
+        take_lease(w, m, message->lease);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
+        take_revoke(m, message->revoke);
+        break;
+    default:
+        break;
+    }
+}
+
+// ---- work
+
+static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
+
+    back.job = l->job;
+    back.closure = l->closure;
+    back.attempt = l->attempt;
+    back.kind = l->kind;
+    back.cut = l->cut;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
+    up.hand_back = &back;
+    fake_say(m, &up);
+}
+
+static void complete(struct world *w, struct fake_member *m,
+                     const struct fake_lease *f)
+{
+    const Sluice__V1__Lease *l = f->lease;
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Complete done = SLUICE__V1__COMPLETE__INIT;
+    Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
+    Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
+    Sluice__V1__ShardEvidence items[WORLD_SHARDS], *list[WORLD_SHARDS];
+
+    for (uint32_t s = 0; s < w->shards; s++) {
+        items[s] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;
+        items[s].shard = s;
+        items[s].incarnation = f->incarnation[s]; // W2
+        list[s] = &items[s];
+    }
+    done.job = l->job;
+    done.job_incarnation = l->job_incarnation;
+    done.closure = l->closure;
+    done.attempt = l->attempt;
+    done.kind = l->kind;
+    done.cut = l->cut;
+    done.metrics = &metrics;
+    metrics.samples = l->count;
+    metrics.correct = l->count / 2;
+    metrics.loss_sum = (double)l->count;
+    metrics.steps = l->steps;
+    if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
+        done.evidence = list;
+        done.n_evidence = w->shards;
+    } else if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_PROBE) {
+        facts.train_samples = 40;
+        facts.test_samples = 20;
+        done.facts = &facts;
+    } else {
+        w->evaluated_ranges++;
+    }
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
+    up.complete = &done;
+    fake_say(m, &up);
+}
+
+static void want_map(struct fake_member *m, uint64_t job)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__MapWanted want = SLUICE__V1__MAP_WANTED__INIT;
+
+    want.job = job;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED;
+    up.map_wanted = &want;
+    fake_say(m, &up);
+}
+
+// I4: an attempt older than the newest this incarnation has seen is refused.
+static bool fenced(struct fake_shard *s, const Sluice__V1__Lease *l)
+{
+    struct wire_attempt mine = wire_attempt_of(l->attempt);
+
+    if (wire_attempt_cmp(mine, s->newest[l->closure]) < 0)
+        return true;
+    s->newest[l->closure] = mine;
+    return false;
+}
+
+static uint64_t all_steps(const Sluice__V1__Lease *l)
+{
+    return (UINT64_C(1) << l->steps) - 1;
+}
+
+// Brings one shard's evidence one fact further: asks, or pushes a step that
+// lacks. False: the attempt is fenced.
+static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
+                 uint32_t shard)
+{
+    const Sluice__V1__Lease *l = f->lease;
+    struct fake_shard *s = fake_shard_at(w, shard, m->map[shard]);
+    uint32_t step = 0;
+
+    if (s == NULL) {
+        if (world_below(w, 4) == 0)
+            want_map(m, l->job);
+        return true;
+    }
+    if (fenced(s, l))
+        return false;
+    if (f->incarnation[shard] != s->incarnation) { // W1: void; ask
+        f->incarnation[shard] = s->incarnation;
+        f->steps[shard] = 0;
+        for (uint32_t i = 0; i < l->steps; i++)
+            f->steps[shard] |= (uint64_t)counted_has(&s->counted, l->closure, i)
+                               << i;
+        return true;
+    }
+    while (step < l->steps && (f->steps[shard] >> step & 1))
+        step++;
+    if (step == l->steps)
+        return true;
+    if (counted_add(&s->counted, l->closure, step) == SL_OK) // S2
+        s->applied++;
+    f->steps[shard] |= UINT64_C(1) << step;
+    return true;
+}
+
+static bool all_counted(struct world *w, const struct fake_lease *f)
+{
+    for (uint32_t s = 0; s < w->shards; s++) {
+        if (f->incarnation[s] == 0 || f->steps[s] != all_steps(f->lease))
+            return false;
+    }
+    return w->shards > 0;
+}
+
+static void drain(struct fake_member *m)
+{
+    while (m->leases_count > 0) {
+        hand_back(m, m->leases[0].lease);
+        drop_lease(m, 0);
+    }
+}
+
+void fake_worker_work(struct world *w, struct fake_member *m)
+{
+    struct fake_lease *f = &m->leases[0];
+
+    if (m->draining) {
+        drain(m);
+        return;
+    }
+    if (m->leases_count == 0)
+        return;
+    if (f->lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
+        if (w->poison && f->lease->closure == 1) {
+            world_kill(w, m);
+            return;
+        }
+        if (!push(w, m, f, (uint32_t)world_below(w, w->shards))) {
+            hand_back(m, f->lease);
+            drop_lease(m, 0);
+            return;
+        }
+        if (!all_counted(w, f))
+            return;
+    }
+    complete(w, m, f);
+    drop_lease(m, 0);
+}
