@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/wirescan.h"
+
+// Replies of one verb: each has its own arena, since an unpack sets a budget.
+struct reply {
+    struct reply *next;
+    struct wire_arena arena;
+};
+
+struct api {
+    struct rpc_io *io;
+    struct rpc_channel *channel;
+    struct rpc_tls tls;
+    bool has_tls;
+    int64_t timeout_ms;
+    char *address;
+    struct reply *replies;
+};
+
+static enum sl_err read_tls(struct api *a, const struct conf *conf,
+                            struct sl_error *err)
+{
+    const char *ca = conf_str(conf, "tls-ca");
+    const char *cert = conf_str(conf, "tls-cert");
+    const char *key = conf_str(conf, "tls-key");
+
+    if (ca == NULL && cert == NULL && key == NULL)
+        return SL_OK;
+    if (ca == NULL || cert == NULL || key == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "TLS needs all of --tls-ca, --tls-cert and --tls-key; "
+                       "'sluice cert init' makes them");
+    a->tls =
+        (struct rpc_tls){.ca_file = ca, .cert_file = cert, .key_file = key};
+    a->has_tls = true;
+    return SL_OK;
+}
+
+enum sl_err api_open(struct api **out, const struct conf *conf,
+                     struct sl_error *err)
+{
+    struct api *a = sl_calloc(1, sizeof(*a));
+    struct rpc_io_options options = {.threads = 1};
+    enum sl_err rc;
+
+    if (a == NULL)
+        return sl_fail(err, SL_ENOMEM, "out of memory");
+    a->timeout_ms = conf_int(conf, "timeout");
+    a->address = sl_strdup(conf_str(conf, "coordinator"));
+    rc = a->address != NULL ? rpc_address_check(a->address, err) : SL_ENOMEM;
+    if (rc == SL_OK)
+        rc = read_tls(a, conf, err);
+    if (rc == SL_OK)
+        rc = rpc_io_new(&a->io, &options, err);
+    if (rc == SL_OK)
+        rc = rpc_channel_new(&a->channel, a->io, a->address, api_tls(a), NULL,
+                             err);
+    if (rc != SL_OK) {
+        api_close(a);
+        return rc;
+    }
+    *out = a;
+    return SL_OK;
+}
+
+void api_close(struct api *a)
+{
+    if (a == NULL)
+        return;
+    while (a->replies != NULL) {
+        struct reply *r = a->replies;
+
+        a->replies = r->next;
+        wire_arena_release(&r->arena);
+        sl_free(r);
+    }
+    rpc_channel_free(a->channel);
+    rpc_io_free(a->io);
+    sl_free(a->address);
+    sl_free(a);
+}
+
+const char *api_address(const struct api *a)
+{
+    return a->address;
+}
+
+struct rpc_channel *api_channel(const struct api *a)
+{
+    return a->channel;
+}
+
+struct rpc_io *api_io(const struct api *a)
+{
+    return a->io;
+}
+
+const struct rpc_tls *api_tls(const struct api *a)
+{
+    return a->has_tls ? &a->tls : NULL;
+}
+
+int64_t api_timeout_ms(const struct api *a)
+{
+    return a->timeout_ms;
+}
+
+// Why nobody can have heard us; NULL: perhaps somebody has.
+static const char *nobody_there(const struct sl_error *err)
+{
+    if (strstr(err->text, "Connection refused") != NULL)
+        return "connection refused";
+    if (strstr(err->text, "No such file") != NULL)
+        return "there is no such socket";
+    return NULL;
+}
+
+// The transport's words, as people say it.
+static const char *cause_of(const struct sl_error *err, const char *address)
+{
+    size_t n = strlen(address);
+
+    if (nobody_there(err) != NULL)
+        return nobody_there(err);
+    if (strncmp(err->text, address, n) == 0 &&
+        strncmp(err->text + n, ": ", 2) == 0)
+        return err->text + n + 2;
+    return err->text;
+}
+
+void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms)
+{
+    char cause[200];
+
+    if (err->code != SL_EUNAVAIL && err->code != SL_ETIMEDOUT)
+        return;
+    snprintf(cause, sizeof(cause), "%.190s", cause_of(err, address));
+    if (err->code == SL_ETIMEDOUT)
+        snprintf(cause, sizeof(cause), "no answer within %.3g s",
+                 (double)timeout_ms / 1000);
+    sl_fail(err, err->code,
+            "coordinator %s: %s. Is it running? Try: sluice up --dir "
+            "./cluster, or: coordinator --state DIR; another address is "
+            "given by --coordinator or SLUICE_COORDINATOR",
+            address, cause);
+}
+
+static enum sl_err reply_new(struct reply **out, struct api *a,
+                             struct sl_error *err)
+{
+    struct reply *r = sl_malloc(sizeof(*r));
+
+    if (r == NULL)
+        return sl_fail(err, SL_ENOMEM, "out of memory");
+    wire_arena_init(&r->arena);
+    r->next = a->replies;
+    a->replies = r;
+    *out = r;
+    return SL_OK;
+}
+
+static enum sl_err call_once(struct api *a, const char *method,
+                             const ProtobufCMessage *request, bool patient,
+                             struct rpc_body **body, struct sl_error *err)
+{
+    struct rpc_call_options options = {.deadline_ms = a->timeout_ms,
+                                       .wait_for_ready = patient};
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_msg(&msg, request);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "out of memory");
+    return rpc_call_sync(a->channel, method, &msg, &options, body, err);
+}
+
+// Where nobody listens that is said at once. Another failed connection (a busy
+// host that was slow to shake hands) is tried again for the rest of the time.
+static enum sl_err call(struct api *a, const char *method,
+                        const ProtobufCMessage *request, struct rpc_body **body,
+                        struct sl_error *err)
+{
+    struct sl_error local = SL_ERROR_INIT;
+    enum sl_err rc = call_once(a, method, request, false, body, &local);
+
+    if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL)
+        rc = call_once(a, method, request, true, body, &local);
+    if (rc != SL_OK) {
+        local.code = rc;
+        api_explain(&local, a->address, a->timeout_ms);
+        if (err != NULL)
+            *err = local;
+    }
+    return rc;
+}
+
+#define API_FUNCTION(name, METHOD, Request, Reply, reply_)                     \
+    enum sl_err api_##name(struct api *a,                                      \
+                           const Sluice__V1__##Request *request,               \
+                           Sluice__V1__##Reply **out, struct sl_error *err)    \
+    {                                                                          \
+        struct rpc_body *body = NULL;                                          \
+        struct reply *r = NULL;                                                \
+        enum sl_err rc = reply_new(&r, a, err);                                \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            rc = call(a, WIRE_##METHOD, &request->base, &body, err);           \
+        if (rc != SL_OK)                                                       \
+            return rc;                                                         \
+        rc = wire_unpack_##reply_(out, &r->arena, rpc_body_slices(body), err); \
+        rpc_body_free(body);                                                   \
+        return rc;                                                             \
+    }
+API_MAP(API_FUNCTION)

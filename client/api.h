@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/api.h -- calls to the coordinator, and to psservers for an export.
+//
+// Threads  main; the transport's I/O thread is inside.
+// Memory   replies live in the api until api_close.
+// Units    the deadline of each call is --timeout.
+// Errors   SL_EUNAVAIL and SL_ETIMEDOUT name the address, the cause and what
+//          to try.
+#ifndef CLIENT_API_H
+#define CLIENT_API_H
+
+#include <stdbool.h>
+
+#include "common/conf.h"
+#include "common/rpc.h"
+#include "common/status.h"
+#include "proto/wire.h"
+
+struct api;
+
+// Reads --coordinator, --timeout, --tls-*. Connects with the first call.
+// Signals that the process blocks before this are blocked in its threads.
+enum sl_err api_open(struct api **out, const struct conf *conf,
+                     struct sl_error *err);
+void api_close(struct api *a); // NULL is allowed
+
+const char *api_address(const struct api *a);
+struct rpc_channel *api_channel(const struct api *a);
+struct rpc_io *api_io(const struct api *a);
+const struct rpc_tls *api_tls(const struct api *a); // NULL: plain
+int64_t api_timeout_ms(const struct api *a);
+
+// X(function, METHOD of wire.h, Request, Reply, reply as in wire_unpack_*)
+#define API_MAP(X)                                                             \
+    X(submit, SUBMIT, SubmitRequest, SubmitReply, submit_reply)                \
+    X(get, GET, JobRequest, JobStatus, job_status)                             \
+    X(list, LIST, ListRequest, ListReply, list_reply)                          \
+    X(stop, STOP, StopRequest, JobStatus, job_status)                          \
+    X(delete, DELETE, JobRequest, DeleteReply, delete_reply)                   \
+    X(checkpoints, CHECKPOINTS, JobRequest, CheckpointsReply,                  \
+      checkpoints_reply)                                                       \
+    X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)
+
+#define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
+    enum sl_err api_##name(struct api *a,                                      \
+                           const Sluice__V1__##Request *request,               \
+                           Sluice__V1__##Reply **out, struct sl_error *err);
+API_MAP(API_PROTOTYPE)
+#undef API_PROTOTYPE
+
+// Adds to an error of transport what a user can do about it.
+void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms);
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/assemble.h -- from the shards of a cut to one file of variables.
+//
+// The model is one flat vector and a shard is a range of it (proto/layout.h),
+// so assembling is copying ranges. What Python users want are variables by
+// name in the layout of Keras: the transposition happens here and nowhere
+// else.
+//
+// Threads  any.
+// Memory   the flat vector has layout->elements floats and is the caller's.
+// Errors   name the file or the tensor; nothing is left half written.
+#ifndef CLIENT_ASSEMBLE_H
+#define CLIENT_ASSEMBLE_H
+
+#include <stdint.h>
+
+#include "common/fs.h"
+#include "common/slices.h"
+#include "common/status.h"
+#include "common/tensorfile.h"
+#include "proto/layout.h"
+
+// A shard's payload as the wire has it. SL_ECORRUPT if the length is wrong.
+enum sl_err assemble_payload(float *flat, const struct layout *layout,
+                             uint32_t shard, const struct sl_slices *payload,
+                             struct sl_error *err);
+
+// The same from a snapshot file. sha256 (32 bytes) NULL: only the file's own
+// checksums are compared.
+enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
+                              uint32_t shard, struct fs *fs, const char *path,
+                              const uint8_t *sha256, struct sl_error *err);
+
+// All variables by name, F32, in Keras' layout. *bytes is the file's size.
+enum sl_err assemble_write(struct fs *fs, const char *path,
+                           const struct layout *layout, const float *flat,
+                           const struct tensor_meta *meta, size_t meta_count,
+                           uint64_t *bytes, struct sl_error *err);
+
+#endif

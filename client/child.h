@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/child.h -- one daemon that `sluice up` keeps alive.
+//
+//              child_start            READY=1
+//   WAITING ---------------> STARTING ---------> READY
+//     ^  ^                      |                  |
+//     |  +----------------------+------------------+   child_ended: after a
+//     |        child_ended                             pause, if it dies often
+//     +-- at first
+//                  child_ended, permanent exits in a row -----> GIVEN_UP
+//
+// A child is in a process group of its own, so that Ctrl-C reaches only us and
+// the order of stopping is ours; the kernel sends it SIGTERM should we die.
+//
+// Threads  main; the process has no other while it forks.
+// Memory   child_release frees what the struct owns.
+// Units    *_ms on the monotonic clock.
+#ifndef CLIENT_CHILD_H
+#define CLIENT_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/buf.h"
+#include "common/status.h"
+
+// In the order in which they are stopped.
+enum child_role {
+    CHILD_WORKER,
+    CHILD_PSSERVER,
+    CHILD_COORDINATOR,
+    CHILD_ROLES
+};
+
+enum child_state {
+    CHILD_WAITING, // to be started at start_at_ms
+    CHILD_STARTING,
+    CHILD_READY,
+    CHILD_GIVEN_UP,
+};
+
+#define CHILD_ARGS 24
+#define CHILD_NAME 32
+
+struct child {
+    enum child_role role;
+    char name[CHILD_NAME];      // "worker-2"
+    char *args[CHILD_ARGS + 1]; // owned; args[0] is the program's path
+    unsigned args_count;
+    char *log, *pid_file; // paths, owned
+    char *socket;         // that it listens on, owned; NULL: none
+    char *lock;           // lock file of its state folder, owned; NULL: none
+
+    enum child_state state;
+    pid_t pid; // 0: not running
+    uint64_t start_at_ms, started_ms;
+    unsigned quick_deaths; // in a row
+    unsigned bad_exits;    // in a row, with a code that says "permanent"
+};
+
+enum sl_err child_arg(struct child *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void child_release(struct child *c);
+
+// Forks and executes; writes the pid file. `env` as in execve.
+enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
+                        struct sl_error *err);
+
+// It was reaped with this status of waitpid. Removes the pid file, decides
+// when it starts again (start_at_ms) or that it will not (CHILD_GIVEN_UP).
+// `random` jitters the pause.
+void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
+
+// "was killed by SIGKILL", "exited with code 1".
+#define CHILD_WHY 64
+const char *child_why(char out[CHILD_WHY], int status);
+
+// The pause before a start, after `quick` deaths in a row: none after the
+// first, then 200 ms doubling to 5 s, jittered between half and all of it.
+uint64_t child_pause_ms(unsigned quick, uint64_t random);
+
+// The last lines of its log, indented.
+enum sl_err child_log_tail(struct buf *out, const struct child *c,
+                           unsigned lines);
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/command.h -- runs another program and collects what it says.
+//
+// Threads  any. Never through a shell.
+// Memory   output is appended to the caller's buffer.
+// Errors   SL_ENOENT: there is no such program; SL_EIO: it failed, with its
+//          last line; SL_ETIMEDOUT.
+#ifndef CLIENT_COMMAND_H
+#define CLIENT_COMMAND_H
+
+#include "common/buf.h"
+#include "common/status.h"
+
+#define COMMAND_OUTPUT_MAX ((size_t)1 << 20)
+
+// args ends with NULL; a name without '/' is looked for in PATH. stdout and
+// stderr come together, at most COMMAND_OUTPUT_MAX of them. out may be NULL.
+enum sl_err command_run(const char *const *args, int timeout_ms,
+                        struct buf *out, struct sl_error *err);
+
+#endif

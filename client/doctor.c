@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/doctor.c -- looks for what is wrong, and says what to do.
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli.h"
+#include "client/findings.h"
+#include "client/verbs.h"
+#include "common/mem.h"
+
+static const char *const level_names[FINDING_LEVELS] = {
+    [FINDING_OK] = "ok",
+    [FINDING_NOTE] = "note",
+    [FINDING_WARN] = "warning",
+    [FINDING_BAD] = "fault",
+};
+
+void finding(struct findings *f, enum finding_level level, const char *what,
+             const char *fmt, ...)
+{
+    struct finding *grown =
+        sl_realloc_array(f->list, f->count + 1, sizeof(*grown));
+    struct finding *one;
+    va_list ap;
+
+    f->of_level[level]++;
+    if (grown == NULL)
+        return;
+    f->list = grown;
+    one = &f->list[f->count++];
+    one->level = level;
+    one->what = what;
+    va_start(ap, fmt);
+    vsnprintf(one->text, sizeof(one->text), fmt, ap);
+    va_end(ap);
+}
+
+void findings_release(struct findings *f)
+{
+    sl_free(f->list);
+    *f = (struct findings){0};
+}
+
+static enum sl_err print_json(const struct findings *f, struct sl_error *err)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < f->count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "level",
+                                              level_names[f->list[i].level],
+                                              "what", f->list[i].what, "text",
+                                              f->list[i].text));
+    return out_json(json_pack("{s:o}", "findings", list), err);
+}
+
+// Bold yellow, bold red, or nothing.
+static const char *color_of(enum finding_level level)
+{
+    return level == FINDING_WARN  ? "\033[1;33m"
+           : level == FINDING_BAD ? "\033[1;31m"
+                                  : "";
+}
+
+enum sl_err findings_print(const struct findings *f, const struct out *out,
+                           struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = SL_OK;
+
+    if (out->json)
+        return print_json(f, err);
+    for (size_t i = 0; rc == SL_OK && i < f->count; i++) {
+        const struct finding *one = &f->list[i];
+        const char *color = out->color ? color_of(one->level) : "";
+
+        rc = buf_appendf(
+            &text, "%s%-8s%s %-12s %s\n", color, level_names[one->level],
+            color[0] != '\0' ? "\033[0m" : "", one->what, one->text);
+    }
+    if (rc == SL_OK)
+        rc = out_write(buf_text(&text), text.len, err);
+    else
+        sl_fail(err, rc, "out of memory");
+    buf_release(&text);
+    return rc;
+}
+
+int verb_doctor(struct cli *cli)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct findings f = {0};
+    size_t bad;
+    enum sl_err rc;
+
+    // Children are started before the transport makes threads.
+    doctor_programs(&f);
+    doctor_tls(&f, cli->conf);
+    doctor_libraries(&f);
+    doctor_limits(&f);
+    doctor_disks(&f, cli->conf);
+    doctor_coordinator(&f, cli->conf);
+    rc = findings_print(&f, &cli->out, &err);
+    bad = f.of_level[FINDING_BAD];
+    cli_say("%zu fault%s, %zu warning%s", bad, bad == 1 ? "" : "s",
+            f.of_level[FINDING_WARN], f.of_level[FINDING_WARN] == 1 ? "" : "s");
+    findings_release(&f);
+    if (rc != SL_OK)
+        return cli_fail(&err);
+    return bad == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}

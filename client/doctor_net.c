@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/doctor_net.c -- certificates, and what the coordinator says.
+#include <string.h>
+
+#include "client/api.h"
+#include "client/command.h"
+#include "client/findings.h"
+
+#define OPENSSL_MS 10000
+#define EXPIRY_SECONDS "1209600" // 14 days
+
+// ---- TLS
+
+static void check_expiry(struct findings *f, const char *cert)
+{
+    const char *const date[] = {"openssl", "x509", "-noout", "-enddate",
+                                "-in",     cert,   NULL};
+    const char *const soon[] = {"openssl",      "x509", "-noout", "-checkend",
+                                EXPIRY_SECONDS, "-in",  cert,     NULL};
+    struct buf text = BUF_INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = command_run(date, OPENSSL_MS, &text, &err);
+
+    if (rc != SL_OK) {
+        finding(f, FINDING_BAD, "tls", "%s: %s", cert, err.text);
+    } else {
+        int n = (int)strcspn(buf_text(&text), "\n");
+
+        rc = command_run(soon, OPENSSL_MS, NULL, &err);
+        finding(f, rc == SL_OK ? FINDING_OK : FINDING_WARN, "tls", "%s: %.*s%s",
+                cert, n, buf_text(&text),
+                rc == SL_OK ? "" : " is past or near: renew it");
+    }
+    buf_release(&text);
+}
+
+void doctor_tls(struct findings *f, const struct conf *conf)
+{
+    const char *ca = conf_str(conf, "tls-ca");
+    const char *cert = conf_str(conf, "tls-cert");
+    const char *const verify[] = {"openssl", "verify", "-CAfile",
+                                  ca,        cert,     NULL};
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (ca == NULL || cert == NULL) {
+        finding(f, FINDING_NOTE, "tls",
+                "off: fine on one machine; 'sluice cert init' for more");
+        return;
+    }
+    check_expiry(f, ca);
+    check_expiry(f, cert);
+    if (command_run(verify, OPENSSL_MS, NULL, &err) == SL_OK)
+        finding(f, FINDING_OK, "tls", "%s is signed by %s", cert, ca);
+    else
+        finding(f, FINDING_BAD, "tls", "%s is not of %s: %s", cert, ca,
+                err.text);
+}
+
+// ---- coordinator and members
+
+static void check_members(struct findings *f,
+                          const Sluice__V1__ClusterReply *reply)
+{
+    size_t workers = 0, servers = 0;
+
+    for (size_t i = 0; i < reply->n_members; i++) {
+        const Sluice__V1__MemberStatus *m = reply->members[i];
+        bool ready = strcmp(m->state, "ready") == 0;
+
+        workers += ready && strcmp(m->role, "worker") == 0;
+        servers += ready && strcmp(m->role, "psserver") == 0;
+        if (!ready)
+            finding(f, FINDING_WARN, "member", "%s %s on %s is %s", m->role,
+                    m->name, m->host, m->state);
+        if (m->version[0] != '\0' && strcmp(m->version, reply->version) != 0)
+            finding(f, FINDING_WARN, "member",
+                    "%s %s has version %s, the coordinator %s", m->role,
+                    m->name, m->version, reply->version);
+    }
+    finding(f, workers > 0 && servers > 0 ? FINDING_OK : FINDING_WARN,
+            "members", "%zu psservers and %zu workers are ready%s", servers,
+            workers,
+            workers > 0 && servers > 0 ? ""
+                                       : "; jobs wait until there is one "
+                                         "of each");
+}
+
+void doctor_coordinator(struct findings *f, const struct conf *conf)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, conf, &err);
+
+    if (rc == SL_OK)
+        rc = api_cluster(api, &request, &reply, &err);
+    if (rc != SL_OK) {
+        finding(f, FINDING_BAD, "coordinator", "%s", err.text);
+    } else {
+        finding(f, FINDING_OK, "coordinator",
+                "%s answers: version %s, term %llu", api_address(api),
+                reply->version, (unsigned long long)reply->term);
+        check_members(f, reply);
+    }
+    api_close(api);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/follow.h -- a job's status, again and again, until it has ended.
+//
+//     follow_open -> follow_next ... -> follow_close
+//
+// The stream is the coordinator's Watch. When it breaks, follow dials again
+// with a growing, jittered pause for as long as it takes: an accepted job
+// survives its coordinator. SIGINT and SIGTERM arrive as events; follow_block
+// comes before the first thread is made, so that none of them takes the
+// signal.
+//
+// Threads  main; messages are handed over by an I/O thread.
+// Memory   an event's status holds until the next follow_next.
+#ifndef CLIENT_FOLLOW_H
+#define CLIENT_FOLLOW_H
+
+#include "client/api.h"
+
+enum follow_kind {
+    FOLLOW_STATUS,    // event.status is new
+    FOLLOW_NOTHING,   // the time is up
+    FOLLOW_AWAY,      // the coordinator is gone: event.err; said once
+    FOLLOW_INTERRUPT, // Ctrl-C, or SIGTERM
+    FOLLOW_FAILED,    // event.err: the job is not there any more, or the like
+};
+
+struct follow_event {
+    enum follow_kind kind;
+    int signum; // FOLLOW_INTERRUPT
+    bool back;  // FOLLOW_STATUS: the first one after FOLLOW_AWAY
+    Sluice__V1__JobStatus *status;
+    struct sl_error err;
+};
+
+struct follow;
+
+// Before api_open.
+enum sl_err follow_block(struct sl_error *err);
+
+// Watches job `id`. The first connection is tried at once; whether it came
+// about is told by follow_next.
+enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
+                        struct sl_error *err);
+
+// Waits for what happens next, at most `wait_ms`.
+void follow_next(struct follow *f, int wait_ms, struct follow_event *event);
+void follow_close(struct follow *f); // NULL is allowed
+
+// ---- the whole of it, as submit, watch and wait do
+
+struct follow_options {
+    bool quiet;          // no progress, no evaluations
+    bool cancel;         // Ctrl-C stops the job instead of detaching
+    bool summary_text;   // print the closing table (or its JSON)
+    const char *summary; // file for summary.json; NULL: none
+    int64_t period_ms;   // between lines where stderr is no terminal
+    uint64_t until_step; // end with 0 when so many steps are counted; 0: no
+};
+
+struct cli;
+
+// Follows job `id` to its end; returns the exit code.
+int follow_job(struct cli *cli, struct api *api, const char *id,
+               const struct follow_options *options);
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/follow_job.c -- follows a job on the screen: progress, evaluations,
+// the closing table, summary.json.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli.h"
+#include "client/follow.h"
+#include "client/progress.h"
+#include "client/summary.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/json.h"
+
+#define REDRAW_MS 200 // CLI-4: at most 5 redraws a second
+#define WAIT_MS 1000
+
+struct view {
+    struct cli *cli;
+    struct api *api;
+    const char *id;
+    const struct follow_options *options;
+    uint64_t drawn_ms;  // when a line was last shown; 0: never
+    size_t evaluations; // shown so far
+    bool line_open;     // a progress line stands without its line end
+    bool cancelled;     // we asked the coordinator to stop the job
+};
+
+// ---- lines
+
+static void close_line(struct view *v)
+{
+    if (v->line_open)
+        fputs("\r\033[K", stderr);
+    v->line_open = false;
+}
+
+static void draw(struct view *v, const Sluice__V1__JobStatus *s, bool now)
+{
+    uint64_t at = sl_now_ms(sl_clock_real());
+    uint64_t pause =
+        v->cli->out.err_tty ? REDRAW_MS : (uint64_t)v->options->period_ms;
+    struct buf line = BUF_INIT;
+
+    if (v->options->quiet ||
+        (!now && v->drawn_ms != 0 && at - v->drawn_ms < pause))
+        return;
+    if (progress_line(&line, s) == SL_OK && line.len > 0) {
+        if (v->cli->out.err_tty)
+            fprintf(stderr, "\r\033[K%.*s", out_columns() - 1, buf_text(&line));
+        else
+            fprintf(stderr, "%s\n", buf_text(&line));
+        fflush(stderr);
+        v->line_open = v->cli->out.err_tty;
+        v->drawn_ms = at;
+    }
+    buf_release(&line);
+}
+
+// Evaluations are data: stdout, unless that will be JSON. True: some are new.
+static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
+{
+    struct buf line = BUF_INIT;
+    size_t before = v->evaluations;
+
+    if (v->options->quiet)
+        return false;
+    while (v->evaluations < s->n_evaluations) {
+        const Sluice__V1__Evaluation *e = s->evaluations[v->evaluations++];
+
+        buf_reset(&line);
+        if (progress_evaluation(&line, e, progress_has_accuracy(s)) != SL_OK)
+            break;
+        close_line(v);
+        fprintf(v->cli->out.json ? stderr : stdout, "%s\n", buf_text(&line));
+        fflush(stdout);
+    }
+    buf_release(&line);
+    return v->evaluations > before;
+}
+
+// ---- the end
+
+static enum sl_err write_summary(const char *path,
+                                 const Sluice__V1__JobStatus *s,
+                                 struct sl_error *err)
+{
+    json_t *object = NULL;
+    struct buf text = BUF_INIT;
+    enum sl_err rc = summary_json(&object, s);
+
+    if (rc == SL_OK)
+        rc = sl_json_write(&text, object, true);
+    if (rc == SL_OK)
+        rc = buf_append_char(&text, '\n');
+    if (rc != SL_OK)
+        sl_fail(err, rc, "%s: out of memory", path);
+    else
+        rc = fs_write_durable(fs_posix(), path, text.data, text.len, err);
+    buf_release(&text);
+    json_decref(object);
+    return rc;
+}
+
+static enum sl_err print_summary(struct view *v, const Sluice__V1__JobStatus *s,
+                                 struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    json_t *object = NULL;
+    enum sl_err rc;
+
+    if (v->cli->out.json) {
+        rc = summary_json(&object, s);
+        return rc == SL_OK ? out_json(object, err)
+                           : sl_fail(err, rc, "out of memory");
+    }
+    rc = summary_text(&text, s);
+    if (rc == SL_OK)
+        rc = out_write(buf_text(&text), text.len, err);
+    buf_release(&text);
+    return rc;
+}
+
+// The last status again, now with every shard's counts.
+static int finish(struct view *v)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    request.id = (char *)v->id;
+    request.shards = true;
+    request.spec = true;
+    rc = api_get(v->api, &request, &s, &err);
+    if (rc == SL_OK && v->options->summary != NULL)
+        rc = write_summary(v->options->summary, s, &err);
+    if (rc == SL_OK && v->options->summary_text)
+        rc = print_summary(v, s, &err);
+    if (rc != SL_OK)
+        return cli_fail(&err);
+    if (s->state == SLUICE__V1__JOB_STATE__JOB_FINISHED)
+        return CLI_EXIT_OK;
+    cli_say("sluice: job %s has %s%s%s", v->id, progress_state(s->state),
+            s->reason[0] != '\0' ? ": " : "", s->reason);
+    return CLI_EXIT_FAILED;
+}
+
+// ---- Ctrl-C
+
+static void let_signals_kill(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+// True: go on following.
+static bool interrupted(struct view *v)
+{
+    Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *status;
+    struct sl_error err = SL_ERROR_INIT;
+
+    close_line(v);
+    if (v->options->cancel && !v->cancelled) {
+        request.id = (char *)v->id;
+        v->cancelled = true;
+        if (api_stop(v->api, &request, &status, &err) == SL_OK) {
+            cli_say("Stopping %s; Ctrl-C again leaves without waiting", v->id);
+            return true;
+        }
+        cli_fail(&err);
+    }
+    cli_say("Detached: job %s goes on. Follow it again with 'sluice watch %s', "
+            "end it with 'sluice stop %s'",
+            v->id, v->id, v->id);
+    return false;
+}
+
+// ---- events
+
+static bool reached(const struct view *v, const Sluice__V1__JobStatus *s)
+{
+    return v->options->until_step > 0 &&
+           s->steps_counted >= v->options->until_step;
+}
+
+// True: the story is over, *code is its end.
+static bool on_status(struct view *v, const struct follow_event *event,
+                      int *code)
+{
+    const Sluice__V1__JobStatus *s = event->status;
+
+    if (event->back) {
+        close_line(v);
+        cli_say("The coordinator is back");
+    }
+    draw(v, s, show_evaluations(v, s) || reached(v, s));
+    if (reached(v, s)) {
+        if (v->line_open)
+            fputc('\n', stderr);
+        *code = CLI_EXIT_OK;
+        return true;
+    }
+    if (progress_ended(s->state)) {
+        close_line(v);
+        *code = finish(v);
+        if (v->options->until_step > 0 && *code == CLI_EXIT_OK) {
+            cli_say("sluice: job %s ended at step %llu, before step %llu",
+                    v->id, (unsigned long long)s->steps_counted,
+                    (unsigned long long)v->options->until_step);
+            *code = CLI_EXIT_FAILED;
+        }
+        return true;
+    }
+    return false;
+}
+
+static bool on_event(struct view *v, struct follow_event *event, int *code)
+{
+    switch (event->kind) {
+    case FOLLOW_STATUS:
+        return on_status(v, event, code);
+    case FOLLOW_AWAY:
+        close_line(v);
+        cli_say("The coordinator at %s is away%s%s; the job is safe, waiting "
+                "for it to come back",
+                api_address(v->api), event->err.text[0] != '\0' ? ": " : "",
+                event->err.text);
+        return false;
+    case FOLLOW_INTERRUPT:
+        *code = event->signum == SIGTERM ? 143 : CLI_EXIT_INTERRUPTED;
+        return !interrupted(v);
+    case FOLLOW_FAILED:
+        close_line(v);
+        *code = cli_fail(&event->err);
+        return true;
+    case FOLLOW_NOTHING:
+        return false;
+    }
+    return false;
+}
+
+int follow_job(struct cli *cli, struct api *api, const char *id,
+               const struct follow_options *options)
+{
+    struct view v = {.cli = cli, .api = api, .id = id, .options = options};
+    struct sl_error err = SL_ERROR_INIT;
+    struct follow *f = NULL;
+    struct follow_event event;
+    int code = CLI_EXIT_FAILED;
+
+    if (follow_open(&f, api, id, &err) != SL_OK)
+        return cli_fail(&err);
+    do {
+        follow_next(f, WAIT_MS, &event);
+    } while (!on_event(&v, &event, &code));
+    // From here on a second Ctrl-C ends us at once.
+    let_signals_kill();
+    follow_close(f);
+    return code;
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/jobs.c -- jobs, watch, wait, stop, delete.
+#include <stdio.h>
+#include <string.h>
+
+#include "client/api.h"
+#include "client/cli.h"
+#include "client/follow.h"
+#include "client/progress.h"
+#include "client/verbs.h"
+#include "proto/pbjson.h"
+
+static enum sl_err print_message(const ProtobufCMessage *msg,
+                                 struct sl_error *err)
+{
+    json_t *object = NULL;
+    enum sl_err rc = pbjson_write(&object, msg);
+
+    return rc == SL_OK ? out_json(object, err)
+                       : sl_fail(err, rc, "out of memory");
+}
+
+// ---- jobs
+
+static enum sl_err print_jobs(const Sluice__V1__ListReply *reply,
+                              struct sl_error *err)
+{
+    static const char *const head[] = {"id",        "name",      "state",
+                                       "epoch",     "step",      "loss",
+                                       "samples/s", "submitted", NULL};
+    char a[OUT_NUMBER], b[OUT_NUMBER];
+    struct table t;
+
+    if (reply->n_jobs == 0)
+        cli_say("No jobs yet; try: sluice submit examples/fashion-mlp.yaml");
+    if (reply->n_jobs == 0)
+        return SL_OK;
+    table_init(&t, 1u << 4 | 1u << 5 | 1u << 6, head);
+    for (size_t i = 0; i < reply->n_jobs; i++) {
+        const Sluice__V1__JobStatus *s = reply->jobs[i];
+
+        table_cell(&t, "%s", s->id);
+        table_cell(&t, "%s", s->name);
+        table_cell(&t, "%s", progress_state(s->state));
+        table_cell(&t, "%u/%u", s->epoch, s->epochs);
+        table_cell(&t, "%s/%s", out_count(a, s->steps_counted),
+                   out_count(b, s->steps_asked));
+        table_cell(&t, "%.4f", s->loss);
+        table_cell(&t, "%s", out_count(a, (uint64_t)s->images_per_second));
+        table_cell(&t, "%s", out_when(a, s->submitted_unix));
+    }
+    return table_print(&t, err);
+}
+
+int verb_jobs(struct cli *cli)
+{
+    Sluice__V1__ListRequest request = SLUICE__V1__LIST_REQUEST__INIT;
+    Sluice__V1__ListReply *reply;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+
+    request.limit = (uint32_t)conf_int(cli->conf, "limit");
+    if (rc == SL_OK)
+        rc = api_list(api, &request, &reply, &err);
+    if (rc == SL_OK)
+        rc = cli->out.json ? print_message(&reply->base, &err)
+                           : print_jobs(reply, &err);
+    api_close(api);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}
+
+// ---- watch, wait
+
+// Is it there, and is the coordinator? Else it fails now, within --timeout.
+static enum sl_err find(struct api *api, const char *id,
+                        Sluice__V1__JobStatus **out, struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+
+    request.id = (char *)id;
+    return api_get(api, &request, out, err);
+}
+
+static int watch(struct cli *cli, const struct follow_options *options)
+{
+    Sluice__V1__JobStatus *status;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    int code;
+
+    if (follow_block(&err) != SL_OK ||
+        api_open(&api, cli->conf, &err) != SL_OK ||
+        find(api, cli_arg(cli, 0), &status, &err) != SL_OK)
+        code = cli_fail(&err);
+    else
+        code = follow_job(cli, api, status->id, options);
+    api_close(api);
+    return code;
+}
+
+int verb_watch(struct cli *cli)
+{
+    struct follow_options options = {
+        .summary_text = conf_int(cli->conf, "until-step") == 0,
+        .summary = conf_str(cli->conf, "summary"),
+        .period_ms = conf_int(cli->conf, "period"),
+        .until_step = (uint64_t)conf_int(cli->conf, "until-step"),
+    };
+
+    return watch(cli, &options);
+}
+
+int verb_wait(struct cli *cli)
+{
+    struct follow_options options = {.quiet = true};
+
+    return watch(cli, &options);
+}
+
+// ---- stop, delete
+
+int verb_stop(struct cli *cli)
+{
+    Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *status;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+
+    request.id = (char *)cli_arg(cli, 0);
+    if (rc == SL_OK)
+        rc = api_stop(api, &request, &status, &err);
+    if (rc == SL_OK && cli->out.json)
+        rc = print_message(&status->base, &err);
+    else if (rc == SL_OK)
+        cli_say("%s is %s after %llu of %llu steps", status->id,
+                progress_state(status->state),
+                (unsigned long long)status->steps_counted,
+                (unsigned long long)status->steps_asked);
+    api_close(api);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}
+
+int verb_delete(struct cli *cli)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *reply;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+
+    request.id = (char *)cli_arg(cli, 0);
+    if (rc == SL_OK)
+        rc = api_delete(api, &request, &reply, &err);
+    if (rc == SL_OK)
+        cli_say("%s and its checkpoints are deleted", request.id);
+    api_close(api);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/manifest.h"
+
+#include <string.h>
+
+#include "common/base64.h"
+#include "common/buf.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "proto/pbjson.h"
+#include "proto/wire.h"
+
+#define MANIFEST_FORMAT 1
+#define MANIFEST_BYTES ((size_t)64 << 20)
+
+// ---- lists of messages
+
+// *out is a list of *count messages of this type.
+static enum sl_err read_list(ProtobufCMessage ***out, size_t *count,
+                             const ProtobufCMessageDescriptor *descriptor,
+                             const json_t *root, const char *key,
+                             const char *path, struct sl_error *err)
+{
+    const json_t *list = json_object_get(root, key);
+    size_t n = json_array_size(list);
+    ProtobufCMessage **all;
+    enum sl_err rc = SL_OK;
+
+    if (!json_is_array(list))
+        return sl_fail(err, SL_ECORRUPT, "%s: '%s' is missing", path, key);
+    all = sl_calloc(n + 1, sizeof(*all));
+    if (all == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+    *out = all;
+    for (*count = 0; rc == SL_OK && *count < n; *count += rc == SL_OK)
+        rc = pbjson_read(&all[*count], descriptor, json_array_get(list, *count),
+                         path, err);
+    return rc;
+}
+
+static void free_list(ProtobufCMessage **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        wire_free(list[i]);
+    sl_free(list);
+}
+
+static enum sl_err read_layout(struct layout *out, const json_t *root,
+                               const char *path, struct sl_error *err)
+{
+    ProtobufCMessage **variables = NULL, **pieces = NULL;
+    size_t variables_count = 0, pieces_count = 0;
+    enum sl_err rc = read_list(&variables, &variables_count,
+                               &sluice__v1__variable__descriptor, root,
+                               "variables", path, err);
+
+    if (rc == SL_OK)
+        rc = read_list(&pieces, &pieces_count, &sluice__v1__piece__descriptor,
+                       root, "pieces", path, err);
+    if (rc == SL_OK) {
+        rc = layout_make(out, (Sluice__V1__Variable *const *)variables,
+                         variables_count, (Sluice__V1__Piece *const *)pieces,
+                         pieces_count, err);
+        if (rc != SL_OK)
+            sl_prefix(err, rc, "%s", path);
+    }
+    free_list(variables, variables_count);
+    free_list(pieces, pieces_count);
+    return rc;
+}
+
+// ---- shards
+
+static enum sl_err read_sha256(uint8_t out[SHA256_BYTES], const char *text)
+{
+    struct buf raw = BUF_INIT;
+    enum sl_err rc = hex_decode(out, SHA256_BYTES, text);
+
+    if (rc == SL_OK)
+        return SL_OK;
+    rc = base64_decode(&raw, text, strlen(text));
+    if (rc == SL_OK && raw.len == SHA256_BYTES)
+        memcpy(out, raw.data, SHA256_BYTES);
+    else
+        rc = SL_ECORRUPT;
+    buf_release(&raw);
+    return rc;
+}
+
+static enum sl_err find_file(char **out, struct fs *fs, const char *manifest,
+                             const char *folder, const char *file,
+                             struct sl_error *err)
+{
+    char *beside = NULL, *path = fs_join(folder, file);
+
+    if (path != NULL && !fs_exists(fs, path)) {
+        char *dir = fs_dirname(manifest);
+
+        beside = dir != NULL ? fs_join(dir, file) : NULL;
+        sl_free(dir);
+    }
+    if (beside != NULL && fs_exists(fs, beside)) {
+        sl_free(path);
+        *out = beside;
+        return SL_OK;
+    }
+    sl_free(beside);
+    *out = path;
+    return path != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+}
+
+static enum sl_err read_shard(struct manifest *m, struct fs *fs,
+                              const json_t *value, const char *path,
+                              struct sl_error *err)
+{
+    const char *folder, *file, *sha256;
+    uint64_t shard;
+    struct manifest_shard *s;
+    enum sl_err rc = sl_json_u64(&shard, value, "shard", err);
+
+    if (rc == SL_OK)
+        rc = sl_json_str(&folder, value, "folder", err);
+    if (rc == SL_OK)
+        rc = sl_json_str(&file, value, "file", err);
+    if (rc == SL_OK)
+        rc = sl_json_str(&sha256, value, "sha256", err);
+    if (rc != SL_OK)
+        return sl_prefix(err, SL_ECORRUPT, "%s: shards", path);
+    if (shard >= m->layout.shards_count || m->shards[shard].path != NULL)
+        return sl_fail(err, SL_ECORRUPT,
+                       "%s: shard %llu is there twice, or "
+                       "has no pieces",
+                       path, (unsigned long long)shard);
+    // A name that leads out of the folder is nothing that we wrote.
+    if (strchr(file, '/') != NULL)
+        return sl_fail(err, SL_ECORRUPT, "%s: '%s' is no file name", path,
+                       file);
+    s = &m->shards[shard];
+    if (read_sha256(s->sha256, sha256) != SL_OK)
+        return sl_fail(err, SL_ECORRUPT, "%s: shard %llu: sha256 is no SHA-256",
+                       path, (unsigned long long)shard);
+    sl_json_u64(&s->steps, json_object_get(value, "counts"), "counted", NULL);
+    return find_file(&s->path, fs, path, folder, file, err);
+}
+
+static enum sl_err read_shards(struct manifest *m, struct fs *fs,
+                               const json_t *root, const char *path,
+                               struct sl_error *err)
+{
+    const json_t *list = json_object_get(root, "shards");
+    enum sl_err rc = SL_OK;
+
+    if (json_array_size(list) != m->layout.shards_count)
+        return sl_fail(err, SL_ECORRUPT, "%s: %zu shards, %u are right", path,
+                       json_array_size(list), m->layout.shards_count);
+    m->shards = sl_calloc(m->layout.shards_count, sizeof(*m->shards));
+    if (m->shards == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+    for (size_t i = 0; rc == SL_OK && i < m->layout.shards_count; i++)
+        rc = read_shard(m, fs, json_array_get(list, i), path, err);
+    return rc;
+}
+
+// ---- all of it
+
+static enum sl_err check_format(const json_t *root, const char *path,
+                                struct sl_error *err)
+{
+    uint64_t format = 0;
+    enum sl_err rc = sl_json_u64(&format, root, "format", err);
+
+    if (rc != SL_OK)
+        return sl_prefix(err, SL_ECORRUPT, "%s: not a manifest", path);
+    if (format > MANIFEST_FORMAT)
+        return sl_fail(err, SL_ENOTSUP,
+                       "%s: format %llu is newer than this sluice knows (%d)",
+                       path, (unsigned long long)format, MANIFEST_FORMAT);
+    return SL_OK;
+}
+
+enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
+                          struct sl_error *err)
+{
+    struct sl_json_limits limits = {.bytes = MANIFEST_BYTES};
+    struct manifest m = {.cut = 0};
+    struct buf text = BUF_INIT;
+    json_t *root = NULL;
+    enum sl_err rc = fs_read_all(fs, path, MANIFEST_BYTES, &text, err);
+
+    if (rc == SL_OK)
+        rc =
+            sl_json_parse(&root, path, buf_text(&text), text.len, &limits, err);
+    if (rc == SL_OK)
+        rc = check_format(root, path, err);
+    if (rc == SL_OK)
+        rc = read_layout(&m.layout, root, path, err);
+    if (rc == SL_OK)
+        rc = read_shards(&m, fs, root, path, err);
+    if (rc == SL_OK) {
+        rc = sl_json_u64(&m.cut, root, "cut", err);
+        if (rc == SL_OK)
+            rc = sl_json_u64(&m.job, root, "job", err);
+        if (rc != SL_OK)
+            sl_prefix(err, SL_ECORRUPT, "%s", path);
+    }
+    if (rc == SL_OK)
+        *out = m;
+    else
+        manifest_release(&m);
+    json_decref(root);
+    buf_release(&text);
+    return rc;
+}
+
+void manifest_release(struct manifest *m)
+{
+    for (uint32_t i = 0; m->shards != NULL && i < m->layout.shards_count; i++)
+        sl_free(m->shards[i].path);
+    sl_free(m->shards);
+    layout_release(&m->layout);
+    *m = (struct manifest){.cut = 0};
+}

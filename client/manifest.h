@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/manifest.h -- a cut's manifest, read without a coordinator.
+//
+// Threads  any.
+// Memory   manifest_release frees.
+// Errors   SL_ECORRUPT or SL_EINVAL with the file's name and the key.
+#ifndef CLIENT_MANIFEST_H
+#define CLIENT_MANIFEST_H
+
+#include <stdint.h>
+
+#include "common/fs.h"
+#include "common/hash.h"
+#include "common/status.h"
+#include "proto/layout.h"
+
+struct manifest_shard {
+    char *path; // of the snapshot; owned
+    uint64_t steps;
+    uint8_t sha256[SHA256_BYTES];
+};
+
+struct manifest {
+    struct layout layout;
+    struct manifest_shard *shards; // layout.shards_count
+    uint64_t job, cut;
+};
+
+// A snapshot is looked for in the folder that the manifest names, and then
+// beside the manifest, so that a copied folder can still be read.
+enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
+                          struct sl_error *err);
+void manifest_release(struct manifest *m); // all zeroes is allowed
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/out.h -- data on stdout: text, tables, JSON.
+//
+// Everything that is no data goes to stderr (cli_say). Escape codes only when
+// the stream is a terminal, and never with NO_COLOR, TERM=dumb or --no-color.
+//
+// Threads  main.
+// Memory   a table owns its cells until table_release.
+// Errors   SL_EIO when stdout cannot take more (a full disk, a closed pipe).
+#ifndef CLIENT_OUT_H
+#define CLIENT_OUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/status.h"
+
+#define OUT_SCHEMA_VERSION 1
+
+struct out {
+    bool json;
+    bool color;   // stdout may carry colours
+    bool err_tty; // stderr is a terminal that can redraw a line
+};
+
+void out_init(struct out *o, bool json, bool color);
+
+// Columns of the terminal on stderr; 80 if it does not say.
+int out_columns(void);
+
+// All of it, to stdout, flushed.
+enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
+
+// The members of `object` after "schema_version", indented, with a newline.
+// Takes the reference.
+enum sl_err out_json(json_t *object, struct sl_error *err);
+
+// ---- tables: columns as wide as their widest cell, two blanks between
+
+#define TABLE_COLUMNS 12
+struct table {
+    size_t columns;
+    unsigned right; // bit i: column i is aligned to the right
+    size_t count;   // cells so far, head included
+    char **cells;   // owned
+    enum sl_err rc; // of the first cell that failed
+};
+
+// The head: one cell per column, ended by NULL. `right` as in the struct.
+void table_init(struct table *t, unsigned right, const char *const *head);
+
+// The next cell.
+void table_cell(struct table *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+enum sl_err table_text(struct buf *out, const struct table *t);
+enum sl_err table_print(struct table *t, struct sl_error *err); // and release
+void table_release(struct table *t);
+
+// ---- numbers for people. Each returns `out`.
+
+#define OUT_NUMBER 32
+const char *out_count(char out[OUT_NUMBER], uint64_t n);     // 1,048,576
+const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes); // 1.5 MiB
+const char *out_time(char out[OUT_NUMBER], double seconds);  // 2m04s
+
+// "2026-07-01 12:34:56" in local time; "-" for 0.
+const char *out_when(char out[OUT_NUMBER], double unix_seconds);
+
+#endif

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/progress.h"
+
+#include <string.h>
+
+#include "client/out.h"
+
+const char *progress_state(Sluice__V1__JobState state)
+{
+    // As pbjson spells them; a test compares.
+    switch (state) {
+    case SLUICE__V1__JOB_STATE__JOB_PLACING:
+        return "placing";
+    case SLUICE__V1__JOB_STATE__JOB_RUNNING:
+        return "running";
+    case SLUICE__V1__JOB_STATE__JOB_FINISHING:
+        return "finishing";
+    case SLUICE__V1__JOB_STATE__JOB_FINISHED:
+        return "finished";
+    case SLUICE__V1__JOB_STATE__JOB_FAILED:
+        return "failed";
+    case SLUICE__V1__JOB_STATE__JOB_STOPPED:
+        return "stopped";
+    default:
+        return "unknown";
+    }
+}
+
+bool progress_ended(Sluice__V1__JobState state)
+{
+    return state == SLUICE__V1__JOB_STATE__JOB_FINISHED ||
+           state == SLUICE__V1__JOB_STATE__JOB_FAILED ||
+           state == SLUICE__V1__JOB_STATE__JOB_STOPPED;
+}
+
+bool progress_has_accuracy(const Sluice__V1__JobStatus *s)
+{
+    return s->spec == NULL || s->spec->loss == NULL ||
+           strcmp(s->spec->loss, "mean_squared_error") != 0;
+}
+
+static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s)
+{
+    char counted[OUT_NUMBER], asked[OUT_NUMBER], left[OUT_NUMBER];
+    bool runs = !progress_ended(s->state) && s->remaining_seconds > 0;
+    double share = s->steps_asked > 0
+                       ? 100 * (double)s->steps_counted / (double)s->steps_asked
+                       : 0;
+
+    return buf_appendf(
+        out, "epoch %u/%u  step %s/%s (%d %%%s%s%s)", s->epoch, s->epochs,
+        out_count(counted, s->steps_counted), out_count(asked, s->steps_asked),
+        (int)share, runs ? ", " : "",
+        runs ? out_time(left, s->remaining_seconds) : "", runs ? " left" : "");
+}
+
+static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
+{
+    char rate[OUT_NUMBER];
+    enum sl_err rc = SL_OK;
+
+    if (s->steps_counted > 0)
+        rc = buf_appendf(out, "  loss %.4f", s->loss);
+    if (rc == SL_OK && s->accuracy > 0 && progress_has_accuracy(s))
+        rc = buf_appendf(out, "  acc %.4f", s->accuracy);
+    if (rc == SL_OK)
+        rc = buf_appendf(out, "  %s samples/s  %u worker%s  staleness %u",
+                         out_count(rate, (uint64_t)s->images_per_second),
+                         s->workers, s->workers == 1 ? "" : "s",
+                         s->staleness_p50);
+    return rc;
+}
+
+enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
+{
+    enum sl_err rc = SL_OK;
+
+    if (s->state != SLUICE__V1__JOB_STATE__JOB_RUNNING)
+        rc = buf_appendf(out, "%s  ", progress_state(s->state));
+    if (rc == SL_OK && s->steps_asked > 0) {
+        rc = counts(out, s);
+        if (rc == SL_OK && !progress_ended(s->state))
+            rc = rates(out, s);
+    }
+    if (rc == SL_OK && s->reason != NULL && s->reason[0] != '\0')
+        rc =
+            buf_appendf(out, "%s%s", s->steps_asked > 0 ? "  " : "", s->reason);
+    while (rc == SL_OK && out->len > 0 && out->data[out->len - 1] == ' ')
+        out->data[--out->len] = '\0';
+    return rc;
+}
+
+enum sl_err progress_evaluation(struct buf *out,
+                                const Sluice__V1__Evaluation *e, bool accuracy)
+{
+    char samples[OUT_NUMBER];
+    enum sl_err rc = buf_appendf(out, "epoch %u: test ", e->epoch);
+
+    if (rc == SL_OK && accuracy)
+        rc = buf_appendf(out, "accuracy %.4f, ", e->accuracy);
+    if (rc == SL_OK)
+        rc = buf_appendf(out, "loss %.4f (%s samples)", e->loss,
+                         out_count(samples, e->samples));
+    return rc;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/progress.h -- how a running job reads in one line.
+//
+// Threads  pure.
+// Memory   text is appended to the caller's buffer.
+#ifndef CLIENT_PROGRESS_H
+#define CLIENT_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "common/buf.h"
+#include "common/status.h"
+#include "proto/jobs.pb-c.h"
+
+// "epoch 2/5  step 1,860/4,690 (39 %, 2m04s left)  loss 0.4123  acc 0.8530
+//  8,123 samples/s  3 workers  staleness 1", without a line end; what matters
+// most comes first, since a narrow terminal shows no more. A job that waits
+// says for whom.
+enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
+
+// "epoch 1: test accuracy 0.8712, loss 0.3561 (10,000 samples)".
+// `accuracy` false: the loss has none.
+enum sl_err progress_evaluation(struct buf *out,
+                                const Sluice__V1__Evaluation *e, bool accuracy);
+
+// False where a prediction is not right or wrong (mean squared error).
+bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
+
+// Finished, failed or stopped.
+bool progress_ended(Sluice__V1__JobState state);
+const char *progress_state(Sluice__V1__JobState state); // "running"
+
+#endif

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/status.c -- status: of a job, or of the cluster.
+#include <stdio.h>
+
+#include "client/api.h"
+#include "client/cli.h"
+#include "client/progress.h"
+#include "client/summary.h"
+#include "client/verbs.h"
+#include "proto/pbjson.h"
+
+// ---- a job
+
+// The bound of the histogram's bucket in which the median update lies.
+static const char *median(const Sluice__V1__ShardCounts *c)
+{
+    static const char *const bounds[] = {"0",  "1",  "2",   "4",   "8",   "16",
+                                         "32", "64", "128", "256", ">256"};
+    uint64_t all = 0, sum = 0;
+
+    for (size_t i = 0; i < c->n_staleness; i++)
+        all += c->staleness[i];
+    for (size_t i = 0; i < c->n_staleness && i < SL_COUNT(bounds); i++) {
+        sum += c->staleness[i];
+        if (all > 0 && 2 * sum >= all)
+            return bounds[i];
+    }
+    return "-";
+}
+
+static enum sl_err print_shards(const Sluice__V1__JobStatus *s,
+                                struct sl_error *err)
+{
+    static const char *const head[] = {
+        "shard",   "psserver",   "incarnation", "size",      "counted",
+        "applied", "duplicates", "refused",     "staleness", NULL};
+    char text[OUT_NUMBER];
+    struct table t;
+
+    table_init(&t, 0x1fcu, head);
+    for (size_t i = 0; i < s->n_shards; i++) {
+        const Sluice__V1__ShardStatus *shard = s->shards[i];
+        const Sluice__V1__ShardCounts *c = shard->counts;
+
+        table_cell(&t, "%u", shard->shard);
+        table_cell(&t, "%s", shard->psserver);
+        if (shard->incarnation == 0)
+            table_cell(&t, "waiting");
+        else
+            table_cell(&t, "%llu", (unsigned long long)shard->incarnation);
+        table_cell(&t, "%s", out_bytes(text, shard->bytes));
+        table_cell(&t, "%s", out_count(text, c->counted));
+        table_cell(&t, "%s", out_count(text, c->applied));
+        table_cell(&t, "%s", out_count(text, c->duplicates));
+        table_cell(&t, "%s", out_count(text, c->refused));
+        table_cell(&t, "p50 %s", median(c));
+    }
+    return table_print(&t, err);
+}
+
+static enum sl_err print_job(const Sluice__V1__JobStatus *s,
+                             struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = summary_text(&text, s);
+
+    if (rc == SL_OK && !progress_ended(s->state)) {
+        rc = buf_append_str(&text, "  now: ");
+        if (rc == SL_OK)
+            rc = progress_line(&text, s);
+        if (rc == SL_OK)
+            rc = buf_append_char(&text, '\n');
+    }
+    if (rc == SL_OK)
+        rc = buf_append_char(&text, '\n');
+    if (rc != SL_OK)
+        sl_fail(err, rc, "out of memory");
+    else
+        rc = out_write(buf_text(&text), text.len, err);
+    buf_release(&text);
+    return rc == SL_OK && s->n_shards > 0 ? print_shards(s, err) : rc;
+}
+
+static enum sl_err job_status(struct cli *cli, struct api *api,
+                              struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status;
+    json_t *object = NULL;
+    enum sl_err rc;
+
+    request.id = (char *)cli_arg(cli, 0);
+    request.shards = true;
+    request.spec = true;
+    rc = api_get(api, &request, &status, err);
+    if (rc != SL_OK)
+        return rc;
+    if (!cli->out.json)
+        return print_job(status, err);
+    rc = pbjson_write(&object, &status->base);
+    return rc == SL_OK ? out_json(object, err)
+                       : sl_fail(err, rc, "out of memory");
+}
+
+// ---- the cluster
+
+static enum sl_err print_members(const Sluice__V1__ClusterReply *c,
+                                 struct sl_error *err)
+{
+    static const char *const head[] = {
+        "name",   "role",   "state", "leases",
+        "shards", "memory", "beat",  "device or address",
+        NULL};
+    char text[OUT_NUMBER];
+    struct table t;
+
+    table_init(&t, 0x78u, head);
+    for (size_t i = 0; i < c->n_members; i++) {
+        const Sluice__V1__MemberStatus *m = c->members[i];
+        const char *where = m->device[0] != '\0' ? m->device : m->address;
+
+        table_cell(&t, "%s", m->name);
+        table_cell(&t, "%s", m->role);
+        table_cell(&t, "%s", m->state);
+        table_cell(&t, "%u", m->leases);
+        table_cell(&t, "%u", m->shards);
+        table_cell(&t, "%s", out_bytes(text, m->resident_bytes));
+        table_cell(&t, "%.0f ms", m->heartbeat_age_ms);
+        table_cell(&t, "%s", where[0] != '\0' ? where : "-");
+    }
+    return table_print(&t, err);
+}
+
+static enum sl_err cluster_status(struct cli *cli, struct api *api,
+                                  struct sl_error *err)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply;
+    char line[512], text[OUT_NUMBER];
+    json_t *object = NULL;
+    int n;
+    enum sl_err rc = api_cluster(api, &request, &reply, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (cli->out.json) {
+        rc = pbjson_write(&object, &reply->base);
+        return rc == SL_OK ? out_json(object, err)
+                           : sl_fail(err, rc, "out of memory");
+    }
+    n = snprintf(line, sizeof(line),
+                 "coordinator %s, version %s, term %llu, up %s, state %s\n\n",
+                 api_address(api), reply->version,
+                 (unsigned long long)reply->term,
+                 out_time(text, reply->uptime_seconds), reply->state_dir);
+    rc = out_write(line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1,
+                   err);
+    return rc == SL_OK ? print_members(reply, err) : rc;
+}
+
+int verb_status(struct cli *cli)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+
+    if (rc == SL_OK)
+        rc = cli_arg(cli, 0) != NULL ? job_status(cli, api, &err)
+                                     : cluster_status(cli, api, &err);
+    api_close(api);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/submit.c -- submit and validate.
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client/api.h"
+#include "client/cli.h"
+#include "client/follow.h"
+#include "client/specfile.h"
+#include "client/verbs.h"
+#include "common/hash.h"
+#include "common/mem.h"
+#include "proto/model.h"
+#include "proto/pbjson.h"
+
+static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,
+                        struct sl_error *err)
+{
+    size_t count = conf_list_count(cli->conf, "set");
+    const char **sets = sl_malloc_array(count, sizeof(*sets));
+    struct buf missing = BUF_INIT;
+    enum sl_err rc;
+
+    if (sets == NULL)
+        return sl_fail(err, SL_ENOMEM, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        sets[i] = conf_list_at(cli->conf, "set", i);
+    rc = specfile_load(out, cli_arg(cli, 0), sets, count, err);
+    sl_free(sets);
+    if (rc == SL_OK && specfile_missing(&missing, *out) == SL_OK)
+        fputs(buf_text(&missing), stderr);
+    buf_release(&missing);
+    return rc;
+}
+
+// Makes a submission that is sent twice one job.
+static void request_id(char out[33])
+{
+    uint8_t random[16];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        memset(random, 0, sizeof(random));
+    hex_encode(out, random, sizeof(random));
+}
+
+static int print_reply(struct cli *cli, const Sluice__V1__SubmitReply *reply,
+                       bool dry_run)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    json_t *object = NULL;
+    enum sl_err rc;
+
+    if (cli->out.json) {
+        rc = pbjson_write(&object, &reply->base);
+        if (rc == SL_OK)
+            rc = out_json(object, &err);
+    } else if (dry_run) {
+        rc = out_write(reply->explanation, strlen(reply->explanation), &err);
+        if (rc == SL_OK)
+            cli_say("The spec is good; nothing was submitted");
+    } else {
+        char line[64];
+        int n = snprintf(line, sizeof(line), "%s\n", reply->id);
+
+        rc = out_write(line, (size_t)n, &err);
+    }
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}
+
+static int follow_reply(struct cli *cli, struct api *api,
+                        const Sluice__V1__SubmitReply *reply)
+{
+    struct follow_options options = {
+        .summary_text = true,
+        .cancel = conf_bool(cli->conf, "cancel-on-interrupt"),
+        .summary = conf_str(cli->conf, "summary"),
+        .period_ms = conf_int(cli->conf, "period"),
+    };
+
+    cli_say("Submitted as %s; Ctrl-C detaches", reply->id);
+    return follow_job(cli, api, reply->id, &options);
+}
+
+static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__SubmitReply *reply;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    char id[33];
+    int code;
+
+    request_id(id);
+    request.spec = spec;
+    request.request_id = id;
+    request.dry_run = conf_bool(cli->conf, "dry-run");
+    if (follow_block(&err) != SL_OK ||
+        api_open(&api, cli->conf, &err) != SL_OK ||
+        api_submit(api, &request, &reply, &err) != SL_OK)
+        code = cli_fail(&err);
+    else if (request.dry_run || !conf_bool(cli->conf, "wait"))
+        code = print_reply(cli, reply, request.dry_run);
+    else
+        code = follow_reply(cli, api, reply);
+    api_close(api);
+    return code;
+}
+
+int verb_submit(struct cli *cli)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__JobSpec *spec;
+    int code;
+
+    if (conf_str(cli->conf, "summary") != NULL &&
+        (!conf_bool(cli->conf, "wait") || conf_bool(cli->conf, "dry-run")))
+        return cli_usage(cli, "--summary needs the job's end: leave out "
+                              "--no-wait and --dry-run");
+    if (load(cli, &spec, &err) != SL_OK)
+        return cli_fail(&err);
+    code = submit(cli, spec);
+    wire_free(&spec->base);
+    return code;
+}
+
+// ---- validate
+
+static enum sl_err model_rows(struct table *t, const struct model *m)
+{
+    char text[MODEL_SHAPE_TEXT], count[OUT_NUMBER];
+    static const char *const head[] = {"variable", "shape", "elements", NULL};
+
+    table_init(t, 4, head);
+    for (uint32_t i = 0; i < m->variables_count; i++) {
+        const struct model_variable *v = &m->variables[i];
+
+        table_cell(t, "%s", v->name);
+        table_cell(t, "%s", model_shape_text(text, &v->shape));
+        table_cell(t, "%s", out_count(count, v->elements));
+    }
+    table_cell(t, "all");
+    table_cell(t, " ");
+    table_cell(t, "%s", out_count(count, m->elements));
+    return t->rc;
+}
+
+static enum sl_err print_model(const Sluice__V1__JobSpec *spec,
+                               struct sl_error *err)
+{
+    struct model *m;
+    struct table t;
+    enum sl_err rc = model_make(&m, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    model_rows(&t, m);
+    rc = table_print(&t, err);
+    model_free(m);
+    return rc;
+}
+
+int verb_validate(struct cli *cli)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__JobSpec *spec;
+    json_t *object = NULL;
+    enum sl_err rc = load(cli, &spec, &err);
+
+    if (rc != SL_OK)
+        return cli_fail(&err);
+    if (cli->out.json) {
+        rc = pbjson_write(&object, &spec->base);
+        if (rc == SL_OK)
+            rc = out_json(object, &err);
+    } else {
+        rc = print_model(spec, &err);
+        if (rc == SL_OK)
+            cli_say("%s: a good spec; -o json prints it with all defaults",
+                    cli_arg(cli, 0));
+    }
+    wire_free(&spec->base);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}

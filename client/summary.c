@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/summary.h"
+
+#include <math.h>
+
+#include "client/out.h"
+#include "client/progress.h"
+#include "common/mem.h"
+#include "common/schedule.h"
+#include "proto/wire.h"
+
+typedef Sluice__V1__JobStatus job_status;
+typedef Sluice__V1__ShardCounts shard_counts;
+
+// ---- the checks
+
+bool summary_once(const job_status *s)
+{
+    for (size_t i = 0; i < s->n_shards; i++) {
+        const shard_counts *c = s->shards[i]->counts;
+
+        if (c == NULL || c->counted != s->steps_asked ||
+            c->applied + c->skipped != c->counted)
+            return false;
+    }
+    return s->n_shards > 0 && s->steps_counted == s->steps_asked;
+}
+
+static bool covers(const job_status *s, const shard_counts *c,
+                   const uint64_t *digests)
+{
+    if (c == NULL || c->n_epochs != s->epochs)
+        return false;
+    for (size_t i = 0; i < c->n_epochs; i++) {
+        const Sluice__V1__EpochCount *e = c->epochs[i];
+
+        if (e->epoch != i || e->samples != s->samples_per_epoch ||
+            e->digest != digests[i])
+            return false;
+    }
+    return true;
+}
+
+bool summary_cover(const job_status *s)
+{
+    struct schedule schedule;
+    uint64_t *digests;
+    bool ok = s->n_shards > 0 && s->epochs > 0 && s->geometry != NULL;
+
+    if (!ok)
+        return false;
+    schedule = wire_schedule(s->geometry);
+    if (schedule_check(&schedule, NULL) != SL_OK ||
+        schedule.samples != s->samples_per_epoch)
+        return false;
+    digests = sl_malloc_array(s->epochs, sizeof(*digests));
+    if (digests == NULL)
+        return false;
+    for (uint32_t e = 0; e < s->epochs; e++)
+        digests[e] = schedule_epoch_digest(&schedule, e);
+    for (size_t i = 0; ok && i < s->n_shards; i++)
+        ok = covers(s, s->shards[i]->counts, digests);
+    sl_free(digests);
+    return ok;
+}
+
+uint64_t summary_samples(const job_status *s, uint32_t epoch)
+{
+    uint64_t lowest = UINT64_MAX;
+
+    for (size_t i = 0; i < s->n_shards; i++) {
+        const shard_counts *c = s->shards[i]->counts;
+        uint64_t samples = 0;
+
+        for (size_t k = 0; c != NULL && k < c->n_epochs; k++)
+            if (c->epochs[k]->epoch == epoch)
+                samples = c->epochs[k]->samples;
+        if (samples < lowest)
+            lowest = samples;
+    }
+    return s->n_shards > 0 ? lowest : 0;
+}
+
+static uint64_t all_samples(const job_status *s)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t e = 0; e < s->epochs; e++)
+        sum += summary_samples(s, e);
+    return sum;
+}
+
+double summary_rate(const job_status *s)
+{
+    return s->elapsed_seconds > 0 ? (double)all_samples(s) / s->elapsed_seconds
+                                  : 0;
+}
+
+// ---- as JSON
+
+// A number that JSON can hold: what is not finite is null.
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *unsigned_number(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *evaluations(const job_status *s, bool accuracy)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->n_evaluations; i++)
+        json_array_append_new(list,
+                              number(accuracy ? s->evaluations[i]->accuracy
+                                              : s->evaluations[i]->loss));
+    return list;
+}
+
+static json_t *epoch_samples(const job_status *s)
+{
+    json_t *list = json_array();
+
+    for (uint32_t e = 0; e < s->epochs; e++)
+        json_array_append_new(list, unsigned_number(summary_samples(s, e)));
+    return list;
+}
+
+enum sl_err summary_json(json_t **out, const job_status *s)
+{
+    const struct {
+        const char *key;
+        json_t *value;
+    } members[] = {
+        {"schema_version", json_integer(OUT_SCHEMA_VERSION)},
+        {"job", json_string(s->id)},
+        {"name", json_string(s->name)},
+        {"state", json_string(progress_state(s->state))},
+        {"reason", json_string(s->reason)},
+        {"test_accuracy",
+         progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
+        {"test_loss", evaluations(s, false)},
+        {"images_per_second", number(summary_rate(s))},
+        {"elapsed_seconds", number(s->elapsed_seconds)},
+        {"steps_asked", unsigned_number(s->steps_asked)},
+        {"steps_counted", unsigned_number(s->steps_counted)},
+        {"samples_per_epoch", epoch_samples(s)},
+        {"samples", unsigned_number(s->samples_per_epoch)},
+        {"updates_applied", unsigned_number(s->updates_applied)},
+        {"updates_skipped", unsigned_number(s->updates_skipped)},
+        {"updates_refused", unsigned_number(s->updates_refused)},
+        {"duplicates", unsigned_number(s->duplicates)},
+        {"closures_retried", unsigned_number(s->closures_retried)},
+        {"workers_lost", unsigned_number(s->workers_lost)},
+        {"workers_killed", unsigned_number(s->workers_lost)},
+        {"psservers_lost", unsigned_number(s->psservers_lost)},
+        {"coordinator_restarts", unsigned_number(s->coordinator_restarts)},
+        {"checkpoint", json_string(s->checkpoint)},
+        {"once", json_boolean(summary_once(s))},
+        {"cover", json_boolean(summary_cover(s))},
+    };
+    json_t *object = json_object();
+    enum sl_err rc = object != NULL ? SL_OK : SL_ENOMEM;
+
+    // Every value is handed over, also after a failure.
+    for (size_t i = 0; i < SL_COUNT(members); i++)
+        if (json_object_set_new(object, members[i].key, members[i].value) != 0)
+            rc = SL_ENOMEM;
+    if (rc == SL_OK)
+        *out = object;
+    else
+        json_decref(object);
+    return rc;
+}
+
+// ---- as text
+
+static void row(struct table *t, const char *key, uint64_t value)
+{
+    char text[OUT_NUMBER];
+
+    table_cell(t, "  %s", key);
+    table_cell(t, "%s", out_count(text, value));
+}
+
+static void evaluation_rows(struct table *t, const job_status *s)
+{
+    for (size_t i = 0; i < s->n_evaluations; i++) {
+        const Sluice__V1__Evaluation *e = s->evaluations[i];
+
+        table_cell(t, "  test, epoch %u", e->epoch);
+        if (progress_has_accuracy(s))
+            table_cell(t, "accuracy %.4f, loss %.4f", e->accuracy, e->loss);
+        else
+            table_cell(t, "loss %.4f", e->loss);
+    }
+}
+
+static void count_rows(struct table *t, const job_status *s)
+{
+    char a[OUT_NUMBER], b[OUT_NUMBER];
+
+    table_cell(t, "  steps counted");
+    table_cell(t, "%s of %s asked", out_count(a, s->steps_counted),
+               out_count(b, s->steps_asked));
+    table_cell(t, "  samples per second");
+    table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));
+    table_cell(t, "  time");
+    table_cell(t, "%s", out_time(a, s->elapsed_seconds));
+    row(t, "updates applied", s->updates_applied);
+    row(t, "updates skipped", s->updates_skipped);
+    row(t, "updates refused", s->updates_refused);
+    row(t, "duplicates ignored", s->duplicates);
+    row(t, "closures retried", s->closures_retried);
+    row(t, "workers lost", s->workers_lost);
+    if (s->psservers_lost > 0)
+        row(t, "psservers lost", s->psservers_lost);
+    if (s->coordinator_restarts > 0)
+        row(t, "coordinator restarts", s->coordinator_restarts);
+    table_cell(t, "  checkpoint");
+    table_cell(t, "%s", s->checkpoint[0] != '\0' ? s->checkpoint : "none");
+}
+
+static void check_rows(struct table *t, const job_status *s)
+{
+    table_cell(t, "  each step counted once");
+    table_cell(t, "%s", summary_once(s) ? "yes, on every shard" : "NO");
+    table_cell(t, "  each sample once per epoch");
+    table_cell(t, "%s", summary_cover(s) ? "yes, on every shard" : "NO");
+}
+
+enum sl_err summary_text(struct buf *out, const job_status *s)
+{
+    struct table t;
+    char head[128];
+    const char *names[] = {head, progress_state(s->state), NULL};
+    enum sl_err rc;
+
+    snprintf(head, sizeof(head), "%s %s", s->id, s->name);
+    table_init(&t, 0, names);
+    if (s->reason[0] != '\0') {
+        table_cell(&t, "  reason");
+        table_cell(&t, "%s", s->reason);
+    }
+    evaluation_rows(&t, s);
+    count_rows(&t, s);
+    // Of a job that did not get to its end they would say nothing.
+    if (s->state == SLUICE__V1__JOB_STATE__JOB_FINISHED)
+        check_rows(&t, s);
+    rc = table_text(out, &t);
+    table_release(&t);
+    return rc;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/summary.h -- what a job did, and whether each step counted once.
+//
+// The two checks are made from the shards' own numbers, not from what the
+// coordinator concluded:
+//   once   on every shard applied + skipped = counted = steps asked
+//   cover  on every shard, for every epoch: as many samples were counted as
+//          there are, and the digest of their numbers is that of all samples
+//
+// Threads  pure. The digest of an epoch takes time in its samples.
+#ifndef CLIENT_SUMMARY_H
+#define CLIENT_SUMMARY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "common/buf.h"
+#include "common/status.h"
+#include "proto/jobs.pb-c.h"
+
+// Both need a status that was asked for with its shards.
+bool summary_once(const Sluice__V1__JobStatus *s);
+bool summary_cover(const Sluice__V1__JobStatus *s);
+
+// Samples of an epoch (from 0) that every shard counted: the lowest number.
+uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
+
+// Counted samples by the seconds the job ran; 0 while nothing was counted.
+double summary_rate(const Sluice__V1__JobStatus *s);
+
+// What --summary writes. *out is a new reference.
+enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
+
+// The closing table.
+enum sl_err summary_text(struct buf *out, const Sluice__V1__JobStatus *s);
+
+#endif

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/up.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/mem.h"
+#include "common/rpc.h"
+
+#define ADDRESS_BYTES 256
+
+static enum sl_err no_memory(struct sl_error *err)
+{
+    return sl_fail(err, SL_ENOMEM, "out of memory");
+}
+
+// ---- environment
+
+// What the user set for the client (an address, certificates) is not meant
+// for these daemons, and what a service manager set for us is ours.
+static bool kept_from_children(const char *entry)
+{
+    static const char *const names[] = {
+        "SLUICE_TLS_",      "SLUICE_CONFIG=", "SLUICE_COORDINATOR=",
+        "SLUICE_NAME=",     "SLUICE_LISTEN=", "SLUICE_ADVERTISE=",
+        "SLUICE_STATE=",    "SLUICE_STORE=",  "SLUICE_GRACE=",
+        UPDIR_VARIABLE "=", "NOTIFY_SOCKET=", "WATCHDOG_",
+    };
+
+    for (size_t i = 0; i < SL_COUNT(names); i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static char *text_of(const char *name, const char *value)
+{
+    struct buf b = BUF_INIT;
+
+    if (buf_appendf(&b, "%s=%s", name, value) != SL_OK)
+        return NULL;
+    return (char *)buf_detach(&b, NULL);
+}
+
+enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
+                           const char *dir)
+{
+    size_t n = 0, kept = 0;
+    char **list;
+
+    while (ours[n] != NULL)
+        n++;
+    list = sl_calloc(n + 3, sizeof(*list));
+    if (list == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        if (kept_from_children(ours[i]))
+            continue;
+        list[kept] = sl_strdup(ours[i]);
+        if (list[kept++] == NULL)
+            goto failed;
+    }
+    list[kept++] = text_of("NOTIFY_SOCKET", notify);
+    list[kept++] = text_of(UPDIR_VARIABLE, dir);
+    if (list[kept - 1] != NULL && list[kept - 2] != NULL) {
+        *out = list;
+        return SL_OK;
+    }
+
+failed:
+    for (size_t i = 0; i < kept; i++)
+        sl_free(list[i]);
+    sl_free(list);
+    return SL_ENOMEM;
+}
+
+// ---- addresses
+
+enum sl_err up_choose_address(char **out, const char *listen_at,
+                              struct sl_error *err)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof(at);
+    char text[ADDRESS_BYTES];
+    size_t n = strlen(listen_at);
+    int fd, rc;
+
+    if (n < 2 || strcmp(listen_at + n - 2, ":0") != 0 ||
+        strncmp(listen_at, "unix:", 5) == 0) {
+        *out = sl_strdup(listen_at);
+        return *out != NULL ? SL_OK : no_memory(err);
+    }
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&at, sizeof(at));
+    if (rc == 0)
+        rc = getsockname(fd, (struct sockaddr *)&at, &size);
+    if (rc != 0)
+        sl_fail(err, SL_EIO, "no free port: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (rc != 0)
+        return SL_EIO;
+    snprintf(text, sizeof(text), "%.*s:%u", (int)(n - 2), listen_at,
+             (unsigned)ntohs(at.sin_port));
+    *out = sl_strdup(text);
+    return *out != NULL ? SL_OK : no_memory(err);
+}
+
+static enum sl_err check_listen(struct up *u, struct sl_error *err)
+{
+    const char *listen_at = conf_str(u->conf, "listen");
+    enum sl_err rc = rpc_address_check(listen_at, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (!rpc_address_is_local(listen_at))
+        return sl_fail(err, SL_EINVAL,
+                       "--listen %s: 'sluice up' serves this machine only; "
+                       "for others start the daemons with TLS (see "
+                       "deploy/README.md)",
+                       listen_at);
+    return up_choose_address(&u->address, listen_at, err);
+}
+
+// ---- the socket on which children say READY=1
+
+// A path in the folder, or an abstract name where the path would be too long.
+static enum sl_err open_notify(struct up *u, struct sl_error *err)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int one = 1;
+    size_t n;
+
+    u->notify_path = updir_path(&u->dir, "notify.sock");
+    if (u->notify_path != NULL &&
+        strlen(u->notify_path) >= sizeof(at.sun_path)) {
+        char name[64];
+
+        sl_free(u->notify_path);
+        snprintf(name, sizeof(name), "@sluice-up-%d", (int)getpid());
+        u->notify_path = sl_strdup(name);
+    }
+    if (u->notify_path == NULL)
+        return no_memory(err);
+    n = strlen(u->notify_path);
+    memcpy(at.sun_path, u->notify_path, n);
+    if (at.sun_path[0] == '@')
+        at.sun_path[0] = '\0';
+    else
+        unlink(u->notify_path);
+    u->notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (u->notify < 0 ||
+        setsockopt(u->notify, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ||
+        bind(u->notify, (struct sockaddr *)&at,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) != 0)
+        return sl_fail(err, SL_EIO, "%s: %s", u->notify_path, strerror(errno));
+    return SL_OK;
+}
+
+static enum sl_err open_signals(struct up *u, struct sl_error *err)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP); // the terminal was closed
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    u->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (u->signals < 0)
+        return sl_fail(err, SL_EIO, "signalfd: %s", strerror(errno));
+    return SL_OK;
+}
+
+// ---- children
+
+static enum sl_err program_path(char out[PATH_MAX], const char *name,
+                                struct sl_error *err)
+{
+    char self[PATH_MAX - 32];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (n <= 0)
+        return sl_fail(err, SL_EIO, "/proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(out, PATH_MAX, "%s/%s", self, name);
+    return SL_OK;
+}
+
+static enum sl_err common_args(struct up *u, struct child *c,
+                               const char *program, struct sl_error *err)
+{
+    char path[PATH_MAX];
+    enum sl_err rc = program_path(path, program, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = child_arg(c, "%s", path);
+    c->log = updir_path(&u->dir, "log/%s.log", c->name);
+    c->pid_file = updir_path(&u->dir, "%s.pid", c->name);
+    if (rc == SL_OK && c->role != CHILD_COORDINATOR) {
+        rc = child_arg(c, "--coordinator=%s", u->address);
+        if (rc == SL_OK)
+            rc = child_arg(c, "--name=%s", c->name);
+    }
+    if (rc == SL_OK)
+        rc = child_arg(c, "--node=%s", c->name);
+    // A little less than our own patience, so that it ends by itself.
+    if (rc == SL_OK)
+        rc = child_arg(c, "--grace=%lldms",
+                       (long long)conf_int(u->conf, "grace") * 4 / 5);
+    if (rc == SL_OK)
+        rc = child_arg(c, "--state=%s/%s", u->dir.path, c->name);
+    if (rc == SL_OK && c->role != CHILD_WORKER)
+        rc = child_arg(c, "--store=%s/checkpoints", u->dir.path);
+    c->lock = updir_path(&u->dir, "%s/lock", c->name);
+    if (c->lock == NULL)
+        rc = SL_ENOMEM;
+    if (rc != SL_OK || c->log == NULL || c->pid_file == NULL)
+        return no_memory(err);
+    return SL_OK;
+}
+
+static enum sl_err make_coordinator(struct up *u, struct child *c,
+                                    struct sl_error *err)
+{
+    enum sl_err rc;
+
+    c->role = CHILD_COORDINATOR;
+    snprintf(c->name, sizeof(c->name), "coordinator");
+    rc = common_args(u, c, "coordinator", err);
+    if (rc == SL_OK && child_arg(c, "--listen=%s", u->address) != SL_OK)
+        rc = no_memory(err);
+    if (rc == SL_OK && strncmp(u->address, "unix:", 5) == 0)
+        c->socket = sl_strdup(u->address + 5);
+    return rc;
+}
+
+static enum sl_err make_psserver(struct up *u, struct child *c, unsigned i,
+                                 struct sl_error *err)
+{
+    struct sockaddr_un at;
+    enum sl_err rc;
+
+    c->role = CHILD_PSSERVER;
+    snprintf(c->name, sizeof(c->name), "ps-%u", i);
+    rc = common_args(u, c, "psserver", err);
+    if (rc != SL_OK)
+        return rc;
+    c->socket = updir_path(&u->dir, "%s.sock", c->name);
+    if (c->socket == NULL)
+        return no_memory(err);
+    if (strlen(c->socket) < sizeof(at.sun_path))
+        rc = child_arg(c, "--listen=unix:%s", c->socket);
+    else
+        rc = child_arg(c, "--listen=127.0.0.1:0");
+    return rc == SL_OK ? SL_OK : no_memory(err);
+}
+
+static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
+                               struct sl_error *err)
+{
+    enum sl_err rc;
+
+    c->role = CHILD_WORKER;
+    snprintf(c->name, sizeof(c->name), "worker-%u", i);
+    rc = common_args(u, c, "worker", err);
+    if (rc == SL_OK &&
+        (child_arg(c, "--backend=%s", conf_str(u->conf, "backend")) != SL_OK ||
+         child_arg(c, "--threads=%u", u->threads) != SL_OK))
+        rc = no_memory(err);
+    return rc;
+}
+
+static enum sl_err make_children(struct up *u, struct sl_error *err)
+{
+    unsigned servers = (unsigned)conf_int(u->conf, "psservers");
+    unsigned workers = (unsigned)conf_int(u->conf, "workers");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    enum sl_err rc;
+
+    u->threads = (unsigned)conf_int(u->conf, "threads");
+    if (u->threads == 0)
+        u->threads = cores > (long)workers && workers > 0
+                         ? (unsigned)cores / workers
+                         : 1;
+    u->children = sl_calloc(1 + servers + workers, sizeof(*u->children));
+    if (u->children == NULL)
+        return no_memory(err);
+    rc = make_coordinator(u, &u->children[u->count++], err);
+    for (unsigned i = 0; rc == SL_OK && i < servers; i++)
+        rc = make_psserver(u, &u->children[u->count++], i, err);
+    for (unsigned i = 0; rc == SL_OK && i < workers; i++)
+        rc = make_worker(u, &u->children[u->count++], i, err);
+    return rc;
+}
+
+// ---- all of it
+
+static enum sl_err make_folders(struct up *u, struct sl_error *err)
+{
+    char *log = updir_path(&u->dir, "log");
+    enum sl_err rc =
+        log != NULL ? fs_mkdirs(fs_posix(), log, err) : no_memory(err);
+
+    sl_free(log);
+    return rc;
+}
+
+enum sl_err up_setup(struct up *u, const struct conf *conf,
+                     struct sl_error *err)
+{
+    enum sl_err rc;
+
+    *u = (struct up){.conf = conf, .notify = -1, .signals = -1};
+    rc = check_listen(u, err);
+    if (rc == SL_OK)
+        rc = updir_open(&u->dir, conf_str(conf, "dir"), err);
+    if (rc == SL_OK)
+        rc = open_signals(u, err);
+    if (rc == SL_OK)
+        rc = updir_end_strays(&u->dir, (int)conf_int(conf, "grace"), err);
+    if (rc == SL_OK)
+        rc = make_folders(u, err);
+    if (rc == SL_OK)
+        rc = open_notify(u, err);
+    if (rc == SL_OK)
+        rc = make_children(u, err);
+    if (rc == SL_OK &&
+        up_environment(&u->env, environ, u->notify_path, u->dir.path) != SL_OK)
+        rc = no_memory(err);
+    return rc;
+}
+
+void up_release(struct up *u)
+{
+    for (unsigned i = 0; i < u->count; i++) {
+        struct child *c = &u->children[i];
+
+        // All have ended and the folder's lock is ours: nobody holds these.
+        if (c->pid_file != NULL)
+            unlink(c->pid_file);
+        if (c->socket != NULL)
+            unlink(c->socket);
+        if (c->lock != NULL)
+            unlink(c->lock);
+        child_release(c);
+    }
+    sl_free(u->children);
+    for (size_t i = 0; u->env != NULL && u->env[i] != NULL; i++)
+        sl_free(u->env[i]);
+    sl_free(u->env);
+    if (u->notify >= 0)
+        close(u->notify);
+    if (u->notify_path != NULL && u->notify_path[0] != '@')
+        unlink(u->notify_path);
+    if (u->signals >= 0)
+        close(u->signals);
+    sl_free(u->notify_path);
+    sl_free(u->address);
+    updir_release(&u->dir);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/verbs.c -- the table of verbs and their flags.
+#include "client/verbs.h"
+
+#include "client/cli.h"
+
+#define SET_KEY                                                                \
+    {                                                                          \
+        .name = "set", .kind = CONF_MULTI,                                     \
+        .help = "Override a key of the spec: train.epochs=2."                  \
+    }
+#define PERIOD_KEY                                                             \
+    {                                                                          \
+        .name = "period", .kind = CONF_MS, .value = "30s", .min = 100,         \
+        .max = 86400000, .help = "Between progress lines off a terminal."      \
+    }
+#define SUMMARY_KEY                                                            \
+    {                                                                          \
+        .name = "summary", .kind = CONF_STRING,                                \
+        .help = "Write the end's numbers to this file (JSON)."                 \
+    }
+#define DIR_KEY                                                                \
+    {                                                                          \
+        .name = "dir", .kind = CONF_STRING, .value = "./cluster",              \
+        .help = "Folder of the cluster."                                       \
+    }
+#define GRACE_KEY                                                              \
+    {                                                                          \
+        .name = "grace", .kind = CONF_MS, .value = "10s", .min = 100,          \
+        .max = 600000, .help = "For each role to end; then it is killed."      \
+    }
+
+static const struct conf_key up_keys[] = {
+    {.name = "psservers",
+     .kind = CONF_INT,
+     .value = "1",
+     .min = 1,
+     .max = 64,
+     .help = "Parameter servers to start."},
+    {.name = "workers",
+     .kind = CONF_INT,
+     .value = "2",
+     .min = 0,
+     .max = 256,
+     .help = "Workers to start."},
+    DIR_KEY,
+    {.name = "listen",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:7070",
+     .help = "Where the coordinator listens; port 0: a free one."},
+    {.name = "threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 1024,
+     .help = "That each worker computes on; 0: cores / workers."},
+    {.name = "backend",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|ref|cpu",
+     .help = "What workers compute with."},
+    GRACE_KEY,
+    {.name = NULL},
+};
+
+static const struct conf_key down_keys[] = {DIR_KEY, GRACE_KEY, {.name = NULL}};
+
+static const struct conf_key submit_keys[] = {
+    SET_KEY,
+    {.name = "wait",
+     .kind = CONF_BOOL,
+     .value = "yes",
+     .help = "Follow to the end; --no-wait prints only the id."},
+    {.name = "follow",
+     .kind = CONF_BOOL,
+     .value = "yes",
+     .help = "The default, for those who like to say it."},
+    {.name = "dry-run",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Check and explain the placement, submit nothing."},
+    SUMMARY_KEY,
+    PERIOD_KEY,
+    {.name = "cancel-on-interrupt",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Ctrl-C stops the job instead of detaching."},
+    {.name = NULL},
+};
+
+static const struct conf_key set_keys[] = {SET_KEY, {.name = NULL}};
+
+static const struct conf_key jobs_keys[] = {
+    {.name = "limit",
+     .kind = CONF_INT,
+     .value = "20",
+     .min = 1,
+     .max = 1000,
+     .help = "The newest so many."},
+    {.name = NULL},
+};
+
+static const struct conf_key watch_keys[] = {
+    {.name = "until-step",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "End when so many steps are counted."},
+    SUMMARY_KEY,
+    PERIOD_KEY,
+    {.name = NULL},
+};
+
+static const struct conf_key export_keys[] = {
+    {.name = "to",
+     .kind = CONF_STRING,
+     .help = "File to write; default JOB.safetensors."},
+    {.name = "cut",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "Which checkpoint; 0: the last."},
+    {.name = "from",
+     .kind = CONF_STRING,
+     .help = "Read this manifest's files; no coordinator needed."},
+    {.name = NULL},
+};
+
+static const struct conf_key doctor_keys[] = {
+    {.name = "state",
+     .kind = CONF_STRING,
+     .help = "Also measure this state folder."},
+    {.name = "store",
+     .kind = CONF_STRING,
+     .help = "Is the store on another disk than --state?"},
+    {.name = NULL},
+};
+
+static const struct conf_key cert_keys[] = {
+    {.name = "host",
+     .kind = CONF_LIST,
+     .help = "Name or address of a host; repeat for each."},
+    {.name = NULL},
+};
+
+static const int not_found[] = {CLI_EXIT_NOT_FOUND, 0};
+static const int conflict[] = {CLI_EXIT_CONFLICT, 0};
+static const int conflict_interrupt[] = {CLI_EXIT_CONFLICT,
+                                         CLI_EXIT_INTERRUPTED, 0};
+static const int found_conflict[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_CONFLICT, 0};
+static const int found_interrupt[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_INTERRUPTED,
+                                      0};
+
+const struct cli_verb cli_verbs[] = {
+    {.name = "up",
+     .usage = "sluice up [OPTION]...",
+     .brief = "start a cluster on this machine",
+     .text = "Starts a coordinator, psservers and workers as children of this "
+             "process, starts again what dies, and stops all of it, in "
+             "order, at Ctrl-C.",
+     .example = "sluice up --psservers 2 --workers 3 --dir ./cluster",
+     .keys = up_keys,
+     .exits = conflict_interrupt,
+     .run = verb_up},
+    {.name = "down",
+     .usage = "sluice down [OPTION]...",
+     .brief = "stop the cluster that 'up' started",
+     .text = "Ends the 'sluice up' that runs in a folder, and waits for it.",
+     .example = "sluice down --dir ./cluster",
+     .keys = down_keys,
+     .exits = not_found,
+     .run = verb_down},
+    {.name = "submit",
+     .usage = "sluice submit FILE [OPTION]...",
+     .brief = "submit a job and follow it to its end",
+     .text = "Checks a job spec (YAML or JSON, '-' for standard input), "
+             "submits it and follows the job to its end.",
+     .example = "sluice submit examples/fashion-cnn.yaml --set train.epochs=2",
+     .keys = submit_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = conflict_interrupt,
+     .run = verb_submit},
+    {.name = "validate",
+     .usage = "sluice validate FILE [OPTION]...",
+     .brief = "check a job spec here, without a cluster",
+     .text = "Checks a job spec and prints the model's variables; with -o "
+             "json the whole spec with every default filled in.",
+     .example = "sluice validate examples/fashion-cnn.yaml",
+     .keys = set_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .json = true,
+     .exits = not_found,
+     .run = verb_validate},
+    {.name = "jobs",
+     .usage = "sluice jobs [OPTION]...",
+     .brief = "list jobs, newest first",
+     .text = "Lists the coordinator's jobs, newest first.",
+     .example = "sluice jobs --limit 5",
+     .keys = jobs_keys,
+     .remote = true,
+     .json = true,
+     .run = verb_jobs},
+    {.name = "status",
+     .usage = "sluice status [JOB] [OPTION]...",
+     .brief = "of a job, or of the cluster",
+     .text = "Without JOB: the coordinator and who is attached to it. With "
+             "JOB (an id, or a name that only one job has): its numbers and "
+             "its shards.",
+     .example = "sluice status j-1 -o json",
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = not_found,
+     .run = verb_status},
+    {.name = "watch",
+     .usage = "sluice watch JOB [OPTION]...",
+     .brief = "follow a job on the screen",
+     .text = "Follows a job to its end, or until so many steps are counted.",
+     .example = "sluice watch j-1 --until-step 1000",
+     .keys = watch_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = found_interrupt,
+     .run = verb_watch},
+    {.name = "wait",
+     .usage = "sluice wait JOB [OPTION]...",
+     .brief = "wait for a job's end, in silence",
+     .text = "Waits until a job has ended. Exits with 0 if it finished.",
+     .example = "sluice wait j-1 && sluice export j-1",
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .exits = found_interrupt,
+     .run = verb_wait},
+    {.name = "stop",
+     .usage = "sluice stop JOB [OPTION]...",
+     .brief = "end a job; its checkpoints stay",
+     .text = "Ends a job now. Its checkpoints stay until it is deleted.",
+     .example = "sluice stop j-1",
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = found_conflict,
+     .run = verb_stop},
+    {.name = "delete",
+     .usage = "sluice delete JOB [OPTION]...",
+     .brief = "forget an ended job and its checkpoints",
+     .text = "Deletes a job that has ended, and all its checkpoints.",
+     .example = "sluice delete j-1",
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .exits = found_conflict,
+     .run = verb_delete},
+    {.name = "checkpoints",
+     .usage = "sluice checkpoints JOB [OPTION]...",
+     .brief = "list a job's checkpoints",
+     .text = "Lists the cuts of a job, oldest first. 'whole': all shards hold "
+             "the same steps, those of a full epoch.",
+     .example = "sluice checkpoints j-1",
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = not_found,
+     .run = verb_checkpoints},
+    {.name = "export",
+     .usage = "sluice export [JOB] [OPTION]...",
+     .brief = "write a checkpoint as one safetensors file",
+     .text = "Writes the variables of a checkpoint by name, in Keras' "
+             "layout, into one safetensors file: from the psservers, or "
+             "with --from straight from a manifest's files.",
+     .example = "sluice export j-1 --to model.safetensors",
+     .keys = export_keys,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = not_found,
+     .run = verb_export},
+    {.name = "doctor",
+     .usage = "sluice doctor [OPTION]...",
+     .brief = "look for what is wrong here",
+     .text = "Checks this machine and the way to the coordinator: programs, "
+             "devices, certificates, limits, disks, members. Each fault is "
+             "named, with what to do.",
+     .example = "sluice doctor --state ./cluster/ps-0",
+     .keys = doctor_keys,
+     .json = true,
+     .run = verb_doctor},
+    {.name = "cert",
+     .usage = "sluice cert init DIR --host NAME...",
+     .brief = "make certificates for a cluster of many hosts",
+     .text = "Makes a private authority and one certificate per role, valid "
+             "on all hosts named, with the openssl command.",
+     .example = "sluice cert init ./certs --host ps1.lan --host 10.0.0.5",
+     .keys = cert_keys,
+     .min_args = 2,
+     .max_args = 2,
+     .json = true,
+     .exits = conflict,
+     .run = verb_cert},
+    {.name = "version",
+     .usage = "sluice version",
+     .brief = "print the version",
+     .text = "Prints the version.",
+     .example = "sluice version",
+     .json = true,
+     .run = verb_version},
+    {.name = NULL},
+};

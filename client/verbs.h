@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/verbs.h -- one function per verb; the table is in verbs.c.
+//
+// Threads  main.
+// Errors   each returns an exit code of cli.h and has said why.
+#ifndef CLIENT_VERBS_H
+#define CLIENT_VERBS_H
+
+struct cli;
+
+int verb_up(struct cli *cli);          // up.c
+int verb_down(struct cli *cli);        // down.c
+int verb_submit(struct cli *cli);      // submit.c
+int verb_validate(struct cli *cli);    // submit.c
+int verb_jobs(struct cli *cli);        // jobs.c
+int verb_status(struct cli *cli);      // status.c
+int verb_watch(struct cli *cli);       // jobs.c
+int verb_wait(struct cli *cli);        // jobs.c
+int verb_stop(struct cli *cli);        // jobs.c
+int verb_delete(struct cli *cli);      // jobs.c
+int verb_checkpoints(struct cli *cli); // checkpoints.c
+int verb_export(struct cli *cli);      // export.c
+int verb_doctor(struct cli *cli);      // doctor.c
+int verb_cert(struct cli *cli);        // cert.c
+int verb_version(struct cli *cli);     // version.c
+
+#endif

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A worker of your own, in stock Python: linear regression for Sluice.
+
+    sluice submit examples/external.yaml --no-wait
+    build/venv/bin/python examples/external_worker.py
+
+It needs grpcio, grpcio-tools and the .proto files, nothing else of Sluice. It
+attends the coordinator, takes closures, asks the shards where each stands,
+pulls, computes a gradient per step, pushes it, and reports the closure done.
+Start several, kill any of them at any time: each step counts once, because the
+shards see to that. Rule names (W1, I4 ...) are those of the protocol; the
+comments in proto/coord.proto and proto/ps.proto say what each field means.
+
+Ends when the job has ended, or at Ctrl-C (what it holds is handed back).
+"""
+import argparse
+import array
+import os
+import pathlib
+import queue
+import random
+import secrets
+import socket
+import sys
+import threading
+import time
+
+import grpc
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "proto"))
+common = grpc.protos("common.proto")
+coord, coord_grpc = grpc.protos_and_services("coord.proto")
+ps, ps_grpc = grpc.protos_and_services("ps.proto")
+
+CALL_S = 10  # deadline of one call to a shard
+
+
+# ---- the problem: y = w . x + b, with a little noise ----------------------
+
+TRUE_WEIGHTS, TRUE_BIAS = [2.0, -1.0, 0.5, 3.0], 0.25
+
+
+def sample(number):
+    """Sample `number` of the data set: the same for every worker."""
+    draw = random.Random(number)
+    x = [draw.gauss(0, 1) for _ in TRUE_WEIGHTS]
+    y = sum(w * v for w, v in zip(TRUE_WEIGHTS, x)) + TRUE_BIAS
+    return x, y + draw.gauss(0, 0.01)
+
+
+def gradient(parameters, numbers):
+    """Mean squared error over the samples and its gradient. The parameters
+    are one flat list: all variables of the job, one after another."""
+    weights, bias = parameters[:-1], parameters[-1]
+    grad, loss = [0.0] * len(parameters), 0.0
+    for number in numbers:
+        x, y = sample(number)
+        error = sum(w * v for w, v in zip(weights, x)) + bias - y
+        loss += error * error
+        for i, v in enumerate(x + [1.0]):
+            grad[i] += 2 * error * v / len(numbers)
+    return loss, grad
+
+
+# ---- arithmetic that the protocol defines ---------------------------------
+
+MASK = (1 << 64) - 1
+
+
+def mix64(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def digest(epoch, numbers):
+    """What a step adds to its epoch's digest: proves that each sample of the
+    epoch was counted once (invariant `cover`)."""
+    return sum(mix64(mix64(epoch) ^ n) for n in numbers) & MASK
+
+
+def floats(payload):
+    """f32, little-endian, as every payload."""
+    values = array.array("f", payload)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return list(values)
+
+
+def payload(values):
+    values = array.array("f", values)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()
+
+
+# ---- the worker -----------------------------------------------------------
+
+class Dropped(Exception):
+    """This closure is not ours any more; nothing is lost by that."""
+
+
+class Job:
+    """What JobOpen told us, and the newest map."""
+
+    def __init__(self, opened):
+        self.id = opened.job
+        self.incarnation = opened.job_incarnation
+        self.name = opened.job_name
+        self.geometry = opened.geometry
+        self.map = opened.map
+        # A shard is one contiguous range of the flat vector of variables.
+        sizes = {}
+        for piece in opened.pieces:
+            sizes[piece.shard] = sizes.get(piece.shard, 0) + piece.elements
+        self.ranges, at = [], 0
+        for shard in sorted(sizes):
+            self.ranges.append((at, at + sizes[shard]))
+            at += sizes[shard]
+        self.parameters = [0.0] * at
+
+    def epoch_of(self, closure):
+        g = self.geometry
+        steps = -(-g.samples // g.batch)
+        return closure // -(-steps // g.steps_per_closure)
+
+
+class Worker:
+    def __init__(self, address, name):
+        self.address, self.name = address, name
+        self.up = queue.Queue()       # messages to the coordinator
+        self.leases = queue.Queue()   # leases to run, in order; None: the end
+        self.held = {}                # (job, closure) -> lease
+        self.jobs = {}
+        self.channels = {}            # address of a psserver -> stub
+        self.changed = threading.Condition()  # reentrant; guards jobs, held and maps
+        self.failure = None
+
+    # -- the stream to the coordinator: two threads, up and down
+
+    def say(self, **kind):
+        self.up.put(coord.AttendUp(**kind))
+
+    def attend(self):
+        channel = grpc.insecure_channel(self.address)
+        stream = coord_grpc.CoordinatorStub(channel).Attend(
+            iter(self.up.get, None))
+        self.say(hello=coord.Hello(
+            role=coord.ROLE_WORKER, name=self.name,
+            process=secrets.randbits(63) + 1, pid=os.getpid(),
+            host=socket.gethostname(), version="python-example",
+            device="cpu (python)", protocol=1, external=True))
+        try:
+            for message in stream:
+                self.hear(message)
+        except grpc.RpcError as error:
+            self.failure = f"{error.code().name}: {error.details()}"
+        self.leases.put(None)
+
+    def heartbeat(self, every_ms):
+        """Renews every lease that we hold."""
+        seq = 0
+        while True:
+            time.sleep(every_ms / 1000)
+            seq += 1
+            with self.changed:
+                leases = [coord.LeaseProgress(job=l.job, closure=l.closure,
+                                              attempt=l.attempt)
+                          for l in self.held.values()]
+            self.say(heartbeat=coord.Heartbeat(seq=seq, leases=leases))
+
+    def hear(self, message):
+        kind = message.WhichOneof("kind")
+        body = getattr(message, kind) if kind else None
+        with self.changed:
+            if kind == "welcome":
+                print(f"attending {self.address} as {self.name}, "
+                      f"term {body.term}", flush=True)
+                threading.Thread(target=self.heartbeat, daemon=True,
+                                 args=(body.heartbeat_ms,)).start()
+            elif kind == "job_open":
+                self.jobs[body.job] = Job(body)
+            elif kind == "map" and body.job in self.jobs:
+                if body.version > self.jobs[body.job].map.version:
+                    self.jobs[body.job].map = body
+            elif kind == "lease":
+                self.held[body.job, body.closure] = body
+                self.leases.put(body)
+            elif kind == "revoke":
+                self.revoked(body)
+            elif kind == "goodbye":
+                self.failure = body.why
+            self.changed.notify_all()
+
+    def revoked(self, revoke):
+        for key, lease in list(self.held.items()):
+            if key[0] == revoke.job and (revoke.whole_job or
+                                         key[1] == revoke.closure):
+                del self.held[key]
+        if revoke.whole_job:
+            print(f"job {revoke.job} has ended: {revoke.why}", flush=True)
+            self.leases.put(None)
+
+    # -- calls to the shards
+
+    def entry(self, lease, job, shard):
+        """Where a shard lies, under which incarnation; waits until it is
+        admitted (incarnation 0: it is not, now)."""
+        with self.changed:
+            while True:
+                self.check_held(lease)
+                for entry in job.map.shards:
+                    if entry.shard == shard and entry.incarnation:
+                        return entry.address, entry.incarnation
+                self.changed.wait(1)
+
+    def call(self, lease, job, shard, method, make):
+        """One call, repeated with the same key while its outcome is unknown.
+        Returns the answer; waits for a newer map where that is needed."""
+        pause = 0.1
+        while True:
+            address, incarnation = self.entry(lease, job, shard)
+            if address not in self.channels:
+                self.channels[address] = ps_grpc.ShardsStub(
+                    grpc.insecure_channel(address))
+            try:
+                return getattr(self.channels[address], method)(
+                    make(incarnation), timeout=CALL_S), incarnation
+            except grpc.RpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE,
+                                        grpc.StatusCode.DEADLINE_EXCEEDED,
+                                        grpc.StatusCode.CANCELLED):
+                    raise
+            time.sleep(pause * (0.5 + random.random()))
+            pause = min(2 * pause, 2.0)
+
+    def check_held(self, lease):
+        with self.changed:
+            if self.held.get((lease.job, lease.closure)) is not lease:
+                raise Dropped("revoked")
+
+    def check_refused(self, job, reply):
+        """LookupError: the map was too old; ask again with a newer one (W1)."""
+        if not reply.HasField("refused"):
+            return
+        if reply.refused.why != ps.REFUSED_INCARNATION:
+            # A newer attempt runs (I4), or the job was restored to a cut.
+            raise Dropped(ps.RefusedWhy.Name(reply.refused.why))
+        have = job.map.version
+        self.say(map_wanted=coord.MapWanted(job=job.id, have_version=have))
+        with self.changed:
+            self.changed.wait_for(lambda: job.map.version > have, timeout=1)
+        raise LookupError("evidence is void")
+
+    def keys(self, lease, job, shard, incarnation):
+        return dict(job=job.id, job_incarnation=job.incarnation, shard=shard,
+                    incarnation=incarnation, closure=lease.closure,
+                    attempt=lease.attempt)
+
+    # -- a closure
+
+    def ask(self, lease, job):
+        """The steps that each shard has counted, and the incarnations that
+        this is a fact of."""
+        counted, evidence = [], {}
+        for shard in range(len(job.ranges)):
+            reply, _ = self.call(lease, job, shard, "Ask", lambda i: ps.AskRequest(
+                **self.keys(lease, job, shard, i)))
+            self.check_refused(job, reply)
+            evidence[shard] = reply.incarnation
+            bits = int.from_bytes(reply.counted, "little")
+            counted.append([bits >> step & 1 for step in range(lease.steps)])
+        return counted, evidence
+
+    def pull(self, lease, job):
+        for shard, (first, end) in enumerate(job.ranges):
+            reply, _ = self.call(lease, job, shard, "Pull", lambda i: ps.PullRequest(
+                job=job.id, job_incarnation=job.incarnation, shard=shard,
+                incarnation=i))
+            job.parameters[first:end] = floats(reply.payload)
+            self.versions[shard] = reply.version
+
+    def push(self, lease, job, shard, step, numbers, grad, incarnation):
+        first, end = job.ranges[shard]
+        reply, _ = self.call(lease, job, shard, "PushPull", lambda i: ps.PushRequest(
+            **self.keys(lease, job, shard, i), step=step,
+            based_on=self.versions[shard], map_version=job.map.version,
+            samples=len(numbers),
+            digest=digest(job.epoch_of(lease.closure), numbers),
+            payload=payload(grad[first:end])))
+        self.check_refused(job, reply)
+        if reply.incarnation != incarnation:
+            raise LookupError("evidence is of another incarnation")
+        job.parameters[first:end] = floats(reply.payload)
+        self.versions[shard] = reply.version
+
+    def gradient(self, job, lease, step, numbers):
+        """Override this, and you have a worker of your own."""
+        return gradient(job.parameters, numbers)
+
+    def run(self, lease, job, metrics):
+        """Runs what is missing of a closure; returns the evidence."""
+        self.versions = {}
+        counted, evidence = self.ask(lease, job)
+        self.pull(lease, job)
+        for step in range(lease.steps):
+            if all(shard[step] for shard in counted):
+                continue
+            first = lease.first + step * job.geometry.batch
+            last = min(first + job.geometry.batch, lease.first + lease.count)
+            numbers = range(first, last)
+            loss, grad = self.gradient(job, lease, step, numbers)
+            for shard, incarnation in evidence.items():
+                self.push(lease, job, shard, step, numbers, grad, incarnation)
+            metrics.steps += 1
+            metrics.samples += len(numbers)
+            metrics.loss_sum += loss
+        return evidence
+
+    def complete(self, lease):
+        job, metrics = self.jobs[lease.job], coord.StepMetrics()
+        while True:
+            try:
+                evidence = self.run(lease, job, metrics)
+                break
+            except LookupError:
+                continue  # a shard lives under another incarnation: ask again
+        self.say(complete=coord.Complete(
+            job=job.id, job_incarnation=job.incarnation, closure=lease.closure,
+            attempt=lease.attempt, kind=coord.LEASE_TRAIN, metrics=metrics,
+            evidence=[coord.ShardEvidence(shard=s, incarnation=i)
+                      for s, i in sorted(evidence.items())]))  # W2
+        if metrics.samples:
+            print(f"closure {lease.closure}: {metrics.steps} steps, loss "
+                  f"{metrics.loss_sum / metrics.samples:.6f}", flush=True)
+
+    def work(self):
+        """One closure after another until there is no more."""
+        while (lease := self.leases.get()) is not None:
+            try:
+                self.check_held(lease)
+                if lease.kind != coord.LEASE_TRAIN:
+                    raise Dropped("this program only trains")
+                self.complete(lease)
+            except Dropped as why:
+                self.say(hand_back=coord.HandBack(
+                    job=lease.job, closure=lease.closure, kind=lease.kind,
+                    attempt=lease.attempt, cut=lease.cut, why=str(why)))
+            with self.changed:
+                self.held.pop((lease.job, lease.closure), None)
+
+    def leave(self):
+        with self.changed:
+            for lease in self.held.values():
+                self.say(hand_back=coord.HandBack(
+                    job=lease.job, closure=lease.closure, kind=lease.kind,
+                    attempt=lease.attempt, why="leaving"))
+            self.held.clear()
+        self.up.put(None)  # ends our side of the stream
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--coordinator", metavar="ADDRESS",
+                        default=os.environ.get("SLUICE_COORDINATOR",
+                                               "127.0.0.1:7070"))
+    parser.add_argument("--name", default=f"python-{os.getpid()}")
+    options = parser.parse_args()
+
+    worker = Worker(options.coordinator, options.name)
+    stream = threading.Thread(target=worker.attend, daemon=True)
+    stream.start()
+    try:
+        worker.work()
+    except KeyboardInterrupt:
+        print("leaving", flush=True)
+    worker.leave()
+    stream.join(2)
+    for job in worker.jobs.values():
+        print(f"{job.name}: the last parameters seen are "
+              f"{[round(p, 3) for p in job.parameters]}, those of the data "
+              f"{TRUE_WEIGHTS + [TRUE_BIAS]}")
+    if worker.failure and not worker.jobs:
+        sys.exit(f"external_worker: {options.coordinator}: {worker.failure}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/child.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/updir.h"
+#include "common/mem.h"
+#include "tests/harness/t.h"
+
+// Statuses as waitpid gives them.
+enum { KILLED = SIGKILL, EXIT_1 = 1 << 8, EXIT_138 = 138 << 8 };
+
+TEST(child, pauses_grow_and_stay_within_bounds)
+{
+    T_EQ(child_pause_ms(0, 0), 0);
+    T_EQ(child_pause_ms(1, 12345), 0);
+    T_EQ(child_pause_ms(2, 0), 100);
+    T_EQ(child_pause_ms(2, 100), 200);
+    T_EQ(child_pause_ms(3, 0), 200);
+    for (unsigned n = 2; n < 100; n++) {
+        uint64_t pause = child_pause_ms(n, t_rand());
+
+        T_GE(pause, 100);
+        T_LE(pause, 5000);
+    }
+}
+
+static void dies(struct child *c, uint64_t born_ms, uint64_t died_ms,
+                 int status)
+{
+    c->state = CHILD_READY;
+    c->pid = 1;
+    c->started_ms = born_ms;
+    child_ended(c, status, died_ms, 0);
+    T_EQ(c->pid, 0);
+}
+
+TEST(child, the_first_death_costs_no_pause)
+{
+    struct child c = {.pid_file = (char *)"/nowhere/x.pid"};
+
+    dies(&c, 0, 100, KILLED);
+    T_EQ(c.state, CHILD_WAITING);
+    T_EQ(c.start_at_ms, 100);
+    dies(&c, 100, 200, KILLED); // again, at once
+    T_EQ(c.start_at_ms, 300);
+    dies(&c, 300, 60300, KILLED); // after a long life
+    T_EQ(c.start_at_ms, 60300);
+}
+
+TEST(child, permanent_exits_in_a_row_are_the_end)
+{
+    struct child c = {.pid_file = (char *)"/nowhere/x.pid"};
+
+    dies(&c, 0, 100, EXIT_1);
+    dies(&c, 100, 200, EXIT_1);
+    T_EQ(c.state, CHILD_WAITING);
+    dies(&c, 200, 300, EXIT_138); // transient: the row is broken
+    dies(&c, 300, 400, EXIT_1);
+    dies(&c, 400, 500, EXIT_1);
+    T_EQ(c.state, CHILD_WAITING);
+    dies(&c, 500, 600, EXIT_1);
+    T_EQ(c.state, CHILD_GIVEN_UP);
+}
+
+TEST(child, deaths_have_words)
+{
+    char why[CHILD_WHY];
+
+    T_STR(child_why(why, SIGKILL), "was killed by SIGKILL");
+    T_STR(child_why(why, EXIT_1), "exited with code 1");
+}
+
+static struct child shell(const char *script)
+{
+    struct child c = {.role = CHILD_WORKER, .name = "worker-0"};
+
+    c.log = sl_strdup(t_path("log"));
+    c.pid_file = sl_strdup(t_path("worker-0.pid"));
+    T_OK(child_arg(&c, "%s", "/bin/sh"));
+    T_OK(child_arg(&c, "%s", "-c"));
+    T_OK(child_arg(&c, "%s", script));
+    return c;
+}
+
+TEST(child, runs_with_its_log_its_pid_file_and_its_environment)
+{
+    char *env[] = {(char *)"MARK=here", NULL};
+    struct child c = shell("echo one; echo \"two $MARK\" >&2; exit 3");
+    struct buf tail = BUF_INIT;
+    int status;
+
+    T_OK(child_start(&c, env, 0, t_err()));
+    T_EQ(updir_read_pid(c.pid_file), c.pid);
+    T_EQ(waitpid(c.pid, &status, 0), c.pid);
+    T_EQ(WEXITSTATUS(status), 3);
+    T_OK(child_log_tail(&tail, &c, 5));
+    T_STR(buf_text(&tail), "    one\n    two here\n");
+    buf_reset(&tail);
+    T_OK(child_log_tail(&tail, &c, 1));
+    T_STR(buf_text(&tail), "    two here\n");
+    child_ended(&c, status, 1, 0);
+    T_EQ(updir_read_pid(t_path("worker-0.pid")), 0);
+    buf_release(&tail);
+    child_release(&c);
+}
+
+TEST(child, a_missing_program_is_said)
+{
+    char *env[] = {NULL};
+    struct child c = {.name = "worker-0"};
+
+    T_OK(child_arg(&c, "/nowhere/worker"));
+    T_FAILS(SL_ENOENT, child_start(&c, env, 0, t_err()));
+    T_EQ(c.pid, 0);
+    child_release(&c);
+}
+
+TEST(child, a_process_is_known_by_its_environment)
+{
+    char *env[] = {(char *)UPDIR_VARIABLE "=/a/b", NULL};
+    struct child c = shell("echo started; exec sleep 600");
+    int status;
+    size_t seen = 0;
+
+    T_OK(child_start(&c, env, 0, t_err()));
+    while (seen == 0) { // until exec has happened, its environment is ours
+        struct buf tail = BUF_INIT;
+
+        T_OK(child_log_tail(&tail, &c, 5));
+        seen = tail.len;
+        buf_release(&tail);
+    }
+    T_TRUE(updir_process_has(c.pid, UPDIR_VARIABLE, "/a/b"));
+    T_FALSE(updir_process_has(c.pid, UPDIR_VARIABLE, "/a"));
+    T_FALSE(updir_process_has(getpid(), UPDIR_VARIABLE, "/a/b"));
+    T_FALSE(updir_await_end(c.pid, 0));
+    kill(c.pid, SIGKILL);
+    T_TRUE(updir_await_end(c.pid, 30000));
+    T_EQ(waitpid(c.pid, &status, 0), c.pid);
+    child_release(&c);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/progress.h"
+
+#include "proto/pbjson.h"
+#include "tests/harness/t.h"
+
+static void reads(const Sluice__V1__JobStatus *s, const char *want)
+{
+    struct buf line = BUF_INIT;
+
+    T_OK(progress_line(&line, s));
+    T_STR(buf_text(&line), want);
+    buf_release(&line);
+}
+
+TEST(progress, a_running_job)
+{
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+
+    s.state = SLUICE__V1__JOB_STATE__JOB_RUNNING;
+    s.epoch = 2;
+    s.epochs = 5;
+    s.steps_asked = 4690;
+    s.steps_counted = 1860;
+    s.loss = 0.41234;
+    s.accuracy = 0.853;
+    s.images_per_second = 8123.4;
+    s.workers = 3;
+    s.staleness_p50 = 1;
+    s.remaining_seconds = 124;
+    reads(&s, "epoch 2/5  step 1,860/4,690 (39 %, 2m04s left)  loss 0.4123  "
+              "acc 0.8530  "
+              "8,123 samples/s  3 workers  staleness 1");
+    s.workers = 1;
+    s.remaining_seconds = 0;
+    s.steps_counted = 0;
+    s.accuracy = 0;
+    reads(&s, "epoch 2/5  step 0/4,690 (0 %)  8,123 samples/s  1 worker  "
+              "staleness 1");
+    s.reason = (char *)"waits for psserver ps-1";
+    reads(&s, "epoch 2/5  step 0/4,690 (0 %)  8,123 samples/s  1 worker  "
+              "staleness 1  waits for psserver ps-1");
+}
+
+TEST(progress, a_waiting_and_an_ended_job)
+{
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+
+    s.state = SLUICE__V1__JOB_STATE__JOB_PLACING;
+    reads(&s, "placing");
+    s.reason = (char *)"no psserver is attached";
+    reads(&s, "placing  no psserver is attached");
+    s.state = SLUICE__V1__JOB_STATE__JOB_FINISHED;
+    s.reason = (char *)"";
+    s.epoch = s.epochs = 5;
+    s.steps_asked = s.steps_counted = 10;
+    reads(&s, "finished  epoch 5/5  step 10/10 (100 %)");
+}
+
+TEST(progress, evaluations)
+{
+    Sluice__V1__Evaluation e = SLUICE__V1__EVALUATION__INIT;
+    struct buf line = BUF_INIT;
+
+    e.epoch = 1;
+    e.accuracy = 0.87123;
+    e.loss = 0.3561;
+    e.samples = 10000;
+    T_OK(progress_evaluation(&line, &e, true));
+    T_STR(buf_text(&line),
+          "epoch 1: test accuracy 0.8712, loss 0.3561 (10,000 samples)");
+    buf_reset(&line);
+    T_OK(progress_evaluation(&line, &e, false));
+    T_STR(buf_text(&line), "epoch 1: test loss 0.3561 (10,000 samples)");
+    buf_release(&line);
+}
+
+TEST(progress, states_are_spelled_as_in_json)
+{
+    for (int s = SLUICE__V1__JOB_STATE__JOB_PLACING;
+         s <= SLUICE__V1__JOB_STATE__JOB_STOPPED; s++) {
+        char text[PBJSON_ENUM_TEXT];
+
+        T_STR(progress_state((Sluice__V1__JobState)s),
+              pbjson_enum(text, &sluice__v1__job_state__descriptor, s));
+    }
+    T_FALSE(progress_ended(SLUICE__V1__JOB_STATE__JOB_FINISHING));
+    T_TRUE(progress_ended(SLUICE__V1__JOB_STATE__JOB_STOPPED));
+}

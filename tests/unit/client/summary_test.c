@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/summary.h"
+
+#include "common/schedule.h"
+#include "proto/wire.h"
+#include "tests/harness/t.h"
+
+enum { SHARDS = 2, EPOCHS = 2, SAMPLES = 10, STEPS = 6 };
+
+// A finished job as an honest cluster reports it.
+struct job {
+    Sluice__V1__JobStatus status;
+    Sluice__V1__Geometry geometry;
+    Sluice__V1__ShardStatus shard[SHARDS], *shards[SHARDS];
+    Sluice__V1__ShardCounts counts[SHARDS];
+    Sluice__V1__EpochCount epoch[SHARDS][EPOCHS], *epochs[SHARDS][EPOCHS];
+};
+
+static void honest(struct job *j)
+{
+    struct schedule schedule = {SAMPLES, 4, EPOCHS, 2};
+
+    sluice__v1__job_status__init(&j->status);
+    j->geometry = wire_geometry(&schedule);
+    j->status.id = (char *)"j-1";
+    j->status.name = (char *)"toy";
+    j->status.state = SLUICE__V1__JOB_STATE__JOB_FINISHED;
+    j->status.epochs = EPOCHS;
+    j->status.steps_asked = j->status.steps_counted = STEPS;
+    j->status.samples_per_epoch = SAMPLES;
+    j->status.elapsed_seconds = 4;
+    j->status.workers_lost = 1;
+    j->status.geometry = &j->geometry;
+    j->status.n_shards = SHARDS;
+    j->status.shards = j->shards;
+    for (int i = 0; i < SHARDS; i++) {
+        sluice__v1__shard_status__init(&j->shard[i]);
+        sluice__v1__shard_counts__init(&j->counts[i]);
+        j->shards[i] = &j->shard[i];
+        j->shard[i].counts = &j->counts[i];
+        j->counts[i].applied = STEPS - 1;
+        j->counts[i].skipped = 1;
+        j->counts[i].counted = STEPS;
+        j->counts[i].n_epochs = EPOCHS;
+        j->counts[i].epochs = j->epochs[i];
+        for (uint32_t e = 0; e < EPOCHS; e++) {
+            sluice__v1__epoch_count__init(&j->epoch[i][e]);
+            j->epochs[i][e] = &j->epoch[i][e];
+            j->epoch[i][e].epoch = e;
+            j->epoch[i][e].samples = SAMPLES;
+            j->epoch[i][e].digest = schedule_epoch_digest(&schedule, e);
+        }
+    }
+}
+
+TEST(summary, an_honest_job_holds)
+{
+    struct job j;
+
+    honest(&j);
+    T_TRUE(summary_once(&j.status));
+    T_TRUE(summary_cover(&j.status));
+    T_EQ(summary_samples(&j.status, 0), SAMPLES);
+    T_EQ(summary_samples(&j.status, 7), 0);
+    T_NEAR(summary_rate(&j.status), 5.0, 1e-9);
+}
+
+TEST(summary, once_is_broken_by_any_shard)
+{
+    struct job j;
+
+    honest(&j);
+    j.counts[1].applied++; // one update twice
+    T_FALSE(summary_once(&j.status));
+    honest(&j);
+    j.counts[0].counted--;
+    j.counts[0].applied--;
+    T_FALSE(summary_once(&j.status));
+    honest(&j);
+    j.status.steps_counted--;
+    T_FALSE(summary_once(&j.status));
+    honest(&j);
+    j.status.n_shards = 0; // no evidence is not proof
+    T_FALSE(summary_once(&j.status));
+    T_FALSE(summary_cover(&j.status));
+}
+
+TEST(summary, cover_is_broken_by_any_epoch)
+{
+    struct job j;
+
+    honest(&j);
+    j.epoch[1][1].digest ^= 1; // a sample twice, another one never
+    T_FALSE(summary_cover(&j.status));
+    T_TRUE(summary_once(&j.status));
+    honest(&j);
+    j.epoch[0][0].samples--;
+    T_FALSE(summary_cover(&j.status));
+    T_EQ(summary_samples(&j.status, 0), SAMPLES - 1);
+    honest(&j);
+    j.counts[0].n_epochs = 1;
+    T_FALSE(summary_cover(&j.status));
+    T_EQ(summary_samples(&j.status, 1), 0);
+    honest(&j);
+    j.epoch[0][1].epoch = 0; // the same epoch twice
+    T_FALSE(summary_cover(&j.status));
+    honest(&j);
+    j.status.geometry = NULL;
+    T_FALSE(summary_cover(&j.status));
+}
+
+TEST(summary, json_has_what_scripts_read)
+{
+    Sluice__V1__Evaluation e = SLUICE__V1__EVALUATION__INIT, *list[] = {&e, &e};
+    struct job j;
+    json_t *object = NULL;
+    char *text;
+
+    honest(&j);
+    e.accuracy = 0.5;
+    e.loss = 0.25;
+    j.status.n_evaluations = 2;
+    j.status.evaluations = list;
+    T_OK(summary_json(&object, &j.status));
+    text = json_dumps(object, JSON_COMPACT);
+    T_HAS(text, "\"test_accuracy\":[0.5,0.5]");
+    T_HAS(text, "\"test_loss\":[0.25,0.25]");
+    T_HAS(text, "\"samples_per_epoch\":[10,10]");
+    T_HAS(text, "\"samples\":10");
+    T_HAS(text, "\"steps_asked\":6,\"steps_counted\":6");
+    T_HAS(text, "\"workers_killed\":1");
+    T_HAS(text, "\"once\":true,\"cover\":true");
+    T_HAS(text, "\"state\":\"finished\"");
+    free(text);
+    json_decref(object);
+
+    e.loss = 1.0 / 0.0; // no JSON number
+    T_OK(summary_json(&object, &j.status));
+    text = json_dumps(object, JSON_COMPACT);
+    T_HAS(text, "\"test_loss\":[null,null]");
+    free(text);
+    json_decref(object);
+}
+
+TEST(summary, text_says_no_where_it_must)
+{
+    struct job j;
+    struct buf text = BUF_INIT;
+
+    honest(&j);
+    T_OK(summary_text(&text, &j.status));
+    T_HAS(buf_text(&text), "each step counted once      yes");
+    buf_reset(&text);
+    j.counts[0].applied++;
+    T_OK(summary_text(&text, &j.status));
+    T_HAS(buf_text(&text), "each step counted once      NO");
+    buf_release(&text);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/yaml.h"
+
+#include "common/buf.h"
+#include "common/json.h"
+#include "tests/harness/t.h"
+
+static void reads_as(const char *yaml, const char *json)
+{
+    json_t *value = NULL;
+    char *text;
+
+    T_OK(yaml_read(&value, NULL, "t.yaml", yaml, strlen(yaml), t_err()));
+    text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    T_STR(text, json);
+    free(text);
+    json_decref(value);
+}
+
+static void refused(enum sl_err code, const char *yaml, const char *why)
+{
+    json_t *value = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(code, yaml_read(&value, NULL, "t.yaml", yaml, strlen(yaml), &err));
+    T_HAS(err.text, why);
+    T_PTR(value, NULL);
+}
+
+TEST(yaml, scalars_have_the_types_of_json)
+{
+    reads_as("a: 1", "{\"a\":1}");
+    reads_as("a: -7", "{\"a\":-7}");
+    reads_as("a: 0.5", "{\"a\":0.5}");
+    reads_as("a: 1e-3", "{\"a\":0.001}");
+    reads_as("a: true", "{\"a\":true}");
+    reads_as("a: null", "{\"a\":null}");
+    reads_as("a: no", "{\"a\":\"no\"}");
+    reads_as("a: True", "{\"a\":\"True\"}");
+    reads_as("a: ~", "{\"a\":\"~\"}");
+    reads_as("a: '1'", "{\"a\":\"1\"}");
+    reads_as("a: \"true\"", "{\"a\":\"true\"}");
+    reads_as("a: 007", "{\"a\":\"007\"}");
+    reads_as("a: 0x10", "{\"a\":\"0x10\"}");
+    reads_as("a: 1_000", "{\"a\":\"1_000\"}");
+    reads_as("a: .5", "{\"a\":\".5\"}");
+    reads_as("a: 2026-07-01", "{\"a\":\"2026-07-01\"}");
+    reads_as("a: ''", "{\"a\":\"\"}");
+    reads_as("42", "42");
+}
+
+TEST(yaml, integers_of_64_bits)
+{
+    reads_as("a: 9223372036854775807", "{\"a\":9223372036854775807}");
+    reads_as("a: -9223372036854775808", "{\"a\":-9223372036854775808}");
+    // Beyond a signed one: text that pbjson reads as a number.
+    reads_as("a: 18446744073709551615", "{\"a\":\"18446744073709551615\"}");
+    refused(SL_EINVAL, "a: 18446744073709551616", "t.yaml:1: ");
+    refused(SL_EINVAL, "a: -9223372036854775809", "64 bits");
+    refused(SL_EINVAL, "\n\na: 1e999", "t.yaml:3: ");
+}
+
+TEST(yaml, blocks_and_flows)
+{
+    reads_as("a:\n  - 1\n  - {b: [2, 3], c: d}\ne: {}\nf: []",
+             "{\"a\":[1,{\"b\":[2,3],\"c\":\"d\"}],\"e\":{},\"f\":[]}");
+    reads_as("# comment\na: 1 # more\n", "{\"a\":1}");
+    reads_as("a: >\n  one\n  two\n", "{\"a\":\"one two\\n\"}");
+    // JSON is YAML.
+    reads_as("{\"a\": [1, 2.5, \"x\", null], \"b\":{\"c\":true}}",
+             "{\"a\":[1,2.5,\"x\",null],\"b\":{\"c\":true}}");
+}
+
+TEST(yaml, what_would_surprise_is_refused_with_its_line)
+{
+    refused(SL_EINVAL, "a: &x 1\nb: 2", "t.yaml:1: anchors (&x)");
+    refused(SL_EINVAL, "a: 1\nb: *x", "t.yaml:2: aliases (*x)");
+    refused(SL_EINVAL, "a: 1\nb: !!str 2", "t.yaml:2: tags (");
+    refused(SL_EINVAL, "a: !mine {b: 1}", "t.yaml:1: tags (!mine)");
+    refused(SL_EINVAL, "a: &x [1]", "anchors (&x)");
+    refused(SL_EINVAL, "a: 1\n<<: {b: 1}", "t.yaml:2: merge keys");
+    refused(SL_EINVAL, "a: 1\nb: 2\na: 3", "t.yaml:3: key 'a' is there twice");
+    refused(SL_EINVAL, "a: 1\n---\nb: 2", "t.yaml:2: only one document");
+    refused(SL_EINVAL, "a:\nb: 1", "t.yaml:1: a value is missing");
+    refused(SL_EINVAL, "? [a]\n: 1", "a key must be a plain word");
+    refused(SL_EINVAL, "? {a: 1}\n: 1", "a key must be a plain word");
+    refused(SL_EINVAL, "", "the file is empty");
+    refused(SL_EINVAL, "# nothing\n", "the file is empty");
+}
+
+TEST(yaml, syntax_errors_name_the_line)
+{
+    refused(SL_EINVAL, "a: 1\nb: [1, 2\nc: 3\n", "t.yaml:");
+    refused(SL_EINVAL, "a: 1\n\tb: 2\n", "t.yaml:2");
+    refused(SL_EINVAL, "a: 1\n b: 2\n", "t.yaml:2");
+    refused(SL_EINVAL, "a: \"open\n", "t.yaml:");
+    refused(SL_EINVAL, "a: \xff\n", "t.yaml:");
+}
+
+TEST(yaml, limits)
+{
+    struct buf text = BUF_INIT;
+    json_t *value = NULL;
+    struct sl_error err;
+
+    for (int i = 0; i < YAML_DEPTH_MAX; i++)
+        T_OK(buf_append_char(&text, '['));
+    for (int i = 0; i < YAML_DEPTH_MAX; i++)
+        T_OK(buf_append_char(&text, ']'));
+    T_OK(yaml_read(&value, NULL, "t", buf_text(&text), text.len, t_err()));
+    json_decref(value);
+
+    buf_reset(&text);
+    for (int i = 0; i <= YAML_DEPTH_MAX; i++)
+        T_OK(buf_append_char(&text, '['));
+    T_FAILS(SL_ERANGE,
+            yaml_read(&value, NULL, "t", buf_text(&text), text.len, &err));
+    T_HAS(err.text, "deeper");
+
+    buf_reset(&text);
+    T_OK(buf_append_str(&text, "["));
+    for (int i = 0; i < YAML_EVENTS_MAX; i++)
+        T_OK(buf_append_str(&text, "1,"));
+    T_OK(buf_append_str(&text, "1]"));
+    T_FAILS(SL_ERANGE,
+            yaml_read(&value, NULL, "t", buf_text(&text), text.len, &err));
+
+    buf_reset(&text);
+    T_TRUE(buf_extend(&text, YAML_BYTES_MAX + 1) != NULL);
+    memset(text.data, ' ', text.len);
+    T_FAILS(SL_ERANGE,
+            yaml_read(&value, NULL, "t", buf_text(&text), text.len, &err));
+    buf_release(&text);
+}
+
+TEST(yaml, lines_of_values_by_path)
+{
+    const char *yaml = "name: x\n"
+                       "model:\n"
+                       "  layers:\n"
+                       "    - {type: flatten}\n"
+                       "    - type: dense\n"
+                       "      units: 10\n"
+                       "train: {batch: 3}\n";
+    json_t *value = NULL, *lines = NULL;
+    const struct {
+        const char *path;
+        int line;
+    } wanted[] = {{"name", 1},
+                  {"model", 3},
+                  {"model.layers", 4},
+                  {"model.layers[0]", 4},
+                  {"model.layers[0].type", 4},
+                  {"model.layers[1]", 5},
+                  {"model.layers[1].units", 6},
+                  {"train.batch", 7}};
+
+    T_OK(yaml_read(&value, &lines, "t", yaml, strlen(yaml), t_err()));
+    for (size_t i = 0; i < SL_COUNT(wanted); i++)
+        T_EQ(json_integer_value(json_object_get(lines, wanted[i].path)),
+             wanted[i].line);
+    json_decref(value);
+    json_decref(lines);
+}
