@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of real daemons for system tests: started by hand, one process per
+role, killed and paused by pid, observed only through the sluice command.
+
+A test waits for a state with a limit (wait_for) and never sleeps to let
+something happen. Everything that is started here is ended here.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ.get("SLUICE_BIN", "build/bin")).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
+# Sanitizer builds are several times slower.
+PATIENCE = float(os.environ.get("SLUICE_PATIENCE", "1"))
+
+
+class Failed(Exception):
+    """The system did not do what the test says it must."""
+
+
+def check(condition, text, *details):
+    if not condition:
+        raise Failed(text + "".join(f"\n  {d}" for d in details))
+
+
+def check_equal(got, want, what):
+    check(got == want, f"{what}: got {got!r}, want {want!r}")
+
+
+def wait_for(what, probe, limit_s=60):
+    """Calls probe() until it gives something true; fails after the limit."""
+    end = time.monotonic() + limit_s * PATIENCE
+    while True:
+        found = probe()
+        if found:
+            return found
+        check(time.monotonic() < end, f"waited {limit_s} s in vain for {what}")
+        time.sleep(0.02)  # between looks; nothing is assumed to have happened
+
+
+class NotifySocket:
+    """Where daemons say READY=1, as they would to systemd."""
+
+    def __init__(self, folder):
+        self.path = str(folder / "notify.sock")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+
+    def wait_ready(self, process, name, limit_s=30):
+        end = time.monotonic() + limit_s * PATIENCE
+        while time.monotonic() < end:
+            check(process.poll() is None,
+                  f"{name} ended with {process.returncode} before it was ready")
+            self.socket.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                if b"READY=1" in self.socket.recv(4096):
+                    return
+        raise Failed(f"{name} was not ready within {limit_s} s")
+
+    def close(self):
+        self.socket.close()
+        pathlib.Path(self.path).unlink(missing_ok=True)
+
+
+class Cluster:
+    """with Cluster(psservers=2, workers=2) as c: ..."""
+
+    def __init__(self, psservers=2, workers=2, worker_args=(),
+                 coordinator_args=(), psserver_args=()):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sluice-test-"))
+        self.counts = {"psserver": psservers, "worker": workers}
+        self.args = {"coordinator": list(coordinator_args),
+                     "psserver": list(psserver_args),
+                     "worker": list(worker_args)}
+        self.processes = {}
+        self.address = f"unix:{self.dir}/coordinator.sock"
+        self.failed = False
+
+    # ---- life
+
+    def __enter__(self):
+        self.start_all()
+        return self
+
+    def start_all(self):
+        self.start("coordinator")
+        for i in range(self.counts["psserver"]):
+            self.start(f"ps-{i}")
+        for i in range(self.counts["worker"]):
+            self.start(f"w-{i}")
+
+    def __exit__(self, kind, error, trace):
+        self.failed = error is not None
+        try:
+            for name in list(self.processes):
+                self.kill(name)
+            if self.failed:
+                self.tell()
+        finally:
+            shutil.rmtree(self.dir, ignore_errors=True)
+        return False
+
+    def tell(self):
+        """What the daemons said, where a test has failed."""
+        for log in sorted(self.dir.glob("*.log")):
+            lines = log.read_text(errors="replace").splitlines()
+            print(f"---- {log.name}", *lines[-25:], sep="\n", file=sys.stderr)
+
+    def command(self, name):
+        role = {"c": "coordinator", "p": "psserver", "w": "worker"}[name[0]]
+        state = str(self.dir / name)
+        line = [str(BIN / role)]
+        if role == "coordinator":
+            line += ["--listen", self.address, "--state", state,
+                     "--store", str(self.dir / "store")]
+        else:
+            line += ["--coordinator", self.address, "--name", name]
+        if role == "psserver":
+            line += ["--listen", f"unix:{self.dir}/{name}.sock",
+                     "--state", state, "--store", str(self.dir / "store")]
+        if role == "worker":
+            line += ["--threads", "1"]
+        return line + self.args[role]
+
+    def start(self, name, extra=(), environment=None, wait=True):
+        notify = NotifySocket(self.dir)
+        try:
+            with open(self.dir / f"{name}.log", "ab") as log:
+                process = subprocess.Popen(
+                    self.command(name) + list(extra), stdout=log, stderr=log,
+                    stdin=subprocess.DEVNULL, cwd=self.dir,
+                    env={**os.environ, **(environment or {}),
+                         "NOTIFY_SOCKET": notify.path})
+            self.processes[name] = process
+            if wait:
+                notify.wait_ready(process, name)
+        finally:
+            notify.close()
+        return process
+
+    def kill(self, name, how=signal.SIGKILL):
+        """Ends a process that this cluster started, and collects it."""
+        process = self.processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(how)
+        return process.wait(timeout=60 * PATIENCE)
+
+    def pause(self, name):
+        self.processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name):
+        self.processes[name].send_signal(signal.SIGCONT)
+
+    def restart(self, name, **options):
+        self.kill(name)
+        return self.start(name, **options)
+
+    def log(self, name):
+        return (self.dir / f"{name}.log").read_text(errors="replace")
+
+    # ---- the sluice command
+
+    def run(self, *words, limit_s=60, want=0):
+        done = subprocess.run(
+            [str(BIN / "sluice"), "--coordinator", self.address, *map(str, words)],
+            capture_output=True, text=True, timeout=limit_s * PATIENCE,
+            cwd=self.dir, stdin=subprocess.DEVNULL, check=False)
+        check(want is None or done.returncode == want,
+              f"sluice {' '.join(map(str, words))}: exit {done.returncode}, "
+              f"wanted {want}", done.stdout, done.stderr)
+        return done
+
+    def json(self, *words, **options):
+        return json.loads(self.run("-o", "json", *words, **options).stdout)
+
+    def submit(self, spec, *more):
+        """Writes a spec (a dict, JSON is YAML) and submits it; gives its id."""
+        path = self.dir / f"job-{time.monotonic_ns()}.yaml"
+        path.write_text(json.dumps(spec))
+        return self.run("submit", path, "--no-wait", *more).stdout.strip()
+
+    def status(self, job):
+        return self.json("status", job)
+
+    def cluster_status(self):
+        return self.json("status")
+
+    def steps(self, job):
+        return int(self.status(job)["steps_counted"])
+
+    def wait_steps(self, job, steps, limit_s=120):
+        return wait_for(f"{job} to count {steps} steps",
+                        lambda: self.steps(job) >= steps, limit_s)
+
+    def wait_state(self, job, state="finished", limit_s=180):
+        ended = ("finished", "failed", "stopped")
+
+        def probe():
+            now = self.status(job)
+            if now["state"] in ended and now["state"] != state:
+                raise Failed(f"{job} is {now['state']}: {now.get('reason')}")
+            return now if now["state"] == state else None
+        return wait_for(f"{job} to be {state}", probe, limit_s)
+
+
+# ---- what must hold after every run
+
+def sample_mix(epoch, sample):
+    """The mix of common/schedule.h, written again from its definition."""
+    mask = (1 << 64) - 1
+
+    def mix64(x):
+        x = (x + 0x9E3779B97F4A7C15) & mask
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+        return x ^ (x >> 31)
+    return mix64((mix64(epoch) ^ sample) & mask)
+
+
+def digest_of(epoch, samples):
+    return sum(sample_mix(epoch, s) for s in range(samples)) & ((1 << 64) - 1)
+
+
+def check_counts(status):
+    """`once` and `cover` of a finished job, from its status alone."""
+    asked = int(status["steps_asked"])
+    samples = int(status["samples_per_epoch"])
+    check_equal(int(status["steps_counted"]), asked, "steps counted")
+    check(status["shards"], "the status names no shard")
+    digests = {}
+    for shard in status["shards"]:
+        counts, number = shard["counts"], shard["shard"]
+        check_equal(int(counts["applied"]) + int(counts["skipped"]), asked,
+                    f"once: shard {number}, applied + skipped")
+        check_equal(int(counts["counted"]), asked, f"once: shard {number}, counted")
+        check_equal(len(counts["epochs"]), int(status["epochs"]),
+                    f"cover: shard {number}, epochs")
+        for one in counts["epochs"]:
+            epoch = int(one["epoch"])
+            want = digests.setdefault(epoch, digest_of(epoch, samples))
+            check_equal(int(one["samples"]), samples,
+                        f"cover: shard {number}, epoch {epoch}, samples")
+            check_equal(int(one["digest"], 16), want,
+                        f"cover: shard {number}, epoch {epoch}, digest")
+
+
+# ---- jobs
+
+def fashion_source(part, limit):
+    return {"format": "idx",
+            "x": str(FASHION / f"{part}-images-idx3-ubyte.gz"),
+            "y": str(FASHION / f"{part}-labels-idx1-ubyte.gz"),
+            "scale": 1 / 255, "limit": limit}
+
+
+def mlp_job(name="mlp", samples=6400, epochs=3, batch=32, **train):
+    """A net that trains in seconds on real images."""
+    return {
+        "name": name,
+        "model": {"input_shape": [28, 28, 1], "layers": [
+            {"type": "flatten"},
+            {"type": "dense", "units": 64, "activation": "relu"},
+            {"type": "dense", "units": 10}]},
+        "loss": "sparse_categorical_crossentropy",
+        "optimizer": {"type": "adam", "learning_rate": 0.001},
+        "data": {"train": fashion_source("train", samples),
+                 "test": fashion_source("t10k", 1000)},
+        "train": {"batch": batch, "epochs": epochs, **train},
+        "checkpoint": {"every_seconds": 1},
+    }
+
+
+def main(tests):
+    """Runs the named tests of a file, or all; prints a line for each."""
+    wanted = sys.argv[1:]
+    failures = 0
+    for test in tests:
+        if wanted and test.__name__ not in wanted:
+            continue
+        began = time.monotonic()
+        try:
+            test()
+            word = "ok"
+        except (Failed, subprocess.TimeoutExpired, KeyError) as error:
+            word, failures = "FAILED", failures + 1
+            print(f"{test.__name__}: {type(error).__name__}: {error}",
+                  file=sys.stderr)
+        print(f"{word} {test.__name__} ({time.monotonic() - began:.1f} s)",
+              flush=True)
+    sys.exit(1 if failures else 0)

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Conservation: what was pushed is what is there, to the last integer.
+
+Each closure has a prime of its own, which every step of it pushes as its
+gradient; SGD subtracts it with rate 1. Sums stay below 2^24, so they are exact
+in f32, and the final parameters are a sum that anyone can compute. Beside the
+prime a step pushes 1, its closure and its number: a wrong integer then names
+the step that was lost or counted twice (account()).
+
+As a program it is a worker (the class of examples/external_worker.py) which
+does not go away with its coordinator, and which misbehaves as it is told:
+
+    --die-on SAMPLE     ends as by kill -9 when it is to compute that sample
+    --hang-on SAMPLE    stops for ever at it, with heartbeats
+    --raise-on SAMPLE   says that the attempt failed
+    --half-push CLOSURE  dies between the two shards of the closure's first step
+    --step-ms MS        what a gradient costs
+    --via OLD=NEW       dials NEW where the map says OLD (a proxy of a test)
+"""
+import argparse
+import math
+import os
+import pathlib
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIELDS = 4  # prime, 1, closure + 1, step + 1
+SAMPLES, BATCH, STEPS = 384, 4, 4
+
+
+def primes(count):
+    found, n = [], 2
+    while len(found) < count:
+        if all(n % p for p in found if p * p <= n):
+            found.append(n)
+        n += 1
+    return found
+
+
+def step_vector(prime, closure, step):
+    return [prime, 1, closure + 1, step + 1]
+
+
+def conserve_job(name="conserve", samples=SAMPLES, epochs=20, every_seconds=0.5,
+                 variables=4):
+    """96 steps an epoch as it stands, in closures of 4: 24 primes an epoch.
+    Variables of one row each, so that they spread over the shards."""
+    return {"name": name,
+            "model": {"type": "external", "variables": [
+                {"name": f"v{i}", "shape": [16, FIELDS], "initializer": "zeros"}
+                for i in range(variables)]},
+            "optimizer": {"type": "sgd", "learning_rate": 1.0},
+            "data": {"train": {"format": "external", "samples": samples}},
+            "train": {"batch": BATCH, "epochs": epochs,
+                      "steps_per_closure": STEPS, "shuffle": False},
+            "checkpoint": {"every_seconds": every_seconds}}
+
+
+def steps_of(samples, epochs):
+    """(closure, step within it) of every step, by common/schedule.h's rule:
+    a closure does not cross an epoch."""
+    per_epoch = math.ceil(samples / BATCH)
+    closures = math.ceil(per_epoch / STEPS)
+    for closure in range(closures * epochs):
+        left = per_epoch - closure % closures * STEPS
+        for step in range(min(STEPS, left)):
+            yield closure, step
+
+
+def expected(samples, epochs):
+    """The four numbers that every row must hold in the end."""
+    keys = list(steps_of(samples, epochs))
+    of = primes(keys[-1][0] + 1)
+    total = [0] * FIELDS
+    for closure, step in keys:
+        for i, part in enumerate(step_vector(of[closure], closure, step)):
+            total[i] += part
+    assert max(total) < 1 << 24, "sums would not be exact: fewer epochs"
+    return total, of
+
+
+def account(got, samples, epochs):
+    """What is wrong with a row of final parameters, in words; "" if nothing."""
+    want, of = expected(samples, epochs)
+    delta = [round(g) - w for g, w in zip(got, want)]
+    if not any(delta) and all(float(g).is_integer() for g in got):
+        return ""
+    text = f"got {list(got)}, want {want}"
+    if abs(delta[1]) == 1:
+        sign = delta[1]
+        word = "counted twice" if sign > 0 else "lost"
+        closure, step = sign * delta[2] - 1, sign * delta[3] - 1
+        text += f": closure {closure} (prime {of[closure]}), step {step}, was {word}"
+    else:
+        text += f": {delta[1]:+d} steps"
+    return text
+
+
+def check_conserved(c, job, spec=None):
+    """Every row of every variable of a finished job is the exact sum."""
+    from cluster import check
+    from safetensors.numpy import load_file
+    spec = spec or conserve_job()
+    path = c.dir / f"{job}.safetensors"
+    c.run("export", job, "--to", path)
+    tensors = load_file(str(path))
+    samples = spec["data"]["train"]["samples"]
+    epochs = spec["train"]["epochs"]
+    check(len(tensors) == len(spec["model"]["variables"]), "variables exported")
+    for name, rows in sorted(tensors.items()):
+        for number, row in enumerate(rows):
+            wrong = account([-float(x) for x in row], samples, epochs)
+            check(not wrong, f"conservation: {name}[{number}]: {wrong}")
+
+
+class Programs:
+    """Conservation workers of a test: started, killed and ended by it."""
+
+    def __init__(self, c, count=2, *flags):
+        self.c, self.running = c, {}
+        for i in range(count):
+            self.start(f"x-{i}", *flags)
+
+    def start(self, name, *flags):
+        import subprocess
+        with open(self.c.dir / f"{name}.log", "ab") as log:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, __file__, "--coordinator", self.c.address,
+                 "--name", name, *map(str, flags)],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        return self.running[name]
+
+    def kill(self, name):
+        process = self.running.pop(name)
+        process.kill()
+        process.wait(timeout=30)
+
+    def restart(self, name, *flags):
+        self.kill(name)
+        self.start(name, *flags)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self.running):
+            self.kill(name)
+
+
+# ---- the worker
+
+def make_worker(options):
+    sys.path.insert(0, str(ROOT / "examples"))
+    import external_worker as example
+    of = primes(1024)
+    via = dict(pair.split("=", 1) for pair in options.via)
+
+    class Conserver(example.Worker):
+        def entry(self, lease, job, shard):
+            address, incarnation = super().entry(lease, job, shard)
+            return via.get(address, address), incarnation
+
+        def gradient(self, job, lease, step, numbers):
+            if options.die_on in numbers:
+                os._exit(9)
+            if options.hang_on in numbers:
+                threading.Event().wait()
+            time.sleep(options.step_ms / 1000)
+            if options.raise_on in numbers:
+                self.fail(lease, f"sample {options.raise_on} is not to my taste")
+            row = step_vector(of[lease.closure], lease.closure, step)
+            return 0.0, row * (len(job.parameters) // FIELDS)
+
+        def push(self, lease, job, shard, step, *rest):
+            if options.half_push == lease.closure and shard == 1:
+                os._exit(9)
+            super().push(lease, job, shard, step, *rest)
+
+        def fail(self, lease, text):
+            self.say(failed=example.coord.AttemptFailed(
+                job=lease.job, closure=lease.closure, attempt=lease.attempt,
+                kind=lease.kind, code=13, text=text))
+            with self.changed:
+                self.held.pop((lease.job, lease.closure), None)
+            raise example.Dropped("failed")
+
+    return Conserver(options.coordinator, options.name)
+
+
+def number(parser, flag):
+    parser.add_argument(flag, type=int, default=-1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--coordinator", required=True)
+    parser.add_argument("--name", default=f"conserve-{os.getpid()}")
+    for flag in ("--die-on", "--hang-on", "--raise-on", "--half-push"):
+        number(parser, flag)
+    parser.add_argument("--step-ms", type=float, default=2)
+    parser.add_argument("--via", action="append", default=[])
+    options = parser.parse_args()
+    turn = threading.Event()
+    while True:  # until it is killed: a lost coordinator comes back
+        worker = make_worker(options)
+        threading.Thread(target=worker.attend, daemon=True).start()
+        worker.work()
+        worker.leave()
+        print(f"dialing again: {worker.failure}", flush=True)
+        turn.wait(0.1)  # between dials
+
+
+if __name__ == "__main__":
+    main()

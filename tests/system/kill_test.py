@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Any process may die at any instant: nothing is lost, nothing counts twice.
+
+After each disturbance the job must finish with every step counted once on
+every shard, and every sample of every epoch counted once (check_counts).
+The moments of death come from a seed: SLUICE_SEED repeats a failure.
+"""
+import os
+import random
+import signal
+
+from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
+
+SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
+dice = random.Random(SEED)
+
+
+def long_job(name, epochs=30, **train):
+    return mlp_job(name, samples=6400, epochs=epochs,
+                   **{"steps_per_closure": 10, **train})
+
+
+def some_steps_on(c, job, low=50, high=300):
+    """Waits until a random number of further steps has been counted; the job
+    must still run then, or the next blow would miss it."""
+    c.wait_steps(job, c.steps(job) + dice.randint(low, high))
+    check(c.status(job)["state"] != "finished", "the job is too short for the test")
+
+
+def workers_killed_inside_closures():
+    with Cluster(psservers=2, workers=3) as c:
+        job = c.submit(long_job("kill-worker"))
+        some_steps_on(c, job)
+        for _ in range(6):
+            name = f"w-{dice.randrange(3)}"
+            c.restart(name)
+            some_steps_on(c, job)
+        done = c.wait_state(job)
+        check_counts(done)
+        check(int(done["workers_lost"]) >= 6, f"workers lost: {done['workers_lost']}")
+        check(int(done["closures_retried"]) >= 1, "no closure was retried")
+
+
+def the_only_worker_killed_between_closures():
+    with Cluster(psservers=1, workers=1) as c:
+        job = c.submit(long_job("only-worker", epochs=15, steps_per_closure=1))
+        for _ in range(3):
+            some_steps_on(c, job)
+            c.kill("w-0")
+            wait_for("the job to say that it waits for a worker",
+                     lambda: "worker" in c.status(job)["reason"])
+            c.start("w-0")
+        check_counts(c.wait_state(job))
+
+
+def a_silent_worker_is_replaced_and_may_wake_up():
+    with Cluster(psservers=2, workers=2) as c:
+        job = c.submit(long_job("silent"))
+        some_steps_on(c, job)
+        before = int(c.status(job)["closures_retried"])
+        c.pause("w-0")
+        wait_for("the silent worker's closures to be leased again", lambda:
+                 int(c.status(job)["closures_retried"]) > before, 10)
+        some_steps_on(c, job)
+        c.resume("w-0")
+        check_counts(c.wait_state(job))
+
+
+def psserver_killed_and_restarted():
+    with Cluster(psservers=2, workers=2) as c:
+        job = c.submit(long_job("kill-ps"))
+        for victim in ("ps-0", "ps-1", "ps-0"):
+            some_steps_on(c, job)
+            c.kill(victim)
+            wait_for("the job to name the lost psserver",
+                     lambda: victim in c.status(job)["reason"])
+            c.start(victim)
+        done = c.wait_state(job)
+        check_counts(done)
+        check(int(done["psservers_lost"]) >= 3, f"psservers lost: {done['psservers_lost']}")
+
+
+def psserver_without_any_snapshot_starts_from_the_seed():
+    with Cluster(psservers=2, workers=1) as c:
+        spec = long_job("seed", epochs=4)
+        spec["checkpoint"] = {"every_seconds": 0, "every_epoch": False}
+        job = c.submit(spec)
+        c.wait_steps(job, 20)
+        c.restart("ps-1")
+        check_counts(c.wait_state(job))
+
+
+def coordinator_killed_and_restarted():
+    with Cluster(psservers=2, workers=2) as c:
+        job = c.submit(long_job("kill-coordinator"))
+        for _ in range(3):
+            some_steps_on(c, job)
+            c.restart("coordinator")
+        done = c.wait_state(job)
+        check_counts(done)
+        check_equal(int(done["coordinator_restarts"]), 3, "restarts")
+
+
+def an_accepted_job_survives_the_coordinator():
+    with Cluster(psservers=1, workers=0) as c:
+        job = c.submit(long_job("accepted", epochs=1))
+        c.restart("coordinator")
+        c.start("w-0")
+        check_counts(c.wait_state(job))
+
+
+def everything_killed_again_and_again():
+    with Cluster(psservers=2, workers=3) as c:
+        job = c.submit(long_job("all", epochs=60))
+        for _ in range(10):
+            some_steps_on(c, job)
+            names = ["coordinator", "ps-0", "ps-1", "w-0", "w-1", "w-2"]
+            victims = dice.sample(names, dice.choice([1, 1, 2, 3]))
+            for name in victims:
+                c.kill(name)
+            # Any order; the tests ask the coordinator, so it is waited for.
+            dice.shuffle(victims)
+            for name in victims:
+                c.start(name, wait=name == "coordinator")
+        check_counts(c.wait_state(job, limit_s=300))
+
+
+def a_drained_worker_hands_back_and_ends_with_143():
+    with Cluster(psservers=1, workers=2) as c:
+        job = c.submit(long_job("drain", epochs=15))
+        some_steps_on(c, job)
+        status = c.kill("w-0", signal.SIGTERM)
+        check(status in (143, -signal.SIGTERM), f"exit status {status}")
+        check_counts(c.wait_state(job))
+
+
+if __name__ == "__main__":
+    print(f"SLUICE_SEED={SEED}", flush=True)
+    main([workers_killed_inside_closures,
+          the_only_worker_killed_between_closures,
+          a_silent_worker_is_replaced_and_may_wake_up,
+          psserver_killed_and_restarted,
+          psserver_without_any_snapshot_starts_from_the_seed,
+          coordinator_killed_and_restarted,
+          an_accepted_job_survives_the_coordinator,
+          everything_killed_again_and_again,
+          a_drained_worker_hands_back_and_ends_with_143])

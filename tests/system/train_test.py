@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An undisturbed job: accuracy, counts, checkpoints, export, the job verbs."""
+import json
+import pathlib
+
+from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for, FASHION)
+
+
+def conv_net_reaches_accuracy_on_a_subset():
+    job = mlp_job("conv", samples=6000, epochs=4, batch=64)
+    job["model"]["layers"] = [
+        {"type": "conv2d", "filters": 32, "kernel_size": 3, "activation": "relu"},
+        {"type": "max_pooling2d", "pool_size": 2},
+        {"type": "conv2d", "filters": 64, "kernel_size": 3, "activation": "relu"},
+        {"type": "max_pooling2d", "pool_size": 2},
+        {"type": "flatten"},
+        {"type": "dense", "units": 64, "activation": "relu"},
+        {"type": "dense", "units": 10}]
+    with Cluster(psservers=2, workers=2) as c:
+        done = c.wait_state(c.submit(job))
+        check_counts(done)
+        accuracy = [e["accuracy"] for e in done["evaluations"]]
+        check_equal(len(accuracy), 4, "evaluations")
+        check(accuracy[-1] > 0.78, f"accuracy after 4 epochs: {accuracy}")
+        check_equal({e["samples"] for e in done["evaluations"]}, {1000},
+                    "samples of each evaluation")
+
+
+def optimizers_and_layers_of_the_graph_form_train():
+    job = mlp_job("graph", samples=2560, epochs=2, batch=32)
+    job["model"]["layers"] = [
+        {"type": "conv2d", "name": "a", "filters": 8, "kernel_size": 3,
+         "padding": "same", "activation": "relu", "inputs": ["input"]},
+        {"type": "batch_normalization", "name": "bn", "momentum": 0.8,
+         "inputs": ["a"]},
+        {"type": "conv2d", "name": "b", "filters": 8, "kernel_size": 3,
+         "padding": "same", "inputs": ["bn"]},
+        {"type": "add", "name": "sum", "inputs": ["a", "b"]},
+        {"type": "concatenate", "name": "cat", "inputs": ["sum", "bn"]},
+        {"type": "average_pooling2d", "name": "avg", "pool_size": 2, "inputs": ["cat"]},
+        {"type": "dropout", "name": "drop", "rate": 0.2, "inputs": ["avg"]},
+        {"type": "global_average_pooling2d", "name": "gap", "inputs": ["drop"]},
+        {"type": "dense", "name": "out", "units": 10, "activation": "softmax",
+         "inputs": ["gap"]}]
+    with Cluster(psservers=2, workers=1) as c:
+        for kind in ({"type": "sgd", "learning_rate": 0.05, "momentum": 0.9,
+                      "nesterov": True},
+                     {"type": "adamw"}, {"type": "adagrad"}, {"type": "rmsprop"}):
+            job["optimizer"] = kind
+            job["name"] = "graph-" + kind["type"]
+            done = c.wait_state(c.submit(job))
+            check_counts(done)
+            losses = [e["loss"] for e in done["evaluations"]]
+            check(all(0 < x < 2.6 for x in losses), f"{kind}: losses {losses}")
+
+
+def two_jobs_share_the_workers():
+    with Cluster(psservers=1, workers=2) as c:
+        first = c.submit(mlp_job("first", epochs=15))
+        second = c.submit(mlp_job("second", epochs=15))
+        both = wait_for("both jobs to count steps before either ends", lambda: all(
+            int(s["steps_counted"]) > 0 and s["state"] == "running"
+            for s in (c.status(first), c.status(second))))
+        check(both, "the jobs ran one after the other")
+        for job in (first, second):
+            check_counts(c.wait_state(job))
+
+
+def every_sample_of_a_short_last_batch_counts():
+    with Cluster(psservers=1, workers=2) as c:
+        job = mlp_job("odd", samples=1013, epochs=3, batch=50, steps_per_closure=4)
+        check_counts(c.wait_state(c.submit(job)))
+
+
+def a_single_row_model_runs_on_more_servers_than_rows():
+    job = {"name": "tiny",
+           "model": {"input_shape": [10], "layers": [
+               {"type": "dense", "units": 1, "activation": "sigmoid"}]},
+           "loss": "binary_crossentropy",
+           "optimizer": {"type": "sgd", "learning_rate": 0.2},
+           "data": {"train": {"format": "synthetic", "generator": "binary",
+                              "samples": 4096, "seed": 7}},
+           "train": {"batch": 64, "epochs": 2}}
+    with Cluster(psservers=3, workers=2) as c:
+        done = c.wait_state(c.submit(job))
+        check_counts(done)
+
+
+def checkpoints_and_export_load_in_python():
+    from safetensors.numpy import load_file
+    with Cluster(psservers=2, workers=2) as c:
+        job = c.submit(mlp_job("export", epochs=2))
+        done = c.wait_state(job)
+        cuts = c.json("checkpoints", job)["checkpoints"]
+        check(cuts and cuts[-1]["complete"], "the last checkpoint is not complete")
+        check_equal(int(cuts[-1]["steps"]), int(done["steps_asked"]),
+                    "steps of the last checkpoint")
+        manifest = pathlib.Path(cuts[-1]["manifest"])
+        check(json.loads(manifest.read_text()), "the manifest is empty")
+        online, offline = c.dir / "a.safetensors", c.dir / "b.safetensors"
+        c.run("export", job, "--to", online)
+        c.run("export", "--from", manifest, "--to", offline)
+        check_equal(online.read_bytes(), offline.read_bytes(), "both exports")
+        tensors = load_file(str(online))
+        check_equal({k: v.shape for k, v in tensors.items()},
+                    {"dense/kernel": (784, 64), "dense/bias": (64,),
+                     "dense_1/kernel": (64, 10), "dense_1/bias": (10,)},
+                    "exported shapes")
+        check_accuracy(tensors, done["evaluations"][-1])
+
+
+def check_accuracy(tensors, evaluation):
+    """Computes the exported net with numpy: the daemons' number must be it."""
+    import gzip
+    import numpy as np
+    raw = gzip.open(FASHION / "t10k-images-idx3-ubyte.gz").read()
+    x = np.frombuffer(raw, np.uint8, offset=16).reshape(-1, 784)[:1000] / 255.0
+    y = np.frombuffer(gzip.open(FASHION / "t10k-labels-idx1-ubyte.gz").read(),
+                      np.uint8, offset=8)[:1000]
+    hidden = np.maximum(x @ tensors["dense/kernel"] + tensors["dense/bias"], 0)
+    logits = hidden @ tensors["dense_1/kernel"] + tensors["dense_1/bias"]
+    accuracy = float((logits.argmax(1) == y).mean())
+    check(abs(accuracy - evaluation["accuracy"]) < 0.0021,
+          f"numpy says {accuracy}, the job {evaluation['accuracy']}")
+
+
+def jobs_stop_list_and_delete():
+    with Cluster(psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("long", epochs=1000))
+        c.wait_steps(job, 50)
+        c.run("stop", job)
+        c.wait_state(job, "stopped")
+        check(job in c.run("jobs").stdout, "a stopped job is not listed")
+        c.run("delete", job)
+        c.run("status", job, want=3)
+        after = c.submit(mlp_job("after", epochs=1))
+        check(after != job, "a job number was used twice")
+        c.wait_state(after)
+        folders = [p.name for p in (c.dir / "store").iterdir()]
+        check(not [f for f in folders if f.startswith("long-")
+                   and any((c.dir / "store" / f).iterdir())],
+              f"the deleted job left files: {folders}")
+
+
+def follow_prints_a_summary():
+    with Cluster(psservers=2, workers=2) as c:
+        spec = c.dir / "job.yaml"
+        spec.write_text(json.dumps(mlp_job("follow", epochs=2)))
+        done = c.run("submit", spec, "--follow", "--summary", c.dir / "summary.json",
+                     limit_s=120)
+        summary = json.loads((c.dir / "summary.json").read_text())
+        check_equal(summary["steps_asked"], summary["steps_counted"], "steps")
+        check_equal(summary["samples_per_epoch"], [6400, 6400], "samples per epoch")
+        check_equal(len(summary["test_accuracy"]), 2, "accuracies")
+        check(summary["cover"] and summary["once"], "cover and once")
+        for key in ("images_per_second", "closures_retried", "workers_killed",
+                    "checkpoint"):
+            check(key in summary, f"summary.json lacks {key}")
+        check("\x1b" not in done.stdout + done.stderr, "escape codes on a pipe")
+
+
+if __name__ == "__main__":
+    main([conv_net_reaches_accuracy_on_a_subset,
+          optimizers_and_layers_of_the_graph_form_train,
+          two_jobs_share_the_workers,
+          every_sample_of_a_short_last_batch_counts,
+          a_single_row_model_runs_on_more_servers_than_rows,
+          checkpoints_and_export_load_in_python,
+          jobs_stop_list_and_delete,
+          follow_prints_a_summary])

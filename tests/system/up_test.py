@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice up`: one command starts a cluster, keeps it alive, and leaves no
+process, socket or lock behind; ./quickstart does what the README says."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+from cluster import BIN, ROOT, Failed, check, check_equal, main, mlp_job, wait_for
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Up:
+    """A running `sluice up` in a folder of its own."""
+
+    def __init__(self, psservers=2, workers=2):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sluice-up-"))
+        self.address = f"127.0.0.1:{free_port()}"
+        self.words = ["up", "--psservers", str(psservers), "--workers", str(workers),
+                      "--dir", str(self.dir / "cluster"), "--listen", self.address,
+                      "--threads", "1"]
+
+    def __enter__(self):
+        self.out = open(self.dir / "up.out", "w+", encoding="utf-8")
+        self.process = subprocess.Popen([str(BIN / "sluice"), *self.words],
+                                        stdout=self.out, stderr=subprocess.STDOUT,
+                                        stdin=subprocess.DEVNULL)
+        wait_for("up to be ready", self.ready)
+        return self
+
+    def ready(self):
+        check(self.process.poll() is None, "up ended", self.text())
+        return self.address in self.text()
+
+    def text(self):
+        return (self.dir / "up.out").read_text(encoding="utf-8")
+
+    def sluice(self, *words, want=0):
+        done = subprocess.run([str(BIN / "sluice"), "--coordinator", self.address,
+                               *map(str, words)], capture_output=True, text=True,
+                              timeout=120, check=False)
+        check_equal(done.returncode, want, f"sluice {words}: {done.stderr}")
+        return done.stdout
+
+    def members(self):
+        return json.loads(self.sluice("-o", "json", "status"))["members"]
+
+    def pids(self):
+        return {m["name"]: int(m["pid"]) for m in self.members()}
+
+    def stop(self, how=signal.SIGINT):
+        self.process.send_signal(how)
+        return self.process.wait(timeout=30)
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.stop()
+        self.process.kill()
+        self.process.wait()
+        self.out.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def children_of(folder):
+    """Processes whose command line names the folder (this test's own only)."""
+    found = []
+    for proc in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in (proc / "cmdline").read_bytes():
+                found.append(int(proc.name))
+    return found
+
+
+def nothing_is_left(up):
+    wait_for("all daemons to end", lambda: not children_of(up.dir / "cluster"), 20)
+    left = [str(p) for p in (up.dir / "cluster").rglob("*")
+            if p.is_socket() or p.suffix == ".pid"]
+    check_equal(left, [], "left behind")
+
+
+def ctrl_c_leaves_nothing_behind():
+    with Up() as up:
+        wait_for("all to attach", lambda: len(up.members()) == 4)
+        up.stop(signal.SIGINT)
+        nothing_is_left(up)
+
+
+def a_killed_worker_is_replaced():
+    with Up() as up:
+        wait_for("all to attach", lambda: len(up.members()) == 4)
+        before = up.pids()
+        victim = next(n for n in before if before[n] and "w" in n[:1])
+        os.kill(before[victim], signal.SIGKILL)
+        wait_for("a replacement", lambda: len(up.members()) >= 4
+                 and before[victim] not in up.pids().values())
+        check("SIGKILL" in up.text(), "nothing was said of the kill", up.text())
+        up.stop(signal.SIGTERM)
+        nothing_is_left(up)
+
+
+def a_second_up_in_the_same_folder_is_refused():
+    with Up(psservers=1, workers=1) as up:
+        done = subprocess.run([str(BIN / "sluice"), *up.words], capture_output=True,
+                              text=True, timeout=30, check=False)
+        check(done.returncode != 0, "a second up ran")
+        check(str(up.process.pid) in done.stderr, "it does not name the first",
+              done.stderr)
+
+
+def up_goes_on_where_it_was_killed():
+    with Up(psservers=2, workers=2) as up:
+        spec = up.dir / "job.yaml"
+        spec.write_text(json.dumps(mlp_job("resumed", epochs=30)))
+        job = up.sluice("submit", spec, "--no-wait").strip()
+        wait_for("some steps", lambda: int(json.loads(
+            up.sluice("-o", "json", "status", job))["steps_counted"]) > 200)
+        up.process.kill()
+        up.process.wait()
+        with_same = Up.__enter__
+        with_same(up)
+        up.sluice("wait", job)
+        status = json.loads(up.sluice("-o", "json", "status", job))
+        check_equal(status["steps_counted"], status["steps_asked"], "steps")
+        up.stop()
+        nothing_is_left(up)
+
+
+def quickstart_trains_and_tidies_up():
+    """The command of the README, whole: accuracy, counts, kill, summary."""
+    before = set(ROOT.glob("runs/quickstart-*"))
+    done = subprocess.run([str(ROOT / "quickstart")], capture_output=True, text=True,
+                          timeout=400, check=False, stdin=subprocess.DEVNULL)
+    text = done.stdout[-3000:] + done.stderr[-3000:]
+    check_equal(done.returncode, 0, f"exit: {text}")
+    run = (set(ROOT.glob("runs/quickstart-*")) - before).pop()
+    summary = json.loads((run / "summary.json").read_text())
+    check_equal(len(summary["test_accuracy"]), 5, "epochs evaluated")
+    check(summary["test_accuracy"][-1] >= 0.89, f"{summary['test_accuracy']}")
+    check_equal(summary["steps_counted"], summary["steps_asked"], "steps")
+    check_equal(summary["samples_per_epoch"], [60000] * 5, "samples per epoch")
+    check(int(summary["workers_killed"]) >= 1, "no worker was killed")
+    check("SIGKILL" in text, "nothing was said of the kill", text)
+    check(pathlib.Path(summary["checkpoint"]).exists(), "no checkpoint there")
+    check_equal(children_of(run), [], "processes left")
+    left = [str(p) for p in run.rglob("*") if p.is_socket() or p.suffix == ".pid"]
+    check_equal(left, [], "left behind")
+    shutil.rmtree(run)
+
+
+if __name__ == "__main__":
+    main([ctrl_c_leaves_nothing_behind, a_killed_worker_is_replaced,
+          a_second_up_in_the_same_folder_is_refused, up_goes_on_where_it_was_killed,
+          quickstart_trains_and_tidies_up])
