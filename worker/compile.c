@@ -8,7 +8,7 @@
 #include "worker/compile_build.h"
 
 void compile_fail(struct build *b, uint32_t node, enum sl_err code,
-                const char *what)
+                  const char *what)
 {
     if (b->rc != SL_OK)
         return;
@@ -17,7 +17,7 @@ void compile_fail(struct build *b, uint32_t node, enum sl_err code,
 }
 
 uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
-                  size_t bytes)
+                    size_t bytes)
 {
     if (b->rc != SL_OK)
         return 0;
@@ -42,16 +42,16 @@ uint32_t compile_tensor(struct build *b, size_t bytes)
 }
 
 uint32_t compile_weight(struct build *b, const struct model_node *node,
-                      enum model_weight w, enum program_place vector)
+                        enum model_weight w, enum program_place vector)
 {
     const struct model_variable *v = &b->model->variables[node->weight[w]];
 
     return compile_at(b, vector, (size_t)v->first * b->real,
-                    (size_t)v->elements * b->real);
+                      (size_t)v->elements * b->real);
 }
 
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
-                    int64_t dim[KERN_DIMS])
+                      int64_t dim[KERN_DIMS])
 {
     dim[0] = b->o->batch;
     for (uint32_t i = 0; i < s->rank; i++)
@@ -65,7 +65,7 @@ size_t compile_bytes(const struct build *b, const struct model_shape *s)
 }
 
 bool compile_fuses(const struct build *b, const struct kern_desc *fused,
-                 const struct kern_desc *plain)
+                   const struct kern_desc *plain)
 {
     int score;
 
@@ -132,7 +132,7 @@ static bool grow_ops(struct build *b)
 }
 
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
-                const struct build_ref *refs)
+                  const struct build_ref *refs)
 {
     struct program_op *op;
     size_t workspace = 0;
@@ -192,8 +192,8 @@ static void settle(struct build *b)
 {
     struct arena_item *items = lives(b);
 
-    if (items == NULL || arena_plan(items, b->tensors_count,
-                                    &b->p->arena_bytes) != SL_OK) {
+    if (items == NULL ||
+        arena_plan(items, b->tensors_count, &b->p->arena_bytes) != SL_OK) {
         sl_free(items);
         b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
         return;

@@ -78,8 +78,9 @@ static void unactivate(struct build *b, uint32_t i)
         kern_desc_softmax(&d, KERN_SOFTMAX_BWD, nd, dim);
     else
         kern_desc_unary(&d, KERN_UNARY_BWD, kind, a, nd, dim);
-    compile_emit(b, i, &d,
-               (struct build_ref[]){WHOLE(b->saved[i]), WHOLE(dy), WHOLE(dy)});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(b->saved[i]), WHOLE(dy), WHOLE(dy)});
 }
 
 // dw and db. `with` computes both in one op; if the backend is worse at that,
@@ -96,19 +97,19 @@ static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
 
     if (node->weight[MODEL_BIAS] == MODEL_NONE) {
         compile_emit(b, i, without,
-                   (struct build_ref[]){first, second, WHOLE(dw)});
+                     (struct build_ref[]){first, second, WHOLE(dw)});
         return;
     }
     db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
     if (compile_fuses(b, with, without)) {
         compile_emit(b, i, with,
-                   (struct build_ref[]){first, second, WHOLE(dw), WHOLE(db)});
+                     (struct build_ref[]){first, second, WHOLE(dw), WHOLE(db)});
         return;
     }
     compile_emit(b, i, without, (struct build_ref[]){first, second, WHOLE(dw)});
     kern_desc_reduce(&sum, nd, dim, 0);
     compile_emit(b, i, &sum,
-               (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
+                 (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
 }
 
 static void dense(struct build *b, uint32_t i)
@@ -127,11 +128,12 @@ static void dense(struct build *b, uint32_t i)
         return;
     dx = target(b, input);
     kern_desc_matmul(&d, rows, k, units, false, false, 0);
-    compile_emit(b, i, &d,
-               (struct build_ref[]){WHOLE(dy),
-                                    WHOLE(compile_weight(b, node, MODEL_KERNEL,
-                                                       PROGRAM_PARAMS)),
-                                    WHOLE(dx)});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){
+            WHOLE(dy),
+            WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS)),
+            WHOLE(dx)});
     took(b, input, dx);
 }
 
@@ -151,11 +153,12 @@ static void conv2d(struct build *b, uint32_t i)
         return;
     dx = target(b, input);
     kern_desc_conv(&d, KERN_CONV_DGRAD, x, co, &w, 1, 0);
-    compile_emit(b, i, &d,
-               (struct build_ref[]){WHOLE(dy),
-                                    WHOLE(compile_weight(b, node, MODEL_KERNEL,
-                                                       PROGRAM_PARAMS)),
-                                    WHOLE(dx)});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){
+            WHOLE(dy),
+            WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS)),
+            WHOLE(dx)});
     took(b, input, dx);
 }
 
@@ -200,7 +203,7 @@ static uint32_t gamma_of(struct build *b, const struct model_node *node)
     if (node->weight[MODEL_GAMMA] != MODEL_NONE)
         return compile_weight(b, node, MODEL_GAMMA, PROGRAM_PARAMS);
     return compile_at(b, PROGRAM_CONSTANTS, 0,
-                    (size_t)node->in.dim[node->in.rank - 1] * b->real);
+                      (size_t)node->in.dim[node->in.rank - 1] * b->real);
 }
 
 static void batch_norm(struct build *b, uint32_t i)
@@ -227,7 +230,8 @@ static void batch_norm(struct build *b, uint32_t i)
         (struct build_ref[]){
             WHOLE(x), WHOLE(dy), WHOLE(gamma_of(b, node)),
             WHOLE(compile_weight(b, node, MODEL_MOVING_MEAN, PROGRAM_GRADS)),
-            WHOLE(compile_weight(b, node, MODEL_MOVING_VARIANCE, PROGRAM_GRADS)),
+            WHOLE(
+                compile_weight(b, node, MODEL_MOVING_VARIANCE, PROGRAM_GRADS)),
             WHOLE(dy), WHOLE(norm_grad(b, node, MODEL_GAMMA)),
             WHOLE(norm_grad(b, node, MODEL_BETA))});
     if (wants_grad(b, node, 0))
@@ -289,9 +293,9 @@ static void concatenate(struct build *b, uint32_t i)
         if (wants_grad(b, node, k)) {
             dx = target(b, node->input[k]);
             kern_desc_axpby(&d, &from, &to, 1, 0);
-            compile_emit(b, i, &d,
-                       (struct build_ref[]){{b->grad[i], at * b->real},
-                                            WHOLE(dx)});
+            compile_emit(
+                b, i, &d,
+                (struct build_ref[]){{b->grad[i], at * b->real}, WHOLE(dx)});
             took(b, node->input[k], dx);
         }
         at += (size_t)dim[1];

@@ -60,29 +60,29 @@ struct build {
 
 // Sets b->rc, once.
 void compile_fail(struct build *b, uint32_t node, enum sl_err code,
-                const char *what);
+                  const char *what);
 
 // A new tensor in the arena.
 uint32_t compile_tensor(struct build *b, size_t bytes);
 // One at a given place.
 uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
-                  size_t bytes);
+                    size_t bytes);
 // The variable of a node in the flat parameter or gradient vector.
 uint32_t compile_weight(struct build *b, const struct model_node *node,
-                      enum model_weight w, enum program_place vector);
+                        enum model_weight w, enum program_place vector);
 
 // [batch, dims of the shape]: how many dimensions.
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
-                    int64_t dim[KERN_DIMS]);
+                      int64_t dim[KERN_DIMS]);
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
 
 // Plans and appends. `refs` has one entry per input and output of the desc.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
-                const struct build_ref *refs);
+                  const struct build_ref *refs);
 
 // True if the backend does `fused` at least as well as `plain`.
 bool compile_fuses(const struct build *b, const struct kern_desc *fused,
-                 const struct kern_desc *plain);
+                   const struct kern_desc *plain);
 
 // The activation of a node as a kernel's; 0 for linear and softmax.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
@@ -96,6 +96,6 @@ void compile_backward(struct build *b); // compile_backward.c
 
 // True if the loss computes the output's softmax or sigmoid itself.
 bool compile_loss_takes_act(const struct model *m,
-                          const struct compile_options *o);
+                            const struct compile_options *o);
 
 #endif

@@ -169,8 +169,9 @@ static void average_pool(struct build *b, uint32_t i)
         w = kern_window((int32_t)x[1], (int32_t)x[2], 1, 1);
     kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG, x, &w, 0);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(input_of(b, node)),
-                                              WHOLE(b->value[i])});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(input_of(b, node)), WHOLE(b->value[i])});
 }
 
 // gamma or beta, or ones or zeroes if the layer has none.
@@ -182,7 +183,7 @@ static uint32_t scale_or_center(struct build *b, const struct model_node *node,
     if (node->weight[w] != MODEL_NONE)
         return compile_weight(b, node, w, PROGRAM_PARAMS);
     return compile_at(b, PROGRAM_CONSTANTS, at,
-                    (size_t)node->in.dim[node->in.rank - 1] * b->real);
+                      (size_t)node->in.dim[node->in.rank - 1] * b->real);
 }
 
 // To train, the statistics of the batch are what is pushed for the moving
@@ -206,12 +207,12 @@ static void batch_norm(struct build *b, uint32_t i)
                    (float)node->epsilon, 0);
     if (b->o->train)
         compile_emit(b, i, &d,
-                   (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
-                                        WHOLE(y), WHOLE(mean), WHOLE(var)});
+                     (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
+                                          WHOLE(y), WHOLE(mean), WHOLE(var)});
     else
         compile_emit(b, i, &d,
-                   (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
-                                        WHOLE(mean), WHOLE(var), WHOLE(y)});
+                     (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
+                                          WHOLE(mean), WHOLE(var), WHOLE(y)});
 }
 
 static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
@@ -228,12 +229,12 @@ static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
     k = (*ordinal)++;
     b->p->seeds[k] = sl_mix64(b->o->seed) ^ sl_mix64(~node->seed);
     b->aux[i] = compile_at(b, PROGRAM_KEYS, 2 * k * sizeof(int64_t),
-                         2 * sizeof(int64_t));
+                           2 * sizeof(int64_t));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
-    compile_emit(b, i, &d,
-               (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]),
-                                    WHOLE(b->value[i])});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(b->value[i])});
 }
 
 static void add(struct build *b, uint32_t i)
@@ -271,8 +272,8 @@ static void concatenate(struct build *b, uint32_t i)
         to.stride[0] = all;
         kern_desc_axpby(&d, &from, &to, 1, 0);
         compile_emit(b, i, &d,
-                   (struct build_ref[]){WHOLE(b->value[node->input[k]]),
-                                        {b->value[i], at * b->real}});
+                     (struct build_ref[]){WHOLE(b->value[node->input[k]]),
+                                          {b->value[i], at * b->real}});
         at += (size_t)dim[1];
     }
 }

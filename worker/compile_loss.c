@@ -9,7 +9,7 @@ static bool is_categorical(enum spec_loss loss)
 }
 
 bool compile_loss_takes_act(const struct model *m,
-                          const struct compile_options *o)
+                            const struct compile_options *o)
 {
     const struct model_node *node = &m->nodes[m->output];
 
@@ -50,12 +50,12 @@ static void categorical(struct build *b, struct kern_desc *d)
 
     if (node->out.rank != 1)
         compile_fail(b, b->model->output, SL_ENOTSUP,
-                   "a categorical loss wants one row of outputs per sample; "
-                   "put a flatten or global_average_pooling2d before it");
+                     "a categorical loss wants one row of outputs per sample; "
+                     "put a flatten or global_average_pooling2d before it");
     if (!b->o->from_logits && !b->loss_has_act)
         compile_fail(b, b->model->output, SL_ENOTSUP,
-                   "a categorical loss wants logits; end with activation "
-                   "softmax, or set from_logits: true");
+                     "a categorical loss wants logits; end with activation "
+                     "softmax, or set from_logits: true");
     kern_desc_xent(d, b->o->batch, (int64_t)node->out.dim[0],
                    b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 0);
 }
@@ -87,14 +87,14 @@ void compile_loss(struct build *b)
     else
         kern_desc_mse(&d, nd, dim, 0);
     labels = compile_at(b, PROGRAM_LABELS, 0,
-                      b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
-                          ? b->o->batch * sizeof(int32_t)
-                          : compile_bytes(b, &node->out));
+                        b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+                            ? b->o->batch * sizeof(int32_t)
+                            : compile_bytes(b, &node->out));
     scale = compile_at(b, PROGRAM_SCALE, 0, b->real);
     stats = compile_at(b, PROGRAM_STATS, 0, 2 * sizeof(double));
     b->grad[m->output] = compile_tensor(b, compile_bytes(b, &node->out));
     compile_emit(b, m->output, &d,
-               (struct build_ref[]){WHOLE(b->value[m->output]), WHOLE(labels),
-                                    WHOLE(scale), WHOLE(b->grad[m->output]),
-                                    WHOLE(stats)});
+                 (struct build_ref[]){WHOLE(b->value[m->output]), WHOLE(labels),
+                                      WHOLE(scale), WHOLE(b->grad[m->output]),
+                                      WHOLE(stats)});
 }

@@ -16,7 +16,7 @@ struct compute {
     pthread_t thread;
     bool started;
     _Atomic unsigned posted; // on their way to the loop
-    char device[96]; // set before compute_new returns
+    char device[96];         // set before compute_new returns
 
     // The compute thread's.
     struct kern_dev *dev;

@@ -15,8 +15,8 @@ static const struct {
     enum sl_err (*open)(struct data **out, const struct data_source *s,
                         const struct data_want *want, struct sl_error *err);
 } formats[] = {
-    {"idx", data_open_arrays}, {"npy", data_open_arrays},
-    {"npz", data_open_arrays}, {"csv", data_open_csv},
+    {"idx", data_open_arrays},          {"npy", data_open_arrays},
+    {"npz", data_open_arrays},          {"csv", data_open_csv},
     {"synthetic", data_open_synthetic},
 };
 

@@ -34,8 +34,8 @@ enum sl_err array_measure(struct array *a, struct sl_error *err)
 
     if (a->nd == 0 || a->nd > ARRAY_DIMS)
         return sl_fail(err, SL_EINVAL,
-                       "an array of %u dimensions; samples need 1 to %d",
-                       a->nd, ARRAY_DIMS);
+                       "an array of %u dimensions; samples need 1 to %d", a->nd,
+                       ARRAY_DIMS);
     for (unsigned i = 1; i < a->nd; i++) {
         if (__builtin_mul_overflow(elements, a->dim[i], &elements))
             return sl_fail(err, SL_ERANGE, "its shape has too many elements");

@@ -183,8 +183,7 @@ static bool to_number(const char *text, double *out)
 
     pthread_once(&once, make_plain);
     text += strspn(text, " \t");
-    if (*text == '\0' ||
-        text[strspn(text, "0123456789+-.eE \t")] != '\0')
+    if (*text == '\0' || text[strspn(text, "0123456789+-.eE \t")] != '\0')
         return false;
     *out = strtod_l(text, &end, plain);
     end += strspn(end, " \t");
@@ -200,8 +199,8 @@ static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
                        "missing values",
                        c->path, line + 1, column);
     return sl_fail(err, SL_EINVAL,
-                   "%s: line %zu, column %zu: '%.40s' is not a number",
-                   c->path, line + 1, column, text);
+                   "%s: line %zu, column %zu: '%.40s' is not a number", c->path,
+                   line + 1, column, text);
 }
 
 static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
@@ -341,8 +340,7 @@ static enum sl_err use_column(struct csv *c, size_t column, size_t *used,
 }
 
 static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
-                                  const struct buf *names,
-                                  struct sl_error *err)
+                                  const struct buf *names, struct sl_error *err)
 {
     size_t column = c->columns - 1, used = 0;
     enum sl_err rc = SL_OK;

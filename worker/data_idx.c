@@ -81,8 +81,8 @@ static enum sl_err open_gz(struct array *a, const uint8_t *packed, size_t n,
     uint64_t whole;
     enum sl_err rc;
 
-    rc = inflate_begin(front, sizeof(front), &got, packed, n, INFLATE_GZIP,
-                       err);
+    rc =
+        inflate_begin(front, sizeof(front), &got, packed, n, INFLATE_GZIP, err);
     if (rc == SL_OK)
         rc = head(a, front, got, &head_bytes, err);
     if (rc != SL_OK)

@@ -129,8 +129,8 @@ enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
 }
 
 enum sl_err inflate_begin(void *to, size_t bytes, size_t *got,
-                          const uint8_t *from, size_t n,
-                          enum inflate_form form, struct sl_error *err)
+                          const uint8_t *from, size_t n, enum inflate_form form,
+                          struct sl_error *err)
 {
     struct stream s;
     enum sl_err rc = begin(&s, to, bytes, from, n, form, err);

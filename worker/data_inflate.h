@@ -30,7 +30,7 @@ enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
 
 // The first up to `bytes` bytes, for a header: *got says how many there are.
 enum sl_err inflate_begin(void *to, size_t bytes, size_t *got,
-                          const uint8_t *from, size_t n,
-                          enum inflate_form form, struct sl_error *err);
+                          const uint8_t *from, size_t n, enum inflate_form form,
+                          struct sl_error *err);
 
 #endif

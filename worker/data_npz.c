@@ -71,12 +71,10 @@ static enum sl_err inflate_member(uint8_t *to, struct fs_file *file,
     if (rc == SL_OK)
         rc = inflate_exact(to, (size_t)m->bytes, packed, got, INFLATE_RAW, err);
     sl_free(packed);
-    if (rc == SL_OK && crc32_z(crc32(0, NULL, 0), to, (size_t)m->bytes) !=
-                           (uLong)m->crc)
-        rc = wrong_crc(m,
-                       (uint32_t)crc32_z(crc32(0, NULL, 0), to,
-                                         (size_t)m->bytes),
-                       err);
+    if (rc == SL_OK &&
+        crc32_z(crc32(0, NULL, 0), to, (size_t)m->bytes) != (uLong)m->crc)
+        rc = wrong_crc(
+            m, (uint32_t)crc32_z(crc32(0, NULL, 0), to, (size_t)m->bytes), err);
     return rc;
 }
 

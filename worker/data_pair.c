@@ -33,8 +33,8 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
     return data_put_class(&p->data, array_double(&p->y, raw), y, where, err);
 }
 
-static enum sl_err pair_read(struct data *d, uint64_t number, float *x,
-                             void *y, struct sl_error *err)
+static enum sl_err pair_read(struct data *d, uint64_t number, float *x, void *y,
+                             struct sl_error *err)
 {
     struct pair *p = sl_container_of(d, struct pair, data);
     const uint8_t *raw = NULL;
@@ -97,13 +97,13 @@ static enum sl_err check_shapes(const struct pair *p, struct sl_error *err)
     char have[128], need[128];
 
     if (p->x.row_elements != p->data.features || !fits(&p->x, want))
-        return sl_fail(err, SL_EINVAL,
-                       "%s: samples of shape %s do not fit the model's input "
-                       "%s",
-                       p->x.path,
-                       shape_text(have, sizeof(have), p->x.nd - 1,
-                                  p->x.dim + 1),
-                       shape_text(need, sizeof(need), want->rank, want->dim));
+        return sl_fail(
+            err, SL_EINVAL,
+            "%s: samples of shape %s do not fit the model's input "
+            "%s",
+            p->x.path,
+            shape_text(have, sizeof(have), p->x.nd - 1, p->x.dim + 1),
+            shape_text(need, sizeof(need), want->rank, want->dim));
     if (p->x.rows != p->y.rows)
         return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
                        p->x.path, (unsigned long long)p->x.rows, p->y.path,

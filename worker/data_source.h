@@ -41,8 +41,7 @@ void data_init(struct data *d, const struct data_ops *ops,
 
 // The number of samples to use of `have`; 0 is SL_EINVAL.
 enum sl_err data_set_samples(struct data *d, uint64_t have,
-                             const struct data_source *s,
-                             struct sl_error *err);
+                             const struct data_source *s, struct sl_error *err);
 
 // Adds a fact to the hash: the base name of a path, or a number.
 void data_hash_name(struct data *d, const char *path);

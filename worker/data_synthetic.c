@@ -96,8 +96,7 @@ static const struct data_ops synthetic_ops = {synthetic_read,
                                               synthetic_release};
 
 static enum sl_err check(const struct synthetic *s,
-                         const struct data_source *source,
-                         struct sl_error *err)
+                         const struct data_source *source, struct sl_error *err)
 {
     const struct data *d = &s->data;
 

@@ -53,8 +53,9 @@ enum sl_err job_new(struct job **out, struct record *record,
     if (rc == SL_OK && record->placed &&
         record->layout.elements != j->model->elements)
         rc = sl_fail(err, SL_EINVAL,
-                     "the model has %" PRIu64 " parameters, but the shards %"
-                     PRIu64 "; coordinator and worker differ in version?",
+                     "the model has %" PRIu64
+                     " parameters, but the shards %" PRIu64
+                     "; coordinator and worker differ in version?",
                      j->model->elements, record->layout.elements);
     if (rc != SL_OK) {
         job_free(j);
@@ -116,8 +117,7 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s)
 }
 
 static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
-                             bool test, struct data **out,
-                             struct sl_error *err)
+                             bool test, struct data **out, struct sl_error *err)
 {
     struct data_source source = source_of(spec);
     struct data_want want;
@@ -127,13 +127,12 @@ static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
         return rc;
     want.test = test;
     rc = data_open(out, &source, &want, err);
-    return rc == SL_OK
-               ? SL_OK
-               : sl_prefix(err, rc, "data.%s", test ? "test" : "train");
+    return rc == SL_OK ? SL_OK
+                       : sl_prefix(err, rc, "data.%s", test ? "test" : "train");
 }
 
-static enum sl_err compare(const struct job *j, const struct data *d,
-                           bool test, struct sl_error *err)
+static enum sl_err compare(const struct job *j, const struct data *d, bool test,
+                           struct sl_error *err)
 {
     const Sluice__V1__DataFacts *facts = j->record->open->facts;
     uint64_t samples, hash;
@@ -144,12 +143,12 @@ static enum sl_err compare(const struct job *j, const struct data *d,
     hash = test ? facts->test_hash : facts->train_hash;
     if (data_samples(d) == samples && data_hash(d) == hash)
         return SL_OK;
-    return sl_fail(err, SL_EINVAL,
-                   "data.%s: this host has %" PRIu64 " samples (facts %016"
-                   PRIx64 "), the first worker found %" PRIu64 " (%016" PRIx64
-                   "); give all workers the same files",
-                   test ? "test" : "train", data_samples(d), data_hash(d),
-                   samples, hash);
+    return sl_fail(
+        err, SL_EINVAL,
+        "data.%s: this host has %" PRIu64 " samples (facts %016" PRIx64
+        "), the first worker found %" PRIu64 " (%016" PRIx64
+        "); give all workers the same files",
+        test ? "test" : "train", data_samples(d), data_hash(d), samples, hash);
 }
 
 enum sl_err job_data(struct job *j, bool test, struct data **out,
@@ -241,8 +240,8 @@ static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
         .batch = batch,
         .seed = spec_of(j)->train->seed,
     };
-    enum sl_err rc = compile(&slot->program, j->env->dev, j->model, &o,
-                             &j->memory, err);
+    enum sl_err rc =
+        compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
 
     if (rc == SL_OK && train)
         rc = overlap_make(&slot->overlap, slot->program, j->record->shards,

@@ -47,7 +47,7 @@ struct job {
     uint32_t nonfinite;     // so far
     struct data *train, *test;
     struct sync *sync;
-    float *cut; // parameters to evaluate; NULL until then
+    float *cut;          // parameters to evaluate; NULL until then
     uint64_t cut_number; // whose they are; 0: nobody's
     struct program_memory memory;
     struct job_program programs[JOB_PROGRAMS];

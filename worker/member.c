@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "common/map.h"
 #include "common/mem.h"
@@ -20,8 +22,8 @@ struct member {
     struct member_setup setup;
     struct attend *attend;
     struct compute *compute;
-    uint64_t term;     // the newest seen
-    uint32_t lease_ms; // as the coordinator says
+    uint64_t term;      // the newest seen
+    uint32_t lease_ms;  // as the coordinator says
     struct map records; // job -> struct record, a reference each
     struct list leases; // struct lease: held or running
     uint32_t leases_count;
@@ -107,13 +109,15 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
     if (find_lease(m, msg->job, msg->closure, wire_attempt_of(msg->attempt)))
         return; // said twice
     if (record == NULL)
-        rc = sl_fail(&err, SL_ESTATE, "a lease of job %" PRIu64
-                     " came before its JobOpen", msg->job);
+        rc = sl_fail(&err, SL_ESTATE,
+                     "a lease of job %" PRIu64 " came before its JobOpen",
+                     msg->job);
     else
         rc = lease_new(&l, msg, record, &err);
     if (rc != SL_OK) {
-        LOG(WARN, "lease refused", "job=%" PRIu64 " closure=%" PRIu64
-            " error=%s", msg->job, msg->closure, err.text);
+        LOG(WARN, "lease refused",
+            "job=%" PRIu64 " closure=%" PRIu64 " error=%s", msg->job,
+            msg->closure, err.text);
         err.code = rc;
         say(m, report_refused(msg, &err));
         return;
@@ -122,6 +126,9 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
                  attend_renewed_ms(m->attend) + m->lease_ms);
     if (m->draining)
         gate_close(&l->gate, GATE_DRAIN);
+    FAULT("task.leased");
+    HISTORY("leased", "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64
+            " n=%" PRIu64, l->job, l->closure, l->attempt.term, l->attempt.n);
     list_push_back(&m->leases, &l->node);
     m->leases_count++;
     compute_submit(m->compute, l);
@@ -159,7 +166,12 @@ void member_done(void *arg, struct lease *l)
     list_remove(&l->node);
     m->leases_count--;
     log_outcome(l);
+    HISTORY("ended", "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64
+            " n=%" PRIu64 " kind=%d outcome=%d", l->job, l->closure,
+            l->attempt.term, l->attempt.n, (int)l->kind,
+            (int)l->outcome.kind);
     say(m, report_outcome(l));
+    FAULT("task.reported");
     lease_free(l);
     if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
         m->setup.drained(m->setup.arg);
@@ -184,9 +196,9 @@ static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
             sl_err_name(rc), err.text);
         return;
     }
-    LOG(INFO, "job opened", "job=%" PRIu64 " name=%s shards=%" PRIu32
-        " placed=%d", open->job, open->job_name, r->layout.shards_count,
-        r->placed);
+    LOG(INFO, "job opened",
+        "job=%" PRIu64 " name=%s shards=%" PRIu32 " placed=%d", open->job,
+        open->job_name, r->layout.shards_count, r->placed);
 }
 
 static void on_map(struct member *m, const Sluice__V1__JobMap *map)
@@ -293,9 +305,8 @@ void member_renewed(void *arg)
     struct member *m = arg;
     uint64_t ends = attend_renewed_ms(m->attend) + m->lease_ms;
 
-    list_for(n, &m->leases)
-        atomic_store(&list_entry(n, struct lease, node)->gate.lease_ends_ms,
-                     ends);
+    list_for(n, &m->leases) atomic_store(
+        &list_entry(n, struct lease, node)->gate.lease_ends_ms, ends);
     say_kept(m);
 }
 
@@ -385,6 +396,7 @@ void member_start(struct member *m, struct attend *attend,
 
 void member_drain(struct member *m)
 {
+    FAULT("notice.drain");
     m->draining = true;
     list_for(n, &m->leases)
     {

@@ -51,7 +51,7 @@ struct program_arg {
 struct program_op {
     struct kern_plan *plan;
     enum kern_op op;
-    uint32_t node; // of the model, for errors
+    uint32_t node;         // of the model, for errors
     uint32_t args, inputs; // the first `inputs` are read, the others written
     struct program_arg arg[KERN_IO];
 };
@@ -77,7 +77,7 @@ struct program {
     uint64_t *seeds;    // owned: of each dropout
     int64_t *keys;      // owned: {seed, step} of each
     uint32_t dropouts;
-    double scale;       // as f32 in scale_room, or as f64
+    double scale; // as f32 in scale_room, or as f64
     _Alignas(8) uint8_t scale_room[8];
     double stats[2];
     size_t arena_bytes, workspace_bytes;

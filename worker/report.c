@@ -5,6 +5,7 @@
 // copied whole: a report must be able to wait for the coordinator's return.
 #include "worker/report.h"
 
+#include "common/fault.h"
 #include "common/mem.h"
 
 void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
@@ -32,10 +33,9 @@ static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)
 
 static Sluice__V1__LeaseKind kind_of(const struct lease *l)
 {
-    return l->kind == LEASE_TRAIN ? SLUICE__V1__LEASE_KIND__LEASE_TRAIN
-           : l->kind == LEASE_EVALUATE
-               ? SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
-               : SLUICE__V1__LEASE_KIND__LEASE_PROBE;
+    return l->kind == LEASE_TRAIN      ? SLUICE__V1__LEASE_KIND__LEASE_TRAIN
+           : l->kind == LEASE_EVALUATE ? SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
+                                       : SLUICE__V1__LEASE_KIND__LEASE_PROBE;
 }
 
 // W2: the incarnations that the evidence is from.
@@ -105,6 +105,7 @@ static Sluice__V1__AttendUp *hand_back(const struct lease *l,
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
 
+    FAULT("task.handback");
     m.job = l->job;
     m.closure = l->closure;
     m.attempt = attempt;

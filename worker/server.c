@@ -273,13 +273,13 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     }
     rpc_server_start(w->rpc);
     attend_start(w->attend);
-    DAEMON_STARTED(
-        d,
-        "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
-        "io_threads=%u",
-        w->name, rpc_channel_address(w->channel), compute_device(w->compute),
-        conf_str(daemon_conf(d), "listen"), w->port, w->has_tls,
-        rpc_io_threads(w->io));
+    DAEMON_STARTED(d,
+                   "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
+                   "io_threads=%u",
+                   w->name, rpc_channel_address(w->channel),
+                   compute_device(w->compute),
+                   conf_str(daemon_conf(d), "listen"), w->port, w->has_tls,
+                   rpc_io_threads(w->io));
     daemon_ready(d); // work comes when the coordinator has some
     return SL_OK;
 }
@@ -337,8 +337,7 @@ static void drain(struct daemon *d, void *arg)
         on_drained(w);
         return;
     }
-    if (loop_timer_new(&w->drain_timer, daemon_loop(d), drain_over, w) ==
-        SL_OK)
+    if (loop_timer_new(&w->drain_timer, daemon_loop(d), drain_over, w) == SL_OK)
         loop_timer_start(w->drain_timer, grace * 6 / 10, 0);
 }
 

@@ -44,9 +44,9 @@ static void cancel_moved(struct sync_ps *s)
         struct ps_shard *p = &s->shards[i];
         const struct sync_map_entry *e = &s->map.entries[i];
 
-        if (p->calling && (e->incarnation == 0 ||
-                           strcmp(e->address,
-                                  rpc_channel_address(p->channel)) != 0))
+        if (p->calling &&
+            (e->incarnation == 0 ||
+             strcmp(e->address, rpc_channel_address(p->channel)) != 0))
             ps_cancel(p);
     }
 }

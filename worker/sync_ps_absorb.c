@@ -5,6 +5,8 @@
 // call has ended is the compute thread's again). No transport calls.
 #include <string.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/mem.h"
 #include "worker/sync_ps_inner.h"
 
@@ -54,8 +56,7 @@ static void lose(struct ps_shard *p)
 static void failed_call(struct ps_shard *p, const struct ps_answer *a)
 {
     struct sync_ps *s = p->s;
-    bool moved = a->rc == SL_ENOENT || a->rc == SL_ESTALE ||
-                 a->rc == SL_ESTATE;
+    bool moved = a->rc == SL_ENOENT || a->rc == SL_ESTALE || a->rc == SL_ESTATE;
 
     if (p->want == PS_CUT && moved) {
         ps_fail(s, a->rc, &a->err); // the snapshot is gone: not by waiting
@@ -105,6 +106,7 @@ static void asked(struct ps_shard *p, const struct ps_answer *a)
         refused(p, a->refused.why);
         return;
     }
+    FAULT("task.asked");
     evidence_take(&p->evidence, a->incarnation, a->counted, a->counted_bytes);
     if (p->params_incarnation != a->incarnation)
         p->have_params = false;
@@ -126,6 +128,7 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
         return;
     }
     fresh(p, a);
+    FAULT("task.pulled");
     rest(p);
 }
 
@@ -140,6 +143,11 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
         lose(p);
         return;
     }
+    FAULT("task.acked");
+    HISTORY("acked", "job=%llu closure=%llu step=%u shard=%u incarnation=%llu",
+            (unsigned long long)p->s->o.job,
+            (unsigned long long)p->s->closure.closure, p->step.step, p->number,
+            (unsigned long long)a->incarnation);
     p->counted_new = a->result == WIRE_PUSH_COUNTED;
     p->counted_step = p->step.step;
     fresh(p, a);

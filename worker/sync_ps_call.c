@@ -6,6 +6,7 @@
 // such a call and takes the lock.
 #include <string.h>
 
+#include "common/fault.h"
 #include "common/mem.h"
 #include "worker/sync_ps_inner.h"
 
@@ -50,6 +51,7 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
         return rc;
     a->incarnation = m.incarnation;
     a->version = m.version;
+    FAULT("task.pull_part");
     a->copied = take_payload(p, &m.payload);
     if (!a->copied)
         return sl_fail(&a->err, SL_ECORRUPT,
@@ -225,8 +227,14 @@ bool ps_start(struct ps_shard *p)
         return false;
     }
     p->calling = true;
+    if (p->want == PS_PUSH)
+        FAULT("task.push");
     rpc_call_start(p->channel, calls[p->want].method, &msg, &options, done, p,
                    &p->ticket);
+    if (p->want == PS_PULL)
+        FAULT("task.pull_sent");
+    else if (p->want == PS_PUSH)
+        FAULT("task.push_part"); // the other shards have not got theirs
     return true;
 }
 

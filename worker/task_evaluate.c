@@ -72,8 +72,8 @@ void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
         l->outcome.job_error = false;
         return;
     }
-    for (uint32_t i = 0;
-         result == SYNC_OK && i < input_run_steps(&l->run); i++) {
+    for (uint32_t i = 0; result == SYNC_OK && i < input_run_steps(&l->run);
+         i++) {
         rc = one_batch(env, job, l, i, &m, &err);
         if (rc != SL_OK) {
             task_fail(l, rc, &err);

@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/mem.h"
 #include "worker/grad.h"
 #include "worker/task.h"
@@ -57,8 +59,8 @@ static enum sync_result run_to(struct train *t, uint32_t end)
 
         while (t->waited < o->shards &&
                o->wait_before[o->by_wait[t->waited]] <= t->op) {
-            result = t->sync->ops->wait(t->sync, o->by_wait[t->waited],
-                                        &t->err);
+            result =
+                t->sync->ops->wait(t->sync, o->by_wait[t->waited], &t->err);
             if (result != SYNC_OK)
                 return result;
             t->waited++;
@@ -68,8 +70,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
             stop = o->wait_before[o->by_wait[t->waited]];
         begin = sl_now_us(t->env->clock);
         rc = program_run(t->p->program, &t->io, t->op, stop, &t->err);
-        t->m.compute_ms +=
-            (double)(sl_now_us(t->env->clock) - begin) / 1000;
+        t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
         if (rc != SL_OK)
             return failed(t, rc);
         t->op = stop;
@@ -198,8 +199,8 @@ static enum sync_result backward(struct train *t)
         result = run_to(t, o->send_after[s] + 1);
         if (result != SYNC_OK)
             break;
-        finite = grad_finite(t->sync->grads + range->first,
-                             (size_t)range->count);
+        finite =
+            grad_finite(t->sync->grads + range->first, (size_t)range->count);
         if (!finite && all_finite)
             result = not_finite(t);
         all_finite = all_finite && finite;
@@ -219,17 +220,18 @@ static enum sync_result compute_step(struct train *t)
     struct program *p = t->p->program;
     enum sync_result result;
 
+    FAULT("task.compute");
     t->op = t->waited = 0;
     t->io = (struct program_io){.params = t->sync->params,
                                 .grads = t->sync->grads,
                                 .x = t->batch.x,
                                 .labels = t->batch.y};
     program_set_step(p, schedule_global_step(&t->lease->record->schedule,
-                                             t->lease->closure,
-                                             t->batch.step));
+                                             t->lease->closure, t->batch.step));
     result = run_to(t, p->forward);
     if (result != SYNC_OK)
         return result;
+    FAULT("task.computed");
     account(t);
     if (!isfinite(p->stats[0]))
         return skip_all(t);
@@ -269,6 +271,10 @@ static enum sync_result some_steps(struct train *t, bool *done)
     }
     while (result == SYNC_OK && step < t->lease->steps) {
         result = one_step(t, step);
+        FAULT("task.pushed");
+        HISTORY("step", "job=%llu closure=%llu step=%u",
+                (unsigned long long)t->lease->job,
+                (unsigned long long)t->lease->closure, step);
         step = t->sync->ops->next(t->sync, step);
         if (atomic_load(&t->lease->gate.draining))
             break;
@@ -341,6 +347,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
     result = t.sync->ops->open(t.sync, &c, &t.err);
     if (result == SYNC_OK)
         result = all_steps(&t);
+    FAULT("task.report");
     conclude(&t, result);
     t.sync->ops->close(t.sync);
 }

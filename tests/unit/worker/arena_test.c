@@ -13,9 +13,8 @@ static void check_plan(struct arena_item *items, size_t n, size_t bytes)
         for (size_t k = 0; k < i; k++) {
             bool together = items[i].first <= items[k].last &&
                             items[k].first <= items[i].last;
-            bool apart =
-                items[i].offset + items[i].bytes <= items[k].offset ||
-                items[k].offset + items[k].bytes <= items[i].offset;
+            bool apart = items[i].offset + items[i].bytes <= items[k].offset ||
+                         items[k].offset + items[k].bytes <= items[i].offset;
 
             T_TRUE(!together || apart || items[i].bytes == 0 ||
                    items[k].bytes == 0);

@@ -206,8 +206,8 @@ TEST(compile, gradient_of_mlp)
 
 // ---- backends
 
-static double distance(const struct net *a, const struct net *b,
-                       const void *va, const void *vb, size_t count)
+static double distance(const struct net *a, const struct net *b, const void *va,
+                       const void *vb, size_t count)
 {
     double apart = 0, size = 0;
 
@@ -416,8 +416,8 @@ TEST(overlap, late_layers_leave_first)
     net_open(&n, "cpu", NET_FASHION, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
              false, true, 4, false);
     shards[0] = (struct overlap_range){0, n.model->variables[2].first};
-    shards[1] = (struct overlap_range){shards[0].count,
-                                       n.elements - shards[0].count};
+    shards[1] =
+        (struct overlap_range){shards[0].count, n.elements - shards[0].count};
     T_OK(overlap_make(&o, n.p, shards, 2, t_err()));
     T_EQ(o.by_send[0], 1);
     T_LT(o.send_after[1], o.send_after[0]);

@@ -57,8 +57,7 @@ TEST(idx, reads_golden_bytes)
 {
     struct array a;
 
-    T_OK(array_open_idx(&a, put("a", golden_idx, sizeof(golden_idx)),
-                        t_err()));
+    T_OK(array_open_idx(&a, put("a", golden_idx, sizeof(golden_idx)), t_err()));
     check_idx(&a);
     array_release(&a);
 }
@@ -146,15 +145,17 @@ TEST(idx, longer_file_is_refused)
     struct sl_error err = SL_ERROR_INIT;
 
     memcpy(more, golden_idx, sizeof(golden_idx));
-    T_FAILS(SL_ECORRUPT, array_open_idx(&a, put("m", more, sizeof(more)), &err));
+    T_FAILS(SL_ECORRUPT,
+            array_open_idx(&a, put("m", more, sizeof(more)), &err));
     T_HAS(err.text, "19 bytes long");
     T_HAS(err.text, "promises 18");
 }
 
 TEST(idx, shape_overflow_is_refused)
 {
-    static const uint8_t big[] = {0,    0,    8,    3,    255,  255,  255, 255,
-                                  0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    static const uint8_t big[] = {0,    0,    8,    3,    255,  255,
+                                  255,  255,  0xff, 0xff, 0xff, 0xff,
+                                  0xff, 0xff, 0xff, 0xff};
     struct array a;
 
     T_FAILS(SL_ERANGE, array_open_idx(&a, put("b", big, sizeof(big)), NULL));
@@ -293,10 +294,9 @@ TEST(npz, names_the_members_that_are_there)
     struct sl_error err = SL_ERROR_INIT;
 
     T_FAILS(SL_ENOENT,
-            array_open_npz(&a,
-                           put("s.npz", golden_stored_npz,
-                               sizeof(golden_stored_npz)),
-                           "images", &err));
+            array_open_npz(
+                &a, put("s.npz", golden_stored_npz, sizeof(golden_stored_npz)),
+                "images", &err));
     T_HAS(err.text, "images.npy");
     T_HAS(err.text, "x.npy y.npy");
 }
@@ -311,8 +311,7 @@ TEST(npz, damage_is_found)
     truncate_everywhere(open_x, golden_deflated_npz,
                         sizeof(golden_deflated_npz));
     change_everywhere(open_x, golden_stored_npz, sizeof(golden_stored_npz));
-    change_everywhere(open_x, golden_deflated_npz,
-                      sizeof(golden_deflated_npz));
+    change_everywhere(open_x, golden_deflated_npz, sizeof(golden_deflated_npz));
     // One bit of a number: only the checksum knows.
     memcpy(copy, golden_stored_npz, sizeof(copy));
     for (size_t i = 0; i + 4 < sizeof(copy); i++) {

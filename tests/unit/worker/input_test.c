@@ -11,10 +11,8 @@ static struct data *numbers(uint64_t samples)
                             .samples = samples,
                             .seed = 3,
                             .scale = 1};
-    struct data_want w = {.rank = 1,
-                          .dim = {2},
-                          .outputs = 2,
-                          .labels = DATA_INDEX};
+    struct data_want w = {
+        .rank = 1, .dim = {2}, .outputs = 2, .labels = DATA_INDEX};
     struct data *d;
 
     T_OK(data_open(&d, &s, &w, t_err()));
@@ -80,9 +78,9 @@ static void one_epoch(uint64_t samples, uint64_t batch, uint64_t per_closure,
 
 TEST(input, batches_cover_an_epoch_exactly_once)
 {
-    static const uint64_t sizes[][3] = {{1, 1, 1},    {1, 64, 4},  {97, 10, 3},
-                                        {100, 10, 5}, {101, 7, 2}, {256, 64, 4},
-                                        {31, 33, 1},  {1000, 1, 97}};
+    static const uint64_t sizes[][3] = {
+        {1, 1, 1},   {1, 64, 4},   {97, 10, 3}, {100, 10, 5},
+        {101, 7, 2}, {256, 64, 4}, {31, 33, 1}, {1000, 1, 97}};
 
     for (size_t i = 0; i < SL_COUNT(sizes); i++) {
         one_epoch(sizes[i][0], sizes[i][1], sizes[i][2], true);
@@ -139,10 +137,8 @@ TEST(input, an_error_names_its_sample_and_can_be_met_again)
 {
     const char *path = t_path("bad.csv");
     struct data_source s = {.format = "csv", .scale = 1, .x = path};
-    struct data_want w = {.rank = 1,
-                          .dim = {1},
-                          .outputs = 2,
-                          .labels = DATA_INDEX};
+    struct data_want w = {
+        .rank = 1, .dim = {1}, .outputs = 2, .labels = DATA_INDEX};
     FILE *f = fopen(path, "w");
     struct input_run run;
     struct sl_error err = SL_ERROR_INIT;

@@ -153,7 +153,8 @@ TEST(train, learns_synthetic_classes)
     learner_close(&l);
 }
 
-// Steps allocate nothing: neither the batches nor the programs.
+// Steps allocate nothing: neither the batches nor the programs. Only a slot of
+// the ring that was not used so far makes its two buffers.
 TEST(train, a_step_allocates_nothing)
 {
     struct data_source source = {.format = "synthetic",
@@ -171,7 +172,7 @@ TEST(train, a_step_allocates_nothing)
     calls = sl_mem_calls();
     for (uint64_t epoch = 2; epoch < 20; epoch++)
         pass(&l, true, epoch);
-    T_EQ(sl_mem_calls(), calls);
+    T_LE(sl_mem_calls() - calls, 2 * INPUT_SLOTS);
     learner_close(&l);
 }
 

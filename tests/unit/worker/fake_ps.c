@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_ps.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#include "common/mem.h"
+#include "common/rng.h"
+#include "tests/harness/t.h"
+
+#define HELD 64
+
+struct fake_ps {
+    struct fake_ps_options o;
+    struct rpc_server *server;
+    pthread_mutex_t lock;
+    struct fake_shard shard[FAKE_SHARDS];
+    struct rng rng;
+    unsigned before, after;
+    bool hold;
+    struct rpc_call *held[HELD];
+    unsigned held_count;
+    unsigned countdown; // pushes until fn; 0: none
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static bool unlucky(struct fake_ps *f, unsigned of_1000)
+{
+    return rng_below(&f->rng, 1000) < of_1000;
+}
+
+// The call is over if true.
+static bool before(struct fake_ps *f, struct rpc_call *call)
+{
+    if (f->hold && f->held_count < HELD) {
+        f->held[f->held_count++] = call;
+        return true;
+    }
+    if (!unlucky(f, f->before))
+        return false;
+    rpc_answer(call, SL_EUNAVAIL, NULL, NULL);
+    return true;
+}
+
+static enum wire_refused_why judge(struct fake_ps *f, struct fake_shard *s,
+                                   uint64_t job_incarnation,
+                                   uint64_t incarnation, uint64_t closure,
+                                   struct wire_attempt attempt)
+{
+    T_ASSERT(closure < FAKE_CLOSURES);
+    if (job_incarnation != f->o.job_incarnation)
+        return WIRE_REFUSED_JOB_INCARNATION;
+    if (incarnation != s->incarnation)
+        return WIRE_REFUSED_INCARNATION;
+    if (wire_attempt_cmp(attempt, s->newest[closure]) < 0)
+        return WIRE_REFUSED_ATTEMPT;
+    s->newest[closure] = attempt;
+    return WIRE_REFUSED_NOT;
+}
+
+static void ask_locked(struct fake_ps *f, struct rpc_call *call)
+{
+    struct wire_ask_reply reply = {.incarnation = 0};
+    struct wire_ask ask;
+    struct fake_shard *s;
+    struct rpc_msg msg;
+
+    T_ASSERT(wire_read_ask(&ask, rpc_call_body(call), NULL) == SL_OK);
+    T_ASSERT(ask.shard < f->o.shards && ask.job == f->o.job);
+    s = &f->shard[ask.shard];
+    reply.refused.why = judge(f, s, ask.job_incarnation, ask.incarnation,
+                              ask.closure, ask.attempt);
+    reply.refused.newest = s->newest[ask.closure];
+    reply.refused.job_incarnation = f->o.job_incarnation;
+    reply.incarnation = s->incarnation;
+    reply.version = s->version;
+    if (reply.refused.why == WIRE_REFUSED_NOT) {
+        reply.counted_bytes = FAKE_STEPS / 8;
+        for (unsigned i = 0; i < FAKE_STEPS; i++)
+            reply.counted[i / 8] |=
+                (uint8_t)(s->counted[ask.closure][i] << (i % 8));
+    }
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_head_ask_reply(&msg, &reply) == SL_OK);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
+static void apply(struct fake_ps *f, struct fake_shard *s,
+                  const struct wire_push *push)
+{
+    float *g = sl_malloc(s->count * sizeof(float));
+    double sum = 0;
+
+    T_ASSERT(push->payload.bytes == s->count * sizeof(float));
+    slices_copy(g, &push->payload);
+    for (size_t i = 0; i < s->count; i++) {
+        T_ASSERT(isfinite(g[i]));
+        sum += (double)g[i] * (double)g[i];
+        s->values[i] -= f->o.rate * g[i];
+    }
+    if (sqrt(sum) > s->largest_norm)
+        s->largest_norm = sqrt(sum);
+    s->version++;
+    s->applied++;
+    sl_free(g);
+}
+
+static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
+                                   const struct wire_push *push)
+{
+    uint64_t *digest = &s->digest[push->closure][push->step];
+
+    T_ASSERT(push->step < FAKE_STEPS);
+    s->pushes++;
+    T_ASSERT(*digest == 0 || *digest == push->digest); // the same samples
+    *digest = push->digest;
+    if (s->counted[push->closure][push->step]) {
+        s->duplicates++;
+        return WIRE_PUSH_DUPLICATE;
+    }
+    s->counted[push->closure][push->step] = true;
+    if (push->skip)
+        s->skipped++;
+    else
+        apply(f, s, push);
+    return WIRE_PUSH_COUNTED;
+}
+
+static void values_copy(struct rpc_msg *msg, const struct fake_shard *s)
+{
+    size_t bytes = s->count * sizeof(float);
+    float *copy = sl_malloc(bytes);
+
+    memcpy(copy, s->values, bytes);
+    rpc_msg_part(msg, copy, bytes);
+    rpc_msg_on_release(msg, sl_free, copy);
+}
+
+static void push_locked(struct fake_ps *f, struct rpc_call *call)
+{
+    struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED};
+    struct wire_push push;
+    struct fake_shard *s;
+    struct rpc_msg msg;
+
+    T_ASSERT(wire_read_push(&push, rpc_call_body(call), NULL) == SL_OK);
+    T_ASSERT(push.shard < f->o.shards && push.job == f->o.job);
+    s = &f->shard[push.shard];
+    reply.refused.why = judge(f, s, push.job_incarnation, push.incarnation,
+                              push.closure, push.attempt);
+    reply.refused.newest = s->newest[push.closure];
+    reply.refused.job_incarnation = f->o.job_incarnation;
+    if (reply.refused.why == WIRE_REFUSED_NOT) {
+        T_ASSERT(push.based_on <= s->version);
+        reply.result = count(f, s, &push);
+    } else {
+        s->refused++;
+    }
+    reply.incarnation = s->incarnation;
+    reply.version = s->version;
+    rpc_msg_init(&msg);
+    if (reply.result == WIRE_PUSH_REFUSED) {
+        T_ASSERT(wire_head_push_reply(&msg, &reply, 0) == SL_OK);
+    } else {
+        T_ASSERT(wire_head_push_reply(&msg, &reply, s->count * 4) == SL_OK);
+        values_copy(&msg, s);
+    }
+    if (unlucky(f, f->after)) {
+        rpc_msg_drop(&msg);
+        rpc_answer(call, SL_EUNAVAIL, NULL, NULL);
+    } else {
+        rpc_answer(call, SL_OK, NULL, &msg);
+    }
+    if (f->countdown > 0 && --f->countdown == 0)
+        f->fn(f->arg);
+}
+
+static void pull_locked(struct fake_ps *f, struct rpc_call *call)
+{
+    struct wire_pull_reply reply;
+    struct wire_pull pull;
+    struct fake_shard *s;
+    struct rpc_msg msg;
+
+    T_ASSERT(wire_read_pull(&pull, rpc_call_body(call), NULL) == SL_OK);
+    T_ASSERT(pull.shard < f->o.shards);
+    s = &f->shard[pull.shard];
+    if ((pull.incarnation != 0 && pull.incarnation != s->incarnation) ||
+        (pull.has_tag && pull.tag.sequence != 1)) {
+        rpc_answer(call, pull.has_tag ? SL_ENOENT : SL_ESTALE, NULL, NULL);
+        return;
+    }
+    reply.incarnation = s->incarnation;
+    reply.version = s->version;
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_head_pull_reply(&msg, &reply, s->count * 4) == SL_OK);
+    values_copy(&msg, s);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
+#define HANDLER(name)                                                          \
+    static void name(struct rpc_call *call, void *arg)                         \
+    {                                                                          \
+        struct fake_ps *f = arg;                                               \
+                                                                               \
+        pthread_mutex_lock(&f->lock);                                          \
+        if (!before(f, call))                                                  \
+            name##_locked(f, call);                                            \
+        pthread_mutex_unlock(&f->lock);                                        \
+    }
+HANDLER(ask)
+HANDLER(push)
+HANDLER(pull)
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_ASK, .unary = ask},
+    {.path = WIRE_PUSH_PULL,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .unary = push},
+    {.path = WIRE_PULL, .unary = pull},
+};
+
+struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o)
+{
+    struct fake_ps *f = sl_calloc(1, sizeof(*f));
+    struct rpc_table table = {methods, SL_COUNT(methods), f};
+    size_t first = 0;
+
+    f->o = *o;
+    pthread_mutex_init(&f->lock, NULL);
+    rng_init(&f->rng, t_seed(), 77);
+    T_ASSERT(o->shards <= FAKE_SHARDS);
+    for (uint32_t i = 0; i < o->shards; i++) {
+        struct fake_shard *s = &f->shard[i];
+
+        s->first = first;
+        s->count = o->counts[i];
+        first += s->count;
+        s->incarnation = 1;
+        s->values = sl_malloc(s->count * sizeof(float));
+        rng_fill_uniform(s->values, 1, 1, s->first, s->count);
+        for (size_t k = 0; k < s->count; k++)
+            s->values[k] = (s->values[k] - 0.5f) * 0.4f;
+    }
+    T_ASSERT(rpc_server_new(&f->server, io, &table, 1, NULL, NULL) == SL_OK);
+    T_ASSERT(rpc_server_bind(f->server, o->address, NULL, NULL, NULL) == SL_OK);
+    rpc_server_start(f->server);
+    return f;
+}
+
+void fake_ps_free(struct fake_ps *f)
+{
+    fake_ps_hold(f, false);
+    rpc_server_free(f->server);
+    for (uint32_t i = 0; i < f->o.shards; i++)
+        sl_free(f->shard[i].values);
+    pthread_mutex_destroy(&f->lock);
+    sl_free(f);
+}
+
+struct fake_shard *fake_ps_lock(struct fake_ps *f)
+{
+    pthread_mutex_lock(&f->lock);
+    return f->shard;
+}
+
+void fake_ps_unlock(struct fake_ps *f)
+{
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_luck(struct fake_ps *f, unsigned before_, unsigned after)
+{
+    pthread_mutex_lock(&f->lock);
+    f->before = before_;
+    f->after = after;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_hold(struct fake_ps *f, bool hold)
+{
+    pthread_mutex_lock(&f->lock);
+    f->hold = hold;
+    for (unsigned i = 0; !hold && i < f->held_count; i++)
+        rpc_answer(f->held[i], SL_EUNAVAIL, NULL, NULL);
+    if (!hold)
+        f->held_count = 0;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_after(struct fake_ps *f, unsigned pushes, void (*fn)(void *arg),
+                   void *arg)
+{
+    pthread_mutex_lock(&f->lock);
+    f->countdown = pushes;
+    f->fn = fn;
+    f->arg = arg;
+    pthread_mutex_unlock(&f->lock);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/worker/fake_ps.h -- a psserver for tests of the worker: real RPC,
+// shards in memory, plain SGD, and bad luck on request.
+//
+// It counts as protocol.md says (I3, I4, S2), keeps the ground truth, and
+// aborts at once if a worker does what none may do: a push with the wrong
+// number of bytes, or digests that differ between attempts.
+//
+// Threads  all functions: any.
+#ifndef TESTS_UNIT_WORKER_FAKE_PS_H
+#define TESTS_UNIT_WORKER_FAKE_PS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/rpc.h"
+#include "proto/wire.h"
+
+#define FAKE_SHARDS 8
+#define FAKE_CLOSURES 64
+#define FAKE_STEPS 64
+
+struct fake_shard {
+    size_t first, count;
+    uint64_t incarnation, version;
+    float *values;
+    bool counted[FAKE_CLOSURES][FAKE_STEPS];
+    uint64_t digest[FAKE_CLOSURES][FAKE_STEPS];
+    struct wire_attempt newest[FAKE_CLOSURES];
+    uint64_t applied, skipped, duplicates, refused, pushes;
+    double largest_norm; // of a push
+};
+
+struct fake_ps;
+
+struct fake_ps_options {
+    const char *address; // to listen on
+    uint32_t shards;
+    const size_t *counts; // elements of each
+    uint64_t job, job_incarnation;
+    float rate;
+};
+
+struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o);
+void fake_ps_free(struct fake_ps *f);
+
+// Under its lock.
+struct fake_shard *fake_ps_lock(struct fake_ps *f);
+void fake_ps_unlock(struct fake_ps *f);
+
+// Of 1000 calls so many fail before anything happened, and so many after, so
+// that the answer is lost.
+void fake_ps_luck(struct fake_ps *f, unsigned before, unsigned after);
+void fake_ps_hold(struct fake_ps *f, bool hold); // calls are not answered
+
+// After so many more pushes of any shard: fn(arg), on an I/O thread, with the
+// lock.
+void fake_ps_after(struct fake_ps *f, unsigned pushes, void (*fn)(void *arg),
+                   void *arg);
+
+#endif

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases from end to end: the compute thread against a psserver in the same
+// process, over real RPC, with calls that fail, answers that get lost, shards
+// that are replaced by older ones, and newer attempts.
+#include "tests/harness/t.h"
+
+#include <math.h>
+
+#include "common/mem.h"
+#include "fake_ps.h"
+#include "nets.h"
+#include "proto/layout.h"
+#include "proto/spec.h"
+#include "worker/compute.h"
+
+#define JOB 7
+#define SHARDS 3
+
+struct world {
+    struct loop *loop;
+    struct rpc_io *io;
+    struct fake_ps *ps;
+    struct peers *peers;
+    struct compute *compute;
+    struct record *record;
+    Sluice__V1__JobOpen *open; // owned by the record's maker: freed at the end
+    Sluice__V1__JobSpec *spec;
+    struct schedule schedule;
+    char address[600];
+    uint64_t incarnation[SHARDS], map_version;
+    struct lease *done[16];
+    unsigned done_count, waiting;
+    unsigned maps_wanted;
+    uint64_t attempt;
+};
+
+static Sluice__V1__JobSpec *read_spec(const char *extra)
+{
+    static const char base[] =
+        "{'api_version': 'sluice/v1', 'kind': 'Job', 'name': 't',"
+        "'model': {'input_shape': [6], 'layers': ["
+        "{'type': 'dense', 'units': 8, 'activation': 'relu'},"
+        "{'type': 'batch_normalization'},"
+        "{'type': 'dense', 'units': 3}]},"
+        "'loss': 'sparse_categorical_crossentropy',"
+        "'optimizer': {'type': 'sgd', 'learning_rate': 0.1%s},"
+        "'data': {'train': {'format': 'synthetic', 'generator': 'classes',"
+        " 'classes': 3, 'samples': 100, 'seed': 4},"
+        " 'test': {'format': 'synthetic', 'generator': 'classes',"
+        " 'classes': 3, 'samples': 50, 'seed': 4}},"
+        "'train': {'batch': 7, 'epochs': 2, 'steps_per_closure': 4%s},"
+        "'evaluate': {'every_epochs': 1, 'batch': 20}}";
+    const char *optimizer = "", *train = "";
+    ProtobufCMessage *msg = NULL;
+    char text[4096];
+    json_t *value;
+
+    if (strncmp(extra, "o:", 2) == 0)
+        optimizer = extra + 2;
+    else
+        train = extra;
+    snprintf(text, sizeof(text), base, optimizer, train);
+    for (char *p = text; *p != '\0'; p++)
+        *p = *p == '\'' ? '"' : *p;
+    value = json_loads(text, 0, NULL);
+    T_TRUE(value != NULL);
+    T_OK(pbjson_read(&msg, &sluice__v1__job_spec__descriptor, value, "spec",
+                     t_err()));
+    json_decref(value);
+    T_OK(spec_check((Sluice__V1__JobSpec *)msg, t_err()));
+    return (Sluice__V1__JobSpec *)msg;
+}
+
+// Features so large that the loss is not finite.
+static void blow_up(Sluice__V1__JobSpec *spec)
+{
+    spec->data->train->has_scale = 1;
+    spec->data->train->scale = 3e38;
+}
+
+static void tell_map(struct world *w, struct record *r)
+{
+    Sluice__V1__JobMap map = SLUICE__V1__JOB_MAP__INIT;
+    Sluice__V1__MapEntry entries[SHARDS], *list[SHARDS];
+
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        sluice__v1__map_entry__init(&entries[i]);
+        entries[i].shard = i;
+        entries[i].address = w->address;
+        entries[i].incarnation = w->incarnation[i];
+        list[i] = &entries[i];
+    }
+    map.job = JOB;
+    map.version = ++w->map_version;
+    map.n_shards = SHARDS;
+    map.shards = list;
+    record_map(r, &map);
+}
+
+// A record as JobOpen would make it: the model cut into SHARDS.
+static struct record *make_record(struct world *w, size_t counts[SHARDS])
+{
+    Sluice__V1__JobOpen open = SLUICE__V1__JOB_OPEN__INIT;
+    Sluice__V1__Geometry geometry = wire_geometry(&w->schedule);
+    struct part_rule rule = {.kind = PART_AUTO};
+    struct part_plan plan;
+    struct part_var *vars = NULL;
+    struct model *m = NULL;
+    struct record *r = NULL;
+
+    T_OK(model_make(&m, w->spec->model, t_err()));
+    T_OK(layout_part_vars(&vars, m));
+    T_OK(part_plan_make(&plan, vars, m->variables_count, &rule, 64, SHARDS,
+                        t_err()));
+    // Only so many shards: the rest joins the last.
+    for (uint32_t i = 0; i < plan.piece_count; i++) {
+        if (plan.pieces[i].shard >= SHARDS)
+            plan.pieces[i].shard = SHARDS - 1;
+    }
+    T_OK(layout_variables(&open.variables, m));
+    open.n_variables = m->variables_count;
+    memset(counts, 0, SHARDS * sizeof(*counts));
+    for (uint32_t i = 0; i < plan.piece_count; i++)
+        counts[plan.pieces[i].shard] += plan.pieces[i].elements;
+    T_OK(layout_pieces(&open.pieces, &plan));
+    open.n_pieces = plan.piece_count;
+    open.job = JOB;
+    open.job_incarnation = 1;
+    open.spec = w->spec;
+    open.geometry = &geometry;
+    T_OK(record_new(&r, &open, t_err()));
+    layout_variables_free(open.variables, open.n_variables);
+    layout_pieces_free(open.pieces, open.n_pieces);
+    part_plan_release(&plan);
+    sl_free(vars);
+    model_free(m);
+    tell_map(w, r);
+    return r;
+}
+
+static void on_done(void *arg, struct lease *l)
+{
+    struct world *w = arg;
+
+    T_ASSERT(w->done_count < SL_COUNT(w->done));
+    w->done[w->done_count++] = l;
+    if (w->done_count >= w->waiting)
+        loop_stop(w->loop);
+}
+
+static void on_want_map(void *arg, uint64_t job, uint64_t have)
+{
+    struct world *w = arg;
+
+    T_ASSERT(job == JOB);
+    w->maps_wanted++;
+    tell_map(w, w->record);
+}
+
+static void world_open_with(struct world *w, const char *extra,
+                            void (*change)(Sluice__V1__JobSpec *spec))
+{
+    struct rpc_io_options io = {.threads = 2};
+    struct compute_setup setup = {.clock = sl_clock_real(),
+                                  .backend = "ref",
+                                  .done = on_done,
+                                  .want_map = on_want_map,
+                                  .arg = w};
+    struct fake_ps_options ps = {
+        .shards = SHARDS, .job = JOB, .job_incarnation = 1, .rate = 0.05f};
+    size_t counts[SHARDS];
+
+    memset(w, 0, sizeof(*w));
+    w->spec = read_spec(extra);
+    if (change != NULL)
+        change(w->spec);
+    w->schedule = (struct schedule){
+        .samples = 100, .batch = 7, .epochs = 2, .steps_per_closure = 4};
+    for (uint32_t i = 0; i < SHARDS; i++)
+        w->incarnation[i] = 1;
+    snprintf(w->address, sizeof(w->address), "unix:%s/ps", t_tmpdir());
+    w->record = make_record(w, counts);
+    T_OK(loop_new(&w->loop, t_err()));
+    T_OK(rpc_io_new(&w->io, &io, t_err()));
+    ps.address = w->address;
+    ps.counts = counts;
+    w->ps = fake_ps_new(w->io, &ps);
+    T_OK(peers_new(&w->peers, w->io, NULL, t_err()));
+    setup.loop = w->loop;
+    setup.peers = w->peers;
+    T_OK(compute_new(&w->compute, &setup, t_err()));
+}
+
+static void world_open(struct world *w, const char *extra)
+{
+    world_open_with(w, extra, NULL);
+}
+
+static void clear(struct world *w)
+{
+    for (unsigned i = 0; i < w->done_count; i++)
+        lease_free(w->done[i]);
+    w->done_count = 0;
+}
+
+static void world_close(struct world *w)
+{
+    compute_free(w->compute);
+    clear(w);
+    fake_ps_free(w->ps);
+    peers_free(w->peers);
+    rpc_io_free(w->io);
+    record_unref(w->record);
+    wire_free(&w->spec->base);
+    loop_free(w->loop);
+}
+
+static struct lease *train_lease(struct world *w, uint64_t closure)
+{
+    Sluice__V1__Lease m = SLUICE__V1__LEASE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    struct lease *l = NULL;
+
+    attempt.term = 1;
+    attempt.n = ++w->attempt;
+    m.job = JOB;
+    m.job_incarnation = 1;
+    m.closure = closure;
+    m.attempt = &attempt;
+    m.kind = SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
+    m.epoch = (uint32_t)schedule_epoch(&w->schedule, closure);
+    schedule_closure_range(&w->schedule, closure, &m.first, &m.count);
+    m.steps = schedule_closure_steps(&w->schedule, closure);
+    T_OK(lease_new(&l, &m, w->record, t_err()));
+    atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+    return l;
+}
+
+// Runs until `count` outcomes are there.
+static void run(struct world *w, unsigned count)
+{
+    w->waiting = count;
+    if (w->done_count < count)
+        loop_run(w->loop);
+    T_EQ(w->done_count, count);
+}
+
+static struct lease *train(struct world *w, uint64_t closure)
+{
+    struct lease *l = train_lease(w, closure);
+
+    clear(w);
+    compute_submit(w->compute, l);
+    run(w, 1);
+    T_PTR(w->done[0], l);
+    return l;
+}
+
+// Every step of the job is counted on every shard, with the right samples.
+static void check_all_counted(struct world *w)
+{
+    struct fake_shard *shards = fake_ps_lock(w->ps);
+
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        uint64_t digest[2] = {0, 0};
+
+        for (uint64_t c = 0; c < schedule_closures(&w->schedule); c++) {
+            for (uint32_t k = 0; k < schedule_closure_steps(&w->schedule, c);
+                 k++) {
+                T_ASSERT(shards[i].counted[c][k]);
+                digest[schedule_epoch(&w->schedule, c)] +=
+                    shards[i].digest[c][k];
+            }
+        }
+        T_ASSERT(digest[0] == schedule_epoch_digest(&w->schedule, 0));
+        T_ASSERT(digest[1] == schedule_epoch_digest(&w->schedule, 1));
+    }
+    fake_ps_unlock(w->ps);
+}
+
+static void check_evidence(struct world *w, const struct lease *l)
+{
+    T_EQ(l->outcome.kind, OUTCOME_COMPLETE);
+    T_EQ(l->outcome.incarnations_count, SHARDS);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_EQ(l->outcome.incarnations[i], w->incarnation[i]);
+}
+
+TEST(task, a_whole_job_counts_every_step_once)
+{
+    struct world w;
+    struct fake_shard *shards;
+    double first = 0, last = 0;
+    uint64_t closures, steps;
+
+    world_open(&w, "");
+    closures = schedule_closures(&w.schedule);
+    steps = schedule_steps(&w.schedule);
+    for (uint64_t c = 0; c < closures; c++) {
+        struct lease *l = train(&w, c);
+        struct lease_metrics m = lease_progress(l);
+
+        check_evidence(&w, l);
+        T_EQ(m.steps, l->steps);
+        T_EQ(m.samples, l->count);
+        last = m.loss_sum / (double)m.samples;
+        if (c == 0)
+            first = last;
+    }
+    check_all_counted(&w);
+    T_TRUE(last < first);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].applied, steps);
+        T_EQ(shards[i].pushes, steps); // none was sent twice
+    }
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+TEST(task, lost_calls_and_answers_change_no_count)
+{
+    struct world w;
+    struct fake_shard *shards;
+    uint64_t steps;
+
+    world_open(&w, "");
+    steps = schedule_steps(&w.schedule);
+    fake_ps_luck(w.ps, 100, 150);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++)
+        check_evidence(&w, train(&w, c));
+    check_all_counted(&w);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].applied, steps);
+        T_GT(shards[i].duplicates, 0);
+    }
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// The same closure again, by a newer attempt: it finds all counted.
+TEST(task, a_counted_closure_is_only_asked_for)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open(&w, "");
+    check_evidence(&w, train(&w, 2));
+    l = train(&w, 2);
+    check_evidence(&w, l);
+    T_EQ(lease_progress(l).steps, 0); // it saw none counted by its own pushes
+    T_EQ(fake_ps_lock(w.ps)[0].pushes, l->steps);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// A shard comes back from an older snapshot as a new incarnation, in the
+// middle of a closure. W1: its steps are computed again, and the others ignore
+// what they have.
+static void fall_back(void *arg)
+{
+    struct world *w = arg;
+    struct fake_shard *s = &fake_ps_lock(w->ps)[1];
+
+    s->incarnation++;
+    memset(s->counted, 0, sizeof(s->counted));
+    s->applied = s->version = 0;
+    w->incarnation[1]++;
+    fake_ps_unlock(w->ps);
+}
+
+static void fall_back_locked(void *arg)
+{
+    struct world *w = arg;
+
+    // On an I/O thread with the lock: the lock is not recursive.
+    fake_ps_unlock(w->ps);
+    fall_back(w);
+    fake_ps_lock(w->ps);
+}
+
+TEST(task, a_shard_that_falls_back_is_served_again)
+{
+    for (unsigned after = 1; after <= 12; after++) {
+        struct world w;
+        struct fake_shard *shards;
+        struct lease *l;
+
+        world_open(&w, "");
+        fake_ps_after(w.ps, after, fall_back_locked, &w);
+        l = train(&w, 0);
+        T_EQ(l->outcome.kind, OUTCOME_COMPLETE);
+        // After the shard's last answer the worker cannot know: it names the
+        // old incarnation (W2), and the closure is issued again (C1, C3).
+        if (l->outcome.incarnations[1] != w.incarnation[1])
+            l = train(&w, 0);
+        check_evidence(&w, l);
+        shards = fake_ps_lock(w.ps);
+        for (uint32_t k = 0; k < 4; k++) {
+            for (uint32_t i = 0; i < SHARDS; i++)
+                T_TRUE(shards[i].counted[0][k]);
+        }
+        T_EQ(shards[0].applied, 4);
+        T_EQ(shards[1].applied, 4);
+        T_EQ(shards[2].applied, 4);
+        fake_ps_unlock(w.ps);
+        world_close(&w);
+    }
+}
+
+TEST(task, a_newer_attempt_fences_this_one)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open(&w, "");
+    fake_ps_lock(w.ps)[2].newest[0] = (struct wire_attempt){1, 99};
+    fake_ps_unlock(w.ps);
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_HAND_BACK);
+    T_HAS(l->outcome.err.text, "newer attempt");
+    world_close(&w);
+}
+
+// Nobody answers: only the gate ends it.
+static void stop_while_waiting(enum gate_reason why, enum outcome_kind kind)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open(&w, "");
+    fake_ps_hold(w.ps, true);
+    l = train_lease(&w, 0);
+    compute_submit(w.compute, l);
+    while (!atomic_load(&l->running))
+        loop_turn(w.loop);
+    if (why == GATE_LEASE)
+        atomic_store(&l->gate.lease_ends_ms, 0);
+    else
+        gate_close(&l->gate, why);
+    record_wake(w.record);
+    run(&w, 1);
+    T_EQ(l->outcome.kind, kind);
+    world_close(&w);
+}
+
+TEST(task, the_gate_ends_a_wait)
+{
+    stop_while_waiting(GATE_REVOKED, OUTCOME_DROPPED);
+    stop_while_waiting(GATE_DRAIN, OUTCOME_HAND_BACK);
+    stop_while_waiting(GATE_LEASE, OUTCOME_HAND_BACK);
+}
+
+// The next lease's batches are being read when it is revoked.
+TEST(task, a_lease_ahead_may_be_revoked)
+{
+    for (int round = 0; round < 20; round++) {
+        struct world w;
+        struct lease *l[3];
+
+        world_open(&w, "");
+        for (unsigned i = 0; i < 3; i++)
+            l[i] = train_lease(&w, i);
+        fake_ps_after(w.ps, 1 + (unsigned)t_below(10), fall_back_locked, &w);
+        for (unsigned i = 0; i < 3; i++)
+            compute_submit(w.compute, l[i]);
+        gate_close(&l[1]->gate, GATE_REVOKED);
+        run(&w, 3);
+        T_EQ(l[0]->outcome.kind, OUTCOME_COMPLETE);
+        T_EQ(l[2]->outcome.kind, OUTCOME_COMPLETE);
+        compute_forget(w.compute, JOB);
+        check_evidence(&w, train(&w, 3));
+        world_close(&w);
+    }
+}
+
+TEST(task, draining_ends_between_steps)
+{
+    struct world w;
+    struct lease *l;
+    struct fake_shard *shards;
+
+    world_open(&w, "");
+    l = train_lease(&w, 0);
+    atomic_store(&l->gate.draining, true);
+    compute_submit(w.compute, l);
+    run(&w, 1);
+    T_EQ(l->outcome.kind, OUTCOME_HAND_BACK);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_EQ(shards[i].pushes, shards[0].pushes); // no half step
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// ---- numbers
+
+TEST(task, what_is_not_finite_is_counted_and_not_applied)
+{
+    struct world w;
+    struct fake_shard *shards;
+    struct lease *l;
+
+    world_open_with(&w, "", blow_up);
+    l = train(&w, 0);
+    check_evidence(&w, l);
+    T_EQ(lease_progress(l).skipped, 4);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].applied, 0);
+        T_EQ(shards[i].skipped, 4);
+    }
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+TEST(task, nonfinite_fail_is_the_jobs_end)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open_with(&w, ", 'nonfinite': 'fail'", blow_up);
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_TRUE(l->outcome.job_error);
+    T_HAS(l->outcome.err.text, "not finite");
+    world_close(&w);
+}
+
+TEST(task, clipping_bounds_what_is_sent)
+{
+    struct world w;
+    struct fake_shard *shards;
+    double sum = 0;
+
+    world_open(&w, "o:, 'global_clipnorm': 0.01");
+    check_evidence(&w, train(&w, 0));
+    shards = fake_ps_lock(w.ps);
+    // Shard 0 holds the first kernel only: no statistics.
+    sum = shards[0].largest_norm;
+    T_EQ(shards[0].applied, 4);
+    fake_ps_unlock(w.ps);
+    T_TRUE(sum > 0 && sum <= 0.0101);
+    world_close(&w);
+}
+
+TEST(task, probe_and_evaluation)
+{
+    struct world w;
+    Sluice__V1__Lease m = SLUICE__V1__LEASE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    Sluice__V1__Tag tag = SLUICE__V1__TAG__INIT;
+    Sluice__V1__Tag *tags[SHARDS] = {&tag, &tag, &tag};
+    struct lease *l;
+
+    world_open(&w, "");
+    attempt.term = attempt.n = 1;
+    m.job = JOB;
+    m.attempt = &attempt;
+    m.kind = SLUICE__V1__LEASE_KIND__LEASE_PROBE;
+    T_OK(lease_new(&l, &m, w.record, t_err()));
+    atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+    compute_submit(w.compute, l);
+    run(&w, 1);
+    T_EQ(l->outcome.kind, OUTCOME_COMPLETE);
+    T_EQ(l->outcome.facts.train_samples, 100);
+    T_EQ(l->outcome.facts.test_samples, 50);
+    T_NE(l->outcome.facts.train_hash, l->outcome.facts.test_hash);
+    clear(&w);
+
+    m.kind = SLUICE__V1__LEASE_KIND__LEASE_EVALUATE;
+    m.first = 5;
+    m.count = 45;
+    m.cut = 3;
+    m.tags = tags;
+    m.n_tags = SHARDS;
+    tag.incarnation = tag.sequence = 1;
+    for (int again = 0; again < 2; again++) {
+        T_OK(lease_new(&l, &m, w.record, t_err()));
+        atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+        compute_submit(w.compute, l);
+        run(&w, 1);
+        T_EQ(l->outcome.kind, OUTCOME_COMPLETE);
+        T_EQ(lease_progress(l).samples, 45);
+        T_EQ(lease_progress(l).steps, 3);
+        clear(&w);
+    }
+    tag.sequence = 2; // collected meanwhile
+    m.cut = 4;
+    T_OK(lease_new(&l, &m, w.record, t_err()));
+    atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+    compute_submit(w.compute, l);
+    run(&w, 1);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_FALSE(l->outcome.job_error);
+    world_close(&w);
+}
+
+TEST(task, a_lease_that_does_not_fit_the_geometry_is_refused)
+{
+    struct world w;
+    Sluice__V1__Lease m = SLUICE__V1__LEASE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    struct lease *l;
+
+    world_open(&w, "");
+    m.job = JOB;
+    m.attempt = &attempt;
+    m.closure = 0;
+    m.count = 27; // 28 would be right
+    m.steps = 4;
+    T_FAILS(SL_EINVAL, lease_new(&l, &m, w.record, &err));
+    T_HAS(err.text, "geometry");
+    m.closure = 1000;
+    T_FAILS(SL_EINVAL, lease_new(&l, &m, w.record, &err));
+    T_HAS(err.text, "no closure 1000");
+    world_close(&w);
+}
