@@ -9,6 +9,15 @@ add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes
 add_compile_definitions(_GNU_SOURCE SLUICE_VERSION="${PROJECT_VERSION}")
 include_directories(${CMAKE_SOURCE_DIR})
 
+# Assertions stay on: a daemon that finds itself wrong must not go on.
+foreach(kind RELEASE RELWITHDEBINFO MINSIZEREL)
+    string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_${kind}
+        "${CMAKE_C_FLAGS_${kind}}")
+endforeach()
+if(SLUICE_TESTING)
+    add_compile_definitions(SLUICE_FAULTS SLUICE_HISTORY)
+endif()
+
 if(SLUICE_SANITIZE STREQUAL "address")
     add_compile_options(-fsanitize=address,undefined
         -fno-sanitize-recover=undefined)
@@ -17,8 +26,6 @@ elseif(SLUICE_SANITIZE STREQUAL "thread")
     add_compile_options(-fsanitize=thread)
     add_link_options(-fsanitize=thread)
 elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
-    # Assertions stay on: a daemon that finds itself wrong must not go on.
-    string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
     add_compile_options(-D_FORTIFY_SOURCE=2 -fstack-protector-strong
         -fstack-clash-protection)
     add_link_options(-Wl,-z,relro,-z,now)
