@@ -2,6 +2,8 @@
 #include "common/json.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/buf.h"
@@ -126,15 +128,105 @@ static int append(const char *bytes, size_t n, void *arg)
     return buf_append(arg, bytes, n) == SL_OK ? 0 : -1;
 }
 
+// The fewest digits that read back as the same number: jansson would write
+// 0.1 as 0.10000000000000001.
+static enum sl_err write_real(struct buf *out, double value)
+{
+    char text[40];
+
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    // It stays a real for those who read it.
+    if (strpbrk(text, ".en") == NULL)
+        strcat(text, ".0");
+    return buf_append_str(out, text);
+}
+
+static enum sl_err write_value(struct buf *out, const json_t *value,
+                               int indent);
+
+static enum sl_err new_line(struct buf *out, int indent)
+{
+    return indent < 0 ? SL_OK : buf_appendf(out, "\n%*s", 2 * indent, "");
+}
+
+static enum sl_err write_key(struct buf *out, const char *key, int indent)
+{
+    enum sl_err rc = sl_json_quote(out, key, strlen(key));
+
+    return rc == SL_OK ? buf_append_str(out, indent < 0 ? ":" : ": ") : rc;
+}
+
+// `indent` is the depth of what is inside; negative: all on one line.
+static enum sl_err write_object(struct buf *out, const json_t *value,
+                                int indent)
+{
+    json_t *object = (json_t *)value, *item; // jansson's iterators want it
+    enum sl_err rc = buf_append_char(out, '{');
+    const char *key;
+    bool first = true;
+
+    json_object_foreach (object, key, item) {
+        if (rc == SL_OK && !first)
+            rc = buf_append_char(out, ',');
+        first = false;
+        if (rc == SL_OK)
+            rc = new_line(out, indent);
+        if (rc == SL_OK)
+            rc = write_key(out, key, indent);
+        if (rc == SL_OK)
+            rc = write_value(out, item, indent);
+    }
+    if (rc == SL_OK && !first && indent > 0)
+        rc = new_line(out, indent - 1);
+    return rc == SL_OK ? buf_append_char(out, '}') : rc;
+}
+
+static enum sl_err write_array(struct buf *out, const json_t *value, int indent)
+{
+    size_t count = json_array_size(value);
+    enum sl_err rc = buf_append_char(out, '[');
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        if (i > 0)
+            rc = buf_append_char(out, ',');
+        if (rc == SL_OK)
+            rc = new_line(out, indent);
+        if (rc == SL_OK)
+            rc = write_value(out, json_array_get(value, i), indent);
+    }
+    if (rc == SL_OK && count > 0 && indent > 0)
+        rc = new_line(out, indent - 1);
+    return rc == SL_OK ? buf_append_char(out, ']') : rc;
+}
+
+static enum sl_err write_value(struct buf *out, const json_t *value, int indent)
+{
+    int inside = indent < 0 ? indent : indent + 1;
+
+    if (json_is_object(value))
+        return write_object(out, value, inside);
+    if (json_is_array(value))
+        return write_array(out, value, inside);
+    if (json_is_real(value))
+        return write_real(out, json_real_value(value));
+    return json_dump_callback(value, append, out,
+                              JSON_ENCODE_ANY | JSON_COMPACT) == 0
+               ? SL_OK
+               : SL_ENOMEM;
+}
+
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty)
 {
     size_t start = out->len;
-    size_t flags = JSON_ENCODE_ANY | (pretty ? JSON_INDENT(2) : JSON_COMPACT);
+    enum sl_err rc = write_value(out, value, pretty ? 0 : -1);
 
-    if (json_dump_callback(value, append, out, flags) == 0)
-        return SL_OK;
-    out->len = start;
-    return SL_ENOMEM;
+    if (rc != SL_OK)
+        out->len = start;
+    return rc;
 }
 
 static enum sl_err quote_byte(struct buf *out, unsigned char c)

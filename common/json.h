@@ -36,6 +36,7 @@ enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
                           struct sl_error *err);
 
 // Appends compactly, with keys in the order of insertion; or indented by 2.
+// Reals have the fewest digits that read back as the same number.
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
 
 // Appends text as a JSON string with its quotes. Bytes that are not UTF-8

@@ -76,6 +76,40 @@ TEST(json, depth_is_bounded_by_default)
     free(text);
 }
 
+TEST(json, writes_reals_with_the_fewest_digits_that_read_back)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } table[] = {
+        {0.1, "[0.1]"},        {0.853, "[0.853]"}, {1.0, "[1.0]"},
+        {1.0 / 3, "[0.3333333333333333]"},         {-2.5e-7, "[-2.5e-07]"},
+        {0.1 + 0.2, "[0.30000000000000004]"},      {1e300, "[1e+300]"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(table); i++) {
+        struct buf out = BUF_INIT;
+        json_t *a = json_pack("[f]", table[i].value);
+
+        T_OK(sl_json_write(&out, a, false));
+        T_STR(buf_text(&out), table[i].text);
+        buf_release(&out);
+        json_decref(a);
+    }
+}
+
+TEST(json, writes_nested_values_indented)
+{
+    struct buf out = BUF_INIT;
+    json_t *o = json_pack("{s[i{}[]]s{s:s}}", "a", 1, "b", "c", "d\n");
+
+    T_OK(sl_json_write(&out, o, true));
+    T_STR(buf_text(&out), "{\n  \"a\": [\n    1,\n    {},\n    []\n  ],\n"
+                          "  \"b\": {\n    \"c\": \"d\\n\"\n  }\n}");
+    buf_release(&out);
+    json_decref(o);
+}
+
 TEST(json, writes_in_the_order_of_insertion)
 {
     json_t *o = json_pack("{s:i, s:[b,n], s:s}", "z", 1, "a", 1, "m", "\n");
