@@ -15,6 +15,25 @@
 
 // ---- lists of messages
 
+// As from the wire: what wire_check lets through, layouts may rely on.
+static enum sl_err read_one(ProtobufCMessage **out,
+                            const ProtobufCMessageDescriptor *descriptor,
+                            const json_t *value, const char *path,
+                            struct sl_error *err)
+{
+    enum sl_err rc = pbjson_read(out, descriptor, value, path, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = wire_check(*out, err);
+    if (rc != SL_OK) {
+        wire_free(*out);
+        *out = NULL;
+        return sl_prefix(err, rc, "%s", path);
+    }
+    return SL_OK;
+}
+
 // *out is a list of *count messages of this type.
 static enum sl_err read_list(ProtobufCMessage ***out, size_t *count,
                              const ProtobufCMessageDescriptor *descriptor,
@@ -33,8 +52,8 @@ static enum sl_err read_list(ProtobufCMessage ***out, size_t *count,
         return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
     *out = all;
     for (*count = 0; rc == SL_OK && *count < n; *count += rc == SL_OK)
-        rc = pbjson_read(&all[*count], descriptor, json_array_get(list, *count),
-                         path, err);
+        rc = read_one(&all[*count], descriptor, json_array_get(list, *count),
+                      path, err);
     return rc;
 }
 
@@ -201,7 +220,7 @@ enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
         if (rc == SL_OK)
             rc = sl_json_u64(&m.job, root, "job", err);
         if (rc != SL_OK)
-            sl_prefix(err, SL_ECORRUPT, "%s", path);
+            rc = sl_prefix(err, SL_ECORRUPT, "%s", path);
     }
     if (rc == SL_OK)
         *out = m;

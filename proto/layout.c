@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/map.h"
 #include "common/mem.h"
 
 enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
@@ -99,6 +100,25 @@ static enum sl_err take_piece(struct layout *l, const Sluice__V1__Piece *p,
     return SL_OK;
 }
 
+// Tensors are found by their names.
+static enum sl_err check_names(struct layout *l, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    struct strmap seen;
+
+    strmap_init(&seen);
+    for (uint32_t i = 0; i < l->variables_count && rc == SL_OK; i++) {
+        const char *name = l->variables[i].name;
+
+        if (strmap_get(&seen, name) != NULL)
+            rc = sl_fail(err, SL_EINVAL, "two variables are named '%s'", name);
+        else if (strmap_put(&seen, name, l) != SL_OK)
+            rc = sl_fail(err, SL_ENOMEM, "out of memory for the layout");
+    }
+    strmap_release(&seen);
+    return rc;
+}
+
 static enum sl_err take_all(struct layout *l,
                             Sluice__V1__Variable *const *variables,
                             size_t variables_count,
@@ -115,6 +135,8 @@ static enum sl_err take_all(struct layout *l,
         return sl_fail(err, SL_ENOMEM, "out of memory for the layout");
     for (size_t i = 0; i < variables_count && rc == SL_OK; i++)
         rc = take_variable(l, variables[i], err);
+    if (rc == SL_OK)
+        rc = check_names(l, err);
     for (size_t i = 0; i < pieces_count && rc == SL_OK; i++)
         rc = take_piece(l, pieces[i], &at, err);
     if (rc == SL_OK && at != l->elements)

@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every line that a daemon logs (INFO and above) has its entry in
+deploy/RUNBOOK.md."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOMS = ("common", "proto", "psserver", "worker", "coordinator")
+CALL = re.compile(r'\bLOG\(\s*(?:INFO|WARN|ERROR),\s*((?:"[^"]*"\s*)+)')
+
+book = (ROOT / "deploy/RUNBOOK.md").read_text()
+said = {}
+for room in ROOMS:
+    for path in sorted((ROOT / room).rglob("*.c")):
+        for call in CALL.finditer(path.read_text()):
+            text = "".join(re.findall(r'"([^"]*)"', call.group(1)))
+            said.setdefault(text, path.relative_to(ROOT))
+
+missing = {text: where for text, where in said.items()
+           if f"`{text}`" not in book}
+for text, where in missing.items():
+    print(f"{where}: '{text}' has no entry in deploy/RUNBOOK.md")
+print(f"{len(said)} log lines, {len(missing)} without an entry")
+sys.exit(1 if missing or not said else 0)
