@@ -107,7 +107,8 @@ static enum sl_err read_integer(const struct conf_key *key, const char *text,
     char *end;
     int64_t value;
 
-    if (!isdigit((unsigned char)text[*text == '-']))
+    // Sizes and durations are not negative, also where a table says no bounds.
+    if (!isdigit((unsigned char)text[*text == '-' && n == 1]))
         return refuse(key, text, where, err);
     errno = 0;
     value = strtoll(text, &end, 10);

@@ -10,10 +10,15 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/broken.h"
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/fs.h"
+#include "common/history.h"
 #include "common/sdnotify.h"
 #include "common/statelock.h"
+
+#define RESOURCES_MS 300 // between two looks, in a build with history
 
 enum phase {
     STARTING, // the loop does not run yet
@@ -33,6 +38,9 @@ struct daemon {
     struct conf *conf;
     struct loop *loop;
     struct loop_timer *grace, *watchdog;
+#ifdef SLUICE_HISTORY
+    struct loop_timer *resources;
+#endif
     struct statelock lock;
     char state_dir[4096];
     char node[256];
@@ -404,6 +412,12 @@ static enum sl_err set_up_loop(struct daemon *d, struct sl_error *err)
     rc = loop_timer_new(&d->grace, d->loop, grace_over, d);
     if (rc == SL_OK)
         rc = loop_timer_new(&d->watchdog, d->loop, on_watchdog, d);
+#ifdef SLUICE_HISTORY
+    if (rc == SL_OK)
+        rc = loop_timer_new(&d->resources, d->loop, history_resources, NULL);
+    if (rc == SL_OK)
+        loop_timer_start(d->resources, RESOURCES_MS, RESOURCES_MS);
+#endif
     if (rc != SL_OK)
         return sl_fail(err, rc, "event loop: out of memory");
     return SL_OK;
@@ -427,6 +441,9 @@ static void tear_down(struct daemon *d)
 {
     loop_timer_free(d->grace);
     loop_timer_free(d->watchdog);
+#ifdef SLUICE_HISTORY
+    loop_timer_free(d->resources);
+#endif
     loop_free(d->loop);
     statelock_release(&d->lock);
     conf_free(d->conf);
@@ -463,6 +480,16 @@ static enum sl_err live(struct daemon *d, struct sl_error *err)
     return rc;
 }
 
+// What a build for tests can do to itself; other builds know no such words.
+static bool lists_faults(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--list-faults") == 0)
+        return fault_list();
+    if (argc == 2 && strcmp(argv[1], "--list-breaks") == 0)
+        return broken_list();
+    return false;
+}
+
 int daemon_main(const struct conf_about *about, const struct conf_key *keys,
                 const struct daemon_hooks *hooks, void *arg, int argc,
                 char **argv)
@@ -475,14 +502,18 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
                        .argv = argv,
                        .lock = STATELOCK_INIT};
     struct sl_error err = SL_ERROR_INIT;
-    int code = configure(&d);
     enum sl_err rc;
+    int code;
 
+    if (lists_faults(argc, argv))
+        return DAEMON_EXIT_OK;
+    code = configure(&d);
     if (code != GO_ON) {
         conf_free(d.conf);
         return code;
     }
     set_up_log(&d);
+    history_open(about->program, d.node);
     set_up_process();
     rc = live(&d, &err);
     if (rc != SL_OK) {

@@ -121,6 +121,10 @@ bool fs_exists(struct fs *fs, const char *path);
 // Makes a folder and those above it, and syncs each folder it wrote to.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
+// Replaces *path (from sl_malloc), which exists on the real file system, by
+// its absolute form without links. On failure it is untouched.
+enum sl_err fs_absolute(char **path, struct sl_error *err);
+
 // Calls fn per name, in byte order; fn may unlink and rename.
 enum sl_err fs_list(struct fs *fs, const char *dir, fs_name_fn fn, void *arg,
                     struct sl_error *err);

@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/broken.h"
+#include "common/fault.h"
 #include "common/fs.h"
+#include "common/history.h"
 #include "common/mem.h"
 
 struct posix_file {
@@ -30,6 +33,13 @@ static enum sl_err fail(struct sl_error *err, const char *call,
 
     return sl_fail(err, sl_err_from_errno(errnum), "%s: %s: %s", path, call,
                    strerror(errnum));
+}
+
+// An armed FAULT_ERR, as if the call had failed so.
+static enum sl_err injected(struct sl_error *err, const char *call,
+                            const char *path)
+{
+    return sl_fail(err, SL_EIO, "%s: %s: injected error", path, call);
 }
 
 static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
@@ -82,6 +92,8 @@ static enum sl_err posix_write(struct fs_file *base, const void *bytes,
 {
     const uint8_t *at = bytes;
 
+    if (FAULT_ERR("fs.write") != SL_OK)
+        return injected(err, "write", base->path);
     while (n > 0) {
         ssize_t done = write(file_of(base)->fd, at, n);
 
@@ -139,9 +151,14 @@ static enum sl_err posix_pread(struct fs_file *base, uint64_t offset, void *to,
 
 static enum sl_err posix_sync(struct fs_file *base, struct sl_error *err)
 {
+    if (FAULT_ERR("fs.fsync") != SL_OK)
+        return injected(err, "fsync", base->path);
+    if (BROKEN(early_report))
+        return SL_OK;
     // Not repeated, not even after EINTR: see fs.h.
     if (fsync(file_of(base)->fd) != 0)
         return fail(err, "fsync", base->path);
+    HISTORY("fs", "op=fsync path=%s", base->path);
     return SL_OK;
 }
 
@@ -184,8 +201,12 @@ static void posix_unmap(struct fs *fs, struct fs_map *m)
 static enum sl_err posix_rename(struct fs *fs, const char *from, const char *to,
                                 struct sl_error *err)
 {
+    if (FAULT_ERR("fs.rename") != SL_OK)
+        return injected(err, "rename", to);
     if (rename(from, to) != 0)
         return fail(err, "rename", to);
+    HISTORY("fs", "op=rename path=%s from=%s", to, from);
+    FAULT("fs.renamed");
     return SL_OK;
 }
 
@@ -193,12 +214,18 @@ static enum sl_err posix_sync_dir(struct fs *fs, const char *dir,
                                   struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd;
+
+    if (FAULT_ERR("fs.dirsync") != SL_OK)
+        return injected(err, "fsync", dir);
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
         return fail(err, "open", dir);
     if (fsync(fd) != 0)
         rc = fail(err, "fsync", dir);
+    else
+        HISTORY("fs", "op=dirsync path=%s", dir);
     close(fd);
     return rc;
 }
@@ -206,8 +233,12 @@ static enum sl_err posix_sync_dir(struct fs *fs, const char *dir,
 static enum sl_err posix_unlink(struct fs *fs, const char *path,
                                 struct sl_error *err)
 {
+    if (FAULT_ERR("fs.unlink") != SL_OK)
+        return injected(err, "unlink", path);
     if (unlink(path) != 0)
         return fail(err, "unlink", path);
+    HISTORY("fs", "op=unlink path=%s", path);
+    FAULT("fs.unlinked");
     return SL_OK;
 }
 
@@ -284,4 +315,17 @@ struct fs *fs_posix(void)
     static struct fs fs = {&posix_ops};
 
     return &fs;
+}
+
+enum sl_err fs_absolute(char **path, struct sl_error *err)
+{
+    char *full = realpath(*path, NULL);
+    char *copy = full == NULL ? NULL : sl_strdup(full);
+
+    free(full);
+    if (copy == NULL)
+        return sl_fail(err, SL_EIO, "%s: no absolute path", *path);
+    sl_free(*path);
+    *path = copy;
+    return SL_OK;
 }

@@ -6,6 +6,7 @@
 // its lock, since a call starts on any thread and ends on that one. They are
 // freed with the channel only, so a ticket may be looked at at any time: it
 // names a call for as long as the serial is the same.
+#include "common/history.h"
 #include "common/rpc_inner.h"
 
 #include <assert.h>
@@ -324,6 +325,9 @@ static void begin(struct rpc_channel *ch, const char *method,
     c->max_reply_bytes =
         options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
     c->request = rpc_msg_seal(msg);
+    HISTORY("rpc_call", "id=%p.%llu method=%s to=%s deadline_ms=%lld",
+            (void *)c, (unsigned long long)c->serial, method, ch->address,
+            (long long)options->deadline_ms);
     grpc_metadata_array_init(&c->initial);
     rpc_outcome_init(&c->outcome);
     start(c, options->wait_for_ready);
@@ -371,6 +375,8 @@ static void on_done(struct rpc_tag *tag, bool ok)
     enum sl_err rc = outcome(c, &err);
 
     (void)ok; // always true for a batch that asks for the status
+    HISTORY("rpc_done", "id=%p.%llu code=%s", (void *)c,
+            (unsigned long long)c->serial, sl_err_name(rc));
     if (rc == SL_OK) {
         rpc_body_set(&c->body, c->reply);
         c->reply = NULL;

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "common/broken.h"
+#include "common/history.h"
 #include "common/mem.h"
 
 #define POSTED_UNARY 32
@@ -240,6 +242,8 @@ void rpc_answer(struct rpc_call *c, enum sl_err code,
     grpc_op ops[4];
     size_t n = 0;
 
+    HISTORY("rpc_answered", "id=%p code=%s", (void *)c->call,
+            sl_err_name(code));
     rpc_body_clear(&c->body); // gives the transport its memory back
     memset(ops, 0, sizeof(ops));
     ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
@@ -350,6 +354,10 @@ static void dispatch(struct rpc_call *c)
     } else if (served->method.kind == RPC_UNARY) {
         rpc_body_set(&c->body, c->payload);
         c->payload = NULL;
+        HISTORY("rpc_served", "id=%p method=%s", (void *)c->call,
+                served->method.path);
+        if (BROKEN_NTH(hang_call, 200))
+            return;
         served->method.unary(c, served->arg);
     } else {
         open_stream(c);

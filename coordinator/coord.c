@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "common/rng.h"
 #include "coordinator/coord_link.h"
@@ -163,7 +165,10 @@ static void note_psservers(struct coord *c)
 static void remove_member(struct coord *c, struct member *m,
                           enum leases_why why)
 {
+    HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
+            member_role_name(m->role), (unsigned long long)m->process);
     strip(c, m, why);
+    FAULT("member.lost");
     members_remove(&c->members, m);
     note_psservers(c);
 }
@@ -247,10 +252,13 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
         replace(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
-    LOG(INFO, "member attached", "role=%s member=%s host=%s pid=%llu",
+    LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
         member_role_name(m->role), m->name, m->host,
         (unsigned long long)m->pid);
 
+    FAULT("member.join");
+    HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
+            member_role_name(m->role), (unsigned long long)m->process);
     send_welcome(c, m);
     note_psservers(c);
     if (m->role == MEMBER_PSSERVER)
@@ -266,7 +274,7 @@ void coord_detach(struct coord *c, uint64_t member)
 
     if (c->dead || m == NULL)
         return;
-    LOG(INFO, "member detached", "role=%s member=%s leases=%u draining=%d",
+    LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
     remove_member(c, m, LEASES_LOST);
     flush_all(c);
@@ -337,7 +345,7 @@ void coord_hear(struct coord *c, uint64_t member,
     if (c->dead || m == NULL)
         return;
     if (member_heard(m, coord_now(c))) {
-        LOG(INFO, "member is back", "role=%s member=%s",
+        LOG(INFO, "member is back", "kind=%s member=%s",
             member_role_name(m->role), m->name);
         map_release(&m->losing);
         if (m->role == MEMBER_PSSERVER)
@@ -378,14 +386,14 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
     if (!member_check(&c->members, m, now_ms))
         return;
     if (m->state == MEMBER_SUSPECT) {
-        LOG(WARN, "member is silent", "role=%s member=%s leases=%u",
+        LOG(WARN, "member is silent", "kind=%s member=%s leases=%u",
             member_role_name(m->role), m->name, m->lease_count);
         if (m->role == MEMBER_WORKER)
             coord_take_leases(c, m, LEASES_LOST);
         else
             coord_shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
-        LOG(WARN, "member lost", "role=%s member=%s silent_ms=%llu",
+        LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name,
             (unsigned long long)(now_ms - m->heard_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up

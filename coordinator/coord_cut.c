@@ -13,6 +13,9 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/broken.h"
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "coordinator/coord_link.h"
 #include "coordinator/manifest.h"
@@ -208,6 +211,7 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
     Sluice__V1__Checkpoint *list[1] = {p->made.checkpoint};
     enum sl_err rc;
 
+    FAULT("journal.watermark");
     one.checkpoints = list;
     one.n_checkpoints = 1;
     rc = wire_pack(&one.base, &checkpoint);
@@ -223,6 +227,33 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
     buf_release(&checkpoint);
     buf_release(&counts);
     return rc;
+}
+
+// ---- for the history
+
+static void note_intent(const struct job *job, const struct publish *p)
+{
+    HISTORY("cut_intent", "job=%llu uid=%llx cut=%llu shards=%u path=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)p->cut, job->shards, p->path);
+    for (uint32_t i = 0; i < job->shards; i++)
+        HISTORY("cut_shard",
+                "job=%llu uid=%llx cut=%llu shard=%u incarnation=%llu "
+                "sequence=%llu newest=%llu steps=%llu",
+                (unsigned long long)job->id, (unsigned long long)job->uid,
+                (unsigned long long)p->cut, i,
+                (unsigned long long)job->cut->shard[i].tag.incarnation,
+                (unsigned long long)job->cut->shard[i].tag.sequence,
+                (unsigned long long)job->evidence.shard[i].incarnation,
+                (unsigned long long)counted_steps(
+                    &job->cut->shard[i].counted));
+}
+
+static void note_outcome(const struct job *job, uint64_t cut, const char *state)
+{
+    HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)cut, state);
 }
 
 // ---- after the file
@@ -245,6 +276,8 @@ static void drop_old(struct coord *c, struct job *job)
                 c, journal_cut_drop(c->journal, job->id, job->cuts[i].n, &err),
                 &err))
             return;
+        note_outcome(job, job->cuts[i].n, "dropped");
+        FAULT("cut.gc");
         // One that cannot be removed is litter, and no promise any more.
         if (manifest_remove(c->options.fs, job->cuts[i].path, &err) != SL_OK)
             LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
@@ -283,6 +316,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
     if (coord_wrote(c, rc, &err)) {
         for (uint32_t i = 0; i < cut->shards; i++)
             job->shard[i].cut = tags[i];
+        note_outcome(job, cut->n, "published");
         job->cuts_published++;
         job->cut_last_ms = coord_now(c);
         job->counters_changed = true;
@@ -299,6 +333,7 @@ static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
     struct sl_error err = SL_ERROR_INIT;
 
+    note_outcome(job, p->cut, "aborted");
     LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
         p->err.text);
     if (!coord_wrote(c, manifest_remove(c->options.fs, p->path, &err), &err))
@@ -335,7 +370,9 @@ static void publish_work(void *task)
 {
     struct publish *p = task;
 
-    p->rc = manifest_write(p->fs, p->path, &p->text, &p->err);
+    FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
+    if (!BROKEN(early_manifest))
+        p->rc = manifest_write(p->fs, p->path, &p->text, &p->err);
 }
 
 static void publish_done(void *task)
@@ -359,6 +396,8 @@ static void publish(struct coord *c, struct job *job)
         coord_cut_give_up(c, job, "out of memory");
         return;
     }
+    FAULT("cut.collected");
+    note_intent(job, p);
     if (!coord_wrote(c, write_intent(c, job, p, &err), &err)) {
         publish_free(p);
         return;
@@ -387,6 +426,7 @@ static void begin(struct coord *c, struct job *job, enum cut_why why)
     if (job->cut == NULL)
         return; // the next tick tries again
     job->last_cut++;
+    FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
         (unsigned long long)job->cut->n, names[why]);
     for (uint32_t i = 0; i < job->shards; i++)
@@ -467,7 +507,7 @@ void coord_cut_admitted(struct coord *c, struct job *job, uint32_t shard,
 {
     if (job->cut == NULL || job->cut->writing)
         return;
-    if (!renewed)
+    if (!renewed && !BROKEN(publish_old))
         cut_void(job->cut, shard); // it named a memory that is gone (K4)
     if (!job->cut->shard[shard].reported)
         ask(c, job, shard);

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/broken.h"
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "coordinator/manifest.h"
 #include "proto/spec.h"
@@ -46,6 +49,16 @@ static void enter_running(struct coord *c, struct job *job)
     job->cut_last_ms = coord_now(c);
     coord_wrote(c, journal_job_state(c->journal, job->id, JOB_RUNNING, &err),
                 &err);
+    HISTORY("geometry",
+            "job=%llu uid=%llx samples=%llu batch=%llu epochs=%llu "
+            "steps_per_closure=%llu shards=%u window=%u keep=%u",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)job->schedule.samples,
+            (unsigned long long)job->schedule.batch,
+            (unsigned long long)job->schedule.epochs,
+            (unsigned long long)job->schedule.steps_per_closure, job->shards,
+            (unsigned)job->spec->train->window_closures,
+            (unsigned)job->spec->checkpoint->keep);
     LOG(INFO, "job runs", "job=%s name=%s", job->id_text, job->name);
 }
 
@@ -82,8 +95,10 @@ void coord_advance(struct coord *c, struct job *job)
     coord_eval_check(c, job);
     if (c->dead || job_ended(job))
         return;
-    if (job->state == JOB_FINISHING && job->cut == NULL &&
-        coord_cut_complete(job) && !coord_eval_pending(job))
+    if (job->state == JOB_FINISHING &&
+        ((job->cut == NULL && coord_cut_complete(job) &&
+          !coord_eval_pending(job)) ||
+         BROKEN(finish_early)))
         coord_end_job(c, job, JOB_FINISHED, "");
 }
 
@@ -102,7 +117,7 @@ static bool commit_end(struct coord *c, struct job *job)
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
-    job->final = status_job(c, job, true, true);
+    job->final = status_job(c, job, true, false);
     rc = job->final == NULL ? SL_ENOMEM : wire_pack(&job->final->base, &packed);
     if (rc != SL_OK)
         rc = sl_fail(&err, rc, "the end of job %s", job->id_text);
@@ -123,7 +138,7 @@ static void clear_leases(struct member *m, struct job *job)
     {
         struct work *w = list_entry(n, struct work, on_holder);
 
-        if (w->job == job) {
+        if (w->job == job && !BROKEN(keep_leases)) {
             closure_cancel(&w->closure);
             coord_unlease(w);
         }
@@ -169,8 +184,10 @@ void coord_end_job(struct coord *c, struct job *job, enum job_state how,
     job->ended_us = sl_wall_us(c->options.clock);
     stop_clock(c, job);
     job_enter(job, how);
+    FAULT("job.finish");
     if (!commit_end(c, job))
         return;
+    FAULT("job.finished");
     LOG(INFO, "job ended", "job=%s state=%s reason=%s", job->id_text,
         job_state_name(how), reason);
     list_remove(&job->on_active);
@@ -374,6 +391,10 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
     }
     buf_release(&packed);
     if (job != NULL) {
+        HISTORY("submitted", "job=%llu uid=%llx name=%s",
+                (unsigned long long)job->id, (unsigned long long)job->uid,
+                job->name);
+        FAULT("api.submitted");
         LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
         coord_advance(c, job);
         coord_dispatch(c);
@@ -391,6 +412,7 @@ enum sl_err coord_submit(struct coord *c,
 
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    FAULT("api.submit");
     rc = wire_dup(&copy, &request->spec->base);
     if (rc != SL_OK)
         return sl_fail(err, rc, "the spec");
@@ -467,6 +489,8 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
                 litter.text);
     }
     tell_deleted(c, job);
+    HISTORY("deleted", "job=%llu uid=%llx", (unsigned long long)job->id,
+            (unsigned long long)job->uid);
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
     map_remove(&c->jobs, job->id);
     c->io.changed(c->io.arg, job->id);

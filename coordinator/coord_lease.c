@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 
 // ---- what a job offers
@@ -168,6 +170,9 @@ static bool lease(struct coord *c, struct member *m, struct job *job,
     if (w == NULL || open_job(c, m, job) != SL_OK)
         return false;
     again = w->closure.again;
+    FAULT("dispatch.lease");
+    if (again)
+        FAULT("recover.reissue");
     if (closure_lease(&w->closure, m->process,
                       (struct attempt){c->term, ++c->attempts},
                       coord_now(c)) != SL_OK)
@@ -180,6 +185,12 @@ static bool lease(struct coord *c, struct member *m, struct job *job,
     job->served = ++c->turn;
     if (again && w->kind == WORK_TRAIN)
         coord_count(job, &job->counters.closures_retried);
+    HISTORY("lease",
+            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu worker=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (int)w->kind, (unsigned long long)w->closure.id,
+            (unsigned long long)c->term, (unsigned long long)c->attempts,
+            m->name);
     send_lease(c, w);
     LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
         job->id_text, (unsigned long long)w->closure.id,
@@ -191,6 +202,13 @@ void coord_unlease(struct work *w)
 {
     struct member *m = w->holder;
 
+    HISTORY("lease_end",
+            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu now=%s",
+            (unsigned long long)w->job->id, (unsigned long long)w->job->uid,
+            (int)w->kind, (unsigned long long)w->closure.id,
+            (unsigned long long)w->closure.attempt.term,
+            (unsigned long long)w->closure.attempt.n,
+            closure_state_name(w->closure.state));
     list_remove(&w->on_holder);
     m->lease_count--;
     job_unhold(w->job, m->id);

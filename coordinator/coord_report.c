@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/broken.h"
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 
 static struct attempt attempt_of(const Sluice__V1__Attempt *m)
@@ -255,6 +258,20 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     job->changes++;
 }
 
+static void note_item(const struct job *job, uint64_t closure,
+                      const struct evidence_item *item,
+                      const struct evidence_shard *shard)
+{
+    HISTORY("completion",
+            "job=%llu uid=%llx closure=%llu shard=%u from=%llu newest=%llu "
+            "believed=%d",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)closure, item->shard,
+            (unsigned long long)item->incarnation,
+            (unsigned long long)shard->incarnation,
+            counted_closure_full(&shard->counted, closure));
+}
+
 static enum sl_err
 take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
 {
@@ -270,6 +287,10 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
     }
     rc = evidence_complete(&job->evidence, message->closure, items,
                            message->n_evidence, full);
+    for (size_t i = 0; rc == SL_OK && i < message->n_evidence; i++)
+        if (items[i].shard < job->shards)
+            note_item(job, message->closure, &items[i],
+                      &job->evidence.shard[items[i].shard]);
     sl_free(items);
     return rc;
 }
@@ -283,6 +304,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
 
     if (!job->placed || take_evidence(job, message, &full) != SL_OK)
         return;
+    FAULT("closure.done");
     job->changes++;
     if (held != NULL) {
         take_metrics(held, message->metrics);
@@ -332,6 +354,8 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
 {
     if (why == LEASES_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
+    if (BROKEN(lose_closure))
+        return;
     coord_unlease(w);
     if (why == LEASES_LOST && computed) {
         closure_lost(&w->closure);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "coordinator/admit.h"
 
@@ -35,6 +37,7 @@ void coord_map_flush(struct coord *c, struct job *job)
 
         if (m->role == MEMBER_WORKER && opened != NULL && opened->placed)
             send_map(c, m, job);
+        FAULT("map.announce");
     }
 }
 
@@ -91,8 +94,20 @@ static void admit(struct coord *c, struct member *m, struct job *job,
             counted_release(&counted);
             return;
         }
+        FAULT("map.commit");
         job_counts_reset(job, h->shard);
     }
+    HISTORY("admission",
+            "job=%llu uid=%llx shard=%u incarnation=%llu renewed=%d live=%llu "
+            "from_i=%llu from_n=%llu cut_i=%llu cut_n=%llu steps=%llu",
+            (unsigned long long)job->id, (unsigned long long)job->uid, h->shard,
+            (unsigned long long)newest, renew,
+            (unsigned long long)h->live_incarnation,
+            (unsigned long long)h->loaded->incarnation,
+            (unsigned long long)h->loaded->sequence,
+            (unsigned long long)s->cut.incarnation,
+            (unsigned long long)s->cut.sequence,
+            (unsigned long long)counted_steps(&counted));
     evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
     s->server = m->id;
     s->silent_server = 0;
@@ -154,6 +169,7 @@ static void judge(struct coord *c, struct member *m, struct job *job,
 
     switch (admit_judge(&is)) {
     case ADMIT_RENEW:
+        FAULT("recover.query");
         admit(c, m, job, h, true);
         break;
     case ADMIT_NEW:

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/broken.h"
 #include "common/mem.h"
 
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
@@ -78,7 +79,8 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
         if (items[i].shard >= e->shards)
             continue;
         s = &e->shard[items[i].shard];
-        if (s->incarnation == 0 || s->incarnation != items[i].incarnation)
+        if (s->incarnation == 0 ||
+            (s->incarnation != items[i].incarnation && !BROKEN(believe_old)))
             continue; // C1: a fact of a memory that is gone, or of a stranger
         rc = counted_add_closure(&s->counted, closure);
         if (rc != SL_OK && rc != SL_EEXIST)

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/history.h"
 #include "common/mem.h"
 
 #define BIT(state) (1u << (state))
@@ -35,6 +36,8 @@ void job_enter(struct job *job, enum job_state next)
     assert(may_enter[job->state] & BIT(next));
     job->state = next;
     job->changes++;
+    HISTORY("job", "job=%llu uid=%llx state=%s", (unsigned long long)job->id,
+            (unsigned long long)job->uid, job_state_name(next));
 }
 
 bool job_ended(const struct job *job)

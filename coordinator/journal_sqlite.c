@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "common/broken.h"
+#include "common/fault.h"
 #include "common/mem.h"
 
 static const char schema[] =
@@ -122,7 +124,9 @@ enum sl_err journal_run(struct journal *j, sqlite3_stmt *stmt,
 
     if (stmt == NULL)
         return SL_EIO;
+    FAULT("journal.begin");
     rc = journal_step(j, stmt, err);
+    FAULT("journal.committed"); // unless it is a part of a transaction
     return rc == SL_ENOENT ? SL_OK : rc;
 }
 
@@ -133,6 +137,7 @@ enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 
 enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
+    FAULT("journal.commit");
     if (rc == SL_OK)
         return journal_exec(j, "COMMIT", err);
     sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
@@ -286,7 +291,7 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 {
     sqlite3_stmt *s = journal_sql(
         j, "UPDATE meta SET value = value + 1 WHERE key = 'term'", err);
-    enum sl_err rc = journal_run(j, s, err);
+    enum sl_err rc = BROKEN(skip_term) ? SL_OK : journal_run(j, s, err);
 
     return rc == SL_OK ? journal_term(j, term, err) : rc;
 }

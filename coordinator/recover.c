@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "coordinator/manifest.h"
 
@@ -262,6 +264,10 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
         if (rc == SL_OK)
             rc = there ? settle_published(l, cut, err)
                        : journal_cut_abort(l->c->journal, l->job->id, n, err);
+        HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
+                (unsigned long long)l->job->id,
+                (unsigned long long)l->job->uid, (unsigned long long)n,
+                there ? "published" : "aborted");
         if (rc == SL_OK)
             LOG(INFO, "open intent settled", "job=%s cut=%llu published=%d",
                 l->job->id_text, (unsigned long long)n, there);
@@ -429,6 +435,9 @@ static enum sl_err load_job(void *arg, const struct journal_job *row,
     if (rc == SL_OK)
         rc = row->state >= JOB_FINISHED ? bury(l.job, row, err)
                                         : revive(c, l.job, err);
+    HISTORY("recovered", "job=%llu uid=%llx state=%s",
+            (unsigned long long)row->id, (unsigned long long)row->uid,
+            job_state_name(l.job->state));
     if (rc == SL_OK && map_put(&c->jobs, row->id, l.job) != SL_OK)
         rc = sl_fail(err, SL_ENOMEM, "job %s", row->name);
     loading_release(&l);
@@ -444,9 +453,12 @@ enum sl_err coord_recover(struct coord *c, struct sl_error *err)
 {
     enum sl_err rc = journal_next_term(c->journal, &c->term, err);
 
+    HISTORY("term", "term=%llu", (unsigned long long)c->term);
+    FAULT("term.bump");
     if (rc == SL_OK)
         rc = journal_last_job(c->journal, &c->last_job, err);
     if (rc == SL_OK)
         rc = journal_each_job(c->journal, load_job, c, err);
+    FAULT("recover.journal");
     return rc;
 }

@@ -103,20 +103,6 @@ static void on_tick(void *arg)
 
 // ---- start
 
-// Manifests name their path to people and programs in other folders.
-static enum sl_err make_absolute(char **path, struct sl_error *err)
-{
-    char *full = realpath(*path, NULL);
-    char *copy = full == NULL ? NULL : sl_strdup(full);
-
-    free(full);
-    if (copy == NULL)
-        return sl_fail(err, SL_EIO, "%s: no absolute path", *path);
-    sl_free(*path);
-    *path = copy;
-    return SL_OK;
-}
-
 static enum sl_err open_state(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
@@ -131,7 +117,7 @@ static enum sl_err open_state(struct server *s, const struct conf *conf,
     else
         rc = fs_mkdirs(fs_posix(), s->store, err);
     if (rc == SL_OK)
-        rc = make_absolute(&s->store, err);
+        rc = fs_absolute(&s->store, err); // manifests name it to others
     if (rc == SL_OK)
         rc = journal_open(&s->journal, path, err);
     sl_free(path);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/fault.h"
+
 // Elements that are looked at, or updated, at once: they stay in the cache
 // between the copy of a frozen block and the update.
 #define CHUNK 16384
@@ -128,6 +130,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
             pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL);
             update(plan, to, run, run->first + at, n, pushed, t, lr);
+            FAULT("apply.half");
             if (fresh != NULL)
                 memcpy(fresh + run->first + at, to->values + run->first + at,
                        n * sizeof(float));

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/history.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "psserver/hold.h"
@@ -200,6 +201,13 @@ static void loaded(struct hold *h, struct shard *shard)
     h->shard = shard;
     h->saved_steps = brief.steps;
     h->failure.text[0] = '\0';
+    HISTORY("loaded",
+            "job=%" PRIu64 " uid=%" PRIx64 " shard=%u from_i=%" PRIu64
+            " from_n=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
+            " applied=%" PRIu64 " skipped=%" PRIu64,
+            h->spec->job, h->spec->job_uid, h->spec->shard,
+            brief.from.incarnation, brief.from.sequence, brief.steps, brief.low,
+            brief.counts.applied, brief.counts.skipped);
     LOG(INFO, "shard loaded",
         HOLD_PAIRS " from=%" PRIu64 ".%" PRIu64 " steps=%" PRIu64 " bytes=%zu",
         HOLD_VALUES(h), brief.from.incarnation, brief.from.sequence,
@@ -369,6 +377,9 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
             HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
         return;
     }
+    HISTORY("admit_heard",
+            "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
+            m->job, m->shard, m->incarnation, m->term);
     shard_admit(h->shard, m->incarnation);
     if (h->state == HOLD_LOADED)
         LOG(INFO, "shard admitted",

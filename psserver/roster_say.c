@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "psserver/counts.h"
@@ -64,6 +66,13 @@ static enum sl_err say_memory(struct hold *h, Sluice__V1__ShardHello *m)
         m->loaded = &from;
         m->counted = &set.msg;
         m->counts = &counts.msg;
+        FAULT("server.register");
+        HISTORY("shard_hello",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u live=%" PRIu64
+                " from_i=%" PRIu64 " from_n=%" PRIu64 " steps=%" PRIu64,
+                h->spec->job, h->spec->job_uid, h->spec->shard,
+                m->live_incarnation, from.incarnation, from.sequence,
+                counted_steps(&once.counted));
         say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
     }
     counts_release(&counts);
@@ -131,7 +140,14 @@ void hold_say_snapshot(struct hold *h, uint64_t request,
         m.counted = &set.msg;
         m.counts = &counts.msg;
         m.request = request;
+        HISTORY("snapshot_reported",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
+                " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s/%s",
+                h->spec->job, h->spec->job_uid, h->spec->shard,
+                w->tag.incarnation, w->tag.sequence,
+                counted_steps(&w->once.counted), h->folder, w->file);
         say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+        FAULT("snap.reported");
     }
     counts_release(&counts);
     wire_counted_release(&set);

@@ -5,7 +5,10 @@
 // it wants to hold may have been counted after the one that is being written
 // began; only the newest request waits, since a newer snapshot holds more.
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "common/broken.h"
+#include "common/history.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "psserver/hold.h"
@@ -287,6 +290,13 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
         if (wire_tag_cmp(tag, what.below) < 0)
             what.below = tag;
     }
+    if (BROKEN(crash_on_keep))
+        abort();
+    HISTORY("keep",
+            "job=%" PRIu64 " shard=%u incarnation=%" PRIu64
+            " sequence=%" PRIu64 " term=%" PRIu64,
+            m->job, m->shard, what.below.incarnation, what.below.sequence,
+            m->term);
     shard_brief(h->shard, true, &brief);
     if (what.below.incarnation <= brief.incarnation)
         start_collect(r, &what, h->folder, collect_work);

@@ -5,7 +5,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/broken.h"
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/mem.h"
+
+// The shard that an event of the history is about.
+#define WHICH "job=%" PRIu64 " uid=%" PRIx64 " job_incarnation=%" PRIu64 " shard=%u incarnation=%" PRIu64 " "
+#define WHICH_OF(s)                                                            \
+    (s)->plan.job, (s)->plan.job_uid, (s)->plan.job_incarnation,               \
+        (s)->plan.shard, (s)->incarnation
 
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
@@ -85,6 +94,10 @@ void shard_admit(struct shard *s, uint64_t incarnation)
     if (incarnation > s->incarnation) {
         s->incarnation = incarnation;
         s->sequence = 0;
+        HISTORY("admitted",
+                WHICH "from_i=%" PRIu64 " from_n=%" PRIu64 " steps=%" PRIu64,
+                WHICH_OF(s), s->from.incarnation, s->from.sequence,
+                counted_steps(&s->once.counted));
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -123,7 +136,7 @@ static struct wire_refused stranger_locked(const struct shard *s, uint64_t job,
     if (job != s->plan.job_incarnation) {
         no.why = WIRE_REFUSED_JOB_INCARNATION;
         no.job_incarnation = s->plan.job_incarnation;
-    } else if (incarnation != s->incarnation) {
+    } else if (incarnation != s->incarnation && !BROKEN(skip_incarnation)) {
         no.why = WIRE_REFUSED_INCARNATION;
     }
     return no;
@@ -137,7 +150,7 @@ static struct wire_refused fenced_locked(const struct shard *s,
     struct wire_attempt newest = once_newest(&s->once, closure);
     struct wire_refused no = {.why = WIRE_REFUSED_NOT};
 
-    if (wire_attempt_cmp(attempt, newest) < 0) {
+    if (wire_attempt_cmp(attempt, newest) < 0 && !BROKEN(skip_attempt)) {
         no.why = WIRE_REFUSED_ATTEMPT;
         no.newest = newest;
     }
@@ -189,6 +202,8 @@ static enum sl_err ask_locked(struct shard *s, const struct wire_ask *ask,
     if (reply->refused.why != WIRE_REFUSED_NOT)
         return SL_OK;
     rc = see_locked(s, ask->closure, ask->attempt, err);
+    HISTORY("asked", WHICH "closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
+            WHICH_OF(s), ask->closure, ask->attempt.term, ask->attempt.n);
     if (rc == SL_OK)
         counted_bits_locked(s, ask->closure, reply);
     return rc;
@@ -246,6 +261,31 @@ static void copy_locked(const struct shard *s, float *values)
         memcpy(values, s->memory.values, plan_values_bytes(&s->plan));
 }
 
+// What became of a push.
+static void note_push(const struct shard *s, const struct wire_push *p,
+                      const char *result, enum sl_err checked)
+{
+    HISTORY("push",
+            WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
+                  " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
+                  " version=%" PRIu64 " skip=%d samples=%" PRIu64
+                  " digest=%" PRIx64 " checked=%s",
+            WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
+            p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
+            p->skip, (uint64_t)p->samples, (uint64_t)p->digest,
+            sl_err_name(checked));
+}
+
+// Broken on purpose: a step that was refused is in the counted set.
+static void count_unseen(struct shard *s, uint64_t closure, uint32_t step)
+{
+    struct once_step none = {.closure = closure, .step = step, .skip = true};
+
+    if (!counted_has(&s->once.counted, closure, step) &&
+        once_reserve(&s->once, closure) == SL_OK)
+        once_add(&s->once, &none);
+}
+
 // Applies and counts: the only place where the parameters of a shard that
 // answers change. Everything that can fail was done before (S1).
 static void count_locked(struct shard *s, const struct wire_push *push,
@@ -267,7 +307,9 @@ static void count_locked(struct shard *s, const struct wire_push *push,
         copy_locked(s, values);
     else
         apply_update(&s->plan, &s->memory, &push->payload, version + 1, values);
+    FAULT("apply.done");
     once_add(&s->once, &step);
+    FAULT("once.added");
     reply->result = WIRE_PUSH_COUNTED;
     reply->staleness = push->skip ? 0 : step.staleness;
 }
@@ -288,7 +330,8 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     rc = once_key(&s->once, push->closure, push->step, err);
     if (rc != SL_OK)
         return rc;
-    if (counted_has(&s->once.counted, push->closure, push->step)) {
+    if (counted_has(&s->once.counted, push->closure, push->step) &&
+        !BROKEN(skip_dedupe)) {
         // S2. That a newer attempt exists is worth knowing all the same; if
         // there is no room to know it, nothing is lost.
         (void)once_see(&s->once, push->closure, push->attempt);
@@ -298,9 +341,12 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         return SL_OK;
     }
     reply->refused = fenced_locked(s, push->closure, push->attempt);
-    if (reply->refused.why != WIRE_REFUSED_NOT)
+    if (reply->refused.why != WIRE_REFUSED_NOT) {
+        if (BROKEN(count_refused))
+            count_unseen(s, push->closure, push->step);
         return SL_OK;
-    if (checked != SL_OK)
+    }
+    if (checked != SL_OK && !BROKEN(apply_rejected))
         return checked;
     rc = see_locked(s, push->closure, push->attempt, err);
     if (rc == SL_OK)
@@ -333,10 +379,19 @@ enum sl_err shard_push(struct shard *s, const struct wire_push *push,
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err checked = check_payload(s, push, &why), rc;
 
+    static const char *const results[] = {
+        [WIRE_PUSH_COUNTED] = "counted",
+        [WIRE_PUSH_DUPLICATE] = "duplicate",
+        [WIRE_PUSH_REFUSED] = "refused",
+    };
+
     pthread_mutex_lock(&s->lock);
+    FAULT("shard.taken");
     rc = admitted_locked(s, push->job_incarnation, &why);
     if (rc == SL_OK) {
         rc = push_locked(s, push, checked, &made, values, &why);
+        note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
+                  checked);
         if (rc != SL_OK || made.result == WIRE_PUSH_REFUSED)
             s->once.counts.refused++;
         made.version = once_version(&s->once);
@@ -428,6 +483,17 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
     if (rc == SL_OK) {
         out->tag = (struct wire_tag){s->incarnation, ++s->sequence};
         s->memory.freeze = &out->freeze;
+        HISTORY("frozen",
+                WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
+                      " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
+                WHICH_OF(s), s->sequence, counted_steps(&s->once.counted),
+                counted_low(&s->once.counted),
+                (size_t)counted_sparse(&s->once.counted),
+                s->once.counts.applied, s->once.counts.skipped);
+        if (BROKEN(forget_counted)) {
+            once_release(&out->once);
+            (void)once_init(&out->once, &s->plan.schedule);
+        }
     }
     pthread_mutex_unlock(&s->lock);
     if (rc != SL_OK) {

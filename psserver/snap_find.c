@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/broken.h"
+#include "common/fault.h"
 #include "common/mem.h"
 #include "psserver/snap.h"
 
@@ -137,12 +139,14 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
 
     *removed = 0;
     for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
-        if (wire_tag_cmp(found.tags[i], below) >= 0)
+        if (wire_tag_cmp(found.tags[i], below) >= 0 || BROKEN(leak_snapshots))
             continue;
+        FAULT("snap.gc");
         snap_file_name(name, shard, found.tags[i]);
         path = fs_join(folder, name);
         rc = path == NULL ? SL_ENOMEM : fs_unlink(fs, path, err);
         sl_free(path);
+        FAULT("snap.unlinked");
         if (rc == SL_OK)
             ++*removed;
     }

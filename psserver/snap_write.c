@@ -6,6 +6,8 @@
 
 #include "common/base64.h"
 #include "common/buf.h"
+#include "common/fault.h"
+#include "common/history.h"
 #include "common/mem.h"
 #include "common/tensorfile.h"
 #include "psserver/counts.h"
@@ -214,6 +216,7 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
     for (size_t b = 0; rc == SL_OK && b < image->freeze.blocks; b++) {
         shard_image_take(image, b, room, &bytes, &n);
         rc = tensorfile_append(w, bytes, n, err);
+        FAULT("snap.block");
     }
     sl_free(room);
     return rc;
@@ -238,6 +241,7 @@ static enum sl_err write_image(struct fs *fs, const char *path,
         tensorfile_abort(w);
         return rc;
     }
+    FAULT("snap.written"); // fs.fsync, fs.rename and fs.dirsync follow
     return tensorfile_finish(w, bytes, err);
 }
 
@@ -292,6 +296,7 @@ enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
 
     if (rc != SL_OK)
         return rc;
+    FAULT("snap.begin");
     rc = shard_freeze(shard, incarnation, &image, err);
     if (rc != SL_OK)
         return rc;
@@ -300,6 +305,12 @@ enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
     path = fs_join(folder, made.file);
     rc = path == NULL ? SL_ENOMEM : write_named(fs, path, &image, &made, err);
     if (rc == SL_OK) {
+        HISTORY("snapshot",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
+                " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s",
+                shard->plan.job, shard->plan.job_uid, shard->plan.shard,
+                made.tag.incarnation, made.tag.sequence,
+                counted_steps(&image.once.counted), path);
         made.once = image.once; // the report tells what the file holds
         image.once = (struct once){0};
         *out = made;
