@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
+#include "common/fault.h"
 #include "common/mem.h"
 #include "proto/wire.h"
+#include "psserver/archive.h"
 #include "psserver/snap.h"
 
 struct api {
@@ -97,6 +99,7 @@ static enum sl_err push(const struct api *api, const struct sl_slices *body,
     enum sl_err rc;
 
     rc = wire_read_push(&m, body, err);
+    FAULT("api.push_parsed");
     if (rc == SL_OK)
         rc = find(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK && fresh)
@@ -104,6 +107,8 @@ static enum sl_err push(const struct api *api, const struct sl_slices *body,
     if (rc == SL_OK)
         rc =
             shard_push(shard, &m, &reply, fresh ? buf->memory.data : NULL, err);
+    if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // its answer is lost
+        rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
     if (rc == SL_OK && fresh && reply.result != WIRE_PUSH_REFUSED)
         bytes = plan_values_bytes(&shard->plan);
     if (rc == SL_OK)
@@ -126,6 +131,7 @@ static void answer_push(struct rpc_call *call, const struct api *api,
     rpc_msg_init(&msg);
     rc = push(api, rpc_call_body(call), fresh, &msg, &err);
     rpc_answer(call, rc, &err, &msg);
+    FAULT("api.acked");
 }
 
 static void api_push(struct rpc_call *call, void *arg)
@@ -306,6 +312,65 @@ static void pull_tag(struct api *api, struct rpc_call *call,
     }
 }
 
+// A file of a shard that is not here any more, on its way.
+struct archive_pull {
+    struct loop_task task;
+    struct api *api;
+    struct rpc_call *call;
+    struct wire_pull pull;
+};
+
+static void archive_work(void *arg)
+{
+    struct archive_pull *a = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file = NULL;
+    enum sl_err rc = archive_values(a->api->setup.fs, a->api->setup.folder,
+                                    a->pull.job, a->pull.shard, a->pull.tag,
+                                    &file, &err);
+
+    if (rc == SL_OK)
+        answer_file(a->call, file);
+    else
+        rpc_answer(a->call, rc, &err, NULL);
+}
+
+static void archive_end(void *arg)
+{
+    struct archive_pull *a = arg;
+    struct api *api = a->api;
+
+    sl_free(a);
+    opening_over(api);
+}
+
+static void archive_start(void *arg)
+{
+    struct archive_pull *a = arg;
+
+    if (loop_work(a->api->setup.loop, archive_work, archive_end, a) == SL_OK)
+        return;
+    rpc_answer(a->call, SL_ENOMEM, NULL, NULL);
+    archive_end(a);
+}
+
+// Answers the call, later. Counted as in open_file.
+static void pull_archive(struct api *api, struct rpc_call *call,
+                         const struct wire_pull *m)
+{
+    struct archive_pull *a;
+
+    atomic_fetch_add(&api->_shared.opening, 1);
+    a = atomic_load(&api->_shared.stopped) ? NULL : sl_malloc(sizeof(*a));
+    if (a == NULL) {
+        rpc_answer(call, SL_EUNAVAIL, NULL, NULL);
+        opening_over(api);
+        return;
+    }
+    *a = (struct archive_pull){.api = api, .call = call, .pull = *m};
+    loop_post_task(api->setup.loop, &a->task, archive_start, a);
+}
+
 static void api_pull(struct rpc_call *call, void *arg)
 {
     struct api *api = arg;
@@ -321,6 +386,8 @@ static void api_pull(struct rpc_call *call, void *arg)
         rc = find(api, m.job, m.shard, &shard, &err);
     if (rc == SL_OK && m.has_tag) {
         pull_tag(api, call, shard, &m);
+    } else if (rc == SL_EUNAVAIL && m.has_tag) {
+        pull_archive(api, call, &m);
     } else {
         if (rc == SL_OK)
             rc = pull_now(shard, &m, &msg, &err);

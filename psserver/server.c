@@ -125,7 +125,9 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
                               : fs_join(daemon_state_dir(s->daemon), "store");
     if (s->folder == NULL)
         return SL_ENOMEM;
-    return fs_mkdirs(fs_posix(), s->folder, err);
+    rc = fs_mkdirs(fs_posix(), s->folder, err);
+    // Reports name it to programs that run in other folders.
+    return rc == SL_OK ? fs_absolute(&s->folder, err) : rc;
 }
 
 // What workers dial: --advertise, or --listen with the port that it became.

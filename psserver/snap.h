@@ -26,6 +26,7 @@
 #include "psserver/shard.h"
 #include "psserver/tagged.h"
 
+#define SNAP_HEADER_MAX ((size_t)64 << 20)
 #define SNAP_FORMAT "1"
 #define SNAP_NAME_BYTES 96
 
@@ -95,6 +96,13 @@ typedef void (*snap_passed_fn)(void *arg, const char *file,
 enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
+
+// A number of the metadata; and one that must be what we expect. SL_ECORRUPT
+// if it is not there, is no number, or is another.
+enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
+                          uint64_t *out, struct sl_error *err);
+enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
+                         uint64_t want, struct sl_error *err);
 
 // Maps the values of one file, verified, for answers to Pull with a tag.
 enum sl_err snap_values(struct fs *fs, const char *folder,

@@ -70,6 +70,43 @@ def a_stock_python_client_trains_and_dies():
               f"learnt {got}, the data has {want}")
 
 
+def a_checkpoint_of_an_ended_job_can_be_pulled():
+    """The shards are closed, their files are not: export needs no shared disk."""
+    import grpc
+    import numpy as np
+    sys.path.insert(0, str(ROOT / "proto"))
+    ps, ps_grpc = grpc.protos_and_services("ps.proto")
+    with Cluster(psservers=1, workers=0) as c:
+        program = Program(c, "python")
+        try:
+            job = c.submit(linear_job(epochs=1))
+            done = c.wait_state(job)
+        finally:
+            program.end()
+        tensors = exported(c, job)
+        c.restart("ps-0")
+        cut = c.json("checkpoints", job)["checkpoints"][-1]
+        stub = ps_grpc.ShardsStub(grpc.insecure_channel(f"unix:{c.dir}/ps-0.sock"))
+        flat = b""
+        for shard in sorted(cut["shards"], key=lambda s: int(s["shard"])):
+            request = ps.PullRequest(job=int(done["job"]),
+                                     job_incarnation=int(done["incarnation"]),
+                                     shard=int(shard["shard"]))
+            request.tag.incarnation = int(shard["tag"]["incarnation"])
+            request.tag.sequence = int(shard["tag"]["sequence"])
+            reply = stub.Pull(request, timeout=10)
+            check_equal(reply.version, int(shard["steps"]), "version of the file")
+            flat += reply.payload
+        want = np.concatenate([tensors["weights"], tensors["bias"]])
+        check_equal(np.frombuffer(flat, np.float32).tolist(), want.tolist(), "values")
+        request.tag.sequence += 1000
+        try:
+            stub.Pull(request, timeout=10)
+            check(False, "a snapshot that does not exist was answered")
+        except grpc.RpcError as error:
+            check_equal(error.code(), grpc.StatusCode.NOT_FOUND, "code")
+
+
 def an_ordinary_worker_takes_no_external_job():
     with Cluster(psservers=1, workers=1) as c:
         job = c.submit(linear_job(epochs=1))
@@ -118,5 +155,6 @@ def a_bad_push_is_refused_and_changes_nothing():
 
 if __name__ == "__main__":
     main([a_stock_python_client_trains_and_dies,
+          a_checkpoint_of_an_ended_job_can_be_pulled,
           an_ordinary_worker_takes_no_external_job,
           a_bad_push_is_refused_and_changes_nothing])
