@@ -170,6 +170,10 @@ static enum sl_err front_bytes(const uint8_t *p, size_t n, size_t *from,
 {
     size_t length;
 
+    if (n >= 2 && p[0] == 0x80 && p[1] <= 5)
+        return sl_fail(err, SL_ENOTSUP,
+                       "is a pickle, which may run code when it is read; save "
+                       "arrays with numpy.save(..., allow_pickle=False)");
     if (n < NPY_FIRST || memcmp(p, "\x93NUMPY", 6) != 0)
         return sl_fail(err, SL_ECORRUPT,
                        "no npy file: byte 0 should begin \\x93NUMPY");

@@ -190,6 +190,10 @@ static enum sl_err check_entry(const struct walk *w, const uint8_t *p,
                                const uint8_t *name, size_t n,
                                struct sl_error *err)
 {
+    if (n >= 8 && memcmp(name + n - 8, "data.pkl", 8) == 0)
+        return sl_fail(err, SL_ENOTSUP,
+                       "is a torch.save file, which may run code when it is "
+                       "read; save arrays with numpy.savez");
     if (!name_is_plain(name, n))
         return sl_fail(err, SL_EDENIED,
                        "member %zu has a name with '/', '\\' or '..'",
