@@ -1,0 +1,798 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seeds of the fuzz targets: corpus/<target>/<what it is>.
+
+Valid inputs, so that mutations get far, and hostile ones that were once found
+in the wild or thought of. The same bytes each time; files called found-* and
+crash-* are left alone.  snapshot/valid is written by the target itself:
+
+    FUZZ_EMIT=tests/fuzz/corpus/snapshot/valid build/bin/fuzz.snapshot tests/fuzz/corpus/snapshot
+"""
+import gzip
+import json
+import pathlib
+import pickle
+import re
+import struct
+import zlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def write(target, **files):
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        if isinstance(data, str):
+            data = data.encode()
+        (folder / name.replace("_", "-")).write_bytes(data)
+
+
+# ---- protobuf, by hand
+
+def varint(n):
+    out = bytearray()
+    n &= (1 << 64) - 1
+    while n >= 0x80:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes(out + bytes([n]))
+
+
+def field(number, value):
+    """An int is a varint, bytes and str are a block, a float a double."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 1) + struct.pack("<d", value)
+    if isinstance(value, str):
+        value = value.encode()
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def fixed64(number, value):
+    return varint(number << 3 | 1) + struct.pack("<Q", value)
+
+
+def message(**fields):
+    """message(f1=..., f3=[...]): a list repeats the field."""
+    out = b""
+    for key, value in fields.items():
+        for one in value if isinstance(value, list) else [value]:
+            out += field(int(key[1:]), one)
+    return out
+
+
+def bomb(number, depth):
+    """depth messages, each in field `number` of the one before."""
+    inner = b""
+    for _ in range(depth):
+        inner = field(number, inner)
+    return inner
+
+
+OVERLONG = b"\x08" + b"\x80" * 10 + b"\x01"      # a varint of 11 bytes
+PADDED = b"\x08\x81\x80\x80\x80\x00"             # 1, with zeroes behind
+GROUP = b"\x0b\x08\x01\x0c"
+ENDLESS_GROUP = b"\x0b" * 2000
+PAST_THE_END = b"\x0a\xff\xff\xff\xff\x0f"
+HOSTILE = {
+    "nesting_bomb": bomb(1, 10000),
+    "nesting_bomb_10": bomb(10, 6000),
+    "overlong_varint": OVERLONG,
+    "padded_varint": PADDED,
+    "group": GROUP,
+    "endless_group": ENDLESS_GROUP,
+    "past_the_end": PAST_THE_END,
+    "field_0": b"\x00\x01",
+    "type_6": b"\x0e\x01",
+    "huge_number": field((1 << 29) - 1, 7),
+    "tag_over_32_bits": varint(1 << 40 | 2) + b"\x00",
+    "length_2_63": b"\x0a" + varint(1 << 63),
+}
+
+
+def wire_data():
+    attempt = message(f1=3, f2=17)
+    tag = message(f1=2, f2=5)
+    refused = message(f1=1, f2=attempt)
+    ids = dict(f1=7, f2=1, f3=2, f4=9)
+    kinds = {
+        "ask": message(**ids, f5=40, f6=attempt),
+        "push": message(**ids, f5=40, f6=3, f7=attempt, f8=100, f9=4, f10=32)
+        + fixed64(11, 0x0123456789ABCDEF) + field(15, b"\0\0\x80?" * 8),
+        "pull": message(f1=7, f2=1, f3=2, f5=tag),
+        "ask_reply": message(f1=9, f2=b"\xff\x03", f3=12),
+        "push_reply": message(f1=9, f2=1, f4=101, f5=2, f15=b"\0\0\x80?" * 4),
+        "pull_reply": message(f1=9, f2=101, f15=b"\0\0\x80?" * 4),
+    }
+    for i, (name, body) in enumerate(kinds.items()):
+        write("wire_data", **{name: bytes([i]) + body})
+    skip = message(**ids, f5=40, f6=3, f7=attempt, f10=32, f12=1)
+    write("wire_data",
+          push_skip=b"\1" + skip,
+          push_payload_first=b"\1" + field(15, b"abcd" * 3) + skip[:-2],
+          push_payload_twice=b"\1" + skip[:-2] + field(15, b"abc")
+          + field(15, b"abcd"),
+          push_half_a_float=b"\1" + skip[:-2] + field(15, b"abc"),
+          push_skip_and_payload=b"\1" + skip + field(15, b"abcd"),
+          push_step_huge=b"\1" + message(f1=7, f6=1 << 31, f12=1),
+          push_attempt_twice=b"\1" + skip + field(7, message(f2=99)),
+          ask_reply_refused=b"\3" + message(f1=9, f4=refused),
+          ask_reply_counted_513=b"\3" + message(f1=9, f2=b"\xff" * 513),
+          ask_reply_refused_not=b"\3" + message(f1=9, f4=b""),
+          push_reply_refused=b"\4" + message(f1=9, f2=3, f3=refused),
+          push_reply_result_9=b"\4" + message(f1=9, f2=9),
+          shard_huge=b"\0" + message(f1=7, f3=(1 << 32) - 1),
+          shard_2_40=b"\0" + message(f1=7, f3=1 << 40),
+          **{f"hostile_{k}": b"\1" + v for k, v in HOSTILE.items()})
+
+
+# In the order of WIRE_UNPACK_MAP.
+CONTROL = ["attend_up", "attend_down", "submit_request", "submit_reply",
+           "job_request", "job_status", "list_request", "list_reply",
+           "stop_request", "delete_reply", "checkpoints_reply",
+           "cluster_request", "cluster_reply", "job_spec", "shard_counts",
+           "counted_set"]
+
+
+def protos():
+    """Messages of proto/*.proto: name -> [(number, repeated, type, name)]."""
+    found = {}
+    for path in sorted((ROOT / "proto").glob("*.proto")):
+        text = re.sub(r"//.*", "", path.read_text())
+        for name, body in re.findall(r"message (\w+) \{(.*?)\n\}", text, re.S):
+            body = re.sub(r"oneof \w+ \{(.*?)\}", r"\1", body, flags=re.S)
+            found[name] = [
+                (int(number), label == "repeated", kind, key)
+                for label, kind, key, number in re.findall(
+                    r"(optional|repeated|)\s*\b(\w+) (\w+) = (\d+)", body)]
+    return found
+
+
+def sample(messages, name, depth=0):
+    """A message with all of its fields set to something small."""
+    out = b""
+    for number, repeated, kind, key in messages.get(name, []):
+        for _ in range(2 if repeated else 1):
+            if kind in messages:
+                out += field(number, sample(messages, kind, depth + 1))
+            elif kind == "string":
+                out += field(number, "k" if key != "address" else "h:1")
+            elif kind == "bytes":
+                out += field(number, b"\x03")
+            elif kind == "fixed64":
+                out += fixed64(number, 5)
+            elif kind == "double":
+                out += field(number, 0.5)
+            else:
+                out += field(number, 1)
+    return out
+
+
+def camel(name):
+    return "".join(word.title() for word in name.split("_"))
+
+
+def wire_control():
+    messages = protos()
+    for i, name in enumerate(CONTROL):
+        kind = camel(name)
+        fields = messages.get(kind, [])
+        write("wire_control", **{f"all_{name}": bytes([i])
+                                 + sample(messages, kind)})
+        if name.startswith("attend"):  # one of a kind each
+            for number, _, inner, key in fields:
+                body = (sample(messages, inner) if inner in messages else b"")
+                write("wire_control", **{
+                    f"{name}_{key}": bytes([i]) + field(number, body)})
+    counted = CONTROL.index("counted_set")
+    listing = CONTROL.index("list_reply")
+    counts = CONTROL.index("shard_counts")
+    write("wire_control",
+          counted=bytes([counted]) + message(
+              f1=3, f2=[message(f1=4, f2=b"\x05"), message(f1=9, f2=b"\x01")]),
+          counted_downwards=bytes([counted]) + message(
+              f2=[message(f1=9, f2=b"\x01"), message(f1=4, f2=b"\x05")]),
+          empty_submessages=bytes([listing]) + field(1, b"") * 8000,
+          packed_counts=bytes([counts]) + field(8, b"\x01" * 20000),
+          packed_count_huge=bytes([counts]) + field(8, b"")[:-1]
+          + varint(1 << 31),
+          packed_half_varint=bytes([counts]) + field(8, b"\x80\x80"),
+          text_not_utf8=bytes([2]) + message(f1=message(f3=b"\xff\xfe")),
+          text_with_zero=bytes([2]) + message(f1=message(f3=b"a\0b")),
+          **{f"hostile_{i}_{k}": bytes([i]) + v
+             for k, v in HOSTILE.items()
+             for i in ((0, 1, 13) if len(v) < 100 else (0,))})
+
+
+def wirescan():
+    messages = protos()
+    for i, name in enumerate(CONTROL):
+        write("wirescan", **{name: bytes([i, 0])
+                             + sample(messages, camel(name))})
+    write("wirescan",
+          few_fields=bytes([0, 8]) + sample(messages, "AttendUp"),
+          shallow=bytes([1, 1]) + sample(messages, "AttendDown"),
+          empty_submessages=bytes([7, 0]) + field(1, b"") * 4000,
+          **{f"hostile_{k}": b"\0\0" + v for k, v in HOSTILE.items()
+             if k != "nesting_bomb_10"})
+
+
+def counted():
+    def one(samples, batch, epochs, per, low, closures):
+        out = struct.pack("<HBBHHB", samples, batch, epochs, per, low,
+                          len(closures))
+        for closure, nbits, bits in closures:
+            out += struct.pack("<HH", closure, nbits) + bits
+        return out
+    write("counted",
+          empty=one(40, 1, 3, 4, 0, []),
+          part=one(40, 1, 3, 4, 2, [(3, 4, b"\x05"), (7, 4, b"\x08")]),
+          next_is_full=one(40, 1, 3, 4, 2, [(2, 4, b"\x0f"), (3, 4, b"\x01")]),
+          last_is_short=one(41, 4, 2, 4, 0, [(2, 3, b"\x03")]),
+          at_low=one(40, 1, 3, 4, 2, [(2, 4, b"\x01")]),
+          below_low=one(40, 1, 3, 4, 2, [(1, 4, b"\x01")]),
+          twice=one(40, 1, 3, 4, 0, [(3, 4, b"\x05"), (3, 4, b"\x05")]),
+          bits_beyond=one(40, 1, 3, 4, 0, [(3, 4, b"\xf5")]),
+          nbits_wrong=one(40, 1, 3, 4, 0, [(3, 5, b"\x05")]),
+          no_bits=one(40, 1, 3, 4, 0, [(3, 4, b"\x00")]),
+          closure_beyond=one(40, 1, 3, 4, 0, [(30, 4, b"\x01")]),
+          low_beyond=one(40, 1, 3, 4, 31, []),
+          low_all=one(40, 1, 3, 4, 30, []),
+          low_wild=one(40, 1, 3, 4, 65535, []),
+          batch_0=one(40, 0, 3, 4, 0, []),
+          long_closures=one(65535, 1, 255, 65535, 1,
+                            [(3, 65535, b"\x11" * 8192)]))
+
+
+# ---- text
+
+def json_seeds():
+    write("json",
+          object=b'\0{"a": [1, -2.5e3, true, null, "x\\u00e9"], "b": {}}',
+          small_limits=b'\1{"a": [1, 2, {"b": "c"}]}',
+          depth_64=b"\0" + b"[" * 64 + b"]" * 64,
+          depth_65=b"\0" + b"[" * 65 + b"]" * 65,
+          depth_bomb=b"\0" + b"[" * 30000,
+          depth_bomb_object=b"\0" + b'{"a":' * 5000,
+          real_1e400=b"\0[1e400]",
+          integer_huge=b"\0[18446744073709551616]",
+          integer_2_63=b"\0[9223372036854775808]",
+          twice=b'\0{"a": 1, "a": 2}',
+          zero_in_string=b'\0["a\\u0000b"]',
+          half_a_pair=b'\0["\\ud800"]',
+          not_utf8=b'\0["\xff"]',
+          quote_in_string=b'\0["a\\"[[[[[[b"]',
+          long_string=b'\1["' + b"a" * 100 + b'"]',
+          trailing=b"\0[] []",
+          scalar=b"\0 7",
+          bom=b"\0\xef\xbb\xbf[]",
+          minus_zero=b"\0[-0, -0.0, 0e9]")
+
+
+MLP = {"name": "mlp", "model": {"input_shape": [28, 28, 1], "layers": [
+    {"type": "flatten"}, {"type": "dense", "units": 64, "activation": "relu"},
+    {"type": "dense", "units": 10}]},
+    "loss": "sparse_categorical_crossentropy",
+    "optimizer": {"type": "adam", "learning_rate": 0.001},
+    "data": {"train": {"format": "idx", "x": "a.gz", "y": "b.gz",
+                       "scale": 0.5}},
+    "train": {"batch": 32, "epochs": 3}}
+EXTERNAL = {"name": "own", "model": {"type": "external", "variables": [
+    {"name": "w", "shape": [10, 3], "initializer": "glorot_uniform"},
+    {"name": "b", "shape": [3], "initializer": "zeros"}]},
+    "optimizer": {"type": "sgd", "schedule": {
+        "type": "piecewise_constant_decay", "boundaries": [10, 20],
+        "values": [0.1, 0.01, 0.001]}},
+    "data": {"train": {"format": "external", "samples": 1000}},
+    "train": {"batch": 10, "epochs": 2}}
+RESNET = {"input_shape": [8, 8, 3], "layers": [
+    {"type": "conv2d", "name": "c1", "filters": 4, "kernel_size": 3,
+     "padding": "same", "inputs": ["input"]},
+    {"type": "batch_normalization", "name": "n1"},
+    {"type": "relu", "name": "r1"},
+    {"type": "conv2d", "name": "c2", "filters": 4, "kernel_size": [1, 1],
+     "strides": 1, "inputs": ["c1"]},
+    {"type": "add", "name": "sum", "inputs": ["r1", "c2"]},
+    {"type": "max_pooling2d", "pool_size": 2, "strides": [2, 2]},
+    {"type": "concatenate", "name": "cat", "inputs":
+     ["max_pooling2d", "max_pooling2d"], "axis": -1},
+    {"type": "average_pooling2d"}, {"type": "dropout", "rate": 0.5, "seed": 3},
+    {"type": "global_average_pooling2d"},
+    {"type": "dense", "units": 10, "activation": "softmax",
+     "use_bias": False}]}
+
+
+def spec_json():
+    def with_(**changes):
+        return json.dumps({**MLP, **changes})
+    write("spec_json", mlp=json.dumps(MLP), own=json.dumps(EXTERNAL),
+          resnet=with_(model=RESNET),
+          twice=json.dumps(MLP)[:-1] + ', "name": "again"}',
+          rate_1e400=json.dumps(MLP).replace("0.001", "1e400"),
+          batch_huge=with_(train={"batch": 1 << 62, "epochs": 3}),
+          batch_2_64=json.dumps(MLP).replace("32", "18446744073709551616"),
+          epochs_text=with_(train={"batch": 32, "epochs": "3"}),
+          camel=with_(apiVersion="sluice/v1", kind="Job"),
+          unknown=with_(optimiser={"type": "adam"}),
+          name_path=with_(name="../../etc/x"),
+          name_zero='{"name": "a\\u0000b"}',
+          nan='{"optimizer": {"learning_rate": NaN}}',
+          depth='{"model":' * 3000,
+          units_huge=with_(model={"input_shape": [1 << 31, 1 << 31, 1 << 31],
+                                  "layers": [{"type": "dense",
+                                              "units": (1 << 32) - 1}]}),
+          all_optimizers=with_(optimizer={
+              "type": "rmsprop", "learning_rate": 0.1, "rho": 0.9,
+              "momentum": 0.5, "centered": True, "epsilon": 1e-7,
+              "clipnorm": 1.0}),
+          cosine=with_(optimizer={"type": "adamw", "weight_decay": 0.01,
+                                  "learning_rate": 0.1, "schedule": {
+                                      "type": "cosine_decay",
+                                      "decay_steps": 100, "alpha": 0.1,
+                                      "warmup_target": 0.2,
+                                      "warmup_steps": 10}}),
+          csv=with_(data={"train": {"format": "csv", "x": "a.csv",
+                                    "header": True, "delimiter": ";",
+                                    "label_column": "y"}}),
+          list="[1, 2]", empty="{}")
+
+
+def spec_yaml():
+    for path in sorted((ROOT / "examples").glob("*.yaml")):
+        write("spec_yaml", **{path.stem: path.read_text()})
+    laughs = "a: &a [x, x]\n" + "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n"
+        for i in range(20))
+    write("spec_yaml", billion_laughs=laughs,
+          alias="name: &n x\nloss: *n\n",
+          self_alias="a: &a [*a]\n",
+          merge="a: &a {b: 1}\nc: {<<: *a}\n",
+          tag="name: !!python/object/apply:os.system ['true']\n",
+          twice="name: a\nname: b\n",
+          twice_inside="train: {batch: 1, batch: 2}\n",
+          real_1e400="optimizer: {learning_rate: 1e400}\n",
+          integer_huge="train: {batch: 340282366920938463463374607431768211456}\n",
+          integer_2_63="train: {seed: 9223372036854775808}\n",
+          depth_flow="a: " + "[" * 2000,
+          depth_block="".join("  " * i + "a:\n" for i in range(60)),
+          events="a: [" + "1," * 4000 + "]\n",
+          two_documents="a: 1\n---\nb: 2\n",
+          directive="%YAML 9.9\n---\na: 1\n",
+          no="name: no\nloss: ~\n",
+          octal="train: {batch: 0o17, epochs: 0x1f, seed: 017}\n",
+          nan="optimizer: {learning_rate: .nan, momentum: -.inf}\n",
+          block="name: |\n  a\n  b\nloss: >-\n  c\n  d\n",
+          quoted='name: "a\\x00b"\nloss: \'it\'\'s\'\n',
+          bom="\ufeffname: a\n",
+          utf16="name: a\n".encode("utf-16"),
+          not_utf8=b"name: \xff\xfe\n",
+          zero=b"name: a\0b\n",
+          complex_key="? [a, b]\n: c\n",
+          tab="a:\n\tb: 1\n", empty="", scalar="just text\n",
+          json_like=json.dumps(MLP))
+
+
+def model():
+    def graph(*layers, shape=(8, 8, 3), **more):
+        return json.dumps({"input_shape": list(shape),
+                           "layers": list(layers), **more})
+    dense = {"type": "dense", "units": 4}
+    write("model", mlp=json.dumps(MLP["model"]), resnet=json.dumps(RESNET),
+          own=json.dumps(EXTERNAL["model"]),
+          cycle=graph({**dense, "name": "a", "inputs": ["b"]},
+                      {**dense, "name": "b", "inputs": ["a"]}, shape=[4]),
+          itself=graph({**dense, "name": "a", "inputs": ["a"]}, shape=[4]),
+          twice=graph({**dense, "name": "a"}, {**dense, "name": "a"},
+                      shape=[4]),
+          called_input=graph({**dense, "name": "input"}, shape=[4]),
+          dangling=graph({**dense, "inputs": ["nowhere"]}, shape=[4]),
+          output=graph({**dense, "name": "a"}, {**dense, "name": "b"},
+                       shape=[4], output="a"),
+          window_huge=graph({"type": "conv2d", "filters": 1,
+                             "kernel_size": [(1 << 32) - 1, 1]}),
+          stride_0=graph({"type": "max_pooling2d", "strides": 0}),
+          pool_huge=graph({"type": "max_pooling2d", "pool_size": 1 << 31,
+                           "padding": "same"}),
+          shape_0=graph(dense, shape=[0]),
+          shape_huge=graph({"type": "flatten"}, dense,
+                           shape=[(1 << 32) - 1] * 4),
+          rank_9=graph(dense, shape=[1] * 9),
+          lambda_=graph({"type": "lambda", "function": "os.system('true')"}),
+          many=graph(*[{"type": "relu"}] * 300, shape=[4]),
+          many_inputs=graph({"type": "add", "inputs": ["input"] * 9},
+                            shape=[4]),
+          axis_wild=graph({"type": "concatenate", "inputs":
+                           ["input", "input"], "axis": -(1 << 31)}),
+          own_huge=json.dumps({"type": "external", "variables": [
+              {"name": "w", "shape": [1 << 32, 1 << 32, 1 << 32]}]}),
+          own_0=json.dumps({"type": "external", "variables": [
+              {"name": "w", "shape": [3, 0]}]}),
+          own_scalar=json.dumps({"type": "external", "variables": [
+              {"name": "s", "shape": []}]}))
+
+
+def conf():
+    write("conf",
+          all="# a file\nname = a b\nthreads=3\nroom = 2 GiB\ngrace-ms = 1.5s\n"
+          "rate = 0.25\nshuffle = no\nhosts = a, b,,c\nlisten = [::1]:1\n"
+          "listen = x\nformat = json\ntoken = \"secret\"\n",
+          units="room = 10KiB\ngrace_ms = 2h\n",
+          room_huge="room = 9223372036854775807TiB\n",
+          room_minus="room = -1\n",
+          threads_huge="threads = 99999999999999999999\n",
+          rate_nan="rate = nan\n", rate_1e400="rate = 1e400\n",
+          unknown="thread = 3\n", no_equals="threads 3\n",
+          only_equals="=\n", quote='name = "\n', long="name = " + "x" * 5000,
+          crlf="threads = 3\r\nname = \"a\"\r\n", zero=b"name = a\0b\n",
+          not_utf8=b"name = \xff\n", own="help = true\nconfig = x\n",
+          commas="hosts = " + "," * 3000 + "\n")
+
+
+# ---- arrays
+
+def idx_bytes(code=8, dims=(3, 2, 2), data=None):
+    count = 1
+    for d in dims:
+        count *= d
+    if data is None:
+        data = bytes(i & 0xFF for i in range(count))
+    return (bytes([0, 0, code, len(dims)])
+            + b"".join(struct.pack(">I", d) for d in dims) + data)
+
+
+def zipped(data, level=9):
+    return gzip.compress(data, level, mtime=0)
+
+
+def idx():
+    plain = idx_bytes()
+    bomb_ = zipped(idx_bytes(dims=(1000, 1000), data=bytes(1000000)))
+    write("idx", plain=plain, gz=zipped(plain),
+          gz_two_members=zipped(plain[:9]) + zipped(plain[9:]),
+          f32=idx_bytes(13, (2, 3), struct.pack(">6f", *range(6))),
+          f64=idx_bytes(14, (2,), struct.pack(">2d", 1, 2)),
+          i32=idx_bytes(12, (3,), struct.pack(">3i", 1, -2, 3)),
+          labels=idx_bytes(8, (4,)), empty_rows=idx_bytes(dims=(0, 4)),
+          empty_columns=idx_bytes(dims=(4, 0)),
+          empty_rows_wide=idx_bytes(dims=(0, 0x404000E0), data=b""),
+          type_10=idx_bytes(10), rank_0=bytes([0, 0, 8, 0, 1]),
+          rank_255=bytes([0, 0, 8, 255]) + b"\0" * 1020,
+          dims_huge=bytes([0, 0, 14, 4]) + b"\xff" * 16,
+          rows_huge=bytes([0, 0, 8, 2]) + b"\xff" * 4 + bytes(4),
+          short=plain[:-1], long=plain + b"x", nothing=b"",
+          gz_bomb=bomb_, gz_cut=zipped(plain)[:-6],
+          gz_crc=zipped(plain)[:-8] + b"\0" * 8,
+          gz_claims_4g=zipped(idx_bytes(dims=(65536, 65536), data=b"x")),
+          gz_longer=zipped(plain + b"xyz"), gz_trailing=zipped(plain) + b"junk",
+          gz_head_only=b"\x1f\x8b\x08", gz_of_gz=zipped(zipped(plain)))
+
+
+def npy_bytes(header=None, data=bytes(24), version=(1, 0), descr="<f4",
+              fortran=False, shape=(2, 3), pad=True):
+    if header is None:
+        header = (f"{{'descr': '{descr}', 'fortran_order': {fortran}, "
+                  f"'shape': {shape}, }}")
+    header = header.encode("latin-1")
+    length = "<H" if version[0] == 1 else "<I"
+    if pad:
+        header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return (b"\x93NUMPY" + bytes(version) + struct.pack(length, len(header))
+            + header + data)
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("never",))
+
+
+PICKLE = pickle.dumps([Evil(), {"a": 1}], protocol=2)
+
+
+def npy():
+    row = bytes(range(24))
+    write("npy", f4=npy_bytes(data=row), fortran=npy_bytes(
+              data=row, fortran=True), big=npy_bytes(data=row, descr=">i4"),
+          v2=npy_bytes(data=row, version=(2, 0)),
+          v3=npy_bytes(data=row, version=(3, 0)),
+          u1=npy_bytes(descr="|u1", shape=(24,), data=row),
+          f2=npy_bytes(descr="<f2", shape=(12,), data=row),
+          bool_=npy_bytes(descr="|b1", shape=(24,), data=row),
+          fortran_3=npy_bytes(descr="|u1", shape=(2, 3, 4), fortran=True,
+                              data=row),
+          scalar=npy_bytes(shape=(), data=row[:4]),
+          empty=npy_bytes(shape=(0, 3), data=b""),
+          empty_fortran=npy_bytes(shape=(3, 0), fortran=True, data=b""),
+          rank_9=npy_bytes(shape=(1,) * 9, data=row[:4]),
+          rank_8=npy_bytes(shape=(1,) * 8, data=row[:4]),
+          pickled=npy_bytes(descr="|O", shape=(2,), data=PICKLE),
+          structured=npy_bytes("{'descr': [('a', '<f4')], 'fortran_order': "
+                               "False, 'shape': (2,), }"),
+          string=npy_bytes(descr="<U8", shape=(1,), data=row),
+          shape_huge=npy_bytes(shape=(1 << 62, 4), data=row),
+          shape_2_64=npy_bytes(shape=(1 << 64, 1), data=row),
+          shape_minus=npy_bytes(shape=(-1, 3), data=row),
+          shape_0_huge=npy_bytes(shape=(0, 1 << 40, 1 << 40), data=b""),
+          code=npy_bytes("{'descr': __import__('os').system('true')}"),
+          twice=npy_bytes("{'descr': '<f4', 'descr': '<f8', 'fortran_order':"
+                          " False, 'shape': (2, 3), }"),
+          no_shape=npy_bytes("{'descr': '<f4', 'fortran_order': False, }"),
+          deep=npy_bytes("{'shape': " + "(" * 3000),
+          head_65535=b"\x93NUMPY\x01\x00\xff\xff{",
+          head_4g=b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
+          version_9=npy_bytes(version=(9, 0)), short=npy_bytes(data=row[:-1]),
+          long=npy_bytes(data=row + b"x"), torch=PICKLE, nothing=b"")
+
+
+def zip_bytes(members, comment=b"", entries=None):
+    """members: (name, stored bytes, method, crc, size, flags[, offset])."""
+    out, directory = b"", b""
+    for name, raw, method, crc, size, flags, *at in members:
+        name = name.encode()
+        offset = at[0] if at else len(out)
+        common = struct.pack("<HHHIIIHH", flags, method, 0, crc & 0xFFFFFFFF,
+                             len(raw), size & 0xFFFFFFFF, len(name), 0)
+        # time and date are one field here
+        common = struct.pack("<HHHHIIIHH", flags, method, 0, 0x21,
+                             crc & 0xFFFFFFFF, len(raw), size & 0xFFFFFFFF,
+                             len(name), 0)
+        out += b"PK\3\4" + struct.pack("<H", 20) + common + name + raw
+        directory += (b"PK\1\2" + struct.pack("<HH", 20, 20) + common
+                      + struct.pack("<HHHII", 0, 0, 0, 0, offset) + name)
+    n = len(members) if entries is None else entries
+    return (out + directory + b"PK\5\6" + struct.pack(
+        "<HHHHIIH", 0, 0, n, n, len(directory), len(out), len(comment))
+        + comment)
+
+
+def stored(name, data, **change):
+    one = [name, data, 0, zlib.crc32(data), len(data), 0]
+    return one if not change else [
+        change.get(k, v) for k, v in
+        zip(("name", "raw", "method", "crc", "size", "flags"), one)]
+
+
+def deflated(name, data, **change):
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    raw = packer.compress(data) + packer.flush()
+    one = [name, raw, 8, zlib.crc32(data), len(data), 0]
+    return [change.get(k, v) for k, v in
+            zip(("name", "raw", "method", "crc", "size", "flags"), one)]
+
+
+def npz():
+    x, y = npy_bytes(data=bytes(range(24))), npy_bytes(
+        descr="|u1", shape=(2,), data=b"\1\2")
+    million = npy_bytes(descr="|u1", shape=(1000000,), data=bytes(1000000))
+    write("npz", stored=zip_bytes([stored("x.npy", x), stored("y.npy", y)]),
+          deflated=zip_bytes([deflated("x.npy", x), deflated("y.npy", y)]),
+          comment=zip_bytes([stored("x.npy", x)], b"PK\5\6 is what it says"),
+          dots=zip_bytes([stored("../x.npy", x), stored("x.npy", x)]),
+          slash=zip_bytes([stored("/etc/x.npy", x)]),
+          backslash=zip_bytes([stored("..\\x.npy", x)]),
+          zero_in_name=zip_bytes([stored("x.npy\0", x)]),
+          overlap=zip_bytes([stored("x.npy", x),
+                             stored("y.npy", y) + [0]]),
+          overlap_itself=zip_bytes([stored("y.npy", y),
+                                    stored("x.npy", x) + [10]]),
+          twice=zip_bytes([stored("x.npy", x), stored("x.npy", x)]),
+          wrong_crc=zip_bytes([stored("x.npy", x, crc=1)]),
+          wrong_crc_deflated=zip_bytes([deflated("x.npy", x, crc=1)]),
+          wrong_size=zip_bytes([deflated("x.npy", x, size=len(x) + 1)]),
+          size_4g=zip_bytes([deflated("x.npy", x, size=0xFFFFFFFE)]),
+          bomb=zip_bytes([deflated("x.npy", million)]),
+          encrypted=zip_bytes([stored("x.npy", x, flags=1)]),
+          method_14=zip_bytes([stored("x.npy", x, method=14)]),
+          pickled=zip_bytes([stored("x.npy", npy_bytes(
+              descr="|O", shape=(2,), data=PICKLE))]),
+          entries_65535=zip_bytes([stored("x.npy", x)], entries=65535),
+          no_member=zip_bytes([stored("z.npy", x)]), empty=zip_bytes([]),
+          cut=zip_bytes([stored("x.npy", x)])[:-30], torch=zip_bytes(
+              [stored("archive/data.pkl", PICKLE)]), nothing=b"")
+
+
+def csv():
+    def one(flags, features, text):
+        return bytes([flags, features - 1]) + (
+            text.encode() if isinstance(text, str) else text)
+    write("csv", plain=one(0, 2, "1,2,3\n4,5.5,6\n-1e3,2,0\n"),
+          header=one(1 | 4, 2, "a,b,c\n1,2,3\n4,5,6"),
+          semicolon=one(2, 1, "1;2\r\n3;4\r\n"),
+          columns=one(1 | 4 | 8, 1, "a,b,0\n1,2,3\n"),
+          columns_2=one(1 | 4 | 8 | 16, 2, "0,b,a\n1,2,3\n"),
+          values=one(64, 1, "1,2.5\n3,4\n"), one_hot=one(32, 1, "1,2\n3,9\n"),
+          quoted=one(0, 1, '"1","2"\n" 3 ",4\n"5""",6\n'),
+          quote_open=one(0, 1, '1,2\n"3,4\n'), empty_field=one(0, 1, "1,\n"),
+          bom=one(0, 1, b"\xef\xbb\xbf1,2\n"), nothing=one(0, 1, ""),
+          only_bom=one(0, 1, b"\xef\xbb\xbf"), lines=one(0, 1, "\n\n\n"),
+          fewer=one(0, 2, "1,2,3\n1,2\n"), more=one(0, 2, "1,2,3\n1,2,3,4\n"),
+          class_10=one(0, 1, "1,10\n"), class_half=one(0, 1, "1,0.5\n"),
+          class_minus=one(0, 1, "1,-1\n"), class_huge=one(0, 1, "1,1e300\n"),
+          nan=one(0, 1, "nan,1\ninf,1\n"), hex=one(0, 1, "0x10,1\n"),
+          real_1e400=one(0, 1, "1e400,1\n1e-400,1\n"),
+          many_columns=one(0, 1, "," * 2000 + "\n"),
+          long_field=one(0, 1, "1" * 3000 + ",1\n"), zero=one(0, 1, b"1\0,1\n"),
+          not_utf8=one(1, 1, b"\xff,b\n1,2\n"), carriage=one(0, 1, "1,2\r3,4"))
+
+
+# ---- checkpoints
+
+def tensors_bytes(header, data=b"", length=None):
+    if not isinstance(header, (bytes, str)):
+        header = json.dumps(header)
+    if isinstance(header, str):
+        header = header.encode()
+    return struct.pack("<Q", len(header) if length is None else length
+                       ) + header + data
+
+
+def tensor(begin, end, shape, dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def tensorfile():
+    two = {"a": tensor(0, 24, [2, 3]), "b": tensor(24, 28, [1])}
+    data = bytes(range(28))
+    twice = ('{"a": {"dtype":"U8","shape":[1],"data_offsets":[0,1]}, '
+             '"a": {"dtype":"U8","shape":[1],"data_offsets":[0,1]}}')
+    write("tensorfile", two=tensors_bytes(two, data),
+          padded=tensors_bytes(json.dumps(two) + " " * 13, data),
+          meta=tensors_bytes({"__metadata__": {"format": "pt"}, **two}, data),
+          meta_number=tensors_bytes({"__metadata__": {"a": 1}, **two}, data),
+          meta_list=tensors_bytes({"__metadata__": [1]}),
+          checks_wrong=tensors_bytes({"__metadata__": {
+              "sluice.data_crc32c": "00000000",
+              "sluice.header_crc32c": "00000000"}, **two}, data),
+          checks_short=tensors_bytes({"__metadata__": {
+              "sluice.data_crc32c": "", "sluice.header_crc32c": "1"}, **two},
+              data),
+          none=tensors_bytes({}), scalar=tensors_bytes(
+              {"s": tensor(0, 4, [])}, b"abcd"),
+          empty=tensors_bytes({"e": tensor(0, 0, [0, 7]), **two}, data),
+          empty_behind=tensors_bytes({**two, "e": tensor(28, 28, [0])}, data),
+          all_types=tensors_bytes({
+              d: tensor(8 * i, 8 * i + 8, [8 // size], d)
+              for i, (d, size) in enumerate({
+                  "BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2,
+                  "BF16": 2, "I32": 4, "U32": 4, "F32": 4, "F64": 8, "I64": 8,
+                  "U64": 8}.items())}, bytes(104)),
+          hole=tensors_bytes({"a": tensor(0, 4, [1]), "b": tensor(8, 12, [1])},
+                             bytes(12)),
+          hole_first=tensors_bytes({"a": tensor(4, 8, [1])}, bytes(8)),
+          overlap=tensors_bytes({"a": tensor(0, 8, [2]),
+                                 "b": tensor(4, 12, [2])}, bytes(12)),
+          same=tensors_bytes({"a": tensor(0, 8, [2]), "b": tensor(0, 8, [2])},
+                             bytes(8)),
+          tail=tensors_bytes(two, data + b"x"),
+          short=tensors_bytes(two, data[:-1]),
+          backwards=tensors_bytes({"a": tensor(4, 0, [1])}, bytes(4)),
+          minus=tensors_bytes({"a": tensor(-4, 0, [1])}, bytes(4)),
+          shape_minus=tensors_bytes({"a": tensor(0, 4, [-1])}, bytes(4)),
+          shape_huge=tensors_bytes({"a": tensor(0, 4, [1 << 62, 4])},
+                                   bytes(4)),
+          shape_0_huge=tensors_bytes({"a": tensor(0, 0, [0, 1 << 62, 4])}),
+          rank_9=tensors_bytes({"a": tensor(0, 4, [1] * 9)}, bytes(4)),
+          dtype=tensors_bytes({"a": tensor(0, 4, [1], "F99")}, bytes(4)),
+          dtype_number=tensors_bytes({"a": tensor(0, 4, [1], 7)}, bytes(4)),
+          offsets_object=tensors_bytes({"a": {
+              "dtype": "F32", "shape": [1], "data_offsets": {"0": 1}}}),
+          extra_key=tensors_bytes({"a": {**tensor(0, 4, [1]), "x": 1}},
+                                  bytes(4)),
+          twice=tensors_bytes(twice, b"x"),
+          zero_in_name=tensors_bytes({"a\0b": tensor(0, 4, [1])}, bytes(4)),
+          header_100mb=tensors_bytes("{}", length=100000000),
+          header_2_64=tensors_bytes("{}", length=(1 << 64) - 1),
+          header_0=tensors_bytes("", length=0), seven=b"\1\0\0\0\0\0\0",
+          list=tensors_bytes("[]"), deep=tensors_bytes('{"a":' * 500),
+          not_json=tensors_bytes("{" + "x" * 100), torch=PICKLE,
+          torch_zip=zip_bytes([stored("archive/data.pkl", PICKLE)]))
+
+
+def manifest():
+    good = {
+        "format": 1, "job": 5, "cut": 3,
+        "variables": [{"name": "w", "shape": [4], "kind": "trainable"},
+                      {"name": "k", "shape": [2, 3], "keras_order": [1, 0]}],
+        "pieces": [{"variable": 0, "first_row": 0, "rows": 3, "shard": 0,
+                    "elements": 3},
+                   {"variable": 0, "first_row": 3, "rows": 1, "shard": 1,
+                    "elements": 1},
+                   {"variable": 1, "first_row": 0, "rows": 2, "shard": 1,
+                    "elements": 6}],
+        "shards": [{"shard": s, "folder": "/nowhere", "file": "f",
+                    "sha256": "00" * 32, "counts": {"counted": 7}}
+                   for s in (1, 0)]}
+
+    def with_(edit):
+        changed = json.loads(json.dumps(good))
+        edit(changed)
+        return json.dumps(changed)
+
+    def put(*path):
+        *before, last, value = path
+
+        def edit(m):
+            for key in before:
+                m = m[key]
+            m[last] = value
+        return edit
+    write("manifest", good=json.dumps(good), indented=json.dumps(good, indent=2),
+          format_2=with_(put("format", 2)),
+          rows_short=with_(put("pieces", 0, "rows", 2)),
+          rows_huge=with_(put("pieces", 0, "rows", (1 << 63) - 1)),
+          first_row_huge=with_(put("pieces", 1, "first_row", (1 << 64) - 1)),
+          elements_wrong=with_(put("pieces", 0, "elements", 9)),
+          variable_wild=with_(put("pieces", 0, "variable", 4294967295)),
+          shard_wild=with_(put("pieces", 0, "shard", 4294967295)),
+          shard_back=with_(put("pieces", 2, "shard", 0)),
+          shape_huge=with_(put("variables", 0, "shape", [1 << 40, 1 << 40])),
+          shape_0=with_(put("variables", 0, "shape", [0])),
+          rank_9=with_(put("variables", 0, "shape", [1] * 9)),
+          order_wild=with_(put("variables", 1, "keras_order", [7, 0])),
+          order_far=with_(put("variables", 1, "keras_order", [4294967295, 1])),
+          order_twice=with_(put("variables", 1, "keras_order", [0, 0])),
+          same_names=with_(put("variables", 1, "name", "w")),
+          file_path=with_(put("shards", 0, "file", "../../etc/passwd")),
+          file_dots=with_(put("shards", 0, "file", "..")),
+          folder_zero=json.dumps(good).replace("/nowhere", "a\\u0000b"),
+          sha_short=with_(put("shards", 0, "sha256", "00")),
+          no_variables=with_(put("variables", [])),
+          no_pieces=with_(put("pieces", [])), no_shards=with_(put("shards", [])),
+          shards_object=with_(put("shards", {"a": 1, "b": 2})),
+          empty="{}", list="[]", nothing="", torch=PICKLE)
+
+
+def snapshot():
+    good = {"dense/kernel": tensor(0, 140, [5, 7])}
+    write("snapshot", other=tensors_bytes(good, bytes(140)),
+          nothing=b"", torch=PICKLE,
+          format_2=tensors_bytes({"__metadata__": {"sluice.format": "2"},
+                                  **good}, bytes(140)))
+    valid = HERE / "corpus" / "snapshot" / "valid"
+    if not valid.exists():
+        return
+    bytes_ = valid.read_bytes()
+    length = struct.unpack("<Q", bytes_[:8])[0]
+    header = json.loads(bytes_[8:8 + length])
+
+    def with_(key, value):
+        changed = json.loads(json.dumps(header))
+        changed["__metadata__"][key] = value
+        return tensors_bytes(changed, bytes_[8 + length:])
+    write("snapshot", flipped=bytes_[:-5] + b"\x55" + bytes_[-4:],
+          cut=bytes_[:-40],
+          counted_none=with_("sluice.counted", ""),
+          counted_wild=with_("sluice.counted", "CP///////////wE="),
+          counted_text=with_("sluice.counted", "%%%"),
+          counts_none=with_("sluice.counts", ""),
+          version=with_("sluice.version", "99999999999999999999"),
+          version_minus=with_("sluice.version", "-1"),
+          shard=with_("sluice.shard", "3"), uid=with_("sluice.job_uid", "zz"),
+          rows=with_("sluice.rows.dense/kernel", "1:5"))
+
+
+def dictionaries():
+    """For libFuzzer: the words of the specs, numbers of the wire."""
+    words = set()
+    for path in (ROOT / "proto").glob("*.proto"):
+        words |= set(re.findall(r"\b([a-z][a-z_0-9]+) = \d+;", path.read_text()))
+    for name in ("model.h", "spec.h"):
+        words |= set(re.findall(r'"([a-z][a-z_0-9]+)"',
+                                (ROOT / "proto" / name).read_text()))
+    words |= {"&a", "*a", "<<", "!!", "---", "1e400", "18446744073709551616"}
+    text = "".join(f'"{word}"\n' for word in sorted(words))
+    (HERE / "words.dict").write_text(
+        "# Written by make_corpus.py from proto/.\n" + text)
+
+
+def main():
+    for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
+                  spec_json, spec_yaml, model, conf, idx, npy, npz, csv,
+                  tensorfile, manifest, snapshot, dictionaries):
+        seeds()
+
+
+if __name__ == "__main__":
+    main()
