@@ -137,6 +137,41 @@ def up_goes_on_where_it_was_killed():
         nothing_is_left(up)
 
 
+def examples_run_as_they_are():
+    """Each spec of examples/, from another folder, with fewer samples only."""
+    shorter = {"fashion-cnn": ["train.epochs=1", "data.train.limit=6400"],
+               "fashion-mlp": ["train.epochs=1"], "toy": [],
+               "fashion-resnet": ["train.epochs=1", "data.train.limit=1280"]}
+    with Up() as up:
+        names = {p.stem for p in (ROOT / "examples").glob("*.yaml")}
+        check_equal(names - {"external"}, set(shorter), "examples with a test")
+        for name in sorted(names):
+            up.sluice("validate", ROOT / "examples" / f"{name}.yaml")
+        for name, words in shorter.items():
+            sets = [w for s in words for w in ("--set", s)]
+            up.sluice("submit", ROOT / "examples" / f"{name}.yaml", *sets,
+                      "--summary", up.dir / "s.json")
+            summary = json.loads((up.dir / "s.json").read_text())
+            check_equal(summary["steps_counted"], summary["steps_asked"], name)
+            check(summary["cover"] and summary["once"], f"{name}: {summary}")
+            if name == "toy":
+                check(summary["test_accuracy"][-1] > 0.95, f"toy: {summary}")
+
+
+def doctor_names_what_is_wrong():
+    with Up(psservers=1, workers=1) as up:
+        wait_for("all to attach", lambda: len(up.members()) == 2)
+        text = up.sluice("doctor", "--state", up.dir / "cluster")
+        check("fault" not in text.split(), "a healthy cluster", text)
+        up.stop()
+        done = subprocess.run([str(BIN / "sluice"), "--coordinator", up.address,
+                               "doctor", "--state", str(up.dir / "nothing")],
+                              capture_output=True, text=True, timeout=60, check=False)
+        check_equal(done.returncode, 1, "exit status")
+        for word in (up.address, "nothing"):
+            check(word in done.stdout + done.stderr, f"no '{word}' in", done.stdout)
+
+
 def quickstart_trains_and_tidies_up():
     """The command of the README, whole: accuracy, counts, kill, summary."""
     before = set(ROOT.glob("runs/quickstart-*"))
@@ -162,4 +197,5 @@ def quickstart_trains_and_tidies_up():
 if __name__ == "__main__":
     main([ctrl_c_leaves_nothing_behind, a_killed_worker_is_replaced,
           a_second_up_in_the_same_folder_is_refused, up_goes_on_where_it_was_killed,
+          examples_run_as_they_are, doctor_names_what_is_wrong,
           quickstart_trains_and_tidies_up])
