@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fault.h"
 #include "common/mem.h"
 #include "common/wirescan.h"
 
@@ -190,8 +191,10 @@ static enum sl_err call(struct api *a, const char *method,
     struct sl_error local = SL_ERROR_INIT;
     enum sl_err rc = call_once(a, method, request, false, body, &local);
 
-    if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL)
+    if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL) {
+        FAULT("submit.retry");
         rc = call_once(a, method, request, true, body, &local);
+    }
     if (rc != SL_OK) {
         local.code = rc;
         api_explain(&local, a->address, a->timeout_ms);

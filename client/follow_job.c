@@ -11,6 +11,7 @@
 #include "client/follow.h"
 #include "client/progress.h"
 #include "client/summary.h"
+#include "common/fault.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
@@ -178,6 +179,7 @@ static bool interrupted(struct view *v)
         }
         cli_fail(&err);
     }
+    FAULT("watch.detach");
     cli_say("Detached: job %s goes on. Follow it again with 'sluice watch %s', "
             "end it with 'sluice stop %s'",
             v->id, v->id, v->id);

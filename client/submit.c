@@ -9,6 +9,7 @@
 #include "client/follow.h"
 #include "client/specfile.h"
 #include "client/verbs.h"
+#include "common/fault.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "proto/model.h"
@@ -99,6 +100,8 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
         api_open(&api, cli->conf, &err) != SL_OK ||
         api_submit(api, &request, &reply, &err) != SL_OK)
         code = cli_fail(&err);
+    else if (FAULT_ERR("submit.sent") != SL_OK)
+        code = CLI_EXIT_FAILED; // accepted, but nobody is told so
     else if (request.dry_run || !conf_bool(cli->conf, "wait"))
         code = print_reply(cli, reply, request.dry_run);
     else

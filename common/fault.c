@@ -132,6 +132,19 @@ static void nap(unsigned ms)
     nanosleep(&t, NULL);
 }
 
+// PATH.here says to the test that somebody waits for PATH.
+static void say_paused(const char *path)
+{
+    char here[sizeof(armed[0].path) + 8];
+    int fd;
+
+    snprintf(here, sizeof(here), "%s.here", path);
+    fd = open(here, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        refuse("cannot write", here);
+    close(fd);
+}
+
 enum sl_err fault_reached(struct fault_point *point)
 {
     unsigned count = __atomic_add_fetch(&point->reached, 1, __ATOMIC_RELAXED);
@@ -152,6 +165,7 @@ enum sl_err fault_reached(struct fault_point *point)
         nap(a->delay_ms);
         return SL_OK;
     case ACT_PAUSE:
+        say_paused(a->path);
         while (access(a->path, F_OK) != 0)
             nap(5);
         return SL_OK;

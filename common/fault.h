@@ -7,7 +7,8 @@
 //
 //   SLUICE_FAULT="snap.rename=kill"            the first time it is reached
 //   SLUICE_FAULT="api.ack=kill@3,apply.half=delay:50"     the third; each time
-//   SLUICE_FAULT="journal.committed=pause:/tmp/go"  until that file exists
+//   SLUICE_FAULT="journal.committed=pause:/tmp/go"  until that file exists;
+//                                              /tmp/go.here says that it waits
 //   SLUICE_FAULT="snap.fsync=error@2"          FAULT_ERR gives SL_EIO
 //   SLUICE_FAULT_LOG=/tmp/reached              a line per point, when first hit
 //
@@ -36,9 +37,9 @@ enum sl_err fault_reached(struct fault_point *point);
 // Each point is an entry of a linker section: all are known without running.
 #define FAULT_ERR(text)                                                        \
     __extension__({                                                            \
-        static struct fault_point fault_here __attribute__((                   \
-            section("sl_faults"), used, aligned(8))) = {text, __FILE__,        \
-                                                        __LINE__, 0};          \
+        static struct fault_point fault_here                                   \
+            __attribute__((section("sl_faults"), used, aligned(8))) = {        \
+                text, __FILE__, __LINE__, 0};                                  \
         fault_reached(&fault_here);                                            \
     })
 #define FAULT(text) ((void)FAULT_ERR(text))

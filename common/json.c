@@ -169,7 +169,8 @@ static enum sl_err write_object(struct buf *out, const json_t *value,
     const char *key;
     bool first = true;
 
-    json_object_foreach (object, key, item) {
+    json_object_foreach(object, key, item)
+    {
         if (rc == SL_OK && !first)
             rc = buf_append_char(out, ',');
         first = false;

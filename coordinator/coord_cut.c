@@ -104,7 +104,8 @@ static enum sl_err make_checkpoint(struct coord *c, const struct cut *cut,
     msg->shards = list_of(cut->shards);
     if (msg->shards == NULL)
         rc = SL_ENOMEM;
-    for (uint32_t i = 0; rc == SL_OK && i < cut->shards; i++) {
+    for (uint32_t i = 0; rc == SL_OK && i < cut->shards - BROKEN(hole_in_cut);
+         i++) {
         msg->n_shards = i + 1;
         rc = fill_shard(&msg->shards[i], i, &cut->shard[i]);
     }
@@ -236,17 +237,17 @@ static void note_intent(const struct job *job, const struct publish *p)
     HISTORY("cut_intent", "job=%llu uid=%llx cut=%llu shards=%u path=%s",
             (unsigned long long)job->id, (unsigned long long)job->uid,
             (unsigned long long)p->cut, job->shards, p->path);
-    for (uint32_t i = 0; i < job->shards; i++)
-        HISTORY("cut_shard",
-                "job=%llu uid=%llx cut=%llu shard=%u incarnation=%llu "
-                "sequence=%llu newest=%llu steps=%llu",
-                (unsigned long long)job->id, (unsigned long long)job->uid,
-                (unsigned long long)p->cut, i,
-                (unsigned long long)job->cut->shard[i].tag.incarnation,
-                (unsigned long long)job->cut->shard[i].tag.sequence,
-                (unsigned long long)job->evidence.shard[i].incarnation,
-                (unsigned long long)counted_steps(
-                    &job->cut->shard[i].counted));
+    for (uint32_t i = 0; i < p->made.checkpoint->n_shards; i++)
+        HISTORY(
+            "cut_shard",
+            "job=%llu uid=%llx cut=%llu shard=%u incarnation=%llu "
+            "sequence=%llu newest=%llu steps=%llu",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)p->cut, i,
+            (unsigned long long)p->made.checkpoint->shards[i]->tag->incarnation,
+            (unsigned long long)p->made.checkpoint->shards[i]->tag->sequence,
+            (unsigned long long)job->evidence.shard[i].incarnation,
+            (unsigned long long)counted_steps(&job->cut->shard[i].counted));
 }
 
 static void note_outcome(const struct job *job, uint64_t cut, const char *state)

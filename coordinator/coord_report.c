@@ -354,9 +354,9 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
 {
     if (why == LEASES_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
+    coord_unlease(w);
     if (BROKEN(lose_closure))
         return;
-    coord_unlease(w);
     if (why == LEASES_LOST && computed) {
         closure_lost(&w->closure);
         after_bad_end(c, w, m->name, "lost");

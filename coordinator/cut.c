@@ -110,8 +110,6 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
 bool cut_publishable(const struct cut *c, const struct evidence *e)
 {
     for (uint32_t i = 0; i < c->shards; i++) {
-        if (!c->shard[i].reported && i > 0 && BROKEN(hole_in_cut))
-            continue;
         if (!c->shard[i].reported ||
             (c->shard[i].tag.incarnation != e->shard[i].incarnation &&
              !BROKEN(publish_old)))

@@ -265,9 +265,8 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
             rc = there ? settle_published(l, cut, err)
                        : journal_cut_abort(l->c->journal, l->job->id, n, err);
         HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
-                (unsigned long long)l->job->id,
-                (unsigned long long)l->job->uid, (unsigned long long)n,
-                there ? "published" : "aborted");
+                (unsigned long long)l->job->id, (unsigned long long)l->job->uid,
+                (unsigned long long)n, there ? "published" : "aborted");
         if (rc == SL_OK)
             LOG(INFO, "open intent settled", "job=%s cut=%llu published=%d",
                 l->job->id_text, (unsigned long long)n, there);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/broken.h"
 #include "proto/pbjson.h"
 
 #define LIST_DEFAULT 100
@@ -223,7 +224,7 @@ static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
 
     // C4: what is durable was counted, also while a shard is not there to say
     // so.
-    m->steps_counted = job_steps(job);
+    m->steps_counted = job_steps(job) + BROKEN(wrong_report);
     if (last != NULL && m->steps_counted < last->checkpoint->steps)
         m->steps_counted = last->checkpoint->steps;
     samples = meter_samples(&job->schedule, m->steps_counted);

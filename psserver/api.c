@@ -325,9 +325,9 @@ static void archive_work(void *arg)
     struct archive_pull *a = arg;
     struct sl_error err = SL_ERROR_INIT;
     struct tagged_file *file = NULL;
-    enum sl_err rc = archive_values(a->api->setup.fs, a->api->setup.folder,
-                                    a->pull.job, a->pull.shard, a->pull.tag,
-                                    &file, &err);
+    enum sl_err rc =
+        archive_values(a->api->setup.fs, a->api->setup.folder, a->pull.job,
+                       a->pull.shard, a->pull.tag, &file, &err);
 
     if (rc == SL_OK)
         answer_file(a->call, file);

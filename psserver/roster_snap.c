@@ -293,8 +293,8 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
     if (BROKEN(crash_on_keep))
         abort();
     HISTORY("keep",
-            "job=%" PRIu64 " shard=%u incarnation=%" PRIu64
-            " sequence=%" PRIu64 " term=%" PRIu64,
+            "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " sequence=%" PRIu64
+            " term=%" PRIu64,
             m->job, m->shard, what.below.incarnation, what.below.sequence,
             m->term);
     shard_brief(h->shard, true, &brief);

@@ -11,7 +11,9 @@
 #include "common/mem.h"
 
 // The shard that an event of the history is about.
-#define WHICH "job=%" PRIu64 " uid=%" PRIx64 " job_incarnation=%" PRIu64 " shard=%u incarnation=%" PRIu64 " "
+#define WHICH                                                                  \
+    "job=%" PRIu64 " uid=%" PRIx64 " job_incarnation=%" PRIu64                 \
+    " shard=%u incarnation=%" PRIu64 " "
 #define WHICH_OF(s)                                                            \
     (s)->plan.job, (s)->plan.job_uid, (s)->plan.job_incarnation,               \
         (s)->plan.shard, (s)->incarnation

@@ -264,10 +264,10 @@ static enum sl_err check_incarnation(const struct tensorfile *f,
 static void believe_more(struct once *o)
 {
     struct once_step none = {.closure = counted_low(&o->counted), .skip = true};
-    uint32_t steps = none.closure < o->counted.closures
-                         ? schedule_closure_steps(&o->counted.schedule,
-                                                  none.closure)
-                         : 0;
+    uint32_t steps =
+        none.closure < o->counted.closures
+            ? schedule_closure_steps(&o->counted.schedule, none.closure)
+            : 0;
 
     for (none.step = 0; none.step < steps; none.step++)
         if (!counted_has(&o->counted, none.closure, none.step) &&
@@ -320,7 +320,8 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
     atomic_init(&made->refs, 1);
     rc = open_checked(fs, folder, plan, tag, &made->file, err);
     if (rc == SL_OK)
-        rc = snap_meta_u64(made->file, SNAP_KEY_VERSION, 10, &made->version, err);
+        rc = snap_meta_u64(made->file, SNAP_KEY_VERSION, 10, &made->version,
+                           err);
     if (rc != SL_OK) {
         tagged_file_unref(made);
         return rc;

@@ -127,8 +127,9 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
     if (m->draining)
         gate_close(&l->gate, GATE_DRAIN);
     FAULT("task.leased");
-    HISTORY("leased", "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64
-            " n=%" PRIu64, l->job, l->closure, l->attempt.term, l->attempt.n);
+    HISTORY("leased",
+            "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
+            l->job, l->closure, l->attempt.term, l->attempt.n);
     list_push_back(&m->leases, &l->node);
     m->leases_count++;
     compute_submit(m->compute, l);
@@ -166,9 +167,10 @@ void member_done(void *arg, struct lease *l)
     list_remove(&l->node);
     m->leases_count--;
     log_outcome(l);
-    HISTORY("ended", "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64
-            " n=%" PRIu64 " kind=%d outcome=%d", l->job, l->closure,
-            l->attempt.term, l->attempt.n, (int)l->kind,
+    HISTORY("ended",
+            "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64
+            " kind=%d outcome=%d",
+            l->job, l->closure, l->attempt.term, l->attempt.n, (int)l->kind,
             (int)l->outcome.kind);
     say(m, report_outcome(l));
     FAULT("task.reported");

@@ -22,6 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 # Sanitizer builds are several times slower.
 PATIENCE = float(os.environ.get("SLUICE_PATIENCE", "1"))
+# In a build for tests, what the daemons did is checked after each test.
+HISTORY = os.environ.get("SLUICE_HISTORY_CHECK") == "1"
 
 
 class Failed(Exception):
@@ -52,7 +54,9 @@ class NotifySocket:
     """Where daemons say READY=1, as they would to systemd."""
 
     def __init__(self, folder):
-        self.path = str(folder / "notify.sock")
+        # A path of its own: who was not waited for may still say READY=1, and
+        # the next one must not be taken for ready by that.
+        self.path = str(folder / f"notify-{time.monotonic_ns()}.sock")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.path)
 
@@ -85,6 +89,9 @@ class Cluster:
         self.processes = {}
         self.address = f"unix:{self.dir}/coordinator.sock"
         self.failed = False
+        self.history = self.dir / "history" if HISTORY else None
+        if self.history:
+            self.history.mkdir()
 
     # ---- life
 
@@ -102,6 +109,8 @@ class Cluster:
     def __exit__(self, kind, error, trace):
         self.failed = error is not None
         try:
+            if self.history and not self.failed:
+                self.check_history()
             for name in list(self.processes):
                 self.kill(name)
             if self.failed:
@@ -109,6 +118,31 @@ class Cluster:
         finally:
             shutil.rmtree(self.dir, ignore_errors=True)
         return False
+
+    def jobs(self):
+        """The status of every job; none where no coordinator answers."""
+        if "coordinator" not in self.processes:
+            return []
+        listed = self.json("jobs").get("jobs", [])
+        return [self.status(job["id"]) for job in listed]
+
+    def check_history(self, **expect):
+        """The invariants of tests/history, or Failed with what breaks them."""
+        sys.path.insert(0, str(ROOT / "tests" / "history"))
+        import checker
+        dead = {p.pid: p.poll() for p in self.processes.values()}
+        try:
+            statuses = self.jobs()
+            found = checker.check(self.history, statuses=statuses, exits={
+                pid: code for pid, code in dead.items() if code is not None},
+                **expect)
+        except Failed:
+            self.failed = True
+            raise
+        self.failed = bool(found)
+        if found:
+            self.tell()
+        check(not found, "the history breaks an invariant", *found)
 
     def tell(self):
         """What the daemons said, where a test has failed."""
@@ -140,6 +174,8 @@ class Cluster:
                     self.command(name) + list(extra), stdout=log, stderr=log,
                     stdin=subprocess.DEVNULL, cwd=self.dir,
                     env={**os.environ, **(environment or {}),
+                         **({"SLUICE_HISTORY": str(self.history)}
+                            if self.history else {}),
                          "NOTIFY_SOCKET": notify.path})
             self.processes[name] = process
             if wait:
@@ -171,9 +207,9 @@ class Cluster:
 
     # ---- the sluice command
 
-    def run(self, *words, limit_s=60, want=0):
+    def run(self, *words, limit_s=60, want=0, before=()):
         done = subprocess.run(
-            [str(BIN / "sluice"), "--coordinator", self.address, *map(str, words)],
+            [*map(str, before), str(BIN / "sluice"), "--coordinator", self.address, *map(str, words)],
             capture_output=True, text=True, timeout=limit_s * PATIENCE,
             cwd=self.dir, stdin=subprocess.DEVNULL, check=False)
         check(want is None or done.returncode == want,

@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A checker is worth what it catches: every deliberate mistake of
+common/broken.h must be caught, in a run that is fine without it.
+
+For each variant its scenario runs twice: sound, where everything must hold, and
+with SLUICE_BREAK=<variant> in every daemon, where one of the invariants that
+are named beside it must be found broken. The names come from the binary: a
+variant without a scenario fails.
+
+    broken_test.py                all variants
+    broken_test.py skip_dedupe    only these
+"""
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[0] / "system")]
+os.environ["SLUICE_HISTORY_CHECK"] = "1"
+import checker  # noqa: E402
+from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts,  # noqa: E402
+                     mlp_job, wait_for)
+from events import read  # noqa: E402
+
+
+class Bed(Cluster):
+    """A cluster with a mistake, and with faults for the first start of some."""
+
+    def __init__(self, mistake, **options):
+        super().__init__(**options)
+        self.mistake = mistake
+        self.limit_s = 9 if mistake else 90  # a stuck job is what we look for
+        self.armed = {}
+
+    def __enter__(self):
+        return self  # the scenario starts it
+
+    def start(self, name, **options):
+        environment = dict(options.pop("environment", None) or {})
+        if self.mistake:
+            environment["SLUICE_BREAK"] = self.mistake
+        if name in self.armed:
+            environment["SLUICE_FAULT"] = self.armed.pop(name)
+        return super().start(name, environment=environment, **options)
+
+    def begin(self, armed=None, workers=2, **train):
+        """Starts all, submits a job; gives its id."""
+        self.armed = dict(armed or {})
+        self.counts["worker"] = workers
+        self.start_all()
+        every_s = train.pop("every_s", 0.3)
+        spec = mlp_job("broken", **{"samples": 3200, "epochs": 3, "batch": 16,
+                                    "steps_per_closure": 5, **train})
+        spec["checkpoint"] = {"every_seconds": every_s, "keep": 1,
+                              "every_epoch": every_s > 0}
+        return self.submit(spec)
+
+    def wait_steps(self, job, steps, limit_s=None):
+        return super().wait_steps(job, steps, limit_s or self.limit_s)
+
+    def pause_at(self, name):
+        return f"pause:{self.dir}/{name}"
+
+    def wait_paused(self, name):
+        wait_for(f"{name} to be reached", (self.dir / f"{name}.here").exists, 30)
+
+    def release(self, name):
+        (self.dir / name).touch()
+
+    def events(self, kind):
+        return [e for e in read(self.history) if e.kind == kind]
+
+    def wait_admitted(self, job, incarnation):
+        wait_for(f"incarnation {incarnation} of every shard", lambda: all(
+            int(s["incarnation"]) >= incarnation
+            for s in self.status(job)["shards"]), self.limit_s)
+
+    def end(self, job):
+        check_counts(self.wait_state(job, limit_s=self.limit_s))
+
+
+# ---- scenarios: each gives the id of its job
+
+def plain(c):
+    job = c.begin()
+    c.end(job)
+
+
+def psserver_restarts(c):
+    job = c.begin(epochs=6)
+    wait_for("a cut", lambda: int(c.status(job)["steps_counted"]) > 100
+             and c.json("checkpoints", job)["checkpoints"], 30)
+    c.restart("ps-0")
+    c.end(job)
+
+
+def answers_are_lost(c):
+    c.end(c.begin({"ps-0": ",".join(f"api.ack=error@{n}" for n in (20, 50, 51))}))
+
+
+def worker_dies(c):
+    job = c.begin(epochs=10)
+    c.wait_steps(job, 100)
+    c.restart("w-0")
+    c.end(job)
+
+
+def coordinator_restarts(c):
+    job = c.begin(epochs=6)
+    c.wait_steps(job, 100)
+    c.restart("coordinator")
+    c.end(job)
+
+
+def stopped_by_request(c):
+    job = c.begin(epochs=100)
+    c.wait_steps(job, 100)
+    c.run("stop", job)
+
+
+def late_push_after_reload(c):
+    """A push is on its way while both shards get new incarnations."""
+    job = c.begin({"w-0": "task.push=" + c.pause_at("go") + "@60"}, workers=1,
+                  every_s=0)
+    c.wait_paused("go")
+    c.restart("ps-0")
+    c.restart("ps-1")
+    c.wait_admitted(job, 2)
+    c.release("go")
+    c.end(job)
+
+
+def late_completion_after_reload(c):
+    """A worker has its evidence; both shards then forget all of it."""
+    job = c.begin({"w-0": "task.report=" + c.pause_at("go") + "@5"}, workers=1,
+                  every_s=0)
+    c.wait_paused("go")
+    c.restart("ps-0")
+    c.restart("ps-1")
+    c.wait_admitted(job, 2)
+    c.release("go")
+    c.end(job)
+
+
+def two_attempts(c):
+    """A worker sleeps over its lease with a push in its hand; the closure is
+    begun again elsewhere; then the first one wakes up."""
+    # The third pause keeps it from taking its push back, now that it is late.
+    job = c.begin({"w-0": "task.push=" + c.pause_at("first") + "@30,"
+                   "task.push_part=" + c.pause_at("third") + "@30",
+                   "w-1": "task.push=" + c.pause_at("second") + "@1"}, workers=1)
+    c.wait_paused("first")
+    c.pause("w-0")
+    wait_for("its leases to be given up", lambda: any(
+        e["now"] == "leased" for e in c.events("lease_end")), 30)
+    c.start("w-1")
+    c.wait_paused("second")
+    before = len(c.events("push"))
+    c.release("first")
+    c.resume("w-0")
+    wait_for("the old attempt's push",
+             lambda: len(c.events("push")) > before, c.limit_s)
+    c.release("third")
+    c.release("second")
+    c.end(job)
+
+
+def shard_replaced_during_a_cut(c):
+    """One shard reports for a cut and is then replaced; the other was slow."""
+    job = c.begin({"ps-1": "snap.begin=" + c.pause_at("go") + "@2"}, epochs=12)
+    c.wait_paused("go")
+    pids = c.processes["ps-0"].pid, c.processes["ps-1"].pid
+
+    def reports(pid):
+        return sum(e.pid == pid for e in c.events("snapshot_reported"))
+    wait_for("the other shard's report",
+             lambda: reports(pids[0]) > reports(pids[1]), 30)
+    c.restart("ps-0")
+    wait_for("the new incarnation", lambda: any(
+        x["incarnation"] == 2 for x in c.events("admission")), 30)
+    c.release("go")
+    c.end(job)
+
+
+def poisoned_push(c):
+    """A stranger pushes what is not a number."""
+    import grpc
+    sys.path.insert(0, str(ROOT / "proto"))
+    ps, ps_grpc = grpc.protos_and_services("ps.proto")
+    c.counts["psserver"] = 1
+    job = c.begin(epochs=6)
+    c.wait_steps(job, 20)
+    status = c.status(job)
+    stub = ps_grpc.ShardsStub(grpc.insecure_channel(f"unix:{c.dir}/ps-0.sock"))
+    key = dict(job=int(status["job"]), job_incarnation=int(status["incarnation"]),
+               shard=0, incarnation=int(status["shards"][0]["incarnation"]))
+    size = len(stub.Pull(ps.PullRequest(**key), timeout=10).payload)
+    last = int(c.events("geometry")[0]["epochs"]) * 40 - 1
+    with contextlib.suppress(grpc.RpcError):
+        stub.Push(ps.PushRequest(**key, closure=last, step=0, samples=16,
+                                 attempt={"term": 1, "n": 1},
+                                 payload=b"\0" * (size - 4) + b"\0\0\xc0\x7f"),
+                  timeout=10)
+    c.end(job)
+
+
+# ---- which scenario shows which mistake, by which invariant
+
+VARIANTS = {
+    "skip_dedupe": (answers_are_lost, {"once"}),
+    "forget_counted": (psserver_restarts, {"once"}),
+    "skip_incarnation": (late_push_after_reload, {"fenced"}),
+    "skip_attempt": (two_attempts, {"fenced"}),
+    "count_refused": (two_attempts, {"once"}),
+    "early_report": (plain, {"durable"}),
+    "low_from_outside": (psserver_restarts, {"once"}),
+    "believe_old": (late_completion_after_reload, {"cover"}),
+    "lose_closure": (worker_dies, {"live"}),
+    "hole_in_cut": (plain, {"cut"}),
+    "publish_old": (shard_replaced_during_a_cut, {"cut"}),
+    "early_manifest": (plain, {"durable"}),
+    "finish_early": (plain, {"durable"}),
+    "skip_term": (coordinator_restarts, {"fenced"}),
+    "keep_leases": (stopped_by_request, {"account"}),
+    "apply_rejected": (poisoned_push, {"inert"}),
+    "leak_snapshots": (psserver_restarts, {"bounded"}),
+    "wrong_report": (plain, {"honest"}),
+    "hang_call": (plain, {"typed"}),
+    "crash_on_keep": (plain, {"clean"}),
+}
+
+
+def final(c):
+    """What can still be learnt of a cluster that may be in ruins."""
+    exits = {p.pid: p.poll() for p in c.processes.values() if p.poll() is not None}
+    try:
+        statuses = c.jobs()
+    except (Failed, subprocess.TimeoutExpired, ValueError):
+        statuses = []
+    return checker.check(c.history, statuses=statuses, exits=exits, report=True,
+                         must_finish=True)
+
+
+def run(scenario, mistake):
+    """Gives (what the scenario itself complained about, the report)."""
+    c = Bed(mistake)
+    try:
+        try:
+            scenario(c)
+            complaint = None
+        except (Failed, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+            complaint = str(error).splitlines()[0]
+        report = final(c)
+        if complaint and not mistake:
+            c.tell()
+        return complaint, report
+    finally:
+        c.history = None  # it was checked
+        c.__exit__(None, None, None)
+
+
+def stopped_is_fine(scenario, report):
+    """A job that was stopped has not finished, and need not."""
+    if scenario is stopped_by_request:
+        report.counts = {k: v for k, v in report.counts.items() if k[0] != "live"}
+        report.violations = [v for v in report.violations if v[0] != "live"]
+
+
+def main():
+    listed = subprocess.run([BIN / "psserver", "--list-breaks"], check=True,
+                            capture_output=True, text=True).stdout.split()
+    missing = sorted(set(listed) ^ set(VARIANTS))
+    wanted = sys.argv[1:] or listed
+    sound, failures = {}, [f"no scenario, or no such variant: {m}" for m in missing]
+    for name in wanted:
+        began = time.monotonic()
+        scenario, expected = VARIANTS[name]
+        if scenario not in sound:
+            complaint, report = run(scenario, None)
+            stopped_is_fine(scenario, report)
+            sound[scenario] = True
+            if complaint or report.violations:
+                failures.append(f"{scenario.__name__} without a mistake: {complaint}"
+                                + "\n  ".join([""] + report.lines()))
+        complaint, report = run(scenario, name)
+        stopped_is_fine(scenario, report)
+        caught = report.invariants() & expected
+        if not caught:
+            failures.append(f"{name} was not caught by {expected}: {complaint}"
+                            + "\n  ".join([""] + report.lines()))
+        print(f"{'caught' if caught else 'MISSED'} {name}: "
+              f"{', '.join(sorted(report.invariants())) or 'nothing'} "
+              f"({time.monotonic() - began:.1f} s)", flush=True)
+    print(*failures, sep="\n")
+    print(f"{len(wanted)} variants, {len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

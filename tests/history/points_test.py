@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every fault point, one after the other: the process dies there.
+
+The points come from the binaries (--list-faults): a point that no run reaches
+fails the test. For each, one daemon of a running cluster is restarted with the
+point armed; the cluster trains until the daemon dies at it; the daemon is
+started again without it. Jobs follow each other and each must finish with every
+step counted once (check_counts); at the end of a role the checker reads the
+history of all of it.
+
+    points_test.py                     all points
+    points_test.py snap.written ...    only these
+"""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
+os.environ["SLUICE_HISTORY_CHECK"] = "1"
+from cluster import (BIN, Cluster, Failed, check, check_counts,  # noqa: E402
+                     mlp_job, wait_for)
+
+# Code of common/ that a role has in its binary and never runs: a worker keeps
+# nothing, so it writes no file.
+NEVER = {"worker": ("fs.",), "sluice": ("fs.",)}
+# The n-th time instead of the first, to be past what a start itself does.
+LATER = {"fs.fsync": 4, "fs.rename": 3, "fs.renamed": 3, "fs.dirsync": 5,
+         "journal.begin": 3, "journal.committed": 4, "apply.half": 5,
+         "api.ack": 20, "task.push": 7, "task.acked": 9, "task.push_part": 8}
+
+
+def points_of(role):
+    """The names of a binary's points."""
+    done = subprocess.run([BIN / role, "--list-faults"], capture_output=True,
+                          text=True, check=True)
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    check(names, f"{role} has no fault points: not built with SLUICE_TESTING")
+    return sorted({n for n in names if not n.startswith(NEVER.get(role, ("-",)))})
+
+
+class Loop:
+    """A cluster that always has a job to train."""
+
+    def __init__(self, cluster):
+        self.c = cluster
+        self.job = None
+        self.finished = 0
+
+    def keep_busy(self):
+        """Submits the next job when the last one has ended; answers whether a
+        coordinator does."""
+        status = self.ask(lambda: self.c.status(self.job)) if self.job else None
+        if self.job and status is None:
+            return False
+        if status and status["state"] == "finished":
+            check_counts(status)
+            self.finished += 1
+            self.job = None
+        elif status:
+            check(status["state"] != "failed", "the job failed", status["reason"])
+        if self.job is None:
+            self.job = self.ask(lambda: self.c.submit(self.spec()))
+        return self.job is not None
+
+    @staticmethod
+    def ask(command):
+        """What the sluice command says; None where nobody answers it now."""
+        try:
+            return command()
+        except (Failed, subprocess.TimeoutExpired, ValueError):
+            return None
+
+    def spec(self):
+        spec = mlp_job(f"points-{self.finished}", samples=3200, epochs=4,
+                       steps_per_closure=5, batch=8)
+        spec["checkpoint"] = {"every_seconds": 0.3, "keep": 1}
+        spec["evaluate"] = {"every_epochs": 2}
+        return spec
+
+    def alive(self, name):
+        process = self.c.processes.get(name)
+        return process is not None and process.poll() is None
+
+    def midway(self):
+        """A job that has begun and is far from its end."""
+        def probe():
+            if not self.keep_busy():
+                return False
+            status = self.ask(lambda: self.c.status(self.job))
+            return status and status["state"] == "running" and \
+                int(status["steps_counted"]) < int(status["steps_asked"]) / 4
+        wait_for("a job that has just begun", probe, 60)
+
+    def drain(self):
+        """Until the last job has finished."""
+        if self.job is None:
+            return
+        status = self.c.wait_state(self.job)
+        check_counts(status)
+        self.finished += 1
+
+
+# What makes a point reachable that training alone does not pass.
+def worker_gone(loop, victim):
+    loop.c.restart("w-1")
+
+
+def sigterm(loop, victim):
+    with contextlib.suppress(ProcessLookupError):
+        loop.c.processes[victim].send_signal(signal.SIGTERM)
+
+
+STIMULI = {"recover.reissue": worker_gone, "member.lost": worker_gone,
+           "notice.drain": sigterm, "task.handback": sigterm}
+
+
+# Passed only when the daemon comes back to a job that runs.
+MIDWAY = {"recover.query", "snap_read.header", "snap_read.data"}
+
+
+def die_at(loop, role, victim, point, limit_s=40):
+    """Restarts `victim` armed, and waits until the point has killed it."""
+    c = loop.c
+    if point in MIDWAY:
+        loop.midway()
+    c.kill(victim)
+    c.start(victim, wait=False, environment={
+        "SLUICE_FAULT": f"{point}=kill@{LATER.get(point, 1)}"})
+    process, end = c.processes[victim], time.monotonic() + limit_s
+    stimulus, poked = STIMULI.get(point), 0.0
+    while process.poll() is None:
+        check(time.monotonic() < end, f"{point}: never reached by {role}")
+        loop.keep_busy()
+        if stimulus and time.monotonic() - poked > 2:
+            stimulus(loop, victim)
+            poked = time.monotonic()
+        time.sleep(0.02)  # between looks
+    code = c.processes.pop(victim).returncode
+    check(code == -signal.SIGKILL, f"{point}: {role} ended with {code}, not by "
+          "the fault", c.log(victim)[-2000:])
+    c.start(victim)
+
+
+def role_test(role, victim, wanted):
+    points = [p for p in points_of(role) if not wanted or p in wanted]
+    if not points:
+        return
+    failures = []
+    # Two shards, so that one can hold what the other lacks.
+    with Cluster(psservers=2, workers=2) as c:
+        loop = Loop(c)
+        loop.keep_busy()
+        for point in points:
+            began = time.monotonic()
+            try:
+                die_at(loop, role, victim, point)
+            except Failed as error:
+                failures.append(str(error))
+                c.start(victim) if not loop.alive(victim) else c.restart(victim)
+            print(f"{role} {point} ({time.monotonic() - began:.1f} s)", flush=True)
+        wait_for("the coordinator to answer", loop.keep_busy)
+        loop.drain()
+        check(not failures, "fault points", *failures)
+    print(f"ok {role}: {len(points)} points, {loop.finished} jobs", flush=True)
+
+
+# ---- the sluice command
+
+def client_dies(c, point, *words, then=None):
+    """Runs a command that dies at `point`; `then` makes it go there."""
+    process = subprocess.Popen(
+        [BIN / "sluice", "--coordinator", c.address, *map(str, words)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        env={**os.environ, "SLUICE_FAULT": f"{point}=kill"})
+    try:
+        if then:
+            then(process)
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise Failed(f"{point}: never reached by sluice") from None
+    check(process.returncode == -signal.SIGKILL, f"{point}: sluice ended with "
+          f"{process.returncode}", process.stdout.read().decode())
+    print(f"sluice {point}", flush=True)
+
+
+def interrupt(process):
+    """Ctrl-C, once it follows the job."""
+    while b"Submitted" not in process.stdout.readline():
+        check(process.poll() is None, "the command ended too early")
+    process.send_signal(signal.SIGINT)
+
+
+def client_test(wanted):
+    """A dead client costs nobody anything: its job is accepted once and runs."""
+    points = [p for p in points_of("sluice") if not wanted or p in wanted]
+    if not points:
+        return
+    known = {"submit.sent", "submit.retry", "watch.detach"}
+    check(set(points) <= known, "points of sluice that this test does not know",
+          *(set(points) - known))
+    for point in points:
+        with Cluster(psservers=1, workers=1) as c:
+            spec = c.dir / "job.yaml"
+            spec.write_text(json.dumps(mlp_job(point.replace(".", "-"), epochs=2)))
+            if point == "submit.retry":  # the answer is lost with its coordinator
+                c.kill("coordinator")
+                c.start("coordinator", environment={
+                    "SLUICE_FAULT": "api.submitted=kill"})
+                client_dies(c, point, "submit", spec, "--no-wait")
+                c.processes.pop("coordinator").wait()
+                c.start("coordinator")
+            else:
+                client_dies(c, point, "submit", spec,
+                            then=interrupt if point == "watch.detach" else None)
+            jobs = c.json("jobs")["jobs"]
+            check(len(jobs) == 1, f"{point}: one submission, {len(jobs)} jobs")
+            check_counts(c.wait_state(jobs[0]["id"]))
+    print(f"ok sluice: {len(points)} points", flush=True)
+
+
+def main():
+    wanted, failed = set(sys.argv[1:]), False
+    for role, victim in (("worker", "w-0"), ("psserver", "ps-0"),
+                         ("coordinator", "coordinator")):
+        try:
+            role_test(role, victim, wanted)
+        except Failed as error:
+            print(f"FAILED {role}: {error}", flush=True)
+            failed = True
+    try:
+        client_test(wanted)
+    except Failed as error:
+        print(f"FAILED sluice: {error}", flush=True)
+        failed = True
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What psservers did: once, fenced, inert, and what is durable.
+
+Each memory of a shard (a process that loaded it) is followed key by key from
+the snapshot that it loaded. Nothing is believed of what the shard says about
+its own set: it is compared with what was really pushed.
+"""
+import os
+
+
+class Memory:
+    """One shard in one process: what was counted into it."""
+
+    def __init__(self, keys, event):
+        self.keys = dict(keys)  # (closure, step): (samples, digest)
+        self.loaded = event
+        self.incarnation = 0
+        self.newest = {}  # closure: the newest attempt seen
+
+
+class Shard:
+    def __init__(self):
+        self.memories = {}   # pid: Memory
+        self.of = {}         # incarnation: Memory
+        self.frozen = {(0, 0): {}}  # tag: keys
+        self.durable = {}    # tag: path
+        self.cut = (0, 0)    # named by the last published cut
+
+
+class ShardRules:
+    def __init__(self, report):
+        self.report = report
+        self.shards = {}
+        self.synced = {}   # (pid, path): what the file system did to it
+        self.paths = {}    # path: (shard key, tag)
+        self.geometry = {}
+        self.named = {}    # shard key: tags that published cuts name
+
+    def shard(self, e):
+        key = e["uid"], e["shard"]
+        if key not in self.shards:
+            self.shards[key] = Shard()
+        return self.shards[key]
+
+    def memory(self, e):
+        """The memory that an event is about; None if it was never loaded."""
+        found = self.shard(e).memories.get(e.pid)
+        if found is None:
+            self.report.add("once", "a shard that was never loaded acts", e)
+        return found
+
+    def hear(self, e):
+        handler = getattr(self, "on_" + e.kind, None)
+        if handler:
+            handler(e)
+
+    # ---- the file system: what a crash leaves
+
+    def on_fs(self, e):
+        done = self.synced.setdefault((e.pid, e["path"]), {})
+        if e["op"] == "rename":
+            source = self.synced.get((e.pid, e["from"]), {})
+            done.clear()
+            done["renamed"] = "fsync" in source
+        elif e["op"] == "dirsync":
+            for (pid, path), other in self.synced.items():
+                if pid == e.pid and os.path.dirname(path) == e["path"] \
+                        and "renamed" in other:
+                    other["durable"] = other["renamed"]
+        elif e["op"] == "unlink":
+            self.unlinked(e)
+        else:
+            done[e["op"]] = True
+
+    def is_durable(self, pid, path):
+        return self.synced.get((pid, path), {}).get("durable", False)
+
+    def unlinked(self, e):
+        key, tag = self.paths.get(e["path"], (None, None))
+        if key is None:
+            return
+        if tag in self.named.get(key, ()):
+            self.report.add("durable", "a file that a published cut names is "
+                            "deleted (K3)", e)
+
+    # ---- loading and admission
+
+    def on_loaded(self, e):
+        shard = self.shard(e)
+        tag = e["from_i"], e["from_n"]
+        keys = shard.frozen.get(tag)
+        if keys is None:
+            self.report.add("durable", "a snapshot is loaded that nobody froze", e)
+            keys = {}
+        if e["steps"] != len(keys):
+            self.report.add("once", f"the shard loads {tag} with {e['steps']} steps "
+                            f"counted, but {len(keys)} were when it was frozen "
+                            "(S1, S3)", e)
+        if e["applied"] + e["skipped"] != e["steps"]:
+            self.report.add("once", "applied + skipped is not counted", e)
+        shard.memories[e.pid] = Memory(keys, e)
+
+    def on_admitted(self, e):
+        shard, memory = self.shard(e), self.memory(e)
+        if memory is None:
+            return
+        other = shard.of.get(e["incarnation"])
+        if other is not None and other is not memory:
+            self.report.add("fenced", "one incarnation is given to two memories "
+                            "(I1)", other.loaded, e)
+        if e["incarnation"] < max(shard.of, default=0):
+            self.report.add("fenced", "an incarnation falls (I1)", e)
+        memory.incarnation = e["incarnation"]
+        shard.of[e["incarnation"]] = memory
+
+    # ---- pushes
+
+    def on_asked(self, e):
+        memory = self.memory(e)
+        if memory is not None:
+            self.see(memory, e)
+
+    @staticmethod
+    def see(memory, e):
+        attempt = e["term"], e["n"]
+        if attempt > memory.newest.get(e["closure"], (0, 0)):
+            memory.newest[e["closure"]] = attempt
+
+    def on_push(self, e):
+        memory = self.memory(e)
+        if memory is None:
+            return
+        key = e["closure"], e["step"]
+        if e["result"] == "counted":
+            self.counted(memory, key, e)
+            self.see(memory, e)
+        elif e["result"] == "duplicate" and key not in memory.keys:
+            self.report.add("once", "a key that was never counted is "
+                            "acknowledged (S2)", e)
+
+    def counted(self, memory, key, e):
+        if key in memory.keys:
+            self.report.add("once", "a key is counted twice (S2)", e)
+        if e["said"] != memory.incarnation:
+            self.report.add("fenced", "a push for another incarnation is applied "
+                            "(I3)", e)
+        if (e["term"], e["n"]) < memory.newest.get(e["closure"], (0, 0)):
+            self.report.add("fenced", "a push of an older attempt is applied (I4)", e)
+        if e["checked"] != "SL_OK":
+            self.report.add("inert", "a push that was found bad is applied", e)
+        memory.keys[key] = (e["samples"], int(e["digest"], 16))
+
+    # ---- snapshots
+
+    def on_frozen(self, e):
+        shard, memory = self.shard(e), self.memory(e)
+        if memory is None:
+            return
+        tag = e["incarnation"], e["sequence"]
+        if e["steps"] != len(memory.keys):
+            self.report.add("once", f"a snapshot says {e['steps']} steps, "
+                            f"{len(memory.keys)} were counted", e)
+        if e["applied"] + e["skipped"] != e["steps"]:
+            self.report.add("once", "applied + skipped is not counted", e)
+        if tag in shard.frozen:
+            self.report.add("cut", "a tag is given twice (K1)", e)
+        geometry = self.geometry.get(e["uid"])
+        if geometry and e["sparse"] > geometry.window + 64:
+            self.report.add("bounded", "the sparse set outgrows the window (C5)", e)
+        shard.frozen[tag] = dict(memory.keys)
+
+    def on_snapshot(self, e):
+        shard = self.shard(e)
+        tag = e["incarnation"], e["sequence"]
+        if not self.is_durable(e.pid, e["path"]):
+            self.report.add("durable", "a snapshot counts as written before its "
+                            "file, name and folder are synced", e)
+        elif e["steps"] != len(shard.frozen.get(tag, ())):
+            self.report.add("once", "the file's counted set is not what was "
+                            "counted when it was frozen (S1)", e)
+        shard.durable[tag] = e["path"]
+        self.paths[e["path"]] = (e["uid"], e["shard"]), tag
+
+    def on_snapshot_reported(self, e):
+        tag = e["incarnation"], e["sequence"]
+        if tag not in self.shard(e).durable:
+            self.report.add("durable", "a snapshot is reported before it is durable "
+                            "(K2)", e)
