@@ -10,22 +10,26 @@ import os
 import random
 import signal
 
-from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job,
+from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
 
 
+# A sanitizer build takes as long for a third of the steps.
+SCALE = 3 if PATIENCE > 1 else 1
+
+
 def long_job(name, epochs=30, **train):
-    return mlp_job(name, samples=6400, epochs=epochs,
+    return mlp_job(name, samples=6400, epochs=epochs // SCALE,
                    **{"steps_per_closure": 10, **train})
 
 
 def some_steps_on(c, job, low=50, high=300):
     """Waits until a random number of further steps has been counted; the job
     must still run then, or the next blow would miss it."""
-    c.wait_steps(job, c.steps(job) + dice.randint(low, high))
+    c.wait_steps(job, c.steps(job) + dice.randint(low // SCALE, high // SCALE))
     check(c.status(job)["state"] != "finished", "the job is too short for the test")
 
 
