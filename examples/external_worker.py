@@ -157,6 +157,9 @@ class Worker:
                 self.hear(message)
         except grpc.RpcError as error:
             self.failure = f"{error.code().name}: {error.details()}"
+        with self.changed:  # nobody renews our leases or sends us maps now
+            self.held.clear()
+            self.changed.notify_all()
         self.leases.put(None)
 
     def heartbeat(self, every_ms):

@@ -19,9 +19,11 @@ does not go away with its coordinator, and which misbehaves as it is told:
     --via OLD=NEW       dials NEW where the map says OLD (a proxy of a test)
 """
 import argparse
+import faulthandler
 import math
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -203,6 +205,7 @@ def main():
     parser.add_argument("--step-ms", type=float, default=2)
     parser.add_argument("--via", action="append", default=[])
     options = parser.parse_args()
+    faulthandler.register(signal.SIGUSR1)  # where does it hang?
     turn = threading.Event()
     while True:  # until it is killed: a lost coordinator comes back
         worker = make_worker(options)

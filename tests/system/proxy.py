@@ -12,7 +12,7 @@
         p.refuse()                 new connections end at once
 
 "up" is from who dials to who listens. Addresses are paths of unix sockets or
-(host, port). Chunks, delays and nothing else come from the seed. A faults of a
+(host, port). Chunks, delays and nothing else come from the seed. A fault of a
 link applies to all its connections, present and future, until heal().
 """
 import contextlib
@@ -76,6 +76,8 @@ class Proxy:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
         self.listener.close()
         self.reset()
         if isinstance(self.here, str):
@@ -184,7 +186,7 @@ class Proxy:
             if way.left is None:
                 return wanted, pause
             take = min(way.left, wanted)
-            way.left -= take
+            way.left = None if take < wanted else way.left - take  # once
             return take, pause
 
     def pump(self, pair, way, source, sink):

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions between hosts (nft in network namespaces): whole, one-way, from
+the coordinator only, from one shard only, half-open. Needs root; skipped (77)
+where namespaces or nft cannot be had."""
+import subprocess
+import sys
+
+from bed import check, run, wait_for
+from hosts import HOSTS, HostBed, address, possible
+
+
+def returns(b, name, at):
+    b.on_log(name, "attached", at)
+
+
+def N2_worker_cut_off_from_the_coordinator_only():
+    with HostBed(net_epochs=40) as b:
+        b.on()
+        before, at = b.mark("coordinator"), b.mark("w-0")
+        b.cut("w-0", "coordinator")
+        b.on_log("coordinator", "member lost", before)
+        b.on(1, 20)  # w-1 goes on; what w-0 still pushes counts once or never
+        b.heal("w-0")
+        returns(b, "w-0", at)
+        b.end()
+
+
+def N3_worker_cut_off_from_one_shard_of_two():
+    with HostBed(net_epochs=40) as b:
+        b.on()
+        b.cut("w-0", "ps-1")
+        b.on(20, 60)
+        b.heal("w-0")
+        b.end()
+
+
+def one_way(host, other, way):
+    with HostBed(net_epochs=40) as b:
+        b.on()
+        at, here = b.mark("coordinator"), b.mark(host)
+        b.cut(host, other, ways=(way,))
+        b.on_log("coordinator", "member lost", at)
+        b.heal(host)
+        returns(b, host, here)
+        b.end()
+
+
+def N4_worker_is_not_heard_by_the_coordinator():
+    one_way("w-0", "coordinator", "output")
+
+
+def N4_worker_does_not_hear_the_coordinator():
+    one_way("w-0", "coordinator", "input")
+
+
+def N4_psserver_is_not_heard_by_the_coordinator():
+    one_way("ps-1", "coordinator", "output")
+
+
+def N4_worker_pushes_and_hears_no_answer():
+    with HostBed(net_epochs=40) as b:
+        b.on()
+        b.cut("w-0", "ps-0", ways=("input",))
+        b.on(20, 60)
+        b.heal("w-0")
+        b.end()
+
+
+def N4_half_open_no_end_of_a_connection_is_ever_seen():
+    """The worker dies and nobody is told: neither FIN nor RST gets out."""
+    with HostBed(net_epochs=40) as b:
+        b.on()
+        at = b.mark("coordinator")
+        b.drop("w-0", ("output", "tcp flags & (fin|rst) != 0"))
+        b.kill("w-0")
+        b.on_log("coordinator", "member lost", at)
+        b.on(1, 20)
+        b.heal("w-0")
+        b.start("w-0", wait=False)
+        b.end()
+
+
+def certificate(b, role, days):
+    """Signs a new certificate for a role; a negative number: expired."""
+    folder = b.dir / "certs"
+    text = "subjectAltName=" + ",".join(f"IP:{address(h)}" for h in HOSTS)
+    (folder / "ext").write_text(text)
+    old = subprocess.run(["openssl", "x509", "-noout", "-subject", "-nameopt",
+                          "RFC2253", "-in", folder / f"{role}.crt"], check=True,
+                         capture_output=True, text=True).stdout
+    subject = "/" + "/".join(old.split("=", 1)[1].strip().split(",")[::-1])
+    subprocess.run(["openssl", "req", "-new", "-subj", subject, "-key",
+                    folder / f"{role}.key", "-out", folder / "csr"], check=True,
+                   capture_output=True)
+    subprocess.run(["openssl", "x509", "-req", "-in", folder / "csr", "-CA",
+                    folder / "ca.crt", "-CAkey", folder / "ca.key",
+                    "-set_serial", "77", "-days", str(days), "-extfile",
+                    folder / "ext", "-out", folder / f"{role}.crt"],
+                   check=True, capture_output=True)
+
+
+def N27_certificates_expire_and_are_replaced_under_load():
+    """A worker whose certificate has expired is not let in; with a new one it
+    is, while the job goes on."""
+    with HostBed(net_epochs=60) as b:
+        b.on()
+        b.kill("w-0")
+        certificate(b, "worker", -1)
+        at = b.mark("w-0")
+        b.start("w-0", wait=False)
+        wait_for("the worker to say that it is not let in", lambda: any(
+            w in b.log("w-0")[at:] for w in ("not reached", "expired")))
+        check("attached" not in b.log("w-0")[at:], "an expired certificate was let in")
+        b.on(1, 20)  # w-1 goes on
+        b.kill("w-0")
+        certificate(b, "worker", 10)
+        at = b.mark("w-0")
+        b.start("w-0")
+        returns(b, "w-0", at)
+        b.end()
+
+
+if __name__ == "__main__":
+    if not possible():
+        print("no network namespaces or no nft here: skipped")
+        sys.exit(77)
+    run(globals())

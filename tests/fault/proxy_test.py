@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that are late, cut, reset or lose the answer, and whole calls
+that come twice: by a proxy between the daemons, and by hand."""
+import contextlib
+import signal
+
+import conserve
+from bed import SEED, Bed, check, check_equal, dice, run, stubs, wait_for
+from proxy import Proxy
+
+
+class ProxyBed(Bed):
+    """Everybody reaches everybody through a proxy."""
+
+    def __enter__(self):
+        self.proxies, self.stack = {}, contextlib.ExitStack()
+        return super().__enter__()
+
+    def __exit__(self, *why):
+        self.stack.close()
+        return super().__exit__(*why)
+
+    def start(self, name, *more, **options):
+        if name[0] in "cp" and name not in self.proxies:
+            here, there = self.dir / f"{name}.proxy", self.dir / f"{name}.sock"
+            self.proxies[name] = self.stack.enter_context(
+                Proxy(here, there, seed=SEED))
+        return super().start(name, *more, **options)
+
+    def command(self, name):
+        line = super().command(name)
+        if name[0] != "c":
+            line[line.index("--coordinator") + 1] = f"unix:{self.dir}/coordinator.proxy"
+        if name[0] == "p":
+            line += ["--advertise", f"unix:{self.dir}/{name}.proxy"]
+        return line
+
+
+def heal(b):
+    for proxy in b.proxies.values():
+        proxy.heal()
+
+
+def REL8_everything_is_late_by_a_random_time():
+    with ProxyBed(net_epochs=2, sum_epochs=2) as b:
+        for proxy in b.proxies.values():
+            proxy.delay(0.004, 0.004)
+        b.end()
+        check(all(p.connections for p in b.proxies.values()), "a proxy is not used")
+
+
+STROKES = {
+    "cut up": lambda p: p.cut_after(dice.randint(0, 5000), "up"),
+    "cut down": lambda p: p.cut_after(dice.randint(0, 5000), "down"),
+    "reset": lambda p: p.reset(),
+    "half-close up": lambda p: p.half_close("up"),
+    "half-close down": lambda p: p.half_close("down"),
+    "slow": lambda p: p.slow(700, 0.001),
+    "stall": lambda p: p.stall(dice.choice(["up", "down", "both"])),
+}
+
+
+def REL9_connections_are_cut_at_any_byte():
+    with ProxyBed(net_epochs=30, sum_epochs=40) as b:
+        for _ in range(2):
+            strokes = list(STROKES)
+            dice.shuffle(strokes)
+            for stroke in strokes:
+                name = dice.choice(sorted(b.proxies))
+                STROKES[stroke](b.proxies[name])
+                # who is not stalled goes on; a stall ends by a reset
+                if stroke not in ("stall", "slow"):
+                    b.further(b.sum, dice.randint(1, 10))
+                heal(b)
+                if stroke == "stall":
+                    b.proxies[name].reset()
+                b.further(b.sum, dice.randint(1, 10))
+        b.end()
+
+
+def N2_program_cut_off_from_the_coordinator_pushes_on():
+    """The example worker does not look at its lease's end: a hostile one. What
+    it pushes late counts once or not at all."""
+    with Bed(workers=0, programs=1, sum_epochs=20) as b, \
+            Proxy(b.dir / "x.proxy", b.dir / "coordinator.sock") as proxy:
+        plain, b.address = b.address, f"unix:{proxy.here}"
+        b.programs.start("x-cut", "--step-ms", "10")
+        b.address = plain
+        b.on()
+        at = b.mark("coordinator")
+        proxy.stall()
+        b.on_log("coordinator", "member lost", at)
+        b.on()
+        proxy.heal()
+        b.end()
+
+
+def N3_program_cut_off_from_one_shard_of_two():
+    with Bed(workers=0, programs=1, sum_epochs=20) as b, \
+            Proxy(b.dir / "x.proxy", b.dir / "ps-1.sock") as proxy:
+        b.programs.start("x-cut", "--via",
+                         f"unix:{b.dir}/ps-1.sock=unix:{proxy.here}")
+        wait_for("the program to push through the proxy",
+                 lambda: proxy.passed("up") > 2000)
+        proxy.refuse()  # half a step is pushed, again and again
+        b.on()
+        retried = int(b.status(b.sum)["closures_retried"])
+        b.programs.kill("x-cut")
+        wait_for("its closure to be leased elsewhere", lambda: int(
+            b.status(b.sum)["closures_retried"]) > retried)
+        b.end()
+
+
+def N6_acknowledgement_lost_and_another_attempt_finishes():
+    with Bed(workers=0, programs=0, jobs=False, sum_epochs=20) as b, \
+            Proxy(b.dir / "x.proxy", b.dir / "ps-0.sock") as proxy:
+        b.wanted = 1
+        b.submit_both()
+        b.programs.start("x-deaf", "--via",
+                         f"unix:{b.dir}/ps-0.sock=unix:{proxy.here}")
+        b.wait_steps(b.sum, 5)
+        at = proxy.passed("up")
+        proxy.stall("down")  # applied, and nobody hears of it
+        wait_for("the push to arrive", lambda: proxy.passed("up") > at)
+        deaf = b.programs.running["x-deaf"]
+        deaf.send_signal(signal.SIGSTOP)
+        b.programs.start("x-0")
+        wait_for("another attempt to finish", lambda: int(
+            b.status(b.sum)["closures_retried"]) > 0)
+        b.on()
+        deaf.send_signal(signal.SIGCONT)
+        proxy.heal()
+        proxy.reset()  # it tries the same key again
+        b.end()
+
+
+def shard_key(ps, b, **more):
+    status = b.status(b.sum)
+    shard = next(s for s in b.shards(b.sum) if int(s["shard"]) == 0)
+    return dict(job=int(status["job"]), shard=0,
+                job_incarnation=int(status["incarnation"]),
+                incarnation=int(shard["incarnation"]), closure=0, step=0,
+                attempt={"term": 1, "n": 1}, samples=conserve.BATCH, **more)
+
+
+def N7_a_push_comes_again_across_restarts_and_terms():
+    """The very first push, repeated: to the same shard, to the shard under its
+    next incarnation, after a change of term. Counted once, or refused."""
+    import grpc
+    ps, services = stubs("ps.proto")
+    with Bed(workers=0, programs=2, psservers=1, sum_epochs=30) as b:
+        b.on()
+        wait_for("a cut", lambda: int(b.status(b.sum)["cuts"]) > 0)
+        elements = int(b.status(b.sum)["parameters"])
+        old = shard_key(ps, b, payload=b"\0\0\x80\x3f" * elements)
+
+        def push(key):
+            stub = services.ShardsStub(grpc.insecure_channel(f"unix:{b.dir}/ps-0.sock"))
+            return stub.PushPull(ps.PushRequest(**key), timeout=20)
+
+        check_equal(push(old).result, ps.PUSH_DUPLICATE, "at once")
+        b.restart("ps-0")
+        b.shards(b.sum)
+        reply = push(old)
+        check_equal(reply.result, ps.PUSH_REFUSED, "after a restart")
+        check_equal(reply.refused.why, ps.REFUSED_INCARNATION, "why")
+        new = {**old, "incarnation": reply.incarnation}
+        check_equal(push(new).result, ps.PUSH_DUPLICATE, "with the new incarnation")
+        b.restart("coordinator")
+        b.on(1, 10)
+        check_equal(push(new).result, ps.PUSH_DUPLICATE, "after a change of term")
+        old_job = {**new, "job_incarnation": new["job_incarnation"] - 1}
+        check_equal(push(old_job).refused.why, ps.REFUSED_JOB_INCARNATION, "why")
+        b.end()
+
+
+if __name__ == "__main__":
+    run(globals())
