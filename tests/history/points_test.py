@@ -77,7 +77,7 @@ class Loop:
             return None
 
     def spec(self):
-        spec = mlp_job(f"points-{self.finished}", samples=3200, epochs=4,
+        spec = mlp_job(f"points-{self.finished}", samples=3200, epochs=12,
                        steps_per_closure=5, batch=8)
         spec["checkpoint"] = {"every_seconds": 0.3, "keep": 1}
         spec["evaluate"] = {"every_epochs": 2}
@@ -88,14 +88,15 @@ class Loop:
         return process is not None and process.poll() is None
 
     def midway(self):
-        """A job that has begun and is far from its end."""
+        """A job that has a checkpoint to load from, and is far from its end."""
         def probe():
             if not self.keep_busy():
                 return False
             status = self.ask(lambda: self.c.status(self.job))
             return status and status["state"] == "running" and \
-                int(status["steps_counted"]) < int(status["steps_asked"]) / 4
-        wait_for("a job that has just begun", probe, 60)
+                int(status["cuts"]) > 0 and \
+                int(status["steps_counted"]) < int(status["steps_asked"]) / 2
+        wait_for("a job that is not far beyond its first cut", probe, 60)
 
     def drain(self):
         """Until the last job has finished."""
@@ -130,7 +131,8 @@ def die_at(loop, role, victim, point, limit_s=40):
     if point in MIDWAY:
         loop.midway()
     c.kill(victim)
-    c.start(victim, wait=False, environment={
+    # A signal is only a stimulus to a daemon that listens to signals.
+    c.start(victim, wait=STIMULI.get(point) is sigterm, environment={
         "SLUICE_FAULT": f"{point}=kill@{LATER.get(point, 1)}"})
     process, end = c.processes[victim], time.monotonic() + limit_s
     stimulus, poked = STIMULI.get(point), 0.0
