@@ -1,131 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "psserver/attend.h"
 
-#include <inttypes.h>
-#include <stdatomic.h>
-#include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
-
-#include "common/log.h"
+#include "common/clock.h"
 #include "common/mem.h"
-#include "common/rng.h"
-#include "proto/wire.h"
-
-#define BACKOFF_MIN_MS 100
-#define BACKOFF_MAX_MS 2000
-#define SILENT_MIN_MS 5000   // a stream that says nothing for so long, and for
-#define SILENT_HEARTBEATS 10 // so many heartbeats, is given up
-#define HOST_BYTES 256
+#include "proto/attendee.h"
 
 struct attend {
-    struct attend_setup setup; // its strings are owned
+    struct attendee *stream;
     struct roster *roster;
-    uint64_t process; // of this life
-    char host[HOST_BYTES];
-    struct rng rng;
-
-    struct session *session; // the present one, or NULL: DOWN
-    bool attached, draining, stopped;
-    bool told;           // that we are down
-    unsigned backoff_ms; // the next
-    struct loop_timer *dial_timer, *heartbeat_timer;
-    uint32_t heartbeat_ms;
-    uint64_t seq, heard_ms;
-    _Atomic unsigned sessions; // that exist, also ended ones
+    void (*changed)(void *arg, bool attached);
+    void *arg;
+    uint64_t seq; // of the last heartbeat
+    bool draining;
 };
 
-// One stream. What its callbacks post holds a reference.
-struct session {
-    struct attend *attend;
-    struct rpc_stream *stream; // a reference of ours
-    _Atomic unsigned refs;
-
-    // What is on its way to the loop: a message, or the end. One at a time.
-    struct loop_task task;
-    struct rpc_body *body;
-    struct loop_task end_task;
-    struct sl_error end;
-};
-
-static void session_unref(struct session *s)
+static void tell(struct attend *a, bool attached)
 {
-    struct attend *a = s->attend;
-
-    if (atomic_fetch_sub(&s->refs, 1) > 1)
-        return;
-    rpc_stream_unref(s->stream);
-    sl_free(s);
-    atomic_fetch_sub(&a->sessions, 1); // the last we do: a may go now
+    if (a->changed != NULL)
+        a->changed(a->arg, attached);
 }
 
-// ---- what the loop does
-
-static void dial_later(struct attend *a)
+static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
-    uint64_t half = a->backoff_ms / 2;
+    struct attend *a = arg;
 
-    if (a->stopped)
-        return;
-    loop_timer_start(a->dial_timer, half + rng_below(&a->rng, half + 1), 0);
-    a->backoff_ms =
-        2 * a->backoff_ms < BACKOFF_MAX_MS ? 2 * a->backoff_ms : BACKOFF_MAX_MS;
+    return roster_term(a->roster, m->term);
 }
 
-static void set_attached(struct attend *a, bool attached)
+static void on_attached(void *arg)
 {
-    if (a->attached == attached)
-        return;
-    a->attached = attached;
-    if (a->setup.changed != NULL)
-        a->setup.changed(a->setup.arg, attached);
-}
+    struct attend *a = arg;
 
-static void went_down(struct attend *a, const struct sl_error *why)
-{
-    bool was = a->attached;
-
-    a->session = NULL;
-    loop_timer_stop(a->heartbeat_timer);
-    set_attached(a, false);
-    if (a->stopped)
-        return;
-    if (was || !a->told)
-        LOG(WARN, was ? "coordinator lost" : "coordinator not reached",
-            "peer=%s reason=%s", rpc_channel_address(a->setup.channel),
-            why->text);
-    a->told = true;
-    dial_later(a);
-}
-
-static void welcome(struct attend *a, const Sluice__V1__Welcome *m)
-{
-    if (!roster_term(a->roster, m->term)) {
-        LOG(WARN, "coordinator of an older term left alone (I5)",
-            "peer=%s term=%" PRIu64, rpc_channel_address(a->setup.channel),
-            m->term);
-        rpc_stream_cancel(a->session->stream);
-        return;
-    }
-    LOG(INFO, "attached",
-        "peer=%s term=%" PRIu64 " member=%" PRIu64 " heartbeat_ms=%" PRIu32,
-        rpc_channel_address(a->setup.channel), m->term, m->member,
-        m->heartbeat_ms);
-    a->told = false;
-    a->backoff_ms = BACKOFF_MIN_MS;
-    a->heartbeat_ms = m->heartbeat_ms;
-    loop_timer_start(a->heartbeat_timer, m->heartbeat_ms, m->heartbeat_ms);
-    set_attached(a, true);
+    tell(a, true);
     roster_attached(a->roster);
 }
 
-static void handle(struct attend *a, const Sluice__V1__AttendDown *m)
+static void on_lost(void *arg)
 {
-    // Nothing is for us before the Welcome: it may be of an older term.
-    if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME && !a->attached)
-        welcome(a, m->welcome);
-    if (!a->attached)
-        return;
+    tell(arg, false);
+}
+
+static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+{
+    struct attend *a = arg;
+
     switch (m->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_PLACE:
         roster_place(a->roster, m->place);
@@ -145,229 +63,54 @@ static void handle(struct attend *a, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
         roster_close_job(a->roster, m->close_job);
         break;
-    case SLUICE__V1__ATTEND_DOWN__KIND_GOODBYE:
-        LOG(INFO, "coordinator says goodbye", "reason=%s", m->goodbye->why);
-        break;
-    default: // heartbeat acks need no answer; the rest is for workers
+    default: // the rest is for workers
         break;
     }
 }
 
-// A message has crossed over.
-static void on_loop_message(void *arg)
-{
-    struct session *s = arg;
-    struct attend *a = s->attend;
-    struct sl_error err = SL_ERROR_INIT;
-    Sluice__V1__AttendDown *m;
-    struct wire_arena arena;
-    enum sl_err rc;
-
-    if (a->session == s) {
-        wire_arena_init(&arena);
-        a->heard_ms = loop_now_ms(a->setup.loop);
-        rc =
-            wire_unpack_attend_down(&m, &arena, rpc_body_slices(s->body), &err);
-        if (rc == SL_OK)
-            handle(a, m);
-        else if (rc != SL_ENOTSUP) { // a newer kind is left alone
-            LOG(ERROR, "message of the coordinator not understood",
-                "error=%s reason=%s", sl_err_name(rc), err.text);
-            rpc_stream_cancel(s->stream);
-        }
-        wire_arena_release(&arena);
-    }
-    rpc_body_free(s->body);
-    s->body = NULL;
-    rpc_stream_resume(s->stream);
-    session_unref(s);
-}
-
-static void on_loop_end(void *arg)
-{
-    struct session *s = arg;
-
-    if (s->attend->session == s) {
-        went_down(s->attend, &s->end);
-        session_unref(s); // the attend's
-    }
-    session_unref(s);
-}
-
-// ---- on an I/O thread
-
-static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
-                       void *user)
-{
-    struct session *s = user;
-
-    s->body = rpc_stream_take(stream);
-    if (s->body == NULL) { // no memory: the coordinator will say it again
-        rpc_stream_cancel(stream);
-        return;
-    }
-    rpc_stream_pause(stream);
-    atomic_fetch_add(&s->refs, 1);
-    loop_post_task(s->attend->setup.loop, &s->task, on_loop_message, s);
-}
-
-// Last of the stream; takes over the callbacks' reference.
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
-{
-    struct session *s = user;
-
-    s->end.code = code;
-    if (code == SL_OK)
-        sl_fail(&s->end, SL_EUNAVAIL, "the coordinator ended the stream");
-    else if (err != NULL && err->text[0] != '\0')
-        s->end = *err;
-    else
-        sl_fail(&s->end, code, "%s", sl_err_text(code));
-    loop_post_task(s->attend->setup.loop, &s->end_task, on_loop_end, s);
-}
-
-static const struct rpc_stream_events events = {.on_message = on_message,
-                                                .on_end = on_end};
-
-// ---- dialing
-
-static void send_on(struct attend *a, const Sluice__V1__AttendUp *up)
-{
-    struct rpc_msg msg;
-    enum sl_err rc;
-
-    rpc_msg_init(&msg);
-    rc = wire_msg(&msg, &up->base);
-    if (rc == SL_OK)
-        rc = rpc_stream_send(a->session->stream, &msg);
-    if (rc == SL_OK)
-        return;
-    rpc_msg_drop(&msg);
-    // What could not be said is said again on the next stream.
-    rpc_stream_cancel(a->session->stream);
-}
-
-static void say_hello(struct attend *a)
-{
-    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
-    Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
-
-    m.role = SLUICE__V1__ROLE__ROLE_PSSERVER;
-    m.name = (char *)a->setup.name;
-    m.process = a->process;
-    m.address = (char *)a->setup.address;
-    m.pid = (uint64_t)getpid();
-    m.host = a->host;
-    m.version = (char *)SLUICE_VERSION;
-    m.protocol = WIRE_PROTOCOL;
-    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
-    up.hello = &m;
-    send_on(a, &up);
-}
-
-static enum sl_err open_stream(struct attend *a, struct session *s,
-                               struct sl_error *err)
-{
-    struct rpc_call_options options = {.deadline_ms = RPC_NO_DEADLINE};
-
-    *s = (struct session){.attend = a};
-    atomic_init(&s->refs, 2); // ours, and the callbacks' until on_end
-    atomic_fetch_add(&a->sessions, 1);
-    rpc_channel_hurry(a->setup.channel);
-    return rpc_stream_open(&s->stream, a->setup.channel, WIRE_ATTEND, NULL,
-                           &options, &events, s, err);
-}
-
-static void dial(void *arg)
+static void on_beat(void *arg)
 {
     struct attend *a = arg;
-    struct session *s = sl_malloc(sizeof(*s));
-    struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc;
 
-    if (s == NULL) {
-        dial_later(a);
-        return;
-    }
-    rc = open_stream(a, s, &err);
-    if (rc != SL_OK) {
-        sl_free(s);
-        atomic_fetch_sub(&a->sessions, 1);
-        if (err.text[0] == '\0')
-            sl_fail(&err, rc, "%s", sl_err_text(rc));
-        went_down(a, &err);
-        return;
-    }
-    a->session = s;
-    a->heard_ms = loop_now_ms(a->setup.loop);
-    say_hello(a);
-}
-
-static void beat(void *arg)
-{
-    struct attend *a = arg;
-    uint64_t silent = loop_now_ms(a->setup.loop) - a->heard_ms;
-
-    if (!a->attached)
-        return;
-    if (silent > SILENT_MIN_MS &&
-        silent > (uint64_t)SILENT_HEARTBEATS * a->heartbeat_ms) {
-        LOG(WARN, "coordinator is silent; dialing again",
-            "peer=%s silent_ms=%" PRIu64, rpc_channel_address(a->setup.channel),
-            silent);
-        rpc_stream_cancel(a->session->stream);
-        return;
-    }
     roster_tick(a->roster, ++a->seq, a->draining);
 }
-
-// ---- the interface
 
 void attend_send(void *arg, const Sluice__V1__AttendUp *up)
 {
     struct attend *a = arg;
 
-    if (a->attached)
-        send_on(a, up);
-}
-
-static enum sl_err random_process(uint64_t *out, struct sl_error *err)
-{
-    do {
-        if (getrandom(out, sizeof(*out), 0) != (ssize_t)sizeof(*out))
-            return sl_fail(err, SL_EIO, "getrandom failed");
-    } while (*out == 0);
-    return SL_OK;
+    (void)attendee_send(a->stream, up);
 }
 
 enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
                        struct sl_error *err)
 {
     struct attend *a = sl_calloc(1, sizeof(*a));
+    struct attendee_setup stream = {
+        .loop = setup->loop,
+        .clock = sl_clock_real(),
+        .channel = setup->channel,
+        .role = SLUICE__V1__ROLE__ROLE_PSSERVER,
+        .name = setup->name,
+        .address = setup->address,
+        .welcome = on_welcome,
+        .attached = on_attached,
+        .lost = on_lost,
+        .down = on_down,
+        .beat = on_beat,
+        .arg = a,
+    };
     enum sl_err rc;
 
     if (a == NULL)
         return SL_ENOMEM;
-    a->setup = *setup;
-    a->setup.name = sl_strdup(setup->name);
-    a->setup.address = sl_strdup(setup->address);
-    a->backoff_ms = BACKOFF_MIN_MS;
-    atomic_init(&a->sessions, 0);
-    if (gethostname(a->host, sizeof(a->host) - 1) != 0)
-        a->host[0] = '\0';
-    rc = a->setup.name && a->setup.address ? SL_OK : SL_ENOMEM;
-    if (rc == SL_OK)
-        rc = random_process(&a->process, err);
-    if (rc == SL_OK)
-        rc = loop_timer_new(&a->dial_timer, setup->loop, dial, a);
-    if (rc == SL_OK)
-        rc = loop_timer_new(&a->heartbeat_timer, setup->loop, beat, a);
+    a->changed = setup->changed;
+    a->arg = setup->arg;
+    rc = attendee_new(&a->stream, &stream, err);
     if (rc != SL_OK) {
-        attend_free(a);
+        sl_free(a);
         return rc;
     }
-    rng_init(&a->rng, a->process, 0);
     *out = a;
     return SL_OK;
 }
@@ -375,46 +118,29 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
 void attend_start(struct attend *a, struct roster *roster)
 {
     a->roster = roster;
-    loop_timer_start(a->dial_timer, 0, 0);
+    attendee_start(a->stream);
 }
 
 bool attend_attached(const struct attend *a)
 {
-    return a->attached;
+    return attendee_attached(a->stream);
 }
 
 void attend_drain(struct attend *a)
 {
     a->draining = true;
-    beat(a);
+    attendee_beat_now(a->stream);
 }
 
 void attend_stop(struct attend *a)
 {
-    struct session *s = a->session;
-
-    a->stopped = true;
-    a->session = NULL;
-    a->attached = false;
-    loop_timer_stop(a->dial_timer);
-    loop_timer_stop(a->heartbeat_timer);
-    if (s == NULL)
-        return;
-    rpc_stream_cancel(s->stream);
-    session_unref(s);
+    attendee_stop(a->stream);
 }
 
 void attend_free(struct attend *a)
 {
     if (a == NULL)
         return;
-    // The channel is gone, so no callback is to come; what they posted is in
-    // the loop's queue.
-    while (atomic_load(&a->sessions) > 0)
-        loop_turn(a->setup.loop);
-    loop_timer_free(a->dial_timer);
-    loop_timer_free(a->heartbeat_timer);
-    sl_free((char *)a->setup.name);
-    sl_free((char *)a->setup.address);
+    attendee_free(a->stream);
     sl_free(a);
 }

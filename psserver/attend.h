@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/attend.h -- the stream that this server keeps to the coordinator.
+// psserver/attend.h -- what this server says to the coordinator, and hears.
 //
-//   DOWN --dial--> DIALING --Welcome--> ATTACHED
-//    ^               |                     |
-//    +---- the stream ended, or was silent +
+// The stream itself, with its dialing and its silence, is proto/attendee.h;
+// here is only what is a psserver's: what comes down is handed to the roster,
+// what the roster says goes up. Losing the stream changes nothing for the
+// shards: they serve on (design 4.6) and are announced again when it is back.
 //
-// It dials for ever, with a backoff of 100 ms to 2 s and some randomness, so
-// that a restarted coordinator is not met by everybody at once. Losing it
-// changes nothing for the shards: they serve on (design 4.6) and are announced
-// again when it is back. Changes of state are logged once each.
-//
-// What comes down is handed to the roster; what the roster says goes up.
-//
-// Threads  the loop. Messages arrive on an I/O thread and cross over one at a
-//          time: the next one is not read before the last one was handled, so
-//          nothing piles up.
+// Threads  the loop.
 // Memory   strings of the setup are copied.
 #ifndef PSSERVER_ATTEND_H
 #define PSSERVER_ATTEND_H

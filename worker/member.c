@@ -20,7 +20,7 @@ struct kept { // a report that waits for a stream
 
 struct member {
     struct member_setup setup;
-    struct attend *attend;
+    struct attendee *attend;
     struct compute *compute;
     uint64_t term;      // the newest seen
     uint32_t lease_ms;  // as the coordinator says
@@ -49,7 +49,7 @@ static void say(struct member *m, Sluice__V1__AttendUp *up)
 
     if (up == NULL)
         return;
-    if (attend_send(m->attend, up)) {
+    if (attendee_send(m->attend, up)) {
         wire_free(&up->base);
         return;
     }
@@ -69,7 +69,7 @@ static void say_kept(struct member *m)
     while (!list_empty(&m->kept)) {
         struct kept *k = list_entry(list_first(&m->kept), struct kept, node);
 
-        if (!attend_send(m->attend, k->up))
+        if (!attendee_send(m->attend, k->up))
             return;
         drop_kept(m, k);
     }
@@ -123,7 +123,7 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
         return;
     }
     atomic_store(&l->gate.lease_ends_ms,
-                 attend_renewed_ms(m->attend) + m->lease_ms);
+                 attendee_renewed_ms(m->attend) + m->lease_ms);
     if (m->draining)
         gate_close(&l->gate, GATE_DRAIN);
     FAULT("task.leased");
@@ -305,7 +305,7 @@ void member_lost(void *arg)
 void member_renewed(void *arg)
 {
     struct member *m = arg;
-    uint64_t ends = attend_renewed_ms(m->attend) + m->lease_ms;
+    uint64_t ends = attendee_renewed_ms(m->attend) + m->lease_ms;
 
     list_for(n, &m->leases) atomic_store(
         &list_entry(n, struct lease, node)->gate.lease_ends_ms, ends);
@@ -357,7 +357,7 @@ void member_beat(void *arg)
     beat.n_leases = count;
     beat.draining = m->draining;
     beat.resident_bytes = resident_bytes();
-    attend_heartbeat(m->attend, &beat);
+    attendee_heartbeat(m->attend, &beat);
 }
 
 void member_want_map(void *arg, uint64_t job, uint64_t have)
@@ -370,7 +370,7 @@ void member_want_map(void *arg, uint64_t job, uint64_t have)
     wanted.have_version = have;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED;
     up.map_wanted = &wanted;
-    (void)attend_send(m->attend, &up); // not attached: it is asked for again
+    (void)attendee_send(m->attend, &up); // not attached: it is asked for again
 }
 
 // ---- life
@@ -389,7 +389,7 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup)
     return SL_OK;
 }
 
-void member_start(struct member *m, struct attend *attend,
+void member_start(struct member *m, struct attendee *attend,
                   struct compute *compute)
 {
     m->attend = attend;
@@ -409,7 +409,7 @@ void member_drain(struct member *m)
         else
             close_lease(l, GATE_DRAIN);
     }
-    attend_beat_now(m->attend);
+    attendee_beat_now(m->attend);
 }
 
 void member_abandon(struct member *m)

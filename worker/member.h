@@ -17,7 +17,7 @@
 #ifndef WORKER_MEMBER_H
 #define WORKER_MEMBER_H
 
-#include "worker/attend.h"
+#include "proto/attendee.h"
 #include "worker/compute.h"
 
 #define MEMBER_REPORTS 256 // kept at most; more are dropped, oldest first
@@ -34,10 +34,10 @@ struct member_setup {
 enum sl_err member_new(struct member **out, const struct member_setup *setup);
 
 // Both outlive the member's use of them (until member_abandon).
-void member_start(struct member *m, struct attend *attend,
+void member_start(struct member *m, struct attendee *attend,
                   struct compute *compute);
 
-// For attend_setup and compute_setup; `arg` is the member.
+// For attendee_setup and compute_setup; `arg` is the member.
 bool member_welcome(void *arg, const Sluice__V1__Welcome *w);
 void member_lost(void *arg);
 void member_down(void *arg, const Sluice__V1__AttendDown *d);

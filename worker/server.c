@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "proto/introspect.h"
-#include "worker/attend.h"
+#include "proto/attendee.h"
 #include "worker/compute.h"
 #include "worker/member.h"
 
@@ -83,7 +83,7 @@ struct worker {
     struct rpc_server *rpc; // health and reflection only
     int port;
     struct rpc_channel *channel; // to the coordinator
-    struct attend *attend;
+    struct attendee *attend;
     struct peers *peers;
     struct member *member;
     struct compute *compute;
@@ -209,10 +209,11 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .done = member_done,
         .want_map = member_want_map,
     };
-    struct attend_setup attend = {
+    struct attendee_setup attend = {
         .loop = daemon_loop(w->daemon),
         .clock = sl_clock_real(),
         .channel = w->channel,
+        .role = SLUICE__V1__ROLE__ROLE_WORKER,
         .name = w->name,
         .welcome = on_welcome,
         .lost = on_lost,
@@ -230,7 +231,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     attend.device = compute_device(w->compute);
-    rc = attend_new(&w->attend, &attend, err);
+    rc = attendee_new(&w->attend, &attend, err);
     if (rc == SL_OK)
         member_start(w->member, w->attend, w->compute);
     return rc;
@@ -240,7 +241,7 @@ static void stop_parts(struct worker *w)
 {
     loop_timer_free(w->drain_timer);
     if (w->attend != NULL)
-        attend_stop(w->attend);
+        attendee_stop(w->attend);
     if (w->member != NULL)
         member_abandon(w->member);
     compute_free(w->compute);
@@ -248,7 +249,7 @@ static void stop_parts(struct worker *w)
         rpc_server_stop(w->rpc);
     rpc_server_free(w->rpc);
     rpc_channel_free(w->channel);
-    attend_free(w->attend);
+    attendee_free(w->attend);
     peers_free(w->peers);
     introspect_free(w->introspect);
     rpc_io_free(w->io);
@@ -272,7 +273,7 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
         return rc;
     }
     rpc_server_start(w->rpc);
-    attend_start(w->attend);
+    attendee_start(w->attend);
     DAEMON_STARTED(d,
                    "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
                    "io_threads=%u",
@@ -301,7 +302,7 @@ static void on_drained(void *arg)
 
     if (!daemon_draining(w->daemon))
         return;
-    if (!w->closing && attend_close(w->attend)) {
+    if (!w->closing && attendee_close(w->attend)) {
         w->closing = true;
         if (w->drain_timer != NULL)
             loop_timer_stop(w->drain_timer);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/attend.c -- see attend.h.
-#include "worker/attend.h"
+#include "proto/attendee.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -18,9 +17,9 @@
 #define SILENT_HEARTBEATS 10 // so many heartbeats, is given up
 #define BEATS 64             // heartbeats whose acknowledgement may come
 
-struct attend {
-    struct attend_setup setup; // its strings are owned
-    uint64_t process;          // of this life
+struct attendee {
+    struct attendee_setup setup; // its strings are owned
+    uint64_t process;            // of this life
     char host[256];
     struct rng rng;
 
@@ -37,7 +36,7 @@ struct attend {
 
 // One stream. What its callbacks post holds a reference.
 struct session {
-    struct attend *attend;
+    struct attendee *attend;
     struct rpc_stream *stream; // a reference of ours
     _Atomic unsigned refs;
 
@@ -50,7 +49,7 @@ struct session {
 
 static void session_unref(struct session *s)
 {
-    struct attend *a = s->attend;
+    struct attendee *a = s->attend;
 
     if (atomic_fetch_sub(&s->refs, 1) > 1)
         return;
@@ -61,7 +60,7 @@ static void session_unref(struct session *s)
 
 // ---- what the loop does
 
-static void dial_later(struct attend *a)
+static void dial_later(struct attendee *a)
 {
     uint64_t half = a->backoff_ms / 2;
 
@@ -72,7 +71,7 @@ static void dial_later(struct attend *a)
         2 * a->backoff_ms < BACKOFF_MAX_MS ? 2 * a->backoff_ms : BACKOFF_MAX_MS;
 }
 
-static void went_down(struct attend *a, const struct sl_error *why)
+static void went_down(struct attendee *a, const struct sl_error *why)
 {
     bool was = a->attached;
 
@@ -90,15 +89,16 @@ static void went_down(struct attend *a, const struct sl_error *why)
 }
 
 // What was sent at `ms` was answered.
-static void renew(struct attend *a, uint64_t ms)
+static void renew(struct attendee *a, uint64_t ms)
 {
     if (ms <= a->renewed_ms)
         return;
     a->renewed_ms = ms;
-    a->setup.renewed(a->setup.arg);
+    if (a->setup.renewed != NULL)
+        a->setup.renewed(a->setup.arg);
 }
 
-static void welcome(struct attend *a, const Sluice__V1__Welcome *m)
+static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
 {
     if (!a->setup.welcome(a->setup.arg, m)) {
         LOG(WARN, "coordinator of an older term left alone (I5)",
@@ -118,9 +118,11 @@ static void welcome(struct attend *a, const Sluice__V1__Welcome *m)
     a->heartbeat_ms = m->heartbeat_ms;
     loop_timer_start(a->heartbeat_timer, m->heartbeat_ms, m->heartbeat_ms);
     renew(a, a->hello_ms);
+    if (a->setup.attached != NULL)
+        a->setup.attached(a->setup.arg);
 }
 
-static void handle(struct attend *a, const Sluice__V1__AttendDown *m)
+static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
 {
     // Nothing is for us before the Welcome: it may be of an older term.
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME) {
@@ -147,7 +149,7 @@ static void handle(struct attend *a, const Sluice__V1__AttendDown *m)
 static void on_loop_message(void *arg)
 {
     struct session *s = arg;
-    struct attend *a = s->attend;
+    struct attendee *a = s->attend;
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__AttendDown *m;
     struct wire_arena arena;
@@ -162,7 +164,7 @@ static void on_loop_message(void *arg)
             handle(a, m);
         } else if (rc != SL_ENOTSUP) { // a newer kind is left alone
             LOG(ERROR, "message of the coordinator not understood",
-                "error=%s: %s", sl_err_name(rc), err.text);
+                "error=%s reason=%s", sl_err_name(rc), err.text);
             rpc_stream_cancel(s->stream);
         }
         wire_arena_release(&arena);
@@ -222,7 +224,7 @@ static const struct rpc_stream_events events = {.on_message = on_message,
 
 // ---- dialing
 
-static bool send_on(struct attend *a, const Sluice__V1__AttendUp *up)
+static bool send_on(struct attendee *a, const Sluice__V1__AttendUp *up)
 {
     struct rpc_msg msg;
     enum sl_err rc;
@@ -239,17 +241,18 @@ static bool send_on(struct attend *a, const Sluice__V1__AttendUp *up)
     return false;
 }
 
-static void say_hello(struct attend *a)
+static void say_hello(struct attendee *a)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
 
-    m.role = SLUICE__V1__ROLE__ROLE_WORKER;
+    m.role = a->setup.role;
     m.name = (char *)a->setup.name;
     m.process = a->process;
     m.pid = (uint64_t)getpid();
     m.host = a->host;
     m.version = (char *)SLUICE_VERSION;
+    m.address = (char *)a->setup.address;
     m.device = (char *)a->setup.device;
     m.protocol = WIRE_PROTOCOL;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
@@ -258,7 +261,7 @@ static void say_hello(struct attend *a)
     send_on(a, &up);
 }
 
-static enum sl_err open_stream(struct attend *a, struct session *s,
+static enum sl_err open_stream(struct attendee *a, struct session *s,
                                struct sl_error *err)
 {
     struct rpc_call_options options = {.deadline_ms = RPC_NO_DEADLINE};
@@ -273,7 +276,7 @@ static enum sl_err open_stream(struct attend *a, struct session *s,
 
 static void dial(void *arg)
 {
-    struct attend *a = arg;
+    struct attendee *a = arg;
     struct session *s = sl_malloc(sizeof(*s));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
@@ -298,7 +301,7 @@ static void dial(void *arg)
 
 static void beat(void *arg)
 {
-    struct attend *a = arg;
+    struct attendee *a = arg;
     uint64_t silent = sl_now_ms(a->setup.clock) - a->heard_ms;
 
     if (!a->attached)
@@ -316,12 +319,12 @@ static void beat(void *arg)
 
 // ---- the interface
 
-bool attend_send(struct attend *a, const Sluice__V1__AttendUp *up)
+bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up)
 {
     return a->attached && send_on(a, up);
 }
 
-void attend_heartbeat(struct attend *a, Sluice__V1__Heartbeat *m)
+void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
 
@@ -329,20 +332,20 @@ void attend_heartbeat(struct attend *a, Sluice__V1__Heartbeat *m)
     a->sent_ms[m->seq % BEATS] = sl_now_ms(a->setup.clock);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
     up.heartbeat = m;
-    attend_send(a, &up);
+    attendee_send(a, &up);
 }
 
-bool attend_attached(const struct attend *a)
+bool attendee_attached(const struct attendee *a)
 {
     return a->attached;
 }
 
-uint64_t attend_renewed_ms(const struct attend *a)
+uint64_t attendee_renewed_ms(const struct attendee *a)
 {
     return a->renewed_ms;
 }
 
-void attend_beat_now(struct attend *a)
+void attendee_beat_now(struct attendee *a)
 {
     beat(a);
 }
@@ -356,22 +359,31 @@ static enum sl_err random_process(uint64_t *out, struct sl_error *err)
     return SL_OK;
 }
 
-enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
-                       struct sl_error *err)
+// proto3 has no absent strings: what is not there is empty.
+static char *copy_text(const char *text)
 {
-    struct attend *a = sl_calloc(1, sizeof(*a));
+    return sl_strdup(text != NULL ? text : "");
+}
+
+enum sl_err attendee_new(struct attendee **out,
+                         const struct attendee_setup *setup,
+                         struct sl_error *err)
+{
+    struct attendee *a = sl_calloc(1, sizeof(*a));
     enum sl_err rc;
 
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     a->setup = *setup;
     a->setup.name = sl_strdup(setup->name);
-    a->setup.device = sl_strdup(setup->device);
+    a->setup.address = copy_text(setup->address);
+    a->setup.device = copy_text(setup->device);
     a->backoff_ms = BACKOFF_MIN_MS;
     atomic_init(&a->sessions, 0);
     if (gethostname(a->host, sizeof(a->host) - 1) != 0)
         a->host[0] = '\0';
-    rc = a->setup.name && a->setup.device ? SL_OK : SL_ENOMEM;
+    rc = a->setup.name && a->setup.address && a->setup.device ? SL_OK
+                                                              : SL_ENOMEM;
     if (rc == SL_OK)
         rc = random_process(&a->process, err);
     if (rc == SL_OK)
@@ -379,7 +391,7 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
     if (rc == SL_OK)
         rc = loop_timer_new(&a->heartbeat_timer, setup->loop, beat, a);
     if (rc != SL_OK) {
-        attend_free(a);
+        attendee_free(a);
         return rc;
     }
     rng_init(&a->rng, a->process, 0);
@@ -387,12 +399,12 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
     return SL_OK;
 }
 
-void attend_start(struct attend *a)
+void attendee_start(struct attendee *a)
 {
     loop_timer_start(a->dial_timer, 0, 0);
 }
 
-bool attend_close(struct attend *a)
+bool attendee_close(struct attendee *a)
 {
     bool was = a->attached;
 
@@ -403,7 +415,7 @@ bool attend_close(struct attend *a)
     return was;
 }
 
-void attend_stop(struct attend *a)
+void attendee_stop(struct attendee *a)
 {
     struct session *s = a->session;
 
@@ -418,7 +430,7 @@ void attend_stop(struct attend *a)
     session_unref(s);
 }
 
-void attend_free(struct attend *a)
+void attendee_free(struct attendee *a)
 {
     if (a == NULL)
         return;
@@ -429,6 +441,7 @@ void attend_free(struct attend *a)
     loop_timer_free(a->dial_timer);
     loop_timer_free(a->heartbeat_timer);
     sl_free((char *)a->setup.name);
+    sl_free((char *)a->setup.address);
     sl_free((char *)a->setup.device);
     sl_free(a);
 }

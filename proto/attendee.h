@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/attendee.h -- the near end of Attend: the stream that a worker or a
+// psserver keeps to the coordinator.
+//
+//   DOWN --dial--> DIALING --Welcome--> ATTACHED
+//    ^               |                     |
+//    +---- the stream ended, or was silent +
+//
+// It dials for ever, with a backoff of 100 ms to 2 s and some randomness, so
+// that a restarted coordinator is not met by everybody at once. On every
+// stream it says Hello first, and heartbeats once it is welcome. It keeps the
+// one number that leases need: when the last renewal that was acknowledged had
+// been sent (a Hello that was welcomed is one). Changes of state are logged
+// once each.
+//
+// Here, and not in a daemon, because it is the wire's own manners: the same for
+// every role, and one place to keep them (as introspect.h).
+//
+// Threads  the loop. Messages arrive on an I/O thread and cross over one at a
+//          time: the next one is not read before the last one was handled.
+// Memory   strings of the setup are copied.
+// Units    milliseconds of the monotonic clock.
+#ifndef PROTO_ATTENDEE_H
+#define PROTO_ATTENDEE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/clock.h"
+#include "common/loop.h"
+#include "common/rpc.h"
+#include "proto/wire.h"
+
+struct attendee;
+
+struct attendee_setup {
+    struct loop *loop;
+    const struct sl_clock *clock;
+    struct rpc_channel *channel; // to the coordinator; freed before us
+    Sluice__V1__Role role;
+    const char *name;
+    const char *address; // where workers dial us; NULL: nowhere
+    const char *device;  // what we compute on; NULL: nothing
+    // All run on the loop. welcome: may we attach? false refuses a coordinator
+    // of an older term. attached: now we are (may be NULL). lost: no longer.
+    // down: any other message. beat: it is time for a heartbeat. renewed:
+    // leases count from attendee_renewed_ms anew (may be NULL).
+    bool (*welcome)(void *arg, const Sluice__V1__Welcome *m);
+    void (*attached)(void *arg);
+    void (*lost)(void *arg);
+    void (*down)(void *arg, const Sluice__V1__AttendDown *m);
+    void (*beat)(void *arg);
+    void (*renewed)(void *arg);
+    void *arg;
+};
+
+enum sl_err attendee_new(struct attendee **out,
+                         const struct attendee_setup *setup,
+                         struct sl_error *err);
+void attendee_start(struct attendee *a); // dials
+
+// False if it is not attached or the stream takes no more: say it again on the
+// next one.
+bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
+
+// Sends a heartbeat: sets its number.
+void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
+
+bool attendee_attached(const struct attendee *a);
+uint64_t attendee_renewed_ms(const struct attendee *a);
+
+// Heartbeats at once instead of at the next time.
+void attendee_beat_now(struct attendee *a);
+
+// Dials no more, and ends the stream in order: what is queued goes out, then
+// `lost` is told. False if there is none: nothing will be told.
+bool attendee_close(struct attendee *a);
+
+// Ends the stream at once and dials no more; no callback runs after this.
+void attendee_stop(struct attendee *a);
+
+// After the channel was freed. Runs what is left on the loop. NULL is allowed.
+void attendee_free(struct attendee *a);
+
+#endif
