@@ -80,6 +80,11 @@ struct rpc_body *rpc_body_move(struct rpc_body *from); // to the heap
 // Turns a message into what core sends, and takes it; NULL is an empty one.
 grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
 
+// Waits until no payload is lent to core any more: a socket that died is torn
+// down by threads of its own, which even grpc_shutdown_blocking does not join
+// while a channel is still on its way out.
+void rpc_msg_await_releases(void);
+
 // ---- rpc_status.c: codes and texts on the wire
 
 struct rpc_status_room { // must stay until the batch was started

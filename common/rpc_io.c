@@ -20,6 +20,8 @@
 #endif
 #endif
 
+static atomic_uint ios; // of the process
+
 #ifdef RPC_TSAN
 // Debian's gRPC, abseil and upb are not instrumented: their locks are not
 // seen, and each malloc, memcpy and sendmsg inside of them would be reported.
@@ -138,6 +140,7 @@ enum sl_err rpc_io_new(struct rpc_io **out,
     }
     pthread_once(&once, once_per_process);
     grpc_init();
+    atomic_fetch_add(&ios, 1);
     io = gpr_zalloc(sizeof(*io) + threads * sizeof(io->thread[0]));
     for (unsigned i = 0; i < threads && rc == SL_OK; i++)
         rc = start_thread(io, i, options, err);
@@ -161,8 +164,9 @@ void rpc_io_free(struct rpc_io *io)
         grpc_completion_queue_destroy(io->thread[i].cq);
     }
     gpr_free(io);
-    // The other form returns while core's threads still let go of payloads.
     grpc_shutdown_blocking();
+    if (atomic_fetch_sub(&ios, 1) == 1)
+        rpc_msg_await_releases();
 }
 
 unsigned rpc_io_threads(const struct rpc_io *io)

@@ -3,8 +3,19 @@
 #include "common/rpc_inner.h"
 
 #include <assert.h>
+#include <time.h>
 
+#include "common/log.h"
 #include "common/mem.h"
+
+#define LENT_WAIT_S 10 // core itself gives its sockets as long
+
+// Payloads that core holds, over all messages of the process.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t none;
+    size_t count;
+} lent = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
 
 void rpc_msg_init(struct rpc_msg *msg)
 {
@@ -85,6 +96,25 @@ static void part_gone(void *arg)
         return;
     shared->release(shared->user);
     gpr_free(shared);
+    pthread_mutex_lock(&lent.lock);
+    if (--lent.count == 0)
+        pthread_cond_broadcast(&lent.none);
+    pthread_mutex_unlock(&lent.lock);
+}
+
+void rpc_msg_await_releases(void)
+{
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LENT_WAIT_S;
+    pthread_mutex_lock(&lent.lock);
+    while (lent.count > 0 && rc == 0)
+        rc = pthread_cond_timedwait(&lent.none, &lent.lock, &until);
+    if (lent.count > 0)
+        LOG(WARN, "payloads were never given back", "count=%zu", lent.count);
+    pthread_mutex_unlock(&lent.lock);
 }
 
 static void nothing(void *arg)
@@ -121,6 +151,9 @@ static size_t part_slices(grpc_slice *out, const struct rpc_msg *msg)
         atomic_store_explicit(&shared->left, (unsigned)used,
                               memory_order_release);
         gone = part_gone;
+        pthread_mutex_lock(&lent.lock);
+        lent.count++;
+        pthread_mutex_unlock(&lent.lock);
     }
     for (unsigned i = 0; i < msg->parts; i++) {
         if (msg->part[i].len > 0)
