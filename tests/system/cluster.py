@@ -188,8 +188,8 @@ class Cluster:
         """Ends a process that this cluster started, and collects it."""
         process = self.processes.pop(name)
         with contextlib.suppress(ProcessLookupError):
+            process.send_signal(how)  # first: a stopped one does nothing more
             process.send_signal(signal.SIGCONT)
-            process.send_signal(how)
         return process.wait(timeout=60 * PATIENCE)
 
     def pause(self, name):

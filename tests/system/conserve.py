@@ -101,21 +101,34 @@ def account(got, samples, epochs):
     return text
 
 
-def check_conserved(c, job, spec=None):
-    """Every row of every variable of a finished job is the exact sum."""
+def rows_of(c, job, spec):
+    """(name, row) of every row of every variable of a finished job."""
     from cluster import check
     from safetensors.numpy import load_file
-    spec = spec or conserve_job()
     path = c.dir / f"{job}.safetensors"
     c.run("export", job, "--to", path)
     tensors = load_file(str(path))
-    samples = spec["data"]["train"]["samples"]
-    epochs = spec["train"]["epochs"]
     check(len(tensors) == len(spec["model"]["variables"]), "variables exported")
     for name, rows in sorted(tensors.items()):
         for number, row in enumerate(rows):
-            wrong = account([-float(x) for x in row], samples, epochs)
-            check(not wrong, f"conservation: {name}[{number}]: {wrong}")
+            yield f"{name}[{number}]", [-float(x) for x in row]
+
+
+def check_conserved(c, job, spec=None):
+    """Every row of every variable of a finished job is the exact sum."""
+    from cluster import check
+    spec = spec or conserve_job()
+    samples, epochs = spec["data"]["train"]["samples"], spec["train"]["epochs"]
+    for name, row in rows_of(c, job, spec):
+        wrong = account(row, samples, epochs)
+        check(not wrong, f"conservation: {name}: {wrong}")
+
+
+def surplus(c, job, spec):
+    """How many steps each row holds too many (or too few, below 0)."""
+    samples, epochs = spec["data"]["train"]["samples"], spec["train"]["epochs"]
+    steps = len(list(steps_of(samples, epochs)))
+    return [round(row[1]) - steps for _, row in rows_of(c, job, spec)]
 
 
 class Programs:
