@@ -61,23 +61,12 @@ const struct conf_key server_keys[] = {
      .value = "127.0.0.1:0",
      .help = "Where health and reflection are answered; nobody else needs to "
              "reach a worker. Without TLS only a local address."},
-    {.name = "tls-ca",
-     .kind = CONF_STRING,
-     .help = "PEM file of the authority that signs all certificates."},
-    {.name = "tls-cert",
-     .kind = CONF_STRING,
-     .help = "PEM file of this daemon's certificate."},
-    {.name = "tls-key",
-     .kind = CONF_STRING,
-     .help = "PEM file of its key; not readable for everybody."},
     {.name = NULL},
 };
 
 struct worker {
     struct daemon *daemon;
     char name[300];
-    struct rpc_tls tls;
-    bool has_tls;
 
     struct rpc_io *io;
     struct introspect *introspect;
@@ -103,11 +92,6 @@ void server_free(struct worker *w)
     sl_free(w);
 }
 
-static const struct rpc_tls *tls_of(const struct worker *w)
-{
-    return w->has_tls ? &w->tls : NULL;
-}
-
 // ---- start
 
 static enum sl_err read_settings(struct worker *w, struct sl_error *err)
@@ -116,13 +100,6 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
     const char *name = conf_str(c, "name");
     char host[256] = "worker";
 
-    w->tls = (struct rpc_tls){.ca_file = conf_str(c, "tls-ca"),
-                              .cert_file = conf_str(c, "tls-cert"),
-                              .key_file = conf_str(c, "tls-key")};
-    w->has_tls = w->tls.ca_file || w->tls.cert_file || w->tls.key_file;
-    if (w->has_tls && !(w->tls.ca_file && w->tls.cert_file && w->tls.key_file))
-        return sl_fail(err, SL_EINVAL,
-                       "TLS needs all of --tls-ca, --tls-cert and --tls-key");
     (void)gethostname(host, sizeof(host) - 1);
     if (name != NULL)
         snprintf(w->name, sizeof(w->name), "%s", name);
@@ -137,6 +114,7 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
     struct rpc_io_options io = {
         .threads = (unsigned)conf_int(c, "io-threads"),
     };
+    const struct rpc_tls *tls = daemon_tls(w->daemon);
     struct rpc_table table;
     enum sl_err rc = rpc_io_new(&w->io, &io, err);
 
@@ -147,13 +125,12 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
     table = introspect_table(w->introspect);
     rc = rpc_server_new(&w->rpc, w->io, &table, 1, NULL, err);
     if (rc == SL_OK)
-        rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls_of(w), &w->port,
-                             err);
+        rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls, &w->port, err);
     if (rc == SL_OK)
         rc = rpc_channel_new(&w->channel, w->io, conf_str(c, "coordinator"),
-                             tls_of(w), NULL, err);
+                             tls, NULL, err);
     if (rc == SL_OK)
-        rc = peers_new(&w->peers, w->io, tls_of(w), err);
+        rc = peers_new(&w->peers, w->io, tls, err);
     return rc;
 }
 
@@ -295,8 +272,8 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
                    "io_threads=%u",
                    w->name, rpc_channel_address(w->channel),
                    compute_device(w->compute),
-                   conf_str(daemon_conf(d), "listen"), w->port, w->has_tls,
-                   rpc_io_threads(w->io));
+                   conf_str(daemon_conf(d), "listen"), w->port,
+                   daemon_tls(d) != NULL, rpc_io_threads(w->io));
     daemon_ready(d); // work comes when the coordinator has some
     return SL_OK;
 }
