@@ -13,6 +13,7 @@
 #include "common/buf.h"
 #include "common/log.h"
 #include "common/part.h"
+#include "coordinator/resume.h"
 #include "proto/layout.h"
 #include "proto/model.h"
 #include "proto/spec.h"
@@ -162,6 +163,8 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     rc = make_plan(&plan, model, job->spec, servers, err);
     if (rc == SL_OK)
         rc = make_layout(&layout, model, &plan);
+    if (rc == SL_OK && job->resume != NULL)
+        rc = resume_fits(job->resume, layout, job_samples(job), err);
     if (rc == SL_OK) {
         names = sl_malloc_array(plan.shard_count, sizeof(*names));
         rc = names == NULL ? SL_ENOMEM : SL_OK;
@@ -284,6 +287,42 @@ static enum sl_err explain_plan(struct buf *out, const struct model *model,
         names[i] = model->variables[i].name;
     rc = part_explain(out, plan, names);
     sl_free(names);
+    return rc;
+}
+
+// Where nobody is attached yet, an uneven cut is looked at when the job is
+// placed.
+enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
+                              const Sluice__V1__ResumeSource *from,
+                              struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply *layout = NULL;
+    Sluice__V1__ResumeSource as_if = *from;
+    uint64_t samples = 0;
+    struct part_plan plan = {0};
+    struct model *model = NULL;
+    struct candidate *on = NULL;
+    uint32_t servers = 0;
+    enum sl_err rc = model_make(&model, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = candidates(c, spec->placement->psservers, &on, &servers);
+    sl_free(on);
+    as_if.even = from->even || servers == 0;
+    if (spec->data != NULL && spec->data->train != NULL &&
+        strcmp(spec->model->type, "external") == 0)
+        samples = spec->data->train->samples;
+    if (rc == SL_OK)
+        rc = make_plan(&plan, model, spec, servers == 0 ? 1 : servers, err);
+    if (rc == SL_OK)
+        rc = make_layout(&layout, model, &plan);
+    if (rc == SL_OK)
+        rc = resume_fits(&as_if, layout, samples, err);
+    if (layout != NULL)
+        wire_free(&layout->base);
+    part_plan_release(&plan);
+    model_free(model);
     return rc;
 }
 
