@@ -27,6 +27,7 @@ static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
         strstr(*out, "/../") == NULL)
         return SL_OK;
     sl_free(*out);
+    *out = NULL;
     return sl_fail(err, SL_EDENIED,
                    "%s is not in this coordinator's store %s; 'sluice "
                    "checkpoints JOB' lists manifests",

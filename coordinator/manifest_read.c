@@ -265,8 +265,10 @@ enum sl_err manifest_read(struct manifest_found *out, struct fs *fs,
             sl_json_parse(&root, path, buf_text(&text), text.len, &limits, err);
     if (rc == SL_OK) {
         rc = read_root(&m, root, err);
-        if (rc != SL_OK)
-            rc = sl_prefix(err, rc == SL_EINVAL ? SL_ECORRUPT : rc, "%s", path);
+        if (rc != SL_OK) // what is not there, or wrong, was edited
+            rc = sl_prefix(
+                err, rc == SL_ENOTSUP || rc == SL_ENOMEM ? rc : SL_ECORRUPT,
+                "%s", path);
     }
     json_decref(root);
     buf_release(&text);
