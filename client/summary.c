@@ -227,8 +227,8 @@ static void count_rows(struct table *t, const job_status *s)
                out_count(b, s->steps_asked));
     if (s->resumed_from[0] != '\0') {
         table_cell(t, "  found counted");
-        table_cell(t, "%s, resumed from %s",
-                   out_count(a, s->resumed_steps), s->resumed_from);
+        table_cell(t, "%s, resumed from %s", out_count(a, s->resumed_steps),
+                   s->resumed_from);
     }
     table_cell(t, "  samples per second");
     table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));

@@ -446,10 +446,10 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "the spec");
-    rc = request->request_id[0] == '\0'
-             ? SL_ENOENT
-             : journal_job_by_request(c->journal, request->request_id, &id,
-                                      err);
+    rc =
+        request->request_id[0] == '\0'
+            ? SL_ENOENT
+            : journal_job_by_request(c->journal, request->request_id, &id, err);
     if (rc == SL_OK) {
         rc = same_request(c, id, &packed, request, reply, err);
     } else if (rc == SL_ENOENT) {
@@ -482,9 +482,8 @@ enum sl_err coord_submit(struct coord *c,
     spec = (Sluice__V1__JobSpec *)copy;
     rc = spec_check(spec, err);
     if (rc == SL_OK)
-        rc = request->dry_run
-                 ? explain(c, request, spec, reply, err)
-                 : accept(c, &spec, request, reply, err);
+        rc = request->dry_run ? explain(c, request, spec, reply, err)
+                              : accept(c, &spec, request, reply, err);
     if (spec != NULL)
         wire_free(&spec->base);
     return rc;

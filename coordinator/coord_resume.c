@@ -84,8 +84,9 @@ static enum sl_err add_hint(struct coord *c,
 
     for (size_t i = job == NULL ? 0 : job->cuts_count; i-- > 0;)
         if (cut_even(&job->cuts[i]))
-            return sl_fail(err, why.code, "%s; or resume from cut-%llu.json, "
-                                          "which is even",
+            return sl_fail(err, why.code,
+                           "%s; or resume from cut-%llu.json, "
+                           "which is even",
                            why.text, (unsigned long long)job->cuts[i].n);
     return err->code;
 }

@@ -83,8 +83,7 @@ static enum sl_err read_shard(shard_t **out, Sluice__V1__ShardCounts **counts,
                               const json_t *value, struct sl_error *err)
 {
     json_t *plain = json_copy((json_t *)value);
-    const char *hex =
-        json_string_value(json_object_get(value, "sha256"));
+    const char *hex = json_string_value(json_object_get(value, "sha256"));
     ProtobufCMessage *shard = NULL, *numbers = NULL;
     enum sl_err rc;
 
@@ -130,8 +129,8 @@ static enum sl_err read_shards(struct manifest_found *m,
             break;
         cut->n_shards = m->shards = i + 1;
         if (cut->shards[i]->shard != i)
-            rc = sl_fail(err, SL_ECORRUPT, "shards: %zu stands for shard %u",
-                         i, cut->shards[i]->shard);
+            rc = sl_fail(err, SL_ECORRUPT, "shards: %zu stands for shard %u", i,
+                         cut->shards[i]->shard);
     }
     return rc;
 }

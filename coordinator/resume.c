@@ -54,8 +54,7 @@ bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
     if (least != most)
         snprintf(apart, RESUME_APART_BYTES,
                  "shard %zu has counted %llu steps, shard %zu %llu", least,
-                 (ull)counts[least]->counted, most,
-                 (ull)counts[most]->counted);
+                 (ull)counts[least]->counted, most, (ull)counts[most]->counted);
     else
         snprintf(apart, RESUME_APART_BYTES,
                  "shards 0 and %zu have counted %llu steps each, but not the "

@@ -310,12 +310,10 @@ static bool add_texts(struct coord *c, Sluice__V1__JobStatus *m,
     m->reason = text_or_null(job_ended(job) && job->reason != NULL ? job->reason
                                                                    : reason);
     m->checkpoint = text_or_null(last == NULL ? "" : last->path);
-    m->resumed_from =
-        text_or_null(job->resume == NULL
-                         ? ""
-                         : job->resume->cut->checkpoints[0]->manifest);
-    return m->resumed_from != NULL && m->id != NULL && m->name != NULL && m->reason != NULL &&
-           m->checkpoint != NULL;
+    m->resumed_from = text_or_null(
+        job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
+    return m->resumed_from != NULL && m->id != NULL && m->name != NULL &&
+           m->reason != NULL && m->checkpoint != NULL;
 }
 
 static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)

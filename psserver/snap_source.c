@@ -167,8 +167,7 @@ static enum sl_err copy_matrix(const struct tensorfile *f, struct shard *s,
     enum sl_err rc = buf_append_str(&name, piece->name);
 
     if (rc == SL_OK && k > 0)
-        rc = buf_appendf(&name, "#%s",
-                         optim_slot_name(&s->plan.optim, k - 1));
+        rc = buf_appendf(&name, "#%s", optim_slot_name(&s->plan.optim, k - 1));
     if (rc == SL_OK) {
         t = tensorfile_find(f, buf_text(&name));
         if (tensor_fits(t, piece, o))
@@ -259,16 +258,15 @@ static enum sl_err take_source(struct fs *fs, const char *store,
     const struct plan_source *source = &s->plan.sources[number];
     char *path = find_source(fs, store, source);
     struct tensorfile *f = NULL;
-    enum sl_err rc = path == NULL ? SL_ENOMEM
-                                  : open_source(fs, path, source, &f, err);
+    enum sl_err rc =
+        path == NULL ? SL_ENOMEM : open_source(fs, path, source, &f, err);
 
     if (rc == SL_OK)
         rc = take_once(f, s, number == 0, err);
     if (rc == SL_OK)
         rc = copy_rows(f, s, found, err);
     if (rc == SL_OK)
-        HISTORY("source",
-                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u path=%s",
+        HISTORY("source", "job=%" PRIu64 " uid=%" PRIx64 " shard=%u path=%s",
                 s->plan.job, s->plan.job_uid, s->plan.shard, path);
     tensorfile_close(f);
     if (rc != SL_OK && path != NULL)

@@ -28,8 +28,8 @@ static struct world *after_a_job(void)
     return &w;
 }
 
-static enum sl_err resume(struct world *w, const char *what, const char *request,
-                          uint64_t *job)
+static enum sl_err resume(struct world *w, const char *what,
+                          const char *request, uint64_t *job)
 {
     Sluice__V1__SubmitRequest message = SLUICE__V1__SUBMIT_REQUEST__INIT;
     Sluice__V1__SubmitReply *reply = NULL;
@@ -97,8 +97,7 @@ TEST(coord_resume, a_psserver_is_told_which_files_hold_its_rows)
     memset(w->holder, 0, sizeof(w->holder));
     world_attach(w, ps);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    T_EQ(ps->shards[0].sources, 1); // cut as it was: each its own file
-    T_EQ(ps->shards[1].sources, 1);
+    T_EQ(ps->shards[0].sources, 1);
     T_EQ(ps->shards[0].from.incarnation, 0); // as with the seed (K7)
     world_release(w);
 }

@@ -34,9 +34,11 @@ static const char three_text[] =
     "{\"variable\":1,\"first_row\":0,\"rows\":2,\"shard\":2,\"elements\":2}]}";
 static const char source_text[] =
     "{\"cut\":{\"job\":1," VARIABLES "," PIECES ",\"checkpoints\":[{\"cut\":4,"
-    "\"shards\":[" SHARD(0, "a", "") "," SHARD(1, "b", "") "]}]},"
-    "\"geometry\":{\"samples\":40,\"batch\":4,\"epochs\":3,"
-    "\"steps_per_closure\":3},\"apart\":\"shard 0 has 7, shard 1 has 8\"}";
+    "\"shards\":[" SHARD(0, "a", "") "," SHARD(
+        1, "b", "") "]}]},"
+                    "\"geometry\":{\"samples\":40,\"batch\":4,\"epochs\":3,"
+                    "\"steps_per_closure\":3},\"apart\":\"shard 0 has 7, shard "
+                    "1 has 8\"}";
 
 static void *make(const ProtobufCMessageDescriptor *of, const char *text)
 {

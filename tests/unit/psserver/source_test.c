@@ -153,7 +153,10 @@ TEST(source, rows_of_several_files_are_the_shard_that_was_never_cut)
     static const struct {
         uint64_t first, rows;
         bool rest;
-    } cuts[] = {{0, 8, true}, {0, 5, false}, {5, 3, true}, {1, 1, false},
+    } cuts[] = {{0, 8, true},
+                {0, 5, false},
+                {5, 3, true},
+                {1, 1, false},
                 {2, 2, false}};
     struct shard *got, *want;
     struct files f;
