@@ -128,7 +128,7 @@ enum sl_err coord_resume_read(struct coord *c, const char *what,
     enum sl_err rc = find_manifest(c, what, &path, err);
 
     if (rc == SL_OK)
-        rc = manifest_read(&found, c->options.fs, path, err);
+        rc = manifest_load(&found, c->options.fs, path, err);
     if (rc == SL_OK)
         rc = judge(c, &found, spec, err);
     if (rc == SL_OK) {

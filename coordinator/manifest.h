@@ -67,7 +67,7 @@ struct manifest_found {
 };
 
 // SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the path.
-enum sl_err manifest_read(struct manifest_found *out, struct fs *fs,
+enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 void manifest_found_release(struct manifest_found *m);
 

@@ -182,7 +182,7 @@ static enum sl_err read_numbers(struct manifest_found *m, const json_t *root,
         rc = sl_json_u64(&cut->steps, root, "steps", err);
     if (rc == SL_OK)
         rc = sl_json_u64(&epoch, root, "epoch", err);
-    cut->epoch = (uint32_t)epoch;
+    cut->epoch = epoch > UINT32_MAX ? UINT32_MAX : (uint32_t)epoch;
     if (rc == SL_OK &&
         sscanf(json_string_value(json_object_get(root, "job_uid")) == NULL
                    ? ""
@@ -206,6 +206,24 @@ static enum sl_err check_layout(const Sluice__V1__CheckpointsReply *reply,
                      layout.shards_count);
     layout_release(&layout);
     return rc;
+}
+
+// What it counts must be of the job that it describes.
+static enum sl_err check_counted(const struct manifest_found *m,
+                                 struct sl_error *err)
+{
+    const Sluice__V1__Checkpoint *cut = m->source->cut->checkpoints[0];
+    struct schedule schedule = wire_schedule(m->source->geometry);
+    enum sl_err rc = schedule_check(&schedule, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (cut->epoch > schedule.epochs || cut->steps > schedule_steps(&schedule))
+        return sl_fail(err, SL_ECORRUPT,
+                       "%u epochs and %" PRIu64
+                       " steps are more than the job has",
+                       cut->epoch, cut->steps);
+    return SL_OK;
 }
 
 static enum sl_err read_root(struct manifest_found *m, const json_t *root,
@@ -232,6 +250,9 @@ static enum sl_err read_root(struct manifest_found *m, const json_t *root,
                       json_object_get(root, "geometry"), "geometry", err);
     if (rc == SL_OK) {
         m->source->geometry = (Sluice__V1__Geometry *)one;
+        rc = check_counted(m, err);
+    }
+    if (rc == SL_OK) {
         rc = read_msg(&one, &sluice__v1__job_spec__descriptor,
                       json_object_get(root, "spec"), "spec", err);
     }
@@ -242,7 +263,7 @@ static enum sl_err read_root(struct manifest_found *m, const json_t *root,
     return rc;
 }
 
-enum sl_err manifest_read(struct manifest_found *out, struct fs *fs,
+enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err)
 {
     struct sl_json_limits limits = {.bytes = MANIFEST_BYTES};

@@ -198,8 +198,10 @@ static enum sl_err read_sources(struct plan *p,
     const Sluice__V1__SourceFile *from;
     struct plan_source *to;
 
+    if (spec->n_sources == 0)
+        return SL_OK;
     p->sources = sl_calloc(spec->n_sources, sizeof(*p->sources));
-    if (p->sources == NULL && spec->n_sources > 0)
+    if (p->sources == NULL)
         return SL_ENOMEM;
     for (size_t i = 0; i < spec->n_sources; i++) {
         from = spec->sources[i];

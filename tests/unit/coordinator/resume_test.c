@@ -187,7 +187,7 @@ static enum sl_err read_text(struct manifest_found *m, const char *text,
 
     T_OK(fs_mkdirs(fs, "/s", t_err()));
     T_OK(fs_write_durable(fs, "/s/cut-4.json", text, strlen(text), t_err()));
-    rc = manifest_read(m, fs, "/s/cut-4.json", err);
+    rc = manifest_load(m, fs, "/s/cut-4.json", err);
     crash_fs_free(disk);
     return rc;
 }
