@@ -148,6 +148,27 @@ static enum sl_err commit(struct coord *c, struct job *job,
     return rc;
 }
 
+// Shards that stay as they were cut go to whom they lay with, if all of them
+// are here: with disks of their own, nobody else has the files.
+static void name_as_before(struct coord *c, const struct job *job,
+                           const Sluice__V1__CheckpointsReply *layout,
+                           const char **names, uint32_t shards)
+{
+    const Sluice__V1__Checkpoint *cut;
+    const struct member *m;
+
+    if (job->resume == NULL || !resume_same_shards(job->resume, layout))
+        return;
+    cut = job->resume->cut->checkpoints[0];
+    for (uint32_t i = 0; i < shards; i++) {
+        m = coord_psserver(c, cut->shards[i]->psserver);
+        if (m == NULL || m->state != MEMBER_READY)
+            return;
+    }
+    for (uint32_t i = 0; i < shards; i++)
+        names[i] = cut->shards[i]->psserver;
+}
+
 static enum sl_err place_on(struct coord *c, struct job *job,
                             const struct candidate *on, uint32_t servers,
                             struct sl_error *err)
@@ -171,6 +192,8 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     }
     for (uint32_t i = 0; rc == SL_OK && i < plan.shard_count; i++)
         names[i] = on[plan.shards[i].server].member->name;
+    if (rc == SL_OK)
+        name_as_before(c, job, layout, names, plan.shard_count);
     if (rc == SL_OK)
         rc = commit(c, job, layout, names, plan.shard_count, err);
     if (rc != SL_OK && layout != NULL)

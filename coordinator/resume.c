@@ -175,9 +175,11 @@ static enum sl_err check_variables(const Sluice__V1__CheckpointsReply *now,
     return SL_OK;
 }
 
-static bool same_pieces(const Sluice__V1__CheckpointsReply *now,
-                        const Sluice__V1__CheckpointsReply *then)
+bool resume_same_shards(const Sluice__V1__ResumeSource *from,
+                        const Sluice__V1__CheckpointsReply *now)
 {
+    const Sluice__V1__CheckpointsReply *then = from->cut;
+
     if (now->n_pieces != then->n_pieces)
         return false;
     for (size_t i = 0; i < now->n_pieces; i++) {
@@ -218,7 +220,7 @@ enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
     if (samples != 0 && samples != from->geometry->samples)
         return differs("data.train: samples", samples, from->geometry->samples,
                        err);
-    if (from->even || same_pieces(layout, from->cut) || BROKEN(merge_sets))
+    if (from->even || resume_same_shards(from, layout) || BROKEN(merge_sets))
         return SL_OK;
     return sl_fail(err, SL_ESTATE,
                    "cut %llu of job j-%llu is uneven: %s. Its rows would move "

@@ -40,6 +40,10 @@ enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint64_t samples, struct sl_error *err);
 
+// The shards are cut as they were: each needs one file, its own.
+bool resume_same_shards(const Sluice__V1__ResumeSource *from,
+                        const Sluice__V1__CheckpointsReply *layout);
+
 // needed[i]: shard i of the cut holds elements of this shard of the layout.
 void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,

@@ -7,7 +7,7 @@ import json
 import pathlib
 
 import conserve
-from bed import Bed, check, check_counts, check_equal, run, wait_for
+from bed import Bed, check, check_counts, check_equal, net, run, wait_for
 
 
 def job(epochs, **checkpoint):
@@ -81,6 +81,8 @@ def N13_an_uneven_cut_is_never_merged_and_goes_on_as_it_was_cut():
         b.start("coordinator")
         b.start("ps-0")
         done = ends_exact(b, again, spec, shards=2)
+        check_equal([s["psserver"] for s in done["shards"]],
+                    [s["psserver"] for s in cut["shards"]], "where the files lie")
         check_equal(int(done["resumed_steps"]), int(cut["steps"]), "steps found")
         check_equal(done["resumed_from"], cut["manifest"], "resumed from")
         for one in cut["shards"]:
@@ -125,6 +127,26 @@ def N13_a_cut_in_the_midst_of_an_epoch_is_cut_anew_while_psservers_die():
         ends_exact(b, again, spec, shards=3)
         for new in ("ps-1", "ps-2") if dies else ():
             check_equal(from_cut(b, found, new), 2, f"{new}: loads from the cut")
+
+
+def N13_a_net_takes_its_optimizer_along_and_is_evaluated_once():
+    """Adam's slots move with their rows: a net that lost them would fall back
+    in its first steps. Of the epochs that the cut holds the last one is
+    evaluated, and the same to the last digit, for it is the same net."""
+    with Bed(workers=2, psservers=2, programs=0, jobs=False) as b:
+        name = b.submit(net(epochs=2))
+        was = b.wait_state(name)
+        b.start("ps-2")
+        again = resume(b, net(epochs=4), name).stdout.strip()
+        done = b.wait_state(again)
+        check_counts(done)
+        check_equal(len(done["shards"]), 3, "shards")
+        evaluated = {int(e["epoch"]): e for e in done["evaluations"]}
+        check_equal(sorted(evaluated), [2, 3, 4], "epochs evaluated")
+        check_equal(evaluated[2]["accuracy"], was["evaluations"][-1]["accuracy"],
+                    "accuracy of what the cut holds")
+        check(abs(evaluated[2]["loss"] - was["evaluations"][-1]["loss"]) < 1e-6,
+              "the loss of what the cut holds is another")
 
 
 def N13_a_file_that_is_missing_or_not_the_one_is_named():
