@@ -182,9 +182,10 @@ const struct cli_verb cli_verbs[] = {
              "submits it and follows the job to its end. With --resume the "
              "new job goes on where a cut of another one stands, on as many "
              "psservers as there are now; 'sluice checkpoints JOB' lists cuts.",
-     .example = "sluice submit examples/fashion-cnn.yaml --set "
-                "train.epochs=2\nsluice submit examples/fashion-cnn.yaml "
-                "--resume j-1",
+     .example =
+         "sluice submit examples/fashion-cnn.yaml --set "
+         "train.epochs=2\n         sluice submit examples/fashion-cnn.yaml "
+         "--resume j-1",
      .keys = submit_keys,
      .min_args = 1,
      .max_args = 1,
