@@ -7,44 +7,21 @@
 #include <string.h>
 
 #include "common/fault.h"
+#include "psserver/finite.h"
 
 // Elements that are looked at, or updated, at once: they stay in the cache
 // between the copy of a frozen block and the update.
 #define CHUNK 16384
 
-// Exponent all ones: infinite or not a number. Integers, so that the compiler
-// may use vectors whatever it thinks of NaN.
-static inline uint32_t not_finite(uint32_t bits)
-{
-    return (bits & 0x7f800000u) == 0x7f800000u;
-}
-
-static bool all_finite(const uint8_t *bytes, size_t n)
-{
-    uint32_t bad = 0, bits;
-
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&bits, bytes + 4 * i, 4);
-        bad |= not_finite(bits);
-    }
-    return bad == 0;
-}
-
 static enum sl_err name_element(const struct plan *plan, const uint8_t *bytes,
                                 uint64_t first, size_t n, struct sl_error *err)
 {
+    size_t i = finite_find(bytes, n);
     const struct plan_piece *piece;
-    uint32_t bits = 0;
     float value;
-    size_t i = 0;
 
-    for (; i < n; i++) {
-        memcpy(&bits, bytes + 4 * i, 4);
-        if (not_finite(bits))
-            break;
-    }
     piece = plan_piece_of(plan, first + i);
-    memcpy(&value, &bits, 4);
+    memcpy(&value, bytes + 4 * i, 4);
     return sl_fail(err, SL_ENUMERIC,
                    "payload: element %" PRIu64 " of %s is %g; nothing was "
                    "applied (push it with `skip` to count the step)",
@@ -67,7 +44,7 @@ enum sl_err apply_check(const struct plan *plan,
     if (slices_runs_init(&it, payload, sizeof(float)) != SL_OK)
         return sl_fail(err, SL_EINVAL, "payload: not whole elements");
     while ((run = slices_runs_next(&it, CHUNK, &n)) != NULL) {
-        if (!all_finite(run, n))
+        if (!finite_all(run, n))
             return name_element(plan, run, first, n, err);
         first += n;
     }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/finite.h -- is a gradient made of numbers?
+//
+// Every payload is looked at whole before anything of it is applied, so this
+// loop runs over each byte that is pushed: it is built once per instruction
+// set, and the host's is chosen at run time.
+//
+// Threads  any; a function of its arguments.
+// Memory   any address: the bytes are as they came from the wire.
+// Units    f32 elements.
+#ifndef PSSERVER_FINITE_H
+#define PSSERVER_FINITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// True if none of n elements is infinite or not a number.
+bool finite_all(const void *elements, size_t n);
+
+// The first one that is not finite; n if all are.
+size_t finite_find(const void *elements, size_t n);
+
+#endif
