@@ -131,6 +131,26 @@ static enum sl_err print_members(const Sluice__V1__ClusterReply *c,
     return table_print(&t, err);
 }
 
+// Who is given nothing at present, and why.
+static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
+                                 struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < c->n_members; i++) {
+        if (c->members[i]->reason[0] != '\0')
+            rc = buf_appendf(&text, "%s%s: %s\n", text.len == 0 ? "\n" : "",
+                             c->members[i]->name, c->members[i]->reason);
+    }
+    if (rc != SL_OK)
+        sl_fail(err, rc, "out of memory");
+    else if (text.len > 0)
+        rc = out_write(buf_text(&text), text.len, err);
+    buf_release(&text);
+    return rc;
+}
+
 static enum sl_err cluster_status(struct cli *cli, struct api *api,
                                   struct sl_error *err)
 {
@@ -155,7 +175,9 @@ static enum sl_err cluster_status(struct cli *cli, struct api *api,
                  out_time(text, reply->uptime_seconds), reply->state_dir);
     rc = out_write(line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1,
                    err);
-    return rc == SL_OK ? print_members(reply, err) : rc;
+    if (rc == SL_OK)
+        rc = print_members(reply, err);
+    return rc == SL_OK ? print_reasons(reply, err) : rc;
 }
 
 int verb_status(struct cli *cli)

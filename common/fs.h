@@ -118,7 +118,8 @@ enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
                          struct sl_error *err);
 bool fs_exists(struct fs *fs, const char *path);
 
-// Makes a folder and those above it, and syncs each folder it wrote to.
+// Makes a folder and those above it; all of their names are durable then, also
+// if an earlier call died, or failed, half way.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
 // Replaces *path (from sl_malloc), which exists on the real file system, by

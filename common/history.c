@@ -19,8 +19,10 @@ static struct {
     pthread_mutex_t lock; // the order of seq is that of the file
     unsigned long long seq;
     int fd;
+    int bytes_fd; // of payloads; -1: they are not kept
+    long long bytes_end;
     char role[64], node[64];
-} shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bytes_fd = -1};
 
 static void give_up(const char *what)
 {
@@ -28,19 +30,66 @@ static void give_up(const char *what)
     _exit(2);
 }
 
+// Opens "<folder>/<role>-<pid>.<kind>".
+static int open_file(const char *folder, const char *kind)
+{
+    char path[4096];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s-%d.%s", folder, shared.role,
+             (int)getpid(), kind);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0)
+        give_up(path);
+    return fd;
+}
+
 void history_open(const char *role, const char *node)
 {
     const char *folder = getenv("SLUICE_HISTORY");
-    char path[4096];
+    const char *payloads = getenv("SLUICE_HISTORY_PAYLOADS");
 
     if (folder == NULL || *folder == '\0')
         return;
     snprintf(shared.role, sizeof(shared.role), "%s", role);
     snprintf(shared.node, sizeof(shared.node), "%s", node);
-    snprintf(path, sizeof(path), "%s/%s-%d.jsonl", folder, role, (int)getpid());
-    shared.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (shared.fd < 0)
-        give_up(path);
+    shared.fd = open_file(folder, "jsonl");
+    if (payloads != NULL && strcmp(payloads, "1") == 0)
+        shared.bytes_fd = open_file(folder, "payloads");
+}
+
+// One piece, whole.
+static void keep_locked(const uint8_t *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(shared.bytes_fd, bytes, n);
+
+        if (done <= 0)
+            give_up("a payload");
+        bytes += done;
+        n -= (size_t)done;
+    }
+}
+
+long long history_bytes(const struct sl_slices *bytes)
+{
+    struct slices_cursor at;
+    const uint8_t *piece;
+    long long begin;
+    size_t n;
+
+    if (bytes == NULL || shared.bytes_fd < 0)
+        return -1;
+    if (bytes->bytes > HISTORY_BYTES_MAX)
+        give_up("a payload of this size: unset SLUICE_HISTORY_PAYLOADS");
+    pthread_mutex_lock(&shared.lock);
+    begin = shared.bytes_end;
+    slices_cursor_init(&at, bytes);
+    while ((piece = slices_next(&at, bytes->bytes, &n)) != NULL)
+        keep_locked(piece, n);
+    shared.bytes_end += (long long)bytes->bytes;
+    pthread_mutex_unlock(&shared.lock);
+    return begin;
 }
 
 // What one line of /proc/self/status says, or 0.

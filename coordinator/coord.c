@@ -35,6 +35,7 @@ static void release(struct coord *c)
     }
     map_release(&c->jobs);
     map_release(&c->replaced);
+    coord_stall_release(c);
     coord_link_close(c->link);
     sl_free(c->store);
     sl_free(c->state_dir);
@@ -53,6 +54,7 @@ static struct coord *make(const struct coord_options *options,
     c->journal = options->journal;
     members_init(&c->members, options->heartbeat_ms, options->lease_ms);
     map_init(&c->jobs);
+    map_init(&c->debts);
     list_init(&c->active);
     c->store = sl_strdup(options->store);
     c->state_dir = sl_strdup(options->state_dir);
@@ -169,6 +171,7 @@ static void remove_member(struct coord *c, struct member *m,
             member_role_name(m->role), (unsigned long long)m->process);
     strip(c, m, why);
     FAULT("member.lost");
+    coord_stall_left(c, m);
     members_remove(&c->members, m);
     note_psservers(c);
 }
@@ -252,6 +255,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
         replace(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
+    coord_stall_back(c, m);
     LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
         member_role_name(m->role), m->name, m->host,
         (unsigned long long)m->pid);
@@ -302,12 +306,17 @@ static void hear_worker(struct coord *c, struct member *m,
 
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_COMPLETE:
+        coord_stall_answer(m, message->complete->job,
+                           message->complete->attempt);
         coord_complete(c, m, message->complete);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_FAILED:
+        coord_stall_answer(m, message->failed->job, message->failed->attempt);
         coord_failed(c, m, message->failed);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_HAND_BACK:
+        coord_stall_answer(m, message->hand_back->job,
+                           message->hand_back->attempt);
         coord_hand_back(c, m, message->hand_back);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED:
@@ -378,6 +387,7 @@ static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
         m->heard_ms += slept_ms;
         if (m->heard_ms > now_ms)
             m->heard_ms = now_ms;
+        coord_stall_forgive(m, slept_ms, now_ms);
     }
 }
 
@@ -428,6 +438,9 @@ void coord_tick(struct coord *c)
         if (c->dead)
             return;
     }
+    coord_stall_check(c);
+    if (c->dead)
+        return;
     list_for_safe(j, &c->active)
     {
         tick_job(c, list_entry(j, struct job, on_active));

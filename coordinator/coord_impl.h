@@ -8,21 +8,25 @@
 //   coord_shard.c   hellos, admission, the map
 //   coord_lease.c   offers, leases
 //   coord_report.c  completions, failures, losses
+//   coord_stall.c   leases that stand still
+//   coord_conduct.c workers that are put aside
 //   coord_cut.c     snapshots, manifests, what to keep
 //   coord_eval.c    evaluations
 //   coord_job.c     submit, advance, end, delete
 //   recover.c       from the journal
-//   status.c, status_cluster.c   what clients see
+//   status.c, status_cluster.c, status_final.c   what clients see
 #ifndef COORDINATOR_COORD_IMPL_H
 #define COORDINATOR_COORD_IMPL_H
 
 #include "common/list.h"
 #include "common/map.h"
 #include "common/mem.h"
+#include "coordinator/conduct.h"
 #include "coordinator/coord.h"
 #include "coordinator/dispatch.h"
 #include "coordinator/job.h"
 #include "coordinator/member.h"
+#include "proto/spec.h"
 
 // Shards that could not load what is needed are asked again.
 #define COORD_PLACE_AGAIN_MS 10000
@@ -48,6 +52,7 @@ struct coord {
     struct map jobs;     // id -> struct job
     struct list active;  // those that have not ended, oldest first
     struct map replaced; // processes that a newer one of their name sent away
+    struct map debts;    // process -> struct member_debt, of those that left
     struct coord_link *link;
     bool dead; // fatal was called
 };
@@ -150,6 +155,52 @@ void coord_unlease(struct work *w);
 // A training closure that needs no memory any more goes.
 void coord_settle_work(struct coord *c, struct work *w);
 
+// After closure_lost or a failure: blame is journalled; poison ends the job.
+void coord_bad_end(struct coord *c, struct work *w, const char *who,
+                   const char *how);
+
+// ---- coord_stall.c
+
+void coord_stall_begin(struct coord *c, struct work *w); // it was leased
+// Before its metrics are taken.
+void coord_stall_heard(struct coord *c, struct work *w,
+                       const Sluice__V1__LeaseProgress *message);
+// The worker says how an attempt ended.
+void coord_stall_answer(struct member *m, uint64_t job,
+                        const Sluice__V1__Attempt *attempt);
+void coord_stall_check(struct coord *c);
+// A process leaves without having answered, and perhaps comes back: on a new
+// stream it is as stuck as it was.
+void coord_stall_left(struct coord *c, const struct member *m);
+void coord_stall_back(struct coord *c, struct member *m);
+void coord_stall_release(struct coord *c);
+// The coordinator slept: nobody could be heard of.
+void coord_stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms);
+// Takes a lease back; nobody is blamed.
+void coord_revoke(struct coord *c, struct member *m, struct work *w,
+                  const char *why);
+
+// ---- coord_conduct.c
+
+// How the worker does with the job; NULL: no memory.
+struct conduct *coord_conduct(struct member *m, const struct job *job);
+bool coord_aside(struct coord *c, const struct member *m,
+                 const struct job *job);
+// Gives it nothing of the job for a while, and takes what it has of it.
+void coord_put_aside(struct coord *c, struct member *m, struct job *job,
+                     enum conduct_why why);
+// Puts it aside if that is due, and somebody else can go on.
+void coord_conduct_judge(struct coord *c, struct member *m, struct job *job);
+// That its numbers are not finite is its own fault, not the job's.
+bool coord_conduct_excuses(struct coord *c, struct member *m,
+                           const struct job *job);
+// It is given something of the job: is it the first time after a while?
+void coord_second_chance(struct coord *c, struct member *m,
+                         const struct job *job);
+// Why it is given nothing, for people; without memory a part of it.
+void coord_conduct_reason(struct coord *c, const struct member *m,
+                          struct buf *out);
+
 // ---- coord_cut.c
 
 void coord_cut_check(struct coord *c, struct job *job);
@@ -190,6 +241,12 @@ enum sl_err coord_recover(struct coord *c, struct sl_error *err);
 // A status on the heap; NULL: no memory.
 Sluice__V1__JobStatus *status_job(struct coord *c, struct job *job,
                                   bool with_shards, bool with_spec);
+
+// Of a job that ends: numbers that belong together (status_final.c).
+void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
+// A shard of an ended job says what it had counted.
+void coord_final_report(struct coord *c, const struct member *m,
+                        struct job *job, const Sluice__V1__ShardReport *report);
 
 // What it waits for, or "" while it moves.
 void status_reason(struct coord *c, const struct job *job, char *out,

@@ -70,7 +70,7 @@ static void follow_evidence(struct job *job)
     if (job->state == JOB_RUNNING && full) {
         job_enter(job, JOB_FINISHING);
         LOG(INFO, "all is counted", "job=%s", job->id_text);
-    } else if (job->state == JOB_FINISHING && !full) {
+    } else if (job->state == JOB_FINISHING && !full && !BROKEN(rule_E1_back)) {
         job_enter(job, JOB_RUNNING);
         LOG(WARN, "a shard is back with less", "job=%s", job->id_text);
     }
@@ -118,6 +118,8 @@ static bool commit_end(struct coord *c, struct job *job)
     enum sl_err rc;
 
     job->final = status_job(c, job, true, false);
+    if (job->final != NULL)
+        status_settle(job->final, job);
     rc = job->final == NULL ? SL_ENOMEM : wire_pack(&job->final->base, &packed);
     if (rc != SL_OK)
         rc = sl_fail(&err, rc, "the end of job %s", job->id_text);
@@ -166,6 +168,7 @@ static void tell_end(struct coord *c, struct job *job)
             sl_free(map_remove(&m->opened, job->id));
         }
         map_remove(&m->losing, job->id);
+        sl_free(map_remove(&m->conduct, job->id));
     }
 }
 
@@ -185,6 +188,8 @@ void coord_end_job(struct coord *c, struct job *job, enum job_state how,
     stop_clock(c, job);
     job_enter(job, how);
     FAULT("job.finish");
+    if (BROKEN(rule_E2))
+        tell_end(c, job);
     if (!commit_end(c, job))
         return;
     FAULT("job.finished");

@@ -16,7 +16,7 @@
 
 // Some other worker could take what this one is blamed for.
 static bool others(struct coord *c, const struct member *not_this,
-                   const struct closure *closure)
+                   const struct job *job, const struct closure *closure)
 {
     uint64_t now = coord_now(c);
 
@@ -26,16 +26,16 @@ static bool others(struct coord *c, const struct member *not_this,
 
         if (m != not_this && m->role == MEMBER_WORKER &&
             m->external == not_this->external && member_ready(m, now) &&
-            !closure_blames(closure, m->process))
+            !coord_aside(c, m, job) && !closure_blames(closure, m->process))
             return true;
     }
     return false;
 }
 
 static bool avoids(struct coord *c, const struct member *m,
-                   const struct closure *closure)
+                   const struct job *job, const struct closure *closure)
 {
-    return closure_blames(closure, m->process) && others(c, m, closure);
+    return closure_blames(closure, m->process) && others(c, m, job, closure);
 }
 
 // The first closure that some shard lacks a step of, that nobody has and that
@@ -56,7 +56,7 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
         if (!avoided)
             job->scan_from = at;
-        if (free && (w == NULL || !avoids(c, m, &w->closure)))
+        if (free && (w == NULL || !avoids(c, m, job, &w->closure)))
             return at;
         avoided |= free;
         at = evidence_next(&job->evidence, at + 1);
@@ -78,7 +78,7 @@ static struct offer offer_probe(struct coord *c, struct job *job,
     struct work *w = &job->probe;
 
     if (job->has_facts || job->external ||
-        w->closure.state != CLOSURE_WAITING || avoids(c, m, &w->closure))
+        w->closure.state != CLOSURE_WAITING || avoids(c, m, job, &w->closure))
         return (struct offer){.kind = WORK_NONE};
     return (struct offer){.kind = WORK_PROBE, .work = w};
 }
@@ -92,7 +92,7 @@ static struct offer offer_range(struct coord *c, struct job *job,
 
     if (w == NULL && job->evaluation != NULL) {
         w = evaluation_offer(job->evaluation, m->process, true);
-        if (w != NULL && others(c, m, &w->closure))
+        if (w != NULL && others(c, m, job, &w->closure))
             w = NULL;
     }
     return w == NULL ? (struct offer){.kind = WORK_NONE}
@@ -179,6 +179,8 @@ static bool lease(struct coord *c, struct member *m, struct job *job,
         return false;
     w->holder = m;
     memset(&w->seen, 0, sizeof(w->seen));
+    coord_stall_begin(c, w);
+    coord_second_chance(c, m, job);
     list_push_back(&m->leases, &w->on_holder);
     m->lease_count++;
     job_hold(job, m->id);
@@ -232,7 +234,7 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
         .served = job->served,
     };
     *offer = (struct offer){.kind = WORK_NONE};
-    if (m->external == job->external)
+    if (m->external == job->external && !coord_aside(c, m, job))
         *offer = job_offer(c, job, m);
     out->kind = offer->kind;
 }

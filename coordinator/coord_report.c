@@ -71,6 +71,19 @@ void coord_settle_work(struct coord *c, struct work *w)
 
 // ---- metrics
 
+static void take_conduct(struct work *w, const struct meter_sums *more)
+{
+    struct conduct *conduct = coord_conduct(w->holder, w->job);
+    uint64_t skipped =
+        more->skipped < more->steps ? more->skipped : more->steps;
+    uint64_t applied = more->steps - skipped;
+
+    w->job->good_steps += applied;
+    if (conduct != NULL)
+        conduct_steps(conduct, w->closure.id, applied, skipped,
+                      w->job->good_steps);
+}
+
 static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 {
     struct meter_sums now = sums_of(m);
@@ -78,6 +91,7 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 
     if (w->kind != WORK_TRAIN || more.steps == 0)
         return;
+    take_conduct(w, &more);
     meter_loss_add(&w->job->meter,
                    (uint32_t)schedule_epoch(&w->job->schedule, w->closure.id),
                    &more);
@@ -104,8 +118,11 @@ void coord_progress(struct coord *c, struct member *m,
 
     if (w == NULL)
         return;
+    coord_stall_heard(c, w, message);
     take_metrics(w, message->metrics);
     take_progress(c, w, message->metrics->steps);
+    if (!c->dead)
+        coord_conduct_judge(c, m, w->job);
 }
 
 // ---- endings
@@ -134,9 +151,8 @@ static const char *name_work(const struct work *w, char *out, size_t size)
     return out;
 }
 
-// After closure_lost or a failure: blame is journalled; poison ends the job.
-static void after_bad_end(struct coord *c, struct work *w, const char *who,
-                          const char *how)
+void coord_bad_end(struct coord *c, struct work *w, const char *who,
+                   const char *how)
 {
     struct job *job = w->job;
     struct sl_error err = SL_ERROR_INIT;
@@ -160,17 +176,43 @@ static void pause_worker(struct coord *c, struct member *m)
     m->pause_until_ms = coord_now(c) + MEMBER_PAUSE_MS;
 }
 
+// The job itself is wrong, whoever says it; but if nothing that this worker
+// computes is finite, and what others compute is, then it is the worker.
+static bool excused(struct coord *c, struct member *m, const struct job *job,
+                    const Sluice__V1__AttemptFailed *message)
+{
+    return message->code == SL_ENUMERIC &&
+           strcmp(job->spec->train->nonfinite, "skip") == 0 &&
+           coord_conduct_excuses(c, m, job);
+}
+
+static void note_failure(struct coord *c, struct member *m, struct job *job,
+                         bool numeric)
+{
+    struct conduct *conduct = coord_conduct(m, job);
+
+    if (conduct == NULL || c->dead || job_ended(job))
+        return;
+    conduct_failed(conduct);
+    if (numeric)
+        coord_put_aside(c, m, job, CONDUCT_SKIPS);
+    else
+        coord_conduct_judge(c, m, job);
+}
+
 void coord_failed(struct coord *c, struct member *m,
                   const Sluice__V1__AttemptFailed *message)
 {
     struct job *job = coord_job(c, message->job);
     struct work *w = find_lease(m, message->job, message->attempt);
+    bool numeric;
     enum sl_err code =
         message->code == SL_OK ? SL_EINTERNAL : (enum sl_err)message->code;
 
     if (job == NULL || job_ended(job))
         return;
-    if (message->job_error) { // the job itself is wrong, whoever says it
+    numeric = excused(c, m, job, message);
+    if (message->job_error && !numeric) {
         coord_fail_job(c, job, "%s (said by worker '%s')", message->text,
                        m->name);
         return;
@@ -185,7 +227,8 @@ void coord_failed(struct coord *c, struct member *m,
     closure_finish(&w->closure, attempt_of(message->attempt), code);
     coord_unlease(w);
     pause_worker(c, m);
-    after_bad_end(c, w, m->name, message->text);
+    coord_bad_end(c, w, m->name, message->text);
+    note_failure(c, m, job, numeric);
 }
 
 void coord_hand_back(struct coord *c, struct member *m,
@@ -254,7 +297,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
     coord_unlease(w);
     if (rc != SL_OK)
-        after_bad_end(c, w, m->name, "its result is not of the whole range");
+        coord_bad_end(c, w, m->name, "its result is not of the whole range");
     job->changes++;
 }
 
@@ -307,6 +350,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     FAULT("closure.done");
     job->changes++;
     if (held != NULL) {
+        job->moved_ms = coord_now(c);
         take_metrics(held, message->metrics);
         // Not full: some of its evidence was void. Issued again by C3.
         closure_finish(&held->closure, attempt_of(message->attempt),
@@ -321,6 +365,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         closure_counted(&w->closure);
         coord_settle_work(c, w);
     }
+    if (!c->dead)
+        coord_conduct_judge(c, m, job);
 }
 
 void coord_complete(struct coord *c, struct member *m,
@@ -359,7 +405,7 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
         return;
     if (why == LEASES_LOST && computed) {
         closure_lost(&w->closure);
-        after_bad_end(c, w, m->name, "lost");
+        coord_bad_end(c, w, m->name, "lost");
     } else {
         closure_unstarted(&w->closure);
     }

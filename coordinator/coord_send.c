@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/broken.h"
 #include "common/log.h"
 
 typedef Sluice__V1__AttendDown down_t;
@@ -204,6 +205,10 @@ void send_keep(struct coord *c, uint64_t member, const struct job *job,
     msg.shard = shard;
     msg.tags = tags;
     msg.n_tags = job->cuts_count;
+    if (BROKEN(rule_K3_keep)) {
+        msg.tags += msg.n_tags - 1;
+        msg.n_tags = 1;
+    }
     send_down(c, member, &down);
     sl_free(tags);
 }

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "common/broken.h"
 #include "common/fault.h"
 #include "common/history.h"
 #include "common/log.h"
@@ -88,8 +89,10 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     if (!renew) { // I1: committed before the admission is sent
         newest++;
         if (!coord_wrote(c,
-                         journal_shard_incarnation(c->journal, job->id,
-                                                   h->shard, newest, &err),
+                         BROKEN(rule_I1)
+                             ? SL_OK
+                             : journal_shard_incarnation(
+                                   c->journal, job->id, h->shard, newest, &err),
                          &err)) {
             counted_release(&counted);
             return;
@@ -115,7 +118,8 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     s->was_lost = false;
     set_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
-    coord_map_changed(c, job); // I2: every admission
+    if (!renew || !BROKEN(rule_I2))
+        coord_map_changed(c, job); // I2: every admission
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     coord_cut_admitted(c, job, h->shard, renew);
@@ -236,6 +240,8 @@ void coord_shard_report(struct coord *c, struct member *m,
 {
     struct job *job = coord_job(c, report->job);
 
+    if (job != NULL && job_ended(job))
+        coord_final_report(c, m, job, report);
     if (job == NULL || job_ended(job) || report->shard >= job->shards)
         return;
     if (job->evidence.shard[report->shard].incarnation != report->incarnation ||

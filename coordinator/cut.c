@@ -121,7 +121,8 @@ bool cut_publishable(const struct cut *c, const struct evidence *e)
 bool cut_full(const struct cut *c)
 {
     for (uint32_t i = 0; i < c->shards; i++) {
-        if (!c->shard[i].reported || !counted_full(&c->shard[i].counted))
+        if (!c->shard[i].reported ||
+            (!counted_full(&c->shard[i].counted) && !BROKEN(rule_E1)))
             return false;
     }
     return c->shards > 0;
@@ -134,7 +135,7 @@ uint64_t cut_low(const struct cut *c)
     for (uint32_t i = 0; i < c->shards; i++) {
         uint64_t of_shard = counted_low(&c->shard[i].counted);
 
-        if (of_shard < low)
+        if (of_shard < low || BROKEN(rule_C4))
             low = of_shard;
     }
     return low;
@@ -147,7 +148,7 @@ uint64_t cut_steps(const struct cut *c)
     for (uint32_t i = 0; i < c->shards; i++) {
         uint64_t of_shard = counted_steps(&c->shard[i].counted);
 
-        if (of_shard < steps)
+        if (of_shard < steps || BROKEN(rule_E3))
             steps = of_shard;
     }
     return steps;

@@ -57,6 +57,11 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
     struct evidence_shard *s = &e->shard[shard];
     uint64_t high = highest(counted);
 
+    if (BROKEN(rule_C2) && s->incarnation != 0) {
+        s->incarnation = incarnation;
+        counted_release(counted);
+        return;
+    }
     counted_release(&s->counted);
     s->counted = *counted;
     s->incarnation = incarnation;
@@ -105,6 +110,8 @@ uint64_t evidence_next(const struct evidence *e, uint64_t from)
 {
     uint64_t next = e->closures;
 
+    if (BROKEN(rule_C3) && from < e->high)
+        from = e->high;
     for (uint32_t i = 0; i < e->shards; i++) {
         uint64_t open = counted_next_open(&e->shard[i].counted, from);
 
@@ -118,7 +125,8 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
 {
     uint64_t low = evidence_low(e);
 
-    return e->closures - low <= window ? e->closures : low + window;
+    return e->closures - low <= window || BROKEN(rule_C5) ? e->closures
+                                                          : low + window;
 }
 
 uint64_t evidence_low(const struct evidence *e)

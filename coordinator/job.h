@@ -96,11 +96,13 @@ struct job {
 
     // work
     struct work probe;
-    struct map active;  // closure -> struct work: leased, or with blame
-    uint64_t scan_from; // of this dispatch pass: nothing to issue lies below
-    uint64_t served;    // turn in which it was last given a worker
-    uint32_t held;      // leases
-    struct map holders; // member -> leases it holds, as a number
+    struct map active;   // closure -> struct work: leased, or with blame
+    uint64_t scan_from;  // of this dispatch pass: nothing to issue lies below
+    uint64_t served;     // turn in which it was last given a worker
+    uint32_t held;       // leases
+    struct map holders;  // member -> leases it holds, as a number
+    uint64_t moved_ms;   // when any holder last got on
+    uint64_t good_steps; // that were applied, by what workers report
 
     // cuts and evaluations
     struct cut *cut;       // being made

@@ -104,6 +104,10 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
+// What was said of an ended job after its end.
+enum sl_err journal_job_final(struct journal *j, uint64_t id,
+                              struct journal_blob final, struct sl_error *err);
+
 // A terminal state, with its reason, its last status and its counters.
 enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             const char *reason, uint64_t ended_us,

@@ -164,6 +164,19 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
     return journal_end(j, rc, err);
 }
 
+enum sl_err journal_job_final(struct journal *j, uint64_t id,
+                              struct journal_blob final, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, "UPDATE jobs SET final = ?2 WHERE id = ?1", err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, id);
+    journal_bind_blob(s, 2, final);
+    return journal_run(j, s, err);
+}
+
 static enum sl_err by_job(struct journal *j, const char *sql, uint64_t job,
                           struct sl_error *err)
 {

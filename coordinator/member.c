@@ -33,6 +33,7 @@ static void member_free(struct member *m)
     sl_free(m->device);
     map_release_owned(&m->opened);
     map_release(&m->losing);
+    map_release_owned(&m->conduct);
     sl_free(m);
 }
 
@@ -74,6 +75,7 @@ static struct member *member_new(const struct member_hello *hello)
     list_init(&m->leases);
     map_init(&m->opened);
     map_init(&m->losing);
+    map_init(&m->conduct);
     return m;
 }
 
@@ -164,7 +166,8 @@ bool member_check(const struct members *ms, struct member *m, uint64_t now_ms)
 
 bool member_ready(const struct member *m, uint64_t now_ms)
 {
-    return m->state == MEMBER_READY && now_ms >= m->pause_until_ms;
+    return m->state == MEMBER_READY && now_ms >= m->pause_until_ms &&
+           (m->owes.job == 0 || now_ms >= m->owes.until_ms);
 }
 
 const char *member_role_name(enum member_role role)

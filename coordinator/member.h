@@ -19,6 +19,7 @@
 #include "common/list.h"
 #include "common/map.h"
 #include "common/status.h"
+#include "coordinator/closure.h"
 
 // Heartbeats that may be missed before a member is suspect.
 #define MEMBER_MISSED 2
@@ -26,6 +27,10 @@
 // A worker that handed something back is given nothing for so long, so that
 // nobody spins.
 #define MEMBER_PAUSE_MS 100
+
+// One that stood still gets nothing until it lets go; but a program that knows
+// nothing of that answer is tried again after so long.
+#define MEMBER_DEBT_MS 600000
 
 enum member_role {
     MEMBER_WORKER,
@@ -47,6 +52,14 @@ struct member_hello {
     bool external;
 };
 
+// An attempt that was revoked because it stood still, and not answered yet.
+struct member_debt {
+    uint64_t job; // 0: none
+    uint64_t closure;
+    struct attempt attempt;
+    uint64_t until_ms; // forgiven then
+};
+
 struct member {
     struct list_node node; // in members.all, oldest first
     uint64_t id;
@@ -62,6 +75,8 @@ struct member {
     uint32_t lease_count;
     struct map opened; // worker: job -> struct opened, see job.h
     struct map losing; // worker: job -> job, of leases taken while suspect
+    struct member_debt owes; // worker
+    struct map conduct;      // worker: job -> struct conduct, owned
 };
 
 struct members {

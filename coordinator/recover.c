@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "common/broken.h"
 #include "common/buf.h"
 #include "common/fault.h"
 #include "common/history.h"
@@ -159,6 +160,17 @@ static enum sl_err add_intent(struct loading *l, struct job_cut *cut)
     return SL_OK;
 }
 
+static void note_outcome(const struct job *job, const struct journal_cut *row)
+{
+    if (row->state != JOURNAL_CUT_INTENT)
+        HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
+                (unsigned long long)job->id, (unsigned long long)job->uid,
+                (unsigned long long)row->cut,
+                row->state == JOURNAL_CUT_PUBLISHED ? "published"
+                : row->state == JOURNAL_CUT_DROPPED ? "dropped"
+                                                    : "aborted");
+}
+
 static enum sl_err take_cut(void *arg, const struct journal_cut *row,
                             struct sl_error *err)
 {
@@ -168,6 +180,7 @@ static enum sl_err take_cut(void *arg, const struct journal_cut *row,
 
     if (row->cut > l->job->last_cut)
         l->job->last_cut = row->cut;
+    note_outcome(l->job, row); // whoever committed it may have died at that
     if (row->state == JOURNAL_CUT_DROPPED)
         l->job->cuts_published++;
     if (row->state == JOURNAL_CUT_ABORTED || row->state == JOURNAL_CUT_DROPPED)
@@ -262,8 +275,9 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
 
         rc = manifest_settle(l->c->options.fs, cut->path, &there, err);
         if (rc == SL_OK)
-            rc = there ? settle_published(l, cut, err)
-                       : journal_cut_abort(l->c->journal, l->job->id, n, err);
+            rc = (there || BROKEN(rule_K6_invents)) && !BROKEN(rule_K6)
+                     ? settle_published(l, cut, err)
+                     : journal_cut_abort(l->c->journal, l->job->id, n, err);
         HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
                 (unsigned long long)l->job->id, (unsigned long long)l->job->uid,
                 (unsigned long long)n, there ? "published" : "aborted");
@@ -286,7 +300,7 @@ static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
     if (rc == SL_OK)
         rc = manifest_highest(l->c->options.fs, buf_text(&folder), &highest,
                               err);
-    if (rc == SL_OK && highest > l->job->last_cut)
+    if (rc == SL_OK && highest > l->job->last_cut && !BROKEN(rule_I7_manifest))
         rc = sl_fail(err, SL_ESTATE,
                      "I7: %s holds cut %llu, but this journal knows only %llu: "
                      "it is older than what ran. Restore the newest "

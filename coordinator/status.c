@@ -62,17 +62,30 @@ static void reason_shard(struct coord *c, const struct job *job, uint32_t shard,
         snprintf(out, size, "waiting for psserver %s", s->psserver);
 }
 
-static bool worker_there(struct coord *c, const struct job *job)
+// `useful`: one that may be given something of this job.
+static bool worker_there(struct coord *c, const struct job *job, bool useful)
 {
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
 
         if (m->role == MEMBER_WORKER && m->external == job->external &&
-            m->state == MEMBER_READY)
+            m->state == MEMBER_READY &&
+            (!useful || (m->owes.job == 0 && !coord_aside(c, m, job))))
             return true;
     }
     return false;
+}
+
+static void reason_worker(struct coord *c, const struct job *job, char *out,
+                          size_t size)
+{
+    snprintf(out, size, "waiting for %s%s",
+             job->external ? "an external worker" : "a worker",
+             worker_there(c, job, false)
+                 ? ": those that are there stand still or were put aside; "
+                   "`sluice status` says why"
+                 : "");
 }
 
 static void reason_placing(struct coord *c, const struct job *job, char *out,
@@ -80,7 +93,7 @@ static void reason_placing(struct coord *c, const struct job *job, char *out,
 {
     if (job_samples(job) == 0)
         snprintf(out, size, "%s",
-                 worker_there(c, job)
+                 worker_there(c, job, true)
                      ? "a worker opens the data"
                      : "waiting for a worker to open the data");
     else if (c->members.psservers == 0)
@@ -103,10 +116,8 @@ void status_reason(struct coord *c, const struct job *job, char *out,
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !coord_cut_complete(job))
         snprintf(out, size, "waiting for the checkpoint that holds it all");
-    else if (!worker_there(c, job) && job->held == 0)
-        snprintf(out, size,
-                 job->external ? "waiting for an external worker"
-                               : "waiting for a worker");
+    else if (!worker_there(c, job, true) && job->held == 0)
+        reason_worker(c, job, out, size);
     else if (job->state == JOB_FINISHING)
         snprintf(out, size, "waiting for the evaluation");
 }

@@ -47,9 +47,13 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     uint64_t now = coord_now(c);
     Sluice__V1__MemberStatus *s = new_member(m->name, member_role_name(m->role),
                                              member_state_name(m->state));
+    struct buf why = BUF_INIT;
 
     if (s == NULL)
         return NULL;
+    coord_conduct_reason(c, m, &why);
+    s->reason = text(buf_text(&why));
+    buf_release(&why);
     s->address = text(m->address);
     s->host = text(m->host);
     s->device = text(m->device);
@@ -61,7 +65,7 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     s->resident_bytes = m->resident_bytes;
     s->attached_seconds = (double)(now - m->attached_ms) / 1000.0;
     if (s->address == NULL || s->host == NULL || s->device == NULL ||
-        s->version == NULL) {
+        s->version == NULL || s->reason == NULL) {
         wire_free(&s->base);
         return NULL;
     }

@@ -27,6 +27,10 @@ struct work {
     struct member *holder; // LEASED: who has it; else NULL
     struct list_node on_holder;
     struct meter_sums seen; // metrics of this attempt that were added already
+    uint64_t moved_ms;      // when the holder last got on with it, or began
+    uint64_t progress;      // its own number for that
+    bool told;              // it has said that number
+    bool waits;             // it waits for shards, as it says
     uint64_t cut;           // WORK_EVALUATE
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set
     struct buf story;       // whom it took down and how, for people

@@ -137,6 +137,7 @@ class Worker:
         self.channels = {}            # address of a psserver -> stub
         self.changed = threading.Condition()  # reentrant; guards jobs, held and maps
         self.failure = None
+        self.progress = 0             # rises while we get on: see LeaseProgress
 
     # -- the stream to the coordinator: two threads, up and down
 
@@ -170,7 +171,8 @@ class Worker:
             seq += 1
             with self.changed:
                 leases = [coord.LeaseProgress(job=l.job, closure=l.closure,
-                                              attempt=l.attempt)
+                                              attempt=l.attempt,
+                                              progress=self.progress)
                           for l in self.held.values()]
             self.say(heartbeat=coord.Heartbeat(seq=seq, leases=leases))
 
@@ -298,6 +300,7 @@ class Worker:
             raise LookupError("evidence is of another incarnation")
         job.parameters[first:end] = floats(reply.payload)
         self.versions[shard] = reply.version
+        self.progress += 1
 
     def gradient(self, job, lease, step, numbers):
         """Override this, and you have a worker of your own."""

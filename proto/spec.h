@@ -29,6 +29,9 @@
 
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
+// train.stall_seconds of a spec, or its default; 0: no limit.
+uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
+
 // ---- loss
 
 // X(CODE, "name in the spec")

@@ -7,6 +7,14 @@
 
 #define SHARD_BYTES_MAX (UINT64_C(32) << 20) // a push is one message
 
+// What stands still for so long hangs. A worker of ours says with every
+// heartbeat that it got on, operation by operation; a program of the user's
+// perhaps only at the end of its closure.
+#define STALL_SECONDS 60
+#define STALL_SECONDS_EXTERNAL 600
+#define STALL_SECONDS_MIN 1 // a few heartbeats
+#define STALL_SECONDS_MAX 1e6
+
 static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
                                       struct sl_error *err)
 {
@@ -33,6 +41,36 @@ static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
     return SL_OK;
 }
 
+static bool is_external(const Sluice__V1__JobSpec *spec)
+{
+    return spec->model != NULL && spec->model->type != NULL &&
+           strcmp(spec->model->type, "external") == 0;
+}
+
+static double stall_default(const Sluice__V1__JobSpec *spec)
+{
+    return is_external(spec) ? STALL_SECONDS_EXTERNAL : STALL_SECONDS;
+}
+
+uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec)
+{
+    const Sluice__V1__TrainSpec *t = spec->train;
+    // A spec that was journalled before there was such a field has none.
+    double seconds = t != NULL && t->has_stall_seconds ? t->stall_seconds
+                                                       : stall_default(spec);
+
+    return (uint64_t)(seconds * 1000);
+}
+
+static enum sl_err check_stall(const Sluice__V1__TrainSpec *t,
+                               struct sl_error *err)
+{
+    if (t->stall_seconds == 0)
+        return SL_OK;
+    return spec_real("train.stall_seconds", t->stall_seconds, STALL_SECONDS_MIN,
+                     STALL_SECONDS_MAX, SPEC_CLOSED, err);
+}
+
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
@@ -52,6 +90,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     SPEC_DEFAULT(t, max_attempts, 4);
     SPEC_DEFAULT(t, max_workers, 0);
     SPEC_DEFAULT(t, window_closures, 1024);
+    SPEC_DEFAULT(t, stall_seconds, stall_default(spec));
     rc = spec_string(&t->mode, "async");
     if (rc == SL_OK)
         rc = spec_string(&t->nonfinite, nonfinite[0]);
@@ -63,6 +102,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc =
             spec_word("train.nonfinite", t->nonfinite, nonfinite, 2, NULL, err);
+    if (rc == SL_OK)
+        rc = check_stall(t, err);
     return rc == SL_OK ? check_train_ranges(t, err) : rc;
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/broken.h"
 #include "common/fault.h"
 #include "psserver/finite.h"
 
@@ -78,7 +79,7 @@ static void update(const struct plan *plan, const struct apply_memory *to,
 {
     float *slots[OPTIM_SLOTS_MAX];
 
-    if (to->freeze != NULL)
+    if (to->freeze != NULL && !BROKEN(tear_snapshot))
         touch(plan, to, first, n);
     if (run->moving) {
         move_statistic(run->momentum, n, pushed, to->values + first);
@@ -100,7 +101,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
 
     if (slices_runs_init(&it, payload, sizeof(float)) != SL_OK)
         assert(!"apply_check has passed it");
-    for (size_t r = 0; r < plan->run_count; r++) {
+    for (size_t r = 0; r < plan->run_count - BROKEN(rule_S4); r++) {
         run = &plan->runs[r];
         for (uint64_t at = 0; at < run->elements; at += n) {
             max = run->elements - at < CHUNK ? run->elements - at : CHUNK;

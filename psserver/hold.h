@@ -13,6 +13,7 @@ struct roster {
     struct roster_setup setup; // its folder is owned
     struct pairmap holds;      // owned
     uint64_t term;             // the newest seen
+    bool draining;             // as last said
     size_t working;            // jobs on the pool
     bool ending;               // roster_free waits for them
     size_t saving;             // snapshots that roster_save waits for
@@ -56,6 +57,8 @@ void hold_drop(struct hold *h);
 
 // roster_say.c: messages.
 void hold_say_hello(struct hold *h);
+// The last word about a shard, which is closed before.
+void hold_say_last(struct hold *h);
 void hold_say_snapshot(struct hold *h, uint64_t request,
                        const struct snap_written *w);
 void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining);

@@ -9,10 +9,19 @@
 struct pool {
     size_t bytes; // of a buffer
     pthread_mutex_t lock;
-    struct list waiting; // of pool_buf
-    unsigned kept, out;  // in `waiting`; with others
-    bool freed;          // the last buffer to come back ends it
+    unsigned out; // buffers that are with others
+    bool freed;   // the last buffer to come back ends it
 };
+
+// Buffers that wait, the warmest in front; of every pool of the process. The
+// shards of a job are much alike in size, so one's buffers fit the next.
+static struct {
+    pthread_mutex_t lock;
+    struct list waiting; // of pool_buf
+    size_t bytes;
+    unsigned count;
+} shelf = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .waiting = {{&shelf.waiting.head, &shelf.waiting.head}}};
 
 enum sl_err pool_new(struct pool **out, size_t bytes)
 {
@@ -22,24 +31,13 @@ enum sl_err pool_new(struct pool **out, size_t bytes)
         return SL_ENOMEM;
     pool->bytes = bytes;
     pthread_mutex_init(&pool->lock, NULL);
-    list_init(&pool->waiting);
     *out = pool;
     return SL_OK;
-}
-
-static void buf_free(struct pool_buf *buf)
-{
-    region_release(&buf->memory);
-    sl_free(buf);
 }
 
 // Nobody else knows the pool any more.
 static void destroy(struct pool *pool)
 {
-    struct list_node *n;
-
-    while ((n = list_pop_front(&pool->waiting)) != NULL)
-        buf_free(list_entry(n, struct pool_buf, node));
     pthread_mutex_destroy(&pool->lock);
     sl_free(pool);
 }
@@ -58,24 +56,109 @@ void pool_free(struct pool *pool)
         destroy(pool);
 }
 
-static enum sl_err buf_new(struct pool *pool, struct pool_buf **out)
+// ---- the shelf
+
+static void leave_locked(struct pool_buf *buf)
+{
+    list_remove(&buf->node);
+    shelf.bytes -= buf->memory.bytes;
+    shelf.count--;
+}
+
+// Large enough, and not so large that it would be a waste.
+static bool fits(const struct pool_buf *buf, size_t bytes)
+{
+    return buf->memory.bytes >= bytes && buf->memory.bytes / 2 <= bytes;
+}
+
+static struct pool_buf *from_shelf(size_t bytes)
+{
+    struct pool_buf *found = NULL;
+
+    pthread_mutex_lock(&shelf.lock);
+    list_for(n, &shelf.waiting)
+    {
+        struct pool_buf *buf = list_entry(n, struct pool_buf, node);
+
+        if (fits(buf, bytes)) {
+            found = buf;
+            break;
+        }
+    }
+    if (found != NULL)
+        leave_locked(found);
+    pthread_mutex_unlock(&shelf.lock);
+    return found;
+}
+
+static bool is_full_locked(void)
+{
+    return shelf.bytes > POOL_KEEP_BYTES || shelf.count > POOL_KEEP;
+}
+
+// In front; the coldest ones make room. What has to go comes back in *over.
+static void to_shelf(struct pool_buf *buf, struct list *over)
+{
+    struct pool_buf *last;
+
+    pthread_mutex_lock(&shelf.lock);
+    list_push_front(&shelf.waiting, &buf->node);
+    shelf.bytes += buf->memory.bytes;
+    shelf.count++;
+    while (is_full_locked()) {
+        last = list_entry(list_last(&shelf.waiting), struct pool_buf, node);
+        leave_locked(last);
+        list_push_back(over, &last->node);
+    }
+    pthread_mutex_unlock(&shelf.lock);
+}
+
+size_t pool_kept_bytes(void)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&shelf.lock);
+    bytes = shelf.bytes;
+    pthread_mutex_unlock(&shelf.lock);
+    return bytes;
+}
+
+// ---- buffers
+
+static void buf_free(struct pool_buf *buf)
+{
+    region_release(&buf->memory);
+    sl_free(buf);
+}
+
+static enum sl_err buf_new(size_t bytes, struct pool_buf **out)
 {
     struct pool_buf *buf = sl_calloc(1, sizeof(*buf));
 
     if (buf == NULL)
         return SL_ENOMEM;
-    if (region_new(&buf->memory, pool->bytes) != SL_OK) {
+    if (region_new(&buf->memory, bytes) != SL_OK) {
         sl_free(buf);
         return SL_ENOMEM;
     }
-    buf->pool = pool;
     *out = buf;
     return SL_OK;
 }
 
+// True if the pool is not needed any more.
+static bool count_down(struct pool *pool)
+{
+    bool last;
+
+    pthread_mutex_lock(&pool->lock);
+    last = --pool->out == 0 && pool->freed;
+    pthread_mutex_unlock(&pool->lock);
+    return last;
+}
+
 enum sl_err pool_take(struct pool *pool, struct pool_buf **out)
 {
-    struct list_node *n = NULL;
+    struct pool_buf *buf;
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&pool->lock);
@@ -83,44 +166,34 @@ enum sl_err pool_take(struct pool *pool, struct pool_buf **out)
         rc = SL_EBUSY;
     else
         pool->out++;
-    if (rc == SL_OK && (n = list_pop_front(&pool->waiting)) != NULL)
-        pool->kept--;
     pthread_mutex_unlock(&pool->lock);
     if (rc != SL_OK)
         return rc;
-    if (n != NULL) {
-        *out = list_entry(n, struct pool_buf, node);
-        return SL_OK;
-    }
-    rc = buf_new(pool, out);
+    buf = from_shelf(pool->bytes);
+    if (buf == NULL)
+        rc = buf_new(pool->bytes, &buf);
     if (rc != SL_OK) {
-        pthread_mutex_lock(&pool->lock);
-        pool->out--;
-        pthread_mutex_unlock(&pool->lock);
+        (void)count_down(pool); // its shard is at work: it is not freed
+        return rc;
     }
-    return rc;
+    buf->pool = pool;
+    *out = buf;
+    return SL_OK;
 }
 
 void pool_give(struct pool_buf *buf)
 {
+    struct list_node *n;
     struct pool *pool;
-    bool keep, last;
+    struct list over;
 
     if (buf == NULL)
         return;
     pool = buf->pool;
-    pthread_mutex_lock(&pool->lock);
-    pool->out--;
-    keep = !pool->freed && pool->kept < POOL_KEEP;
-    if (keep) {
-        // In front: its pages are the warmest.
-        list_push_front(&pool->waiting, &buf->node);
-        pool->kept++;
-    }
-    last = pool->freed && pool->out == 0;
-    pthread_mutex_unlock(&pool->lock);
-    if (!keep)
-        buf_free(buf);
-    if (last)
+    list_init(&over);
+    to_shelf(buf, &over);
+    while ((n = list_pop_front(&over)) != NULL)
+        buf_free(list_entry(n, struct pool_buf, node));
+    if (count_down(pool))
         destroy(pool);
 }

@@ -3,13 +3,16 @@
 //
 // A reply must not change while the transport still sends it, and the shard
 // changes with the next push; so an answer carries a copy, taken under the
-// shard's lock. Buffers come back when the transport lets go of them and are
-// used again: in the steady state an answer allocates nothing.
+// shard's lock. Buffers come back when the transport lets go of them, and wait
+// on a shelf that all shards of the process share: in the steady state an
+// answer maps nothing, and what waits does not grow with the shards.
 //
-// Threads  any. The pool's lock is held for a few instructions and no other
-//          lock is taken under it, so pool_give may run under the transport's.
+// Threads  any. The locks of pool and shelf are held for a few instructions,
+//          one at a time, and no other lock is taken under them, so pool_give
+//          may run under the transport's.
 // Memory   The pool lives until it was freed and every buffer came back; at
-//          most POOL_KEEP buffers wait in it, at most POOL_MAX exist.
+//          most POOL_MAX buffers of it are out. POOL_KEEP_BYTES at most wait
+//          on the shelf.
 // Errors   SL_EBUSY: POOL_MAX answers are on their way. SL_ENOMEM.
 #ifndef PSSERVER_POOL_H
 #define PSSERVER_POOL_H
@@ -20,15 +23,16 @@
 #include "common/status.h"
 #include "psserver/region.h"
 
-#define POOL_KEEP 8
-#define POOL_MAX 256
+#define POOL_KEEP_BYTES ((size_t)32 << 20) // of the process
+#define POOL_KEEP 64                       // buffers, likewise
+#define POOL_MAX 256                       // of one shard
 
 struct pool;
 
 struct pool_buf {
-    struct region memory;  // of the size that pool_new was told
+    struct region memory;  // at least of the size that pool_new was told
     struct pool *pool;     // keeps it alive while the buffer is out
-    struct list_node node; // in the pool while it waits there
+    struct list_node node; // on the shelf while it waits there
 };
 
 enum sl_err pool_new(struct pool **out, size_t bytes);
@@ -36,5 +40,8 @@ void pool_free(struct pool *pool); // NULL is allowed
 
 enum sl_err pool_take(struct pool *pool, struct pool_buf **out);
 void pool_give(struct pool_buf *buf); // NULL is allowed
+
+// What waits on the shelf.
+size_t pool_kept_bytes(void);
 
 #endif

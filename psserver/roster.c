@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/broken.h"
+#include "common/buf.h"
 #include "common/history.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -107,7 +109,7 @@ void roster_free(struct roster *r)
 
 bool roster_term(struct roster *r, uint64_t term)
 {
-    if (term < r->term)
+    if (term < r->term && !BROKEN(rule_I5))
         return false;
     r->term = term;
     return true;
@@ -191,11 +193,31 @@ static void failed(struct hold *h, const struct sl_error *why)
     hold_say_hello(h);
 }
 
+// For a replay of what is done to it: what the shard is.
+static void note_plan(const struct hold *h)
+{
+    struct buf packed = BUF_INIT;
+    struct sl_slices bytes;
+    struct sl_slice one;
+    long long at;
+
+    if (!history_on() || wire_pack(&h->spec->base, &packed) != SL_OK)
+        return;
+    one = (struct sl_slice){packed.data, packed.len};
+    bytes = slices_one(&one);
+    at = history_bytes(&bytes);
+    if (at >= 0)
+        HISTORY("plan", "uid=%" PRIx64 " shard=%u bytes=%zu payload=%lld",
+                h->spec->job_uid, h->spec->shard, packed.len, at);
+    buf_release(&packed);
+}
+
 // Takes the reference.
 static void loaded(struct hold *h, struct shard *shard)
 {
     struct shard_brief brief;
 
+    note_plan(h);
     shard_brief(shard, true, &brief);
     h->state = HOLD_LOADED;
     h->shard = shard;
@@ -372,7 +394,7 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
         return;
     // I1: what was loaded gets a newer incarnation than it had.
     if (h->state == HOLD_LOADED &&
-        m->incarnation <= h->shard->from.incarnation) {
+        m->incarnation <= h->shard->from.incarnation && !BROKEN(rule_I1_same)) {
         LOG(ERROR, "admission refused: not a new incarnation (I1)",
             HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
         return;
@@ -402,6 +424,11 @@ void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
     }
     h->at_least = wire_tag_of(m->load);
     h->failure.text[0] = '\0';
+    // What was loaded meanwhile does, and its hello is on its way: loading once
+    // more would let the coordinator admit, and believe, a memory that is gone.
+    if (h->state == HOLD_LOADED &&
+        wire_tag_cmp(h->shard->from, h->at_least) >= 0)
+        return;
     load_anew(h);
 }
 

@@ -210,6 +210,33 @@ static size_t fill_reports(struct roster *r, struct report *reports,
     return n;
 }
 
+void hold_say_last(struct hold *h)
+{
+    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__ShardReport report = SLUICE__V1__SHARD_REPORT__INIT;
+    Sluice__V1__ShardReport *list[] = {&report};
+    struct counts_msg counts = {0};
+    struct shard_brief brief;
+    struct once once = {0};
+
+    shard_close(h->shard); // nothing is counted any more
+    shard_brief(h->shard, true, &brief);
+    if (shard_once(h->shard, &once) == SL_OK &&
+        counts_of_once(&counts, &once) == SL_OK) {
+        report.job = h->spec->job;
+        report.shard = h->spec->shard;
+        report.incarnation = brief.incarnation;
+        report.counts = &counts.msg;
+        m.shards = list;
+        m.n_shards = 1;
+        m.draining = h->roster->draining;
+        m.resident_bytes = resident_bytes();
+        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    }
+    counts_release(&counts);
+    once_release(&once);
+}
+
 void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
@@ -217,6 +244,7 @@ void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining)
     struct report *reports = sl_calloc(cap, sizeof(*reports));
     Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
 
+    r->draining = draining;
     m.seq = seq;
     m.draining = draining;
     m.resident_bytes = resident_bytes();

@@ -277,7 +277,7 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
     struct shard_brief brief;
     struct wire_tag tag;
 
-    if (!roster_term(r, m->term)) {
+    if (!roster_term(r, m->term) && !BROKEN(rule_K3)) {
         LOG(WARN, "message of an older term ignored (K3)",
             "what=Keep term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
         return;
@@ -324,8 +324,11 @@ void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m)
             "what=CloseJob term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
         return;
     }
-    while ((h = hold_of_job(r, m->job, m->job_uid)) != NULL)
+    while ((h = hold_of_job(r, m->job, m->job_uid)) != NULL) {
+        if (h->state == HOLD_ADMITTED)
+            hold_say_last(h);
         hold_drop(h);
+    }
     LOG(INFO, "job closed", "job=%" PRIu64 " delete=%d", m->job,
         m->delete_snapshots);
     if (m->delete_snapshots)

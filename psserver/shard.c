@@ -93,7 +93,7 @@ void shard_unref(struct shard *s)
 void shard_admit(struct shard *s, uint64_t incarnation)
 {
     pthread_mutex_lock(&s->lock);
-    if (incarnation > s->incarnation) {
+    if (incarnation > s->incarnation || BROKEN(rule_I1_falls)) {
         s->incarnation = incarnation;
         s->sequence = 0;
         HISTORY("admitted",
@@ -116,7 +116,7 @@ void shard_close(struct shard *s)
 static enum sl_err admitted_locked(const struct shard *s, uint64_t job,
                                    struct sl_error *err)
 {
-    if (s->closed || s->incarnation == 0)
+    if ((s->closed || s->incarnation == 0) && !BROKEN(rule_S5))
         return sl_fail(err, SL_EUNAVAIL,
                        "job %" PRIu64 " shard %u is not admitted here now; "
                        "take the newest map and try again",
@@ -135,13 +135,23 @@ static struct wire_refused stranger_locked(const struct shard *s, uint64_t job,
 {
     struct wire_refused no = {.why = WIRE_REFUSED_NOT};
 
-    if (job != s->plan.job_incarnation) {
+    if (job != s->plan.job_incarnation && !BROKEN(rule_I6)) {
         no.why = WIRE_REFUSED_JOB_INCARNATION;
         no.job_incarnation = s->plan.job_incarnation;
     } else if (incarnation != s->incarnation && !BROKEN(skip_incarnation)) {
         no.why = WIRE_REFUSED_INCARNATION;
     }
     return no;
+}
+
+// Broken on purpose (I5): is the term older than any other attempt's?
+static bool is_of_old_term(uint64_t term)
+{
+    static uint64_t newest;
+
+    if (term > newest)
+        newest = term;
+    return term < newest;
 }
 
 // I4.
@@ -152,7 +162,8 @@ static struct wire_refused fenced_locked(const struct shard *s,
     struct wire_attempt newest = once_newest(&s->once, closure);
     struct wire_refused no = {.why = WIRE_REFUSED_NOT};
 
-    if (wire_attempt_cmp(attempt, newest) < 0 && !BROKEN(skip_attempt)) {
+    if ((wire_attempt_cmp(attempt, newest) < 0 && !BROKEN(skip_attempt)) ||
+        (BROKEN(rule_I5_push) && is_of_old_term(attempt.term))) {
         no.why = WIRE_REFUSED_ATTEMPT;
         no.newest = newest;
     }
@@ -263,19 +274,20 @@ static void copy_locked(const struct shard *s, float *values)
         memcpy(values, s->memory.values, plan_values_bytes(&s->plan));
 }
 
-// What became of a push.
+// What became of a push; `applied` are its bytes if it was counted.
 static void note_push(const struct shard *s, const struct wire_push *p,
-                      const char *result, enum sl_err checked)
+                      const char *result, enum sl_err checked,
+                      const struct sl_slices *applied)
 {
     HISTORY("push",
             WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
                   " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
                   " version=%" PRIu64 " skip=%d samples=%" PRIu64
-                  " digest=%" PRIx64 " checked=%s",
+                  " digest=%" PRIx64 " checked=%s bytes=%zu payload=%lld",
             WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
             p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
             p->skip, (uint64_t)p->samples, (uint64_t)p->digest,
-            sl_err_name(checked));
+            sl_err_name(checked), p->payload.bytes, history_bytes(applied));
 }
 
 // Broken on purpose: a step that was refused is in the counted set.
@@ -309,6 +321,8 @@ static void count_locked(struct shard *s, const struct wire_push *push,
         copy_locked(s, values);
     else
         apply_update(&s->plan, &s->memory, &push->payload, version + 1, values);
+    if (BROKEN(change_value))
+        s->memory.values[0] += 0.5f;
     FAULT("apply.done");
     once_add(&s->once, &step);
     FAULT("once.added");
@@ -394,7 +408,8 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     if (rc == SL_OK) {
         rc = push_locked(s, push, checked, &made, values, &why);
         note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
-                  checked);
+                  checked,
+                  made.result == WIRE_PUSH_COUNTED ? &push->payload : NULL);
         if (rc != SL_OK || made.result == WIRE_PUSH_REFUSED)
             s->once.counts.refused++;
         made.version = once_version(&s->once);

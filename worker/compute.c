@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/log.h"
 #include "common/mem.h"
@@ -31,7 +32,7 @@ struct compute {
         struct list queue; // struct lease
         uint64_t *forget;  // jobs; owned
         size_t forget_count, forget_room;
-        bool quit, opened;
+        bool quit, opened, ended;
         enum sl_err rc; // of opening
         struct sl_error err;
     } shared;
@@ -233,6 +234,10 @@ static void *compute(void *arg)
         drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
     input_free(c->input);
     kern_close(c->dev);
+    pthread_mutex_lock(&c->shared.lock);
+    c->shared.ended = true;
+    pthread_cond_broadcast(&c->shared.changed);
+    pthread_mutex_unlock(&c->shared.lock);
     return NULL;
 }
 
@@ -347,14 +352,42 @@ void compute_forget(struct compute *c, uint64_t job)
     pthread_mutex_unlock(&c->shared.lock);
 }
 
+static void quit_locked(struct compute *c)
+{
+    c->shared.quit = true;
+    pthread_cond_broadcast(&c->shared.changed);
+}
+
+bool compute_quit(struct compute *c, uint64_t limit_ms)
+{
+    struct timespec until;
+    int rc = 0;
+    bool ended;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)(limit_ms / 1000);
+    until.tv_nsec += (long)(limit_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&c->shared.lock);
+    quit_locked(c);
+    while (!c->shared.ended && rc == 0)
+        rc =
+            pthread_cond_timedwait(&c->shared.changed, &c->shared.lock, &until);
+    ended = c->shared.ended;
+    pthread_mutex_unlock(&c->shared.lock);
+    return ended;
+}
+
 void compute_free(struct compute *c)
 {
     if (c == NULL)
         return;
     if (c->started) {
         pthread_mutex_lock(&c->shared.lock);
-        c->shared.quit = true;
-        pthread_cond_broadcast(&c->shared.changed);
+        quit_locked(c);
         pthread_mutex_unlock(&c->shared.lock);
         pthread_join(c->thread, NULL);
         while (atomic_load(&c->posted) > 0)

@@ -43,6 +43,10 @@ void compute_submit(struct compute *c, struct lease *l);
 // Forgets what is kept of a job, once the leases before are done.
 void compute_forget(struct compute *c, uint64_t job);
 
+// Tells the thread to end, and waits for that for so long: false if it hangs.
+// Gates of all submitted leases are closed by the caller before.
+bool compute_quit(struct compute *c, uint64_t limit_ms);
+
 // Ends the thread: gates of all submitted leases are closed by the caller
 // before. Waits; outcomes that were posted are handed over. NULL is allowed.
 void compute_free(struct compute *c);

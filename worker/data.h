@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "worker/pulse.h"
 
 #define DATA_RANK 4
 
@@ -58,7 +59,8 @@ struct data_source {
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes
     uint32_t classes;
-    uint64_t limit; // use only so many; 0: all
+    uint64_t limit;      // use only so many; 0: all
+    struct pulse *pulse; // beats while a long file is looked through
 };
 
 struct data;

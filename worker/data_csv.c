@@ -80,7 +80,8 @@ static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
     return SL_OK;
 }
 
-static enum sl_err scan(struct csv *c, uint64_t *size, struct sl_error *err)
+static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
+                        struct sl_error *err)
 {
     char *chunk = sl_malloc(CHUNK);
     uint64_t base = 0, begin = 0;
@@ -95,6 +96,7 @@ static enum sl_err scan(struct csv *c, uint64_t *size, struct sl_error *err)
         if (rc == SL_OK)
             rc = scan_chunk(c, chunk, got, base, &begin, err);
         base += got;
+        pulse_beat(pulse);
     }
     sl_free(chunk);
     if (rc != SL_OK)
@@ -392,7 +394,7 @@ static enum sl_err open_file(struct csv *c, const struct data_source *s,
         return sl_fail(err, SL_ENOMEM, "no memory");
     rc = fs_open(fs_posix(), &c->file, s->x, FS_READ, err);
     if (rc == SL_OK)
-        rc = scan(c, &size, err);
+        rc = scan(c, s->pulse, &size, err);
     if (rc == SL_OK)
         rc = first_line(c, &names, err);
     if (rc == SL_OK)

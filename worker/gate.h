@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/gate.h -- may this attempt still push?
+// worker/gate.h -- may this attempt still push, and does it get on?
 //
 // The loop thread closes a lease's gate (revoked, draining, gone) and moves
 // the lease's end; the compute thread looks before every push and while it
@@ -17,10 +17,12 @@
 #include <stdint.h>
 
 #include "common/clock.h"
+#include "worker/pulse.h"
 
 enum gate_reason {
     GATE_OPEN,
-    GATE_REVOKED, // by the coordinator: say nothing
+    GATE_REVOKED, // by the coordinator: hand back, it waits for that
+    GATE_ENDED,   // the job has, or the stream that it came by: say nothing
     GATE_DRAIN,   // this worker is leaving: hand back
     GATE_LEASE,   // the lease has ended: hand back
 };
@@ -29,6 +31,7 @@ struct gate {
     _Atomic int closed;    // enum gate_reason; the first one counts
     _Atomic bool draining; // finish the step under way, then hand back
     _Atomic uint64_t lease_ends_ms;
+    struct pulse pulse;
 };
 
 static inline void gate_close(struct gate *g, enum gate_reason why)

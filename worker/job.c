@@ -93,9 +93,11 @@ void job_free(struct job *j)
 
 // ---- data
 
-static struct data_source source_of(const Sluice__V1__SourceSpec *s)
+static struct data_source source_of(const Sluice__V1__SourceSpec *s,
+                                    struct pulse *pulse)
 {
     return (struct data_source){
+        .pulse = pulse,
         .format = s->format,
         .x = s->x,
         .y = s->y,
@@ -119,7 +121,7 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s)
 static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
                              bool test, struct data **out, struct sl_error *err)
 {
-    struct data_source source = source_of(spec);
+    struct data_source source = source_of(spec, j->pulse);
     struct data_want want;
     enum sl_err rc = compile_wants(&want, j->model, j->loss, err);
 
@@ -174,6 +176,7 @@ enum sl_err job_data(struct job *j, bool test, struct data **out,
             return rc;
         }
         *slot = d;
+        pulse_beat(j->pulse);
     }
     *out = *slot;
     return SL_OK;
@@ -271,6 +274,7 @@ enum sl_err job_program(struct job *j, bool train, uint32_t batch,
     }
     program_drop(slot); // the one that was not used for longest
     rc = make_program(j, train, batch, slot, err);
+    pulse_beat(j->pulse);
     if (rc != SL_OK)
         return rc;
     slot->used = ++j->uses;

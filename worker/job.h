@@ -52,6 +52,7 @@ struct job {
     struct program_memory memory;
     struct job_program programs[JOB_PROGRAMS];
     uint64_t uses;
+    struct pulse *pulse; // of the lease that it works for now, or NULL
 };
 
 // Checks model and spec; opens nothing.

@@ -97,6 +97,16 @@ void lease_free(struct lease *l)
     sl_free(l);
 }
 
+uint64_t lease_still_ms(struct lease *l, uint64_t now_ms)
+{
+    uint64_t beats = atomic_load(&l->gate.pulse.beats);
+
+    if (!atomic_load(&l->running) || beats != l->seen_beats)
+        l->moved_ms = now_ms;
+    l->seen_beats = beats;
+    return now_ms - l->moved_ms;
+}
+
 struct lease_metrics lease_progress(struct lease *l)
 {
     struct lease_metrics m;

@@ -71,6 +71,7 @@ struct lease {
 
     // The loop's, again.
     struct list_node node;
+    uint64_t seen_beats, moved_ms; // of its pulse: last seen to rise when
     struct loop_task done;
     void *done_arg;
     struct outcome outcome;
@@ -80,6 +81,10 @@ struct lease {
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err);
 void lease_free(struct lease *l); // NULL is allowed
+
+// The loop's: for how long it has run without getting on, as far as was looked
+// at: call it now and then. 0 while it does not run.
+uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
 struct lease_metrics lease_progress(struct lease *l);
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);

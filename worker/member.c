@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/map.h"
 #include "common/mem.h"
+#include "proto/spec.h"
 #include "worker/report.h"
 
 struct kept { // a report that waits for a stream
@@ -130,15 +131,16 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
     HISTORY("leased",
             "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
             l->job, l->closure, l->attempt.term, l->attempt.n);
+    (void)lease_still_ms(l, sl_now_ms(m->setup.clock));
     list_push_back(&m->leases, &l->node);
     m->leases_count++;
     compute_submit(m->compute, l);
 }
 
+static const char *const kinds[] = {"train", "evaluate", "probe"};
+
 static void log_outcome(const struct lease *l)
 {
-    static const char *const kinds[] = {"train", "evaluate", "probe"};
-
     switch (l->outcome.kind) {
     case OUTCOME_FAILED:
         LOG(WARN, "attempt failed",
@@ -228,7 +230,7 @@ static void end_job(struct member *m, uint64_t job)
         struct lease *l = list_entry(n, struct lease, node);
 
         if (l->job == job)
-            close_lease(l, GATE_REVOKED);
+            close_lease(l, GATE_ENDED);
     }
     if (r == NULL)
         return;
@@ -287,7 +289,7 @@ bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
         struct lease *l = list_entry(n, struct lease, node);
 
         if (!atomic_load(&l->running))
-            close_lease(l, GATE_REVOKED);
+            close_lease(l, GATE_ENDED);
     }
     // The stream says `attached` only after this: what is kept goes with the
     // first renewal.
@@ -325,6 +327,52 @@ static uint64_t resident_bytes(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+// The lease that hangs by its job's rule, if there is one.
+static struct lease *hanging(struct member *m, uint64_t now)
+{
+    struct lease *found = NULL;
+
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+        uint64_t limit = spec_stall_ms(l->record->open->spec);
+        uint64_t still = lease_still_ms(l, now);
+
+        if (limit > 0 && still >= limit + m->setup.grace_ms)
+            found = l;
+    }
+    return found;
+}
+
+static bool any_taken(const struct member *m)
+{
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (atomic_load(&l->gate.closed) != GATE_OPEN)
+            return true;
+    }
+    return false;
+}
+
+// Work was taken from us, and what runs does not let go of it: a thread that
+// hangs cannot be ended, only the process can.
+static void watch(struct member *m)
+{
+    uint64_t now = sl_now_ms(m->setup.clock);
+    struct lease *l = hanging(m, now);
+
+    if (l == NULL || !any_taken(m) || m->setup.stuck == NULL)
+        return;
+    LOG(ERROR, "compute thread hangs",
+        "job=%" PRIu64 " closure=%" PRIu64 " kind=%s step=%" PRIu32
+        " first=%" PRIu64 " count=%" PRIu64 " still_ms=%" PRIu64,
+        l->job, l->closure, kinds[l->kind], atomic_load(&l->gate.pulse.step),
+        l->first, l->count, now - l->moved_ms);
+    m->setup.stuck(m->setup.arg);
+}
+
 #define BEAT_LEASES 8
 
 void member_beat(void *arg)
@@ -336,6 +384,7 @@ void member_beat(void *arg)
     Sluice__V1__Attempt attempts[BEAT_LEASES];
     size_t count = 0;
 
+    watch(m);
     list_for(n, &m->leases)
     {
         struct lease *l = list_entry(n, struct lease, node);
@@ -351,6 +400,8 @@ void member_beat(void *arg)
         p->closure = l->closure;
         p->attempt = &attempts[count];
         p->metrics = &metrics[count];
+        p->progress = atomic_load(&l->gate.pulse.beats);
+        p->waits = atomic_load(&l->gate.pulse.waits);
         list[count++] = p;
     }
     beat.leases = list;

@@ -28,6 +28,11 @@ struct member_setup {
     const struct sl_clock *clock;
     // Nothing is leased any more, after member_drain. May be NULL.
     void (*drained)(void *arg);
+    // The compute thread hangs in what was taken from us: we have stood still
+    // for the job's train.stall_seconds and for the grace beyond that. May be
+    // NULL.
+    void (*stuck)(void *arg);
+    uint64_t grace_ms;
     void *arg;
 };
 

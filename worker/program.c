@@ -47,6 +47,7 @@ enum sl_err program_run(struct program *p, const struct program_io *io,
         if (rc != SL_OK)
             return sl_fail(err, rc, "%s of layer %u failed on this device",
                            kern_op_name(op->op), op->node);
+        pulse_beat(io->pulse);
     }
     return SL_OK;
 }

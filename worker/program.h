@@ -27,6 +27,7 @@
 
 #include "common/status.h"
 #include "kernels/kern.h"
+#include "worker/pulse.h"
 
 enum program_place {
     PROGRAM_NOWHERE,
@@ -88,6 +89,7 @@ struct program_io {
     void *grads;  // NULL for one that does not train
     const void *x;
     const void *labels;
+    struct pulse *pulse; // beats with every op; NULL: nobody looks
 };
 
 // Runs ops [first, end).

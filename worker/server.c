@@ -15,6 +15,7 @@
 #include "worker/member.h"
 
 #define GOODBYE_MS 1000 // for the coordinator to end the stream
+#define QUIT_MS 10000   // for the compute thread to leave a step
 
 const struct conf_about server_about = {
     .program = "worker",
@@ -174,6 +175,14 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
 
 static void on_drained(void *arg);
 
+// A thread that hangs in a kernel or in reading cannot be joined, so nothing
+// is taken down in order. A worker keeps nothing; whoever watches over it
+// starts another.
+static void on_stuck(void *arg)
+{
+    _exit(DAEMON_EXIT_TRANSIENT);
+}
+
 // What the stream tells the member, the prober may know too.
 static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
@@ -214,6 +223,8 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     struct member_setup member = {
         .clock = sl_clock_real(),
         .drained = on_drained,
+        .stuck = on_stuck,
+        .grace_ms = (uint64_t)conf_int(c, "grace"),
         .arg = w,
     };
     struct compute_setup compute = {
@@ -260,6 +271,11 @@ static void stop_parts(struct worker *w)
         attendee_stop(w->attend);
     if (w->member != NULL)
         member_abandon(w->member);
+    if (w->compute != NULL && !compute_quit(w->compute, QUIT_MS)) {
+        LOG(ERROR, "ending although the compute thread hangs", "waited_ms=%d",
+            QUIT_MS);
+        on_stuck(w);
+    }
     compute_free(w->compute);
     if (w->rpc != NULL)
         rpc_server_stop(w->rpc);

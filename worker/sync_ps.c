@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/broken.h"
 #include "common/mem.h"
 #include "worker/sync_ps_inner.h"
 
@@ -116,8 +117,9 @@ static enum sync_result verdict(struct sync_ps *s, bool again_ends,
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
 }
 
-static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
-                              bool again_ends, struct sl_error *err)
+static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
+                                 uint32_t arg, bool again_ends,
+                                 struct sl_error *err)
 {
     enum sync_result result;
     bool is_done;
@@ -141,6 +143,18 @@ static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
             wait_locked(s, next);
         pthread_mutex_unlock(&s->shared.lock);
     }
+}
+
+static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
+                              bool again_ends, struct sl_error *err)
+{
+    struct pulse *pulse = &s->closure.gate->pulse;
+    enum sync_result result;
+
+    atomic_store(&pulse->waits, true);
+    result = drive_on(s, done, arg, again_ends, err);
+    atomic_store(&pulse->waits, false);
+    return result;
 }
 
 // ---- the seam
@@ -274,7 +288,8 @@ static void ps_evidence(const struct sync *sync, uint64_t *incarnations)
     const struct sync_ps *s = self(sync);
 
     for (uint32_t i = 0; i < sync->ranges_count; i++)
-        incarnations[i] = s->shards[i].evidence.incarnation;
+        incarnations[i] = BROKEN(rule_W2) ? s->map.entries[i].incarnation
+                                          : s->shards[i].evidence.incarnation;
 }
 
 static void ps_seen(const struct sync *sync, struct sync_seen *out)

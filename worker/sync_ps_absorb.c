@@ -5,6 +5,7 @@
 // call has ended is the compute thread's again). No transport calls.
 #include <string.h>
 
+#include "common/broken.h"
 #include "common/fault.h"
 #include "common/history.h"
 #include "common/mem.h"
@@ -81,6 +82,11 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
     switch (why) {
     case WIRE_REFUSED_ATTEMPT:
     case WIRE_REFUSED_JOB_INCARNATION:
+        if (BROKEN(rule_I4_adopts)) {
+            s->closure.attempt.n += 1000;
+            ps_pause(p);
+            return;
+        }
         s->fenced = true;
         rest(p);
         return;
@@ -182,6 +188,7 @@ static void absorb(struct ps_shard *p)
         failed_call(p, a);
         return;
     }
+    pulse_beat(&p->s->closure.gate->pulse);
     switch (p->want) {
     case PS_ASK:
         asked(p, a);

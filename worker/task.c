@@ -35,6 +35,9 @@ void task_stopped(struct lease *l)
         task_hand_back(l, "stopped");
         return;
     case GATE_REVOKED:
+        task_hand_back(l, "it was revoked");
+        return;
+    case GATE_ENDED:
         l->outcome.kind = OUTCOME_DROPPED;
         return;
     }
@@ -105,6 +108,7 @@ void task_run(const struct task_env *env, struct job *job, struct lease *l)
     enum sl_err rc;
 
     l->outcome.kind = OUTCOME_COMPLETE;
+    job->pulse = &l->gate.pulse;
     rc = task_prepare(env->input, job, l, &err);
     if (rc != SL_OK)
         task_fail(l, rc, &err);
@@ -114,4 +118,5 @@ void task_run(const struct task_env *env, struct job *job, struct lease *l)
         task_evaluate(env, job, l);
     else
         probe(job, l);
+    job->pulse = NULL;
 }

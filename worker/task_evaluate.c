@@ -32,13 +32,16 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
                              struct lease_metrics *m, struct sl_error *err)
 {
     uint64_t t0 = sl_now_us(env->clock), t1, t2;
-    struct program_io io = {.params = job->cut};
+    struct program_io io = {.params = job->cut, .pulse = &l->gate.pulse};
     struct job_program *p = NULL;
     struct batch batch;
-    enum sl_err rc = input_get(env->input, &l->run, step, &batch, err);
+    enum sl_err rc;
 
+    atomic_store(&l->gate.pulse.step, step);
+    rc = input_get(env->input, &l->run, step, &batch, err);
     if (rc != SL_OK)
         return rc;
+    pulse_beat(&l->gate.pulse);
     t1 = sl_now_us(env->clock);
     rc = job_program(job, false, batch.n, &p, err);
     io.x = batch.x;

@@ -225,7 +225,8 @@ static enum sync_result compute_step(struct train *t)
     t->io = (struct program_io){.params = t->sync->params,
                                 .grads = t->sync->grads,
                                 .x = t->batch.x,
-                                .labels = t->batch.y};
+                                .labels = t->batch.y,
+                                .pulse = &t->lease->gate.pulse};
     program_set_step(p, schedule_global_step(&t->lease->record->schedule,
                                              t->lease->closure, t->batch.step));
     result = run_to(t, p->forward);
@@ -244,11 +245,13 @@ static enum sync_result one_step(struct train *t, uint32_t step)
     enum sync_result result;
     enum sl_err rc;
 
+    atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
     rc = input_get(t->env->input, &t->lease->run, step, &t->batch, &t->err);
     if (rc != SL_OK)
         return failed(t, rc);
+    pulse_beat(&t->lease->gate.pulse);
     t->m.input_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
     rc = job_program(t->job, true, t->batch.n, &t->p, &t->err);
     result = rc == SL_OK ? compute_step(t) : failed(t, rc);

@@ -64,6 +64,7 @@ def N12_state_from_an_old_backup_is_refused_work():
             int(b.status(j)["cuts"]) > cuts[j] for j in b.each()))
         b.kill("coordinator")
         shutil.copytree(b.dir / "coordinator", now)
+        b.no_history("the journal goes back in time: terms do not rise")
         replace(backup, b.dir / "coordinator")
         at = b.mark("coordinator")
         process = b.start("coordinator", wait=False)
@@ -104,6 +105,9 @@ def N12_directory_lost():
     published can still be exported, and the daemons serve new jobs."""
     with Bed() as b:
         done = b.end()
+        if b.history:
+            b.check_history()
+        b.no_history("accepted jobs vanish with the journal")
         b.kill("coordinator")
         shutil.rmtree(b.dir / "coordinator")
         b.start("coordinator")

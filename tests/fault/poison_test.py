@@ -3,16 +3,23 @@
 """Bad luck in the data: samples that kill who computes them, and gradients
 that are no numbers."""
 import math
+import os
+import pathlib
+import re
+import signal
 
 import conserve
-from bed import Bed, check, check_counts, check_equal, net, run, wait_for
+from bed import Bed, check, check_counts, check_equal, ended, net, run, wait_for
 
 
-def poisoned(flag, how, limit):
-    """Five programs meet sample 100 (closure 6, samples 96..111); four are
-    enough. The net job and a later sum are unharmed."""
+def poisoned(flag, how, limit, **train):
+    """Five programs may meet sample 100 (closure 6, samples 96..111); four are
+    enough. The net job and a later sum are unharmed. In one epoch: the same
+    sample lies in a closure of the next as well, where the fifth would end."""
     with Bed(workers=1, programs=0, net_epochs=4) as b:
-        job = b.submit(conserve.conserve_job("poison"))
+        spec = conserve.conserve_job("poison", epochs=1)
+        spec["train"].update(train)
+        job = b.submit(spec)
         for i in range(5):
             b.programs.start(f"x-{i}", flag, 100)
         failed = b.wait_state(job, "failed")
@@ -36,6 +43,41 @@ def N9_a_sample_that_four_workers_cannot_compute():
     poisoned("--raise-on", "not to my taste", 5)
 
 
+def N9_a_sample_at_which_four_workers_hang():
+    """With heartbeats: only that nothing moves gives them away."""
+    poisoned("--hang-on", "made no progress for 2 s", 5, stall_seconds=2)
+
+
+def tracer_of(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(re.search(r"TracerPid:\s+(\d+)", status)[1])
+
+
+def N9_a_worker_of_ours_that_hangs_makes_room_for_another():
+    """Its thread that reads samples is held in a system call: the closure goes
+    to w-0, and w-1, which cannot end that thread, ends itself."""
+    with Bed(workers=1, psservers=1, programs=0, jobs=False) as b:
+        spec = table(b, "hang", epochs=30)
+        spec["train"]["stall_seconds"] = 2
+        b.args["worker"].append("--grace=1s")
+        hung = b.start_under("w-1", [
+            "-P", spec["data"]["train"]["x"], "-e", "trace=pread64",
+            "-e", "inject=pread64:delay_enter=600000000:when=20"])
+        job = b.submit(spec)
+        tracer = tracer_of(hung.pid)
+        b.on_log("coordinator", "closure stands still")
+        b.on_log("w-1", "compute thread hangs")
+        os.kill(tracer, signal.SIGKILL)  # strace keeps what is left of the thread
+        check_equal(ended(hung) and hung.poll(), 138, "its exit code")
+        said = [x for x in b.log("w-1").splitlines() if "compute thread" in x][0]
+        for word in ("closure", "step", "first", "count"):
+            check(f'"{word}":' in said, f"no {word} in", said)
+        b.kill("w-1")
+        b.start("w-1")
+        check_counts(b.wait_state(job))
+        b.end()
+
+
 def N9_blame_survives_the_coordinator():
     """Two workers die, the coordinator dies, two more die: that is four."""
     with Bed(workers=0, programs=0, jobs=False) as b:
@@ -49,12 +91,27 @@ def N9_blame_survives_the_coordinator():
         check("4 distinct" in failed["reason"], "the reason", failed["reason"])
 
 
-def floats(b, name, bad):
+def table(b, name, epochs):
+    """A file that is read line by line."""
+    with open(b.dir / f"{name}.csv", "w", encoding="ascii") as file:
+        for i in range(320):
+            print(*(math.sin(i * k) for k in range(1, 9)), i % 2, sep=",", file=file)
+    spec = net(name, epochs=epochs)
+    spec["model"] = {"input_shape": [8], "layers": [{"type": "dense", "units": 2}]}
+    spec["data"] = {"train": {"format": "csv", "x": str(b.dir / f"{name}.csv"),
+                              "label_column": "8"}}
+    spec.pop("evaluate", None)
+    return spec
+
+
+def floats(b, name, bad, folder=""):
     import numpy as np
     x = np.random.default_rng(1).normal(size=(320, 8)).astype("<f4")
+    y = (x[:, 0] > 0).astype("<i4")
     x[bad] = math.nan
-    np.save(b.dir / f"{name}-x.npy", x)
-    np.save(b.dir / f"{name}-y.npy", (x[:, 0] > 0).astype("<i4"))
+    (b.dir / folder).mkdir(exist_ok=True)
+    np.save(b.dir / folder / f"{name}-x.npy", x)
+    np.save(b.dir / folder / f"{name}-y.npy", y)
     return {"name": name, "model": {"input_shape": [8], "layers": [
                 {"type": "dense", "units": 2}]},
             "loss": "sparse_categorical_crossentropy",
@@ -81,6 +138,45 @@ def N16_one_sample_that_is_not_a_number():
         for name, value in load_file(str(b.dir / "nan.safetensors")).items():
             check(np.isfinite(value).all(), f"{name} is not finite")
         b.end()
+
+
+def one_bad_worker(max_nonfinite):
+    """All that w-bad reads is not a number: as if its memory, or its copy of
+    the data, were broken. w-0 goes on, and w-bad cannot fail the job."""
+    from safetensors.numpy import load_file
+    import numpy as np
+    with Bed(workers=1, psservers=1, programs=0, jobs=False) as b:
+        floats(b, "own", slice(None), folder="bad")
+        spec = floats(b, "own", [])
+        # Of whoever opens it: that is how two workers read different files.
+        for part in "xy":
+            spec["data"]["train"][part] = f"/proc/self/cwd/own-{part}.npy"
+        spec["train"].update(epochs=700, max_nonfinite=max_nonfinite)
+        plain = b.command
+        b.command = lambda name: (["env", "-C", str(b.dir / "bad")]
+                                  if name == "w-bad" else []) + plain(name)
+        job = b.submit(spec)
+        b.wait_steps(job, 10)  # w-0 has opened the data
+        b.start("w-bad")
+        b.on_log("coordinator", "worker put aside")
+        why = {m["name"]: m.get("reason", "") for m in b.cluster_status()["members"]}
+        check("not finite" in why["w-bad"], "the reason of w-bad", why)
+        check_equal(why["w-0"], "", "the reason of w-0")
+        done = b.wait_state(job)
+        check_counts(done)
+        check(int(done["updates_skipped"]) > 0, "nothing was skipped")
+        b.run("export", job, "--to", b.dir / "own.safetensors")
+        for name, value in load_file(str(b.dir / "own.safetensors")).items():
+            check(np.isfinite(value).all(), f"{name} is not finite")
+
+
+def N16_one_worker_that_only_skips():
+    one_bad_worker(1_000_000)
+
+
+def N16_one_worker_that_gives_the_job_up():
+    """It meets its own limit and says that the job is wrong: it is not."""
+    one_bad_worker(20)
 
 
 def N16_nothing_but_such_samples():

@@ -222,6 +222,13 @@ static size_t dir_len(const char *path)
     return slash == NULL ? 0 : (size_t)(slash - path);
 }
 
+static size_t dir_len_of(const char *path, size_t len)
+{
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    return len == 0 ? 0 : len - 1;
+}
+
 static bool lies_in(const char *path, const char *dir)
 {
     size_t n = dir_len(path);
@@ -327,6 +334,38 @@ static void drop_orphans(struct list *names)
             again = true;
         }
     }
+}
+
+// No change of it, or of a folder above it, is still to be made durable.
+static bool name_durable(struct disk *d, const char *path, size_t len)
+{
+    char *part = must(strndup(path, len));
+    struct disk_name *now = find_name(&d->now, part);
+    struct disk_name *durable = find_name(&d->durable, part);
+    bool same =
+        len == 0 || (now != NULL && durable != NULL && now->to == durable->to);
+
+    list_for(at, &d->changes)
+    {
+        struct disk_change *c = list_entry(at, struct disk_change, node);
+
+        if ((c->path != NULL && strcmp(c->path, part) == 0) ||
+            (c->gone != NULL && strcmp(c->gone, part) == 0))
+            same = false;
+    }
+    free(part);
+    return same && (len == 0 || name_durable(d, path, dir_len_of(path, len)));
+}
+
+bool disk_durable(struct disk *d, const char *path)
+{
+    struct disk_node *n = disk_find(d, path);
+
+    return n != NULL && !n->is_dir && list_empty(&n->changes) &&
+           n->now.len == n->durable.len &&
+           (n->now.len == 0 ||
+            memcmp(n->now.data, n->durable.data, n->now.len) == 0) &&
+           name_durable(d, path, strlen(path));
 }
 
 static void drop_names(struct list *names)

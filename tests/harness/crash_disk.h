@@ -71,6 +71,9 @@ void disk_sync_dir(struct disk *d, const char *dir);
 // syncs succeed and do nothing.
 void disk_sync_failed(struct disk_node *n);
 
+// Nothing of this file, nor of its name and folders, would be lost.
+bool disk_durable(struct disk *d, const char *path);
+
 // Power fails and returns.
 void disk_reboot(struct disk *d, struct rng *rng);
 

@@ -460,6 +460,15 @@ void crash_fs_reboot(struct crash_fs *fs)
     fs->life++;
 }
 
+bool crash_fs_durable(struct crash_fs *fs, const char *path)
+{
+    char *norm = disk_path(path);
+    bool durable = disk_durable(&fs->disk, norm);
+
+    free(norm);
+    return durable;
+}
+
 enum sl_err crash_fs_flip(struct crash_fs *fs, const char *path, uint64_t byte,
                           unsigned bit)
 {

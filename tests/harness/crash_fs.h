@@ -57,6 +57,9 @@ uint64_t crash_fs_steps(const struct crash_fs *fs);
 // Power comes back. Also without a death before: then it was the mains.
 void crash_fs_reboot(struct crash_fs *fs);
 
+// Would a file be here, as it is now, whatever happens to the power?
+bool crash_fs_durable(struct crash_fs *fs, const char *path);
+
 // Flips one bit of a file, durably. SL_ENOENT, SL_ERANGE.
 enum sl_err crash_fs_flip(struct crash_fs *fs, const char *path, uint64_t byte,
                           unsigned bit);

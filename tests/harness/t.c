@@ -16,8 +16,17 @@ static void place(const char *file, int line)
             t_now.test->name);
 }
 
+void t_again(const char *command)
+{
+    snprintf(t_now.again, sizeof(t_now.again), "%s", command);
+}
+
 static void __attribute__((noreturn)) failed(void)
 {
+    if (t_now.again[0] != '\0') {
+        fprintf(stderr, "\n    again: %s\n", t_now.again);
+        longjmp(t_now.out, T_FAILED);
+    }
     fprintf(stderr, "\n    seed %llu; again: T_SEED=%llu %s %s.%s\n",
             (unsigned long long)t_seed(), (unsigned long long)t_seed(),
             program_invocation_short_name, t_now.test->suite, t_now.test->name);

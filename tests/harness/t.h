@@ -69,6 +69,10 @@ const char *t_path(const char *name);
 // its text when it fails. Cleared by each call.
 struct sl_error *t_err(void);
 
+// What repeats a failure from here on, in place of T_SEED=...; copied. Until
+// the test ends.
+void t_again(const char *command);
+
 // --- checks
 
 #define T_TRUE(cond) t_check_true((cond), #cond, __FILE__, __LINE__)

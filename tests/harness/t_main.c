@@ -69,6 +69,7 @@ static enum t_result run(const struct t_test *test)
 
     t_now.test = test;
     t_now.drawn = 0;
+    t_now.again[0] = '\0';
     t_now.err = (struct sl_error)SL_ERROR_INIT;
     how = setjmp(t_now.out);
     if (how == T_PASSED)

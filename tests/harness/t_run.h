@@ -12,7 +12,8 @@ enum t_result { T_PASSED, T_FAILED, T_SKIPPED };
 struct t_run {
     const struct t_test *test;
     struct sl_error err;
-    uint64_t drawn; // of t_rand
+    uint64_t drawn;  // of t_rand
+    char again[256]; // t_again
     jmp_buf out;
 };
 

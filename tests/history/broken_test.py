@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A checker is worth what it catches: every deliberate mistake of
-common/broken.h must be caught, in a run that is fine without it.
+"""A checker is worth what it catches: deliberate mistakes of common/broken.h
+must be caught, in a run that is fine without them.
 
 For each variant its scenario runs twice: sound, where everything must hold, and
 with SLUICE_BREAK=<variant> in every daemon, where one of the invariants that
 are named beside it must be found broken. The names come from the binary: a
-variant without a scenario fails.
+variant without a scenario here, or a unit test in RULES.md, fails.
 
     broken_test.py                all variants
     broken_test.py skip_dedupe    only these
@@ -25,6 +25,7 @@ import checker  # noqa: E402
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, wait_for)
 from events import read  # noqa: E402
+from rules_test import Table  # noqa: E402
 
 
 class Bed(Cluster):
@@ -35,6 +36,7 @@ class Bed(Cluster):
         self.mistake = mistake
         self.limit_s = 9 if mistake else 90  # a stuck job is what we look for
         self.armed = {}
+        self.payloads = False  # what is pushed is kept, for a replay
 
     def __enter__(self):
         return self  # the scenario starts it
@@ -43,6 +45,8 @@ class Bed(Cluster):
         environment = dict(options.pop("environment", None) or {})
         if self.mistake:
             environment["SLUICE_BREAK"] = self.mistake
+        if self.payloads:
+            environment["SLUICE_HISTORY_PAYLOADS"] = "1"
         if name in self.armed:
             environment["SLUICE_FAULT"] = self.armed.pop(name)
         return super().start(name, environment=environment, **options)
@@ -57,6 +61,8 @@ class Bed(Cluster):
                                     "steps_per_closure": 5, **train})
         spec["checkpoint"] = {"every_seconds": every_s, "keep": 1,
                               "every_epoch": every_s > 0}
+        if self.payloads:
+            spec["model"]["layers"][1]["units"] = 8  # small pushes
         return self.submit(spec)
 
     def wait_steps(self, job, steps, limit_s=None):
@@ -96,6 +102,11 @@ def psserver_restarts(c):
              and c.json("checkpoints", job)["checkpoints"], 30)
     c.restart("ps-0")
     c.end(job)
+
+
+def psserver_restarts_and_is_replayed(c):
+    c.payloads = True
+    psserver_restarts(c)
 
 
 def answers_are_lost(c):
@@ -231,6 +242,8 @@ VARIANTS = {
     "wrong_report": (plain, {"honest"}),
     "hang_call": (plain, {"typed"}),
     "crash_on_keep": (plain, {"clean"}),
+    "change_value": (psserver_restarts_and_is_replayed, {"replay"}),
+    "lose_slots": (psserver_restarts_and_is_replayed, {"replay"}),
 }
 
 
@@ -273,8 +286,10 @@ def stopped_is_fine(scenario, report):
 def main():
     listed = subprocess.run([BIN / "psserver", "--list-breaks"], check=True,
                             capture_output=True, text=True).stdout.split()
-    missing = sorted(set(listed) ^ set(VARIANTS))
-    wanted = sys.argv[1:] or listed
+    of_rules = {row.mistake for row in Table(HERE / "RULES.md").rows}
+    missing = sorted(set(listed) - of_rules - set(VARIANTS) |
+                     set(VARIANTS) - set(listed))
+    wanted = sys.argv[1:] or list(VARIANTS)
     sound, failures = {}, [f"no scenario, or no such variant: {m}" for m in missing]
     for name in wanted:
         began = time.monotonic()

@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from coord_rules import ENDED, CoordRules  # noqa: E402
 from events import Report, digest_of, read  # noqa: E402
 from process_rules import ProcessRules  # noqa: E402
+from replay import has_payloads, replay  # noqa: E402
 from shard_rules import ShardRules  # noqa: E402
 
 FILES_SPARE = 4  # snapshots beside those that cuts name: written, or about to go
@@ -170,6 +171,8 @@ def check(folder, statuses=(), exits=None, must_finish=False, files=True,
         checker.check_status(status, must_finish)
     if files:
         checker.check_files()
+    if files and has_payloads(folder):
+        replay(folder, checker.report, events=checker.events)
     checker.processes.end(exits or {})
     return checker.report if report else checker.report.lines()
 

@@ -239,3 +239,42 @@ TEST(crash_fs, flips_a_bit)
     T_FAILS(SL_ENOENT, crash_fs_flip(crash, "g", 0, 0));
     crash_fs_free(crash);
 }
+
+// It says so exactly when no reboot can take anything of the file away.
+TEST(crash_fs, durable_is_what_every_reboot_keeps)
+{
+    static const struct {
+        bool bytes, name, folder, more; // synced, and then written to
+        bool durable;
+    } cases[] = {
+        {true, true, true, false, true},   {false, true, true, false, false},
+        {true, false, true, false, false}, {true, true, false, false, false},
+        {true, true, true, true, false},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        bool lost = false;
+
+        for (unsigned seed = 0; seed < SEEDS; seed++) {
+            struct buf got = BUF_INIT;
+
+            boot(seed);
+            T_OK(fs->ops->mkdir(fs, "d", t_err()));
+            put("d/f", "new", cases[i].bytes);
+            if (cases[i].name)
+                T_OK(fs_sync_dir(fs, "d", t_err()));
+            if (cases[i].folder)
+                T_OK(fs_sync_dir(fs, "", t_err()));
+            if (cases[i].more)
+                put("d/f", "newer", false);
+            T_EQ(crash_fs_durable(crash, "d/f"), cases[i].durable);
+            crash_fs_reboot(crash);
+            if (fs_read_all(fs, "d/f", 100, &got, NULL) != SL_OK ||
+                got.len != (cases[i].more ? 5 : 3))
+                lost = true;
+            buf_release(&got);
+            crash_fs_free(crash);
+        }
+        T_EQ(lost, !cases[i].durable);
+    }
+}

@@ -152,6 +152,43 @@ TEST(broken, the_environment_chooses_one_mistake)
     T_EQ(WEXITSTATUS(child("", broken_child)), 22);
 }
 
+// What a process keeps of two payloads, of which one arrived in pieces.
+static void keep_payloads(const char *folder)
+{
+    const struct sl_slice pieces[] = {{(const uint8_t *)"ab", 2},
+                                      {(const uint8_t *)"", 0},
+                                      {(const uint8_t *)"cde", 3}};
+    struct sl_slices whole = slices_one(&pieces[0]),
+                     cut = slices_all(pieces, 3);
+
+    setenv("SLUICE_HISTORY", folder, 1);
+    setenv("SLUICE_HISTORY_PAYLOADS", "1", 1);
+    history_open("test", "node");
+    _exit(history_bytes(&whole) == 0 && history_bytes(NULL) == -1 &&
+                  history_bytes(&cut) == 2
+              ? 0
+              : 1);
+}
+
+TEST(history, payloads_are_kept_where_their_event_says)
+{
+    const char *folder = t_tmpdir(); // the parent's
+    char path[400], text[100] = "";
+    int fd, status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        keep_payloads(folder);
+    T_EQ(waitpid(pid, &status, 0), pid);
+    T_EQ(status, 0);
+    snprintf(path, sizeof(path), "%s/test-%d.payloads", folder, (int)pid);
+    fd = open(path, O_RDONLY);
+    T_TRUE(fd >= 0);
+    T_TRUE(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    T_STR(text, "ababcde");
+}
+
 static void write_history(const char *folder)
 {
     setenv("SLUICE_HISTORY", folder, 1);

@@ -258,6 +258,25 @@ TEST(fs, mkdirs_is_durable)
     }
 }
 
+// Whoever made the folder failed, or was killed, before its name was durable:
+// the next who wants it must not take it for granted. (sim.life, seed 34)
+TEST(fs, mkdirs_makes_a_folder_durable_that_is_there_already)
+{
+    for (unsigned step = 1; step < 8; step++) {
+        struct crash_fs *crash = crash_fs_new(t_seed() + step);
+        struct fs *fs = crash_fs_ops(crash);
+
+        crash_fs_fail_at(crash, step);
+        (void)fs_mkdirs(fs, "a/b/c", NULL);
+        T_OK(fs_mkdirs(fs, "a/b/c", t_err()));
+        T_OK(fs_write_durable(fs, "a/b/c/f", "x", 1, t_err()));
+        T_TRUE(crash_fs_durable(crash, "a/b/c/f"));
+        crash_fs_reboot(crash);
+        T_TRUE(fs_exists(fs, "a/b/c/f"));
+        crash_fs_free(crash);
+    }
+}
+
 // A second sync would succeed, and the bytes would still be lost.
 TEST(fs, a_failed_sync_is_final)
 {

@@ -363,6 +363,59 @@ TEST(coord, a_stopped_job_is_nobodys_any_more_and_can_be_deleted)
     world_release(w);
 }
 
+static void work_a_little(struct world *w, struct fake_member *m)
+{
+    if (m->inbox_count > 0)
+        fake_read(w, m);
+    else if (m->outbox_count > 0)
+        fake_deliver_up(w, m);
+    else
+        fake_work(w, m);
+}
+
+// Steps are under way when it is stopped: what shards then say last is what
+// stays, and the numbers belong together at any time.
+TEST(coord, the_last_status_of_a_stopped_job_is_what_its_shards_counted)
+{
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+    struct world *w = begin();
+    struct fake_member *ps;
+    uint64_t counted[WORLD_SHARDS], fewest = UINT64_MAX;
+
+    ps_and_workers(w, 2);
+    ps = &w->members[0];
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    for (unsigned i = 0; i < 100; i++) // between two heartbeats
+        work_a_little(w, &w->members[i % 3]);
+    stop.id = "j-1";
+    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
+    T_EQ(s->updates_applied + s->updates_skipped, s->steps_counted);
+    wire_free(&s->base);
+    for (unsigned i = 0; i < w->shards; i++) {
+        counted[i] = counted_steps(&ps->shards[i].counted);
+        fewest = counted[i] < fewest ? counted[i] : fewest;
+    }
+    T_GT(fewest, 0);
+    while (ps->inbox_count > 0)
+        fake_read(w, ps);
+    while (ps->outbox_count > 0)
+        fake_deliver_up(w, ps);
+    for (unsigned round = 0; round < 2; round++) {
+        s = world_status(w);
+        T_EQ(s->state, JOB_STOPPED);
+        T_EQ(s->steps_counted, fewest);
+        T_EQ(s->updates_applied, fewest);
+        for (unsigned i = 0; i < w->shards; i++)
+            T_EQ(s->shards[i]->counts->counted, counted[i]);
+        wire_free(&s->base);
+        world_stop_coord(w); // it is in the journal
+        world_start_coord(w);
+    }
+    world_release(w);
+}
+
 TEST(coord, a_finished_job_shows_the_same_numbers_after_a_restart)
 {
     struct world *w = begin();

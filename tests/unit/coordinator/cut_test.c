@@ -120,6 +120,35 @@ TEST(cut, E1_full_means_the_set_of_every_named_file)
     evidence_release(&e);
 }
 
+// A cut of a running job: its files are of different moments.
+TEST(cut, E3_a_cut_of_unequal_shards_promises_what_all_of_them_hold)
+{
+    struct evidence e = two_shards();
+    struct cut *c = cut_new(1, 77, 2, 0);
+
+    T_OK(report(c, &e, 0, 77, 1, 2));
+    T_OK(report(c, &e, 1, 77, 1, 5));
+    T_TRUE(cut_publishable(c, &e));
+    T_EQ(cut_steps(c), 4);
+    T_EQ(cut_epochs(c), 1);
+    cut_free(c);
+    evidence_release(&e);
+}
+
+TEST(cut, C4_the_watermark_is_in_every_file)
+{
+    struct evidence e = two_shards();
+    struct cut *c = cut_new(1, 77, 2, 0);
+
+    T_OK(report(c, &e, 0, 77, 1, 2));
+    T_OK(report(c, &e, 1, 77, 1, 5));
+    T_EQ(cut_low(c), 2);
+    T_OK(report(c, &e, 0, 77, 1, 6));
+    T_EQ(cut_low(c), 5);
+    cut_free(c);
+    evidence_release(&e);
+}
+
 TEST(cut, due_at_the_end_of_epochs_by_time_and_at_last)
 {
     struct cut_when w = {.every_epoch = true};

@@ -64,7 +64,7 @@ static struct journal_job only_job(struct journal *j)
     return row;
 }
 
-TEST(journal, term_rises_and_stays)
+TEST(journal, I5_the_term_rises_and_stays)
 {
     struct journal *j = open_at("j");
     uint64_t term = 9;

@@ -49,10 +49,14 @@ struct fake_lease {
     Sluice__V1__Lease *lease; // owned
     // Evidence per shard: steps counted, and by which incarnation (W1).
     uint64_t steps[WORLD_SHARDS], incarnation[WORLD_SHARDS];
+    bool revoked; // while it hung
 };
 
 struct fake_member {
     bool used, alive, external;
+    bool hangs; // is heard of, but does nothing, and lets go of nothing
+    bool waits; // the same, for shards: it lets go when it is told to
+    bool skips; // none of its steps is finite
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;
@@ -69,6 +73,7 @@ struct fake_member {
     // worker
     struct fake_lease leases[4];
     unsigned leases_count;
+    uint64_t progress;
     uint64_t opened; // job that was opened with its layout
     uint64_t map[WORLD_SHARDS];
     // psserver

@@ -90,14 +90,37 @@ void fake_work(struct world *w, struct fake_member *m)
         fake_psserver_work(w, m);
 }
 
+// The leases of a worker, and that it gets on with the first.
+static size_t list_leases(struct fake_member *m, Sluice__V1__LeaseProgress *out,
+                          Sluice__V1__LeaseProgress **list)
+{
+    static Sluice__V1__StepMetrics none = SLUICE__V1__STEP_METRICS__INIT;
+
+    for (unsigned i = 0; i < m->leases_count; i++) {
+        out[i] = (Sluice__V1__LeaseProgress)SLUICE__V1__LEASE_PROGRESS__INIT;
+        out[i].job = m->leases[i].lease->job;
+        out[i].closure = m->leases[i].lease->closure;
+        out[i].attempt = m->leases[i].lease->attempt;
+        out[i].metrics = &none;
+        out[i].progress = m->progress;
+        out[i].waits = m->waits;
+        list[i] = &out[i];
+    }
+    return m->leases_count;
+}
+
 void fake_beat(struct world *w, struct fake_member *m)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
     Sluice__V1__ShardReport reports[WORLD_SHARDS], *list[WORLD_SHARDS];
     Sluice__V1__ShardCounts counts[WORLD_SHARDS];
+    Sluice__V1__LeaseProgress progress[SL_COUNT(m->leases)];
+    Sluice__V1__LeaseProgress *leases[SL_COUNT(m->leases)];
     size_t n = 0;
 
+    beat.n_leases = list_leases(m, progress, leases);
+    beat.leases = leases;
     for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
         struct fake_shard *f = &m->shards[s];
 

@@ -185,6 +185,7 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
         take_keep(m, message->keep);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
+        fake_beat(w, m); // what it counted in the end
         fake_psserver_drop(m);
         break;
     default:

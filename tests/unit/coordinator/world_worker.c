@@ -39,15 +39,37 @@ static void take_lease(struct world *w, struct fake_member *m,
     m->leases[m->leases_count++].lease = (Sluice__V1__Lease *)copy;
 }
 
+static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
+
+    back.job = l->job;
+    back.closure = l->closure;
+    back.attempt = l->attempt;
+    back.kind = l->kind;
+    back.cut = l->cut;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
+    up.hand_back = &back;
+    fake_say(m, &up);
+}
+
 static void take_revoke(struct fake_member *m, const Sluice__V1__Revoke *revoke)
 {
     for (unsigned i = m->leases_count; i-- > 0;) {
         Sluice__V1__Lease *l = m->leases[i].lease;
+        bool same = l->attempt->term == revoke->attempt->term &&
+                    l->attempt->n == revoke->attempt->n;
 
-        if (l->job == revoke->job &&
-            (revoke->whole_job || (l->attempt->term == revoke->attempt->term &&
-                                   l->attempt->n == revoke->attempt->n)))
-            drop_lease(m, i);
+        if (l->job != revoke->job || !(revoke->whole_job || same))
+            continue;
+        if (m->hangs) {
+            m->leases[i].revoked = true;
+            continue;
+        }
+        if (!revoke->whole_job)
+            hand_back(m, l);
+        drop_lease(m, i);
     }
 }
 
@@ -78,21 +100,6 @@ void fake_worker_read(struct world *w, struct fake_member *m,
 
 // ---- work
 
-static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
-{
-    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
-    Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
-
-    back.job = l->job;
-    back.closure = l->closure;
-    back.attempt = l->attempt;
-    back.kind = l->kind;
-    back.cut = l->cut;
-    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
-    up.hand_back = &back;
-    fake_say(m, &up);
-}
-
 static void complete(struct world *w, struct fake_member *m,
                      const struct fake_lease *f)
 {
@@ -120,6 +127,7 @@ static void complete(struct world *w, struct fake_member *m,
     metrics.correct = l->count / 2;
     metrics.loss_sum = (double)l->count;
     metrics.steps = l->steps;
+    metrics.skipped = m->skips ? l->steps : 0;
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         done.evidence = list;
         done.n_evidence = w->shards;
@@ -217,6 +225,13 @@ void fake_worker_work(struct world *w, struct fake_member *m)
 {
     struct fake_lease *f = &m->leases[0];
 
+    if (m->hangs || m->waits)
+        return;
+    m->progress++;
+    while (m->leases_count > 0 && f->revoked) {
+        hand_back(m, f->lease);
+        drop_lease(m, 0);
+    }
     if (m->draining) {
         drain(m);
         return;

@@ -60,7 +60,8 @@ TEST(spec, defaults)
           "'classes':3}},'train':{'mode':'async','batch':32,'epochs':1,"
           "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
           "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
-          "'window_closures':1024},'placement':{'partitioner':'auto',"
+          "'window_closures':1024,'stall_seconds':60.0},'placement':{'"
+          "partitioner':'auto',"
           "'shard_bytes':4194304,'psservers':0},'checkpoint':{'every_epoch':"
           "true,'every_seconds':30.0,'keep':3},'evaluate':{'every_epochs':0,"
           "'batch':256,'batches_per_closure':4}}");
@@ -319,6 +320,8 @@ static const struct {
      "train.nonfinite: unknown 'skp'; did you mean 'skip'?"},
     {"'train':{'window_closures':0}",
      "train.window_closures: wants 1 to 65536, got 0"},
+    {"'train':{'stall_seconds':0.5}",
+     "train.stall_seconds: wants a number in [1, 1e+06], got 0.5"},
     {"'placement':{'partitioner':'fixed'}",
      "placement.shards: wants 1 to 65536, got 0"},
     {"'placement':{'shards':4}", "placement: takes no 'shards' with auto"},

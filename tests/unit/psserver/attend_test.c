@@ -295,6 +295,34 @@ TEST(attend, a_refused_shard_drops_its_memory_and_loads)
     stage_close(&stage);
 }
 
+// Two hellos of the old memory were on their way: the second refusal finds what
+// the first had loaded, whose own hello the coordinator may be answering now. A
+// third memory would be admitted for what the second had counted. (sim.life,
+// seed 20260747)
+TEST(attend, a_refusal_that_was_obeyed_already_changes_nothing)
+{
+    Sluice__V1__Refuse refuse = SLUICE__V1__REFUSE__INIT;
+    Sluice__V1__Tag load = wire_tag_msg((struct wire_tag){1, 1});
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    T_STR(stage_snapshot(&stage, 1, 1)->failure, "");
+    refuse.term = 1;
+    refuse.job = 7;
+    refuse.shard = 2;
+    refuse.why = (char *)"incarnation 2 exists";
+    refuse.load = &load;
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &refuse.base);
+    stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO);
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &refuse.base);
+    stage_admit(&stage, 1, 3);
+    T_STR(stage_snapshot(&stage, 3, 2)->failure, "");
+    stage_close(&stage);
+}
+
 TEST(attend, a_snapshot_that_is_missing_is_said_and_looked_for_again)
 {
     const Sluice__V1__ShardHello *hello;
@@ -323,6 +351,33 @@ TEST(attend, a_snapshot_that_is_missing_is_said_and_looked_for_again)
     snap_written_release(&w);
     sl_free(folder);
     shard_unref(s);
+    stage_close(&stage);
+}
+
+TEST(attend, a_closed_shard_says_for_the_last_time_what_it_counted)
+{
+    Sluice__V1__CloseJob m = SLUICE__V1__CLOSE_JOB__INIT;
+    const Sluice__V1__ShardReport *r;
+    const Sluice__V1__Heartbeat *beat;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    m.term = 1;
+    m.job = 7;
+    m.job_uid = k.spec.job_uid;
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB, &m.base);
+    do
+        beat = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
+                   ->heartbeat;
+    while (beat->n_shards > 0 && beat->shards[0]->counts->n_epochs == 0);
+    T_EQ(beat->n_shards, 1);
+    r = beat->shards[0];
+    T_EQ(r->incarnation, 1);
+    T_EQ(r->counts->counted, 1);
+    T_EQ(r->counts->epochs[0]->steps, 1);
     stage_close(&stage);
 }
 

@@ -17,7 +17,7 @@ static void uniform(float *values, size_t n)
 
 // ---- S5, I3, I6
 
-TEST(shard, answers_nothing_before_it_is_admitted_and_after_it_is_closed)
+TEST(shard, S5_nothing_is_answered_before_admission_and_after_the_end)
 {
     struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
     struct wire_ask ask = {
@@ -50,7 +50,7 @@ TEST(shard, answers_nothing_before_it_is_admitted_and_after_it_is_closed)
     shard_unref(s);
 }
 
-TEST(shard, another_incarnation_is_refused_and_named)
+TEST(shard, I3_another_incarnation_is_refused_and_named)
 {
     struct wire_push push = kit_push(0, 0, NULL);
     struct wire_push_reply reply;
@@ -81,7 +81,7 @@ TEST(shard, another_incarnation_is_refused_and_named)
     shard_unref(s);
 }
 
-TEST(shard, an_incarnation_never_falls)
+TEST(shard, I1_an_incarnation_never_falls)
 {
     struct shard_brief brief;
     struct shard *s;
@@ -98,7 +98,7 @@ TEST(shard, an_incarnation_never_falls)
 
 // ---- I4, S2
 
-TEST(shard, an_older_attempt_is_refused_once_a_newer_one_was_seen)
+TEST(shard, I4_an_older_attempt_is_refused_once_a_newer_one_was_seen)
 {
     struct wire_ask ask = {.job = 7,
                            .job_incarnation = 1,
@@ -134,7 +134,7 @@ TEST(shard, an_older_attempt_is_refused_once_a_newer_one_was_seen)
     shard_unref(s);
 }
 
-TEST(shard, a_counted_key_is_acknowledged_and_ignored_whoever_sends_it)
+TEST(shard, S2_a_counted_key_is_acknowledged_and_ignored)
 {
     float ones[ALL], fresh[ALL];
     struct wire_push_reply reply;

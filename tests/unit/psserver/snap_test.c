@@ -183,8 +183,8 @@ TEST(snap, an_older_incarnation_takes_no_snapshot)
     shard_unref(s);
 }
 
-// K1: a tag that was given twice is an error, never a file that changes.
-TEST(snap, nobody_overwrites_a_file)
+// A tag that was given twice is an error, never a file that changes.
+TEST(snap, K1_nobody_overwrites_a_file)
 {
     struct snap_written w = {0};
     struct shard *s;
@@ -241,7 +241,7 @@ TEST(snap, the_highest_that_holds_is_loaded)
     crash_fs_free(disk);
 }
 
-TEST(snap, without_any_the_seed_will_do_only_while_no_cut_exists)
+TEST(snap, K7_the_seed_will_do_only_while_no_cut_exists)
 {
     struct shard *back, *fresh;
     struct kit k;

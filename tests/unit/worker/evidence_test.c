@@ -9,7 +9,7 @@ static void take(struct evidence *e, uint64_t incarnation, uint8_t bits)
     evidence_take(e, incarnation, &bits, 1);
 }
 
-TEST(evidence, resumes_at_the_first_step_not_counted_everywhere)
+TEST(evidence, W1_resumes_at_the_first_step_not_counted_everywhere)
 {
     static const struct {
         uint8_t a, b, c; // bits of three shards
@@ -54,7 +54,7 @@ TEST(evidence, an_unknown_shard_is_asked_first)
     T_EQ(evidence_next(e, sizeof(e[0]), 2, 8, 0, &step), EVIDENCE_ASK);
 }
 
-TEST(evidence, another_incarnation_voids_it)
+TEST(evidence, W1_another_incarnation_voids_it)
 {
     struct evidence e;
 
@@ -62,13 +62,13 @@ TEST(evidence, another_incarnation_voids_it)
     T_TRUE(evidence_note(&e, 5, 2));
     T_TRUE(evidence_has(&e, 0) && evidence_has(&e, 2));
     T_FALSE(evidence_has(&e, 3));
-    T_FALSE(evidence_note(&e, 6, 3)); // W1
+    T_FALSE(evidence_note(&e, 6, 3));
     T_FALSE(evidence_known(&e));
     T_FALSE(evidence_note(&e, 6, 3)); // nothing is known before an Ask
     T_FALSE(evidence_known(&e));
 }
 
-TEST(evidence, the_map_in_force)
+TEST(evidence, W1_a_map_of_another_incarnation_voids_it)
 {
     struct evidence e;
 

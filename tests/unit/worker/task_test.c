@@ -424,7 +424,7 @@ TEST(task, a_shard_that_falls_back_is_served_again)
     }
 }
 
-TEST(task, a_newer_attempt_fences_this_one)
+TEST(task, I4_a_newer_attempt_fences_this_one)
 {
     struct world w;
     struct lease *l;
@@ -462,9 +462,59 @@ static void stop_while_waiting(enum gate_reason why, enum outcome_kind kind)
 
 TEST(task, the_gate_ends_a_wait)
 {
-    stop_while_waiting(GATE_REVOKED, OUTCOME_DROPPED);
+    stop_while_waiting(GATE_REVOKED, OUTCOME_HAND_BACK);
+    stop_while_waiting(GATE_ENDED, OUTCOME_DROPPED);
     stop_while_waiting(GATE_DRAIN, OUTCOME_HAND_BACK);
     stop_while_waiting(GATE_LEASE, OUTCOME_HAND_BACK);
+}
+
+// ---- does it get on?
+
+TEST(task, a_lease_stands_still_while_it_runs_and_its_pulse_does_not_beat)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open(&w, "");
+    l = train_lease(&w, 0);
+    T_EQ(lease_still_ms(l, 1000), 0);
+    T_EQ(lease_still_ms(l, 9000), 0); // it waits behind another
+    atomic_store(&l->running, true);
+    T_EQ(lease_still_ms(l, 9500), 500);
+    T_EQ(lease_still_ms(l, 12000), 3000);
+    pulse_beat(&l->gate.pulse);
+    T_EQ(lease_still_ms(l, 12500), 0);
+    T_EQ(lease_still_ms(l, 13000), 500);
+    lease_free(l);
+    world_close(&w);
+}
+
+// Every operation, batch and answer of a closure beats; one that nobody
+// answers waits and does not beat.
+TEST(task, the_pulse_beats_with_the_work_and_says_when_it_waits)
+{
+    struct world w;
+    struct lease *l;
+    uint64_t beats;
+
+    world_open(&w, "");
+    l = train(&w, 0);
+    T_GT(atomic_load(&l->gate.pulse.beats), 4 * (1 + SHARDS));
+    T_EQ(atomic_load(&l->gate.pulse.step), 3);
+    T_FALSE(atomic_load(&l->gate.pulse.waits));
+    clear(&w);
+    fake_ps_hold(w.ps, true);
+    l = train_lease(&w, 1);
+    compute_submit(w.compute, l);
+    while (!atomic_load(&l->gate.pulse.waits))
+        loop_turn(w.loop);
+    beats = atomic_load(&l->gate.pulse.beats);
+    gate_close(&l->gate, GATE_REVOKED);
+    record_wake(w.record);
+    run(&w, 1);
+    T_EQ(atomic_load(&l->gate.pulse.beats), beats);
+    T_FALSE(atomic_load(&l->gate.pulse.waits));
+    world_close(&w);
 }
 
 // The next lease's batches are being read when it is revoked.

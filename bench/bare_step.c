@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench/bare_step.c -- a worker's training steps without a cluster.
+//
+// Model, data, order, batches ahead and the compiled program are the worker's
+// own; the only thread beside this one is its input thread, on the same core.
+// What is left out is everything that makes it distributed: leases, shards,
+// messages. With --apply the optimizer runs here, as it does at a psserver.
+//
+// In turn, --rounds times: steps for --seconds, the FMA peak of this core, and
+// for a model of dense layers their products alone. Prints the milliseconds of
+// each.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/floor.h"
+#include "bench/program.h"
+#include "client/specfile.h"
+#include "common/rng.h"
+#include "kernels/optim.h"
+#include "worker/input.h"
+#include "worker/job.h"
+
+#define ROUNDS_MAX 64
+
+struct bare {
+    struct kern_dev *dev;
+    struct job_env env;
+    struct record *record;
+    struct job *job;
+    struct data *data;
+    struct input *input;
+    struct input_run run[2]; // this epoch and the next
+    uint64_t epoch;          // of run[epoch % 2]
+    uint32_t step, steps;    // of the epoch
+    uint32_t batch;
+    struct program *program;
+    struct program_io io;
+    bool apply;
+    struct optim optim;
+    uint64_t t;
+    float *slots[OPTIM_SLOTS_MAX];
+    double loss; // of the last step
+};
+
+// ---- what a step works on
+
+static struct record *record_of(const char *path, struct sl_error *err)
+{
+    Sluice__V1__JobOpen open = SLUICE__V1__JOB_OPEN__INIT;
+    struct record *record = NULL;
+
+    program_must(specfile_load(&open.spec, path, NULL, 0, err), err,
+                 "the spec");
+    program_must(record_new(&record, &open, err), err, "the job");
+    wire_free(&open.spec->base);
+    return record;
+}
+
+static void seed(struct bare *b)
+{
+    const struct model *m = b->job->model;
+    float *params = program_memory(m->elements * sizeof(float));
+
+    for (uint32_t i = 0; i < m->variables_count; i++) {
+        const struct model_variable *v = &m->variables[i];
+        float *at = params + v->first;
+
+        rng_fill_uniform(at, 1, i, 0, v->elements);
+        for (uint64_t k = 0; k < v->elements; k++) {
+            double span =
+                v->init.kind == MODEL_INIT_UNIFORM ? v->init.b - v->init.a : 0;
+            at[k] = (float)(v->init.a + span * at[k]);
+        }
+    }
+    b->io.params = params;
+    b->io.grads = program_memory(m->elements * sizeof(float));
+    for (unsigned i = 0; i < optim_slots(&b->optim); i++)
+        b->slots[i] = program_memory(m->elements * sizeof(float));
+}
+
+static void compile_it(struct bare *b, struct sl_error *err)
+{
+    struct compile_options o = {
+        .loss = b->job->loss,
+        .from_logits = b->record->open->spec->from_logits,
+        .train = true,
+        .batch = b->batch,
+        .seed = 1,
+    };
+
+    b->job->memory.dev = b->dev;
+    program_must(
+        compile(&b->program, b->dev, b->job->model, &o, &b->job->memory, err),
+        err, "the program");
+}
+
+// ---- batches
+
+static void open_epoch(struct bare *b, uint64_t epoch)
+{
+    struct input_run *run = &b->run[epoch % 2];
+    uint64_t samples = data_samples(b->data);
+
+    *run = (struct input_run){.data = b->data,
+                              .shuffle = true,
+                              .epoch = epoch,
+                              .count = samples - samples % b->batch,
+                              .batch = b->batch};
+    program_must(order_init(&run->order, 1, epoch, samples), NULL, "an order");
+    input_open(b->input, run);
+}
+
+static void take_batch(struct bare *b, struct batch *out, struct sl_error *err)
+{
+    if (b->step == b->steps) {
+        input_close(b->input, &b->run[b->epoch % 2]);
+        open_epoch(b, b->epoch + 2);
+        b->epoch++;
+        b->step = 0;
+    }
+    program_must(
+        input_get(b->input, &b->run[b->epoch % 2], b->step++, out, err), err,
+        "a batch");
+}
+
+static void open_data(struct bare *b, struct sl_error *err)
+{
+    program_must(job_data(b->job, false, &b->data, err), err, "the data");
+    program_must(input_new(&b->input, err), err, "the input");
+    open_epoch(b, 0);
+    open_epoch(b, 1);
+    b->steps = input_run_steps(&b->run[0]);
+}
+
+// ---- steps
+
+static void one_step(struct bare *b)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct batch batch;
+
+    take_batch(b, &batch, &err);
+    b->io.x = batch.x;
+    b->io.labels = batch.y;
+    program_must(program_run(b->program, &b->io, 0, b->program->count, &err),
+                 &err, "a step");
+    b->loss = program_loss_sum(b->program) / batch.n;
+    input_put(b->input, &batch);
+    if (b->apply)
+        optim_apply(&b->optim, ++b->t, 0.001, b->job->model->elements,
+                    b->io.grads, b->io.params, b->slots);
+}
+
+static void gemm_step(void *arg)
+{
+    floor_gemms_run(arg);
+}
+
+static void bare_step(void *arg)
+{
+    one_step(arg);
+}
+
+// Milliseconds of one call, over so many seconds of them.
+static double time_of(void (*fn)(void *arg), void *arg, double seconds)
+{
+    double began = program_now_s(), now;
+    unsigned calls = 0;
+
+    do {
+        fn(arg);
+        calls++;
+        now = program_now_s();
+    } while (now < began + seconds);
+    return (now - began) * 1e3 / calls;
+}
+
+static bool only_dense(const struct model *m)
+{
+    for (uint32_t i = 1; i < m->nodes_count; i++) {
+        if (m->nodes[i].type == MODEL_CONV2D)
+            return false;
+    }
+    return true;
+}
+
+// ---- the program
+
+static void print(const char *key, const double *ms, int rounds)
+{
+    printf(", \"%s\": [", key);
+    for (int i = 0; i < rounds; i++)
+        printf("%s%.6g", i ? ", " : "", ms[i]);
+    printf("]");
+}
+
+static void measure(struct bare *b, int rounds, double seconds)
+{
+    double step[ROUNDS_MAX] = {0}, bound[ROUNDS_MAX] = {0};
+    double gemm[ROUNDS_MAX] = {0};
+    double flop = floor_flop(b->job->model, b->batch), began = b->loss;
+    struct floor_gemms *g = NULL;
+
+    if (only_dense(b->job->model))
+        g = floor_gemms_new(b->job->model, b->batch);
+    for (int i = 0; i < rounds; i++) {
+        bound[i] = flop / floor_fma_peak() * 1e3;
+        step[i] = time_of(bare_step, b, seconds);
+        if (g != NULL)
+            gemm[i] = time_of(gemm_step, g, seconds / 2);
+    }
+    printf("{\"what\": \"bare_step\", \"batch\": %u, \"flop\": %.6g, "
+           "\"loss_first\": %.4f, \"loss_last\": %.4f",
+           b->batch, flop, began, b->loss);
+    print("step_ms", step, rounds);
+    print("bound_ms", bound, rounds);
+    if (g != NULL) {
+        print("gemm_ms", gemm, rounds);
+        floor_gemms_free(g);
+    }
+    printf("}\n");
+}
+
+static const struct conf_about about = {
+    .program = "bare_step",
+    .usage = "bare_step --spec FILE [OPTION]...",
+    .text = "Runs the training steps of a job in a bare loop on one core, and "
+            "the floors of their multiplications.",
+    .example = "bare_step --spec examples/fashion-cnn.yaml --batch 64",
+};
+
+static const struct conf_key keys[] = {
+    {.name = "spec", .kind = CONF_STRING, .help = "A job's spec."},
+    {.name = "batch",
+     .kind = CONF_INT,
+     .value = "64",
+     .min = 1,
+     .max = 1 << 16,
+     .unit = "samples",
+     .help = "Of one step."},
+    {.name = "apply",
+     .kind = CONF_BOOL,
+     .value = "true",
+     .help = "Update the parameters with Adam after each step."},
+    {.name = "rounds",
+     .kind = CONF_INT,
+     .value = "5",
+     .min = 1,
+     .max = ROUNDS_MAX,
+     .help = "How often each is measured."},
+    {.name = "seconds",
+     .kind = CONF_FLOAT,
+     .value = "1",
+     .help = "Of one round."},
+    {.name = "cpu", .kind = CONF_INT, .value = "1", .help = "Our core."},
+    {.name = NULL},
+};
+
+static const struct conf_key *const tables[] = {keys, NULL};
+
+int main(int argc, char **argv)
+{
+    struct conf *c = program_options(&about, tables, argc, argv);
+    struct sl_error err = SL_ERROR_INIT;
+    struct bare b = {.batch = (uint32_t)conf_int(c, "batch"),
+                     .apply = conf_bool(c, "apply")};
+
+    if (conf_str(c, "spec") == NULL)
+        program_die("--spec is missing: which model?");
+    program_pin((int)conf_int(c, "cpu"));
+    program_must(kern_open(&b.dev, "auto", "threads=1", &err), &err,
+                 "a device");
+    optim_defaults(&b.optim, OPTIM_ADAM);
+    b.env.dev = b.dev;
+    b.record = record_of(conf_str(c, "spec"), &err);
+    program_must(job_new(&b.job, b.record, &b.env, &err), &err, "the job");
+    seed(&b);
+    compile_it(&b, &err);
+    open_data(&b, &err);
+    one_step(&b);
+    (void)time_of(bare_step, &b, 0.5);
+    measure(&b, (int)conf_int(c, "rounds"), conf_float(c, "seconds"));
+    // The process ends: what it holds goes with it.
+    conf_free(c);
+    return 0;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench/raw_stream.c -- the floor: what a socket carries between two cores when
+// nobody looks at the bytes.
+//
+//   push       messages up, 8 bytes back for each
+//   pull       8 bytes up for each message down
+//   pushpull   a message up, a message back
+//
+// Both ends are one process with one thread on one core each. Where messages
+// go one way, each end writes what it may and then reads, blocking, which is
+// fastest; both ways, it writes and reads what the socket takes and has, and
+// polls when nothing moves. The near end may have `outstanding`
+// messages on their way, the far one answers what it has read whole. A message
+// is always read into the same memory, as parameters are.
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/program.h"
+
+#define SMALL_BYTES 8
+#define OUTSTANDING_MAX 1024
+
+// One side of the connection. `credits` messages may be begun.
+struct end {
+    int fd;
+    uint8_t *out, *in;
+    size_t out_bytes, in_bytes; // of a message, each way
+    size_t out_at, in_at;       // of the present one
+    unsigned credits;
+    int flags; // of send and recv
+    bool open;
+
+    // The near end: when each message that is on its way began.
+    struct meter *meter; // NULL: the far end
+    double began_s[OUTSTANDING_MAX];
+    unsigned outstanding, first;
+};
+
+static bool would_block(ssize_t n)
+{
+    return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+// True if anything moved.
+static bool say(struct end *e)
+{
+    ssize_t n;
+
+    if (e->credits == 0)
+        return false;
+    if (e->out_at == 0 && e->meter != NULL)
+        e->began_s[(e->first + e->outstanding++) % OUTSTANDING_MAX] =
+            program_now_s();
+    n = send(e->fd, e->out + e->out_at, e->out_bytes - e->out_at,
+             e->flags | MSG_NOSIGNAL);
+    if (n < 0) {
+        e->open = would_block(n);
+        // It has not begun after all.
+        e->outstanding -= e->meter != NULL && e->out_at == 0;
+        return false;
+    }
+    e->out_at += (size_t)n;
+    if (e->out_at == e->out_bytes) {
+        e->out_at = 0;
+        e->credits--;
+    }
+    return true;
+}
+
+static void heard_whole(struct end *e)
+{
+    e->in_at = 0;
+    e->credits++;
+    if (e->meter == NULL)
+        return;
+    e->open = meter_add(e->meter,
+                        e->out_bytes + e->in_bytes -
+                            SMALL_BYTES * ((e->out_bytes == SMALL_BYTES) +
+                                           (e->in_bytes == SMALL_BYTES)),
+                        e->began_s[e->first], program_now_s());
+    e->first = (e->first + 1) % OUTSTANDING_MAX;
+    e->outstanding--;
+}
+
+static bool hear(struct end *e)
+{
+    ssize_t n = recv(e->fd, e->in + e->in_at, e->in_bytes - e->in_at, e->flags);
+
+    if (n <= 0) {
+        e->open = would_block(n);
+        return false;
+    }
+    e->in_at += (size_t)n;
+    if (e->in_at == e->in_bytes)
+        heard_whole(e);
+    return true;
+}
+
+// What goes one way only needs no poll: the socket blocks.
+static void run_one_way(struct end *e)
+{
+    while (e->open) {
+        if (e->credits > 0)
+            say(e);
+        else
+            hear(e);
+    }
+}
+
+static void run_both_ways(struct end *e)
+{
+    struct pollfd ready = {.fd = e->fd};
+    bool moved;
+
+    e->flags = MSG_DONTWAIT;
+    while (e->open) {
+        moved = say(e);
+        if (e->open)
+            moved |= hear(e);
+        if (moved || !e->open)
+            continue;
+        ready.events = (short)(POLLIN | (e->credits > 0 ? POLLOUT : 0));
+        (void)poll(&ready, 1, -1);
+    }
+}
+
+static void run(struct end *e)
+{
+    e->open = true;
+    if (e->out_bytes == SMALL_BYTES || e->in_bytes == SMALL_BYTES)
+        run_one_way(e);
+    else
+        run_both_ways(e);
+}
+
+// ---- the connection
+
+static void must(int rc, const char *what)
+{
+    if (rc < 0)
+        program_die("%s: %s", what, strerror(errno));
+}
+
+static void no_delay(int fd)
+{
+    int on = 1;
+
+    must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "nodelay");
+}
+
+static void connect_tcp(int fds[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int listening = socket(AF_INET, SOCK_STREAM, 0);
+    socklen_t len = sizeof(at);
+
+    must(listening, "socket");
+    must(bind(listening, (struct sockaddr *)&at, len), "bind");
+    must(listen(listening, 1), "listen");
+    must(getsockname(listening, (struct sockaddr *)&at, &len), "getsockname");
+    fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+    must(fds[0], "socket");
+    must(connect(fds[0], (struct sockaddr *)&at, len), "connect");
+    fds[1] = accept(listening, NULL, NULL);
+    must(fds[1], "accept");
+    close(listening);
+    no_delay(fds[0]);
+    no_delay(fds[1]);
+}
+
+static void far_end(struct end *e, int cpu)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    program_pin(cpu);
+    e->out = program_memory(e->out_bytes);
+    e->in = program_memory(e->in_bytes);
+    run(e);
+    _exit(0);
+}
+
+static const struct conf_about about = {
+    .program = "raw_stream",
+    .usage = "raw_stream [OPTION]...",
+    .text = "Moves messages over a plain socket between two pinned processes "
+            "and says how fast.",
+    .example = "raw_stream --mode push --over tcp --bytes 1MiB",
+};
+
+static const struct conf_key keys[] = {
+    {.name = "mode",
+     .kind = CONF_CHOICE,
+     .value = "push",
+     .choices = "push|pull|pushpull",
+     .help = "Which way the messages go."},
+    {.name = "over",
+     .kind = CONF_CHOICE,
+     .value = "tcp",
+     .choices = "tcp|unix",
+     .help = "Kind of socket."},
+    {.name = "bytes",
+     .kind = CONF_BYTES,
+     .value = "1MiB",
+     .min = 16,
+     .max = 1 << 30,
+     .help = "Size of a message."},
+    {.name = "outstanding",
+     .kind = CONF_INT,
+     .value = "4",
+     .min = 1,
+     .max = OUTSTANDING_MAX,
+     .unit = "messages",
+     .help = "How many may be on their way."},
+    {.name = "far-cpu", .kind = CONF_INT, .value = "0", .help = "Its core."},
+    {.name = "near-cpu", .kind = CONF_INT, .value = "1", .help = "Ours."},
+    {.name = NULL},
+};
+
+static const struct conf_key *const tables[] = {keys, meter_keys, NULL};
+
+int main(int argc, char **argv)
+{
+    struct conf *c = program_options(&about, tables, argc, argv);
+    const char *mode = conf_str(c, "mode");
+    size_t bytes = (size_t)conf_int(c, "bytes");
+    size_t up = strcmp(mode, "pull") == 0 ? SMALL_BYTES : bytes;
+    size_t down = strcmp(mode, "push") == 0 ? SMALL_BYTES : bytes;
+    static struct end near, far;
+    struct meter meter;
+    int fds[2];
+    pid_t child;
+
+    if (strcmp(conf_str(c, "over"), "tcp") == 0)
+        connect_tcp(fds);
+    else
+        must(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), "socketpair");
+    child = fork();
+    must(child, "fork");
+    far = (struct end){.fd = fds[1], .out_bytes = down, .in_bytes = up};
+    if (child == 0) {
+        close(fds[0]);
+        far_end(&far, (int)conf_int(c, "far-cpu"));
+    }
+    close(fds[1]);
+    program_pin((int)conf_int(c, "near-cpu"));
+    near = (struct end){.fd = fds[0],
+                        .out_bytes = up,
+                        .in_bytes = down,
+                        .credits = (unsigned)conf_int(c, "outstanding"),
+                        .out = program_memory(up),
+                        .in = program_memory(down),
+                        .meter = &meter};
+    meter_start(&meter, c);
+    run(&near);
+    close(near.fd); // the far end hears it
+    must(waitpid(child, NULL, 0), "waitpid");
+    if (program_now_s() < meter.until_s)
+        program_die("the far end went away");
+    meter_print(&meter, mode);
+    meter_release(&meter);
+    conf_free(c);
+    return 0;
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fabric: what reaches a real psserver, and is applied and counted there,
+against what a socket carries when nobody looks at it."""
+from table import MIB, at_least, row
+
+NEEDS = ["psserver", "ps_load", "raw_stream"]
+OUTSTANDING = 4
+
+
+def stream(bench, mode, over):
+    """GB/s of ps_load and of raw_stream, in turn, message by message the same."""
+    with bench.cluster(over=over) as c:
+        _, target = c.place(elements=MIB // 4, shards=1)
+
+        def ours():
+            done = bench.program("ps_load", *target, *bench.timed(), "--mode", mode,
+                                 "--outstanding", OUTSTANDING,
+                                 "--cpu", bench.client_cpu)
+            return done["bytes_per_s"] / 1e9
+
+        def raw():
+            done = bench.program("raw_stream", *bench.timed(), "--mode", mode,
+                                 "--over", over, "--bytes", MIB,
+                                 "--outstanding", OUTSTANDING,
+                                 "--far-cpu", bench.server_cpu,
+                                 "--near-cpu", bench.client_cpu)
+            return done["bytes_per_s"] / 1e9
+        return bench.alternate(ours, raw)
+
+
+@row("push-tcp", unit="GB/s", peer="raw TCP", bar=at_least(0.85), needs=NEEDS)
+def push_tcp(bench):
+    """Push of 1 MiB, 4 outstanding, applied with SGD and counted."""
+    return stream(bench, "push", "tcp")
+
+
+@row("pull-tcp", unit="GB/s", peer="raw TCP", bar=at_least(0.9), needs=NEEDS)
+def pull_tcp(bench):
+    """Pull of 1 MiB, 4 outstanding, into the client's tensor."""
+    return stream(bench, "pull", "tcp")
+
+
+@row("pushpull-tcp", unit="GB/s", peer="raw TCP both ways", bar=at_least(0.8),
+     needs=NEEDS)
+def pushpull_tcp(bench):
+    """PushPull of 1 MiB each way, 4 outstanding; bytes of both directions."""
+    return stream(bench, "pushpull", "tcp")
+
+
+@row("push-unix", unit="GB/s", peer="raw unix socket", bar=at_least(0.6),
+     needs=NEEDS)
+def push_unix(bench):
+    """Push of 1 MiB, 4 outstanding, over a unix socket."""
+    return stream(bench, "push", "unix")
+
+
+@row("rpc", unit="calls/s", peer="bare C-core echo", bar=at_least(0.8),
+     needs=["psserver", "ps_load", "rpc_echo"])
+def rpc(bench):
+    """Ask, the small unary call of a worker, 16 outstanding, over TCP."""
+    with bench.cluster(over="tcp") as c:
+        _, target = c.place(elements=1024, shards=1)
+
+        def ours():
+            return bench.program("ps_load", *target, *bench.timed(), "--mode", "ask",
+                                 "--outstanding", 16,
+                                 "--cpu", bench.client_cpu)["per_s"]
+
+        def echo():
+            return bench.program("rpc_echo", *bench.timed(), "--outstanding", 16,
+                                 "--far-cpu", bench.server_cpu,
+                                 "--near-cpu", bench.client_cpu)["per_s"]
+        return bench.alternate(ours, echo)

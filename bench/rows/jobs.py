@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real job, all of it on two cores, against the same net trained by others.
+
+Ours: coordinator, 2 psservers, 2 workers, a process each, examples/
+fashion-cnn.yaml as it stands but for its end and its evaluation, which the peers
+do not have either; checkpoints are on. Steps counted by the shards between two
+looks at the job's status.
+"""
+import time
+
+from bed import ROOT, Bed
+from peers.start import peer
+from table import at_least, row
+
+NEEDS = ["psserver"]
+BATCH = 64
+WARM_STEPS = 400
+ROUNDS = 3  # a peer takes long to start
+
+
+class Job(Bed):
+    """A cluster with a job of which the steps are counted."""
+
+    def look(self, job):
+        began = time.monotonic()
+        steps = self.steps(job)
+        return (began + time.monotonic()) / 2, steps
+
+    def steps_per_s(self, job, seconds):
+        began, first = self.look(job)
+        time.sleep(seconds)
+        ended, last = self.look(job)
+        return (last - first) / (ended - began)
+
+
+class FashionJob(Job):
+    """2 psservers and so many workers; nothing is pinned unless `cpus` says
+    where a name's first letter (c, p, w) runs."""
+
+    def __init__(self, workers=2, cpus=None, **options):
+        super().__init__(**{"over": "tcp", "psservers": 2, "cpu": None,
+                            "workers": workers, **options})
+        self.cpus = cpus or {}
+
+    def command(self, name):
+        line = super().command(name)
+        if name[0] in self.cpus:
+            line = ["taskset", "-c", str(self.cpus[name[0]]), *line]
+        return line
+
+    def begin(self, *sets):
+        """Submits the example without an end, and waits until it runs well."""
+        words = ["train.epochs=10000", "evaluate.every_epochs=0", *sets]
+        job = self.run("submit", ROOT / "examples" / "fashion-cnn.yaml",
+                       "--no-wait", *(w for s in words for w in ("--set", s))
+                       ).stdout.strip()
+        self.wait_steps(job, WARM_STEPS)
+        return job
+
+
+def images_per_s(bench, **options):
+    # A closure is counted when it ends, so the window must hold many.
+    with FashionJob(**options) as c:
+        return BATCH * c.steps_per_s(c.begin(), max(4, 2 * bench.seconds))
+
+
+def alternate(bench, ours, theirs):
+    figures = [], []
+    for i in range(min(ROUNDS, bench.rounds)):
+        figures[0].append(ours())
+        figures[1].append(theirs())
+        bench.note(f"round {i + 1}: ours {figures[0][-1]:.0f}, "
+                   f"peer {figures[1][-1]:.0f}")
+    return figures
+
+
+def against(bench, script, **options):
+    return alternate(bench, lambda: images_per_s(bench), lambda: peer(
+        bench, script, seconds=bench.seconds, **options)["per_s"])
+
+
+@row("job-tf1", unit="images/s", peer="TF parameter server, 1 step a closure",
+     bar=at_least(3), needs=NEEDS)
+def job_tf1(bench):
+    """Fashion net, 2 workers and 2 psservers, against TensorFlow's strategy."""
+    return against(bench, "tf_ps.py", steps=1)
+
+
+@row("job-tf10", unit="images/s", peer="TF parameter server, 10 steps a closure",
+     bar=at_least(2), needs=NEEDS)
+def job_tf10(bench):
+    """The same against TensorFlow with ten steps in one closure."""
+    return against(bench, "tf_ps.py", steps=10)
+
+
+@row("job-mwms", unit="images/s", peer="TF ring of 2 workers", bar=at_least(1.5),
+     needs=NEEDS)
+def job_mwms(bench):
+    """The same against TensorFlow's MultiWorkerMirroredStrategy."""
+    return against(bench, "tf_mwms.py")
+
+
+@row("job-ddp", unit="images/s", peer="torch DDP, gloo, 2 ranks",
+     bar=at_least(2), needs=NEEDS)
+def job_ddp(bench):
+    """The same against torch's DistributedDataParallel."""
+    return against(bench, "torch_ddp.py")
+
+
+@row("job-floor", unit="images/s", peer="2 bare loops", bar=at_least(0.85),
+     needs=NEEDS + ["bare_step"])
+def job_floor(bench):
+    """The same against twice the rate of the bare loop on one core."""
+    def two_loops():
+        done = bench.program(
+            "bare_step", "--spec", ROOT / "examples" / "fashion-cnn.yaml",
+            "--batch", BATCH, "--rounds", 1, "--seconds", 2 * bench.seconds,
+            "--cpu", bench.client_cpu)
+        return 2 * BATCH * 1e3 / done["step_ms"][0]
+    return alternate(bench, lambda: images_per_s(bench), two_loops)

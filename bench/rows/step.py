@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's training step on one core, against what its products need."""
+from bed import ROOT
+from rows.jobs import FashionJob
+from table import at_least, at_most, row
+
+NEEDS = ["bare_step"]
+
+
+def bare(bench, example, batch, *more):
+    """What bare_step measured, once per run of the bench."""
+    return bench.shared(("bare", example, batch, *more), lambda: bench.program(
+        "bare_step", "--spec", ROOT / "examples" / f"{example}.yaml",
+        "--batch", batch, "--rounds", bench.rounds, "--seconds", bench.seconds,
+        "--cpu", bench.client_cpu, *more))
+
+
+def share_of_peak(bench, batch):
+    """Steps per second, and how many the multiplications alone would allow."""
+    done = bare(bench, "fashion-cnn", batch)
+    bench.note(f"{sorted(done['step_ms'])[len(done['step_ms']) // 2]:.2f} ms a "
+               f"step, {done['bound_ms'][0]:.2f} ms at the FMA peak")
+    return [[1e3 / ms for ms in done[key]] for key in ("step_ms", "bound_ms")]
+
+
+@row("step64", unit="steps/s", peer="its FLOP at the FMA peak",
+     bar=at_least(0.62), needs=NEEDS)
+def step64(bench):
+    """A step of the fashion net with Adam, batch 64, one core, f32."""
+    return share_of_peak(bench, 64)
+
+
+@row("step320", unit="steps/s", peer="its FLOP at the FMA peak",
+     bar=at_least(0.60), needs=NEEDS)
+def step320(bench):
+    """The same with batch 320."""
+    return share_of_peak(bench, 320)
+
+
+@row("mlp256", unit="ms", peer="its GEMMs through oneDNN", bar=at_most(1.25),
+     needs=NEEDS)
+def mlp256(bench):
+    """A worker's step of the MLP 784-128-10, batch 256, one core."""
+    done = bare(bench, "fashion-mlp", 256, "--no-apply")
+    return done["step_ms"], done["gemm_ms"]
+
+
+@row("overhead64", unit="ms", peer="the same kernels, bare loop",
+     bar=at_most(1.10), needs=["psserver"] + NEEDS)
+def overhead64(bench):
+    """A step of one worker of a real job on a core of its own."""
+    cpus = {"c": bench.server_cpu, "p": bench.server_cpu, "w": bench.client_cpu}
+
+    def ours():
+        with FashionJob(workers=1, cpus=cpus) as c:
+            return 1e3 / c.steps_per_s(c.begin(), max(4, 2 * bench.seconds))
+
+    def loop():
+        return bench.program(
+            "bare_step", "--spec", ROOT / "examples" / "fashion-cnn.yaml",
+            "--batch", 64, "--rounds", 1, "--seconds", 2 * bench.seconds,
+            "--cpu", bench.client_cpu, "--no-apply")["step_ms"][0]
+    return bench.alternate(ours, loop)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves and schedules, against TensorFlow's parameter servers."""
+from bed import cluster
+from peers.start import peer
+from rows.jobs import Job
+from table import MIB, at_least, row
+
+UPDATE = 16 * MIB
+
+
+@row("push-tf", unit="GB/s", peer="TensorFlow's assign_sub", bar=at_least(2.3),
+     needs=["psserver", "ps_load"])
+def push_tf(bench):
+    """Dense updates of 16 MiB over TCP, SGD applied, 4 outstanding."""
+    with bench.cluster(over="tcp") as c:
+        _, target = c.place(elements=UPDATE // 4, shards=1)
+
+        def ours():
+            return bench.program("ps_load", *target, *bench.timed(), "--mode",
+                                 "push", "--outstanding", 4,
+                                 "--cpu", bench.client_cpu)["bytes_per_s"] / 1e9
+
+        def theirs():
+            return peer(bench, "tf_push.py", seconds=bench.seconds)["per_s"] / 1e9
+        return bench.alternate(ours, theirs)
+
+
+class EmptyClosures(Job):
+    """A cluster whose workers compute nothing: each closure is one step that
+    pushes one number, which the shard counts, and is completed."""
+
+    target = ()
+
+    def command(self, name):
+        if name[0] != "w":
+            return super().command(name)
+        return [str(cluster.BIN / "bench.lease_load"), *map(str, self.target),
+                "--coordinator", self.address, "--seconds", "600",
+                "--cpu", name[2:]]
+
+    def begin(self, cpus):
+        job, self.target = self.place(elements=1, shards=1, steps_per_closure=1)
+        for cpu in cpus:
+            self.start(f"w-{cpu}", wait=False)
+        self.wait_steps(job, 1000)
+        return job
+
+
+@row("closures", unit="closures/s", peer="TensorFlow's coordinator",
+     bar=at_least(15), needs=["psserver", "lease_load"])
+def closures(bench):
+    """Closures of one step that computes nothing, coordinator and 2 workers."""
+    def ours():
+        with EmptyClosures(over="unix", cpu=None) as c:
+            job = c.begin((bench.server_cpu, bench.client_cpu))
+            return c.steps_per_s(job, bench.seconds)
+
+    def theirs():
+        return peer(bench, "tf_closures.py", seconds=bench.seconds)["per_s"]
+    return bench.alternate(ours, theirs)

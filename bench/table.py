@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of bench/run: what a row is, when its bar holds, how it is printed.
+
+A row is a function in bench/rows/*.py:
+
+    @row("push-tcp", unit="GB/s", peer="raw TCP", bar=at_least(0.85),
+         needs=["ps_load", "raw_stream"])
+    def push_tcp(bench):
+        \"\"\"One sentence for --list.\"\"\"
+        return bench.alternate(ours, peer)
+
+It gives (ours, peer): a figure each, or a list of repeated ones, of which the
+medians count. The ratio is ours / peer.
+"""
+import collections
+import importlib
+import json
+import pathlib
+import statistics
+
+Bar = collections.namedtuple("Bar", "text holds")  # holds(ours, peer)
+Row = collections.namedtuple("Row", "name unit peer bar needs measure")
+Result = collections.namedtuple("Result", "row ours peer")
+
+ROWS = {}
+MIB = 1 << 20
+
+
+# ---- bars
+
+def at_least(ratio):
+    return Bar(f">= {ratio:g} x", lambda ours, peer: ours >= ratio * peer)
+
+
+def at_most(ratio):
+    return Bar(f"<= {ratio:g} x", lambda ours, peer: ours <= ratio * peer)
+
+
+def at_most_more(difference, unit):
+    return Bar(f"<= + {difference:g} {unit}",
+               lambda ours, peer: ours - peer <= difference)
+
+
+# ---- rows
+
+def row(name, unit, peer, bar, needs=()):
+    """Enters a function into the table. `needs`: what to build: programs of
+    bench/, and `psserver` for a whole cluster (see bed.py)."""
+    def enter(measure):
+        if name in ROWS:
+            raise ValueError(f"two rows are called {name}")
+        ROWS[name] = Row(name, unit, peer, bar, tuple(needs), measure)
+        return measure
+    return enter
+
+
+def load_rows():
+    """Every module of bench/rows, in the order of their names."""
+    for path in sorted((pathlib.Path(__file__).parent / "rows").glob("*.py")):
+        importlib.import_module(f"rows.{path.stem}")
+    return ROWS
+
+
+def result(row_, figures):
+    """The medians of what a row gave."""
+    ours, peer = (statistics.median(f) if isinstance(f, (list, tuple)) else f
+                  for f in figures)
+    return Result(row_, ours, peer)
+
+
+def holds(r):
+    return r.ours is not None and bool(r.row.bar.holds(r.ours, r.peer))
+
+
+def ratio(r):
+    return r.ours / r.peer if r.ours is not None and r.peer else None
+
+
+# ---- print
+
+def as_json(r):
+    def short(figure):
+        return None if figure is None else float(f"{figure:.6g}")
+    return json.dumps({"name": r.row.name, "unit": r.row.unit,
+                       "ours": short(r.ours), "peer": short(r.peer),
+                       "peer_name": r.row.peer, "ratio": short(ratio(r)),
+                       "bar": r.row.bar.text, "holds": holds(r)})
+
+
+def figure_text(figure):
+    if figure is None:
+        return "-"
+    return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
+
+
+def as_table(results):
+    lines = [("name", "ours", "peer", "unit", "ratio", "bar", "holds", "against")]
+    for r in results:
+        lines.append((r.row.name, figure_text(r.ours), figure_text(r.peer),
+                      r.row.unit, "-" if ratio(r) is None else f"{ratio(r):.2f}",
+                      r.row.bar.text, "yes" if holds(r) else "NO", r.row.peer))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    right = {1, 2, 4}
+    return "\n".join("  ".join(
+        text.rjust(width) if i in right else text.ljust(width)
+        for i, (text, width) in enumerate(zip(line, widths))).rstrip()
+        for line in lines)

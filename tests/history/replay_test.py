@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`replay` under loss: Adam on two psservers with three workers at once, whose
+processes are killed; then every update is applied again, one after the other,
+and every snapshot of every incarnation and the export must be the same to the
+bit. (That a wrong value is seen is shown by broken_test.py: change_value,
+lose_slots.)
+"""
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "system")]
+os.environ["SLUICE_HISTORY_CHECK"] = "1"
+os.environ["SLUICE_HISTORY_PAYLOADS"] = "1"
+from cluster import (Cluster, check, check_counts, main, mlp_job,  # noqa: E402
+                     wait_for)
+from events import Report, read  # noqa: E402
+from replay import replay  # noqa: E402
+
+# What is killed when so many steps are counted; several: at the same moment.
+KILLS = [(100, ["ps-0"]), (700, ["w-0"]), (1300, ["ps-1", "w-1"]),
+         (1900, ["ps-0", "ps-1"]), (2500, ["coordinator"]), (3100, ["ps-1"])]
+
+
+def spec():
+    job = mlp_job("replay", samples=3200, epochs=24, batch=16, steps_per_closure=5)
+    job["model"]["layers"][1]["units"] = 4  # small pushes
+    # No snapshot that is reported goes before the end.
+    job["checkpoint"] = {"every_seconds": 0.2, "every_epoch": True, "keep": 1000}
+    return job
+
+
+def killed_and_replayed():
+    with Cluster(psservers=2, workers=3) as c:
+        job = c.submit(spec())
+        for steps, names in KILLS:
+            c.wait_steps(job, steps)
+            # Past a cut, so that something is loaded and not only the seed.
+            wait_for("a cut", lambda: c.json("checkpoints", job)["checkpoints"])
+            for name in names:
+                c.kill(name)
+            for name in names:
+                c.start(name)
+        status = c.wait_state(job)
+        check_counts(status)
+        export = c.dir / "export.safetensors"
+        c.run("export", job, "--to", export)
+        events = read(c.history)
+        report = Report()
+        said = replay(c.history, report, export, events)
+        check(not report.violations, "the replay differs", *report.lines())
+        _, updates, _, _, files, _ = said.split()
+        shards, steps = len(status["shards"]), int(status["steps_asked"])
+        reloads = sum(e.kind == "loaded" and e["from_i"] > 0 for e in events)
+        # What was lost with a memory was pushed again.
+        check(int(updates.rstrip(",")) > shards * steps, f"too little: {said}")
+        check(int(files) > 3 * shards, f"too few files: {said}")
+        check(reloads >= 4, f"only {reloads} shards were loaded from a snapshot")
+        print(f"{said}, {reloads} shards loaded from a snapshot")
+
+
+if __name__ == "__main__":
+    main([killed_and_replayed])

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/knobs.c -- what the seed decides.
+//
+// The rates are TigerBeetle's (reliability.md 5.3). Each is 0 in some seeds,
+// so that one kind of bad luck does not always hide behind another; and each
+// seed likes some strokes of the nemesis more than others.
+#include "tests/sim/sim.h"
+
+static unsigned rate(struct sim *s, unsigned most)
+{
+    return sim_chance(s, 350) ? 0 : (unsigned)sim_between(s, 1, most);
+}
+
+static void draw_job(struct sim *s, struct knobs *k)
+{
+    k->schedule = (struct schedule){
+        .samples = sim_between(s, 8, 60),
+        .batch = sim_between(s, 2, 5),
+        .epochs = sim_between(s, 1, 4),
+        .steps_per_closure = sim_between(s, 1, 5),
+    };
+    k->window = (unsigned)sim_between(s, 2, 10);
+    k->keep = (unsigned)sim_between(s, 1, 3);
+    k->cut_every_ms = (unsigned)sim_between(s, 200, 3000);
+    k->every_epoch = sim_chance(s, 700);
+    k->evaluate_every = (unsigned)sim_below(s, 3);
+    k->skips = rate(s, 60);
+    T_LE(schedule_steps(&k->schedule), SIM_STEPS);
+    T_LE(schedule_closures(&k->schedule), SIM_CLOSURES);
+}
+
+static void draw_luck(struct sim *s, struct knobs *k)
+{
+    k->lose = rate(s, 300);
+    k->replay = rate(s, 500);
+    k->rubbish = rate(s, 200);
+    k->clog = rate(s, 20);
+    k->partition = rate(s, 30);
+    k->read_fault = rate(s, 100);
+    k->write_fault = rate(s, 100);
+    k->torn = (unsigned)sim_between(s, 800, 1000);
+    k->sick = rate(s, 400);
+    k->tempted = rate(s, 150);
+    k->gap_us = sim_between(s, 50, 1200) * 1000;
+    k->faults_us = sim_between(s, 3, 60) * SIM_SECOND;
+    for (unsigned i = 0; i < 8; i++)
+        k->weights |= (sim_chance(s, 300) ? 0 : sim_between(s, 1, 16)) << 8 * i;
+}
+
+void knobs_draw(struct sim *s, struct knobs *k)
+{
+    *k = (struct knobs){0};
+    k->psservers = (unsigned)sim_between(s, 1, 3);
+    k->workers = (unsigned)sim_between(s, 1, 4);
+    k->pieces = (unsigned)sim_between(s, 1, 3);
+    k->shared_store = sim_chance(s, 400);
+    k->delay_us = sim_between(s, 50, 5000);
+    k->jitter_us = sim_between(s, 100, sim_chance(s, 200) ? 400000 : 20000);
+    k->compute_us = sim_between(s, 20, 900) * 1000;
+    draw_job(s, k);
+    draw_luck(s, k);
+}
+
+// Initial values are zeroes and the rate is 1, so every value that is ever
+// there is an integer that says what it is the sum of (truth.h).
+void knobs_job(const struct knobs *k, char *out, size_t size)
+{
+    int n = snprintf(
+        out, size,
+        "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
+        "{\"type\":\"dense\",\"units\":4,\"kernel_initializer\":\"zeros\"},"
+        "{\"type\":\"dense\",\"units\":4,\"kernel_initializer\":\"zeros\"}]},"
+        "\"loss\":\"sparse_categorical_crossentropy\","
+        "\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":1.0},"
+        "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
+        "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+        "\"train\":{\"batch\":%u,\"epochs\":%u,\"steps_per_closure\":%u,"
+        "\"shuffle\":false,\"max_attempts\":1000,\"window_closures\":%u},"
+        "\"placement\":{\"partitioner\":\"fixed\",\"shards\":%u},"
+        "\"checkpoint\":{\"keep\":%u,\"every_seconds\":%u.%03u,"
+        "\"every_epoch\":%s},"
+        "\"evaluate\":{\"every_epochs\":%u,\"batch\":4,"
+        "\"batches_per_closure\":2}}",
+        (unsigned)k->schedule.batch, (unsigned)k->schedule.epochs,
+        (unsigned)k->schedule.steps_per_closure, k->window, k->pieces, k->keep,
+        k->cut_every_ms / 1000, k->cut_every_ms % 1000,
+        k->every_epoch ? "true" : "false", k->evaluate_every);
+
+    T_ASSERT(n > 0 && (size_t)n < size);
+}

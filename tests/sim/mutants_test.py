@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A simulation is worth what it catches: deliberate mistakes of
+common/broken.h, each of which must fail some seed of tests/sim.
+
+    mutants_test.py PATH/sim.life                all of them
+    mutants_test.py PATH/sim.life rule_K5 ...    only these
+
+Needs a build with SLUICE_TESTING. Prints after how many seeds each was caught.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+BROKEN_H = pathlib.Path(__file__).resolve().parents[2] / "common" / "broken.h"
+SEEDS = 1000  # at most; most are caught by the first few
+FIRST = 20260701  # the harness' own seed
+
+# Caught by the long test; where another one is needed, its name.
+CAUGHT = dict.fromkeys("""
+    skip_dedupe forget_counted skip_incarnation skip_attempt count_refused
+    low_from_outside believe_old lose_closure hole_in_cut publish_old
+    early_manifest finish_early skip_term keep_leases apply_rejected
+    wrong_report crash_on_keep change_value tear_snapshot rule_I1 rule_I1_falls
+    rule_I2 rule_I5 rule_I5_push rule_S4 rule_S5 rule_W1_resume rule_C2 rule_C3
+    rule_C4 rule_C5 rule_K2 rule_K3_keep rule_K3_own rule_K4 rule_K5 rule_K6
+    rule_K6_invents rule_K7 rule_E1 rule_E1_back rule_E2 rule_E3
+    """.split(), "live")
+CAUGHT["leak_snapshots"] = "quiet"
+
+# Why a mistake cannot show here.
+NOT_HERE = {
+    "early_report": "is made in fs_posix.c; rule_K2 is the same above it",
+    "hang_call": "is made in the RPC layer",
+    "lose_slots": "plain SGD has no slots",
+    "rule_I1_same": "a second lock: the coordinator never gives such a number",
+    "rule_I4": "a second lock: attempts only rise in a term",
+    "rule_I4_adopts": "is made in worker/sync_ps*.c",
+    "rule_I6": "a job keeps its incarnation here",
+    "rule_I6_file": "a job keeps its incarnation here",
+    "rule_I7": "no journal is restored from an older copy here",
+    "rule_I7_manifest": "no journal is restored from an older copy here",
+    "rule_K1": "a second lock: a tag is given once",
+    "rule_K3": "a Keep of an older term names older tags: it deletes less",
+    "rule_K7_load": "a second lock: the coordinator refuses it (rule_K7)",
+    "rule_W1": "a second lock: the shard refuses the push (I3)",
+    "rule_W1_map": "a second lock: the coordinator ignores it (W2, C1)",
+    "rule_W2": "a second lock: the map has voided the evidence (W1)",
+}
+
+
+def run(sim, mistake, test):
+    """Gives (exit status, seeds that it took, the first words of the failure)."""
+    done = subprocess.run(
+        [sim, test], capture_output=True, text=True, check=False, timeout=600,
+        env={**os.environ, "SLUICE_BREAK": mistake, "SIM_SEEDS": str(SEEDS)})
+    seed = re.search(r"SIM_SEED=(\d+)", done.stderr)
+    words = re.search(r"^\S*(?:sim/\S+: \S+|sim\.life): (.*)", done.stderr, re.M)
+    return (done.returncode, int(seed[1]) - FIRST + 1 if seed else None,
+            words[1][:90] if words else "")
+
+
+def main():
+    sim, wanted = sys.argv[1], sys.argv[2:]
+    names = re.findall(r"^ +X\((\w+)\)", BROKEN_H.read_text(), re.M)
+    undecided = sorted(set(names) - set(CAUGHT) - set(NOT_HERE))
+    missed = []
+    for name in wanted or [n for n in names if n in CAUGHT] + undecided:
+        status, seeds, words = run(sim, name, CAUGHT.get(name, "live"))
+        if status == 0 and name in CAUGHT:
+            missed.append(name)
+        print(f"{'caught' if status else 'MISSED'} {name}"
+              f"{f' after {seeds}' if seeds else ''}: {words}", flush=True)
+    gone = sorted((set(CAUGHT) | set(NOT_HERE)) - set(names))
+    print(f"{len(missed)} missed {missed}; not decided {undecided}; gone {gone}")
+    sys.exit(1 if missed or gone else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/server.c -- a psserver: the real roster, store, shards, snapshots.
+//
+// Left out is what only moves bytes: rpc, the attendee, the mapping cache. The
+// dispatch below is that of psserver/attend.c and psserver/api.c.
+#include "tests/sim/server.h"
+
+#include "common/mem.h"
+#include "psserver/archive.h"
+#include "psserver/roster.h"
+#include "tests/sim/net.h"
+#include "tests/sim/pool.h"
+#include "tests/sim/truth.h"
+
+struct server {
+    struct sim *sim;
+    struct loop loop;
+    struct store *store;
+    struct roster *roster;
+    uint64_t seq;
+};
+
+// Looks at a shard, if it is here: truth.c compares.
+static struct memory *look(struct sim *s, struct proc *p, uint64_t job,
+                           uint32_t shard)
+{
+    struct server *me = p->self;
+    struct shard *found = store_find(me->store, job, shard);
+    struct memory *m;
+
+    if (found == NULL)
+        return NULL;
+    m = truth_memory(s, p, found);
+    shard_unref(found);
+    return m;
+}
+
+// ---- upwards
+
+static void check_up(struct sim *s, struct proc *p,
+                     const Sluice__V1__AttendUp *up)
+{
+    const Sluice__V1__ShardHello *hello = up->shard_hello;
+    struct memory *m;
+
+    if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO &&
+        hello->failure[0] == '\0') {
+        m = look(s, p, hello->job, hello->shard);
+        T_TRUE(m != NULL);
+        truth_hello(s, m, hello);
+    }
+    if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT &&
+        up->snapshot->failure[0] == '\0')
+        truth_report(s, p, up->snapshot);
+}
+
+static void say(void *arg, const Sluice__V1__AttendUp *up)
+{
+    struct proc *p = arg;
+    struct server *me = p->self;
+    Sluice__V1__AttendUp mine = *up;
+    Sluice__V1__Heartbeat beat;
+
+    if (!p->alive)
+        return;
+    check_up(me->sim, p, up);
+    if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
+        beat = *up->heartbeat;
+        beat.resident_bytes = 0; // of this very process: not of the seed
+        mine.heartbeat = &beat;
+    }
+    session_up(me->sim, p, &mine);
+}
+
+// ---- downwards: psserver/attend.c
+
+bool server_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
+{
+    struct server *me = p->self;
+
+    if (!roster_term(me->roster, m->term))
+        return false;
+    p->term = m->term;
+    return true;
+}
+
+void server_attached(struct sim *s, struct proc *p)
+{
+    struct server *me = p->self;
+
+    roster_attached(me->roster);
+}
+
+void server_beat(struct sim *s, struct proc *p)
+{
+    struct server *me = p->self;
+
+    roster_tick(me->roster, ++me->seq, p->draining);
+}
+
+static void hear(struct sim *s, struct proc *p,
+                 const Sluice__V1__AttendDown *down)
+{
+    struct server *me = p->self;
+
+    switch (down->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_PLACE:
+        roster_place(me->roster, down->place);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_ADMIT:
+        roster_admit(me->roster, down->admit);
+        (void)look(s, p, down->admit->job, down->admit->shard);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
+        roster_refuse(me->roster, down->refuse);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
+        roster_snapshot(me->roster, down->snapshot);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
+        roster_keep(me->roster, down->keep);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
+        roster_close_job(me->roster, down->close_job);
+        break;
+    default:
+        break;
+    }
+}
+
+// The term that a message was said in; 0: it does not say so.
+static uint64_t term_of(const Sluice__V1__AttendDown *down)
+{
+    switch (down->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_PLACE:
+        return down->place->term;
+    case SLUICE__V1__ATTEND_DOWN__KIND_ADMIT:
+        return down->admit->term;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
+        return down->refuse->term;
+    case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
+        return down->keep->term;
+    default:
+        return 0;
+    }
+}
+
+static void keep_echo(struct sim *s, struct proc *p,
+                      const Sluice__V1__AttendDown *down)
+{
+    struct echo *e = &s->echoes[s->echoes_count % SIM_ECHOES];
+    ProtobufCMessage *copy = NULL;
+
+    if (term_of(down) == 0)
+        return;
+    T_OK(wire_dup(&copy, &down->base));
+    wire_free((ProtobufCMessage *)e->message);
+    *e = (struct echo){p->slot, term_of(down), (Sluice__V1__AttendDown *)copy};
+    s->echoes_count++;
+}
+
+// I5: a coordinator that was replaced, and does not know it, says something.
+static void hear_echo(struct sim *s, struct proc *p)
+{
+    struct echo *e = &s->echoes[sim_below(s, SIM_ECHOES)];
+
+    if (s->healed || e->message == NULL || e->slot != p->slot ||
+        e->term >= p->term || !sim_chance(s, 300))
+        return;
+    s->seen.echoes++;
+    hear(s, p, e->message);
+}
+
+void server_down(struct sim *s, struct proc *p,
+                 const Sluice__V1__AttendDown *down)
+{
+    hear(s, p, down);
+    keep_echo(s, p, down);
+    hear_echo(s, p);
+}
+
+// ---- calls: psserver/api.c
+
+static struct sl_slices bytes_of(const struct sim_call *call,
+                                 struct sl_slice *one)
+{
+    *one = (struct sl_slice){call->data, call->bytes};
+    return slices_one(one);
+}
+
+static void do_ask(struct sim *s, struct proc *p, const struct sl_slices *bytes,
+                   struct sim_reply *reply)
+{
+    struct server *me = p->self;
+    struct shard *shard;
+    struct memory *m;
+    struct wire_ask ask;
+
+    T_OK(wire_read_ask(&ask, bytes, t_err()));
+    shard = store_find(me->store, ask.job, ask.shard);
+    if (shard == NULL) {
+        reply->rc = SL_EUNAVAIL;
+        return;
+    }
+    m = truth_memory(s, p, shard);
+    reply->rc = shard_ask(shard, &ask, &reply->ask, t_err());
+    truth_ask(s, m, &ask, reply->rc, &reply->ask);
+    shard_unref(shard);
+}
+
+static void do_push(struct sim *s, struct proc *p,
+                    const struct sl_slices *bytes, struct sim_reply *reply)
+{
+    struct server *me = p->self;
+    struct shard *shard;
+    struct memory *m;
+    struct wire_push push;
+
+    reply->rc = wire_read_push(&push, bytes, t_err());
+    if (reply->rc != SL_OK) {
+        s->seen.rejected++;
+        return;
+    }
+    shard = store_find(me->store, push.job, push.shard);
+    if (shard == NULL) {
+        reply->rc = SL_EUNAVAIL;
+        return;
+    }
+    m = truth_memory(s, p, shard);
+    T_LE(shard->plan.elements, SL_COUNT(reply->values));
+    reply->rc = shard_push(shard, &push, &reply->push, reply->values, t_err());
+    truth_push(s, m, &push, reply->rc, &reply->push, reply->values);
+    shard_unref(shard);
+}
+
+// The values of a snapshot, also of a shard that is not here any more.
+static void pull_tag(struct sim *s, struct proc *p, struct shard *shard,
+                     const struct wire_pull *pull, struct sim_reply *reply)
+{
+    struct tagged_file *file = NULL;
+    char *folder;
+
+    if (shard == NULL) {
+        reply->rc = archive_values(&p->files.fs, "/store", pull->job,
+                                   pull->shard, pull->tag, &file, t_err());
+    } else {
+        reply->rc = shard_pull_check(shard, pull, t_err());
+        folder = snap_folder("/store", &shard->plan);
+        if (reply->rc == SL_OK)
+            reply->rc = snap_values(&p->files.fs, folder, &shard->plan,
+                                    pull->tag, &file, t_err());
+        sl_free(folder);
+    }
+    if (reply->rc != SL_OK)
+        return;
+    reply->elements = file->bytes / sizeof(float);
+    T_LE(reply->elements, SL_COUNT(reply->values));
+    memcpy(reply->values, file->values, file->bytes);
+    tagged_file_unref(file);
+}
+
+static void do_pull(struct sim *s, struct proc *p,
+                    const struct sl_slices *bytes, struct sim_reply *reply)
+{
+    struct server *me = p->self;
+    struct shard *shard;
+    struct memory *m;
+    struct wire_pull pull;
+
+    T_OK(wire_read_pull(&pull, bytes, t_err()));
+    shard = store_find(me->store, pull.job, pull.shard);
+    if (pull.has_tag) {
+        pull_tag(s, p, shard, &pull, reply);
+    } else if (shard == NULL) {
+        reply->rc = SL_EUNAVAIL;
+    } else {
+        m = truth_memory(s, p, shard);
+        reply->rc =
+            shard_pull(shard, &pull, &reply->pull, reply->values, t_err());
+        truth_pull(s, m, reply->rc, &reply->pull, reply->values);
+    }
+    shard_unref(shard);
+}
+
+void server_call(struct sim *s, struct proc *p, const struct sim_call *call,
+                 struct sim_reply *reply)
+{
+    struct sl_slice one;
+    struct sl_slices bytes = bytes_of(call, &one);
+
+    if (call->kind == CALL_ASK)
+        do_ask(s, p, &bytes, reply);
+    else if (call->kind == CALL_PUSH)
+        do_push(s, p, &bytes, reply);
+    else
+        do_pull(s, p, &bytes, reply);
+}
+
+// ---- life
+
+void server_start_proc(struct sim *s, struct proc *p)
+{
+    struct server *me = calloc(1, sizeof(*me));
+    struct roster_setup setup;
+
+    T_ASSERT(me != NULL);
+    *me = (struct server){.sim = s, .loop = {s, p}};
+    p->self = me;
+    T_OK(store_new(&me->store));
+    setup = (struct roster_setup){.loop = &me->loop,
+                                  .fs = &p->files.fs,
+                                  .store = me->store,
+                                  .folder = "/store",
+                                  .send = say,
+                                  .arg = p};
+    T_OK(roster_new(&me->roster, &setup));
+    session_dial(s, p);
+}
+
+void server_stop_proc(struct sim *s, struct proc *p)
+{
+    struct server *me = p->self;
+
+    truth_gone(s, p);
+    pool_end_all(p);
+    roster_free(me->roster);
+    store_free(me->store);
+    free(me);
+    p->self = NULL;
+}
+
+static void exit_run(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+    uint32_t slot = p->slot;
+
+    proc_kill(s, p, false);
+    proc_restart_after(s, slot, sim_between(s, 10, 3000) * 1000);
+}
+
+static void saved(void *arg)
+{
+    struct proc *p = arg;
+    struct server *me = p->self;
+
+    if (p->alive)
+        sim_after(me->sim, 0,
+                  &(struct sim_event){
+                      .kind = SIM_EXIT, .proc = p->number, .run = exit_run});
+}
+
+void server_drain_proc(struct sim *s, struct proc *p)
+{
+    struct server *me = p->self;
+
+    if (p->draining)
+        return;
+    p->draining = true;
+    server_beat(s, p);
+    roster_save(me->roster, saved, p);
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/session.c -- Attend: dialing, two queues, and the ways to end.
+//
+// What a side says is heard in order, or not at all. Each message in a queue
+// has an event that hears the queue's first; where the way is cut, the event
+// tries again, as TCP does. The member's manners (when it dials, beats and
+// gives up) are those of proto/attendee.c.
+#include "common/rng.h"
+#include "tests/sim/net_own.h"
+
+#define BACKOFF_MIN_US (100 * 1000)
+#define BACKOFF_MAX_US (2000 * 1000)
+#define DIAL_PATIENCE_US (3 * SIM_SECOND)
+#define HEARTBEAT_US (500 * 1000)
+#define SILENT_US (5 * SIM_SECOND) // ten heartbeats: the stream is given up
+#define AGAIN_US (30 * 1000)       // a message that could not pass
+
+static struct session *get(struct sim *s, uint64_t number)
+{
+    T_ASSERT(number > 0 && number <= s->net->sessions_count);
+    return s->net->sessions[number - 1];
+}
+
+static void forget(struct list *queue)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(queue)) != NULL) {
+        struct parcel *p = list_entry(n, struct parcel, node);
+
+        wire_free(p->message);
+        free(p);
+    }
+}
+
+static void hear_up(struct sim *s, struct sim_event *e);
+static void hear_down(struct sim *s, struct sim_event *e);
+
+static void poke(struct sim *s, uint64_t number, bool up, uint64_t after)
+{
+    sim_after(s, after,
+              &(struct sim_event){.kind = up ? SIM_UP : SIM_DOWN,
+                                  .a = number,
+                                  .run = up ? hear_up : hear_down});
+}
+
+// `message` NULL: the end.
+static void put(struct sim *s, uint64_t number, bool up,
+                const ProtobufCMessage *message)
+{
+    struct session *ss = get(s, number);
+    struct parcel *p = calloc(1, sizeof(*p));
+
+    T_ASSERT(p != NULL);
+    if (message != NULL)
+        T_OK(wire_dup(&p->message, message));
+    list_push_back(up ? &ss->up : &ss->down, &p->node);
+    poke(s, number, up,
+         up ? net_delay(s, ss->member_host, ss->boss_host)
+            : net_delay(s, ss->boss_host, ss->member_host));
+}
+
+// ---- the member's side
+
+static void dial_later(struct sim *s, struct proc *p);
+
+static void went_down(struct sim *s, struct proc *p)
+{
+    p->session = 0;
+    p->attached = false;
+    dial_later(s, p);
+}
+
+static void dial_run(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+
+    p->dialing = false;
+    session_dial(s, p);
+}
+
+static void dial_later(struct sim *s, struct proc *p)
+{
+    uint64_t half = p->backoff_us / 2;
+
+    if (p->dialing || p->exiting)
+        return;
+    p->dialing = true;
+    sim_after(s, half + sim_below(s, half + 1),
+              &(struct sim_event){
+                  .kind = SIM_DIAL, .proc = p->number, .run = dial_run});
+    p->backoff_us =
+        2 * p->backoff_us < BACKOFF_MAX_US ? 2 * p->backoff_us : BACKOFF_MAX_US;
+}
+
+static void dial_timeout(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+
+    if (p->session == e->a && !p->attached)
+        session_drop(s, p);
+}
+
+static void say_hello(struct sim *s, struct proc *p)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
+
+    m.role = p->role == SIM_SERVER ? SLUICE__V1__ROLE__ROLE_PSSERVER
+                                   : SLUICE__V1__ROLE__ROLE_WORKER;
+    m.name = s->slots[p->slot].name;
+    m.process = p->process;
+    m.address = p->role == SIM_SERVER ? p->address : "";
+    m.protocol = WIRE_PROTOCOL;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
+    up.hello = &m;
+    p->hello_us = sim_now(s);
+    put(s, p->session, true, &up.base);
+}
+
+void session_dial(struct sim *s, struct proc *p)
+{
+    struct proc *boss = boss_of(s);
+    struct session *ss;
+
+    if (p->session != 0 || p->exiting)
+        return;
+    if (boss == NULL || net_cut(s, p->host, boss->host)) {
+        if (p->backoff_us == 0)
+            p->backoff_us = BACKOFF_MIN_US;
+        dial_later(s, p);
+        return;
+    }
+    if (p->backoff_us == 0)
+        p->backoff_us = BACKOFF_MIN_US;
+    T_LT(s->net->sessions_count, SIM_SESSIONS);
+    ss = calloc(1, sizeof(*ss));
+    T_ASSERT(ss != NULL);
+    *ss = (struct session){.member = p->number,
+                           .boss = boss->number,
+                           .member_host = p->host,
+                           .boss_host = boss->host,
+                           .member_open = true,
+                           .boss_open = true};
+    list_init(&ss->up);
+    list_init(&ss->down);
+    s->net->sessions[s->net->sessions_count++] = ss;
+    p->session = s->net->sessions_count;
+    p->heard_us = sim_now(s);
+    say_hello(s, p);
+    sim_after(s, DIAL_PATIENCE_US,
+              &(struct sim_event){.kind = SIM_TIMER,
+                                  .proc = p->number,
+                                  .a = p->session,
+                                  .run = dial_timeout});
+}
+
+static void beat_run(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+
+    if (p->session != e->a || !p->attached)
+        return;
+    if (sim_now(s) - p->heard_us > SILENT_US) {
+        session_drop(s, p);
+        return;
+    }
+    sim_after(s, HEARTBEAT_US, e);
+    if (p->role == SIM_SERVER)
+        server_beat(s, p);
+    else
+        crew_beat(s, p);
+}
+
+static void welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
+{
+    bool fine =
+        p->role == SIM_SERVER ? server_welcome(s, p, m) : crew_welcome(s, p, m);
+
+    if (!fine) {
+        session_drop(s, p);
+        return;
+    }
+    p->attached = true;
+    p->backoff_us = BACKOFF_MIN_US;
+    sim_after(s, HEARTBEAT_US,
+              &(struct sim_event){.kind = SIM_TIMER,
+                                  .proc = p->number,
+                                  .a = p->session,
+                                  .run = beat_run});
+    if (p->role == SIM_SERVER)
+        server_attached(s, p);
+    else
+        crew_attached(s, p);
+}
+
+static void member_hear(struct sim *s, struct proc *p,
+                        const Sluice__V1__AttendDown *m)
+{
+    p->heard_us = sim_now(s);
+    if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME) {
+        if (!p->attached)
+            welcome(s, p, m->welcome);
+    } else if (!p->attached) {
+        return; // it may be of an older term
+    } else if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_HEARTBEAT_ACK) {
+        if (p->role == SIM_WORKER)
+            crew_renewed(s, p, m->heartbeat_ack->seq);
+    } else if (p->role == SIM_SERVER) {
+        server_down(s, p, m);
+    } else {
+        crew_down(s, p, m);
+    }
+}
+
+// ---- delivery
+
+static struct parcel *first(struct list *queue)
+{
+    return list_entry(list_pop_front(queue), struct parcel, node);
+}
+
+static void parcel_free(struct parcel *p)
+{
+    wire_free(p->message);
+    free(p);
+}
+
+// Nobody is there any more: its peer is told, as a kernel would.
+static void reset_member(struct sim *s, uint64_t number)
+{
+    struct session *ss = get(s, number);
+
+    forget(&ss->up);
+    if (ss->member_open)
+        put(s, number, false, NULL);
+}
+
+static void deliver_up(struct sim *s, struct proc *boss, uint64_t number)
+{
+    struct session *ss = get(s, number);
+    struct parcel *p = first(&ss->up);
+    Sluice__V1__AttendUp *up = (Sluice__V1__AttendUp *)p->message;
+
+    if (up == NULL) {
+        ss->boss_open = false;
+        forget(&ss->down);
+        if (ss->greeted)
+            boss_detach(s, boss, number);
+    } else if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HELLO) {
+        sim_note_msg(s, &up->base);
+        ss->greeted = true;
+        boss_hello(s, boss, number, up->hello);
+    } else {
+        sim_note_msg(s, &up->base);
+        boss_hear(s, boss, number, up);
+    }
+    parcel_free(p);
+}
+
+static void hear_up(struct sim *s, struct sim_event *e)
+{
+    struct session *ss = get(s, e->a);
+    struct proc *boss = proc_get(s, ss->boss);
+    uint64_t now = sim_now(s);
+
+    if (list_empty(&ss->up))
+        return;
+    if (boss != NULL && boss->paused_until_us > now)
+        poke(s, e->a, true, boss->paused_until_us - now);
+    else if (net_cut(s, ss->member_host, ss->boss_host))
+        poke(s, e->a, true, AGAIN_US);
+    else if (boss == NULL || !ss->boss_open)
+        reset_member(s, e->a);
+    else
+        deliver_up(s, boss, e->a);
+}
+
+static void deliver_down(struct sim *s, struct proc *member, uint64_t number)
+{
+    struct session *ss = get(s, number);
+    struct parcel *p = first(&ss->down);
+
+    if (p->message == NULL) {
+        ss->member_open = false;
+        forget(&ss->up);
+        went_down(s, member);
+    } else {
+        sim_note_msg(s, p->message);
+        member_hear(s, member, (Sluice__V1__AttendDown *)p->message);
+    }
+    parcel_free(p);
+}
+
+static void hear_down(struct sim *s, struct sim_event *e)
+{
+    struct session *ss = get(s, e->a);
+    struct proc *member = proc_get(s, ss->member);
+    uint64_t now = sim_now(s);
+
+    if (list_empty(&ss->down))
+        return;
+    if (member == NULL || !ss->member_open)
+        forget(&ss->down);
+    else if (member->paused_until_us > now)
+        poke(s, e->a, false, member->paused_until_us - now);
+    else if (net_cut(s, ss->boss_host, ss->member_host))
+        poke(s, e->a, false, AGAIN_US);
+    else
+        deliver_down(s, member, e->a);
+}
+
+// ---- what the sides do
+
+bool session_up(struct sim *s, struct proc *p, const Sluice__V1__AttendUp *up)
+{
+    if (!p->attached || !p->alive)
+        return false;
+    put(s, p->session, true, &up->base);
+    return true;
+}
+
+// The coordinator is told that it ended, after `lose` or not what was said.
+static void leave(struct sim *s, uint64_t number, bool lose)
+{
+    struct session *ss = get(s, number);
+
+    ss->member_open = false;
+    if (lose)
+        forget(&ss->up);
+    put(s, number, true, NULL);
+}
+
+void session_drop(struct sim *s, struct proc *p)
+{
+    if (p->session == 0)
+        return;
+    leave(s, p->session, true);
+    went_down(s, p);
+}
+
+void session_orphan(struct sim *s, struct proc *p, bool quietly)
+{
+    if (p->session == 0)
+        return;
+    if (quietly)
+        get(s, p->session)->member_open = false;
+    else
+        leave(s, p->session, false);
+    p->session = 0;
+    p->attached = false;
+}
+
+void session_down(struct sim *s, uint64_t number,
+                  const Sluice__V1__AttendDown *down)
+{
+    if (get(s, number)->boss_open)
+        put(s, number, false, &down->base);
+}
+
+void session_hang_up(struct sim *s, uint64_t number, bool at_once)
+{
+    struct session *ss = get(s, number);
+
+    if (!ss->boss_open)
+        return;
+    ss->boss_open = false;
+    if (at_once)
+        forget(&ss->down);
+    put(s, number, false, NULL);
+}
+
+void session_boss_gone(struct sim *s, uint32_t boss, bool quietly)
+{
+    for (uint32_t i = 0; i < s->net->sessions_count; i++) {
+        struct session *ss = s->net->sessions[i];
+
+        if (ss->boss != boss || !ss->boss_open)
+            continue;
+        ss->boss_open = false;
+        if (ss->member_open && !quietly)
+            put(s, i + 1, false, NULL);
+    }
+}
+
+void session_break(struct sim *s, struct proc *p, unsigned who)
+{
+    uint64_t number = p->session;
+    struct session *ss;
+
+    if (number == 0)
+        return;
+    ss = get(s, number);
+    s->seen.breaks++;
+    s->seen.half_open += who != 0;
+    forget(&ss->up);
+    forget(&ss->down);
+    if (who != 2 && ss->boss_open)
+        put(s, number, true, NULL);
+    if (who == 0) {
+        put(s, number, false, NULL);
+    } else if (who == 2) { // the other end hears of it by silence only
+        ss->member_open = false;
+        went_down(s, p);
+    }
+}

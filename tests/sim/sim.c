@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/sim.c -- processes, and a life from sim_new to sim_free.
+#include "tests/sim/sim.h"
+
+#include "common/rng.h"
+#include "coordinator/journal.h"
+#include "tests/sim/boss.h"
+#include "tests/sim/crew.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/nemesis.h"
+#include "tests/sim/net.h"
+#include "tests/sim/server.h"
+#include "tests/sim/truth.h"
+
+// ---- processes
+
+struct proc *proc_get(struct sim *s, uint32_t number)
+{
+    struct proc *p;
+
+    if (number == 0 || number > s->procs_count)
+        return NULL;
+    p = s->procs[number - 1];
+    return p->alive ? p : NULL;
+}
+
+struct proc *proc_at(struct sim *s, const char *address)
+{
+    for (uint32_t i = s->procs_count; i-- > 0;)
+        if (s->procs[i]->alive && strcmp(s->procs[i]->address, address) == 0)
+            return s->procs[i];
+    return NULL;
+}
+
+// The port that its predecessor had, unless that one still has it.
+static void name_address(struct sim *s, struct proc *p)
+{
+    struct slot *slot = &s->slots[p->slot];
+    char address[24];
+
+    snprintf(address, sizeof(address), "127.0.0.%u:%u", p->host,
+             p->slot * 100 + 1);
+    while (proc_at(s, address) != NULL)
+        snprintf(address, sizeof(address), "127.0.0.%u:%u", p->host,
+                 p->slot * 100 + 2 + (unsigned)++slot->ports);
+    memcpy(p->address, address, sizeof(address));
+}
+
+struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host)
+{
+    struct proc *p = calloc(1, sizeof(*p));
+
+    T_ASSERT(p != NULL);
+    T_LT(s->procs_count, SIM_PROCS);
+    s->procs[s->procs_count++] = p;
+    p->number = s->procs_count;
+    p->slot = slot;
+    p->host = host;
+    p->role = s->slots[slot].role;
+    p->process = sl_mix64(s->seed ^ (uint64_t)p->number << 40) | 1;
+    list_init(&p->pool);
+    if (p->role == SIM_SERVER)
+        name_address(s, p);
+    disk_attach(s, p);
+    p->alive = true;
+    s->slots[slot].now = p->number;
+    if (p->role == SIM_BOSS)
+        boss_start(s, p);
+    else if (p->role == SIM_SERVER)
+        server_start_proc(s, p);
+    else
+        crew_start(s, p);
+    return p;
+}
+
+void proc_kill(struct sim *s, struct proc *p, bool quietly)
+{
+    p->alive = false;
+    p->files.dead = true;
+    if (s->slots[p->slot].now == p->number)
+        s->slots[p->slot].now = 0;
+    if (p->role == SIM_BOSS) {
+        session_boss_gone(s, p->number, quietly);
+        boss_stop(s, p);
+        return;
+    }
+    session_orphan(s, p, quietly);
+    if (p->role == SIM_SERVER)
+        server_stop_proc(s, p);
+    else
+        crew_stop(s, p);
+}
+
+static void start_run(struct sim *s, struct sim_event *e)
+{
+    uint32_t slot = (uint32_t)e->a;
+
+    if (proc_get(s, s->slots[slot].now) == NULL)
+        proc_start(s, slot, s->slots[slot].host);
+}
+
+void proc_restart_after(struct sim *s, uint32_t slot, uint64_t us)
+{
+    sim_after(
+        s, us,
+        &(struct sim_event){.kind = SIM_START, .a = slot, .run = start_run});
+}
+
+// ---- life
+
+static void add_slot(struct sim *s, enum sim_role role, const char *name,
+                     unsigned number)
+{
+    struct slot *slot = &s->slots[s->slots_count];
+
+    slot->role = role;
+    slot->host = s->slots_count;
+    snprintf(slot->name, sizeof(slot->name), "%s-%u", name, number);
+    proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
+}
+
+static struct sim *make(uint64_t seed, bool quiet)
+{
+    struct sim *s = calloc(1, sizeof(*s));
+
+    T_ASSERT(s != NULL);
+    s->seed = sl_mix64(seed);
+    clock_fake_init(&s->clock, 1000000, 1700000000000000);
+    knobs_draw(s, &s->knobs);
+    if (quiet) {
+        s->knobs.lose = s->knobs.replay = s->knobs.clog = 0;
+        s->knobs.rubbish = s->knobs.sick = 0;
+        s->knobs.partition = s->knobs.read_fault = s->knobs.write_fault = 0;
+        s->knobs.gap_us = 0;
+        s->knobs.jitter_us = 1000;
+    }
+    for (uint32_t h = 0; h < SIM_HOSTS; h++)
+        disk_new(s, &s->hosts[h]);
+    disk_new(s, &s->store);
+    T_OK(journal_open(&s->journal, ":memory:", t_err()));
+    net_new(s);
+    truth_new(s);
+    add_slot(s, SIM_BOSS, "boss", 0);
+    for (unsigned i = 0; i < s->knobs.psservers; i++)
+        add_slot(s, SIM_SERVER, "ps", i);
+    for (unsigned i = 0; i < s->knobs.workers; i++)
+        add_slot(s, SIM_WORKER, "w", i);
+    nemesis_start(s);
+    return s;
+}
+
+struct sim *sim_new(uint64_t seed)
+{
+    return make(seed, false);
+}
+
+struct sim *sim_new_quiet(uint64_t seed)
+{
+    return make(seed, true);
+}
+
+void sim_free(struct sim *s)
+{
+    for (uint32_t i = s->procs_count; i-- > 0;)
+        if (s->procs[i]->alive)
+            proc_kill(s, s->procs[i], true);
+    agenda_release(&s->agenda);
+    net_free(s);
+    truth_free(s);
+    journal_close(s->journal);
+    for (uint32_t i = 0; i < s->procs_count; i++)
+        free(s->procs[i]);
+    for (uint32_t h = 0; h < SIM_HOSTS; h++)
+        crash_fs_free(s->hosts[h]);
+    for (uint32_t i = 0; i < s->lost_count; i++)
+        crash_fs_free(s->lost[i]);
+    crash_fs_free(s->store);
+    for (uint32_t i = 0; i < SIM_ECHOES; i++)
+        wire_free((ProtobufCMessage *)s->echoes[i].message);
+    free(s);
+}
+
+bool sim_run(struct sim *s, uint64_t us)
+{
+    uint64_t until = sim_now(s) + us;
+    bool before = s->finished;
+
+    while (s->finished == before && sim_turn(s, until))
+        ;
+    s->seen.events = s->agenda.done;
+    if (s->finished == before && sim_now(s) < until)
+        clock_fake_advance_us(&s->clock, until - sim_now(s));
+    return s->finished;
+}
+
+void sim_heal(struct sim *s)
+{
+    bool spare = sim_chance(s, 500); // zombies
+
+    s->healed = true;
+    s->knobs.lose = s->knobs.replay = s->knobs.rubbish = 0;
+    if (s->knobs.jitter_us > 20000)
+        s->knobs.jitter_us = 20000;
+    net_heal(s);
+    for (uint32_t n = 1; n <= s->procs_count; n++) {
+        struct proc *p = proc_get(s, n);
+
+        if (p == NULL)
+            continue;
+        p->paused_until_us = 0;
+        if (!spare && s->slots[p->slot].now != n)
+            proc_kill(s, p, false);
+    }
+    for (uint32_t i = 0; i < s->slots_count; i++)
+        proc_restart_after(s, i, 1000);
+}

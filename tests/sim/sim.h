@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/sim.h -- a cluster in one process, whose luck is a number.
+//
+// The coordinator is the real one: its logic, its journal, its manifests. The
+// shards are the psserver's own: roster, store, shard, once, snapshots. Workers
+// are scripts around the real worker's evidence (W1). Around them: a clock that
+// events move, a network that loses, repeats and reorders, disks that fail and
+// tear, and a nemesis that kills, pauses, replaces and cuts off. All of it is
+// drawn from one seed, so a run is a function of the seed: same seed, same
+// trace.
+//
+//   sim_new -> sim_run until done or healed -> sim_heal -> sim_run ->
+//   sim_check_end
+//
+//   agenda.c   what happens when; the trace
+//   knobs.c    what the seed decides: the cluster, the job, the rates
+//   net.c      calls between workers and shards: loss, repeats, delay
+//   session.c  Attend streams: in order until they break, on both ends or one
+//   disk.c     a struct fs per process over the host's crash_fs
+//   pool.c     common/loop.h by hand: pool threads become events
+//   boss.c     the coordinator's process; checks what it says
+//   books.c    its journal, read beside it
+//   server.c   a psserver's process
+//   crew.c     a worker's process; task.c: its closure
+//   truth.c    what was counted, by who saw it happen; all that must hold
+//   cuts.c     what a published cut promises, held against the disks
+//   end.c      what must hold of a job that has finished
+//   nemesis.c  bad luck
+//
+// Threads  one. Nothing here, or under it, reads a real clock or a real disk.
+// Memory   sim_free frees all; a failed check leaves it (see t.h).
+// Units    *_us of the world's clock; rates in permille.
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/list.h"
+#include "common/schedule.h"
+#include "proto/wire.h"
+#include "tests/harness/crash_fs.h"
+#include "tests/harness/t.h"
+
+#define SIM_HOSTS 12 // 0: the coordinator's; then psservers, then workers
+#define SIM_SHARDS 16
+#define SIM_CLOSURES 128
+#define SIM_STEPS 256 // of a job, in all its epochs
+#define SIM_SESSIONS 16384
+#define SIM_PROCS 2048
+#define SIM_LOST 256
+#define SIM_ECHOES 32
+#define SIM_FIELDS 4 // of a gradient: see truth.h
+#define SIM_SECOND UINT64_C(1000000)
+
+struct sim;
+struct proc;
+
+// ---- agenda.c
+
+enum sim_kind {
+    SIM_REQUEST = 1, // a call reaches a server
+    SIM_REPLY,
+    SIM_DEADLINE,
+    SIM_UP, // a message of a session, or its end
+    SIM_DOWN,
+    SIM_DIAL,
+    SIM_TIMER,
+    SIM_POOL,
+    SIM_COMPUTED,
+    SIM_START,
+    SIM_EXIT,
+    SIM_NEMESIS,
+};
+
+struct sim_event {
+    uint64_t at_us, order; // order breaks ties: first said, first done
+    enum sim_kind kind;
+    uint32_t proc; // must be alive, else the event is dropped; 0: nobody's
+    uint64_t a, b;
+    void *data; // freed by drop
+    void (*run)(struct sim *s, struct sim_event *e);
+    void (*drop)(void *data); // NULL: nothing to free
+};
+
+struct agenda {
+    struct sim_event **heap;
+    size_t count, cap;
+    uint64_t said, done;
+};
+
+// Copies *e; at_us and order are set here. run may take `data` by clearing it.
+void sim_after(struct sim *s, uint64_t after_us, const struct sim_event *e);
+// The next event, if there is one before `until_us`: false if not.
+bool sim_turn(struct sim *s, uint64_t until_us);
+// While a pool thread of a psserver is at its disk, I/O threads go on: runs a
+// call or two that are due next.
+void sim_meanwhile(struct sim *s);
+void agenda_release(struct agenda *a);
+
+// Mixes something into the trace.
+void sim_note(struct sim *s, uint64_t value);
+void sim_note_msg(struct sim *s, const ProtobufCMessage *msg);
+
+// ---- chance
+
+uint64_t sim_below(struct sim *s, uint64_t n); // [0, n), n > 0
+bool sim_chance(struct sim *s, unsigned permille);
+uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
+
+// ---- knobs.c
+
+struct knobs {
+    unsigned psservers, workers;
+    unsigned pieces;   // that each variable is cut into
+    bool shared_store; // one folder for all psservers (K2)
+    // rates, permille
+    unsigned lose, replay, clog, partition, read_fault, write_fault, torn;
+    uint64_t delay_us, jitter_us, compute_us;
+    unsigned sick;      // psservers whose newest files cannot be read at first
+    unsigned tempted;   // by a process that is about to write or load
+    uint64_t gap_us;    // between strokes of the nemesis; 0: it sleeps
+    uint64_t faults_us; // it sleeps for good after that
+    unsigned rubbish;   // pushes that somebody sends with rubbish in them
+    unsigned skips;     // steps that are pushed to be skipped, permille
+    uint64_t weights;   // which strokes it likes, a byte each
+    struct schedule schedule;
+    unsigned window, keep, cut_every_ms, evaluate_every;
+    bool every_epoch;
+};
+
+void knobs_draw(struct sim *s, struct knobs *k);
+void knobs_job(const struct knobs *k, char *out, size_t size); // as JSON
+
+// ---- processes
+
+enum sim_role { SIM_BOSS, SIM_SERVER, SIM_WORKER };
+
+// What should run: a name, on a host. At most one process of it is `now`; one
+// that was replaced while it lived is a zombie and nobody's `now`.
+struct slot {
+    enum sim_role role;
+    char name[16];
+    uint32_t host;
+    uint32_t now;   // number of its process; 0: none
+    uint64_t ports; // given out
+};
+
+// As the process sees the disk of its host.
+struct sim_fs {
+    struct fs fs;
+    struct sim *sim;
+    struct proc *proc;
+    struct crash_fs *disk;
+    bool dead;           // the process is: nothing it says reaches the disk
+    uint64_t dies_after; // operations; 0: not by itself
+    unsigned sick;       // files that cannot be read at first
+};
+
+struct proc {
+    uint32_t number; // from 1
+    uint32_t slot, host;
+    enum sim_role role;
+    bool alive, exiting;
+    uint64_t process; // as in Hello
+    uint64_t paused_until_us;
+    char address[24];
+    struct sim_fs files;
+    struct list pool; // jobs on its pool threads: struct pool_job
+    uint32_t session; // 0: none. A member's
+    bool attached, dialing, draining;
+    uint64_t heard_us, backoff_us, beat_us, hello_us;
+    uint64_t term;
+    void *self; // struct boss, server or crew
+};
+
+// What came to pass in a run, so that a test can demand that enough did.
+// clang-format off
+#define SEEN_MAP(X)                                                            \
+    X(calls) X(lost) X(rubbish) X(rejected) X(echoes) X(replayed)              \
+    X(replayed_late) X(clogs) X(partitions) X(half_open) X(breaks)             \
+    X(read_faults) X(write_faults) X(power_cuts) X(disks_lost) X(kills)        \
+    X(pauses) X(zombies) X(boss_kills) X(boss_fatals) X(double_kills)          \
+    X(drains) X(counted) X(duplicates) X(refused) X(skipped) X(unadmitted)     \
+    X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
+    X(completions) X(void_evidence) X(events)
+// clang-format on
+
+struct seen {
+#define SEEN_FIELD(name) uint64_t name;
+    SEEN_MAP(SEEN_FIELD)
+#undef SEEN_FIELD
+};
+
+// What a coordinator said to a psserver, to be said again in a later term.
+struct echo {
+    uint32_t slot;
+    uint64_t term;
+    Sluice__V1__AttendDown *message; // owned; NULL: none
+};
+
+struct net;
+struct truth;
+
+struct sim {
+    uint64_t seed, draws, trace;
+    struct clock_fake clock;
+    struct agenda agenda;
+    struct knobs knobs;
+    struct crash_fs *hosts[SIM_HOSTS], *store; // store: shared_store
+    struct crash_fs *lost[SIM_LOST];           // disks that were thrown away
+    uint32_t lost_count;
+    struct slot slots[SIM_HOSTS];
+    uint32_t slots_count;
+    struct proc *procs[SIM_PROCS];
+    uint32_t procs_count;
+    struct net *net;
+    struct truth *truth;
+    struct journal *journal;
+    uint64_t job;    // 0: not submitted yet
+    uint32_t shards; // of the job, once it is placed
+    uint64_t works;  // numbers of pool jobs
+    struct echo echoes[SIM_ECHOES];
+    uint64_t echoes_count; // ever kept
+    bool healed, finished;
+    unsigned depth; // of sim_meanwhile
+    struct seen seen;
+};
+
+struct sim *sim_new(uint64_t seed);
+// One that has no bad luck at all.
+struct sim *sim_new_quiet(uint64_t seed);
+void sim_free(struct sim *s);
+
+static inline uint64_t sim_now(const struct sim *s)
+{
+    return sl_now_us(&s->clock.clock);
+}
+
+// Runs for so long, or until the job finishes: true if it has.
+bool sim_run(struct sim *s, uint64_t us);
+// Nothing bad happens from here on, and whatever is down comes up again.
+void sim_heal(struct sim *s);
+// The job has finished: everything that must hold then. Fails the test if not.
+void sim_check_end(struct sim *s);
+// And some time later, without bad luck: no snapshot is left that nobody keeps.
+void sim_check_collected(struct sim *s);
+// For a job that stands still: who waits for whom.
+const char *sim_story(struct sim *s);
+
+// A process of a slot; its code starts at once.
+struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host);
+struct proc *proc_get(struct sim *s, uint32_t number); // alive, or NULL
+struct proc *proc_at(struct sim *s, const char *address);
+// kill -9. `quietly`: its host went with it, so nobody is told.
+void proc_kill(struct sim *s, struct proc *p, bool quietly);
+// The supervisor starts the slot's next process, if none is there by then.
+void proc_restart_after(struct sim *s, uint32_t slot, uint64_t us);
+
+#endif

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that are heard of but are of no use: they stand still, or nothing
+// that they compute counts. See world.h.
+#include <string.h>
+
+#include "coordinator/conduct.h"
+#include "coordinator/job.h"
+#include "coordinator/member.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 60000, STALL_MS = 5000 };
+
+// The job of the world with other numbers in it, from the first to the last
+// pair: {what, by what}, of the same length or not.
+static uint64_t submit(struct world *w, const char *const change[][2],
+                       unsigned changes)
+{
+    char json[4096], *at;
+
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    for (unsigned i = 0; i < changes; i++) {
+        size_t was = strlen(change[i][0]), is = strlen(change[i][1]);
+
+        at = strstr(json, change[i][0]);
+        T_ASSERT(at != NULL);
+        memmove(at + is, at + was, strlen(at + was) + 1);
+        memcpy(at, change[i][1], is);
+    }
+    return world_submit(w, json);
+}
+
+static struct world *begin(unsigned workers)
+{
+    static const char *const change[][2] = {
+        {"\"max_attempts\":8", "\"max_attempts\":3,\"stall_seconds\":5"},
+        {"\"epochs\":3", "\"epochs\":30"},
+        {"\"window_closures\":6", "\"window_closures\":100"},
+    };
+    static struct world w;
+    char name[16];
+
+    world_init(&w, t_seed());
+    world_attach(&w, world_add(&w, FAKE_PSSERVER, "ps-0"));
+    for (unsigned i = 0; i < workers; i++) {
+        snprintf(name, sizeof(name), "w-%u", i);
+        world_attach(&w, world_add(&w, FAKE_WORKER, name));
+    }
+    submit(&w, change, SL_COUNT(change));
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    return &w;
+}
+
+static struct fake_member *worker(struct world *w, unsigned number)
+{
+    return &w->members[1 + number];
+}
+
+static void read_all(struct world *w, struct fake_member *m)
+{
+    while (m->inbox_count > 0)
+        fake_read(w, m);
+}
+
+// Leases of any kind, by the coordinator's own count.
+static uint32_t held_by(struct world *w, const struct fake_member *m)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+    uint32_t leases = 0;
+
+    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        if (strcmp(reply->members[i]->name, m->name) == 0)
+            leases = reply->members[i]->leases;
+    }
+    wire_free(&reply->base);
+    return leases;
+}
+
+// Time passes, all that is said is heard at once, and everybody does a piece
+// of work every 50 ms.
+static void work_for(struct world *w, uint64_t ms)
+{
+    for (uint64_t t = 0; t < ms; t += 50) {
+        world_pass(w, 50);
+        for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+            struct fake_member *m = &w->members[i];
+
+            if (!m->used || !m->alive || m->stream == 0)
+                continue;
+            read_all(w, m);
+            fake_work(w, m);
+            while (m->outbox_count > 0)
+                fake_deliver_up(w, m);
+        }
+    }
+}
+
+// Works until it holds two leases and computes; then it stands still.
+static uint64_t hang(struct world *w, struct fake_member *m)
+{
+    while (held_by(w, m) < 2 || m->leases_count < 2 ||
+           m->leases[0].lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+        work_for(w, 50);
+    m->hangs = true;
+    return m->leases[0].lease->closure;
+}
+
+// Much time, with heartbeats and nothing else.
+static void pass(struct world *w, uint64_t ms)
+{
+    for (uint64_t t = 0; t < ms; t += 1000) {
+        world_pass(w, 1000);
+        for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+            read_all(w, &w->members[i]);
+    }
+}
+
+static char *why_nothing(struct world *w, const char *name)
+{
+    static char text[1024];
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    text[0] = '\0';
+    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        if (strcmp(reply->members[i]->name, name) == 0)
+            snprintf(text, sizeof(text), "%s", reply->members[i]->reason);
+    }
+    wire_free(&reply->base);
+    return text;
+}
+
+static char *reason(struct world *w)
+{
+    static char text[4096];
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    snprintf(text, sizeof(text), "%s", s->reason);
+    wire_free(&s->base);
+    return text;
+}
+
+// ---- no progress
+
+TEST(stall, a_closure_that_stands_still_goes_to_somebody_else)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    work_for(w, STALL_MS - 1500);
+    T_EQ(held_by(w, m), 2);
+    T_STR(why_nothing(w, "w-0"), "");
+    work_for(w, 3000);
+    T_EQ(held_by(w, m), 0);
+    T_HAS(why_nothing(w, "w-0"), "stood still in closure");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // without it
+    T_EQ(held_by(w, m), 0);
+    world_release(w);
+}
+
+TEST(stall, who_lets_go_of_it_works_again)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    work_for(w, STALL_MS + 1500);
+    T_EQ(held_by(w, m), 0);
+    m->hangs = false;
+    work_for(w, 1000);
+    T_GT(held_by(w, m), 0);
+    T_STR(why_nothing(w, "w-0"), "");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(stall, a_new_stream_of_the_same_process_changes_nothing)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    work_for(w, STALL_MS + 1500);
+    T_EQ(held_by(w, m), 0);
+    world_break(w, m);
+    world_attach(w, m);
+    T_EQ(held_by(w, m), 0);
+    world_kill(w, m);
+    world_restart(w, m); // another process
+    T_GT(held_by(w, m), 0);
+    world_release(w);
+}
+
+TEST(stall, one_that_never_answers_is_tried_again_after_long)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    worker(w, 1)->waits = true; // keeps the job from ending
+    pass(w, STALL_MS + 1500);
+    T_EQ(held_by(w, m), 0);
+    world_kill(w, worker(w, 1));
+    T_HAS(reason(w), "waiting for a worker: those that are there stand still");
+    pass(w, MEMBER_DEBT_MS - 5000);
+    T_EQ(held_by(w, m), 0);
+    pass(w, 6000);
+    T_GT(held_by(w, m), 0);
+    world_release(w);
+}
+
+TEST(stall, slow_but_moving_is_left_alone)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    for (unsigned i = 0; i < 20; i++) {
+        m->progress++;
+        world_pass(w, STALL_MS - 1000);
+        T_EQ(held_by(w, m), 2);
+    }
+    world_release(w);
+}
+
+TEST(stall, the_lease_behind_is_not_expected_to_move)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+    uint64_t closure = hang(w, m);
+
+    for (unsigned i = 0; i < 4; i++) {
+        m->progress++;
+        world_pass(w, STALL_MS - 1000);
+    }
+    m->hangs = false;
+    while (m->leases_count == 0 || m->leases[0].lease->closure == closure) {
+        fake_work(w, m);
+        while (m->outbox_count > 0)
+            fake_deliver_up(w, m);
+    }
+    m->hangs = true; // in the one that waited for so long: it begins anew
+    world_pass(w, STALL_MS - 1000);
+    T_EQ(held_by(w, m), 2);
+    world_pass(w, 2500);
+    T_EQ(held_by(w, m), 0);
+    world_release(w);
+}
+
+TEST(stall, nobody_can_move_without_the_shards)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    world_kill(w, &w->members[0]);
+    world_pass(w, 3 * STALL_MS);
+    T_EQ(held_by(w, m), 2);
+    world_release(w);
+}
+
+TEST(stall, a_sleep_of_the_coordinator_is_nobodys_hang)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    clock_fake_advance_ms(&w->clock, 10 * STALL_MS);
+    coord_tick(w->coord);
+    T_EQ(held_by(w, m), 2);
+    world_release(w);
+}
+
+TEST(stall, poison_that_hangs_fails_the_job_and_says_where)
+{
+    struct world *w = begin(4);
+    uint64_t closure = hang(w, worker(w, 0));
+    char what[64];
+
+    snprintf(what, sizeof(what), "closure %llu (epoch ",
+             (unsigned long long)closure);
+    // Whoever gets it hangs in it.
+    for (unsigned i = 0; i < LIMIT && world_state(w) == JOB_RUNNING; i++) {
+        for (unsigned k = 0; k < 4; k++) {
+            struct fake_member *m = worker(w, k);
+
+            read_all(w, m);
+            if (m->leases_count > 0 && m->leases[0].lease->closure == closure)
+                m->hangs = true;
+        }
+        work_for(w, 50);
+    }
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(reason(w), what);
+    T_HAS(reason(w), "3 distinct workers");
+    T_HAS(reason(w), "made no progress for 5 s");
+    world_release(w);
+}
+
+// ---- shards that one cannot reach
+
+TEST(stall, who_waits_for_shards_that_others_reach_is_put_aside_unblamed)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    m->hangs = false;
+    m->waits = true;
+    work_for(w, STALL_MS + 1500);
+    T_EQ(held_by(w, m), 0);
+    T_HAS(why_nothing(w, "w-0"), "waits for shards that other workers reach");
+    m->waits = false;
+    read_all(w, m);
+    T_EQ(m->leases_count, 0);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(stall, when_everybody_waits_nobody_is_moved)
+{
+    struct world *w = begin(2);
+
+    for (unsigned i = 0; i < 2; i++) {
+        hang(w, worker(w, i));
+        worker(w, i)->hangs = false;
+        worker(w, i)->waits = true;
+    }
+    world_pass(w, 600); // what is under way arrives
+    world_pass(w, 10 * STALL_MS);
+    T_EQ(held_by(w, worker(w, 1)), 2);
+    T_STR(why_nothing(w, "w-1"), "");
+    world_release(w);
+}
+
+// ---- steps that do not count
+
+TEST(stall, who_only_skips_is_put_aside_and_tried_again)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    m->skips = true;
+    while (why_nothing(w, "w-0")[0] == '\0')
+        work_for(w, 50);
+    T_HAS(why_nothing(w, "w-0"), "put aside for j-1, 30 s more");
+    T_HAS(why_nothing(w, "w-0"), "not finite");
+    T_EQ(held_by(w, m), 0);
+    worker(w, 1)->waits = true; // the job stays
+    pass(w, CONDUCT_FIRST_MS - 2000);
+    T_EQ(held_by(w, m), 0);
+    pass(w, 3000);
+    T_GT(held_by(w, m), 0);
+    world_release(w);
+}
+
+TEST(stall, when_all_skip_it_is_the_job)
+{
+    struct world *w = begin(2);
+
+    worker(w, 0)->skips = worker(w, 1)->skips = true;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_STR(why_nothing(w, "w-0"), "");
+    T_STR(why_nothing(w, "w-1"), "");
+    world_release(w);
+}
+
+static void say_not_finite(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
+
+    failed.job = m->leases[0].lease->job;
+    failed.closure = m->leases[0].lease->closure;
+    failed.attempt = m->leases[0].lease->attempt;
+    failed.code = SL_ENUMERIC;
+    failed.text = "101 steps in a row";
+    failed.job_error = true;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &failed;
+    fake_say(m, &up);
+    while (m->outbox_count > 0)
+        fake_deliver_up(w, m);
+}
+
+TEST(stall, one_worker_alone_cannot_fail_the_job_with_its_numbers)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    m->hangs = false;
+    m->waits = true;
+    for (unsigned i = 0; i < 4; i++) { // the other gets on
+        m->progress++;
+        work_for(w, STALL_MS - 1500);
+    }
+    m->waits = false;
+    say_not_finite(w, m);
+    T_EQ(world_state(w), JOB_RUNNING);
+    T_HAS(why_nothing(w, "w-0"), "not finite");
+    read_all(w, m);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(stall, the_last_worker_fails_the_job_with_its_numbers)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    say_not_finite(w, m);
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(reason(w), "101 steps in a row");
+    world_release(w);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/pool.h"
+
+#include <string.h>
+
+#include "tests/harness/t.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct pool *pool_of(size_t bytes)
+{
+    struct pool *pool = NULL;
+
+    T_ASSERT(pool_new(&pool, bytes) == SL_OK);
+    return pool;
+}
+
+// A buffer, written to its end.
+static struct pool_buf *take(struct pool *pool, size_t bytes)
+{
+    struct pool_buf *buf = NULL;
+
+    T_ASSERT(pool_take(pool, &buf) == SL_OK);
+    T_ASSERT(buf->memory.bytes >= bytes);
+    memset(buf->memory.data, 1, bytes);
+    return buf;
+}
+
+TEST(pool, what_comes_back_is_given_out_again)
+{
+    struct pool *pool = pool_of(3 * MIB);
+    struct pool_buf *buf = take(pool, 3 * MIB);
+    void *memory = buf->memory.data;
+
+    pool_give(buf);
+    buf = take(pool, 3 * MIB);
+    T_TRUE(buf->memory.data == memory);
+    pool_give(buf);
+    pool_free(pool);
+}
+
+TEST(pool, shards_of_like_size_share)
+{
+    struct pool *a = pool_of(5 * MIB), *b = pool_of(4 * MIB);
+    struct pool_buf *buf = take(a, 5 * MIB);
+    void *memory = buf->memory.data;
+
+    pool_give(buf);
+    pool_free(a); // what waits outlives it
+    buf = take(b, 4 * MIB);
+    T_TRUE(buf->memory.data == memory);
+    pool_give(buf);
+    pool_free(b);
+}
+
+TEST(pool, a_buffer_that_is_too_small_or_far_too_large_is_left)
+{
+    struct pool *small = pool_of(MIB), *fits = pool_of(6 * MIB);
+    struct pool *large = pool_of(13 * MIB);
+    struct pool_buf *a = take(small, MIB), *b = take(large, 13 * MIB), *c;
+    void *first = a->memory.data, *second = b->memory.data;
+
+    pool_give(a);
+    pool_give(b);
+    c = take(fits, 6 * MIB);
+    T_TRUE(c->memory.data != first && c->memory.data != second);
+    pool_give(c);
+    pool_free(small);
+    pool_free(fits);
+    pool_free(large);
+}
+
+TEST(pool, what_waits_is_bounded_and_the_coldest_goes)
+{
+    struct pool *pool = pool_of(7 * MIB), *other = pool_of(20 * MIB);
+    struct pool_buf *buf[8];
+
+    for (unsigned i = 0; i < SL_COUNT(buf); i++)
+        buf[i] = take(pool, 7 * MIB);
+    for (unsigned i = 0; i < SL_COUNT(buf); i++) {
+        pool_give(buf[i]);
+        T_TRUE(pool_kept_bytes() <= POOL_KEEP_BYTES);
+    }
+    T_EQ(pool_kept_bytes(), 28 * MIB);
+    pool_give(take(other, 20 * MIB)); // the warmest stays, with one beside it
+    T_EQ(pool_kept_bytes(), 27 * MIB);
+    pool_free(pool);
+    pool_free(other);
+}
+
+TEST(pool, one_shard_cannot_have_them_all)
+{
+    static struct pool_buf *buf[POOL_MAX];
+    struct pool *pool = pool_of(64);
+    struct pool_buf *more = NULL;
+
+    for (unsigned i = 0; i < POOL_MAX; i++)
+        buf[i] = take(pool, 64);
+    T_FAILS(SL_EBUSY, pool_take(pool, &more));
+    pool_give(buf[0]);
+    buf[0] = take(pool, 64);
+    pool_free(pool); // it ends with the last buffer that comes back
+    for (unsigned i = 0; i < POOL_MAX; i++)
+        pool_give(buf[i]);
+}
