@@ -111,11 +111,11 @@ class Cluster:
         try:
             if self.history and not self.failed:
                 self.check_history()
+        finally:
             for name in list(self.processes):
                 self.kill(name)
             if self.failed:
                 self.tell()
-        finally:
             shutil.rmtree(self.dir, ignore_errors=True)
         return False
 
@@ -146,8 +146,6 @@ class Cluster:
             self.failed = True
             raise
         self.failed = bool(found)
-        if found:
-            self.tell()
         check(not found, "the history breaks an invariant", *found)
 
     def tell(self):
