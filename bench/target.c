@@ -56,13 +56,26 @@ static void look(struct target *t)
     rpc_body_free(body);
 }
 
-static void open_one(struct target *t, struct rpc_io *io, const char *address)
+// One per psserver, as a worker has them: the first of its shards owns it.
+static struct rpc_channel *channel_to(const char *address,
+                                      const struct target *before, size_t count,
+                                      struct rpc_io *io)
 {
     struct sl_error err = SL_ERROR_INIT;
+    struct rpc_channel *made;
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rpc_channel_address(before[i].channel), address) == 0)
+            return before[i].channel;
+    program_must(rpc_channel_new(&made, io, address, NULL, NULL, &err), &err,
+                 address);
+    return made;
+}
+
+static void open_one(struct target *t)
+{
     float *grad;
 
-    program_must(rpc_channel_new(&t->channel, io, address, NULL, NULL, &err),
-                 &err, address);
     look(t);
     t->grad = program_memory(t->bytes);
     t->values = program_memory(t->bytes);
@@ -122,7 +135,8 @@ size_t targets_open(struct target targets[TARGETS_MAX], struct rpc_io **io,
         targets[i].job_incarnation = (uint64_t)conf_int(c, "job-incarnation");
         targets[i].shard = (uint32_t)i;
         read_shard(&targets[i], conf_list_at(c, "shard", i), address);
-        open_one(&targets[i], *io, address);
+        targets[i].channel = channel_to(address, targets, i, *io);
+        open_one(&targets[i]);
     }
     return count;
 }
@@ -148,11 +162,21 @@ void targets_share(struct target *targets, size_t count, size_t slots,
     }
 }
 
+static bool owns_channel(const struct target *targets, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (targets[k].channel == targets[i].channel)
+            return false;
+    return true;
+}
+
 void targets_close(struct target *targets, size_t count, struct rpc_io *io)
 {
-    for (size_t i = 0; i < count; i++) {
+    // Backwards: who shares a channel is asked before its owner frees it.
+    for (size_t i = count; i-- > 0;) {
         target_shm_close(&targets[i].shm);
-        rpc_channel_free(targets[i].channel);
+        if (owns_channel(targets, i))
+            rpc_channel_free(targets[i].channel);
         free(targets[i].grad);
         free(targets[i].values);
     }

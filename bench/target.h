@@ -29,7 +29,7 @@ enum target_call {
 };
 
 struct target {
-    struct rpc_channel *channel; // owned
+    struct rpc_channel *channel; // shared by the shards of a psserver
     uint64_t job, job_incarnation, incarnation;
     uint32_t shard;
     size_t bytes;          // of its values

@@ -17,31 +17,11 @@ struct reply {
 struct api {
     struct rpc_io *io;
     struct rpc_channel *channel;
-    struct rpc_tls tls;
-    bool has_tls;
+    struct rpc_tls tls; // ca_file NULL: none
     int64_t timeout_ms;
     char *address;
     struct reply *replies;
 };
-
-static enum sl_err read_tls(struct api *a, const struct conf *conf,
-                            struct sl_error *err)
-{
-    const char *ca = conf_str(conf, "tls-ca");
-    const char *cert = conf_str(conf, "tls-cert");
-    const char *key = conf_str(conf, "tls-key");
-
-    if (ca == NULL && cert == NULL && key == NULL)
-        return SL_OK;
-    if (ca == NULL || cert == NULL || key == NULL)
-        return sl_fail(err, SL_EINVAL,
-                       "TLS needs all of --tls-ca, --tls-cert and --tls-key; "
-                       "'sluice cert init' makes them");
-    a->tls =
-        (struct rpc_tls){.ca_file = ca, .cert_file = cert, .key_file = key};
-    a->has_tls = true;
-    return SL_OK;
-}
 
 enum sl_err api_open(struct api **out, const struct conf *conf,
                      struct sl_error *err)
@@ -56,7 +36,7 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
     a->address = sl_strdup(conf_str(conf, "coordinator"));
     rc = a->address != NULL ? rpc_address_check(a->address, err) : SL_ENOMEM;
     if (rc == SL_OK)
-        rc = read_tls(a, conf, err);
+        rc = tls_read_conf(&a->tls, conf, err);
     if (rc == SL_OK)
         rc = rpc_io_new(&a->io, &options, err);
     if (rc == SL_OK)
@@ -104,7 +84,7 @@ struct rpc_io *api_io(const struct api *a)
 
 const struct rpc_tls *api_tls(const struct api *a)
 {
-    return a->has_tls ? &a->tls : NULL;
+    return a->tls.ca_file != NULL ? &a->tls : NULL;
 }
 
 int64_t api_timeout_ms(const struct api *a)

@@ -96,6 +96,8 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
     request.spec = spec;
     request.request_id = id;
     request.dry_run = conf_bool(cli->conf, "dry-run");
+    if (conf_str(cli->conf, "resume") != NULL)
+        request.resume = (char *)conf_str(cli->conf, "resume");
     if (follow_block(&err) != SL_OK ||
         api_open(&api, cli->conf, &err) != SL_OK ||
         api_submit(api, &request, &reply, &err) != SL_OK)

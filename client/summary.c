@@ -90,10 +90,27 @@ static uint64_t all_samples(const job_status *s)
     return sum;
 }
 
+// What a resumed job found done was done in another time. Its last step may
+// have had fewer samples than the others, which nobody will miss here.
+static uint64_t found_samples(const job_status *s)
+{
+    uint64_t batch = s->geometry == NULL ? 0 : s->geometry->batch;
+    uint64_t per_epoch = s->samples_per_epoch, steps;
+
+    if (batch == 0 || s->resumed_steps == 0)
+        return 0;
+    steps = (per_epoch + batch - 1) / batch;
+    return s->resumed_steps / steps * per_epoch +
+           s->resumed_steps % steps * batch;
+}
+
 double summary_rate(const job_status *s)
 {
-    return s->elapsed_seconds > 0 ? (double)all_samples(s) / s->elapsed_seconds
-                                  : 0;
+    uint64_t all = all_samples(s), found = found_samples(s);
+
+    return s->elapsed_seconds > 0 && all > found
+               ? (double)(all - found) / s->elapsed_seconds
+               : 0;
 }
 
 // ---- as JSON
@@ -147,6 +164,8 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"elapsed_seconds", number(s->elapsed_seconds)},
         {"steps_asked", unsigned_number(s->steps_asked)},
         {"steps_counted", unsigned_number(s->steps_counted)},
+        {"resumed_from", json_string(s->resumed_from)},
+        {"resumed_steps", unsigned_number(s->resumed_steps)},
         {"samples_per_epoch", epoch_samples(s)},
         {"samples", unsigned_number(s->samples_per_epoch)},
         {"updates_applied", unsigned_number(s->updates_applied)},
@@ -206,6 +225,11 @@ static void count_rows(struct table *t, const job_status *s)
     table_cell(t, "  steps counted");
     table_cell(t, "%s of %s asked", out_count(a, s->steps_counted),
                out_count(b, s->steps_asked));
+    if (s->resumed_from[0] != '\0') {
+        table_cell(t, "  found counted");
+        table_cell(t, "%s, resumed from %s", out_count(a, s->resumed_steps),
+                   s->resumed_from);
+    }
     table_cell(t, "  samples per second");
     table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));
     table_cell(t, "  time");

@@ -79,6 +79,9 @@ static const struct conf_key submit_keys[] = {
      .kind = CONF_BOOL,
      .value = "no",
      .help = "Check and explain the placement, submit nothing."},
+    {.name = "resume",
+     .kind = CONF_STRING,
+     .help = "Start from this cut: a manifest in the store, or an ended job."},
     SUMMARY_KEY,
     PERIOD_KEY,
     {.name = "cancel-on-interrupt",
@@ -176,8 +179,13 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice submit FILE [OPTION]...",
      .brief = "submit a job and follow it to its end",
      .text = "Checks a job spec (YAML or JSON, '-' for standard input), "
-             "submits it and follows the job to its end.",
-     .example = "sluice submit examples/fashion-cnn.yaml --set train.epochs=2",
+             "submits it and follows the job to its end. With --resume the "
+             "new job goes on where a cut of another one stands, on as many "
+             "psservers as there are now; 'sluice checkpoints JOB' lists cuts.",
+     .example =
+         "sluice submit examples/fashion-cnn.yaml --set "
+         "train.epochs=2\n         sluice submit examples/fashion-cnn.yaml "
+         "--resume j-1",
      .keys = submit_keys,
      .min_args = 1,
      .max_args = 1,

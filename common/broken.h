@@ -49,6 +49,7 @@
     X(rule_I5_push)     /* a push is refused for its term */                   \
     X(rule_I6)          /* a push of another incarnation of the job */         \
     X(rule_I6_file)     /* a snapshot of another incarnation of the job */     \
+    X(merge_sets)       /* I6: rows of different sets share one */             \
     X(rule_I7)          /* a shard above the journal is admitted */            \
     X(rule_I7_manifest) /* a manifest above the journal is passed over */      \
     X(rule_S4)          /* a part of a push is applied */                      \

@@ -37,7 +37,10 @@ struct daemon {
 
     struct conf *conf;
     struct loop *loop;
-    struct loop_timer *grace, *watchdog;
+    struct rpc_tls tls; // ca_file NULL: none
+    struct loop_timer *grace, *watchdog, *look;
+    bool looking, insist, again; // a look is under way; it was asked for;
+                                 // asked for again meanwhile
 #ifdef SLUICE_HISTORY
     struct loop_timer *resources;
 #endif
@@ -107,6 +110,11 @@ const char *daemon_node(const struct daemon *d)
 const char *daemon_state_dir(const struct daemon *d)
 {
     return d->state_dir;
+}
+
+const struct rpc_tls *daemon_tls(const struct daemon *d)
+{
+    return d->tls.ca_file != NULL ? &d->tls : NULL;
 }
 
 bool daemon_draining(const struct daemon *d)
@@ -236,6 +244,44 @@ static void on_watchdog(void *arg)
     (void)sdnotify("WATCHDOG=1");
 }
 
+// --- certificates that are replaced
+
+static void look(void *arg) // on a pool thread: a disk may be slow
+{
+    tls_look(((struct daemon *)arg)->insist);
+}
+
+static void begin_look(struct daemon *d, bool insist);
+
+static void looked(void *arg)
+{
+    struct daemon *d = arg;
+    bool again = d->again;
+
+    d->looking = d->insist = d->again = false;
+    if (again)
+        begin_look(d, true);
+}
+
+static void begin_look(struct daemon *d, bool insist)
+{
+    if (daemon_tls(d) == NULL || d->phase >= DRAINING)
+        return;
+    if (d->looking) {
+        d->again = d->again || insist;
+        return;
+    }
+    d->insist = insist;
+    d->looking = loop_work(d->loop, look, looked, d) == SL_OK;
+}
+
+static void on_look(void *arg)
+{
+    begin_look(arg, false);
+}
+
+// --- SIGHUP
+
 static enum sl_err new_conf(struct conf **out, const struct daemon *d)
 {
     struct conf *c;
@@ -243,6 +289,8 @@ static enum sl_err new_conf(struct conf **out, const struct daemon *d)
 
     if (rc == SL_OK)
         rc = conf_add(c, daemon_keys);
+    if (rc == SL_OK)
+        rc = conf_add(c, tls_keys);
     if (rc == SL_OK)
         *out = c;
     return rc;
@@ -278,6 +326,7 @@ static void on_hup(void *arg)
     (void)sdnotify(text);
     LOG(INFO, "reloading");
     reload_level(d);
+    begin_look(d, true);
     if (d->hooks->reload != NULL)
         d->hooks->reload(d, d->arg);
     if (d->ready)
@@ -329,6 +378,8 @@ static int configure(struct daemon *d)
                 conf_arg(d->conf, 0));
         return usage(d, err.text);
     }
+    if (tls_read_conf(&d->tls, d->conf, &err) != SL_OK)
+        return usage(d, err.text);
     return GO_ON;
 }
 
@@ -412,6 +463,8 @@ static enum sl_err set_up_loop(struct daemon *d, struct sl_error *err)
     rc = loop_timer_new(&d->grace, d->loop, grace_over, d);
     if (rc == SL_OK)
         rc = loop_timer_new(&d->watchdog, d->loop, on_watchdog, d);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&d->look, d->loop, on_look, d);
 #ifdef SLUICE_HISTORY
     if (rc == SL_OK)
         rc = loop_timer_new(&d->resources, d->loop, history_resources, NULL);
@@ -434,6 +487,8 @@ static enum sl_err listen_to_signals(struct daemon *d)
         rc = loop_signal(d->loop, SIGHUP, on_hup, d);
     if (watchdog_ms > 0)
         loop_timer_start(d->watchdog, watchdog_ms, watchdog_ms);
+    if (daemon_tls(d) != NULL)
+        loop_timer_start(d->look, 0, DAEMON_LOOK_MS);
     return rc;
 }
 
@@ -441,6 +496,7 @@ static void tear_down(struct daemon *d)
 {
     loop_timer_free(d->grace);
     loop_timer_free(d->watchdog);
+    loop_timer_free(d->look);
 #ifdef SLUICE_HISTORY
     loop_timer_free(d->resources);
 #endif

@@ -9,7 +9,8 @@
 //     }
 //
 // The call sequence of a life:
-//   1. flags, environment, file        wrong: exit 2, with help's hint
+//   1. flags, environment, file        wrong: exit 2, with help's hint;
+//                                      --tls-* are every daemon's
 //   2. log, limits, malloc's settings, ignored signals
 //   3. state folder made and locked    held by another: exit 2
 //   4. hooks.start                     usage-like errors: exit 2; else 1
@@ -36,6 +37,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/status.h"
+#include "common/tls.h"
 
 #define DAEMON_EXIT_OK 0
 #define DAEMON_EXIT_FAILED 1
@@ -62,7 +64,7 @@ struct daemon_hooks {
     // Frees everything; the loop no longer runs, but still exists.
     void (*stop)(struct daemon *d, void *arg);
 
-    // SIGHUP: certificates, tokens. The log level is read again before. May
+    // SIGHUP. The log level and the certificates are read again before. May
     // be NULL.
     void (*reload)(struct daemon *d, void *arg);
 };
@@ -76,6 +78,11 @@ struct loop *daemon_loop(struct daemon *d);
 const struct conf *daemon_conf(const struct daemon *d);
 const char *daemon_role(const struct daemon *d);
 const char *daemon_node(const struct daemon *d);
+
+// The certificates that --tls-* name, NULL without. Lives as long as the
+// daemon; files that are replaced are found within DAEMON_LOOK_MS.
+#define DAEMON_LOOK_MS 1000
+const struct rpc_tls *daemon_tls(const struct daemon *d);
 
 // The state folder, which exists and is locked; "-" if there is none.
 const char *daemon_state_dir(const struct daemon *d);

@@ -172,7 +172,8 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
 // SL_EDENIED. An address that somebody answers on is SL_EEXIST; a unix socket
 // file that nobody answers on is removed. With `tls` a caller must show a
 // certificate of the same authority; on unix: the file's mode (0600) guards
-// instead, and `tls` is not used.
+// instead, and `tls` is not used. Certificate files that are replaced (tls.h)
+// serve every handshake after tls_look saw them.
 enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
@@ -287,12 +288,14 @@ struct rpc_channel_options {
     unsigned keepalive_timeout_ms; // 0: 5000
     size_t max_message_bytes;      // of a reply; 0: RPC_DATA_BYTES
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
+    size_t window_bytes;           // of unary requests on their way; 0: 8 MiB
     unsigned thread;               // I/O thread + 1; 0: in turn
 };
 
 // A channel connects when it is first used and again whenever it must; each
 // has its own connection. tls NULL: plain, for local addresses only
-// (SL_EDENIED otherwise).
+// (SL_EDENIED otherwise). Certificate files that are replaced (tls.h) serve
+// every connection that a call makes after tls_look saw them.
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const char *address, const struct rpc_tls *tls,
                             const struct rpc_channel_options *options,

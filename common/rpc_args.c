@@ -94,11 +94,33 @@ static bool is_unix(const char *address)
     return strncmp(address, "unix:", 5) == 0;
 }
 
-enum sl_err rpc_server_creds(grpc_server_credentials **out, const char *address,
+// Core asks for certificates before each handshake; on a failure it goes on
+// with those that it has.
+static grpc_ssl_certificate_config_reload_status
+fetch(void *user, grpc_ssl_server_certificate_config **out)
+{
+    struct rpc_source *source = user;
+    grpc_ssl_pem_key_cert_pair pair;
+    struct tls_pem pem;
+    unsigned serial;
+
+    if (tls_files_serial(source->files) == atomic_load(&source->serial))
+        return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    if (tls_files_copy(source->files, &pem, &serial, NULL) != SL_OK)
+        return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    pair.private_key = pem.key;
+    pair.cert_chain = pem.cert;
+    *out = grpc_ssl_server_certificate_config_create(pem.ca, &pair, 1);
+    tls_pem_release(&pem);
+    atomic_store(&source->serial, serial);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+}
+
+enum sl_err rpc_server_creds(grpc_server_credentials **out,
+                             struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err)
 {
-    struct tls_pem pem;
-    grpc_ssl_pem_key_cert_pair pair;
+    struct tls_files *files;
     enum sl_err rc;
 
     if (is_unix(address)) {
@@ -111,24 +133,51 @@ enum sl_err rpc_server_creds(grpc_server_credentials **out, const char *address,
         *out = grpc_insecure_server_credentials_create();
         return SL_OK;
     }
-    rc = tls_load(&pem, tls, err);
+    rc = tls_files_open(&files, tls, err);
+    if (rc != SL_OK)
+        return rc;
+    *source = gpr_zalloc(sizeof(**source));
+    (*source)->files = files;
+    *out = grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, fetch,
+            *source));
+    return SL_OK;
+}
+
+void rpc_sources_free(struct rpc_source *list)
+{
+    while (list != NULL) {
+        struct rpc_source *source = list;
+
+        list = source->next;
+        tls_files_close(source->files);
+        gpr_free(source);
+    }
+}
+
+enum sl_err rpc_files_creds(grpc_channel_credentials **out,
+                            struct tls_files *files, unsigned *serial,
+                            struct sl_error *err)
+{
+    grpc_ssl_pem_key_cert_pair pair;
+    struct tls_pem pem;
+    enum sl_err rc = tls_files_copy(files, &pem, serial, err);
+
     if (rc != SL_OK)
         return rc;
     pair.private_key = pem.key;
     pair.cert_chain = pem.cert;
-    *out = grpc_ssl_server_credentials_create_ex(
-        pem.ca, &pair, 1,
-        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
+    *out = grpc_ssl_credentials_create_ex(pem.ca, &pair, NULL, NULL);
     tls_pem_release(&pem);
     return SL_OK;
 }
 
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
+                             struct tls_files **files, unsigned *serial,
                              const char *address, const struct rpc_tls *tls,
                              struct sl_error *err)
 {
-    struct tls_pem pem;
-    grpc_ssl_pem_key_cert_pair pair;
     enum sl_err rc;
 
     if (is_unix(address)) {
@@ -141,14 +190,14 @@ enum sl_err rpc_client_creds(grpc_channel_credentials **out,
         *out = grpc_insecure_credentials_create();
         return SL_OK;
     }
-    rc = tls_load(&pem, tls, err);
-    if (rc != SL_OK)
-        return rc;
-    pair.private_key = pem.key;
-    pair.cert_chain = pem.cert;
-    *out = grpc_ssl_credentials_create_ex(pem.ca, &pair, NULL, NULL);
-    tls_pem_release(&pem);
-    return SL_OK;
+    rc = tls_files_open(files, tls, err);
+    if (rc == SL_OK)
+        rc = rpc_files_creds(out, *files, serial, err);
+    if (rc != SL_OK) {
+        tls_files_close(*files);
+        *files = NULL;
+    }
+    return rc;
 }
 
 static bool find_property(const grpc_auth_context *context, const char *name,

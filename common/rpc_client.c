@@ -6,6 +6,15 @@
 // its lock, since a call starts on any thread and ends on that one. They are
 // freed with the channel only, so a ticket may be looked at at any time: it
 // names a call for as long as the serial is the same.
+//
+// Core's client credentials never change. So when the certificate files were
+// replaced (tls.h) and a call finds no connection standing, core's channel is
+// replaced too, before it would dial with the old ones. A connection that
+// stands is used on, and calls in flight keep the old one until they end.
+//
+// A caller may start more than the peer has memory for: a worker pushes all its
+// shards at once. So large requests wait here, in order, until those before
+// them were answered (the window); what waits is the caller's own memory still.
 #include "common/history.h"
 #include "common/rpc_inner.h"
 
@@ -16,6 +25,9 @@
 
 #define METHODS_MAX 64
 #define QUEUE_CAP ((size_t)64 << 20)
+#define WINDOW_BYTES ((size_t)8 << 20)
+#define WINDOW_LEAST 2 // calls, of any size: one is sent, one is computed
+#define SMALL_BYTES ((size_t)64 << 10) // never waits
 
 // One unary call.
 struct client_call {
@@ -27,6 +39,10 @@ struct client_call {
     rpc_done_fn done;
     void *arg;
     struct sync_wait *sync; // instead of done
+    bool wait_for_ready;
+    bool waits, flies;     // for the window; in it
+    struct list_node turn; // in waiting
+    size_t request_bytes;
     size_t max_reply_bytes;
     grpc_byte_buffer *request, *reply;
     grpc_metadata_array initial;
@@ -43,11 +59,19 @@ struct rpc_channel {
     struct rpc_io *io;
     struct rpc_thread *thread;
     grpc_channel *channel;
-    char *address;
+    char *address, *server_name;
+    char target[RPC_TARGET_MAX];
+    struct rpc_tuning tuning;
+    struct tls_files *files; // NULL: no certificates
+    unsigned files_serial;   // of those that `channel` has
     size_t queue_cap_bytes;
     pthread_mutex_t lock;
     pthread_cond_t idle;
+    size_t window_bytes;
     struct list open, pool, streams; // under the lock, as all below
+    struct list waiting;             // of those in open
+    size_t flying_bytes;
+    unsigned flying;
     size_t streams_open; // streams leaves a stream out once it is cancelled
     uint64_t serial;
     bool closing;
@@ -59,24 +83,52 @@ static void on_done(struct rpc_tag *tag, bool ok);
 
 // ---- the channel
 
-static grpc_channel *dial(const struct rpc_address *a,
-                          const struct rpc_tls *tls,
-                          const struct rpc_channel_options *o,
+static void tune(struct rpc_channel *ch, const struct rpc_channel_options *o)
+{
+    ch->tuning.max_receive_bytes = RPC_DATA_BYTES;
+    ch->queue_cap_bytes = QUEUE_CAP;
+    ch->window_bytes = WINDOW_BYTES;
+    if (o == NULL)
+        return;
+    ch->tuning.keepalive_ms = o->keepalive_ms;
+    ch->tuning.keepalive_timeout_ms = o->keepalive_timeout_ms;
+    if (o->max_message_bytes)
+        ch->tuning.max_receive_bytes = o->max_message_bytes;
+    if (o->stream_queue_bytes)
+        ch->queue_cap_bytes = o->stream_queue_bytes;
+    if (o->window_bytes)
+        ch->window_bytes = o->window_bytes;
+}
+
+// Takes the credentials.
+static grpc_channel *dial(const struct rpc_channel *ch,
                           grpc_channel_credentials *creds)
 {
-    struct rpc_tuning tuning = {.max_receive_bytes = RPC_DATA_BYTES};
-    char target[RPC_TARGET_MAX];
     struct rpc_args args;
+    grpc_channel *out;
 
-    if (o != NULL) {
-        tuning.keepalive_ms = o->keepalive_ms;
-        tuning.keepalive_timeout_ms = o->keepalive_timeout_ms;
-        if (o->max_message_bytes)
-            tuning.max_receive_bytes = o->max_message_bytes;
-    }
-    rpc_args_client(&args, &tuning, tls ? tls->server_name : NULL);
-    rpc_address_target(target, a);
-    return grpc_channel_create(target, creds, &args.list);
+    rpc_args_client(&args, &ch->tuning, ch->server_name);
+    out = grpc_channel_create(ch->target, creds, &args.list);
+    grpc_channel_credentials_release(creds);
+    return out;
+}
+
+// New certificates, and no connection that would have to be given up.
+static void renew_locked(struct rpc_channel *ch)
+{
+    grpc_channel_credentials *creds;
+    grpc_channel *old = ch->channel;
+
+    if (ch->files == NULL || tls_files_serial(ch->files) == ch->files_serial ||
+        grpc_channel_check_connectivity_state(old, 0) == GRPC_CHANNEL_READY)
+        return;
+    if (rpc_files_creds(&creds, ch->files, &ch->files_serial, NULL) != SL_OK)
+        return; // no memory: at the next call
+    ch->channel = dial(ch, creds);
+    for (unsigned i = 0; i < ch->methods_count; i++)
+        ch->methods[i].registered = grpc_channel_register_call(
+            ch->channel, ch->methods[i].name, NULL, NULL);
+    grpc_channel_destroy(old);
 }
 
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
@@ -85,38 +137,48 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             struct sl_error *err)
 {
     grpc_channel_credentials *creds;
+    struct tls_files *files = NULL;
     struct rpc_channel *ch;
     struct rpc_address a;
+    unsigned serial = 0;
     enum sl_err rc = rpc_address_parse(&a, address, err);
 
     if (rc == SL_OK)
-        rc = rpc_client_creds(&creds, address, tls, err);
+        rc = rpc_client_creds(&creds, &files, &serial, address, tls, err);
     if (rc != SL_OK)
         return rc;
     ch = gpr_zalloc(sizeof(*ch));
     ch->io = io;
     ch->thread = rpc_io_pick(io, options ? options->thread : 0);
     ch->address = gpr_strdup(address);
-    ch->queue_cap_bytes = options && options->stream_queue_bytes
-                              ? options->stream_queue_bytes
-                              : QUEUE_CAP;
-    ch->channel = dial(&a, tls, options, creds);
-    grpc_channel_credentials_release(creds);
+    if (tls != NULL && tls->server_name != NULL)
+        ch->server_name = gpr_strdup(tls->server_name);
+    ch->files = files;
+    ch->files_serial = serial;
+    tune(ch, options);
+    rpc_address_target(ch->target, &a);
+    ch->channel = dial(ch, creds);
     pthread_mutex_init(&ch->lock, NULL);
     pthread_cond_init(&ch->idle, NULL);
     list_init(&ch->open);
     list_init(&ch->pool);
+    list_init(&ch->waiting);
     list_init(&ch->streams);
     atomic_fetch_add(&io->users, 1);
     *out = ch;
     return SL_OK;
 }
 
+static void start_all(struct list *calls);
+static void leave_locked(struct client_call *c);
+
 static void cancel_all_calls(struct rpc_channel *ch)
 {
+    struct list ready;
     struct rpc_stream *stream;
     struct list_node *n;
 
+    list_init(&ready);
     pthread_mutex_lock(&ch->lock);
     ch->closing = true;
     // A unary call's cancel takes no lock of ours.
@@ -126,6 +188,11 @@ static void cancel_all_calls(struct rpc_channel *ch)
 
         if (c->call != NULL) // else: its callback has returned
             grpc_call_cancel(c->call, NULL);
+    }
+    // What was cancelled ends when it starts.
+    while ((n = list_first(&ch->waiting)) != NULL) {
+        leave_locked(list_entry(n, struct client_call, turn));
+        list_push_back(&ready, n);
     }
     // A stream's does, and its end takes ours: so one at a time, referenced.
     while ((n = list_first(&ch->streams)) != NULL) {
@@ -137,6 +204,7 @@ static void cancel_all_calls(struct rpc_channel *ch)
         pthread_mutex_lock(&ch->lock);
     }
     pthread_mutex_unlock(&ch->lock);
+    start_all(&ready);
 }
 
 void rpc_channel_free(struct rpc_channel *ch)
@@ -162,6 +230,8 @@ void rpc_channel_free(struct rpc_channel *ch)
     pthread_cond_destroy(&ch->idle);
     pthread_mutex_destroy(&ch->lock);
     atomic_fetch_sub(&ch->io->users, 1);
+    tls_files_close(ch->files);
+    gpr_free(ch->server_name);
     gpr_free(ch->address);
     gpr_free(ch);
 }
@@ -173,7 +243,10 @@ const char *rpc_channel_address(const struct rpc_channel *ch)
 
 void rpc_channel_hurry(struct rpc_channel *ch)
 {
+    pthread_mutex_lock(&ch->lock);
+    renew_locked(ch);
     grpc_channel_reset_connect_backoff(ch->channel);
+    pthread_mutex_unlock(&ch->lock);
 }
 
 // NULL beyond METHODS_MAX names.
@@ -197,11 +270,13 @@ static void *registered_locked(struct rpc_channel *ch, const char *method)
 static grpc_call *create_call_locked(struct rpc_channel *ch, const char *method,
                                      int64_t deadline_ms)
 {
-    void *registered = registered_locked(ch, method);
     gpr_timespec deadline = rpc_deadline(deadline_ms);
     grpc_slice name;
     grpc_call *call;
+    void *registered;
 
+    renew_locked(ch);
+    registered = registered_locked(ch, method);
     if (registered != NULL)
         return grpc_channel_create_registered_call(
             ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->thread->cq,
@@ -241,12 +316,108 @@ static struct client_call *call_begin(struct rpc_channel *ch,
     return c;
 }
 
+static void start(struct client_call *c)
+{
+    grpc_op ops[6];
+
+    memset(ops, 0, sizeof(ops));
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (c->wait_for_ready)
+        ops[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                       GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    ops[1].op = GRPC_OP_SEND_MESSAGE;
+    ops[1].flags = GRPC_WRITE_NO_COMPRESS;
+    ops[1].data.send_message.send_message = c->request;
+    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &c->initial;
+    ops[4].op = GRPC_OP_RECV_MESSAGE;
+    ops[4].data.recv_message.recv_message = &c->reply;
+    rpc_outcome_op(&ops[5], &c->outcome);
+    rpc_start_batch(c->call, ops, 6, &c->tag);
+}
+
+// ---- the window
+
+static bool fits_locked(const struct rpc_channel *ch, size_t bytes)
+{
+    return ch->flying < WINDOW_LEAST ||
+           (ch->flying_bytes < ch->window_bytes &&
+            bytes <= ch->window_bytes - ch->flying_bytes);
+}
+
+static void enter_locked(struct client_call *c)
+{
+    c->flies = true;
+    c->channel->flying++;
+    c->channel->flying_bytes += c->request_bytes;
+}
+
+static void leave_locked(struct client_call *c)
+{
+    if (c->waits)
+        list_remove(&c->turn);
+    if (c->flies) {
+        c->channel->flying--;
+        c->channel->flying_bytes -= c->request_bytes;
+    }
+    c->waits = c->flies = false;
+}
+
+// False: it waits, and somebody else starts it.
+static bool may_start(struct client_call *c)
+{
+    struct rpc_channel *ch = c->channel;
+
+    if (c->request_bytes <= SMALL_BYTES)
+        return true;
+    pthread_mutex_lock(&ch->lock);
+    if (!ch->closing &&
+        !(list_empty(&ch->waiting) && fits_locked(ch, c->request_bytes))) {
+        c->waits = true;
+        list_push_back(&ch->waiting, &c->turn);
+        pthread_mutex_unlock(&ch->lock);
+        return false;
+    }
+    enter_locked(c);
+    pthread_mutex_unlock(&ch->lock);
+    return true;
+}
+
+// Moves those whose turn it is to `ready`.
+static void take_turns_locked(struct rpc_channel *ch, struct list *ready)
+{
+    struct client_call *c;
+    struct list_node *n;
+
+    while ((n = list_first(&ch->waiting)) != NULL) {
+        c = list_entry(n, struct client_call, turn);
+        if (!fits_locked(ch, c->request_bytes))
+            return;
+        leave_locked(c);
+        enter_locked(c);
+        list_push_back(ready, n);
+    }
+}
+
+// Not under the lock. A call may be over, and its channel gone, as soon as it
+// has started.
+static void start_all(struct list *calls)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(calls)) != NULL)
+        start(list_entry(n, struct client_call, turn));
+}
+
 // After the callback. The channel may be gone when this returns.
 static void call_end(struct client_call *c)
 {
     struct rpc_channel *ch = c->channel;
+    struct list ready;
     grpc_call *call;
 
+    list_init(&ready);
     rpc_body_clear(&c->body);
     grpc_byte_buffer_destroy(c->request);
     if (c->reply != NULL)
@@ -263,17 +434,21 @@ static void call_end(struct client_call *c)
     grpc_call_unref(call);
 
     pthread_mutex_lock(&ch->lock);
+    leave_locked(c);
+    take_turns_locked(ch, &ready);
     list_remove(&c->node);
     list_push_front(&ch->pool, &c->node);
     if (ch->closing)
         pthread_cond_signal(&ch->idle);
     pthread_mutex_unlock(&ch->lock);
+    start_all(&ready);
 }
 
 void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
 {
     struct client_call *c = ticket.call;
     grpc_call *call = NULL;
+    bool waits = false;
 
     if (c == NULL)
         return;
@@ -281,34 +456,18 @@ void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
     if (c->serial == ticket.serial && c->call != NULL) {
         call = c->call;
         grpc_call_ref(call);
+        waits = c->waits;
+        if (waits)
+            leave_locked(c);
     }
     pthread_mutex_unlock(&ch->lock);
     if (call == NULL)
         return;
     grpc_call_cancel_with_status(call, GRPC_STATUS_CANCELLED,
                                  "cancelled by the caller", NULL);
+    if (waits)
+        start(c); // and ends
     grpc_call_unref(call);
-}
-
-static void start(struct client_call *c, bool wait_for_ready)
-{
-    grpc_op ops[6];
-
-    memset(ops, 0, sizeof(ops));
-    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    if (wait_for_ready)
-        ops[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
-                       GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
-    ops[1].op = GRPC_OP_SEND_MESSAGE;
-    ops[1].flags = GRPC_WRITE_NO_COMPRESS;
-    ops[1].data.send_message.send_message = c->request;
-    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[3].data.recv_initial_metadata.recv_initial_metadata = &c->initial;
-    ops[4].op = GRPC_OP_RECV_MESSAGE;
-    ops[4].data.recv_message.recv_message = &c->reply;
-    rpc_outcome_op(&ops[5], &c->outcome);
-    rpc_start_batch(c->call, ops, 6, &c->tag);
 }
 
 static void begin(struct rpc_channel *ch, const char *method,
@@ -324,13 +483,16 @@ static void begin(struct rpc_channel *ch, const char *method,
     c->sync = sync;
     c->max_reply_bytes =
         options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
+    c->wait_for_ready = options->wait_for_ready;
+    c->request_bytes = msg != NULL ? rpc_msg_bytes(msg) : 0;
     c->request = rpc_msg_seal(msg);
     HISTORY("rpc_call", "id=%p.%llu method=%s to=%s deadline_ms=%lld",
             (void *)c, (unsigned long long)c->serial, method, ch->address,
             (long long)options->deadline_ms);
     grpc_metadata_array_init(&c->initial);
     rpc_outcome_init(&c->outcome);
-    start(c, options->wait_for_ready);
+    if (may_start(c))
+        start(c);
 }
 
 void rpc_call_start(struct rpc_channel *ch, const char *method,

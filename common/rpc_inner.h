@@ -127,11 +127,30 @@ void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
                      const char *server_name);
 
-enum sl_err rpc_server_creds(grpc_server_credentials **out, const char *address,
+// Where a listener's certificates come from. Core asks before each handshake,
+// so it is closed after the server is gone.
+struct rpc_source {
+    struct rpc_source *next;
+    struct tls_files *files;
+    atomic_uint serial; // of what core has
+};
+
+// *source stays NULL where no certificates are used.
+enum sl_err rpc_server_creds(grpc_server_credentials **out,
+                             struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
+void rpc_sources_free(struct rpc_source *list);
+
+// *files stays NULL where no certificates are used.
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
+                             struct tls_files **files, unsigned *serial,
                              const char *address, const struct rpc_tls *tls,
                              struct sl_error *err);
+
+// New credentials of the texts now in use.
+enum sl_err rpc_files_creds(grpc_channel_credentials **out,
+                            struct tls_files *files, unsigned *serial,
+                            struct sl_error *err);
 bool rpc_identity(grpc_call *call, char *out, size_t size);
 
 // ---- rpc_address.c

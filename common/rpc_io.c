@@ -38,7 +38,11 @@ __attribute__((visibility("default"))) const char *__tsan_default_options(void)
 // which the call that needed it reports as well.
 static void forward_log(gpr_log_func_args *args)
 {
-    if (args->severity == GPR_LOG_SEVERITY_ERROR)
+    const char *meaning = tls_explain(args->message);
+
+    if (meaning != NULL) // on a server nobody else says so
+        LOG(WARN, "handshake failed", "why=%s text=%s", meaning, args->message);
+    else if (args->severity == GPR_LOG_SEVERITY_ERROR)
         LOG(WARN, "grpc", "text=%s", args->message);
     else
         LOG(DEBUG, "grpc", "text=%s", args->message);
@@ -52,6 +56,9 @@ static void once_per_process(void)
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 64 << 20);
+    // What a thread frees stays in the arena that it came from. Few threads
+    // allocate much; more arenas would each keep their own worst moment.
+    mallopt(M_ARENA_MAX, 2);
     gpr_set_log_function(forward_log);
 }
 

@@ -73,6 +73,7 @@ struct rpc_server {
     struct lane *lanes;
     unsigned posted;
     size_t queue_cap_bytes;
+    struct rpc_source *sources; // of the certificates of each address
     struct rpc_tag stopped;
     atomic_bool draining, stopping;
     atomic_size_t open;
@@ -473,6 +474,7 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
                             struct sl_error *err)
 {
     grpc_server_credentials *creds;
+    struct rpc_source *source = NULL;
     struct rpc_address a;
     mode_t mask;
     int bound;
@@ -481,9 +483,13 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
     if (rc == SL_OK)
         rc = rpc_address_claim(&a, err);
     if (rc == SL_OK)
-        rc = rpc_server_creds(&creds, address, tls, err);
+        rc = rpc_server_creds(&creds, &source, address, tls, err);
     if (rc != SL_OK)
         return rc;
+    if (source != NULL) {
+        source->next = s->sources;
+        s->sources = source;
+    }
     // The mask is the process's, but there is no other way to have the socket
     // file closed to others from its first instant.
     mask = a.unix_path ? umask(0177) : 0;
@@ -551,6 +557,7 @@ void rpc_server_free(struct rpc_server *s)
         pthread_cond_wait(&s->gone, &s->lock);
     pthread_mutex_unlock(&s->lock);
     grpc_server_destroy(s->server);
+    rpc_sources_free(s->sources);
     for (unsigned i = 0; i < s->io->threads; i++)
         pool_free(&s->lanes[i]);
     pthread_cond_destroy(&s->gone);

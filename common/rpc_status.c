@@ -96,6 +96,7 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
     int n = (int)GRPC_SLICE_LENGTH(o->details);
     const char *details = (const char *)GRPC_SLICE_START_PTR(o->details);
     char text[SL_ERROR_TEXT];
+    const char *meaning;
     enum sl_err code;
 
     if (o->status == GRPC_STATUS_OK)
@@ -108,6 +109,9 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                                           : sl_err_from_grpc((int)o->status);
     if (code == SL_OK) // a status we do not know
         code = SL_EINTERNAL;
+    meaning = tls_explain(text);
+    if (meaning != NULL) // in front: core's own words are long and get cut
+        return sl_fail(err, code, "%s: %s (%s)", address, meaning, text);
     return sl_fail(err, code, "%s: %s", address,
                    text[0] ? text : sl_err_text(code));
 }

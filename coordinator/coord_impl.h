@@ -5,6 +5,7 @@
 //   coord.c         making, attach, detach, hear, tick
 //   coord_send.c    messages downwards
 //   coord_place.c   probe's facts, placement, telling psservers
+//   coord_resume.c  the cut that a job starts from
 //   coord_shard.c   hellos, admission, the map
 //   coord_lease.c   offers, leases
 //   coord_report.c  completions, failures, losses
@@ -112,6 +113,22 @@ enum sl_err coord_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 // The psserver of that name if it is attached and heard of, or NULL.
 struct member *coord_psserver(struct coord *c, const char *name);
+
+// May a job of this spec start from that cut, on the psservers of now?
+enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
+                              const Sluice__V1__ResumeSource *from,
+                              struct sl_error *err);
+
+// ---- coord_resume.c
+
+// Reads the cut that a submission wants to start from (a manifest's path, or a
+// job whose last cut is meant), and refuses what would not go on with it.
+enum sl_err coord_resume_read(struct coord *c, const char *what,
+                              const Sluice__V1__JobSpec *spec,
+                              Sluice__V1__ResumeSource **out,
+                              struct sl_error *err);
+// A job that still needs the files of this one, or NULL.
+const struct job *coord_resumed_by(struct coord *c, const struct job *job);
 
 // ---- coord_shard.c
 

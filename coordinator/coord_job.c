@@ -288,12 +288,31 @@ static enum sl_err reply_to(Sluice__V1__SubmitReply **out, uint64_t job,
     return rc;
 }
 
-static enum sl_err explain(struct coord *c, const Sluice__V1__JobSpec *spec,
+// The cut to start from, if the request names one; else *out stays NULL.
+static enum sl_err read_resume(struct coord *c,
+                               const Sluice__V1__SubmitRequest *request,
+                               const Sluice__V1__JobSpec *spec,
+                               Sluice__V1__ResumeSource **out,
+                               struct sl_error *err)
+{
+    return request->resume[0] == '\0'
+               ? SL_OK
+               : coord_resume_read(c, request->resume, spec, out, err);
+}
+
+static enum sl_err explain(struct coord *c,
+                           const Sluice__V1__SubmitRequest *request,
+                           const Sluice__V1__JobSpec *spec,
                            Sluice__V1__SubmitReply **reply,
                            struct sl_error *err)
 {
+    Sluice__V1__ResumeSource *resume = NULL;
     struct buf text = BUF_INIT;
-    enum sl_err rc = coord_explain(c, spec, &text, err);
+    enum sl_err rc = read_resume(c, request, spec, &resume, err);
+
+    wire_free((ProtobufCMessage *)resume);
+    if (rc == SL_OK)
+        rc = coord_explain(c, spec, &text, err);
 
     if (rc == SL_OK)
         rc = reply_to(reply, 0, "", buf_text(&text), false);
@@ -303,7 +322,8 @@ static enum sl_err explain(struct coord *c, const Sluice__V1__JobSpec *spec,
 
 // The same request id again: the same job, if it asks for the same.
 static enum sl_err same_request(struct coord *c, uint64_t id,
-                                const struct buf *packed, const char *request,
+                                const struct buf *packed,
+                                const Sluice__V1__SubmitRequest *request,
                                 Sluice__V1__SubmitReply **reply,
                                 struct sl_error *err)
 {
@@ -317,19 +337,23 @@ static enum sl_err same_request(struct coord *c, uint64_t id,
                        (unsigned long long)id);
     rc = wire_pack(&job->spec->base, &had);
     same = rc == SL_OK && had.len == packed->len &&
-           memcmp(had.data, packed->data, had.len) == 0;
+           memcmp(had.data, packed->data, had.len) == 0 &&
+           (job->resume != NULL) == (request->resume[0] != '\0');
     buf_release(&had);
     if (rc != SL_OK)
         return rc;
     if (!same)
         return sl_fail(err, SL_EEXIST,
-                       "request '%s' was job %s, with another spec", request,
-                       job->id_text);
+                       "request '%s' was job %s, with another spec",
+                       request->request_id, job->id_text);
     return reply_to(reply, job->id, job->id_text, "", true);
 }
 
+// Takes spec and resume on success.
 static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
-                           const struct buf *packed, const char *request,
+                           Sluice__V1__ResumeSource *resume,
+                           const struct buf *packed,
+                           const struct buf *packed_resume, const char *request,
                            struct job **out, struct sl_error *err)
 {
     struct journal_job row = {
@@ -339,6 +363,7 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         .request_id = request,
         .state = JOB_PLACING,
         .spec = {packed->data, packed->len},
+        .resume = {packed_resume->data, packed_resume->len},
         .submitted_us = sl_wall_us(c->options.clock),
     };
     struct job *job = job_new(0, row.uid, 1, spec->name, request, spec);
@@ -358,6 +383,7 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         return rc;
     }
     job->id = id;
+    job->resume = resume;
     snprintf(job->id_text, sizeof(job->id_text), "j-%llu",
              (unsigned long long)id);
     job->submitted_us = row.submitted_us;
@@ -369,9 +395,49 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+// A request that is new. Takes *spec on success.
+static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
+                              const struct buf *packed,
+                              const Sluice__V1__SubmitRequest *request,
+                              struct job **out, struct sl_error *err)
+{
+    Sluice__V1__ResumeSource *resume = NULL;
+    struct buf packed_resume = BUF_INIT;
+    enum sl_err rc = read_resume(c, request, *spec, &resume, err);
+
+    if (rc == SL_OK && resume != NULL)
+        rc = wire_pack(&resume->base, &packed_resume);
+    if (rc == SL_OK)
+        rc = add_job(c, *spec, resume, packed, &packed_resume,
+                     request->request_id, out, err);
+    if (rc == SL_OK)
+        *spec = NULL; // the job's now
+    else
+        wire_free((ProtobufCMessage *)resume);
+    buf_release(&packed_resume);
+    return rc;
+}
+
+static void accepted(struct coord *c, struct job *job)
+{
+    HISTORY("submitted", "job=%llu uid=%llx name=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            job->name);
+    FAULT("api.submitted");
+    LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
+    if (job->resume != NULL)
+        LOG(INFO, "job resumes",
+            "job=%s from=j-%llu cut=%llu steps=%llu even=%d", job->id_text,
+            (unsigned long long)job->resume->cut->job,
+            (unsigned long long)job->resume->cut->checkpoints[0]->cut,
+            (unsigned long long)job_resumed_steps(job), job->resume->even);
+    coord_advance(c, job);
+    coord_dispatch(c);
+}
+
 static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
-                          const char *request, Sluice__V1__SubmitReply **reply,
-                          struct sl_error *err)
+                          const Sluice__V1__SubmitRequest *request,
+                          Sluice__V1__SubmitReply **reply, struct sl_error *err)
 {
     struct buf packed = BUF_INIT;
     struct job *job = NULL;
@@ -380,30 +446,22 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "the spec");
-    rc = request[0] == '\0'
-             ? SL_ENOENT
-             : journal_job_by_request(c->journal, request, &id, err);
+    rc =
+        request->request_id[0] == '\0'
+            ? SL_ENOENT
+            : journal_job_by_request(c->journal, request->request_id, &id, err);
     if (rc == SL_OK) {
         rc = same_request(c, id, &packed, request, reply, err);
     } else if (rc == SL_ENOENT) {
-        rc = add_job(c, *spec, &packed, request, &job, err);
-        if (rc == SL_OK) {
-            *spec = NULL; // the job's now
+        rc = accept_new(c, spec, &packed, request, &job, err);
+        if (rc == SL_OK)
             rc = reply_to(reply, job->id, job->id_text, "", false);
-        }
     } else {
         coord_fatal(c, err);
     }
     buf_release(&packed);
-    if (job != NULL) {
-        HISTORY("submitted", "job=%llu uid=%llx name=%s",
-                (unsigned long long)job->id, (unsigned long long)job->uid,
-                job->name);
-        FAULT("api.submitted");
-        LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
-        coord_advance(c, job);
-        coord_dispatch(c);
-    }
+    if (job != NULL)
+        accepted(c, job);
     return rc;
 }
 
@@ -424,9 +482,8 @@ enum sl_err coord_submit(struct coord *c,
     spec = (Sluice__V1__JobSpec *)copy;
     rc = spec_check(spec, err);
     if (rc == SL_OK)
-        rc = request->dry_run
-                 ? explain(c, spec, reply, err)
-                 : accept(c, &spec, request->request_id, reply, err);
+        rc = request->dry_run ? explain(c, request, spec, reply, err)
+                              : accept(c, &spec, request, reply, err);
     if (spec != NULL)
         wire_free(&spec->base);
     return rc;
@@ -508,6 +565,7 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
 {
     Sluice__V1__DeleteReply msg = SLUICE__V1__DELETE_REPLY__INIT;
     ProtobufCMessage *copy = NULL;
+    const struct job *needs;
     struct job *job = NULL;
     enum sl_err rc = find(c, request->id, &job, err);
 
@@ -515,6 +573,12 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
         return rc;
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    needs = coord_resumed_by(c, job);
+    if (needs != NULL)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s was resumed from a checkpoint of job %s and has "
+                       "none of its own yet; try again later, or stop it",
+                       needs->id_text, job->id_text);
     if (!job_ended(job))
         return sl_fail(err, SL_ESTATE,
                        "job %s is %s; stop it first: sluice stop %s",

@@ -13,6 +13,7 @@
 #include "common/buf.h"
 #include "common/log.h"
 #include "common/part.h"
+#include "coordinator/resume.h"
 #include "proto/layout.h"
 #include "proto/model.h"
 #include "proto/spec.h"
@@ -147,6 +148,27 @@ static enum sl_err commit(struct coord *c, struct job *job,
     return rc;
 }
 
+// Shards that stay as they were cut go to whom they lay with, if all of them
+// are here: with disks of their own, nobody else has the files.
+static void name_as_before(struct coord *c, const struct job *job,
+                           const Sluice__V1__CheckpointsReply *layout,
+                           const char **names, uint32_t shards)
+{
+    const Sluice__V1__Checkpoint *cut;
+    const struct member *m;
+
+    if (job->resume == NULL || !resume_same_shards(job->resume, layout))
+        return;
+    cut = job->resume->cut->checkpoints[0];
+    for (uint32_t i = 0; i < shards; i++) {
+        m = coord_psserver(c, cut->shards[i]->psserver);
+        if (m == NULL || m->state != MEMBER_READY)
+            return;
+    }
+    for (uint32_t i = 0; i < shards; i++)
+        names[i] = cut->shards[i]->psserver;
+}
+
 static enum sl_err place_on(struct coord *c, struct job *job,
                             const struct candidate *on, uint32_t servers,
                             struct sl_error *err)
@@ -162,12 +184,16 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     rc = make_plan(&plan, model, job->spec, servers, err);
     if (rc == SL_OK)
         rc = make_layout(&layout, model, &plan);
+    if (rc == SL_OK && job->resume != NULL)
+        rc = resume_fits(job->resume, layout, job_samples(job), err);
     if (rc == SL_OK) {
         names = sl_malloc_array(plan.shard_count, sizeof(*names));
         rc = names == NULL ? SL_ENOMEM : SL_OK;
     }
     for (uint32_t i = 0; rc == SL_OK && i < plan.shard_count; i++)
         names[i] = on[plan.shards[i].server].member->name;
+    if (rc == SL_OK)
+        name_as_before(c, job, layout, names, plan.shard_count);
     if (rc == SL_OK)
         rc = commit(c, job, layout, names, plan.shard_count, err);
     if (rc != SL_OK && layout != NULL)
@@ -284,6 +310,42 @@ static enum sl_err explain_plan(struct buf *out, const struct model *model,
         names[i] = model->variables[i].name;
     rc = part_explain(out, plan, names);
     sl_free(names);
+    return rc;
+}
+
+// Where nobody is attached yet, an uneven cut is looked at when the job is
+// placed.
+enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
+                              const Sluice__V1__ResumeSource *from,
+                              struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply *layout = NULL;
+    Sluice__V1__ResumeSource as_if = *from;
+    uint64_t samples = 0;
+    struct part_plan plan = {0};
+    struct model *model = NULL;
+    struct candidate *on = NULL;
+    uint32_t servers = 0;
+    enum sl_err rc = model_make(&model, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = candidates(c, spec->placement->psservers, &on, &servers);
+    sl_free(on);
+    as_if.even = from->even || servers == 0;
+    if (spec->data != NULL && spec->data->train != NULL &&
+        strcmp(spec->model->type, "external") == 0)
+        samples = spec->data->train->samples;
+    if (rc == SL_OK)
+        rc = make_plan(&plan, model, spec, servers == 0 ? 1 : servers, err);
+    if (rc == SL_OK)
+        rc = make_layout(&layout, model, &plan);
+    if (rc == SL_OK)
+        rc = resume_fits(&as_if, layout, samples, err);
+    if (layout != NULL)
+        wire_free(&layout->base);
+    part_plan_release(&plan);
+    model_free(model);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/broken.h"
 #include "common/log.h"
+#include "coordinator/resume.h"
 
 typedef Sluice__V1__AttendDown down_t;
 
@@ -106,6 +107,50 @@ static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
     return SL_OK;
 }
 
+// The files that hold a shard's rows, of a job that was resumed.
+struct source_parts {
+    Sluice__V1__SourceFile *files; // ours; their texts are borrowed
+    Sluice__V1__SourceFile **list; // ours
+    size_t count;
+};
+
+static void source_parts_release(struct source_parts *p)
+{
+    sl_free(p->files);
+    sl_free(p->list);
+}
+
+static enum sl_err take_sources(struct source_parts *out, const struct job *job,
+                                uint32_t shard)
+{
+    bool needed[WIRE_SHARDS_MAX];
+    const Sluice__V1__Checkpoint *cut;
+
+    *out = (struct source_parts){0};
+    if (job->resume == NULL)
+        return SL_OK;
+    cut = job->resume->cut->checkpoints[0];
+    resume_needs(job->resume, job->layout, shard, needed);
+    out->files = sl_malloc_array(cut->n_shards, sizeof(out->files[0]));
+    out->list = sl_malloc_array(cut->n_shards, sizeof(out->list[0]));
+    if (out->files == NULL || out->list == NULL) {
+        source_parts_release(out);
+        return SL_ENOMEM;
+    }
+    for (size_t i = 0; i < cut->n_shards; i++) {
+        Sluice__V1__SourceFile *file = &out->files[out->count];
+
+        if (!needed[i])
+            continue;
+        *file = (Sluice__V1__SourceFile)SLUICE__V1__SOURCE_FILE__INIT;
+        file->folder = cut->shards[i]->folder;
+        file->file = cut->shards[i]->file;
+        file->sha256 = cut->shards[i]->sha256;
+        out->list[out->count++] = file;
+    }
+    return SL_OK;
+}
+
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard)
 {
@@ -113,11 +158,16 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__Geometry geometry = wire_geometry(&job->schedule);
     Sluice__V1__Tag at_least = wire_tag_msg(job->shard[shard].cut);
+    struct source_parts sources;
     struct shard_parts parts;
     DOWN(down, PLACE, place, &msg);
 
-    if (take_parts(&parts, job, shard) != SL_OK)
+    if (take_sources(&sources, job, shard) != SL_OK)
         return give_up(c, m->id);
+    if (take_parts(&parts, job, shard) != SL_OK) {
+        source_parts_release(&sources);
+        return give_up(c, m->id);
+    }
     spec.job = job->id;
     spec.job_incarnation = job->incarnation;
     spec.shard = shard;
@@ -132,11 +182,14 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.seed = job->spec->train->seed;
     spec.job_name = job->name;
     spec.job_uid = job->uid;
+    spec.sources = sources.list;
+    spec.n_sources = sources.count;
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;
     job->shard[shard].place_ms = coord_now(c);
     send_down(c, m->id, &down);
+    source_parts_release(&sources);
     sl_free(parts.variables);
     sl_free(parts.ids);
 }

@@ -140,6 +140,7 @@ void job_free(struct job *job)
     sl_free(job->evaluations);
     wire_free((ProtobufCMessage *)job->layout);
     wire_free((ProtobufCMessage *)job->spec);
+    wire_free((ProtobufCMessage *)job->resume);
     wire_free((ProtobufCMessage *)job->final);
     sl_free(job->name);
     sl_free(job->request_id);
@@ -263,6 +264,11 @@ uint64_t job_steps(const struct job *job)
     return job->shards == 0 ? 0 : steps;
 }
 
+uint64_t job_resumed_steps(const struct job *job)
+{
+    return job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->steps;
+}
+
 // ---- cuts and evaluations
 
 const struct job_cut *job_last_cut(const struct job *job)
@@ -317,9 +323,12 @@ enum sl_err job_add_evaluation(struct job *job,
 
 uint32_t job_evaluated(const struct job *job)
 {
-    return job->evaluations_count == 0
-               ? 0
-               : job->evaluations[job->evaluations_count - 1].epoch;
+    uint32_t found =
+        job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->epoch;
+
+    if (job->evaluations_count > 0)
+        return job->evaluations[job->evaluations_count - 1].epoch;
+    return found == 0 ? 0 : found - 1;
 }
 
 // ---- time and leases

@@ -78,6 +78,7 @@ struct job {
     enum job_state state;
     char *reason; // of the end; owned, may be NULL
     Sluice__V1__JobSpec *spec;
+    Sluice__V1__ResumeSource *resume; // owned; NULL: it starts from the seed
     bool external;
     bool has_facts;
     struct journal_facts facts;
@@ -164,6 +165,9 @@ void job_counts_reset(struct job *job, uint32_t shard);
 // Steps counted on every shard, by reports or by evidence.
 uint64_t job_steps(const struct job *job);
 
+// Steps that the cut held from which it was resumed.
+uint64_t job_resumed_steps(const struct job *job);
+
 // The last published cut, or NULL; one by its number, or NULL.
 const struct job_cut *job_last_cut(const struct job *job);
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
@@ -175,7 +179,9 @@ void job_cut_release(struct job_cut *cut);
 
 enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row);
-uint32_t job_evaluated(const struct job *job); // last epoch evaluated, or 0
+// The last epoch that is not to be evaluated any more, or 0. Of the epochs that
+// a resumed job found done only the last one is: its parameters are at hand.
+uint32_t job_evaluated(const struct job *job);
 
 // What job_elapsed_ms says includes the present run.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);

@@ -30,7 +30,7 @@
 #include "common/status.h"
 #include "proto/wire.h"
 
-#define JOURNAL_SCHEMA 1
+#define JOURNAL_SCHEMA 2 // 1: without jobs.resume
 
 struct journal;
 
@@ -72,13 +72,14 @@ struct journal_job {
     struct journal_blob spec;   // packed JobSpec, checked
     struct journal_blob layout; // packed CheckpointsReply: variables, pieces
     struct journal_blob final;  // packed JobStatus, of a job that has ended
+    struct journal_blob resume; // packed ResumeSource; empty: from the seed
     bool has_facts;
     struct journal_facts facts;
     uint64_t submitted_us, ended_us;
     struct journal_counters counters;
 };
 
-// Takes uid, incarnation, name, request_id, state, reason, spec and
+// Takes uid, incarnation, name, request_id, state, reason, spec, resume and
 // submitted_us of *job; *id is the new number. The caller has looked for the
 // request_id before.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,

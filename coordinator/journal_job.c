@@ -8,7 +8,8 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
     sqlite3_stmt *s = journal_sql(
         j,
         "INSERT INTO jobs(uid, incarnation, name, request_id, state, reason,"
-        " spec, submitted_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        " spec, submitted_us, resume)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         err);
     enum sl_err rc;
 
@@ -23,6 +24,7 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                       SQLITE_STATIC);
     journal_bind_blob(s, 7, job->spec);
     journal_bind_u64(s, 8, job->submitted_us);
+    journal_bind_blob(s, 9, job->resume);
     rc = journal_run(j, s, err);
     if (rc == SL_OK)
         *id = (uint64_t)sqlite3_last_insert_rowid(j->db);
@@ -258,6 +260,7 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
         .ended_us = journal_u64(s, 15),
         .counters = {journal_u64(s, 16), journal_u64(s, 17), journal_u64(s, 18),
                      journal_u64(s, 19), journal_u64(s, 20)},
+        .resume = journal_blob_at(s, 21),
     };
 }
 
@@ -287,8 +290,8 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
              "SELECT id, uid, incarnation, name, request_id, state, reason,"
              " spec, layout, final, train_samples, test_samples, train_hash,"
              " test_hash, submitted_us, ended_us, closures_retried,"
-             " workers_lost, psservers_lost, restarts, elapsed_ms"
-             " FROM jobs ORDER BY id",
+             " workers_lost, psservers_lost, restarts, elapsed_ms,"
+             " resume FROM jobs ORDER BY id",
              err);
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 

@@ -52,6 +52,10 @@ static const char schema[] =
     " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 
+// From schema 1 to 2: jobs that start from a cut.
+static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"
+                               "PRAGMA user_version = 2;";
+
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err)
 {
@@ -228,9 +232,13 @@ static enum sl_err set_up(struct journal *j, const char *path,
     if (version == JOURNAL_SCHEMA)
         return SL_OK;
     rc = journal_begin(j, err);
+    if (rc != SL_OK)
+        return rc;
+    if (version < 1)
+        rc = journal_exec(j, schema, err);
     if (rc == SL_OK)
-        rc = journal_end(j, journal_exec(j, schema, err), err);
-    return rc;
+        rc = journal_exec(j, schema_2, err);
+    return journal_end(j, rc, err);
 }
 
 enum sl_err journal_open(struct journal **out, const char *path,

@@ -55,6 +55,22 @@ enum sl_err manifest_remove(struct fs *fs, const char *path,
 enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
                             struct sl_error *err);
 
+// ---- reading one back (manifest_read.c)
+
+// What a manifest says, as messages of the heap. source->even and apart are
+// not said by it.
+struct manifest_found {
+    Sluice__V1__ResumeSource *source; // owned; may be taken out (NULL)
+    Sluice__V1__JobSpec *spec;        // owned
+    Sluice__V1__ShardCounts **counts; // of each shard; owned
+    size_t shards;
+};
+
+// SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the path.
+enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
+                          const char *path, struct sl_error *err);
+void manifest_found_release(struct manifest_found *m);
+
 // I7: the highest cut number in a job's folder; 0 if there is none.
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err);

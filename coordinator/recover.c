@@ -57,6 +57,7 @@ typedef enum sl_err (*unpack_fn)(ProtobufCMessage **out,
 UNPACK(job_spec, JobSpec)
 UNPACK(checkpoints_reply, CheckpointsReply)
 UNPACK(job_status, JobStatus)
+UNPACK(resume_source, ResumeSource)
 
 // A packed message of the journal, on the heap.
 static enum sl_err load(ProtobufCMessage **out, unpack_fn unpack,
@@ -383,6 +384,21 @@ static void loading_release(struct loading *l)
     sl_free(l->intent_cuts);
 }
 
+static enum sl_err load_resume(struct job *job, const struct journal_job *row,
+                               struct sl_error *err)
+{
+    ProtobufCMessage *resume = NULL;
+    enum sl_err rc;
+
+    if (row->resume.bytes == 0)
+        return SL_OK;
+    rc = load(&resume, unpack_resume_source, row->resume, "a resumed cut", err);
+    job->resume = (Sluice__V1__ResumeSource *)resume;
+    if (rc == SL_OK && job->resume->cut->n_checkpoints != 1)
+        rc = sl_fail(err, SL_ECORRUPT, "journal: a resumed job without a cut");
+    return rc;
+}
+
 static enum sl_err make_job(struct coord *c, const struct journal_job *row,
                             struct job **out, struct sl_error *err)
 {
@@ -397,6 +413,11 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
     if (job == NULL) {
         wire_free(spec);
         return sl_fail(err, SL_ENOMEM, "job %s", row->name);
+    }
+    rc = load_resume(job, row, err);
+    if (rc != SL_OK) {
+        job_free(job);
+        return rc;
     }
     job->has_facts = row->has_facts;
     job->facts = row->facts;

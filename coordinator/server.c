@@ -45,13 +45,6 @@ const struct conf_key server_keys[] = {
      .min = 1,
      .max = 64,
      .help = "Threads of the network."},
-    {.name = "tls-ca",
-     .kind = CONF_STRING,
-     .help = "PEM of the authority that signs everybody's certificates."},
-    {.name = "tls-cert",
-     .kind = CONF_STRING,
-     .help = "PEM of our certificate."},
-    {.name = "tls-key", .kind = CONF_STRING, .help = "PEM of its key."},
     {.name = NULL},
 };
 
@@ -171,28 +164,18 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
 static enum sl_err bind_all(struct server *s, const struct conf *conf,
                             struct sl_error *err)
 {
-    struct rpc_tls tls = {
-        .ca_file = conf_str(conf, "tls-ca"),
-        .cert_file = conf_str(conf, "tls-cert"),
-        .key_file = conf_str(conf, "tls-key"),
-    };
-    bool secure =
-        tls.ca_file != NULL || tls.cert_file != NULL || tls.key_file != NULL;
+    const struct rpc_tls *tls = daemon_tls(s->daemon);
     enum sl_err rc = SL_OK;
 
-    if (secure &&
-        (tls.ca_file == NULL || tls.cert_file == NULL || tls.key_file == NULL))
-        return sl_fail(err, SL_EINVAL,
-                       "--tls-ca, --tls-cert and --tls-key belong together");
     for (size_t i = 0; rc == SL_OK && i < conf_list_count(conf, "listen");
          i++) {
         const char *address = conf_list_at(conf, "listen", i);
         int port = 0;
 
-        rc = rpc_server_bind(s->rpc, address, secure ? &tls : NULL, &port, err);
+        rc = rpc_server_bind(s->rpc, address, tls, &port, err);
         if (rc == SL_OK)
             LOG(INFO, "listening", "address=%s port=%d tls=%d", address, port,
-                secure);
+                tls != NULL);
     }
     return rc == SL_EEXIST ? SL_EBUSY : rc; // a taken port is exit 2
 }

@@ -236,8 +236,11 @@ static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
     // C4: what is durable was counted, also while a shard is not there to say
     // so.
     m->steps_counted = job_steps(job) + BROKEN(wrong_report);
+    m->resumed_steps = job_resumed_steps(job);
     if (last != NULL && m->steps_counted < last->checkpoint->steps)
         m->steps_counted = last->checkpoint->steps;
+    if (m->steps_counted < m->resumed_steps)
+        m->steps_counted = m->resumed_steps;
     samples = meter_samples(&job->schedule, m->steps_counted);
     m->steps_asked = schedule_steps(&job->schedule);
     m->samples_per_epoch = job->schedule.samples;
@@ -268,7 +271,8 @@ static void fill_average(Sluice__V1__JobStatus *m, const struct job *job)
 {
     if (job_ended(job) && m->elapsed_seconds > 0 && job->placed)
         m->images_per_second =
-            (double)meter_samples(&job->schedule, m->steps_counted) /
+            (double)(meter_samples(&job->schedule, m->steps_counted) -
+                     meter_samples(&job->schedule, m->resumed_steps)) /
             m->elapsed_seconds;
 }
 
@@ -306,8 +310,10 @@ static bool add_texts(struct coord *c, Sluice__V1__JobStatus *m,
     m->reason = text_or_null(job_ended(job) && job->reason != NULL ? job->reason
                                                                    : reason);
     m->checkpoint = text_or_null(last == NULL ? "" : last->path);
-    return m->id != NULL && m->name != NULL && m->reason != NULL &&
-           m->checkpoint != NULL;
+    m->resumed_from = text_or_null(
+        job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
+    return m->resumed_from != NULL && m->id != NULL && m->name != NULL &&
+           m->reason != NULL && m->checkpoint != NULL;
 }
 
 static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)

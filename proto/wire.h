@@ -242,6 +242,7 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(stop_request, StopRequest)                                               \
     X(delete_reply, DeleteReply)                                               \
     X(checkpoints_reply, CheckpointsReply)                                     \
+    X(resume_source, ResumeSource)                                             \
     X(cluster_request, ClusterRequest)                                         \
     X(cluster_reply, ClusterReply)                                             \
     X(job_spec, JobSpec)                                                       \

@@ -158,6 +158,11 @@ static const struct wire_rule shard_spec[] = {
     REQUIRED(7),
     REQUIRED(8),
     NAME(10),
+    COUNT(12, WIRE_SHARDS_MAX),
+};
+static const struct wire_rule source_file[] = {
+    {2, RULE_FILE, 1, 255},
+    BYTES(3, 32, 32),
 };
 static const struct wire_rule admit[] = {JOB(2), SHARD(3), BORN(4)};
 static const struct wire_rule refuse[] = {JOB(2), SHARD(3)};
@@ -192,6 +197,7 @@ static const struct wire_rule local_reply[] = {TEXT(1, 64), TEXT(2, 4096),
 // ---- jobs.proto
 
 static const struct wire_rule submit_request[] = {REQUIRED(1), MAYBE_NAME(2)};
+static const struct wire_rule resume_source[] = {REQUIRED(1), REQUIRED(3)};
 static const struct wire_rule submit_reply[] = {MAYBE_NAME(2),
                                                 TEXT(3, 1 << 20)};
 static const struct wire_rule job_request[] = {NAME(1)};
@@ -252,6 +258,7 @@ static const struct wire_rules all[] = {
     RULES(welcome, welcome, NULL),
     RULES(place, place, NULL),
     RULES(shard_spec, shard_spec, check_shard_spec),
+    RULES(source_file, source_file, NULL),
     RULES(admit, admit, NULL),
     RULES(refuse, refuse, NULL),
     RULES(snapshot_request, snapshot_request, NULL),
@@ -264,6 +271,7 @@ static const struct wire_rules all[] = {
     RULES(revoke, revoke, NULL),
     RULES(local_reply, local_reply, NULL),
     RULES(submit_request, submit_request, NULL),
+    RULES(resume_source, resume_source, NULL),
     RULES(submit_reply, submit_reply, NULL),
     RULES(job_request, job_request, NULL),
     RULES(list_request, list_request, NULL),

@@ -3,19 +3,26 @@
 //
 // Copy on write by block. At the instant every block is PENDING. Who is about
 // to change a pending block copies it aside first (freeze_touch); who reads
-// the image takes pending blocks from the memory and the others from the side.
+// the image has pending blocks from the memory and the others from the side.
 //
 //   PENDING --freeze_touch--> SAVED        changed since; the side has it
 //   PENDING --freeze_take---> TAKEN        was read; nobody needs it again
 //
+// The reader copies before it takes the lock (freeze_copy), since it may be
+// interrupted for long, and asks under it whether the copy holds: it does if
+// the block is pending still, for nobody changed it then.
+//
 // So pushes go on while a snapshot is written, and pay for one copy of what
 // the writer has not reached yet.
 //
-// Threads  freeze_touch and freeze_take: under the lock of the memory. What
-//          freeze_take returns from the side never changes.
-// Memory   The memory is borrowed until release; the side is mapped at once
-//          and costs pages only where it is written.
-// Units    offsets and lengths in bytes.
+// Threads  freeze_touch and freeze_take: under the lock of the memory;
+//          freeze_copy: without. There is one reader. What freeze_take
+//          returns from the side never changes.
+// Memory   The memory is borrowed until release; the side takes as much, and
+//          has its pages from the start: the first push after the instant
+//          writes most of it, under the lock, and finding pages takes longer
+//          than the copy.
+// Units    offsets and lengths in bytes; the memory is whole f32.
 #ifndef PSSERVER_FREEZE_H
 #define PSSERVER_FREEZE_H
 
@@ -44,7 +51,9 @@ void freeze_release(struct freeze *f); // all zeroes is allowed
 void freeze_touch(struct freeze *f, size_t offset, size_t n);
 
 // A block of the image: its bytes, at `*at`, are `room` (FREEZE_BLOCK_BYTES,
-// the caller's) or in the side. *n is its length.
+// the caller's, aligned) or in the side. *n is its length. Each block is read
+// once, by both calls, one after the other.
+void freeze_copy(const struct freeze *f, size_t block, void *room);
 void freeze_take(struct freeze *f, size_t block, void *room, const void **at,
                  size_t *n);
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "proto/layout.h"
@@ -190,6 +191,33 @@ static enum sl_err read_schedule(struct plan *p,
     return schedule_check(&p->schedule, err);
 }
 
+static enum sl_err read_sources(struct plan *p,
+                                const Sluice__V1__ShardSpec *spec,
+                                struct sl_error *err)
+{
+    const Sluice__V1__SourceFile *from;
+    struct plan_source *to;
+
+    if (spec->n_sources == 0)
+        return SL_OK;
+    p->sources = sl_calloc(spec->n_sources, sizeof(*p->sources));
+    if (p->sources == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < spec->n_sources; i++) {
+        from = spec->sources[i];
+        to = &p->sources[p->source_count++];
+        if (from->sha256.len != SHA256_BYTES)
+            return sl_fail(err, SL_EINVAL, "source %s has no SHA-256",
+                           from->file);
+        memcpy(to->sha256, from->sha256.data, SHA256_BYTES);
+        to->folder = sl_strdup(from->folder);
+        to->file = sl_strdup(from->file);
+        if (to->folder == NULL || to->file == NULL)
+            return SL_ENOMEM;
+    }
+    return SL_OK;
+}
+
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err)
 {
@@ -211,6 +239,8 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         rc = read_pieces(&p, spec, err);
     if (rc == SL_OK)
         rc = make_runs(&p);
+    if (rc == SL_OK)
+        rc = read_sources(&p, spec, err);
     if (rc == SL_OK) {
         *out = p;
         return SL_OK;
@@ -224,8 +254,13 @@ void plan_release(struct plan *p)
 {
     for (size_t i = 0; i < p->piece_count; i++)
         sl_free(p->pieces[i].name);
+    for (size_t i = 0; i < p->source_count; i++) {
+        sl_free(p->sources[i].folder);
+        sl_free(p->sources[i].file);
+    }
     sl_free(p->pieces);
     sl_free(p->runs);
+    sl_free(p->sources);
     sl_free(p->job_name);
     *p = (struct plan){0};
 }

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/hash.h"
 #include "common/schedule.h"
 #include "common/status.h"
 #include "kernels/optim.h"
@@ -49,6 +50,12 @@ struct plan_run {
     double momentum;
 };
 
+// A snapshot of another job that holds rows of this shard.
+struct plan_source {
+    char *folder, *file; // owned
+    uint8_t sha256[SHA256_BYTES];
+};
+
 struct plan {
     uint64_t job, job_incarnation, job_uid, seed;
     uint32_t shard;
@@ -61,6 +68,8 @@ struct plan {
     struct optim optim;
     struct optim_schedule rate;
     struct schedule schedule;
+    struct plan_source *sources; // of a resumed job: instead of the seed
+    size_t source_count;
 };
 
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,

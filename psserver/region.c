@@ -34,6 +34,18 @@ enum sl_err region_new(struct region *out, size_t bytes)
     return SL_OK;
 }
 
+// In steps, because whoever maps or unmaps anything meanwhile waits for one.
+void region_populate(struct region *r)
+{
+    size_t bytes = r->bytes == 0 ? 0 : mapped_bytes(r->bytes), n;
+
+    for (size_t at = 0; at < bytes; at += n) {
+        n = bytes - at < HUGE_PAGE_BYTES ? bytes - at : HUGE_PAGE_BYTES;
+        if (madvise((char *)r->data + at, n, MADV_POPULATE_WRITE) != 0)
+            return;
+    }
+}
+
 void region_release(struct region *r)
 {
     if (r->data != NULL)

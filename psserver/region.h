@@ -23,6 +23,11 @@ struct region {
 
 // `bytes` may be 0: then data is not NULL, but must not be read.
 enum sl_err region_new(struct region *out, size_t bytes);
+
+// Has the kernel find the pages now, so that nobody waits for them later. A
+// wish: what it does not find is found when it is touched.
+void region_populate(struct region *r);
+
 void region_release(struct region *r); // all zeroes is allowed
 
 #endif

@@ -167,16 +167,28 @@ static void passed_over(void *arg, const char *file, const struct sl_error *why)
         why->text);
 }
 
+// What a resumed job starts from stands where the seed stood: below every
+// snapshot of its own (K7), and for as long as no cut of its own exists.
+static bool from_sources(const struct shard *s)
+{
+    return s->from.incarnation == 0 && s->from.sequence == 0 &&
+           s->plan.source_count > 0;
+}
+
 // On a pool thread.
 static void load_work(void *arg)
 {
     struct load *load = arg;
     struct hold *h = load->hold;
+    const struct roster_setup *setup = &h->roster->setup;
 
     load->rc = shard_new(&load->shard, &load->plan);
     if (load->rc == SL_OK)
-        load->rc = snap_load(h->roster->setup.fs, h->folder, load->at_least,
-                             load->shard, passed_over, h, &load->err);
+        load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
+                             passed_over, h, &load->err);
+    if (load->rc == SL_OK && from_sources(load->shard))
+        load->rc =
+            snap_sources(setup->fs, setup->folder, load->shard, &load->err);
 }
 
 static void failed(struct hold *h, const struct sl_error *why)

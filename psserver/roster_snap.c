@@ -11,6 +11,7 @@
 #include "common/history.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "psserver/aside.h"
 #include "psserver/hold.h"
 
 // ---- taking
@@ -34,13 +35,24 @@ static void snapping_free(struct snapping *s)
     sl_free(s);
 }
 
-// On a pool thread.
-static void snap_work(void *arg)
+static void write_file(void *arg)
 {
     struct snapping *s = arg;
 
     s->rc = snap_write(s->hold->roster->setup.fs, s->folder, s->shard,
                        s->incarnation, &s->written, &s->err);
+}
+
+// On a pool thread. While we end, nobody is answered any more and the file is
+// waited for: then it gets what there is.
+static void snap_work(void *arg)
+{
+    const struct snapping *s = arg;
+
+    if (s->save)
+        write_file(arg);
+    else
+        aside_run(write_file, arg);
 }
 
 static void one_saved(struct roster *r)

@@ -59,23 +59,12 @@ const struct conf_key server_keys[] = {
      .choices = "auto|off",
      .help = "Memory shared with workers of this host instead of sent bytes: "
              "auto where they ask for it, or off."},
-    {.name = "tls-ca",
-     .kind = CONF_STRING,
-     .help = "PEM file of the authority that signs all certificates."},
-    {.name = "tls-cert",
-     .kind = CONF_STRING,
-     .help = "PEM file of this daemon's certificate."},
-    {.name = "tls-key",
-     .kind = CONF_STRING,
-     .help = "PEM file of its key; not readable for everybody."},
     {.name = NULL},
 };
 
 struct psserver {
     struct daemon *daemon;
     char *name, *folder, *address; // owned
-    struct rpc_tls tls;
-    bool has_tls;
 
     struct rpc_io *io;
     struct store *store;
@@ -103,27 +92,12 @@ void server_free(struct psserver *s)
 
 // ---- settings
 
-static enum sl_err read_tls(struct psserver *s, const struct conf *c,
-                            struct sl_error *err)
-{
-    s->tls = (struct rpc_tls){.ca_file = conf_str(c, "tls-ca"),
-                              .cert_file = conf_str(c, "tls-cert"),
-                              .key_file = conf_str(c, "tls-key")};
-    s->has_tls = s->tls.ca_file || s->tls.cert_file || s->tls.key_file;
-    if (s->has_tls && !(s->tls.ca_file && s->tls.cert_file && s->tls.key_file))
-        return sl_fail(err, SL_EINVAL,
-                       "TLS needs all of --tls-ca, --tls-cert and --tls-key");
-    return SL_OK;
-}
-
 static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(s->daemon);
     const char *store = conf_str(c, "store");
-    enum sl_err rc = read_tls(s, c, err);
+    enum sl_err rc = rpc_address_check(conf_str(c, "coordinator"), err);
 
-    if (rc == SL_OK)
-        rc = rpc_address_check(conf_str(c, "coordinator"), err);
     if (rc == SL_OK)
         rc = identity_name(&s->name, fs_posix(), daemon_state_dir(s->daemon),
                            conf_str(c, "name"), err);
@@ -224,8 +198,7 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
     tables[1] = introspect_table(s->introspect);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), NULL, err);
     if (rc == SL_OK)
-        rc = rpc_server_bind(s->rpc, listen, s->has_tls ? &s->tls : NULL, &port,
-                             err);
+        rc = rpc_server_bind(s->rpc, listen, daemon_tls(s->daemon), &port, err);
     return rc != SL_OK ? rc : make_address(s, listen, port, err);
 }
 
@@ -245,7 +218,7 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
     enum sl_err rc;
 
     rc = rpc_channel_new(&s->channel, s->io, conf_str(c, "coordinator"),
-                         s->has_tls ? &s->tls : NULL, NULL, err);
+                         daemon_tls(s->daemon), NULL, err);
     if (rc != SL_OK)
         return rc;
     up.channel = s->channel;
@@ -314,7 +287,8 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     rpc_server_start(s->rpc);
     attend_start(s->attend, s->roster);
     LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
-        s->name, s->address, s->folder, s->has_tls, rpc_io_threads(s->io));
+        s->name, s->address, s->folder, daemon_tls(d) != NULL,
+        rpc_io_threads(s->io));
     daemon_ready(d); // shards come when the coordinator says so
     return SL_OK;
 }

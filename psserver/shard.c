@@ -539,6 +539,7 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
 void shard_image_take(struct shard_image *image, size_t block, void *room,
                       const void **at, size_t *n)
 {
+    freeze_copy(&image->freeze, block, room);
     pthread_mutex_lock(&image->shard->lock);
     freeze_take(&image->freeze, block, room, at, n);
     pthread_mutex_unlock(&image->shard->lock);

@@ -132,7 +132,7 @@ struct shard_image {
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
-// Block after block of the image (freeze_take); takes the lock.
+// Block after block of the image (freeze_copy, freeze_take); takes the lock.
 void shard_image_take(struct shard_image *image, size_t block, void *room,
                       const void **at, size_t *n);
 void shard_image_release(struct shard_image *image);

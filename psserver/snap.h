@@ -104,6 +104,24 @@ enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
 enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
                          uint64_t want, struct sl_error *err);
 
+// That its format is one that we read.
+enum sl_err snap_check_format(const struct tensorfile *f, struct sl_error *err);
+
+// The counted set and the numbers of a file, if they fit each other and the
+// schedule of a plan; *out is released after a failure.
+enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
+                           struct once *out, struct sl_error *err);
+
+// ---- of another job (snap_source.c)
+
+// Fills a new shard with what the sources of its plan hold of its rows: values
+// and slots, and their counted set and numbers, which must be the same in all
+// of them: rows that counted different steps are never merged under one set.
+// A source is looked for in its folder, and then in the folder of that name in
+// our own `store`. Errors name the file.
+enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *shard,
+                         struct sl_error *err);
+
 // Maps the values of one file, verified, for answers to Pull with a tag.
 enum sl_err snap_values(struct fs *fs, const char *folder,
                         const struct plan *plan, struct wire_tag tag,

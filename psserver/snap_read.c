@@ -45,8 +45,7 @@ enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
     return SL_OK;
 }
 
-static enum sl_err check_format(const struct tensorfile *f,
-                                struct sl_error *err)
+enum sl_err snap_check_format(const struct tensorfile *f, struct sl_error *err)
 {
     const char *format = tensorfile_meta(f, SNAP_KEY_FORMAT);
 
@@ -64,7 +63,7 @@ static enum sl_err check_format(const struct tensorfile *f,
 static enum sl_err check_whose(const struct tensorfile *f, const struct plan *p,
                                struct wire_tag tag, struct sl_error *err)
 {
-    enum sl_err rc = check_format(f, err);
+    enum sl_err rc = snap_check_format(f, err);
 
     if (rc == SL_OK)
         rc = snap_meta_is(f, SNAP_KEY_JOB_UID, 16, p->job_uid, err);
@@ -202,8 +201,8 @@ static enum sl_err meta_bytes(const struct tensorfile *f, const char *key,
     return SL_OK;
 }
 
-static enum sl_err read_once(const struct tensorfile *f, const struct plan *p,
-                             struct once *out, struct sl_error *err)
+enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
+                           struct once *out, struct sl_error *err)
 {
     struct buf set_bytes = BUF_INIT, counts_bytes = BUF_INIT;
     Sluice__V1__ShardCounts *counts;
@@ -231,6 +230,11 @@ static enum sl_err read_once(const struct tensorfile *f, const struct plan *p,
     }
     if (rc == SL_OK)
         rc = counts_read(out, &p->schedule, set, counts, err);
+    if (rc == SL_OK) {
+        rc = snap_meta_is(f, SNAP_KEY_VERSION, 10, once_version(out), err);
+        if (rc != SL_OK)
+            once_release(out);
+    }
     wire_arena_release(arena);
     sl_free(arena);
     buf_release(&set_bytes);
@@ -289,9 +293,7 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
     FAULT("snap_read.header");
     rc = check_incarnation(f, p, tag, at_least, err);
     if (rc == SL_OK)
-        rc = read_once(f, p, &once, err);
-    if (rc == SL_OK)
-        rc = snap_meta_is(f, SNAP_KEY_VERSION, 10, once_version(&once), err);
+        rc = snap_read_once(f, p, &once, err);
     if (rc == SL_OK) {
         // Everything held. The set comes with the values that contain it.
         memcpy(shard->region.data, first_byte(f, p), shard->region.bytes);

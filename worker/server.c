@@ -74,23 +74,12 @@ const struct conf_key server_keys[] = {
      .min = 4,
      .max = 1 << 30,
      .help = "Smaller gradients are sent as bytes all the same."},
-    {.name = "tls-ca",
-     .kind = CONF_STRING,
-     .help = "PEM file of the authority that signs all certificates."},
-    {.name = "tls-cert",
-     .kind = CONF_STRING,
-     .help = "PEM file of this daemon's certificate."},
-    {.name = "tls-key",
-     .kind = CONF_STRING,
-     .help = "PEM file of its key; not readable for everybody."},
     {.name = NULL},
 };
 
 struct worker {
     struct daemon *daemon;
     char name[300];
-    struct rpc_tls tls;
-    bool has_tls;
 
     struct rpc_io *io;
     struct introspect *introspect;
@@ -116,11 +105,6 @@ void server_free(struct worker *w)
     sl_free(w);
 }
 
-static const struct rpc_tls *tls_of(const struct worker *w)
-{
-    return w->has_tls ? &w->tls : NULL;
-}
-
 // ---- start
 
 static enum sl_err read_settings(struct worker *w, struct sl_error *err)
@@ -129,13 +113,6 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
     const char *name = conf_str(c, "name");
     char host[256] = "worker";
 
-    w->tls = (struct rpc_tls){.ca_file = conf_str(c, "tls-ca"),
-                              .cert_file = conf_str(c, "tls-cert"),
-                              .key_file = conf_str(c, "tls-key")};
-    w->has_tls = w->tls.ca_file || w->tls.cert_file || w->tls.key_file;
-    if (w->has_tls && !(w->tls.ca_file && w->tls.cert_file && w->tls.key_file))
-        return sl_fail(err, SL_EINVAL,
-                       "TLS needs all of --tls-ca, --tls-cert and --tls-key");
     (void)gethostname(host, sizeof(host) - 1);
     if (name != NULL)
         snprintf(w->name, sizeof(w->name), "%s", name);
@@ -150,6 +127,7 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
     struct rpc_io_options io = {
         .threads = (unsigned)conf_int(c, "io-threads"),
     };
+    const struct rpc_tls *tls = daemon_tls(w->daemon);
     struct rpc_table table;
     enum sl_err rc = rpc_io_new(&w->io, &io, err);
 
@@ -160,13 +138,12 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
     table = introspect_table(w->introspect);
     rc = rpc_server_new(&w->rpc, w->io, &table, 1, NULL, err);
     if (rc == SL_OK)
-        rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls_of(w), &w->port,
-                             err);
+        rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls, &w->port, err);
     if (rc == SL_OK)
         rc = rpc_channel_new(&w->channel, w->io, conf_str(c, "coordinator"),
-                             tls_of(w), NULL, err);
+                             tls, NULL, err);
     if (rc == SL_OK)
-        rc = peers_new(&w->peers, w->io, tls_of(w), err);
+        rc = peers_new(&w->peers, w->io, tls, err);
     if (rc == SL_OK && strcmp(conf_str(c, "shm"), "off") != 0)
         peers_share(w->peers, daemon_loop(w->daemon), sl_clock_real(),
                     (size_t)conf_int(c, "shm-min"));
@@ -311,8 +288,8 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
                    "io_threads=%u",
                    w->name, rpc_channel_address(w->channel),
                    compute_device(w->compute),
-                   conf_str(daemon_conf(d), "listen"), w->port, w->has_tls,
-                   rpc_io_threads(w->io));
+                   conf_str(daemon_conf(d), "listen"), w->port,
+                   daemon_tls(d) != NULL, rpc_io_threads(w->io));
     daemon_ready(d); // work comes when the coordinator has some
     return SL_OK;
 }

@@ -98,13 +98,23 @@ class HostBed(Bed):
                           for other in others for way in ways])
 
     @staticmethod
+    def reset(name):
+        """Every connection of the host dies with a RST; until it is healed,
+        none is made."""
+        rule = "ip saddr != 127.0.0.1 meta l4proto tcp reject with tcp reset\n"
+        text = "".join(f"chain {hook} {{ type filter hook {hook} priority 0;\n"
+                       f"{rule}}}\n" for hook in ("input", "output"))
+        subprocess.run(["ip", "netns", "exec", of(name), "nft", "-f", "-"],
+                       input=f"table inet cut {{\n{text}}}\n", check=True, text=True)
+
+    @staticmethod
     def heal(name):
         inside(of(name), "nft", "delete", "table", "inet", "cut")
 
     # ---- a cluster as ever, but each daemon in its place
 
-    def tls(self, role):
-        folder = self.dir / "certs"
+    def tls(self, role, folder="certs"):
+        folder = self.dir / folder
         return ["--tls-ca", str(folder / "ca.crt"),
                 "--tls-cert", str(folder / f"{role}.crt"),
                 "--tls-key", str(folder / f"{role}.key")]
@@ -122,16 +132,20 @@ class HostBed(Bed):
         return line
 
     def start_all(self):
-        words = [str(BIN / "sluice"), "cert", "init", str(self.dir / "certs")]
+        self.make_certificates("certs")
+        super().start_all()
+
+    def make_certificates(self, folder):
+        """A new authority, and one certificate per role."""
+        words = [str(BIN / "sluice"), "cert", "init", str(self.dir / folder)]
         for name in HOSTS:
             words += ["--host", address(name)]
         subprocess.run(words, check=True, capture_output=True)
-        super().start_all()
 
-    def run(self, *words, limit_s=60, want=0):
+    def run(self, *words, limit_s=60, want=0, certs="certs"):
         done = subprocess.run(
             ["ip", "netns", "exec", of("coordinator"), str(BIN / "sluice"),
-             "--coordinator", self.host_address, *self.tls("client"),
+             "--coordinator", self.host_address, *self.tls("client", certs),
              *map(str, words)], capture_output=True, text=True, cwd=self.dir,
             timeout=limit_s, stdin=subprocess.DEVNULL, check=False)
         check(want is None or done.returncode == want,

@@ -3,11 +3,20 @@
 """Partitions between hosts (nft in network namespaces): whole, one-way, from
 the coordinator only, from one shard only, half-open. Needs root; skipped (77)
 where namespaces or nft cannot be had."""
+import os
+import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
-from bed import check, run, wait_for
+from bed import check, dice, ended, run, wait_for
 from hosts import HOSTS, HostBed, address, possible
+
+# The one for programs with threads; SLUICE_FAKETIME names another.
+FAKETIME = pathlib.Path(os.environ.get(
+    "SLUICE_FAKETIME",
+    f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"))
 
 
 def returns(b, name, at):
@@ -118,6 +127,123 @@ def N27_certificates_expire_and_are_replaced_under_load():
         at = b.mark("w-0")
         b.start("w-0")
         returns(b, "w-0", at)
+        b.end()
+
+
+def replace(b, folder):
+    """As an operator does it: file by file, each with a rename."""
+    for new in sorted((b.dir / folder).iterdir()):
+        if new.name != "ca.key":
+            shutil.copy(new, b.dir / "certs" / "new")
+            os.rename(b.dir / "certs" / "new", b.dir / "certs" / new.name)
+
+
+def N27_certificates_are_replaced_while_all_daemons_live():
+    """The authority too, and the old one is gone at once: whoever still showed
+    or trusted an old file would not get another connection."""
+    with HostBed(net_epochs=100) as b:
+        b.on()
+        shutil.copytree(b.dir / "certs", b.dir / "old")
+        b.make_certificates("fresh")
+        marks = {name: b.mark(name) for name in HOSTS}
+        pids = {name: b.pid(name) for name in HOSTS}
+        replace(b, "fresh")
+        if dice.random() < 0.5:  # or they look by themselves
+            for name in HOSTS:
+                b.processes[name].send_signal(signal.SIGHUP)
+        for name in HOSTS:
+            b.on_log(name, "certificates replaced", marks[name])
+        b.on(1, 20)  # connections that stand go on
+        for name in dice.sample(sorted(HOSTS), len(HOSTS)):
+            here = {n: b.mark(n) for n in HOSTS}
+            b.reset(name)
+            if name == "coordinator":
+                b.on_log("w-1", "coordinator lost", here["w-1"])
+            else:
+                b.on_log("coordinator", "member lost", here["coordinator"])
+            b.heal(name)
+            for n in set(HOSTS) - {"coordinator"} if name == "coordinator" else [name]:
+                returns(b, n, here[n])
+            b.on(1, 10)
+        check(pids == {name: b.pid(name) for name in HOSTS}, "a daemon was restarted")
+        b.run("status", want=4, certs="old")
+        b.end()
+
+
+def N27_files_that_do_not_hold_are_not_taken():
+    """A key that does not fit, and a file that is gone: the old ones stay in
+    use, for new connections too."""
+    with HostBed(net_epochs=60) as b:
+        b.on()
+        folder, at = b.dir / "certs", b.mark("coordinator")
+        shutil.copytree(folder, b.dir / "good")
+        shutil.copy(folder / "worker.key", folder / "new")
+        os.rename(folder / "new", folder / "coordinator.key")
+        b.on_log("coordinator", "new certificates do not hold", at)
+        check("is not the key of" in b.log("coordinator")[at:], "no reason was said")
+        (folder / "worker.crt").unlink()
+        b.on_log("w-0", "new certificates do not hold")
+        here = b.mark("w-0")
+        b.reset("w-0")
+        b.on_log("coordinator", "member lost", at)
+        b.heal("w-0")
+        returns(b, "w-0", here)
+        replace(b, "good")
+        b.on_log("coordinator", "certificates replaced", at)
+        b.end()
+
+
+def clock(offset):
+    """For the environment of a daemon: wall and monotonic clock, shifted."""
+    return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": offset}
+
+
+def wrong_clock(test):
+    """Of a test that needs libfaketime: nothing where there is none."""
+    if FAKETIME.exists():
+        return test
+    print(f"{test.__name__}: left out, no {FAKETIME} (Debian: libfaketime)")
+    return None
+
+
+@wrong_clock
+def N27_a_clock_that_is_a_year_ahead_is_told_so():
+    """To it the certificates have expired; the others do not care."""
+    with HostBed(net_epochs=40) as b:
+        at = b.mark("coordinator")
+        certificate(b, "coordinator", 10)
+        b.on_log("coordinator", "certificates replaced", at)
+        b.on()
+        b.kill("w-0")
+        at = b.mark("w-0")
+        b.start("w-0", wait=False, environment=clock("+366d"))  # the peer's
+        b.on_log("w-0", "not valid yet by this host's clock", at)
+        check("attached" not in b.log("w-0")[at:], "it took an expired certificate")
+        b.on(1, 20)
+        b.kill("w-0")
+        certificate(b, "worker", 10)
+        at = b.mark("w-0")
+        late = b.start("w-0", wait=False, environment=clock("+366d"))  # its own
+        ended(late)
+        check(late.returncode == 2, f"exit {late.returncode}, wanted 2")
+        check("this host's clock says" in b.log("w-0")[at:], "no word of the clock")
+        b.start("w-0")  # the clock was set
+        b.end()
+
+
+@wrong_clock
+def N27_a_clock_that_is_an_hour_ahead_changes_nothing():
+    """Leases, heartbeats and deadlines are spans, never times of day."""
+    with HostBed(net_epochs=40) as b:
+        b.no_history("its lines are ordered by the clock that is wrong here")
+        b.on()
+        for name in ("w-0", "ps-1", "coordinator"):
+            b.kill(name)
+            at = b.mark(name)
+            b.start(name, environment=clock("+1h"))
+            if name != "coordinator":
+                returns(b, name, at)
+            b.on()
         b.end()
 
 

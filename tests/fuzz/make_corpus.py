@@ -752,6 +752,34 @@ def manifest():
           empty="{}", list="[]", nothing="", torch=PICKLE)
 
 
+def resume():
+    """Manifests as the coordinator reads them: with spec, geometry and uid."""
+    def text(**changed):
+        shards = [{"shard": s, "psserver": "p", "tag": {"incarnation": 1, "sequence": 1},
+                   "folder": "/nowhere", "file": "f", "sha256": "00" * 32,
+                   "counts": {"counted": 7, "applied": 7}} for s in (0, 1)]
+        good = {
+            "format": 1, "job": 5, "job_uid": "0x0000000000000001", "cut": 3,
+            "steps": 7, "epoch": 1,
+            "spec": {"name": "x", "optimizer": {"type": "sgd"}, "model": {
+                "type": "external", "variables": [{"name": "w", "shape": [4]}]},
+                "data": {"train": {"format": "external", "samples": 8}},
+                "train": {"batch": 4, "epochs": 2}},
+            "geometry": {"samples": 8, "batch": 4, "epochs": 2,
+                         "steps_per_closure": 1},
+            "variables": [{"name": "w", "shape": [4]}],
+            "pieces": [{"variable": 0, "first_row": 3 * s, "rows": 3 - 2 * s,
+                        "shard": s, "elements": 3 - 2 * s} for s in (0, 1)],
+            "shards": shards}
+        return json.dumps({**good, **changed})
+    write("resume", good=text(), format_2=text(format=2), no_uid=text(job_uid=""),
+          no_spec=text(spec={}), no_geometry=text(geometry={}),
+          no_shards=text(shards=[]), a_number=text(shards=7), null=text(spec=None),
+          pieces_twice=text(pieces=2 * json.loads(text())["pieces"]),
+          shards_back=text(shards=json.loads(text())["shards"][::-1]),
+          epoch_huge=text(epoch=(1 << 63) - 1), nothing="", list="[]")
+
+
 def snapshot():
     good = {"dense/kernel": tensor(0, 140, [5, 7])}
     write("snapshot", other=tensors_bytes(good, bytes(140)),
@@ -798,7 +826,7 @@ def dictionaries():
 def main():
     for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
                   spec_json, spec_yaml, model, conf, idx, npy, npz, csv,
-                  tensorfile, manifest, snapshot, dictionaries):
+                  tensorfile, manifest, resume, snapshot, dictionaries):
         seeds()
 
 

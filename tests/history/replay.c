@@ -8,7 +8,8 @@
 //
 //   payloads F PATH          history_bytes has written it
 //   spec S F OFFSET BYTES    the ShardSpec of a shard
-//   seed M S                 a memory begins with the seed's values
+//   seed M S                 a memory begins with the seed's values, or with
+//                            those of the files that its job resumes
 //   start M S I N            or as what was frozen under a tag
 //   push M F OFFSET BYTES V  an update that made it version V
 //   skip M V                 a step that changed nothing
@@ -186,11 +187,17 @@ static struct memory *new_memory(unsigned m, unsigned shard)
 
 static void do_seed(const char *args)
 {
+    struct sl_error err = SL_ERROR_INIT;
+    struct memory *memory;
     unsigned m, shard;
 
     if (sscanf(args, "%u %u", &m, &shard) != 2)
         wrong("seed");
-    new_memory(m, shard);
+    memory = new_memory(m, shard);
+    if (memory->shard->plan.source_count == 0)
+        return;
+    must(snap_sources(fs_posix(), "", memory->shard, &err), &err, "sources");
+    memory->version = once_version(&memory->shard->once);
 }
 
 static void do_start(const char *args)

@@ -35,6 +35,7 @@ class ShardRules:
         self.paths = {}    # path: (shard key, tag)
         self.geometry = {}
         self.named = {}    # shard key: tags that published cuts name
+        self.sources = {}  # (pid, shard key): what a resumed shard starts from
 
     def shard(self, e):
         key = e["uid"], e["shard"]
@@ -85,9 +86,25 @@ class ShardRules:
 
     # ---- loading and admission
 
+    def on_source(self, e):
+        """A file of another job that a resumed shard takes rows from."""
+        key, tag = self.paths.get(e["path"], (None, None))
+        if key is None:
+            self.report.add("durable", "a job is resumed from a file that no shard "
+                            "wrote", e)
+            return
+        keys = self.shards[key].frozen[tag]
+        before = self.sources.setdefault((e.pid, e["uid"], e["shard"]), keys)
+        if before != keys:
+            self.report.add("once", "rows that counted different steps are merged "
+                            "under one set (I6)", e)
+
     def on_loaded(self, e):
         shard = self.shard(e)
         tag = e["from_i"], e["from_n"]
+        source = self.sources.pop((e.pid, e["uid"], e["shard"]), None)
+        if source is not None:  # it stands where the seed stood
+            shard.frozen[0, 0] = source
         keys = shard.frozen.get(tag)
         if keys is None:
             self.report.add("durable", "a snapshot is loaded that nobody froze", e)

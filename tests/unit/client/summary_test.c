@@ -65,6 +65,20 @@ TEST(summary, an_honest_job_holds)
     T_NEAR(summary_rate(&j.status), 5.0, 1e-9);
 }
 
+// What a resumed job found counted was trained by another one.
+TEST(summary, a_rate_is_of_what_the_job_did_itself)
+{
+    struct job j;
+
+    honest(&j);
+    j.status.resumed_steps = STEPS / EPOCHS; // an epoch of 10 samples
+    T_NEAR(summary_rate(&j.status), 2.5, 1e-9);
+    j.status.resumed_steps = STEPS / EPOCHS + 1;
+    T_NEAR(summary_rate(&j.status), 1.5, 1e-9);
+    j.status.resumed_steps = STEPS;
+    T_NEAR(summary_rate(&j.status), 0, 1e-9);
+}
+
 TEST(summary, once_is_broken_by_any_shard)
 {
     struct job j;

@@ -191,6 +191,14 @@ TEST(daemon, term_drains_and_is_raised_again)
     close(manager);
 }
 
+TEST(daemon, certificates_come_all_three_or_not_at_all)
+{
+    pid_t pid = spawn(OBEY, "--tls-cert=x.crt");
+
+    T_EQ(wait_for(pid), DAEMON_EXIT_USAGE);
+    log_has("--tls-ca, --tls-cert and --tls-key");
+}
+
 TEST(daemon, interrupt_too)
 {
     pid_t pid;

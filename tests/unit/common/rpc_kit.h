@@ -186,14 +186,21 @@ static void *wire_run(void *arg)
     return NULL;
 }
 
-// Passes one connection on to a port of this machine.
-__attribute__((unused)) static void wire_open(struct wire *w, unsigned to)
+// Passes one connection, made to `port` (0: any), on to a port of this machine.
+__attribute__((unused)) static void wire_open_at(struct wire *w, unsigned port,
+                                                 unsigned to)
 {
     memset(w, 0, sizeof(*w));
+    w->port = port;
     w->to = to;
     w->listener = local_socket(&w->port, true);
     T_ASSERT(pipe(w->stop) == 0);
     T_ASSERT(pthread_create(&w->thread, NULL, wire_run, w) == 0);
+}
+
+__attribute__((unused)) static void wire_open(struct wire *w, unsigned to)
+{
+    wire_open_at(w, 0, to);
 }
 
 // Both ends see a reset.

@@ -307,7 +307,7 @@ TEST(journal, a_newer_schema_and_a_foreign_file_are_refused)
 
     journal_close(j);
     T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
-    T_EQ(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL),
+    T_EQ(sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL),
          SQLITE_OK);
     sqlite3_close(db);
     T_FAILS(SL_ENOTSUP, journal_open(&j, t_path("j"), NULL));
@@ -316,6 +316,29 @@ TEST(journal, a_newer_schema_and_a_foreign_file_are_refused)
     T_EQ(write(fd, "this is no database, whatever its name may say", 46), 46);
     close(fd);
     T_FAILS(SL_ECORRUPT, journal_open(&j, t_path("k"), t_err()));
+}
+
+// What an older coordinator wrote goes on, and can hold what it did not know.
+TEST(journal, schema_1_becomes_schema_2)
+{
+    struct journal *j = open_at("j");
+    struct journal_job row;
+    sqlite3 *db;
+
+    add_job(j, "r-1");
+    journal_close(j);
+    T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
+    T_EQ(sqlite3_exec(db,
+                      "ALTER TABLE jobs DROP COLUMN resume;"
+                      "PRAGMA user_version = 1",
+                      NULL, NULL, NULL),
+         SQLITE_OK);
+    sqlite3_close(db);
+    j = open_at("j");
+    row = only_job(j);
+    T_EQ(row.resume.bytes, 0);
+    T_GT(add_job(j, "r-2"), row.id);
+    journal_close(j);
 }
 
 // A transaction that was not committed when the process died is not there: a

@@ -37,6 +37,7 @@ struct fake_shard {
     bool placed, loaded, admitted;
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
+    size_t sources;       // files of another job that it was told of
     struct counted counted;
     uint64_t applied;
     struct wire_attempt newest[WORLD_CLOSURES];

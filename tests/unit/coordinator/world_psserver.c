@@ -84,6 +84,7 @@ static void take_place(struct world *w, struct fake_member *m,
 
     T_EQ(place->shard->geometry->samples, 40);
     T_GT(place->shard->n_pieces, 0);
+    f->sources = place->shard->n_sources;
     if (f->incarnation == 0)
         load(w, f, world_below(w, 4) != 0);
     say_hello(w, m, place->shard->shard);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that start from a cut, through the coordinator's own door (world.h).
+#include "coordinator/coord.h"
+
+#include "common/json.h"
+#include "coordinator/job.h"
+#include "proto/pbjson.h"
+#include "tests/unit/coordinator/world.h"
+
+enum { LIMIT = 60000 };
+
+static struct sl_error err; // of the call that a test looks at
+
+// A job that has finished on two psservers, which then went away.
+static struct world *after_a_job(void)
+{
+    static struct world w;
+    struct fake_member *ps;
+
+    world_init(&w, t_seed());
+    ps = world_add(&w, FAKE_PSSERVER, "ps-0");
+    world_attach(&w, ps);
+    world_attach(&w, world_add(&w, FAKE_WORKER, "w-0"));
+    world_submit(&w, world_graph_job);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    world_kill(&w, ps);
+    world_pass(&w, 3000);
+    return &w;
+}
+
+static enum sl_err resume(struct world *w, const char *what,
+                          const char *request, uint64_t *job)
+{
+    Sluice__V1__SubmitRequest message = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__SubmitReply *reply = NULL;
+    ProtobufCMessage *spec = NULL;
+    json_t *value = NULL;
+    enum sl_err rc;
+
+    T_OK(sl_json_parse(&value, "job", world_graph_job, strlen(world_graph_job),
+                       NULL, t_err()));
+    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
+                     t_err()));
+    json_decref(value);
+    message.spec = (Sluice__V1__JobSpec *)spec;
+    message.request_id = (char *)request;
+    message.resume = (char *)what;
+    rc = coord_submit(w->coord, &message, &reply, &err);
+    if (rc == SL_OK && job != NULL)
+        *job = reply->job;
+    wire_free((ProtobufCMessage *)reply);
+    wire_free(spec);
+    return rc;
+}
+
+static Sluice__V1__JobStatus *status_of(struct world *w, const char *id)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status = NULL;
+
+    request.id = (char *)id;
+    T_OK(coord_get(w->coord, &request, &status, t_err()));
+    return status;
+}
+
+TEST(coord_resume, what_it_starts_from_is_journalled_with_the_job)
+{
+    struct world *w = after_a_job();
+    Sluice__V1__JobStatus *was = status_of(w, "j-1"), *s;
+    uint64_t job = 0, again = 0;
+
+    T_OK(resume(w, was->checkpoint, "r-2", &job));
+    T_EQ(job, 2);
+    // Neither the manifest nor this process is needed from here on.
+    T_OK(fs_unlink(crash_fs_ops(w->fs), was->checkpoint, t_err()));
+    world_stop_coord(w);
+    world_start_coord(w);
+    s = status_of(w, "j-2");
+    T_STR(s->resumed_from, was->checkpoint);
+    wire_free(&s->base);
+    T_OK(resume(w, was->checkpoint, "r-2", &again)); // the same request
+    T_EQ(again, job);
+    T_FAILS(SL_EEXIST, resume(w, "", "r-2", NULL)); // another one
+    wire_free(&was->base);
+    world_release(w);
+}
+
+TEST(coord_resume, a_psserver_is_told_which_files_hold_its_rows)
+{
+    struct world *w = after_a_job();
+    struct fake_member *ps = world_add(w, FAKE_PSSERVER, "ps-1");
+    uint64_t job = 0;
+
+    T_OK(resume(w, "j-1", "r-2", &job)); // its last cut
+    w->job = job;
+    memset(w->incarnations, 0, sizeof(w->incarnations));
+    memset(w->holder, 0, sizeof(w->holder));
+    world_attach(w, ps);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    T_EQ(ps->shards[0].sources, 1);
+    T_EQ(ps->shards[0].from.incarnation, 0); // as with the seed (K7)
+    world_release(w);
+}
+
+TEST(coord_resume, a_job_that_runs_or_is_not_here_is_not_resumed)
+{
+    struct world *w = after_a_job();
+
+    T_FAILS(SL_ENOENT, resume(w, "j-9", "r-2", NULL));
+    T_FAILS(SL_EDENIED, resume(w, "/etc/passwd", "r-2", NULL));
+    T_HAS(err.text, "not in this coordinator's store");
+    T_FAILS(SL_EDENIED, resume(w, "life/../../etc/passwd", "r-2", NULL));
+    T_FAILS(SL_ENOENT, resume(w, "life/cut-1.json", "r-2", NULL));
+    T_OK(resume(w, "", "r-3", NULL)); // from the seed
+    T_FAILS(SL_ESTATE, resume(w, "j-2", "r-4", NULL));
+    T_HAS(err.text, "no checkpoint");
+    world_release(w);
+}
+
+TEST(coord_resume, files_that_another_job_starts_from_are_not_deleted)
+{
+    struct world *w = after_a_job();
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__DeleteReply *reply = NULL;
+    Sluice__V1__JobStatus *s = NULL;
+
+    T_OK(resume(w, "j-1", "r-2", NULL));
+    request.id = "j-1";
+    T_FAILS(SL_ESTATE, coord_delete(w->coord, &request, &reply, &err));
+    T_HAS(err.text, "j-2");
+    stop.id = "j-2";
+    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
+    T_OK(coord_delete(w->coord, &request, &reply, t_err()));
+    wire_free(&s->base);
+    wire_free(&reply->base);
+    world_release(w);
+}

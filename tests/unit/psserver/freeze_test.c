@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/freeze.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/harness/t.h"
+
+#define BLOCK_WORDS (FREEZE_BLOCK_BYTES / sizeof(uint32_t))
+
+// Two blocks and a bit, all words 1 at the instant.
+struct memory {
+    struct freeze freeze;
+    uint32_t *words, *room;
+    size_t count;
+};
+
+static void begin(struct memory *m)
+{
+    m->count = 2 * BLOCK_WORDS + 3;
+    m->words = sl_malloc(m->count * sizeof(uint32_t));
+    m->room = sl_malloc(FREEZE_BLOCK_BYTES);
+    for (size_t i = 0; i < m->count; i++)
+        m->words[i] = 1;
+    T_OK(freeze_init(&m->freeze, m->words, m->count * sizeof(uint32_t)));
+}
+
+static void end(struct memory *m)
+{
+    freeze_release(&m->freeze);
+    sl_free(m->words);
+    sl_free(m->room);
+}
+
+static void change(struct memory *m, size_t word)
+{
+    freeze_touch(&m->freeze, word * sizeof(uint32_t), sizeof(uint32_t));
+    m->words[word] = 2;
+}
+
+// All words of a block are those of the instant; `*at` is where they are.
+static void is_as_it_was(struct memory *m, size_t block, const void **at)
+{
+    size_t n;
+
+    freeze_take(&m->freeze, block, m->room, at, &n);
+    T_EQ(n, block < 2 ? FREEZE_BLOCK_BYTES : 3 * sizeof(uint32_t));
+    for (size_t i = 0; i < n / sizeof(uint32_t); i++)
+        T_EQ(((const uint32_t *)*at)[i], 1);
+}
+
+TEST(freeze, a_block_that_changes_between_copy_and_take_is_read_aside)
+{
+    struct memory m;
+    const void *at;
+
+    begin(&m);
+    change(&m, 0); // before the copy
+    memset(m.room, 9, FREEZE_BLOCK_BYTES);
+    freeze_copy(&m.freeze, 0, m.room);
+    is_as_it_was(&m, 0, &at);
+    T_TRUE(at != m.room);
+
+    freeze_copy(&m.freeze, 1, m.room);
+    change(&m, BLOCK_WORDS + 7); // between
+    memset(m.room, 9, FREEZE_BLOCK_BYTES);
+    is_as_it_was(&m, 1, &at);
+    T_TRUE(at != m.room);
+
+    freeze_copy(&m.freeze, 2, m.room);
+    is_as_it_was(&m, 2, &at);
+    T_TRUE(at == m.room);
+    change(&m, 2 * BLOCK_WORDS); // after: nothing is saved any more
+    T_EQ(m.freeze.pending, 0);
+    end(&m);
+}
+
+TEST(freeze, what_lies_over_two_blocks_saves_both)
+{
+    struct memory m;
+
+    begin(&m);
+    freeze_touch(&m.freeze, FREEZE_BLOCK_BYTES - 4, 8);
+    T_EQ(m.freeze.pending, 1);
+    freeze_touch(&m.freeze, 0, 0);
+    T_EQ(m.freeze.pending, 1);
+    end(&m);
+}

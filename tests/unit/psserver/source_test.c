@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shards that start from files of another job: what comes of parts of several
+// must be, to the bit, the shard that was never cut.
+#include "psserver/snap.h"
+
+#include "common/mem.h"
+#include "tests/harness/crash_fs.h"
+#include "tests/unit/psserver/kit.h"
+
+#define FILES 3
+
+// Every element has a value of its own, so that a row at the wrong place shows.
+static Sluice__V1__Variable *add(struct kit *k, const char *name,
+                                 const uint64_t *shape)
+{
+    Sluice__V1__Variable *v = kit_variable(k, name, shape);
+
+    v->init = SLUICE__V1__INIT_KIND__INIT_UNIFORM;
+    v->init_a = -1;
+    v->init_b = 1;
+    return v;
+}
+
+static const uint64_t kernel[] = {8, 5, 0}, mean[] = {3, 0}, bias[] = {9, 0};
+
+static void add_mean(struct kit *k)
+{
+    Sluice__V1__Variable *v = add(k, "mean", mean);
+
+    v->kind = SLUICE__V1__VARIABLE_KIND__VARIABLE_MOVING;
+    v->momentum = 0.5;
+}
+
+static void begin_kit(struct kit *k, uint32_t shard)
+{
+    kit_clear(k);
+    kit_optimizer(k, "adam", 0.1);
+    k->spec.shard = shard;
+}
+
+// Rows [first, first + rows) of the kernel; with the rest of the model, or not.
+// The numbers of variables decide about the seed, so they must not change.
+static void cut_kit(struct kit *k, uint32_t shard, uint64_t first,
+                    uint64_t rows, bool rest)
+{
+    begin_kit(k, shard);
+    add(k, "kernel", kernel);
+    kit_rows(k, first, rows);
+    if (rest) {
+        add_mean(k);
+        add(k, "bias", bias);
+    }
+}
+
+struct files {
+    struct crash_fs *disk;
+    struct fs *fs;
+    Sluice__V1__SourceFile file[FILES];
+    Sluice__V1__SourceFile *list[FILES];
+    struct snap_written written[FILES];
+    size_t count;
+};
+
+static void files_init(struct files *f)
+{
+    memset(f, 0, sizeof(*f));
+    f->disk = crash_fs_new(t_seed());
+    f->fs = crash_fs_ops(f->disk);
+}
+
+static void files_release(struct files *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        snap_written_release(&f->written[i]);
+    crash_fs_free(f->disk);
+}
+
+// Two steps, the same for every shard of the job.
+static void train(struct shard *s)
+{
+    kit_count(s, 0, 1, 0.5f);
+    kit_count(s, 29, 3, -0.25f);
+}
+
+// Writes a shard, and names the file as a source.
+static void add_file(struct files *f, struct shard *s)
+{
+    size_t n = f->count++;
+    Sluice__V1__SourceFile *file = &f->file[n];
+
+    T_ASSERT(n < FILES);
+    T_OK(snap_write(f->fs, "disk/old", s, s->incarnation, &f->written[n],
+                    t_err()));
+    sluice__v1__source_file__init(file);
+    file->folder = (char *)"disk/old";
+    file->file = f->written[n].file;
+    file->sha256.data = f->written[n].sha256;
+    file->sha256.len = SHA256_BYTES;
+    f->list[n] = file;
+    shard_unref(s);
+}
+
+// The model in two shards, cut in the midst of the kernel.
+static void two_files(struct files *f)
+{
+    struct shard *s;
+    struct kit k;
+
+    files_init(f);
+    cut_kit(&k, 0, 0, 3, false);
+    s = kit_admitted(&k);
+    train(s);
+    add_file(f, s);
+    cut_kit(&k, 1, 3, 5, true);
+    s = kit_admitted(&k);
+    train(s);
+    add_file(f, s);
+}
+
+// A new job's shard with these files as its sources.
+static enum sl_err resume(struct files *f, struct kit *k, struct shard **out,
+                          struct sl_error *err)
+{
+    enum sl_err rc;
+
+    k->spec.job = 8;
+    k->spec.job_uid = 99;
+    k->spec.sources = f->list;
+    k->spec.n_sources = f->count;
+    *out = kit_shard(k);
+    rc = snap_sources(f->fs, "store", *out, err);
+    if (rc != SL_OK) {
+        shard_unref(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+static void check_same(const struct shard *got, const struct shard *want)
+{
+    T_EQ(got->region.bytes, want->region.bytes);
+    T_MEM(got->region.data, want->region.data, want->region.bytes);
+    T_TRUE(counted_equal(&got->once.counted, &want->once.counted));
+    T_MEM(&got->once.counts, &want->once.counts, sizeof(want->once.counts));
+    T_EQ(got->once.epoch_count, want->once.epoch_count);
+    T_EQ(got->from.incarnation, 0); // it stands where the seed stood (K7)
+    T_EQ(got->incarnation, 0);
+}
+
+// Cut anew in any way: one shard, two others, a part of one file only.
+TEST(source, rows_of_several_files_are_the_shard_that_was_never_cut)
+{
+    static const struct {
+        uint64_t first, rows;
+        bool rest;
+    } cuts[] = {{0, 8, true},
+                {0, 5, false},
+                {5, 3, true},
+                {1, 1, false},
+                {2, 2, false}};
+    struct shard *got, *want;
+    struct files f;
+    struct kit k;
+
+    two_files(&f);
+    for (size_t i = 0; i < SL_COUNT(cuts); i++) {
+        cut_kit(&k, 0, cuts[i].first, cuts[i].rows, cuts[i].rest);
+        want = kit_admitted(&k);
+        train(want);
+        if (cuts[i].first + cuts[i].rows <= 3) // nobody names the other file
+            f.count = 1;
+        T_OK(resume(&f, &k, &got, t_err()));
+        f.count = 2;
+        check_same(got, want);
+        shard_unref(got);
+        shard_unref(want);
+    }
+    files_release(&f);
+}
+
+TEST(source, I6_rows_that_counted_different_steps_are_never_merged)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    cut_kit(&k, 0, 0, 3, false);
+    s = kit_admitted(&k);
+    train(s);
+    add_file(&f, s);
+    cut_kit(&k, 1, 3, 5, true);
+    s = kit_admitted(&k);
+    train(s);
+    kit_count(s, 1, 0, 1); // one step more
+    add_file(&f, s);
+    cut_kit(&k, 0, 0, 8, true);
+    T_FAILS(SL_ESTATE, resume(&f, &k, &s, &err));
+    T_HAS(err.text, f.file[1].file);
+    T_HAS(err.text, "counted 3 steps");
+    T_HAS(err.text, "cannot share a counted set");
+    // As it was cut each goes on with its own set.
+    cut_kit(&k, 1, 3, 5, true);
+    f.list[0] = f.list[1];
+    f.count = 1;
+    T_OK(resume(&f, &k, &s, t_err()));
+    f.count = 2;
+    T_EQ(counted_steps(&s->once.counted), 3);
+    shard_unref(s);
+    files_release(&f);
+}
+
+// The same number of steps, but one was applied here and skipped there: the
+// next update would be the third of some rows and the second of others.
+TEST(source, rows_of_different_versions_are_never_merged)
+{
+    struct wire_push push = kit_push(1, 0, NULL);
+    struct wire_push_reply reply;
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    for (uint32_t i = 0; i < 2; i++) {
+        cut_kit(&k, i, i == 0 ? 0 : 3, i == 0 ? 3 : 5, i == 1);
+        s = kit_admitted(&k);
+        train(s);
+        push.shard = i;
+        push.skip = true;
+        if (i == 0)
+            kit_count(s, 1, 0, 1);
+        else
+            T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+        add_file(&f, s);
+    }
+    cut_kit(&k, 0, 0, 8, true);
+    T_FAILS(SL_ESTATE, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "2 applied");
+    files_release(&f);
+}
+
+TEST(source, what_is_missing_or_not_the_file_is_named)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    uint8_t sha256[SHA256_BYTES] = {0};
+    Sluice__V1__SourceFile *file;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    two_files(&f);
+    file = f.list[1];
+    file->sha256.data = sha256;
+    cut_kit(&k, 0, 0, 8, true);
+    T_FAILS(SL_ECORRUPT, resume(&f, &k, &s, &err));
+    T_HAS(err.text, file->file);
+    T_HAS(err.text, "SHA-256");
+    file->sha256.data = f.written[1].sha256;
+
+    file->folder = (char *)"elsewhere/old";
+    T_FAILS(SL_ENOENT, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "elsewhere/old/shard-1");
+
+    f.count = 1; // nobody says where the other rows are
+    T_FAILS(SL_ECORRUPT, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "3 of 8 rows of kernel");
+    f.count = 2;
+    files_release(&f);
+}
+
+TEST(source, a_file_that_was_brought_to_our_store_is_found_there)
+{
+    struct shard *s, *old;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    cut_kit(&k, 0, 0, 8, true);
+    old = shard_ref(kit_admitted(&k));
+    train(old);
+    add_file(&f, old);
+    T_OK(fs_mkdirs(f.fs, "store/old", t_err()));
+    T_OK(fs_rename(f.fs, "disk/old/shard-0.i1.n1.safetensors",
+                   "store/old/shard-0.i1.n1.safetensors", t_err()));
+    T_OK(resume(&f, &k, &s, t_err()));
+    check_same(s, old);
+    shard_unref(s);
+    shard_unref(old);
+    files_release(&f);
+}
