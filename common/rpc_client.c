@@ -16,6 +16,7 @@
 // shards at once. So large requests wait here, in order, until those before
 // them were answered (the window); what waits is the caller's own memory still.
 #include "common/history.h"
+#include "common/rpc_faulty.h"
 #include "common/rpc_inner.h"
 
 #include <assert.h>
@@ -213,6 +214,9 @@ void rpc_channel_free(struct rpc_channel *ch)
 
     if (ch == NULL)
         return;
+#ifdef SLUICE_FAULTS
+    rpc_faulty_forget(ch);
+#endif
     cancel_all_calls(ch);
     pthread_mutex_lock(&ch->lock);
     while (!list_empty(&ch->open) || ch->streams_open > 0)
@@ -495,10 +499,38 @@ static void begin(struct rpc_channel *ch, const char *method,
         start(c);
 }
 
+#ifdef SLUICE_FAULTS
+static void nobody_waits(void *arg, enum sl_err code,
+                         const struct sl_error *err,
+                         const struct sl_slices *reply)
+{
+    (void)arg;
+    (void)code;
+    (void)err;
+    (void)reply;
+}
+
+static void send_copy(struct rpc_channel *ch, const char *method,
+                      struct rpc_msg *msg,
+                      const struct rpc_call_options *options)
+{
+    begin(ch, method, msg, options, nobody_waits, NULL, NULL, NULL);
+}
+#endif
+
 void rpc_call_start(struct rpc_channel *ch, const char *method,
                     struct rpc_msg *msg, const struct rpc_call_options *options,
                     rpc_done_fn done, void *arg, struct rpc_ticket *ticket)
 {
+#ifdef SLUICE_FAULTS
+    struct rpc_call_options lost = *options;
+
+    rpc_faulty_copies(ch, method, msg, options, send_copy);
+    if (rpc_faulty_loses()) {
+        lost.deadline_ms = 0; // over before it is sent
+        options = &lost;
+    }
+#endif
     begin(ch, method, msg, options, done, arg, NULL, ticket);
 }
 

@@ -22,6 +22,7 @@
 #include "common/broken.h"
 #include "common/history.h"
 #include "common/mem.h"
+#include "common/rpc_faulty.h"
 
 #define POSTED_UNARY 32
 #define POSTED_STREAM 4
@@ -243,6 +244,14 @@ void rpc_answer(struct rpc_call *c, enum sl_err code,
     grpc_op ops[4];
     size_t n = 0;
 
+#ifdef SLUICE_FAULTS
+    struct sl_error lost = SL_ERROR_INIT;
+
+    if (code == SL_OK && rpc_faulty_loses_reply()) {
+        err = &lost;
+        code = sl_fail(&lost, SL_EUNAVAIL, "injected: the answer is lost");
+    }
+#endif
     HISTORY("rpc_answered", "id=%p code=%s", (void *)c->call,
             sl_err_name(code));
     rpc_body_clear(&c->body); // gives the transport its memory back

@@ -259,6 +259,10 @@ enum sl_err coord_recover(struct coord *c, struct sl_error *err);
 Sluice__V1__JobStatus *status_job(struct coord *c, struct job *job,
                                   bool with_shards, bool with_spec);
 
+// Of a job that has ended: samples per second of the whole run, without those
+// that a cut brought along.
+void status_average(Sluice__V1__JobStatus *m, const struct job *job);
+
 // Of a job that ends: numbers that belong together (status_final.c).
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 // A shard of an ended job says what it had counted.

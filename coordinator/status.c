@@ -266,8 +266,7 @@ static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
     fill_updates(m, job);
 }
 
-// Whole run: what was trained over the time it took.
-static void fill_average(Sluice__V1__JobStatus *m, const struct job *job)
+void status_average(Sluice__V1__JobStatus *m, const struct job *job)
 {
     if (job_ended(job) && m->elapsed_seconds > 0 && job->placed)
         m->images_per_second =
@@ -359,7 +358,7 @@ static Sluice__V1__JobStatus *status_live(struct coord *c, struct job *job,
     ok = add_texts(c, m, job) && add_evaluations(m, job);
     if (ok && job->placed) {
         fill_progress(c, m, job);
-        fill_average(m, job);
+        status_average(m, job);
         ok = add_geometry(m, job) && (!with_shards || add_shards(m, job));
     }
     if (ok)

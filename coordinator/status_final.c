@@ -65,10 +65,10 @@ static void add_up(Sluice__V1__JobStatus *m, const struct job *job)
     m->steps_counted = fewest->counted;
     m->updates_applied = fewest->applied;
     m->updates_skipped = fewest->skipped;
-    if (job->placed && m->elapsed_seconds > 0)
-        m->images_per_second =
-            (double)meter_samples(&job->schedule, m->steps_counted) /
-            m->elapsed_seconds;
+    // Of a shard that has not said anything yet.
+    if (m->steps_counted < m->resumed_steps)
+        m->steps_counted = m->resumed_steps;
+    status_average(m, job);
 }
 
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job)

@@ -50,6 +50,29 @@ def REL8_everything_is_late_by_a_random_time():
         check(all(p.connections for p in b.proxies.values()), "a proxy is not used")
 
 
+class FaultyBed(Bed):
+    """Calls between workers and psservers come twice, again much later, or not
+    at all, and answers are lost (common/rpc_faulty.h; testing builds)."""
+
+    def start(self, name, *more, **options):
+        if name[0] in "pw":
+            options["environment"] = {"SLUICE_RPC_FAULT": (
+                f"seed={dice.randrange(1 << 30)},double=100,replay=100,lose=20,"
+                "lose_reply=20")}
+        return super().start(name, *more, **options)
+
+
+def REL8_calls_are_doubled_replayed_and_lost():
+    with FaultyBed(net_epochs=6, sum_epochs=8) as b:
+        for name in ("ps-0", "w-0"):  # what is kept outlives the other side
+            b.on()
+            b.restart(name)
+        done = b.end()
+        if b.history:  # a release build has no such bad luck
+            check(sum(int(s["duplicates"]) for s in done.values()) > 20,
+                  "hardly any call came twice")
+
+
 STROKES = {
     "cut up": lambda p: p.cut_after(dice.randint(0, 5000), "up"),
     "cut down": lambda p: p.cut_after(dice.randint(0, 5000), "down"),

@@ -34,7 +34,7 @@ class Bed(Cluster):
     def __init__(self, mistake, **options):
         super().__init__(**options)
         self.mistake = mistake
-        self.limit_s = 9 if mistake else 90  # a stuck job is what we look for
+        self.limit_s = 7 if mistake else 90  # a stuck job is what we look for
         self.armed = {}
         self.payloads = False  # what is pushed is kept, for a replay
 

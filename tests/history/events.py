@@ -26,11 +26,13 @@ class Event(dict):
 
 
 def read(folder):
-    """All events in their order. A line that is not JSON is an error: lines
-    are written whole, also by a process that is killed."""
+    """All events in their order. A line that is not JSON is an error. What
+    stands behind the last newline is on its way: a reader sees a write page by
+    page, and a process may die between two of them."""
     events = []
     for path in sorted(pathlib.Path(folder).glob("*.jsonl")):
-        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        whole = path.read_bytes().rpartition(b"\n")[0]
+        for number, line in enumerate(whole.splitlines(), 1):
             try:
                 events.append(Event(json.loads(line)))
             except ValueError as error:

@@ -102,6 +102,32 @@ TEST(coord_resume, a_psserver_is_told_which_files_hold_its_rows)
     world_release(w);
 }
 
+TEST(coord_resume, a_stopped_job_trained_only_what_it_did_itself)
+{
+    struct world *w = after_a_job();
+    struct fake_member *ps = world_add(w, FAKE_PSSERVER, "ps-1");
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+    uint64_t job = 0;
+
+    T_OK(resume(w, "j-1", "r-2", &job)); // all of its steps are in the cut
+    w->job = job;
+    memset(w->incarnations, 0, sizeof(w->incarnations));
+    memset(w->holder, 0, sizeof(w->holder));
+    world_attach(w, ps);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_pass(w, 10);
+    T_EQ(world_state(w), JOB_RUNNING);
+    stop.id = "j-2";
+    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
+    T_TRUE(s->resumed_steps > 0);
+    T_EQ(s->steps_counted, s->resumed_steps);
+    T_TRUE(s->elapsed_seconds > 0);
+    T_TRUE(s->images_per_second == 0);
+    wire_free(&s->base);
+    world_release(w);
+}
+
 TEST(coord_resume, a_job_that_runs_or_is_not_here_is_not_resumed)
 {
     struct world *w = after_a_job();

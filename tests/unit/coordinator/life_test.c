@@ -4,6 +4,13 @@
 #include "coordinator/job.h"
 #include "tests/unit/coordinator/world.h"
 
+// The sanitizers look at the code, not at chance.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SEEDS 200
+#else
+#define SEEDS 1000
+#endif
+
 enum { LIMIT = 60000 }; // actions after which a job that stands still fails
 
 static void people(struct world *w, unsigned psservers, unsigned workers)
@@ -215,7 +222,7 @@ static void live(uint64_t seed, struct seen *seen)
 TEST(life, live_whatever_is_lost_the_job_finishes)
 {
     const char *many = getenv("LIFE_SEEDS");
-    unsigned seeds = many == NULL ? 1000 : (unsigned)atoi(many);
+    unsigned seeds = many == NULL ? SEEDS : (unsigned)atoi(many);
     struct seen seen = {0};
 
     log_set_level(LOG_LEVEL_ERROR);
