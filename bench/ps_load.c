@@ -70,6 +70,7 @@ static void run(struct load *l, size_t count)
     for (size_t i = 0; i < count; i++) {
         ops[i] = (struct target_op){.target = &l->target[i % l->shards],
                                     .call = l->call,
+                                    .slot = l->in_turn ? i : i / l->shards,
                                     .attempt = {1, 1},
                                     .done = done,
                                     .arg = l};
@@ -149,6 +150,11 @@ int main(int argc, char **argv)
     load.shards = targets_open(load.target, &io, c);
     for (size_t i = 0; i < load.shards; i++)
         atomic_store(&load.next_step[i], load.target[i].version);
+    targets_share(load.target, load.shards,
+                  (size_t)(conf_int(c, "in-all") > 0
+                               ? conf_int(c, "in-all")
+                               : conf_int(c, "outstanding")),
+                  c);
     meter_start(&load.meter, c);
     load.in_turn = conf_int(c, "in-all") > 0;
     run(&load, load.in_turn ? (size_t)conf_int(c, "in-all")

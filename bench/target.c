@@ -7,6 +7,7 @@
 #include "bench/program.h"
 
 #define DEADLINE_MS 60000
+#define SLOT_ALIGN 64
 
 // Of no effect on the result: small, finite, and not denormal when it is
 // multiplied by a learning rate.
@@ -93,6 +94,12 @@ const struct conf_key target_keys[] = {
      .kind = CONF_MULTI,
      .help = "Where a shard lies and under which incarnation: "
              "ADDRESS=INCARNATION; all of the job's, in order."},
+    {.name = "shm",
+     .kind = CONF_CHOICE,
+     .value = "off",
+     .choices = "off|there|copy",
+     .help = "Share memory instead of sending bytes: the gradient lies there "
+             "already, or is copied there for each call."},
     {.name = "cpu", .kind = CONF_INT, .value = "1", .help = "Our core."},
     {.name = NULL},
 };
@@ -134,6 +141,27 @@ size_t targets_open(struct target targets[TARGETS_MAX], struct rpc_io **io,
     return count;
 }
 
+// A slot: a gradient, and room for parameters.
+static size_t half_slot(const struct target *t)
+{
+    return (t->bytes + SLOT_ALIGN - 1) & ~(size_t)(SLOT_ALIGN - 1);
+}
+
+void targets_share(struct target *targets, size_t count, size_t slots,
+                   const struct conf *c)
+{
+    const char *how = conf_str(c, "shm");
+
+    for (size_t i = 0; i < count && strcmp(how, "off") != 0; i++) {
+        struct target *t = &targets[i];
+
+        target_shm_open(&t->shm, t->channel, slots * 2 * half_slot(t));
+        t->copies = strcmp(how, "copy") == 0;
+        for (size_t k = 0; k < slots; k++)
+            memcpy(t->shm.memory.at + k * 2 * half_slot(t), t->grad, t->bytes);
+    }
+}
+
 static bool owns_channel(const struct target *targets, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -146,6 +174,7 @@ void targets_close(struct target *targets, size_t count, struct rpc_io *io)
 {
     // Backwards: who shares a channel is asked before its owner frees it.
     for (size_t i = count; i-- > 0;) {
+        target_shm_close(&targets[i].shm);
         if (owns_channel(targets, i))
             rpc_channel_free(targets[i].channel);
         free(targets[i].grad);
@@ -155,6 +184,21 @@ void targets_close(struct target *targets, size_t count, struct rpc_io *io)
 }
 
 // ---- calls
+
+static bool shares(const struct target *t)
+{
+    return t->shm.memory.at != NULL;
+}
+
+static struct wire_shm ref_of(const struct target_op *op, bool values)
+{
+    const struct target *t = op->target;
+    size_t half = half_slot(t);
+
+    return (struct wire_shm){.region = t->shm.region,
+                             .offset = (2 * op->slot + values) * half,
+                             .bytes = t->bytes};
+}
 
 static enum sl_err head(struct rpc_msg *msg, const struct target_op *op)
 {
@@ -175,16 +219,27 @@ static enum sl_err head(struct rpc_msg *msg, const struct target_op *op)
                            .closure = op->closure,
                            .attempt = op->attempt};
 
+    push.has_shm = push.has_answer = pull.has_answer = shares(t);
+    push.shm = ref_of(op, false);
+    push.answer = pull.answer = ref_of(op, true);
+    push.has_answer &= op->call == TARGET_PUSH_PULL;
     if (op->call == TARGET_PULL)
         return wire_head_pull(msg, &pull);
     if (op->call == TARGET_ASK)
         return wire_head_ask(msg, &ask);
-    return wire_head_push(msg, &push, t->bytes);
+    return wire_head_push(msg, &push, shares(t) ? 0 : t->bytes);
 }
 
-static enum sl_err take_values(struct target *t, const struct sl_slices *values,
+static enum sl_err take_values(const struct target_op *op, bool in_shm,
+                               const struct sl_slices *values,
                                struct sl_error *err)
 {
+    struct target *t = op->target;
+
+    if (in_shm) {
+        memcpy(t->values, t->shm.memory.at + ref_of(op, true).offset, t->bytes);
+        return SL_OK;
+    }
     if (values->bytes != t->bytes)
         return sl_fail(err, SL_ECORRUPT, "%zu bytes of parameters, not %zu",
                        values->bytes, t->bytes);
@@ -206,7 +261,7 @@ static enum sl_err read_push(const struct target_op *op,
                        (unsigned)op->step, (unsigned long long)op->closure,
                        (int)reply.result);
     if (op->call == TARGET_PUSH_PULL)
-        return take_values(op->target, &reply.payload, err);
+        return take_values(op, reply.in_shm, &reply.payload, err);
     return SL_OK;
 }
 
@@ -223,7 +278,9 @@ static enum sl_err read_answer(const struct target_op *op,
         return wire_read_ask_reply(&asked, body, err);
     case TARGET_PULL:
         rc = wire_read_pull_reply(&pulled, body, err);
-        return rc == SL_OK ? take_values(op->target, &pulled.payload, err) : rc;
+        return rc == SL_OK
+                   ? take_values(op, pulled.in_shm, &pulled.payload, err)
+                   : rc;
     default:
         return read_push(op, body, err);
     }
@@ -247,11 +304,15 @@ void target_start(struct target_op *op)
     const struct target *t = op->target;
     struct rpc_msg msg;
 
+    bool pushes = op->call == TARGET_PUSH || op->call == TARGET_PUSH_PULL;
+
+    op->began_s = program_now_s();
+    if (pushes && t->copies)
+        memcpy(t->shm.memory.at + ref_of(op, false).offset, t->grad, t->bytes);
     rpc_msg_init(&msg);
     program_must(head(&msg, op), NULL, "the head of a message");
-    if (op->call == TARGET_PUSH || op->call == TARGET_PUSH_PULL)
+    if (pushes && !shares(t))
         rpc_msg_part(&msg, t->grad, t->bytes);
-    op->began_s = program_now_s();
     rpc_call_start(t->channel, methods[op->call], &msg, &options, answered, op,
                    NULL);
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/conf.h"
+#include "bench/target_shm.h"
 #include "common/rpc.h"
 #include "proto/wire.h"
 
@@ -31,10 +32,12 @@ struct target {
     struct rpc_channel *channel; // shared by the shards of a psserver
     uint64_t job, job_incarnation, incarnation;
     uint32_t shard;
-    size_t bytes;     // of its values
-    uint64_t version; // when it was opened: steps applied
-    uint8_t *grad;    // owned
-    uint8_t *values;  // owned
+    size_t bytes;          // of its values
+    uint64_t version;      // when it was opened: steps applied
+    uint8_t *grad;         // owned
+    uint8_t *values;       // owned
+    struct target_shm shm; // after targets_share
+    bool copies;           // the gradient, into it, for each call
 };
 
 struct target_op {
@@ -44,6 +47,7 @@ struct target_op {
     uint32_t step;
     struct wire_attempt attempt;
     double began_s;
+    size_t slot; // after targets_share: no other call under way has it
     void (*done)(struct target_op *op, enum sl_err rc,
                  const struct sl_error *err);
     void *arg;
@@ -57,6 +61,10 @@ struct target_op {
 extern const struct conf_key target_keys[];
 size_t targets_open(struct target targets[TARGETS_MAX], struct rpc_io **io,
                     const struct conf *c);
+// As --shm says: from here on, no bytes are sent. `slots` calls may be under
+// way to one target.
+void targets_share(struct target *targets, size_t count, size_t slots,
+                   const struct conf *c);
 void targets_close(struct target *targets, size_t count, struct rpc_io *io);
 
 void target_start(struct target_op *op);

@@ -249,6 +249,54 @@ void loop_timer_free(struct loop_timer *t)
     uv_close((uv_handle_t *)&t->handle, timer_closed);
 }
 
+struct loop_watch {
+    uv_poll_t handle;
+    loop_fn fn;
+    void *arg;
+};
+
+// An error is told as readable: whoever reads then learns which.
+static void on_readable(uv_poll_t *handle, int status, int events)
+{
+    struct loop_watch *w = sl_container_of(handle, struct loop_watch, handle);
+
+    w->fn(w->arg);
+}
+
+static void watch_closed(uv_handle_t *handle)
+{
+    sl_free(sl_container_of((uv_poll_t *)handle, struct loop_watch, handle));
+}
+
+enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
+                           loop_fn fn, void *arg)
+{
+    struct loop_watch *w = sl_calloc(1, sizeof(*w));
+
+    if (w == NULL)
+        return SL_ENOMEM;
+    if (uv_poll_init(&l->uv, &w->handle, fd) != 0) {
+        sl_free(w); // uv knows nothing of it yet
+        return SL_EIO;
+    }
+    w->fn = fn;
+    w->arg = arg;
+    if (uv_poll_start(&w->handle, UV_READABLE | UV_DISCONNECT, on_readable) !=
+        0) {
+        loop_watch_free(w);
+        return SL_EIO;
+    }
+    *out = w;
+    return SL_OK;
+}
+
+void loop_watch_free(struct loop_watch *w)
+{
+    if (w == NULL)
+        return;
+    uv_close((uv_handle_t *)&w->handle, watch_closed);
+}
+
 static void on_signal(uv_signal_t *handle, int signum)
 {
     struct loop_sig *s = sl_container_of(handle, struct loop_sig, handle);

@@ -8,7 +8,7 @@
 //
 // Threads  loop_post, loop_post_task, loop_stop, loop_is_here: any. All else:
 //          the loop's thread, or before loop_run / after it has returned.
-// Memory   a timer is freed with loop_timer_free before the loop is.
+// Memory   timers and watches are freed before the loop is.
 // Units    milliseconds, monotonic.
 // Errors   libuv's refusals come back as SL_EIO / SL_ENOMEM with their words.
 #ifndef COMMON_LOOP_H
@@ -84,6 +84,16 @@ enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg);
 // work(arg) on a pool thread, then done(arg) on the loop, once. done may be
 // NULL. For snapshot files and the like.
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg);
+
+// Calls fn(arg) on the loop whenever fd can be read, or has ended. fd must be
+// one that can be polled (a socket, a pipe).
+struct loop_watch;
+enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
+                           loop_fn fn, void *arg);
+
+// No callback runs after it returns, also from its own; then the fd may be
+// closed. NULL is allowed.
+void loop_watch_free(struct loop_watch *w);
 
 // For the few that need more of libuv (child processes).
 struct uv_loop_s *loop_uv(struct loop *l);

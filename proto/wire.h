@@ -59,6 +59,7 @@
 #define WIRE_PUSH "/sluice.v1.Shards/Push"
 #define WIRE_PULL "/sluice.v1.Shards/Pull"
 #define WIRE_PUSH_PULL "/sluice.v1.Shards/PushPull"
+#define WIRE_LOCAL "/sluice.v1.Shards/Local"
 #define WIRE_SUBMIT "/sluice.v1.Jobs/Submit"
 #define WIRE_GET "/sluice.v1.Jobs/Get"
 #define WIRE_LIST "/sluice.v1.Jobs/List"
@@ -96,6 +97,7 @@ enum wire_refused_why {
     WIRE_REFUSED_INCARNATION,     // take a newer map, ask again
     WIRE_REFUSED_JOB_INCARNATION, // `job_incarnation` holds: drop
     WIRE_REFUSED_STALE,           // pull, recompute
+    WIRE_REFUSED_REGION,          // `shm` is not known there: send the bytes
 };
 
 struct wire_refused {
@@ -119,13 +121,22 @@ struct wire_ask_reply {
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
 
+// Bytes in memory that was handed to the psserver; offset + bytes is a number,
+// and both are whole f32s.
+struct wire_shm {
+    uint64_t region, offset, bytes;
+};
+
 struct wire_push {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
     uint64_t based_on, map_version, samples, digest;
     uint32_t shard, step;
     bool skip;
-    struct sl_slices payload; // whole f32s; empty if skip
+    bool has_shm, has_answer;
+    struct wire_shm shm;      // instead of a payload
+    struct wire_shm answer;   // where that of the reply may be put
+    struct sl_slices payload; // whole f32s; empty if skip or has_shm
 };
 
 enum wire_push_result {
@@ -139,6 +150,7 @@ struct wire_push_reply {
     uint64_t incarnation, version, staleness;
     enum wire_push_result result;
     struct wire_refused refused; // set exactly if result is REFUSED
+    bool in_shm;                 // the payload is where `answer` said
     struct sl_slices payload;    // whole f32s; PushPull only
 };
 
@@ -147,10 +159,13 @@ struct wire_pull {
     uint32_t shard;
     bool has_tag; // the values of that snapshot, not the present ones
     struct wire_tag tag;
+    bool has_answer;
+    struct wire_shm answer; // where the reply's payload may be put
 };
 
 struct wire_pull_reply {
     uint64_t incarnation, version;
+    bool in_shm;              // the payload is where `answer` said
     struct sl_slices payload; // whole f32s
 };
 
@@ -232,7 +247,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(cluster_reply, ClusterReply)                                             \
     X(job_spec, JobSpec)                                                       \
     X(shard_counts, ShardCounts)                                               \
-    X(counted_set, CountedSet)
+    X(counted_set, CountedSet)                                                 \
+    X(local_reply, LocalReply)
 #define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
     enum sl_err wire_unpack_##name(                                            \
         Sluice__V1__##Type **out, struct wire_arena *arena,                    \

@@ -25,11 +25,18 @@ static const struct wire_field tag_fields[] = {
 static TABLE(tag_table, "Tag", tag_fields, tag);
 
 static const struct wire_field refused_fields[] = {
-    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_STALE, NULL),
+    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_REGION, NULL),
     FIELD(wire_refused, 2, WIRE_MESSAGE, newest, 0, &attempt_table),
     FIELD(wire_refused, 3, WIRE_U64, job_incarnation, 0, NULL),
 };
 static TABLE(refused_table, "Refused", refused_fields, refused);
+
+static const struct wire_field shm_fields[] = {
+    FIELD(wire_shm, 1, WIRE_FIXED64, region, 0, NULL),
+    FIELD(wire_shm, 2, WIRE_U64, offset, 0, NULL),
+    FIELD(wire_shm, 3, WIRE_U64, bytes, 0, NULL),
+};
+static TABLE(shm_table, "ShmRef", shm_fields, shm_ref);
 
 static const struct wire_field ask_fields[] = {
     FIELD(wire_ask, 1, WIRE_U64, job, 0, NULL),
@@ -68,6 +75,8 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 10, WIRE_U64, samples, 0, NULL),
     FIELD(wire_push, 11, WIRE_FIXED64, digest, 0, NULL),
     FIELD(wire_push, 12, WIRE_BOOL, skip, 0, NULL),
+    FIELD(wire_push, 13, WIRE_MESSAGE, shm, 0, &shm_table),
+    FIELD(wire_push, 14, WIRE_MESSAGE, answer, 0, &shm_table),
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);
@@ -78,6 +87,7 @@ static const struct wire_field push_reply_fields[] = {
     FIELD(wire_push_reply, 3, WIRE_MESSAGE, refused, 0, &refused_table),
     FIELD(wire_push_reply, 4, WIRE_U64, version, 0, NULL),
     FIELD(wire_push_reply, 5, WIRE_U64, staleness, 0, NULL),
+    FIELD(wire_push_reply, 6, WIRE_BOOL, in_shm, 0, NULL),
     FIELD(wire_push_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push_reply, "PushReply", push_reply_fields, push_reply);
@@ -88,12 +98,14 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 3, WIRE_U32, shard, 0, NULL),
     FIELD(wire_pull, 4, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_pull, 5, WIRE_MESSAGE, tag, 0, &tag_table),
+    FIELD(wire_pull, 6, WIRE_MESSAGE, answer, 0, &shm_table),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
 
 static const struct wire_field pull_reply_fields[] = {
     FIELD(wire_pull_reply, 1, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_pull_reply, 2, WIRE_U64, version, 0, NULL),
+    FIELD(wire_pull_reply, 3, WIRE_BOOL, in_shm, 0, NULL),
     FIELD(wire_pull_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);
@@ -198,7 +210,10 @@ size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
 size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
                         size_t payload_bytes)
 {
-    return encode(out, &wire_table_push, m, 0, payload_bytes);
+    uint32_t absent =
+        (m->has_shm ? 0 : 1u << 13) | (m->has_answer ? 0 : 1u << 14);
+
+    return encode(out, &wire_table_push, m, absent, payload_bytes);
 }
 
 size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
@@ -212,7 +227,10 @@ size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
 
 size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m)
 {
-    return encode(out, &wire_table_pull, m, m->has_tag ? 0 : 1u << 5, 0);
+    uint32_t absent =
+        (m->has_tag ? 0 : 1u << 5) | (m->has_answer ? 0 : 1u << 6);
+
+    return encode(out, &wire_table_pull, m, absent, 0);
 }
 
 size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],

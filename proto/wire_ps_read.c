@@ -306,6 +306,26 @@ static enum sl_err check_refused(const struct wire_table *table, bool there,
     return SL_OK;
 }
 
+// `field` is a ShmRef's. Whether the region is there and large enough is the
+// psserver's question.
+static enum sl_err check_shm(const struct wire_table *table, const char *field,
+                             const struct wire_shm *r, struct sl_error *err)
+{
+    uint64_t end;
+
+    if (r->region == 0)
+        return sl_fail(err, SL_EINVAL, "%s.%s.region is missing", table->name,
+                       field);
+    if (r->bytes == 0 || r->bytes % sizeof(float) != 0 ||
+        r->offset % sizeof(float) != 0 ||
+        __builtin_add_overflow(r->offset, r->bytes, &end))
+        return sl_fail(err, SL_EINVAL,
+                       "%s.%s: %llu bytes at %llu are no range of whole f32s",
+                       table->name, field, (unsigned long long)r->bytes,
+                       (unsigned long long)r->offset);
+    return SL_OK;
+}
+
 enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
                           struct sl_error *err)
 {
@@ -358,11 +378,31 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     if (m.step >= WIRE_CLOSURE_STEPS_MAX)
         return sl_fail(err, SL_EINVAL, "%s.step is %u; at most %u", table->name,
                        m.step, WIRE_CLOSURE_STEPS_MAX - 1);
-    if (m.skip != (m.payload.bytes == 0))
+    m.has_shm = seen.numbers >> 13 & 1;
+    m.has_answer = seen.numbers >> 14 & 1;
+    if (m.has_shm && m.payload.bytes > 0)
+        return sl_fail(err, SL_EINVAL, "%s has both shm and a payload",
+                       table->name);
+    if (m.skip != (m.payload.bytes == 0 && !m.has_shm))
         return sl_fail(err, SL_EINVAL, "%s: %s", table->name,
                        m.skip ? "a skipped step has a payload"
                               : "payload is missing, and skip is not set");
-    *out = m;
+    rc = m.has_shm ? check_shm(table, "shm", &m.shm, err) : SL_OK;
+    if (rc == SL_OK && m.has_answer)
+        rc = check_shm(table, "answer", &m.answer, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}
+
+// Parameters are in one place.
+static enum sl_err check_place(const struct wire_table *table, bool in_shm,
+                               const struct sl_slices *payload,
+                               struct sl_error *err)
+{
+    if (in_shm && payload->bytes > 0)
+        return sl_fail(err, SL_EINVAL, "%s has a payload, and in_shm is set",
+                       table->name);
     return SL_OK;
 }
 
@@ -383,6 +423,8 @@ enum sl_err wire_read_push_reply(struct wire_push_reply *out,
     rc = check_refused(table, seen.numbers >> 3 & 1,
                        m.result == WIRE_PUSH_REFUSED, &m.refused, err);
     if (rc == SL_OK)
+        rc = check_place(table, m.in_shm, &m.payload, err);
+    if (rc == SL_OK)
         *out = m;
     return rc;
 }
@@ -401,20 +443,26 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
     if (rc != SL_OK)
         return rc;
     m.has_tag = seen.numbers >> 5 & 1;
-    *out = m;
-    return SL_OK;
+    m.has_answer = seen.numbers >> 6 & 1;
+    if (m.has_answer)
+        rc = check_shm(table, "answer", &m.answer, err);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
 }
 
 enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err)
 {
+    const struct wire_table *table = &wire_table_pull_reply;
     struct wire_pull_reply m;
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(&wire_table_pull_reply, &m, sizeof(m), &m.payload, bytes,
-                      &seen, err);
+    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    if (rc == SL_OK)
+        rc = check_place(table, m.in_shm, &m.payload, err);
     if (rc == SL_OK)
         *out = m;
     return rc;

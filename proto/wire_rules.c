@@ -189,6 +189,11 @@ static const struct wire_rule lease[] = {
 };
 static const struct wire_rule revoke[] = {JOB(1), CLOSURE(2), FILL(3)};
 
+// ---- ps.proto
+
+static const struct wire_rule local_reply[] = {TEXT(1, 64), TEXT(2, 4096),
+                                               MAYBE_NAME(4)};
+
 // ---- jobs.proto
 
 static const struct wire_rule submit_request[] = {REQUIRED(1), MAYBE_NAME(2)};
@@ -264,6 +269,7 @@ static const struct wire_rules all[] = {
     RULES(map_entry, map_entry, NULL),
     RULES(lease, lease, check_lease),
     RULES(revoke, revoke, NULL),
+    RULES(local_reply, local_reply, NULL),
     RULES(submit_request, submit_request, NULL),
     RULES(resume_source, resume_source, NULL),
     RULES(submit_reply, submit_reply, NULL),

@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "proto/wire.h"
 #include "psserver/archive.h"
+#include "psserver/exchange.h"
 #include "psserver/snap.h"
 
 struct api {
@@ -59,64 +60,64 @@ static void api_ask(struct rpc_call *call, void *arg)
 
 // ---- Push and PushPull
 
-static void give_back(void *buf)
+// The bytes are wanted instead: as if it had never been said.
+static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 {
-    pool_give(buf);
+    struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED,
+                                    .refused.why = WIRE_REFUSED_REGION};
+    struct shard_brief brief;
+
+    shard_brief(shard, true, &brief);
+    reply.incarnation = brief.incarnation;
+    return wire_head_push_reply(msg, &reply, 0);
 }
 
-static enum sl_err take_buf(struct shard *shard, struct pool_buf **out,
-                            struct sl_error *err)
+// Applies, counts, and makes the answer.
+static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
+                              struct exchange *x, struct rpc_msg *msg,
+                              struct sl_error *err)
 {
-    enum sl_err rc = pool_take(shard->pool, out);
+    struct wire_push_reply reply;
+    size_t bytes = 0;
+    enum sl_err rc;
 
-    if (rc == SL_EBUSY)
-        return sl_fail(err, rc,
-                       "%d answers with parameters are on their way from one "
-                       "shard; try again later",
-                       POOL_MAX);
+    rc = x->finite ? shard_push_finite(shard, m, &reply, x->values, err)
+                   : shard_push(shard, m, &reply, x->values, err);
+    if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // its answer is lost
+        rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
+    if (rc != SL_OK)
+        return rc;
+    if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED) {
+        reply.in_shm = exchange_in_shm(x);
+        bytes = reply.in_shm ? 0 : plan_values_bytes(&shard->plan);
+    }
+    rc = wire_head_push_reply(msg, &reply, bytes);
+    if (rc == SL_OK)
+        exchange_reply(x, msg, bytes);
     return rc;
 }
 
-// Puts `payload_bytes` of a buffer behind the head; takes the buffer.
-static void add_buf(struct rpc_msg *msg, struct pool_buf *buf, size_t bytes)
-{
-    if (bytes > 0)
-        rpc_msg_part(msg, buf->memory.data, bytes);
-    rpc_msg_on_release(msg, give_back, buf);
-}
-
-// `fresh`: the answer has the parameters. Its buffer is taken before anything
-// is applied, so that a step is not counted and then left without an answer
-// for want of one.
+// `fresh`: the answer has the parameters.
 static enum sl_err push(const struct api *api, const struct sl_slices *body,
                         bool fresh, struct rpc_msg *msg, struct sl_error *err)
 {
-    struct wire_push_reply reply;
-    struct pool_buf *buf = NULL;
+    struct exchange x = {.copy = NULL};
     struct shard *shard = NULL;
     struct wire_push m;
-    size_t bytes = 0;
     enum sl_err rc;
 
     rc = wire_read_push(&m, body, err);
     FAULT("api.push_parsed");
     if (rc == SL_OK)
         rc = find(api, m.job, m.shard, &shard, err);
-    if (rc == SL_OK && fresh)
-        rc = take_buf(shard, &buf, err);
-    if (rc == SL_OK)
-        rc =
-            shard_push(shard, &m, &reply, fresh ? buf->memory.data : NULL, err);
-    if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // its answer is lost
-        rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
-    if (rc == SL_OK && fresh && reply.result != WIRE_PUSH_REFUSED)
-        bytes = plan_values_bytes(&shard->plan);
-    if (rc == SL_OK)
-        rc = wire_head_push_reply(msg, &reply, bytes);
-    if (rc == SL_OK && fresh)
-        add_buf(msg, buf, bytes);
-    else
-        pool_give(buf);
+    if (rc == SL_OK) {
+        rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
+        if (rc == SL_OK)
+            rc = push_shard(shard, &m, &x, msg, err);
+        else if (rc == SL_ENOENT)
+            rc = refuse_region(shard, msg);
+    }
+    exchange_end(&x);
     shard_unref(shard);
     return rc;
 }
@@ -146,22 +147,26 @@ static void api_push_pull(struct rpc_call *call, void *arg)
 
 // ---- Pull
 
-static enum sl_err pull_now(struct shard *shard, const struct wire_pull *m,
-                            struct rpc_msg *msg, struct sl_error *err)
+static enum sl_err pull_now(const struct api *api, struct shard *shard,
+                            const struct wire_pull *m, struct rpc_msg *msg,
+                            struct sl_error *err)
 {
     size_t bytes = plan_values_bytes(&shard->plan);
+    struct exchange x = {.copy = NULL};
     struct wire_pull_reply reply;
-    struct pool_buf *buf = NULL;
-    enum sl_err rc = take_buf(shard, &buf, err);
+    enum sl_err rc = exchange_room(&x, api->setup.local, shard,
+                                   m->has_answer ? &m->answer : NULL, err);
 
     if (rc == SL_OK)
-        rc = shard_pull(shard, m, &reply, buf->memory.data, err);
-    if (rc == SL_OK)
+        rc = shard_pull(shard, m, &reply, x.values, err);
+    if (rc == SL_OK) {
+        reply.in_shm = exchange_in_shm(&x);
+        bytes = reply.in_shm ? 0 : bytes;
         rc = wire_head_pull_reply(msg, &reply, bytes);
+    }
     if (rc == SL_OK)
-        add_buf(msg, buf, bytes);
-    else
-        pool_give(buf);
+        exchange_reply(&x, msg, bytes);
+    exchange_end(&x);
     return rc;
 }
 
@@ -390,10 +395,25 @@ static void api_pull(struct rpc_call *call, void *arg)
         pull_archive(api, call, &m);
     } else {
         if (rc == SL_OK)
-            rc = pull_now(shard, &m, &msg, &err);
+            rc = pull_now(api, shard, &m, &msg, &err);
         rpc_answer(call, rc, &err, &msg);
     }
     shard_unref(shard);
+}
+
+// ---- Local
+
+static void api_local(struct rpc_call *call, void *arg)
+{
+    const struct api *api = arg;
+    Sluice__V1__LocalReply reply;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    local_about(api->setup.local, &reply);
+    rc = wire_msg(&msg, &reply.base);
+    rpc_answer(call, rc, NULL, &msg);
 }
 
 // ---- the interface
@@ -409,6 +429,7 @@ static const struct rpc_method methods[] = {
      .max_request_bytes = RPC_DATA_BYTES,
      .unary = api_push_pull},
     {.path = WIRE_PULL, .kind = RPC_UNARY, .unary = api_pull},
+    {.path = WIRE_LOCAL, .kind = RPC_UNARY, .unary = api_local},
 };
 
 enum sl_err api_new(struct api **out, const struct api_setup *setup)

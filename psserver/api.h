@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/api.h -- what workers may ask: Ask, Push, Pull, PushPull.
+// psserver/api.h -- what workers may ask: Ask, Push, Pull, PushPull, Local.
 //
 // A handler runs to its end on the I/O thread that received the call: decode,
 // find the shard, let it decide, answer once. Refusals of the protocol are
@@ -13,6 +13,8 @@
 //                when the transport has sent it
 //   Pull{tag} api -> tagged_find -> (first: loop -> pool thread: snap_values)
 //             -> rpc_answer with a slice of the mapped file
+//   Push of memory that is shared: exchange_push copies and looks at it first;
+//             the parameters are then put straight where the caller wants them
 //
 // Threads  api_table's handlers: any I/O thread. The rest: the loop.
 // Memory   what setup points at outlives the api.
@@ -22,6 +24,7 @@
 #include "common/fs.h"
 #include "common/loop.h"
 #include "common/rpc.h"
+#include "psserver/local.h"
 #include "psserver/store.h"
 
 #define API_SERVICE "sluice.v1.Shards"
@@ -32,7 +35,8 @@ struct api_setup {
     struct loop *loop;
     struct fs *fs;
     struct store *store;
-    const char *folder; // of snapshots
+    const char *folder;  // of snapshots
+    struct local *local; // NULL: no memory is shared
 };
 
 enum sl_err api_new(struct api **out, const struct api_setup *setup);

@@ -11,6 +11,7 @@
 #include "psserver/api.h"
 #include "psserver/attend.h"
 #include "psserver/identity.h"
+#include "psserver/local.h"
 #include "psserver/roster.h"
 #include "psserver/store.h"
 
@@ -52,6 +53,12 @@ const struct conf_key server_keys[] = {
      .max = 256,
      .unit = "threads",
      .help = "Threads that answer workers; 0: one per two cores."},
+    {.name = "shm",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|off",
+     .help = "Memory shared with workers of this host instead of sent bytes: "
+             "auto where they ask for it, or off."},
     {.name = NULL},
 };
 
@@ -61,6 +68,7 @@ struct psserver {
 
     struct rpc_io *io;
     struct store *store;
+    struct local *local; // NULL: no memory is shared
     struct api *api;
     struct introspect *introspect;
     struct rpc_server *rpc;
@@ -146,6 +154,28 @@ static void on_attached(void *arg, bool attached)
                   s->name, roster_admitted(s->roster));
 }
 
+// A host where it cannot be is one where workers send bytes.
+static void start_local(struct psserver *s)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    char *folder, *path = NULL;
+    enum sl_err rc = SL_ENOMEM;
+
+    if (strcmp(conf_str(daemon_conf(s->daemon), "shm"), "off") == 0)
+        return;
+    folder = sl_strdup(daemon_state_dir(s->daemon));
+    if (folder != NULL)
+        rc = fs_absolute(&folder, &err); // workers run in other folders
+    if (rc == SL_OK)
+        path = fs_join(folder, "local.sock");
+    if (path != NULL)
+        rc = local_new(&s->local, daemon_loop(s->daemon), path, s->name, &err);
+    if (s->local == NULL)
+        LOG(INFO, "no memory is shared with workers", "why=%s", err.text);
+    sl_free(folder);
+    sl_free(path);
+}
+
 static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(s->daemon);
@@ -153,7 +183,8 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
     struct api_setup setup = {.loop = daemon_loop(s->daemon),
                               .fs = fs_posix(),
                               .store = s->store,
-                              .folder = s->folder};
+                              .folder = s->folder,
+                              .local = s->local};
     const char *listen = conf_str(c, "listen");
     struct rpc_table tables[2];
     int port = 0;
@@ -213,6 +244,7 @@ static void stop_parts(struct psserver *s)
     roster_free(s->roster);
     store_free(s->store);
     api_free(s->api);
+    local_free(s->local);
     introspect_free(s->introspect);
     rpc_io_free(s->io);
     sl_free(s->name);
@@ -232,8 +264,10 @@ static enum sl_err start_parts(struct psserver *s, struct sl_error *err)
     rc = rpc_io_new(&s->io, &io, err);
     if (rc == SL_OK)
         rc = store_new(&s->store);
-    if (rc == SL_OK)
-        rc = start_rpc(s, err);
+    if (rc != SL_OK)
+        return rc;
+    start_local(s);
+    rc = start_rpc(s, err);
     if (rc == SL_OK)
         rc = start_control(s, err);
     return rc;

@@ -86,6 +86,11 @@ enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, float *values,
                        struct sl_error *err);
 
+// The same for a payload that is known to fit the shard and to be finite.
+enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
+                              struct wire_push_reply *reply, float *values,
+                              struct sl_error *err);
+
 // The parameters and their version, of one instant. SL_ESTALE: another
 // incarnation of shard or job was asked for.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,

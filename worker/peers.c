@@ -12,6 +12,7 @@
 struct peer {
     struct list_node node;
     struct rpc_channel *channel;
+    struct near *near; // NULL: not shared with
     unsigned refs;
 };
 
@@ -20,6 +21,10 @@ struct peers {
     struct list list;
     struct rpc_io *io;
     const struct rpc_tls *tls;
+
+    struct loop *loop; // NULL: no memory is shared
+    const struct sl_clock *clock;
+    size_t at_least;
 };
 
 enum sl_err peers_new(struct peers **out, struct rpc_io *io,
@@ -44,6 +49,14 @@ void peers_free(struct peers *p)
     assert(list_empty(&p->list));
     pthread_mutex_destroy(&p->lock);
     sl_free(p);
+}
+
+void peers_share(struct peers *p, struct loop *loop,
+                 const struct sl_clock *clock, size_t at_least)
+{
+    p->loop = loop;
+    p->clock = clock;
+    p->at_least = at_least;
 }
 
 static struct peer *find_locked(struct peers *p, const char *address)
@@ -71,6 +84,8 @@ static enum sl_err add_locked(struct peers *p, const char *address,
         sl_free(peer);
         return rc;
     }
+    if (p->loop != NULL) // without, bytes are sent
+        (void)near_new(&peer->near, p->loop, p->clock, peer->channel);
     list_push_back(&p->list, &peer->node);
     *out = peer;
     return SL_OK;
@@ -94,6 +109,25 @@ enum sl_err peers_get(struct peers *p, const char *address,
     return rc;
 }
 
+struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
+                        size_t bytes)
+{
+    struct near *near = NULL;
+
+    if (p->loop == NULL || bytes < p->at_least)
+        return NULL;
+    pthread_mutex_lock(&p->lock);
+    list_for(n, &p->list)
+    {
+        struct peer *peer = list_entry(n, struct peer, node);
+
+        if (peer->channel == channel)
+            near = peer->near;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return near;
+}
+
 void peers_put(struct peers *p, struct rpc_channel *channel)
 {
     struct peer *gone = NULL;
@@ -112,6 +146,7 @@ void peers_put(struct peers *p, struct rpc_channel *channel)
         list_remove(&gone->node);
     pthread_mutex_unlock(&p->lock);
     if (gone != NULL) {
+        near_free(gone->near);
         rpc_channel_free(gone->channel); // waits: not under the lock
         sl_free(gone);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/peers.h -- one connection per psserver, shared by all jobs.
+// worker/peers.h -- one connection per psserver, shared by all jobs; and what
+// memory is shared with it, where it is on this host.
 //
 // Threads  any, but not from an rpc callback: the last unref of a channel
 //          waits for its calls to end.
@@ -9,7 +10,7 @@
 #ifndef WORKER_PEERS_H
 #define WORKER_PEERS_H
 
-#include "common/rpc.h"
+#include "worker/near.h"
 
 struct peers;
 
@@ -18,9 +19,18 @@ enum sl_err peers_new(struct peers **out, struct rpc_io *io,
                       const struct rpc_tls *tls, struct sl_error *err);
 void peers_free(struct peers *p); // NULL is allowed
 
+// From now on psservers of this host are offered memory instead of payloads
+// of `at_least` bytes and more. The loop outlives the peers.
+void peers_share(struct peers *p, struct loop *loop,
+                 const struct sl_clock *clock, size_t at_least);
+
 // The channel to an address, new or shared.
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct sl_error *err);
+// What a payload of so many bytes may be shared with there; NULL: send it.
+// Lives as long as the channel is held.
+struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
+                        size_t bytes);
 void peers_put(struct peers *p, struct rpc_channel *channel); // NULL: nothing
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -61,6 +62,18 @@ const struct conf_key server_keys[] = {
      .value = "127.0.0.1:0",
      .help = "Where health and reflection are answered; nobody else needs to "
              "reach a worker. Without TLS only a local address."},
+    {.name = "shm",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|off",
+     .help = "Share memory with psservers of this host instead of sending them "
+             "bytes: auto where that works, or off."},
+    {.name = "shm-min",
+     .kind = CONF_BYTES,
+     .value = "128KiB",
+     .min = 4,
+     .max = 1 << 30,
+     .help = "Smaller gradients are sent as bytes all the same."},
     {.name = NULL},
 };
 
@@ -131,6 +144,9 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
                              tls, NULL, err);
     if (rc == SL_OK)
         rc = peers_new(&w->peers, w->io, tls, err);
+    if (rc == SL_OK && strcmp(conf_str(c, "shm"), "off") != 0)
+        peers_share(w->peers, daemon_loop(w->daemon), sl_clock_real(),
+                    (size_t)conf_int(c, "shm-min"));
     return rc;
 }
 

@@ -414,7 +414,7 @@ static void ps_free(struct sync *sync)
     struct sync_ps *s = self(sync);
 
     for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
-        peers_put(s->o.peers, s->shards[i].channel);
+        ps_disconnect(&s->shards[i]);
     pthread_mutex_destroy(&s->shared.lock);
     pthread_cond_destroy(&s->shared.changed);
     sl_free(s->shared.newer.entries);

@@ -41,6 +41,7 @@ static void rest(struct ps_shard *p)
     p->want = PS_NOTHING;
     p->tries = 0;
     p->due_ms = 0;
+    p->by_bytes = false;
 }
 
 // The shard is not what we took it for: nothing known of it holds (W1).
@@ -94,6 +95,11 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
         s->again = true;
         rest(p);
         return;
+    case WIRE_REFUSED_REGION: // the same again, at once, as bytes
+        if (p->by_bytes)
+            ps_pause(p); // which it was
+        p->by_bytes = true;
+        return;
     case WIRE_REFUSED_INCARNATION:
     case WIRE_REFUSED_NOT:
         break;
@@ -141,7 +147,7 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
 static void pushed(struct ps_shard *p, const struct ps_answer *a)
 {
     if (a->result == WIRE_PUSH_REFUSED) {
-        p->s->seen.refused++;
+        p->s->seen.refused += a->refused.why != WIRE_REFUSED_REGION;
         refused(p, a->refused.why);
         return;
     }
@@ -160,10 +166,24 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     rest(p);
 }
 
+// While there is no answer, the psserver may use what the call named: then the
+// room is not ours to use again. Nor is one that it does not know.
+static void look_at_room(struct ps_shard *p, const struct ps_answer *a)
+{
+    if (!p->named)
+        return;
+    p->named = false;
+    if (a->rc == SL_OK && a->refused.why != WIRE_REFUSED_REGION)
+        return;
+    near_give(p->near, p->room, false);
+    p->room = NULL;
+}
+
 static void absorb(struct ps_shard *p)
 {
     const struct ps_answer *a = &p->shared.answer;
 
+    look_at_room(p, a);
     if (a->rc != SL_OK) {
         failed_call(p, a);
         return;

@@ -13,8 +13,17 @@
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
 
-static bool take_payload(struct ps_shard *p, const struct sl_slices *payload)
+// From the message, or from where we asked for it.
+static bool take_payload(struct ps_shard *p, bool in_shm,
+                         const struct sl_slices *payload)
 {
+    if (in_shm) {
+        if (!p->named)
+            return false;
+        FAULT("shm.answered");
+        memcpy(p->target, p->room->memory.at + p->room->half, p->room->bytes);
+        return true;
+    }
     if (payload->bytes != p->count * sizeof(float))
         return false;
     slices_copy(p->target, payload);
@@ -33,7 +42,8 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->version = m.version;
     a->result = m.result;
     a->refused = m.refused;
-    a->copied = m.result != WIRE_PUSH_REFUSED && take_payload(p, &m.payload);
+    a->copied =
+        m.result != WIRE_PUSH_REFUSED && take_payload(p, m.in_shm, &m.payload);
     if (m.result != WIRE_PUSH_REFUSED && !a->copied)
         return sl_fail(&a->err, SL_ECORRUPT,
                        "shard %u answers with %zu bytes of parameters, not %zu",
@@ -52,7 +62,7 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
     a->incarnation = m.incarnation;
     a->version = m.version;
     FAULT("task.pull_part");
-    a->copied = take_payload(p, &m.payload);
+    a->copied = take_payload(p, m.in_shm, &m.payload);
     if (!a->copied)
         return sl_fail(&a->err, SL_ECORRUPT,
                        "shard %u answers with %zu bytes of parameters, not %zu",
@@ -126,6 +136,23 @@ static enum sl_err ask_message(struct ps_shard *p, struct rpc_msg *msg)
     return wire_head_ask(msg, &m);
 }
 
+static struct wire_shm shm_ref(const struct ps_shard *p, bool values)
+{
+    return (struct wire_shm){.region = p->room->region,
+                             .offset = values ? p->room->half : 0,
+                             .bytes = p->room->bytes};
+}
+
+// Before a call with a payload. Without a room now, this one sends bytes.
+static bool has_room(struct ps_shard *p)
+{
+    if (p->near == NULL || p->by_bytes)
+        return false;
+    if (p->room == NULL)
+        p->room = near_take(p->near, p->count * sizeof(float));
+    return p->room != NULL;
+}
+
 static enum sl_err pull_message(struct ps_shard *p, struct rpc_msg *msg)
 {
     const struct sync_ps *s = p->s;
@@ -140,8 +167,26 @@ static enum sl_err pull_message(struct ps_shard *p, struct rpc_msg *msg)
         m.tag = p->tag;
     } else {
         m.incarnation = s->map.entries[p->number].incarnation;
+        m.has_answer = p->named = has_room(p);
     }
+    if (p->named)
+        m.answer = shm_ref(p, true);
     return wire_head_pull(msg, &m);
+}
+
+// The gradient is copied, so that nobody refers to ours: whatever becomes of
+// the call, it is the compute thread's again when that knows.
+static void name_room(struct ps_shard *p, struct wire_push *m)
+{
+    p->named = true;
+    m->has_shm = !p->skip;
+    m->has_answer = true;
+    if (m->has_shm) {
+        memcpy(p->room->memory.at, p->s->sync.grads + p->first, p->room->bytes);
+        m->shm = shm_ref(p, false);
+    }
+    m->answer = shm_ref(p, true);
+    FAULT("shm.named");
 }
 
 static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
@@ -162,8 +207,13 @@ static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
         .step = p->step.step,
         .skip = p->skip,
     };
-    enum sl_err rc = wire_head_push(msg, &m, bytes);
+    enum sl_err rc;
 
+    if (has_room(p)) {
+        name_room(p, &m);
+        return wire_head_push(msg, &m, 0);
+    }
+    rc = wire_head_push(msg, &m, bytes);
     if (rc != SL_OK || p->skip)
         return rc;
     // Nobody else looks at `referenced` before the call is started.
@@ -173,6 +223,16 @@ static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
     rpc_msg_part(msg, s->sync.grads + p->first, bytes);
     rpc_msg_on_release(msg, released, p);
     return SL_OK;
+}
+
+void ps_disconnect(struct ps_shard *p)
+{
+    if (p->room != NULL)
+        near_give(p->near, p->room, true);
+    p->room = NULL;
+    p->near = NULL;
+    peers_put(p->s->o.peers, p->channel);
+    p->channel = NULL;
 }
 
 // The channel to where the map says that the shard is.
@@ -187,8 +247,9 @@ static enum sl_err connect_to(struct ps_shard *p, const char *address)
     rc = peers_get(p->s->o.peers, address, &channel, NULL);
     if (rc != SL_OK)
         return rc;
-    peers_put(p->s->o.peers, p->channel);
+    ps_disconnect(p);
     p->channel = channel;
+    p->near = peers_near(p->s->o.peers, channel, p->count * sizeof(float));
     return SL_OK;
 }
 
@@ -221,6 +282,7 @@ bool ps_start(struct ps_shard *p)
         return false;
     }
     rpc_msg_init(&msg);
+    p->named = false;
     if (calls[p->want].message(p, &msg) != SL_OK) {
         rpc_msg_drop(&msg);
         ps_pause(p);

@@ -50,6 +50,10 @@ struct ps_shard {
     uint64_t due_ms; // not before
     unsigned tries;
     struct rpc_channel *channel; // counted in peers
+    struct near *near;           // of the channel; NULL: bytes are sent
+    struct near_room *room;      // ours until it is given back
+    bool named;                  // the call in flight refers to `room`
+    bool by_bytes;               // this call's payload is not to be shared
     struct rpc_ticket ticket;
     struct wire_tag tag; // PS_CUT
     float *target;       // where an answer's payload goes
@@ -105,6 +109,8 @@ struct sync_ps {
 // now (it is then due later). Without the lock.
 bool ps_start(struct ps_shard *p);
 void ps_cancel(struct ps_shard *p);
+// Gives back channel and room. No call is in flight.
+void ps_disconnect(struct ps_shard *p);
 
 // sync_ps_absorb.c: takes the answers that are there. With the lock.
 void ps_absorb_locked(struct sync_ps *s);

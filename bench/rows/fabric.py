@@ -7,20 +7,20 @@ NEEDS = ["psserver", "ps_load", "raw_stream"]
 OUTSTANDING = 4
 
 
-def stream(bench, mode, over):
+def stream(bench, mode, over, shm="off", against=None):
     """GB/s of ps_load and of raw_stream, in turn, message by message the same."""
     with bench.cluster(over=over) as c:
         _, target = c.place(elements=MIB // 4, shards=1)
 
         def ours():
             done = bench.program("ps_load", *target, *bench.timed(), "--mode", mode,
-                                 "--outstanding", OUTSTANDING,
+                                 "--outstanding", OUTSTANDING, "--shm", shm,
                                  "--cpu", bench.client_cpu)
             return done["bytes_per_s"] / 1e9
 
         def raw():
             done = bench.program("raw_stream", *bench.timed(), "--mode", mode,
-                                 "--over", over, "--bytes", MIB,
+                                 "--over", against or over, "--bytes", MIB,
                                  "--outstanding", OUTSTANDING,
                                  "--far-cpu", bench.server_cpu,
                                  "--near-cpu", bench.client_cpu)
@@ -52,6 +52,14 @@ def pushpull_tcp(bench):
 def push_unix(bench):
     """Push of 1 MiB, 4 outstanding, over a unix socket."""
     return stream(bench, "push", "unix")
+
+
+@row("push-shm", unit="GB/s", peer="raw TCP", bar=at_least(3), needs=NEEDS)
+def push_shm(bench):
+    """Push of 1 MiB, 4 outstanding, through memory shared on one host, into
+    which each gradient is copied as the worker does it; calls over a unix
+    socket, as `sluice up` has it."""
+    return stream(bench, "push", "unix", shm="copy", against="tcp")
 
 
 @row("rpc", unit="calls/s", peer="bare C-core echo", bar=at_least(0.8),

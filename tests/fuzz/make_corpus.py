@@ -109,9 +109,17 @@ def wire_data():
     }
     for i, (name, body) in enumerate(kinds.items()):
         write("wire_data", **{name: bytes([i]) + body})
+    shm = fixed64(1, 0x1234) + message(f2=64, f3=256)
     skip = message(**ids, f5=40, f6=3, f7=attempt, f10=32, f12=1)
     write("wire_data",
           push_skip=b"\1" + skip,
+          push_shm=b"\1" + skip[:-2] + field(13, shm) + field(14, shm),
+          push_shm_and_payload=b"\1" + skip[:-2] + field(13, shm)
+          + field(15, b"abcd"),
+          push_shm_overflows=b"\1" + skip[:-2] + field(
+              13, fixed64(1, 5) + message(f2=(1 << 64) - 4, f3=8)),
+          pull_answer=b"\2" + message(**ids, f6=shm),
+          push_reply_in_shm=b"\4" + message(f1=9, f2=1, f6=1),
           push_payload_first=b"\1" + field(15, b"abcd" * 3) + skip[:-2],
           push_payload_twice=b"\1" + skip[:-2] + field(15, b"abc")
           + field(15, b"abcd"),
@@ -134,7 +142,7 @@ CONTROL = ["attend_up", "attend_down", "submit_request", "submit_reply",
            "job_request", "job_status", "list_request", "list_reply",
            "stop_request", "delete_reply", "checkpoints_reply",
            "cluster_request", "cluster_reply", "job_spec", "shard_counts",
-           "counted_set"]
+           "counted_set", "local_reply"]
 
 
 def protos():

@@ -23,6 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
 os.environ["SLUICE_HISTORY_CHECK"] = "1"
+os.environ["SLUICE_SHM_MIN"] = "4"  # however small the shards of these jobs
 from cluster import (BIN, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, wait_for)
 

@@ -16,6 +16,7 @@ does not go away with its coordinator, and which misbehaves as it is told:
     --raise-on SAMPLE   says that the attempt failed
     --half-push CLOSURE  dies between the two shards of the closure's first step
     --step-ms MS        what a gradient costs
+    --shm               sends no payloads: shares memory (shm_worker.py)
     --via OLD=NEW       dials NEW where the map says OLD (a proxy of a test)
 """
 import argparse
@@ -173,7 +174,12 @@ def make_worker(options):
     of = primes(1024)
     via = dict(pair.split("=", 1) for pair in options.via)
 
-    class Conserver(example.Worker):
+    base = example.Worker
+    if options.shm:
+        import shm_worker
+        base = shm_worker.sharing(example, base)
+
+    class Conserver(base):
         def entry(self, lease, job, shard):
             address, incarnation = super().entry(lease, job, shard)
             return via.get(address, address), incarnation
@@ -216,6 +222,7 @@ def main():
     for flag in ("--die-on", "--hang-on", "--raise-on", "--half-push"):
         number(parser, flag)
     parser.add_argument("--step-ms", type=float, default=2)
+    parser.add_argument("--shm", action="store_true")
     parser.add_argument("--via", action="append", default=[])
     options = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)  # where does it hang?

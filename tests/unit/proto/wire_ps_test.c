@@ -160,11 +160,21 @@ static struct sl_slices *payload_of(unsigned which, union any *m)
                         : NULL;
 }
 
+static void mend_shm(Sluice__V1__ShmRef *r)
+{
+    if (r == NULL)
+        return;
+    r->region |= 1;
+    r->offset = t_below(UINT64_C(1) << 60) * 4;
+    r->bytes = 4 + t_below(1 << 30) * 4;
+}
+
 // Makes a random message valid: what the doors ask for beyond the form.
 static void mend(ProtobufCMessage *m, unsigned which)
 {
     Sluice__V1__PushRequest *push = (void *)m;
     Sluice__V1__PushReply *reply = (void *)m;
+    Sluice__V1__PullReply *pull_reply = (void *)m;
     Sluice__V1__AskReply *ask_reply = (void *)m;
     const ProtobufCMessageDescriptor *d = m->descriptor;
     const ProtobufCFieldDescriptor *f =
@@ -182,11 +192,20 @@ static void mend(ProtobufCMessage *m, unsigned which)
         ask_reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_ATTEMPT;
     if (which == 2) {
         push->step %= WIRE_CLOSURE_STEPS_MAX;
-        push->skip = push->payload.len == 0;
+        if (push->payload.len > 0 && push->shm != NULL)
+            push->payload.len = 0;
+        push->skip = push->payload.len == 0 && push->shm == NULL;
+        mend_shm(push->shm);
+        mend_shm(push->answer);
     }
+    if (which == 4)
+        mend_shm(((Sluice__V1__PullRequest *)m)->answer);
+    if (which == 5)
+        pull_reply->in_shm &= pull_reply->payload.len == 0;
     if (which == 3) {
         if (reply->refused != NULL)
             reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_STALE;
+        reply->in_shm &= reply->payload.len == 0;
         reply->result = reply->refused != NULL
                             ? SLUICE__V1__PUSH_RESULT__PUSH_REFUSED
                             : SLUICE__V1__PUSH_RESULT__PUSH_COUNTED;
@@ -235,6 +254,63 @@ TEST(wire_ps, round_trips_with_protobuf_c_cut_anywhere)
 {
     for (unsigned i = 0; i < 3000; i++)
         round_trip(i % SL_COUNT(tables));
+}
+
+TEST(wire_ps, what_is_no_range_of_shared_memory)
+{
+    static const struct wire_shm wrong[] = {
+        {.region = 0, .offset = 0, .bytes = 4},
+        {.region = 1, .offset = 0, .bytes = 0},
+        {.region = 1, .offset = 0, .bytes = 6},
+        {.region = 1, .offset = 2, .bytes = 4},
+        {.region = 1, .offset = UINT64_MAX - 3, .bytes = 4},
+        {.region = 1, .offset = 8, .bytes = UINT64_MAX - 7}};
+    uint8_t head[WIRE_HEAD_MAX];
+
+    for (size_t i = 0; i < 3 * SL_COUNT(wrong); i++) {
+        struct wire_push push = a_push(), out;
+        struct wire_pull pull = {.job = 1}, pulled;
+        struct sl_slice one = {head, 0};
+        struct sl_slices s;
+
+        push.shm = push.answer = (struct wire_shm){1, 0, 4};
+        push.has_shm = true;
+        push.has_answer = i % 3 == 1;
+        pull.has_answer = i % 3 == 2;
+        *(i % 3 == 0   ? &push.shm
+          : i % 3 == 1 ? &push.answer
+                       : &pull.answer) = wrong[i / 3];
+        one.len = i % 3 == 2 ? wire_encode_pull(head, &pull)
+                             : wire_encode_push(head, &push, 0);
+        s = slices_one(&one);
+        if (i % 3 == 2)
+            T_FAILS(SL_EINVAL, wire_read_pull(&pulled, &s, t_err()));
+        else
+            T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+    }
+}
+
+TEST(wire_ps, floats_are_in_one_place)
+{
+    struct wire_push m = a_push(), out;
+    struct wire_push_reply reply = {.result = WIRE_PUSH_COUNTED,
+                                    .in_shm = true};
+    uint8_t bytes[WIRE_HEAD_MAX + 4] = {0};
+    struct sl_slice one = {bytes, 0};
+    struct sl_slices s;
+
+    m.has_shm = true;
+    m.shm = (struct wire_shm){1, 0, 4};
+    one.len = wire_encode_push(bytes, &m, 4) + 4; // and a payload
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+    m.skip = true; // nothing is to be read
+    one.len = wire_encode_push(bytes, &m, 0);
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+    one.len = wire_encode_push_reply(bytes, &reply, 4) + 4;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_push_reply(&reply, &s, t_err()));
 }
 
 TEST(wire_ps, any_order_and_unknown_fields)

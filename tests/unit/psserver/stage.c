@@ -91,7 +91,13 @@ static void *psserver_run(void *arg)
 
     T_ASSERT(loop_new(&s->loop, NULL) == SL_OK);
     T_ASSERT(store_new(&s->store) == SL_OK);
-    setup = (struct api_setup){s->loop, fs_posix(), s->store, s->folder};
+    T_ASSERT(local_new(&s->local, s->loop, s->socket, "ps-test", NULL) ==
+             SL_OK);
+    setup = (struct api_setup){.loop = s->loop,
+                               .fs = fs_posix(),
+                               .store = s->store,
+                               .folder = s->folder,
+                               .local = s->local};
     T_ASSERT(api_new(&api, &setup) == SL_OK);
     table = api_table(api);
     T_ASSERT(rpc_server_new(&rpc, s->io, &table, 1, NULL, NULL) == SL_OK);
@@ -113,6 +119,7 @@ static void *psserver_run(void *arg)
     roster_free(s->roster);
     store_free(s->store);
     api_free(api);
+    local_free(s->local);
     loop_free(s->loop);
     return NULL;
 }
@@ -128,6 +135,7 @@ void stage_open(struct stage *s)
     s->folder = t_path("store");
     snprintf(s->coordinator, sizeof(s->coordinator), "unix:%s", t_path("c"));
     snprintf(s->psserver, sizeof(s->psserver), "unix:%s", t_path("p"));
+    snprintf(s->socket, sizeof(s->socket), "%s", t_path("l"));
     T_OK(rpc_io_new(&s->io, &(struct rpc_io_options){.threads = 2}, t_err()));
     T_OK(rpc_server_new(&s->rpc, s->io, &table, 1, NULL, t_err()));
     T_OK(rpc_server_bind(s->rpc, s->coordinator, NULL, NULL, t_err()));

@@ -24,6 +24,7 @@
 struct stage {
     struct rpc_io *io;
     char coordinator[256], psserver[256]; // addresses
+    char socket[256];                     // of psserver/local.h
     const char *folder;
 
     // the coordinator
@@ -42,6 +43,7 @@ struct stage {
     struct store *store;
     struct roster *roster;
     struct attend *attend;
+    struct local *local;
 
     // the worker
     struct rpc_channel *worker;

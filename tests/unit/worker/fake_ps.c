@@ -9,6 +9,7 @@
 #include "tests/harness/t.h"
 
 #define HELD 64
+#define LOST 16
 
 struct fake_ps {
     struct fake_ps_options o;
@@ -16,10 +17,13 @@ struct fake_ps {
     pthread_mutex_t lock;
     struct fake_shard shard[FAKE_SHARDS];
     struct rng rng;
-    unsigned before, after;
+    unsigned before, after, forget;
     bool hold;
     struct rpc_call *held[HELD];
     unsigned held_count;
+    struct local_use lost[LOST]; // memory of calls without an answer
+    size_t lost_bytes[LOST];
+    unsigned lost_count;
     unsigned countdown; // pushes until fn; 0: none
     void (*fn)(void *arg);
     void *arg;
@@ -87,13 +91,19 @@ static void ask_locked(struct fake_ps *f, struct rpc_call *call)
 }
 
 static void apply(struct fake_ps *f, struct fake_shard *s,
-                  const struct wire_push *push)
+                  const struct wire_push *push, const void *grad)
 {
     float *g = sl_malloc(s->count * sizeof(float));
     double sum = 0;
 
-    T_ASSERT(push->payload.bytes == s->count * sizeof(float));
-    slices_copy(g, &push->payload);
+    if (push->has_shm) {
+        T_ASSERT(push->shm.bytes == s->count * sizeof(float));
+        memcpy(g, grad, push->shm.bytes);
+        s->shared++;
+    } else {
+        T_ASSERT(push->payload.bytes == s->count * sizeof(float));
+        slices_copy(g, &push->payload);
+    }
     for (size_t i = 0; i < s->count; i++) {
         T_ASSERT(isfinite(g[i]));
         sum += (double)g[i] * (double)g[i];
@@ -107,7 +117,8 @@ static void apply(struct fake_ps *f, struct fake_shard *s,
 }
 
 static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
-                                   const struct wire_push *push)
+                                   const struct wire_push *push,
+                                   const void *grad)
 {
     uint64_t *digest = &s->digest[push->closure][push->step];
 
@@ -123,7 +134,7 @@ static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
     if (push->skip)
         s->skipped++;
     else
-        apply(f, s, push);
+        apply(f, s, push, grad);
     return WIRE_PUSH_COUNTED;
 }
 
@@ -137,9 +148,54 @@ static void values_copy(struct rpc_msg *msg, const struct fake_shard *s)
     rpc_msg_on_release(msg, sl_free, copy);
 }
 
+// Takes the use.
+static void spoil_later(struct fake_ps *f, struct local_use *use, size_t bytes)
+{
+    if (use->region != NULL && f->lost_count < LOST) {
+        f->lost[f->lost_count] = *use;
+        f->lost_bytes[f->lost_count++] = bytes;
+    } else {
+        local_give(use);
+    }
+}
+
+static void spoil(struct fake_ps *f)
+{
+    for (unsigned i = 0; i < f->lost_count; i++)
+        memset(f->lost[i].at, 0xff, f->lost_bytes[i]);
+}
+
+static void spoil_no_more(struct fake_ps *f)
+{
+    while (f->lost_count > 0)
+        local_give(&f->lost[--f->lost_count]);
+}
+
+static bool find_gradient(struct fake_ps *f, const struct wire_push *push,
+                          struct local_use *out)
+{
+    return !unlucky(f, f->forget) &&
+           local_take(f->o.local, &push->shm, out, NULL) == SL_OK;
+}
+
+// False: as bytes.
+static bool put_values(struct fake_ps *f, const struct fake_shard *s,
+                       const struct wire_shm *where)
+{
+    struct local_use use;
+
+    T_ASSERT(where->bytes == s->count * sizeof(float));
+    if (local_take(f->o.local, where, &use, NULL) != SL_OK)
+        return false;
+    memcpy(use.at, s->values, where->bytes);
+    local_give(&use);
+    return true;
+}
+
 static void push_locked(struct fake_ps *f, struct rpc_call *call)
 {
     struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED};
+    struct local_use grad = {NULL, NULL};
     struct wire_push push;
     struct fake_shard *s;
     struct rpc_msg msg;
@@ -147,20 +203,25 @@ static void push_locked(struct fake_ps *f, struct rpc_call *call)
     T_ASSERT(wire_read_push(&push, rpc_call_body(call), NULL) == SL_OK);
     T_ASSERT(push.shard < f->o.shards && push.job == f->o.job);
     s = &f->shard[push.shard];
-    reply.refused.why = judge(f, s, push.job_incarnation, push.incarnation,
-                              push.closure, push.attempt);
+    if (push.has_shm && !find_gradient(f, &push, &grad))
+        reply.refused.why = WIRE_REFUSED_REGION;
+    else
+        reply.refused.why = judge(f, s, push.job_incarnation, push.incarnation,
+                                  push.closure, push.attempt);
     reply.refused.newest = s->newest[push.closure];
     reply.refused.job_incarnation = f->o.job_incarnation;
     if (reply.refused.why == WIRE_REFUSED_NOT) {
         T_ASSERT(push.based_on <= s->version);
-        reply.result = count(f, s, &push);
+        reply.result = count(f, s, &push, grad.at);
     } else {
         s->refused++;
     }
     reply.incarnation = s->incarnation;
     reply.version = s->version;
     rpc_msg_init(&msg);
-    if (reply.result == WIRE_PUSH_REFUSED) {
+    if (push.has_answer && reply.result != WIRE_PUSH_REFUSED)
+        reply.in_shm = put_values(f, s, &push.answer);
+    if (reply.result == WIRE_PUSH_REFUSED || reply.in_shm) {
         T_ASSERT(wire_head_push_reply(&msg, &reply, 0) == SL_OK);
     } else {
         T_ASSERT(wire_head_push_reply(&msg, &reply, s->count * 4) == SL_OK);
@@ -169,16 +230,19 @@ static void push_locked(struct fake_ps *f, struct rpc_call *call)
     if (unlucky(f, f->after)) {
         rpc_msg_drop(&msg);
         rpc_answer(call, SL_EUNAVAIL, NULL, NULL);
+        spoil_later(f, &grad, s->count * sizeof(float));
     } else {
+        local_give(&grad);
         rpc_answer(call, SL_OK, NULL, &msg);
     }
+    spoil(f);
     if (f->countdown > 0 && --f->countdown == 0)
         f->fn(f->arg);
 }
 
 static void pull_locked(struct fake_ps *f, struct rpc_call *call)
 {
-    struct wire_pull_reply reply;
+    struct wire_pull_reply reply = {0};
     struct wire_pull pull;
     struct fake_shard *s;
     struct rpc_msg msg;
@@ -194,8 +258,11 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
     reply.incarnation = s->incarnation;
     reply.version = s->version;
     rpc_msg_init(&msg);
-    T_ASSERT(wire_head_pull_reply(&msg, &reply, s->count * 4) == SL_OK);
-    values_copy(&msg, s);
+    reply.in_shm = pull.has_answer && put_values(f, s, &pull.answer);
+    T_ASSERT(wire_head_pull_reply(&msg, &reply,
+                                  reply.in_shm ? 0 : s->count * 4) == SL_OK);
+    if (!reply.in_shm)
+        values_copy(&msg, s);
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
@@ -213,7 +280,20 @@ HANDLER(ask)
 HANDLER(push)
 HANDLER(pull)
 
+static void about(struct rpc_call *call, void *arg)
+{
+    const struct fake_ps *f = arg;
+    Sluice__V1__LocalReply reply;
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    local_about(f->o.local, &reply);
+    T_ASSERT(wire_msg(&msg, &reply.base) == SL_OK);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
 static const struct rpc_method methods[] = {
+    {.path = WIRE_LOCAL, .unary = about},
     {.path = WIRE_ASK, .unary = ask},
     {.path = WIRE_PUSH_PULL,
      .max_request_bytes = RPC_DATA_BYTES,
@@ -253,6 +333,7 @@ void fake_ps_free(struct fake_ps *f)
 {
     fake_ps_hold(f, false);
     rpc_server_free(f->server);
+    spoil_no_more(f);
     for (uint32_t i = 0; i < f->o.shards; i++)
         sl_free(f->shard[i].values);
     pthread_mutex_destroy(&f->lock);
@@ -275,6 +356,21 @@ void fake_ps_luck(struct fake_ps *f, unsigned before_, unsigned after)
     pthread_mutex_lock(&f->lock);
     f->before = before_;
     f->after = after;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_local(struct fake_ps *f, struct local *local)
+{
+    pthread_mutex_lock(&f->lock);
+    spoil_no_more(f);
+    f->o.local = local;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_forget(struct fake_ps *f, unsigned of_1000)
+{
+    pthread_mutex_lock(&f->lock);
+    f->forget = of_1000;
     pthread_mutex_unlock(&f->lock);
 }
 

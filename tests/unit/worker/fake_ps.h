@@ -2,6 +2,9 @@
 // tests/unit/worker/fake_ps.h -- a psserver for tests of the worker: real RPC,
 // shards in memory, plain SGD, and bad luck on request.
 //
+// Shared memory that a call named whose answer was lost it spoils from then on,
+// with what is not finite.
+//
 // It counts as protocol.md says (I3, I4, S2), keeps the ground truth, and
 // aborts at once if a worker does what none may do: a push with the wrong
 // number of bytes, or digests that differ between attempts.
@@ -15,6 +18,7 @@
 
 #include "common/rpc.h"
 #include "proto/wire.h"
+#include "psserver/local.h"
 
 #define FAKE_SHARDS 8
 #define FAKE_CLOSURES 64
@@ -28,6 +32,7 @@ struct fake_shard {
     uint64_t digest[FAKE_CLOSURES][FAKE_STEPS];
     struct wire_attempt newest[FAKE_CLOSURES];
     uint64_t applied, skipped, duplicates, refused, pushes;
+    uint64_t shared;     // of `applied`: the gradient was in shared memory
     double largest_norm; // of a push
 };
 
@@ -39,6 +44,7 @@ struct fake_ps_options {
     const size_t *counts; // elements of each
     uint64_t job, job_incarnation;
     float rate;
+    struct local *local; // NULL: it shares no memory
 };
 
 struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o);
@@ -47,6 +53,13 @@ void fake_ps_free(struct fake_ps *f);
 // Under its lock.
 struct fake_shard *fake_ps_lock(struct fake_ps *f);
 void fake_ps_unlock(struct fake_ps *f);
+
+// Shares memory through another one from now on (what it had before may be
+// freed); NULL: no more.
+void fake_ps_local(struct fake_ps *f, struct local *local);
+
+// Of 1000 pushes that name shared memory so many are told that it is unknown.
+void fake_ps_forget(struct fake_ps *f, unsigned of_1000);
 
 // Of 1000 calls so many fail before anything happened, and so many after, so
 // that the answer is lost.

@@ -21,6 +21,7 @@ struct world {
     struct rpc_io *io;
     struct fake_ps *ps;
     struct peers *peers;
+    struct local *local; // shared memory; NULL: none
     struct compute *compute;
     struct record *record;
     Sluice__V1__JobOpen *open; // owned by the record's maker: freed at the end
@@ -157,6 +158,14 @@ static void on_want_map(void *arg, uint64_t job, uint64_t have)
     tell_map(w, w->record);
 }
 
+// Whether worlds share memory, whatever the size of a payload.
+static bool sharing;
+
+static void local_open(struct world *w)
+{
+    T_OK(local_new(&w->local, w->loop, t_path("l"), "ps-0", t_err()));
+}
+
 static void world_open_with(struct world *w, const char *extra,
                             void (*change)(Sluice__V1__JobSpec *spec))
 {
@@ -184,8 +193,13 @@ static void world_open_with(struct world *w, const char *extra,
     T_OK(rpc_io_new(&w->io, &io, t_err()));
     ps.address = w->address;
     ps.counts = counts;
+    if (sharing)
+        local_open(w);
+    ps.local = w->local;
     w->ps = fake_ps_new(w->io, &ps);
     T_OK(peers_new(&w->peers, w->io, NULL, t_err()));
+    if (sharing)
+        peers_share(w->peers, w->loop, sl_clock_real(), sizeof(float));
     setup.loop = w->loop;
     setup.peers = w->peers;
     T_OK(compute_new(&w->compute, &setup, t_err()));
@@ -208,6 +222,7 @@ static void world_close(struct world *w)
     compute_free(w->compute);
     clear(w);
     fake_ps_free(w->ps);
+    local_free(w->local);
     peers_free(w->peers);
     rpc_io_free(w->io);
     record_unref(w->record);
@@ -667,4 +682,92 @@ TEST(task, a_lease_that_does_not_fit_the_geometry_is_refused)
     T_FAILS(SL_EINVAL, lease_new(&l, &m, w.record, &err));
     T_HAS(err.text, "no closure 1000");
     world_close(&w);
+}
+
+// ---- through shared memory
+
+// Trains the whole job; true if every shard got a gradient through it.
+static bool train_all(struct world *w)
+{
+    uint64_t steps = schedule_steps(&w->schedule);
+    struct fake_shard *shards;
+    bool all = true;
+
+    for (uint64_t c = 0; c < schedule_closures(&w->schedule); c++)
+        check_evidence(w, train(w, c));
+    check_all_counted(w);
+    shards = fake_ps_lock(w->ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_ASSERT(shards[i].applied == steps);
+        all = all && shards[i].shared > 0;
+    }
+    fake_ps_unlock(w->ps);
+    return all;
+}
+
+// A room takes a moment, and the job is short: several may be needed.
+static void until_shared(unsigned before, unsigned after, unsigned forget)
+{
+    bool all = false;
+
+    sharing = true;
+    for (int i = 0; i < 200 && !all; i++) {
+        struct world w;
+
+        world_open(&w, "");
+        fake_ps_luck(w.ps, before, after);
+        fake_ps_forget(w.ps, forget);
+        all = train_all(&w);
+        world_close(&w);
+    }
+    sharing = false;
+    T_TRUE(all);
+}
+
+TEST(task, shared_memory_changes_no_count)
+{
+    until_shared(0, 0, 0);
+}
+
+// What a call without an answer named is spoilt: it is never used again.
+TEST(task, shared_memory_of_lost_calls_is_not_used_again)
+{
+    until_shared(100, 150, 0);
+}
+
+TEST(task, forgotten_regions_lead_to_bytes)
+{
+    until_shared(50, 50, 300);
+}
+
+// On the loop: what was mapped is gone, and workers are welcome again.
+static void reopen(void *arg)
+{
+    struct world *w = arg;
+
+    fake_ps_local(w->ps, NULL);
+    local_free(w->local);
+    local_open(w);
+    fake_ps_local(w->ps, w->local);
+}
+
+static void reopen_soon(void *arg)
+{
+    struct world *w = arg;
+
+    T_ASSERT(loop_post(w->loop, reopen, w) == SL_OK);
+}
+
+TEST(task, a_socket_that_goes_away_loses_nothing)
+{
+    sharing = true;
+    for (unsigned after = 1; after <= 20; after++) {
+        struct world w;
+
+        world_open(&w, "");
+        fake_ps_after(w.ps, 3 * after, reopen_soon, &w);
+        (void)train_all(&w);
+        world_close(&w);
+    }
+    sharing = false;
 }

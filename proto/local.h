@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/local.h -- what is said on the socket that Shards/Local names.
+//
+// The caller maps a memfd and hands it over; the psserver answers with the
+// number by which pushes and pulls may refer to it (ShmRef) until it is dropped
+// or the connection ends. Both run on one host, so a note is a plain struct.
+//
+//   caller   LOCAL_MAP {token, tag, bytes} + the memfd
+//   psserver LOCAL_MAPPED {tag, region}, or LOCAL_REFUSED {tag}
+//   caller   LOCAL_DROP {region}: references under way are honoured
+//
+// Threads  a socket: one at a time.
+// Memory   *passed is the caller's to close.
+// Units    bytes.
+// Errors   those of common/shm.h; SL_ECORRUPT: no such note, end the
+//          connection.
+#ifndef PROTO_LOCAL_H
+#define PROTO_LOCAL_H
+
+#include "common/shm.h"
+
+enum local_kind {
+    LOCAL_MAP = 1,
+    LOCAL_MAPPED,
+    LOCAL_REFUSED, // of its size, or there are too many: send bytes
+    LOCAL_DROP,
+};
+
+struct local_note {
+    uint32_t magic; // LOCAL_MAGIC: the version, too
+    uint32_t kind;  // enum local_kind
+    uint64_t token; // of LocalReply
+    uint64_t tag;   // the caller's own number of what it maps
+    uint64_t region;
+    uint64_t bytes;
+};
+#define LOCAL_MAGIC 0x31534c53u
+
+// Fills in the magic. `pass`: a descriptor, or -1.
+enum sl_err local_say(int fd, struct local_note note, int pass);
+enum sl_err local_hear(int fd, struct local_note *out, int *passed);
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/exchange.h"
+
+#include "common/fault.h"
+#include "psserver/copyin.h"
+
+static enum sl_err take_buf(struct shard *shard, struct pool_buf **out,
+                            struct sl_error *err)
+{
+    enum sl_err rc = pool_take(shard->pool, out);
+
+    if (rc == SL_EBUSY)
+        return sl_fail(err, rc,
+                       "%d answers with parameters are on their way from one "
+                       "shard; try again later",
+                       POOL_MAX);
+    return rc;
+}
+
+// The caller's memory is ours to read until the answer, and no longer: what is
+// not finite is refused by the shard, in its order, from the copy.
+static enum sl_err copy_gradient(struct exchange *x, struct local *local,
+                                 struct shard *shard, struct wire_push *m,
+                                 struct sl_error *err)
+{
+    size_t bytes = plan_values_bytes(&shard->plan);
+    struct local_use from = {NULL, NULL};
+    enum sl_err rc = local_take(local, &m->shm, &from, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (m->shm.bytes != bytes)
+        rc = sl_fail(err, SL_EINVAL,
+                     "shm: %llu bytes, but shard %u of the job has %zu",
+                     (unsigned long long)m->shm.bytes, m->shard, bytes);
+    else
+        rc = take_buf(shard, &x->copy, err);
+    if (rc == SL_OK) {
+        x->finite =
+            copyin_finite(x->copy->memory.data, from.at, bytes / sizeof(float));
+        FAULT("shm.copied");
+        x->copied = (struct sl_slice){x->copy->memory.data, bytes};
+        m->payload = slices_one(&x->copied);
+    }
+    local_give(&from);
+    return rc;
+}
+
+enum sl_err exchange_room(struct exchange *x, struct local *local,
+                          struct shard *shard, const struct wire_shm *want,
+                          struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (want != NULL && want->bytes == plan_values_bytes(&shard->plan) &&
+        local_take(local, want, &x->answer, NULL) == SL_OK) {
+        x->values = x->answer.at;
+        return SL_OK;
+    }
+    rc = take_buf(shard, &x->reply, err);
+    if (rc == SL_OK)
+        x->values = x->reply->memory.data;
+    return rc;
+}
+
+enum sl_err exchange_push(struct exchange *x, struct local *local,
+                          struct shard *shard, struct wire_push *m, bool fresh,
+                          struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (m->has_shm)
+        rc = copy_gradient(x, local, shard, m, err);
+    if (rc == SL_OK && fresh)
+        rc = exchange_room(x, local, shard, m->has_answer ? &m->answer : NULL,
+                           err);
+    return rc;
+}
+
+static void give_back(void *buf)
+{
+    pool_give(buf);
+}
+
+void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes)
+{
+    if (x->reply == NULL)
+        return;
+    if (bytes > 0)
+        rpc_msg_part(msg, x->reply->memory.data, bytes);
+    rpc_msg_on_release(msg, give_back, x->reply);
+    x->reply = NULL;
+}
+
+void exchange_end(struct exchange *x)
+{
+    pool_give(x->copy);
+    pool_give(x->reply);
+    local_give(&x->answer);
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rooms shared with the real socket of a psserver, in one process.
+#include "worker/near.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/wire.h"
+#include "psserver/local.h"
+#include "tests/harness/t.h"
+
+enum { BYTES = 1000, OTHER_BYTES = 5000 };
+#define LONG_MS 60000 // past every pause
+#define PATIENCE_US 60000000
+
+struct host {
+    struct loop *loop;
+    struct rpc_io *io;
+    struct rpc_server *rpc;
+    struct rpc_channel *channel;
+    struct local *local;
+    struct near *near;
+    struct clock_fake clock;
+    char path[300]; // of the socket
+    atomic_uint asked;
+    const char *boot_id; // NULL: the real one
+    bool off;            // it shares nothing
+};
+
+static struct host host;
+
+static void about(struct rpc_call *call, void *arg)
+{
+    struct host *h = arg;
+    Sluice__V1__LocalReply reply;
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    local_about(h->off ? NULL : h->local, &reply);
+    if (h->boot_id != NULL)
+        reply.boot_id = (char *)(uintptr_t)h->boot_id;
+    T_ASSERT(wire_msg(&msg, &reply.base) == SL_OK);
+    atomic_fetch_add(&h->asked, 1);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_LOCAL, .unary = about}};
+
+static void local_open(struct host *h)
+{
+    snprintf(h->path, sizeof(h->path), "%s/l", t_tmpdir());
+    T_OK(local_new(&h->local, h->loop, h->path, "ps-0", t_err()));
+}
+
+static void host_open(struct host *h)
+{
+    struct rpc_table table = {methods, 1, h};
+    char address[300];
+
+    memset(h, 0, sizeof(*h));
+    clock_fake_init(&h->clock, LONG_MS * 1000, 0);
+    snprintf(address, sizeof(address), "unix:%s/ps", t_tmpdir());
+    T_OK(loop_new(&h->loop, t_err()));
+    T_OK(rpc_io_new(&h->io, NULL, t_err()));
+    local_open(h);
+    T_OK(rpc_server_new(&h->rpc, h->io, &table, 1, NULL, t_err()));
+    T_OK(rpc_server_bind(h->rpc, address, NULL, NULL, t_err()));
+    rpc_server_start(h->rpc);
+    T_OK(rpc_channel_new(&h->channel, h->io, address, NULL, NULL, t_err()));
+    T_OK(near_new(&h->near, h->loop, &h->clock.clock, h->channel));
+}
+
+static void host_close(struct host *h)
+{
+    near_free(h->near);
+    rpc_channel_free(h->channel);
+    rpc_server_free(h->rpc);
+    loop_turn(h->loop); // hangs up
+    local_free(h->local);
+    rpc_io_free(h->io);
+    loop_free(h->loop);
+}
+
+// Turns the loop until the condition holds: a wait without a sleep.
+#define UNTIL(h, condition)                                                    \
+    do {                                                                       \
+        uint64_t until_ = sl_now_us(sl_clock_real()) + PATIENCE_US;            \
+                                                                               \
+        while (!(condition)) {                                                 \
+            T_LT(sl_now_us(sl_clock_real()), until_);                          \
+            loop_turn((h)->loop);                                              \
+            sched_yield();                                                     \
+        }                                                                      \
+    } while (0)
+
+static struct near_room *room(struct host *h, size_t bytes)
+{
+    struct near_room *r = NULL;
+
+    UNTIL(h, (clock_fake_advance_ms(&h->clock, 1),
+              r = near_take(h->near, bytes)) != NULL);
+    T_EQ(r->bytes, bytes);
+    T_GE(r->half, bytes);
+    T_EQ(r->half % 64, 0);
+    T_GE(r->memory.bytes, r->half + bytes);
+    return r;
+}
+
+// What the psserver sees there.
+static uint8_t seen(struct host *h, uint64_t region, uint64_t offset)
+{
+    struct wire_shm ref = {region, offset, 4};
+    struct local_use use;
+    uint8_t value;
+
+    T_OK(local_take(h->local, &ref, &use, t_err()));
+    value = *(uint8_t *)use.at;
+    local_give(&use);
+    return value;
+}
+
+TEST(near, a_room_is_seen_by_the_psserver)
+{
+    struct near_room *a, *b, *c;
+
+    host_open(&host);
+    T_PTR(near_take(host.near, BYTES), NULL); // it only asks
+    a = room(&host, BYTES);
+    b = room(&host, BYTES);
+    c = room(&host, OTHER_BYTES);
+    T_NE(a->region, b->region);
+    a->memory.at[0] = 1;
+    b->memory.at[b->half] = 2;
+    c->memory.at[4] = 3;
+    T_EQ(seen(&host, a->region, 0), 1);
+    T_EQ(seen(&host, b->region, b->half), 2);
+    T_EQ(seen(&host, c->region, 4), 3);
+    T_EQ(atomic_load(&host.asked), 1);
+    near_give(host.near, a, true);
+    T_PTR(near_take(host.near, BYTES), a); // at once
+    near_give(host.near, a, true);
+    near_give(host.near, b, true);
+    near_give(host.near, c, true);
+    host_close(&host);
+}
+
+TEST(near, a_room_that_is_not_clean_never_comes_back)
+{
+    struct near_room *r;
+    uint64_t region;
+    size_t one;
+
+    host_open(&host);
+    r = room(&host, BYTES);
+    region = r->region;
+    one = local_bytes(host.local);
+    near_give(host.near, r, false);
+    UNTIL(&host, local_bytes(host.local) == 0); // the psserver is told
+    r = room(&host, BYTES);
+    T_NE(r->region, region);
+    T_EQ(local_bytes(host.local), one);
+    near_give(host.near, r, true);
+    host_close(&host);
+}
+
+static void is_far(struct host *h)
+{
+    unsigned before = atomic_load(&h->asked);
+
+    T_PTR(near_take(h->near, BYTES), NULL);
+    UNTIL(h, atomic_load(&h->asked) > before);
+    for (int i = 0; i < 100; i++) { // and no second question
+        loop_turn(h->loop);
+        T_PTR(near_take(h->near, BYTES), NULL);
+    }
+    T_EQ(atomic_load(&h->asked), before + 1);
+    T_EQ(local_bytes(h->local), 0);
+    clock_fake_advance_ms(&h->clock, LONG_MS);
+}
+
+TEST(near, another_host_or_a_psserver_that_shares_nothing)
+{
+    host_open(&host);
+    host.boot_id = "00000000-0000-0000-0000-000000000000";
+    is_far(&host);
+    host.boot_id = "";
+    is_far(&host);
+    host.boot_id = NULL;
+    host.off = true;
+    is_far(&host);
+    host_close(&host);
+}
+
+TEST(near, a_socket_that_cannot_be_reached)
+{
+    host_open(&host);
+    local_free(host.local); // the file is gone, too
+    local_open(&host);
+    T_EQ(unlink(host.path), 0);
+    is_far(&host);
+    local_free(host.local); // later it can
+    local_open(&host);
+    near_give(host.near, room(&host, BYTES), true);
+    host_close(&host);
+}
+
+TEST(near, a_psserver_that_goes_takes_the_rooms_along)
+{
+    struct near_room *out, *r;
+
+    host_open(&host);
+    out = room(&host, BYTES);
+    near_give(host.near, room(&host, BYTES), true);
+    local_free(host.local); // with its connections
+    UNTIL(&host, near_take(host.near, OTHER_BYTES) == NULL &&
+                     atomic_load(&host.asked) == 1);
+    for (int i = 0; i < 100; i++)
+        loop_turn(host.loop);
+    T_PTR(near_take(host.near, BYTES), NULL);
+    memset(out->memory.at, 1, out->memory.bytes); // ours still
+    local_open(&host);
+    clock_fake_advance_ms(&host.clock, LONG_MS);
+    r = room(&host, BYTES);
+    T_GE(atomic_load(&host.asked), 2);
+    near_give(host.near, out, true); // of a connection that is over
+    T_PTR(near_take(host.near, BYTES), NULL);
+    near_give(host.near, r, true);
+    host_close(&host);
+}
+
+TEST(near, may_end_at_any_moment)
+{
+    for (int turns = 0; turns < 40; turns++) {
+        struct near_room *r = NULL;
+
+        host_open(&host);
+        for (int i = 0; i < turns && r == NULL; i++) {
+            r = near_take(host.near, BYTES);
+            loop_turn(host.loop);
+            sched_yield();
+        }
+        if (r != NULL)
+            near_give(host.near, r, turns % 2);
+        host_close(&host);
+    }
+}
