@@ -137,19 +137,10 @@ static enum sl_err read_shards(struct manifest_found *m,
 
 // ---- all of it
 
-static void *new_msg(const ProtobufCMessageDescriptor *descriptor)
-{
-    ProtobufCMessage *m = sl_calloc(1, descriptor->sizeof_message);
-
-    if (m != NULL)
-        protobuf_c_message_init(descriptor, m);
-    return m;
-}
-
 static enum sl_err make_checkpoint(Sluice__V1__CheckpointsReply *reply,
                                    const char *path)
 {
-    Sluice__V1__Checkpoint *cut = new_msg(&sluice__v1__checkpoint__descriptor);
+    Sluice__V1__Checkpoint *cut = wire_new(&sluice__v1__checkpoint__descriptor);
 
     reply->checkpoints = sl_calloc(1, sizeof(reply->checkpoints[0]));
     if (cut == NULL || reply->checkpoints == NULL) {
@@ -274,9 +265,9 @@ enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
 
     if (rc != SL_OK)
         return rc;
-    m.source = new_msg(&sluice__v1__resume_source__descriptor);
+    m.source = wire_new(&sluice__v1__resume_source__descriptor);
     if (m.source != NULL)
-        m.source->cut = new_msg(&sluice__v1__checkpoints_reply__descriptor);
+        m.source->cut = wire_new(&sluice__v1__checkpoints_reply__descriptor);
     rc = m.source == NULL || m.source->cut == NULL
              ? SL_ENOMEM
              : make_checkpoint(m.source->cut, path);

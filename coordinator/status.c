@@ -12,15 +12,6 @@
 
 #define LIST_DEFAULT 100
 
-static void *new_msg(const ProtobufCMessageDescriptor *of)
-{
-    ProtobufCMessage *m = sl_malloc(of->sizeof_message);
-
-    if (m != NULL)
-        protobuf_c_message_init(of, m);
-    return m;
-}
-
 static char *text_or_null(const char *text)
 {
     return sl_strdup(text == NULL ? "" : text);
@@ -153,7 +144,8 @@ static Sluice__V1__ShardStatus *status_shard(const struct job *job,
                                              uint32_t shard)
 {
     const struct job_shard *s = &job->shard[shard];
-    Sluice__V1__ShardStatus *m = new_msg(&sluice__v1__shard_status__descriptor);
+    Sluice__V1__ShardStatus *m =
+        wire_new(&sluice__v1__shard_status__descriptor);
 
     if (m == NULL)
         return NULL;
@@ -282,7 +274,7 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
         return false;
     for (size_t i = 0; i < job->evaluations_count; i++) {
         Sluice__V1__Evaluation *e =
-            new_msg(&sluice__v1__evaluation__descriptor);
+            wire_new(&sluice__v1__evaluation__descriptor);
 
         if (e == NULL)
             return false;
@@ -317,7 +309,7 @@ static bool add_texts(struct coord *c, Sluice__V1__JobStatus *m,
 
 static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    m->geometry = new_msg(&sluice__v1__geometry__descriptor);
+    m->geometry = wire_new(&sluice__v1__geometry__descriptor);
     if (m->geometry == NULL)
         return false;
     *m->geometry = wire_geometry(&job->schedule);
@@ -349,7 +341,7 @@ static void fill_counters(struct coord *c, Sluice__V1__JobStatus *m,
 static Sluice__V1__JobStatus *status_live(struct coord *c, struct job *job,
                                           bool with_shards)
 {
-    Sluice__V1__JobStatus *m = new_msg(&sluice__v1__job_status__descriptor);
+    Sluice__V1__JobStatus *m = wire_new(&sluice__v1__job_status__descriptor);
     bool ok;
 
     if (m == NULL)
@@ -414,7 +406,7 @@ enum sl_err coord_list(struct coord *c, const Sluice__V1__ListRequest *request,
     uint64_t id = request->before == 0 || request->before > c->last_job
                       ? c->last_job
                       : request->before - 1;
-    Sluice__V1__ListReply *m = new_msg(&sluice__v1__list_reply__descriptor);
+    Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
     size_t most = c->jobs.len < limit ? c->jobs.len : limit;
 
     if (m != NULL)

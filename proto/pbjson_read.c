@@ -472,10 +472,9 @@ static enum sl_err read_message(struct reader *r,
 
     if (!json_is_object(value))
         return wrong_type(r, "a mapping", value);
-    m = sl_calloc(1, of->sizeof_message);
+    m = wire_new(of);
     if (m == NULL)
         return no_memory(r);
-    protobuf_c_message_init(of, m);
     json_object_foreach((json_t *)value, key, item)
     {
         enum sl_err rc = read_key(r, m, key, item, &given);

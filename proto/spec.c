@@ -24,11 +24,8 @@ enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of)
 
     if (*m != NULL)
         return SL_OK;
-    *m = sl_calloc(1, of->sizeof_message);
-    if (*m == NULL)
-        return SL_ENOMEM;
-    protobuf_c_message_init(of, *m);
-    return SL_OK;
+    *m = wire_new(of);
+    return *m != NULL ? SL_OK : SL_ENOMEM;
 }
 
 enum sl_err spec_word(const char *path, const char *word,

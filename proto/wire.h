@@ -264,11 +264,12 @@ enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 enum sl_err wire_pack(const ProtobufCMessage *msg, struct buf *out);
 enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
 
-// Deep copies on the heap (sl_malloc), and their end. wire_free(NULL) is
-// allowed.
+// On the heap (sl_malloc): an empty message of that type, or NULL; deep copies;
+// and their end. wire_free(NULL) is allowed.
+void *wire_new(const ProtobufCMessageDescriptor *of);
 enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg);
 void wire_free(ProtobufCMessage *msg);
-extern ProtobufCAllocator wire_heap; // what both use
+extern ProtobufCAllocator wire_heap; // what they use
 
 // ---- counted sets and geometry
 

@@ -54,6 +54,15 @@ static void heap_free(void *user, void *p)
 
 ProtobufCAllocator wire_heap = {heap_alloc, heap_free, NULL};
 
+void *wire_new(const ProtobufCMessageDescriptor *of)
+{
+    ProtobufCMessage *m = sl_malloc(of->sizeof_message);
+
+    if (m != NULL)
+        protobuf_c_message_init(of, m);
+    return m;
+}
+
 enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg)
 {
     struct buf packed = BUF_INIT;

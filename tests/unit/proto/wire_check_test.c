@@ -334,6 +334,18 @@ TEST(wire_check, every_rule_names_a_field_of_its_kind)
     }
 }
 
+TEST(wire_check, a_new_message_says_nothing)
+{
+    Sluice__V1__Tag *tag = wire_new(&sluice__v1__tag__descriptor);
+
+    T_PTR(tag->base.descriptor, &sluice__v1__tag__descriptor);
+    T_EQ(protobuf_c_message_get_packed_size(&tag->base), 0);
+    wire_free(&tag->base);
+    sl_mem_fail_at(1);
+    T_TRUE(wire_new(&sluice__v1__tag__descriptor) == NULL);
+    T_TRUE(sl_mem_failed());
+}
+
 TEST(wire_check, random_messages_survive_dup)
 {
     for (unsigned i = 0; i < 200; i++) {
