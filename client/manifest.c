@@ -7,85 +7,24 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "proto/pbjson.h"
+#include "proto/manifest.h"
 #include "proto/wire.h"
-
-#define MANIFEST_FORMAT 1
-#define MANIFEST_BYTES ((size_t)64 << 20)
-
-// ---- lists of messages
-
-// As from the wire: what wire_check lets through, layouts may rely on.
-static enum sl_err read_one(ProtobufCMessage **out,
-                            const ProtobufCMessageDescriptor *descriptor,
-                            const json_t *value, const char *path,
-                            struct sl_error *err)
-{
-    enum sl_err rc = pbjson_read(out, descriptor, value, path, err);
-
-    if (rc != SL_OK)
-        return rc;
-    rc = wire_check(*out, err);
-    if (rc != SL_OK) {
-        wire_free(*out);
-        *out = NULL;
-        return sl_prefix(err, rc, "%s", path);
-    }
-    return SL_OK;
-}
-
-// *out is a list of *count messages of this type.
-static enum sl_err read_list(ProtobufCMessage ***out, size_t *count,
-                             const ProtobufCMessageDescriptor *descriptor,
-                             const json_t *root, const char *key,
-                             const char *path, struct sl_error *err)
-{
-    const json_t *list = json_object_get(root, key);
-    size_t n = json_array_size(list);
-    ProtobufCMessage **all;
-    enum sl_err rc = SL_OK;
-
-    if (!json_is_array(list))
-        return sl_fail(err, SL_ECORRUPT, "%s: '%s' is missing", path, key);
-    all = sl_calloc(n + 1, sizeof(*all));
-    if (all == NULL)
-        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
-    *out = all;
-    for (*count = 0; rc == SL_OK && *count < n; *count += rc == SL_OK)
-        rc = read_one(&all[*count], descriptor, json_array_get(list, *count),
-                      path, err);
-    return rc;
-}
-
-static void free_list(ProtobufCMessage **list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        wire_free(list[i]);
-    sl_free(list);
-}
 
 static enum sl_err read_layout(struct layout *out, const json_t *root,
                                const char *path, struct sl_error *err)
 {
-    ProtobufCMessage **variables = NULL, **pieces = NULL;
-    size_t variables_count = 0, pieces_count = 0;
-    enum sl_err rc = read_list(&variables, &variables_count,
-                               &sluice__v1__variable__descriptor, root,
-                               "variables", path, err);
+    Sluice__V1__CheckpointsReply *found =
+        wire_new(&sluice__v1__checkpoints_reply__descriptor);
+    enum sl_err rc;
 
+    if (found == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+    rc = manifest_layout(found, root, err);
     if (rc == SL_OK)
-        rc = read_list(&pieces, &pieces_count, &sluice__v1__piece__descriptor,
-                       root, "pieces", path, err);
-    if (rc == SL_OK) {
-        rc = layout_make(out, (Sluice__V1__Variable *const *)variables,
-                         variables_count, (Sluice__V1__Piece *const *)pieces,
-                         pieces_count, err);
-        if (rc != SL_OK)
-            sl_prefix(err, rc, "%s", path);
-    }
-    free_list(variables, variables_count);
-    free_list(pieces, pieces_count);
-    return rc;
+        rc = layout_make(out, found->variables, found->n_variables,
+                         found->pieces, found->n_pieces, err);
+    wire_free(&found->base);
+    return rc == SL_OK ? SL_OK : sl_prefix(err, rc, "%s", path);
 }
 
 // ---- shards
@@ -182,35 +121,13 @@ static enum sl_err read_shards(struct manifest *m, struct fs *fs,
 
 // ---- all of it
 
-static enum sl_err check_format(const json_t *root, const char *path,
-                                struct sl_error *err)
-{
-    uint64_t format = 0;
-    enum sl_err rc = sl_json_u64(&format, root, "format", err);
-
-    if (rc != SL_OK)
-        return sl_prefix(err, SL_ECORRUPT, "%s: not a manifest", path);
-    if (format > MANIFEST_FORMAT)
-        return sl_fail(err, SL_ENOTSUP,
-                       "%s: format %llu is newer than this sluice knows (%d)",
-                       path, (unsigned long long)format, MANIFEST_FORMAT);
-    return SL_OK;
-}
-
 enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
                           struct sl_error *err)
 {
-    struct sl_json_limits limits = {.bytes = MANIFEST_BYTES};
     struct manifest m = {.cut = 0};
-    struct buf text = BUF_INIT;
     json_t *root = NULL;
-    enum sl_err rc = fs_read_all(fs, path, MANIFEST_BYTES, &text, err);
+    enum sl_err rc = manifest_parse(&root, fs, path, err);
 
-    if (rc == SL_OK)
-        rc =
-            sl_json_parse(&root, path, buf_text(&text), text.len, &limits, err);
-    if (rc == SL_OK)
-        rc = check_format(root, path, err);
     if (rc == SL_OK)
         rc = read_layout(&m.layout, root, path, err);
     if (rc == SL_OK)
@@ -227,7 +144,6 @@ enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
     else
         manifest_release(&m);
     json_decref(root);
-    buf_release(&text);
     return rc;
 }
 

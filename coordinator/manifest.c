@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "proto/manifest.h"
 #include "proto/pbjson.h"
 
 // Names are DNS labels by the spec's check; whatever else came in some other

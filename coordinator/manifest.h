@@ -22,8 +22,6 @@
 #include "common/status.h"
 #include "proto/wire.h"
 
-#define MANIFEST_FORMAT 1
-
 // Appends the folder of a job; the path of one of its cuts.
 enum sl_err manifest_folder(struct buf *out, const char *store,
                             const char *name, uint64_t id, uint64_t uid);

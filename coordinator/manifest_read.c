@@ -13,53 +13,11 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "proto/layout.h"
+#include "proto/manifest.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 
-#define MANIFEST_BYTES ((size_t)64 << 20)
-
 typedef Sluice__V1__CheckpointShard shard_t;
-
-static enum sl_err read_msg(ProtobufCMessage **out,
-                            const ProtobufCMessageDescriptor *descriptor,
-                            const json_t *value, const char *what,
-                            struct sl_error *err)
-{
-    ProtobufCMessage *made = NULL;
-    enum sl_err rc;
-
-    if (value == NULL)
-        return sl_fail(err, SL_ECORRUPT, "'%s' is missing", what);
-    rc = pbjson_read(&made, descriptor, value, what, err);
-    if (rc == SL_OK)
-        rc = wire_check(made, err);
-    if (rc == SL_OK) {
-        *out = made;
-        return SL_OK;
-    }
-    wire_free(made);
-    return sl_prefix(err, SL_ECORRUPT, "%s", what);
-}
-
-// *list is made for json_array_size(array) messages; *count are there.
-static enum sl_err read_list(ProtobufCMessage ***list, size_t *count,
-                             const ProtobufCMessageDescriptor *descriptor,
-                             const json_t *array, const char *what,
-                             struct sl_error *err)
-{
-    size_t n = json_array_size(array);
-    enum sl_err rc = SL_OK;
-
-    if (n == 0)
-        return sl_fail(err, SL_ECORRUPT, "'%s' is missing", what);
-    *list = sl_calloc(n, sizeof(**list));
-    if (*list == NULL)
-        return SL_ENOMEM;
-    for (*count = 0; rc == SL_OK && *count < n; *count += rc == SL_OK)
-        rc = read_msg(&(*list)[*count], descriptor,
-                      json_array_get(array, *count), what, err);
-    return rc;
-}
 
 // ---- shards
 
@@ -91,16 +49,17 @@ static enum sl_err read_shard(shard_t **out, Sluice__V1__ShardCounts **counts,
         return SL_ENOMEM;
     json_object_del(plain, "sha256");
     json_object_del(plain, "counts");
-    rc = read_msg(&shard, &sluice__v1__checkpoint_shard__descriptor, plain,
-                  "shards", err);
+    rc = pbjson_read_checked(&shard, &sluice__v1__checkpoint_shard__descriptor,
+                             plain, "shards", err);
     json_decref(plain);
     if (rc == SL_OK && set_sha256((shard_t *)shard, hex) != SL_OK)
         rc = sl_fail(err, SL_ECORRUPT, "shards: sha256 is no SHA-256");
     if (rc == SL_OK && ((shard_t *)shard)->file[0] == '\0')
         rc = sl_fail(err, SL_ECORRUPT, "shards: one names no file");
     if (rc == SL_OK)
-        rc = read_msg(&numbers, &sluice__v1__shard_counts__descriptor,
-                      json_object_get(value, "counts"), "counts", err);
+        rc = pbjson_read_checked(
+            &numbers, &sluice__v1__shard_counts__descriptor,
+            json_object_get(value, "counts"), "counts", err);
     if (rc != SL_OK) {
         wire_free(shard);
         return rc;
@@ -158,15 +117,9 @@ static enum sl_err read_numbers(struct manifest_found *m, const json_t *root,
 {
     Sluice__V1__CheckpointsReply *reply = m->source->cut;
     Sluice__V1__Checkpoint *cut = reply->checkpoints[0];
-    uint64_t format = 0, epoch = 0;
-    enum sl_err rc = sl_json_u64(&format, root, "format", err);
+    uint64_t epoch = 0;
+    enum sl_err rc = sl_json_u64(&reply->job, root, "job", err);
 
-    if (rc == SL_OK && format > MANIFEST_FORMAT)
-        return sl_fail(err, SL_ENOTSUP,
-                       "format %llu is newer than this coordinator knows (%d)",
-                       (unsigned long long)format, MANIFEST_FORMAT);
-    if (rc == SL_OK)
-        rc = sl_json_u64(&reply->job, root, "job", err);
     if (rc == SL_OK)
         rc = sl_json_u64(&cut->cut, root, "cut", err);
     if (rc == SL_OK)
@@ -225,28 +178,22 @@ static enum sl_err read_root(struct manifest_found *m, const json_t *root,
     enum sl_err rc = read_numbers(m, root, err);
 
     if (rc == SL_OK)
-        rc = read_list((ProtobufCMessage ***)&reply->variables,
-                       &reply->n_variables, &sluice__v1__variable__descriptor,
-                       json_object_get(root, "variables"), "variables", err);
-    if (rc == SL_OK)
-        rc = read_list((ProtobufCMessage ***)&reply->pieces, &reply->n_pieces,
-                       &sluice__v1__piece__descriptor,
-                       json_object_get(root, "pieces"), "pieces", err);
+        rc = manifest_layout(reply, root, err);
     if (rc == SL_OK)
         rc = read_shards(m, reply->checkpoints[0], root, err);
     if (rc == SL_OK)
         rc = check_layout(reply, err);
     if (rc == SL_OK)
-        rc = read_msg(&one, &sluice__v1__geometry__descriptor,
-                      json_object_get(root, "geometry"), "geometry", err);
+        rc = pbjson_read_checked(&one, &sluice__v1__geometry__descriptor,
+                                 json_object_get(root, "geometry"), "geometry",
+                                 err);
     if (rc == SL_OK) {
         m->source->geometry = (Sluice__V1__Geometry *)one;
         rc = check_counted(m, err);
     }
-    if (rc == SL_OK) {
-        rc = read_msg(&one, &sluice__v1__job_spec__descriptor,
-                      json_object_get(root, "spec"), "spec", err);
-    }
+    if (rc == SL_OK)
+        rc = pbjson_read_checked(&one, &sluice__v1__job_spec__descriptor,
+                                 json_object_get(root, "spec"), "spec", err);
     if (rc == SL_OK) {
         m->spec = (Sluice__V1__JobSpec *)one;
         rc = spec_check(m->spec, err);
@@ -257,11 +204,9 @@ static enum sl_err read_root(struct manifest_found *m, const json_t *root,
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err)
 {
-    struct sl_json_limits limits = {.bytes = MANIFEST_BYTES};
     struct manifest_found m = {0};
-    struct buf text = BUF_INIT;
     json_t *root = NULL;
-    enum sl_err rc = fs_read_all(fs, path, MANIFEST_BYTES, &text, err);
+    enum sl_err rc = manifest_parse(&root, fs, path, err);
 
     if (rc != SL_OK)
         return rc;
@@ -271,9 +216,6 @@ enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
     rc = m.source == NULL || m.source->cut == NULL
              ? SL_ENOMEM
              : make_checkpoint(m.source->cut, path);
-    if (rc == SL_OK)
-        rc =
-            sl_json_parse(&root, path, buf_text(&text), text.len, &limits, err);
     if (rc == SL_OK) {
         rc = read_root(&m, root, err);
         if (rc != SL_OK) // what is not there, or wrong, was edited
@@ -282,7 +224,6 @@ enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                 "%s", path);
     }
     json_decref(root);
-    buf_release(&text);
     if (rc == SL_OK)
         *out = m;
     else

@@ -38,6 +38,13 @@ enum sl_err pbjson_read(ProtobufCMessage **out,
                         const json_t *value, const char *where,
                         struct sl_error *err);
 
+// And it is as valid as if it had come from the wire (wire_check). A value of
+// NULL is SL_ECORRUPT: `where`, here a key, is missing.
+enum sl_err pbjson_read_checked(ProtobufCMessage **out,
+                                const ProtobufCMessageDescriptor *descriptor,
+                                const json_t *value, const char *where,
+                                struct sl_error *err);
+
 // "running" for JOB_RUNNING; "?" for a number that is not in the enum. Returns
 // `out`.
 #define PBJSON_ENUM_TEXT 64

@@ -497,3 +497,25 @@ enum sl_err pbjson_read(ProtobufCMessage **out,
 
     return read_message(&r, descriptor, value, out);
 }
+
+enum sl_err pbjson_read_checked(ProtobufCMessage **out,
+                                const ProtobufCMessageDescriptor *descriptor,
+                                const json_t *value, const char *where,
+                                struct sl_error *err)
+{
+    ProtobufCMessage *made = NULL;
+    enum sl_err rc;
+
+    if (value == NULL)
+        return sl_fail(err, SL_ECORRUPT, "'%s' is missing", where);
+    rc = pbjson_read(&made, descriptor, value, where, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = wire_check(made, err);
+    if (rc != SL_OK) {
+        wire_free(made);
+        return sl_prefix(err, rc, "%s", where);
+    }
+    *out = made;
+    return SL_OK;
+}

@@ -129,6 +129,31 @@ TEST(pbjson, refusals_say_where_and_why)
     }
 }
 
+TEST(pbjson, what_is_checked_is_as_valid_as_from_the_wire)
+{
+    const ProtobufCMessageDescriptor *of = &sluice__v1__geometry__descriptor;
+    struct sl_error err = SL_ERROR_INIT;
+    ProtobufCMessage *m = NULL;
+    json_t *good = json_pack("{s:i,s:i,s:i,s:i}", "samples", 9, "batch", 3,
+                             "epochs", 1, "steps_per_closure", 2);
+    json_t *zero = json_pack("{s:i}", "samples", 0);
+    json_t *other = json_pack("{s:i}", "smaples", 9);
+
+    T_FAILS(SL_ECORRUPT, pbjson_read_checked(&m, of, NULL, "geometry", &err));
+    T_STR(err.text, "'geometry' is missing");
+    T_FAILS(SL_EINVAL, pbjson_read_checked(&m, of, zero, "geometry", &err));
+    T_HAS(err.text, "geometry: ");
+    T_FAILS(SL_EINVAL, pbjson_read_checked(&m, of, other, "geometry", &err));
+    T_HAS(err.text, "did you mean 'samples'?");
+    T_TRUE(m == NULL);
+    T_OK(pbjson_read_checked(&m, of, good, "geometry", t_err()));
+    T_EQ(((Sluice__V1__Geometry *)m)->batch, 3);
+    wire_free(m);
+    json_decref(good);
+    json_decref(zero);
+    json_decref(other);
+}
+
 TEST(pbjson, any_message_comes_back)
 {
     static const ProtobufCMessageDescriptor *const kinds[] = {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/manifest.h -- how every reader of a cut's manifest begins.
+//
+// The coordinator writes it (coordinator/manifest.h says what is in it). It is
+// read to start a job from, and by a client without a coordinator; somebody
+// may have edited it in between.
+//
+// Threads  any; manifest_parse waits for a disk.
+// Memory   json_decref what was parsed.
+// Errors   manifest_parse's name the file; manifest_layout's begin with the
+//          key. SL_ECORRUPT: something is missing. SL_EINVAL: it is there, but
+//          wrong. SL_ENOTSUP: written by a newer sluice.
+#ifndef PROTO_MANIFEST_H
+#define PROTO_MANIFEST_H
+
+#include <stddef.h>
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/status.h"
+#include "proto/jobs.pb-c.h"
+
+#define MANIFEST_FORMAT 1
+#define MANIFEST_BYTES ((size_t)64 << 20) // longer ones are not read
+
+// What the file says, if it is a manifest of a format that we know. Also
+// SL_ENOENT, SL_EIO; SL_EINVAL and SL_ERANGE as sl_json_parse.
+enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
+                           struct sl_error *err);
+
+// Fills variables and pieces of an empty message of the heap. Each is valid by
+// itself (wire_check); whether they fit each other is layout_make's to say.
+// After a failure some may be there: wire_free.
+enum sl_err manifest_layout(Sluice__V1__CheckpointsReply *out,
+                            const json_t *root, struct sl_error *err);
+
+#endif
