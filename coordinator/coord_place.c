@@ -333,8 +333,7 @@ enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     rc = candidates(c, spec->placement->psservers, &on, &servers);
     sl_free(on);
     as_if.even = from->even || servers == 0;
-    if (spec->data != NULL && spec->data->train != NULL &&
-        strcmp(spec->model->type, "external") == 0)
+    if (spec->data != NULL && spec->data->train != NULL && spec_external(spec))
         samples = spec->data->train->samples;
     if (rc == SL_OK)
         rc = make_plan(&plan, model, spec, servers == 0 ? 1 : servers, err);

@@ -21,6 +21,7 @@
 
 #include "common/history.h"
 #include "common/mem.h"
+#include "proto/spec.h"
 
 #define BIT(state) (1u << (state))
 #define ENDS (BIT(JOB_FAILED) | BIT(JOB_STOPPED))
@@ -75,8 +76,7 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     }
     job->state = JOB_PLACING;
     job->spec = spec;
-    job->external =
-        spec->model->type != NULL && strcmp(spec->model->type, "external") == 0;
+    job->external = spec_external(spec);
     closure_init(&job->probe.closure, 0, spec->train->max_attempts);
     job->probe.kind = WORK_PROBE;
     job->probe.job = job;

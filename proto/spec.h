@@ -29,6 +29,10 @@
 
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
+// Its gradients come from a program of the user's own. A spec need not be
+// checked for this.
+bool spec_external(const Sluice__V1__JobSpec *spec);
+
 // train.stall_seconds of a spec, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 

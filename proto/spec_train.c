@@ -41,7 +41,7 @@ static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
     return SL_OK;
 }
 
-static bool is_external(const Sluice__V1__JobSpec *spec)
+bool spec_external(const Sluice__V1__JobSpec *spec)
 {
     return spec->model != NULL && spec->model->type != NULL &&
            strcmp(spec->model->type, "external") == 0;
@@ -49,7 +49,7 @@ static bool is_external(const Sluice__V1__JobSpec *spec)
 
 static double stall_default(const Sluice__V1__JobSpec *spec)
 {
-    return is_external(spec) ? STALL_SECONDS_EXTERNAL : STALL_SECONDS;
+    return spec_external(spec) ? STALL_SECONDS_EXTERNAL : STALL_SECONDS;
 }
 
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec)

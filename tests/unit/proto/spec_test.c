@@ -379,6 +379,26 @@ TEST(spec, logits_are_inferred)
     }
 }
 
+TEST(spec, external_is_said_by_the_model_alone)
+{
+    static const struct {
+        const char *text;
+        bool external;
+    } given[] = {
+        {"{" NAME "," EXTERNAL "}", true},
+        {"{" NAME "," MODEL "}", false}, // not checked: no type yet
+        {"{" NAME ",'model':{'type':'graph'}}", false},
+        {"{" NAME "}", false},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(given); i++) {
+        Sluice__V1__JobSpec *s = (void *)t_make(SPEC, given[i].text);
+
+        T_EQ(spec_external(s), given[i].external);
+        wire_free(&s->base);
+    }
+}
+
 TEST(spec, placement_rules)
 {
     Sluice__V1__JobSpec *s =
