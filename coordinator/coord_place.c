@@ -80,6 +80,12 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
 
 // ---- cutting
 
+// What a spec becomes on so many psservers.
+struct draft {
+    struct model *model;
+    struct part_plan plan;
+};
+
 static enum sl_err make_plan(struct part_plan *out, const struct model *model,
                              const Sluice__V1__JobSpec *spec, uint32_t servers,
                              struct sl_error *err)
@@ -98,26 +104,48 @@ static enum sl_err make_plan(struct part_plan *out, const struct model *model,
     return rc;
 }
 
+static void draft_release(struct draft *d)
+{
+    part_plan_release(&d->plan);
+    model_free(d->model);
+}
+
+static enum sl_err draft_make(struct draft *out,
+                              const Sluice__V1__JobSpec *spec, uint32_t servers,
+                              struct sl_error *err)
+{
+    struct draft d = {.model = NULL};
+    enum sl_err rc = model_make(&d.model, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = make_plan(&d.plan, d.model, spec, servers, err);
+    if (rc == SL_OK)
+        *out = d;
+    else
+        draft_release(&d);
+    return rc;
+}
+
 // Variables and pieces as a message, which manifests and clients see too.
 static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
-                               const struct model *model,
-                               const struct part_plan *plan)
+                               const struct draft *d)
 {
     Sluice__V1__CheckpointsReply *l = sl_malloc(sizeof(*l));
 
     if (l == NULL)
         return SL_ENOMEM;
     *l = (Sluice__V1__CheckpointsReply)SLUICE__V1__CHECKPOINTS_REPLY__INIT;
-    if (layout_variables(&l->variables, model) != SL_OK) {
+    if (layout_variables(&l->variables, d->model) != SL_OK) {
         wire_free(&l->base);
         return SL_ENOMEM;
     }
-    l->n_variables = model->variables_count;
-    if (layout_pieces(&l->pieces, plan) != SL_OK) {
+    l->n_variables = d->model->variables_count;
+    if (layout_pieces(&l->pieces, &d->plan) != SL_OK) {
         wire_free(&l->base);
         return SL_ENOMEM;
     }
-    l->n_pieces = plan->piece_count;
+    l->n_pieces = d->plan.piece_count;
     *out = l;
     return SL_OK;
 }
@@ -174,33 +202,31 @@ static enum sl_err place_on(struct coord *c, struct job *job,
                             struct sl_error *err)
 {
     Sluice__V1__CheckpointsReply *layout = NULL;
-    struct part_plan plan = {0};
-    struct model *model = NULL;
+    const struct part_plan *plan;
     const char **names = NULL;
-    enum sl_err rc = model_make(&model, job->spec->model, err);
+    struct draft draft;
+    enum sl_err rc = draft_make(&draft, job->spec, servers, err);
 
     if (rc != SL_OK)
         return rc;
-    rc = make_plan(&plan, model, job->spec, servers, err);
-    if (rc == SL_OK)
-        rc = make_layout(&layout, model, &plan);
+    plan = &draft.plan;
+    rc = make_layout(&layout, &draft);
     if (rc == SL_OK && job->resume != NULL)
         rc = resume_fits(job->resume, layout, job_samples(job), err);
     if (rc == SL_OK) {
-        names = sl_malloc_array(plan.shard_count, sizeof(*names));
+        names = sl_malloc_array(plan->shard_count, sizeof(*names));
         rc = names == NULL ? SL_ENOMEM : SL_OK;
     }
-    for (uint32_t i = 0; rc == SL_OK && i < plan.shard_count; i++)
-        names[i] = on[plan.shards[i].server].member->name;
+    for (uint32_t i = 0; rc == SL_OK && i < plan->shard_count; i++)
+        names[i] = on[plan->shards[i].server].member->name;
     if (rc == SL_OK)
-        name_as_before(c, job, layout, names, plan.shard_count);
+        name_as_before(c, job, layout, names, plan->shard_count);
     if (rc == SL_OK)
-        rc = commit(c, job, layout, names, plan.shard_count, err);
+        rc = commit(c, job, layout, names, plan->shard_count, err);
     if (rc != SL_OK && layout != NULL)
         wire_free(&layout->base);
     sl_free(names);
-    part_plan_release(&plan);
-    model_free(model);
+    draft_release(&draft);
     return rc;
 }
 
@@ -297,18 +323,32 @@ void coord_place_again(struct coord *c, struct job *job)
 
 // ---- explaining
 
-static enum sl_err explain_plan(struct buf *out, const struct model *model,
-                                const struct part_plan *plan)
+// As if it were placed now; for one psserver where there is none. *servers:
+// those that are there.
+static enum sl_err draft_now(struct draft *out, uint32_t *servers,
+                             struct coord *c, const Sluice__V1__JobSpec *spec,
+                             struct sl_error *err)
+{
+    struct candidate *on = NULL;
+    enum sl_err rc = candidates(c, spec->placement->psservers, &on, servers);
+
+    sl_free(on);
+    return rc != SL_OK
+               ? rc
+               : draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
+}
+
+static enum sl_err explain_plan(struct buf *out, const struct draft *d)
 {
     const char **names =
-        sl_malloc_array(model->variables_count, sizeof(*names));
+        sl_malloc_array(d->model->variables_count, sizeof(*names));
     enum sl_err rc;
 
     if (names == NULL)
         return SL_ENOMEM;
-    for (uint32_t i = 0; i < model->variables_count; i++)
-        names[i] = model->variables[i].name;
-    rc = part_explain(out, plan, names);
+    for (uint32_t i = 0; i < d->model->variables_count; i++)
+        names[i] = d->model->variables[i].name;
+    rc = part_explain(out, &d->plan, names);
     sl_free(names);
     return rc;
 }
@@ -322,58 +362,41 @@ enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     Sluice__V1__CheckpointsReply *layout = NULL;
     Sluice__V1__ResumeSource as_if = *from;
     uint64_t samples = 0;
-    struct part_plan plan = {0};
-    struct model *model = NULL;
-    struct candidate *on = NULL;
     uint32_t servers = 0;
-    enum sl_err rc = model_make(&model, spec->model, err);
+    struct draft draft;
+    enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
 
     if (rc != SL_OK)
         return rc;
-    rc = candidates(c, spec->placement->psservers, &on, &servers);
-    sl_free(on);
     as_if.even = from->even || servers == 0;
     if (spec->data != NULL && spec->data->train != NULL && spec_external(spec))
         samples = spec->data->train->samples;
-    if (rc == SL_OK)
-        rc = make_plan(&plan, model, spec, servers == 0 ? 1 : servers, err);
-    if (rc == SL_OK)
-        rc = make_layout(&layout, model, &plan);
+    rc = make_layout(&layout, &draft);
     if (rc == SL_OK)
         rc = resume_fits(&as_if, layout, samples, err);
     if (layout != NULL)
         wire_free(&layout->base);
-    part_plan_release(&plan);
-    model_free(model);
+    draft_release(&draft);
     return rc;
 }
 
 enum sl_err coord_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err)
 {
-    struct part_plan plan = {0};
-    struct model *model = NULL;
-    struct candidate *on = NULL;
     uint32_t servers = 0;
-    enum sl_err rc = model_make(&model, spec->model, err);
+    struct draft draft;
+    enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
 
     if (rc != SL_OK)
         return rc;
-    rc = candidates(c, spec->placement->psservers, &on, &servers);
-    sl_free(on);
-    if (rc == SL_OK && servers == 0) {
-        servers = 1;
+    if (servers == 0)
         rc = buf_append_str(out, "no psserver is attached; shown for one\n");
-    }
-    if (rc == SL_OK)
-        rc = make_plan(&plan, model, spec, servers, err);
     if (rc == SL_OK)
         rc = buf_appendf(out, "%llu parameters in %u variables\n",
-                         (unsigned long long)model->elements,
-                         model->variables_count);
+                         (unsigned long long)draft.model->elements,
+                         draft.model->variables_count);
     if (rc == SL_OK)
-        rc = explain_plan(out, model, &plan);
-    part_plan_release(&plan);
-    model_free(model);
+        rc = explain_plan(out, &draft);
+    draft_release(&draft);
     return rc;
 }
