@@ -3,6 +3,7 @@
 #include "tests/sim/crew.h"
 
 #include "common/broken.h"
+#include "tests/harness/lease.h"
 #include "tests/sim/net.h"
 
 #define LEASE_US (2 * SIM_SECOND)
@@ -41,11 +42,7 @@ static void say_hand_back(struct crew *c, const Sluice__V1__Lease *l)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
 
-    m.job = l->job;
-    m.closure = l->closure;
-    m.attempt = l->attempt;
-    m.kind = l->kind;
-    m.cut = l->cut;
+    T_OF_LEASE(&m, l);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &m;
     crew_say(c, &up);
@@ -56,11 +53,7 @@ static void say_failed(struct crew *c, const Sluice__V1__Lease *l)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed m = SLUICE__V1__ATTEMPT_FAILED__INIT;
 
-    m.job = l->job;
-    m.closure = l->closure;
-    m.attempt = l->attempt;
-    m.kind = l->kind;
-    m.cut = l->cut;
+    T_OF_LEASE(&m, l);
     m.code = SL_EIO;
     m.text = "simulated";
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
@@ -76,12 +69,8 @@ static void say_complete(struct crew *c, const Sluice__V1__Lease *l)
     Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
     Sluice__V1__ShardEvidence items[SIM_SHARDS], *list[SIM_SHARDS];
 
-    m.job = l->job;
+    T_OF_LEASE(&m, l);
     m.job_incarnation = l->job_incarnation;
-    m.closure = l->closure;
-    m.attempt = l->attempt;
-    m.kind = l->kind;
-    m.cut = l->cut;
     m.metrics = &c->task.metrics;
     for (uint32_t i = 0; i < c->shards; i++) {
         items[i] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;

@@ -6,6 +6,7 @@
 
 #include "coordinator/job.h"
 #include "coordinator/manifest.h"
+#include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -259,16 +260,11 @@ static void say_failed(struct world *w, struct fake_member *m, bool job_error)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
-    const Sluice__V1__Lease *l;
 
     while (m->inbox_count > 0)
         fake_read(w, m);
     T_GT(m->leases_count, 0);
-    l = m->leases[0].lease;
-    failed.job = l->job;
-    failed.closure = l->closure;
-    failed.attempt = l->attempt;
-    failed.kind = l->kind;
+    T_OF_LEASE(&failed, m->leases[0].lease);
     failed.code = SL_ENOMEM;
     failed.text = "no room for the activations";
     failed.job_error = job_error;

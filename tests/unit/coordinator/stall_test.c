@@ -6,6 +6,7 @@
 #include "coordinator/conduct.h"
 #include "coordinator/job.h"
 #include "coordinator/member.h"
+#include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -374,9 +375,7 @@ static void say_not_finite(struct world *w, struct fake_member *m)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
 
-    failed.job = m->leases[0].lease->job;
-    failed.closure = m->leases[0].lease->closure;
-    failed.attempt = m->leases[0].lease->attempt;
+    T_OF_LEASE(&failed, m->leases[0].lease);
     failed.code = SL_ENUMERIC;
     failed.text = "101 steps in a row";
     failed.job_error = true;

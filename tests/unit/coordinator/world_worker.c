@@ -2,6 +2,7 @@
 // The worker of the world: one push to one shard at a time, by W1 and W2.
 #include <string.h>
 
+#include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world_members.h"
 
 static void drop_lease(struct fake_member *m, unsigned i)
@@ -44,11 +45,7 @@ static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
 
-    back.job = l->job;
-    back.closure = l->closure;
-    back.attempt = l->attempt;
-    back.kind = l->kind;
-    back.cut = l->cut;
+    T_OF_LEASE(&back, l);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &back;
     fake_say(m, &up);
@@ -116,12 +113,8 @@ static void complete(struct world *w, struct fake_member *m,
         items[s].incarnation = f->incarnation[s]; // W2
         list[s] = &items[s];
     }
-    done.job = l->job;
+    T_OF_LEASE(&done, l);
     done.job_incarnation = l->job_incarnation;
-    done.closure = l->closure;
-    done.attempt = l->attempt;
-    done.kind = l->kind;
-    done.cut = l->cut;
     done.metrics = &metrics;
     metrics.samples = l->count;
     metrics.correct = l->count / 2;
