@@ -22,27 +22,6 @@ static struct world *begin(void)
     return &w;
 }
 
-static void ps_and_workers(struct world *w, unsigned workers)
-{
-    char name[16];
-
-    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-0"));
-    for (unsigned i = 0; i < workers; i++) {
-        snprintf(name, sizeof(name), "w-%u", i);
-        world_attach(w, world_add(w, FAKE_WORKER, name));
-    }
-}
-
-static char *reason(struct world *w)
-{
-    static char text[4096];
-    Sluice__V1__JobStatus *s = world_status(w);
-
-    snprintf(text, sizeof(text), "%s", s->reason);
-    wire_free(&s->base);
-    return text;
-}
-
 // ---- attach
 
 static enum sl_err hello(struct world *w, uint64_t stream, const char *name,
@@ -144,16 +123,16 @@ TEST(coord, a_job_waits_and_says_for_what)
     struct fake_member *ps;
 
     world_submit(w, world_graph_job);
-    T_HAS(reason(w), "waiting for a worker to open the data");
+    T_HAS(world_reason(w), "waiting for a worker to open the data");
     world_attach(w, world_add(w, FAKE_WORKER, "w"));
     T_TRUE(!world_run(w, JOB_RUNNING, 600));
-    T_HAS(reason(w), "waiting for a psserver");
+    T_HAS(world_reason(w), "waiting for a psserver");
     ps = world_add(w, FAKE_PSSERVER, "ps");
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    T_STR(reason(w), "");
+    T_STR(world_reason(w), "");
     world_kill(w, ps);
     world_pass(w, 3000);
-    T_HAS(reason(w), "waiting for psserver ps (lost 3 s ago)");
+    T_HAS(world_reason(w), "waiting for psserver ps (lost 3 s ago)");
     world_restart(w, ps);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
@@ -164,7 +143,7 @@ TEST(coord, two_psservers_that_start_together_are_both_used)
     struct world *w = begin();
     Sluice__V1__JobStatus *s;
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     for (unsigned i = 0; i < 60; i++) // less than a second
         world_step(w);
@@ -195,7 +174,7 @@ TEST(coord, leases_of_a_silent_worker_go_to_others_after_two_heartbeats)
     struct fake_member *m, *other;
     Sluice__V1__JobStatus *s;
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     m = &w->members[1];
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
@@ -226,7 +205,7 @@ TEST(coord, a_sleep_of_the_coordinator_is_nobodys_silence)
 {
     struct world *w = begin();
 
-    ps_and_workers(w, 2);
+    world_people(w, 1, 2);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     clock_fake_advance_ms(&w->clock, 60000);
@@ -245,13 +224,13 @@ TEST(coord, poison_fails_the_job_and_says_which_closure_and_whom)
     snprintf(json, sizeof(json), "%s", world_graph_job);
     at = strstr(json, "\"max_attempts\":8");
     memcpy(at, "\"max_attempts\":3", 16);
-    ps_and_workers(w, 5);
+    world_people(w, 1, 5);
     w->poison = true;
     world_submit(w, json);
     T_TRUE(world_run(w, JOB_FAILED, LIMIT));
-    T_HAS(reason(w), "closure 1 (epoch 1, samples 12..23)");
-    T_HAS(reason(w), "3 distinct workers");
-    T_HAS(reason(w), "(lost)");
+    T_HAS(world_reason(w), "closure 1 (epoch 1, samples 12..23)");
+    T_HAS(world_reason(w), "3 distinct workers");
+    T_HAS(world_reason(w), "(lost)");
     T_EQ(members(w), 3); // the others were left alone
     world_release(w);
 }
@@ -261,8 +240,7 @@ static void say_failed(struct world *w, struct fake_member *m, bool job_error)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
 
-    while (m->inbox_count > 0)
-        fake_read(w, m);
+    fake_read_all(w, m);
     T_GT(m->leases_count, 0);
     T_OF_LEASE(&failed, m->leases[0].lease);
     failed.code = SL_ENOMEM;
@@ -280,14 +258,14 @@ TEST(coord, a_job_error_fails_the_job_at_once_with_its_text)
 {
     struct world *w = begin();
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     world_pass(w, 200);
     say_failed(w, &w->members[1], true);
     T_EQ(world_state(w), JOB_FAILED);
-    T_HAS(reason(w), "no room for the activations");
-    T_HAS(reason(w), "w-0");
+    T_HAS(world_reason(w), "no room for the activations");
+    T_HAS(world_reason(w), "w-0");
     world_release(w);
 }
 
@@ -297,13 +275,12 @@ TEST(coord, a_failed_closure_goes_to_a_worker_that_has_not_failed_it)
     struct fake_member *m, *other;
     uint64_t closure;
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     m = &w->members[1];
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     world_pass(w, 200);
-    while (m->inbox_count > 0)
-        fake_read(w, m);
+    fake_read_all(w, m);
     closure = m->leases[0].lease->closure;
     other = world_add(w, FAKE_WORKER, "other");
     say_failed(w, m, false);
@@ -325,7 +302,7 @@ TEST(coord, a_stopped_job_is_nobodys_any_more_and_can_be_deleted)
     struct world *w = begin();
     char manifest[512];
 
-    ps_and_workers(w, 2);
+    world_people(w, 1, 2);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     job.id = stop.id = "j-1";
@@ -379,7 +356,7 @@ TEST(coord, the_last_status_of_a_stopped_job_is_what_its_shards_counted)
     struct fake_member *ps;
     uint64_t counted[WORLD_SHARDS], fewest = UINT64_MAX;
 
-    ps_and_workers(w, 2);
+    world_people(w, 1, 2);
     ps = &w->members[0];
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
@@ -394,10 +371,8 @@ TEST(coord, the_last_status_of_a_stopped_job_is_what_its_shards_counted)
         fewest = counted[i] < fewest ? counted[i] : fewest;
     }
     T_GT(fewest, 0);
-    while (ps->inbox_count > 0)
-        fake_read(w, ps);
-    while (ps->outbox_count > 0)
-        fake_deliver_up(w, ps);
+    fake_read_all(w, ps);
+    fake_deliver_all(w, ps);
     for (unsigned round = 0; round < 2; round++) {
         s = world_status(w);
         T_EQ(s->state, JOB_STOPPED);
@@ -417,7 +392,7 @@ TEST(coord, a_finished_job_shows_the_same_numbers_after_a_restart)
     struct world *w = begin();
     Sluice__V1__JobStatus *before, *after;
 
-    ps_and_workers(w, 2);
+    world_people(w, 1, 2);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     before = world_status(w);
@@ -440,7 +415,7 @@ TEST(coord, a_finished_job_shows_the_same_numbers_after_a_restart)
 // Runs until a manifest waits to be written (K4: after its intent).
 static void until_intent(struct world *w)
 {
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     w->hold_tasks = true;
     while (w->tasks_count == 0)
@@ -518,17 +493,14 @@ TEST(coord, K5_a_hello_waits_while_the_manifest_is_written)
     was = w->incarnations[0];
     world_kill(w, ps);
     world_restart(w, ps);
-    while (ps->inbox_count > 0)
-        fake_read(w, ps);
-    while (ps->outbox_count > 0)
-        fake_deliver_up(w, ps);
+    fake_read_all(w, ps);
+    fake_deliver_all(w, ps);
     T_EQ(w->incarnations[0], was); // not admitted
-    T_HAS(reason(w), "checkpoint to be written");
+    T_HAS(world_reason(w), "checkpoint to be written");
     w->tasks_count = 0;
     w->tasks[0].work(w->tasks[0].task);
     w->tasks[0].done(w->tasks[0].task);
-    while (ps->inbox_count > 0)
-        fake_read(w, ps);
+    fake_read_all(w, ps);
     T_EQ(w->incarnations[0], was + 1);
     s = world_status(w);
     T_EQ(s->cuts, 1);
@@ -560,14 +532,13 @@ TEST(coord, I7_a_shard_above_the_journal_stops_the_coordinator)
     struct world *w = begin();
     struct fake_member *ps = &w->members[0];
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     ps->shards[0].incarnation = 9; // as if a newer journal had admitted it
     world_break(w, ps);
     world_attach(w, ps);
-    while (ps->outbox_count > 0)
-        fake_deliver_up(w, ps);
+    fake_deliver_all(w, ps);
     T_EQ(w->fatal, SL_ESTATE);
     T_HAS(w->why.text, "I7");
     T_HAS(w->why.text, "incarnation 9");
@@ -579,18 +550,16 @@ TEST(coord, I7_a_shard_of_a_job_never_given_stops_the_coordinator)
     struct world *w = begin();
     struct fake_member *ps = &w->members[0];
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    while (ps->inbox_count > 0)
-        fake_read(w, ps);
+    fake_read_all(w, ps);
     world_stop_coord(w);
     journal_close(w->journal); // somebody restored an empty one
     T_OK(journal_open(&w->journal, ":memory:", t_err()));
     world_start_coord(w);
     world_attach(w, ps);
-    while (ps->outbox_count > 0)
-        fake_deliver_up(w, ps);
+    fake_deliver_all(w, ps);
     T_EQ(w->fatal, SL_ESTATE);
     world_release(w);
 }
@@ -612,7 +581,7 @@ TEST(coord, I7_a_manifest_that_the_journal_does_not_know_refuses_to_run)
     struct coord *c = NULL;
     char path[512];
 
-    ps_and_workers(w, 1);
+    world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     s = world_status(w);

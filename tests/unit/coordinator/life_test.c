@@ -13,20 +13,6 @@
 
 enum { LIMIT = 60000 }; // actions after which a job that stands still fails
 
-static void people(struct world *w, unsigned psservers, unsigned workers)
-{
-    char name[32];
-
-    for (unsigned i = 0; i < psservers; i++) {
-        snprintf(name, sizeof(name), "ps-%u", i);
-        world_attach(w, world_add(w, FAKE_PSSERVER, name));
-    }
-    for (unsigned i = 0; i < workers; i++) {
-        snprintf(name, sizeof(name), "w-%u", i);
-        world_attach(w, world_add(w, FAKE_WORKER, name));
-    }
-}
-
 // E1, once and honest: at the end, files and numbers hold everything.
 static void check_end(struct world *w)
 {
@@ -75,7 +61,7 @@ TEST(life, a_quiet_job_finishes_with_honest_numbers)
     Sluice__V1__JobStatus *s;
 
     world_init(&w, t_seed());
-    people(&w, 2, 3);
+    world_people(&w, 2, 3);
     world_submit(&w, world_graph_job);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     check_end(&w);
@@ -100,7 +86,7 @@ TEST(life, an_external_job_runs_on_external_workers_only)
     struct fake_member *m;
 
     world_init(&w, t_seed());
-    people(&w, 1, 1);
+    world_people(&w, 1, 1);
     world_submit(&w, world_external_job);
     T_FALSE(world_run(&w, JOB_FINISHED, 4000));
     s = world_status(&w);
@@ -190,8 +176,8 @@ static void live(uint64_t seed, struct seen *seen)
     unsigned faults;
 
     world_init(&w, seed);
-    people(&w, 1 + (unsigned)world_below(&w, 3),
-           1 + (unsigned)world_below(&w, 4));
+    world_people(&w, 1 + (unsigned)world_below(&w, 3),
+                 1 + (unsigned)world_below(&w, 4));
     world_submit(&w, world_graph_job);
     faults = (unsigned)world_below(&w, 40);
     for (unsigned i = 0; i < faults; i++) {

@@ -20,12 +20,6 @@ static struct fake_member *ps(struct world *w)
     return &w->members[PS];
 }
 
-static void read_all(struct world *w, struct fake_member *m)
-{
-    while (m->inbox_count > 0)
-        fake_read(w, m);
-}
-
 // Two psservers with a shard each, two workers, and the usual job; it runs, and
 // the psservers have heard that they are admitted.
 static struct world *running(void)
@@ -33,24 +27,15 @@ static struct world *running(void)
     struct world *w = &world;
 
     world_init(w, t_seed());
-    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-0"));
-    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-1"));
-    world_attach(w, world_add(w, FAKE_WORKER, "w-0"));
-    world_attach(w, world_add(w, FAKE_WORKER, "w-1"));
+    world_people(w, 2, 2);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    read_all(w, ps(w));
-    read_all(w, &w->members[OTHER_PS]);
+    fake_read_all(w, ps(w));
+    fake_read_all(w, &w->members[OTHER_PS]);
     T_EQ(w->incarnations[0], 1);
     T_EQ(w->incarnations[1], 1);
     T_EQ(ps(w)->shards[0].incarnation, 1);
     return w;
-}
-
-static void say_all(struct world *w, struct fake_member *m)
-{
-    while (m->outbox_count > 0)
-        fake_deliver_up(w, m);
 }
 
 // From here on the journal takes nothing: a write that failed is final.
@@ -85,16 +70,16 @@ TEST(rules, I1_an_incarnation_is_committed_before_it_is_told)
     for (int i = 0; i < LIMIT && w->incarnations[0] == was; i++)
         world_step(w);
     T_EQ(w->incarnations[0], was + 1);
-    say_all(w, ps(w));
-    read_all(w, ps(w));
+    fake_deliver_all(w, ps(w));
+    fake_read_all(w, ps(w));
     T_OK(journal_each_shard(w->journal, w->job, compare_shard, w, t_err()));
 
     // What cannot be committed is not told.
     world_kill(w, ps(w));
     spoil(w->journal);
     world_restart(w, ps(w));
-    read_all(w, ps(w));
-    say_all(w, ps(w));
+    fake_read_all(w, ps(w));
+    fake_deliver_all(w, ps(w));
     for (unsigned i = 0; i < ps(w)->inbox_count; i++)
         T_NE(ps(w)->inbox[i]->kind_case, SLUICE__V1__ATTEND_DOWN__KIND_ADMIT);
     T_EQ(w->fatal, SL_EIO);
@@ -122,14 +107,14 @@ TEST(rules, I2_every_admission_is_a_new_map_version_also_in_place)
     uint64_t first, second;
 
     world_pass(w, 200); // leases: so the worker was told of the job
-    read_all(w, worker);
+    fake_read_all(w, worker);
     fake_hello_live(w, ps(w)); // as after a moment without a stream
-    say_all(w, ps(w));
+    fake_deliver_all(w, ps(w));
     first = newest_map(w, worker);
     T_GT(first, 0);
-    read_all(w, worker);
+    fake_read_all(w, worker);
     fake_hello_live(w, ps(w));
-    say_all(w, ps(w));
+    fake_deliver_all(w, ps(w));
     second = newest_map(w, worker);
     T_GT(second, first);
     world_release(w);
@@ -335,8 +320,8 @@ TEST(rules, K3_a_keep_names_what_every_kept_cut_names)
     until_intent(w);
     run_task(w);
     until_intent(w);
-    read_all(w, ps(w));
-    read_all(w, &w->members[OTHER_PS]);
+    fake_read_all(w, ps(w));
+    fake_read_all(w, &w->members[OTHER_PS]);
     run_task(w);
     cuts = cuts_of(w);
     T_EQ(cuts->n_checkpoints, 2); // the job keeps two
@@ -390,7 +375,7 @@ TEST(rules, E2_an_end_that_is_not_committed_is_told_to_nobody)
 
     world_pass(w, 200);
     for (unsigned i = 0; i < MEMBERS; i++)
-        read_all(w, &w->members[i]);
+        fake_read_all(w, &w->members[i]);
     spoil(w->journal);
     stop.id = (char *)"j-1";
     T_FAILS(SL_EIO, coord_stop(w->coord, &stop, &status, t_err()));

@@ -39,14 +39,9 @@ static struct world *begin(unsigned workers)
         {"\"window_closures\":6", "\"window_closures\":100"},
     };
     static struct world w;
-    char name[16];
 
     world_init(&w, t_seed());
-    world_attach(&w, world_add(&w, FAKE_PSSERVER, "ps-0"));
-    for (unsigned i = 0; i < workers; i++) {
-        snprintf(name, sizeof(name), "w-%u", i);
-        world_attach(&w, world_add(&w, FAKE_WORKER, name));
-    }
+    world_people(&w, 1, workers);
     submit(&w, change, SL_COUNT(change));
     T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
     return &w;
@@ -57,26 +52,41 @@ static struct fake_member *worker(struct world *w, unsigned number)
     return &w->members[1 + number];
 }
 
-static void read_all(struct world *w, struct fake_member *m)
+// What `sluice status` says of a member.
+struct seen {
+    uint32_t leases;
+    char reason[1024];
+};
+
+static struct seen *see(struct world *w, const char *name)
 {
-    while (m->inbox_count > 0)
-        fake_read(w, m);
+    static struct seen seen;
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    memset(&seen, 0, sizeof(seen));
+    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        const Sluice__V1__MemberStatus *m = reply->members[i];
+
+        if (strcmp(m->name, name) != 0)
+            continue;
+        seen.leases = m->leases;
+        snprintf(seen.reason, sizeof(seen.reason), "%s", m->reason);
+    }
+    wire_free(&reply->base);
+    return &seen;
 }
 
 // Leases of any kind, by the coordinator's own count.
 static uint32_t held_by(struct world *w, const struct fake_member *m)
 {
-    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
-    Sluice__V1__ClusterReply *reply = NULL;
-    uint32_t leases = 0;
+    return see(w, m->name)->leases;
+}
 
-    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
-    for (size_t i = 0; i < reply->n_members; i++) {
-        if (strcmp(reply->members[i]->name, m->name) == 0)
-            leases = reply->members[i]->leases;
-    }
-    wire_free(&reply->base);
-    return leases;
+static const char *why_nothing(struct world *w, const char *name)
+{
+    return see(w, name)->reason;
 }
 
 // Time passes, all that is said is heard at once, and everybody does a piece
@@ -90,10 +100,9 @@ static void work_for(struct world *w, uint64_t ms)
 
             if (!m->used || !m->alive || m->stream == 0)
                 continue;
-            read_all(w, m);
+            fake_read_all(w, m);
             fake_work(w, m);
-            while (m->outbox_count > 0)
-                fake_deliver_up(w, m);
+            fake_deliver_all(w, m);
         }
     }
 }
@@ -114,34 +123,8 @@ static void pass(struct world *w, uint64_t ms)
     for (uint64_t t = 0; t < ms; t += 1000) {
         world_pass(w, 1000);
         for (unsigned i = 0; i < WORLD_MEMBERS; i++)
-            read_all(w, &w->members[i]);
+            fake_read_all(w, &w->members[i]);
     }
-}
-
-static char *why_nothing(struct world *w, const char *name)
-{
-    static char text[1024];
-    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
-    Sluice__V1__ClusterReply *reply = NULL;
-
-    text[0] = '\0';
-    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
-    for (size_t i = 0; i < reply->n_members; i++) {
-        if (strcmp(reply->members[i]->name, name) == 0)
-            snprintf(text, sizeof(text), "%s", reply->members[i]->reason);
-    }
-    wire_free(&reply->base);
-    return text;
-}
-
-static char *reason(struct world *w)
-{
-    static char text[4096];
-    Sluice__V1__JobStatus *s = world_status(w);
-
-    snprintf(text, sizeof(text), "%s", s->reason);
-    wire_free(&s->base);
-    return text;
 }
 
 // ---- no progress
@@ -206,7 +189,8 @@ TEST(stall, one_that_never_answers_is_tried_again_after_long)
     pass(w, STALL_MS + 1500);
     T_EQ(held_by(w, m), 0);
     world_kill(w, worker(w, 1));
-    T_HAS(reason(w), "waiting for a worker: those that are there stand still");
+    T_HAS(world_reason(w),
+          "waiting for a worker: those that are there stand still");
     pass(w, MEMBER_DEBT_MS - 5000);
     T_EQ(held_by(w, m), 0);
     pass(w, 6000);
@@ -241,8 +225,7 @@ TEST(stall, the_lease_behind_is_not_expected_to_move)
     m->hangs = false;
     while (m->leases_count == 0 || m->leases[0].lease->closure == closure) {
         fake_work(w, m);
-        while (m->outbox_count > 0)
-            fake_deliver_up(w, m);
+        fake_deliver_all(w, m);
     }
     m->hangs = true; // in the one that waited for so long: it begins anew
     world_pass(w, STALL_MS - 1000);
@@ -289,16 +272,16 @@ TEST(stall, poison_that_hangs_fails_the_job_and_says_where)
         for (unsigned k = 0; k < 4; k++) {
             struct fake_member *m = worker(w, k);
 
-            read_all(w, m);
+            fake_read_all(w, m);
             if (m->leases_count > 0 && m->leases[0].lease->closure == closure)
                 m->hangs = true;
         }
         work_for(w, 50);
     }
     T_EQ(world_state(w), JOB_FAILED);
-    T_HAS(reason(w), what);
-    T_HAS(reason(w), "3 distinct workers");
-    T_HAS(reason(w), "made no progress for 5 s");
+    T_HAS(world_reason(w), what);
+    T_HAS(world_reason(w), "3 distinct workers");
+    T_HAS(world_reason(w), "made no progress for 5 s");
     world_release(w);
 }
 
@@ -316,7 +299,7 @@ TEST(stall, who_waits_for_shards_that_others_reach_is_put_aside_unblamed)
     T_EQ(held_by(w, m), 0);
     T_HAS(why_nothing(w, "w-0"), "waits for shards that other workers reach");
     m->waits = false;
-    read_all(w, m);
+    fake_read_all(w, m);
     T_EQ(m->leases_count, 0);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
@@ -382,8 +365,7 @@ static void say_not_finite(struct world *w, struct fake_member *m)
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &failed;
     fake_say(m, &up);
-    while (m->outbox_count > 0)
-        fake_deliver_up(w, m);
+    fake_deliver_all(w, m);
 }
 
 TEST(stall, one_worker_alone_cannot_fail_the_job_with_its_numbers)
@@ -402,7 +384,7 @@ TEST(stall, one_worker_alone_cannot_fail_the_job_with_its_numbers)
     say_not_finite(w, m);
     T_EQ(world_state(w), JOB_RUNNING);
     T_HAS(why_nothing(w, "w-0"), "not finite");
-    read_all(w, m);
+    fake_read_all(w, m);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
 }
@@ -415,6 +397,6 @@ TEST(stall, the_last_worker_fails_the_job_with_its_numbers)
     hang(w, m);
     say_not_finite(w, m);
     T_EQ(world_state(w), JOB_FAILED);
-    T_HAS(reason(w), "101 steps in a row");
+    T_HAS(world_reason(w), "101 steps in a row");
     world_release(w);
 }

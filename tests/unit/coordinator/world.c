@@ -246,6 +246,20 @@ void world_attach(struct world *w, struct fake_member *m)
         fake_hello_live(w, m);
 }
 
+void world_people(struct world *w, unsigned psservers, unsigned workers)
+{
+    char name[32];
+
+    for (unsigned i = 0; i < psservers; i++) {
+        snprintf(name, sizeof(name), "ps-%u", i);
+        world_attach(w, world_add(w, FAKE_PSSERVER, name));
+    }
+    for (unsigned i = 0; i < workers; i++) {
+        snprintf(name, sizeof(name), "w-%u", i);
+        world_attach(w, world_add(w, FAKE_WORKER, name));
+    }
+}
+
 void world_break(struct world *w, struct fake_member *m)
 {
     uint64_t stream = m->stream;
@@ -329,6 +343,16 @@ int world_state(struct world *w)
     return state;
 }
 
+const char *world_reason(struct world *w)
+{
+    static char text[4096];
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    snprintf(text, sizeof(text), "%s", s->reason);
+    wire_free(&s->base);
+    return text;
+}
+
 // ---- time
 
 static bool stuck(struct world *w, const struct fake_member *m)
@@ -397,8 +421,7 @@ void world_pass(struct world *w, uint64_t ms)
         clock_fake_advance_ms(&w->clock, 50);
         beat_all(w);
         for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
-            while (w->members[i].outbox_count > 0)
-                fake_deliver_up(w, &w->members[i]);
+            fake_deliver_all(w, &w->members[i]);
         }
         if (w->coord != NULL)
             coord_tick(w->coord);

@@ -118,6 +118,8 @@ void world_stop_coord(struct world *w); // kill -9; streams break
 // A new member, not attached yet.
 struct fake_member *world_add(struct world *w, int role, const char *name);
 void world_attach(struct world *w, struct fake_member *m);
+// New ones, attached in this order: ps-0, ps-1, ..., then w-0, w-1, ...
+void world_people(struct world *w, unsigned psservers, unsigned workers);
 void world_kill(struct world *w, struct fake_member *m); // disk survives
 void world_restart(struct world *w, struct fake_member *m);
 void world_break(struct world *w, struct fake_member *m); // stream only
@@ -126,6 +128,7 @@ void world_break(struct world *w, struct fake_member *m); // stream only
 uint64_t world_submit(struct world *w, const char *json);
 Sluice__V1__JobStatus *world_status(struct world *w); // wire_free
 int world_state(struct world *w);
+const char *world_reason(struct world *w); // until the next call
 
 // One drawn action of anybody; time moves a little.
 void world_step(struct world *w);

@@ -149,6 +149,18 @@ void fake_beat(struct world *w, struct fake_member *m)
         fake_deliver_up(w, m);
 }
 
+void fake_read_all(struct world *w, struct fake_member *m)
+{
+    while (m->inbox_count > 0)
+        fake_read(w, m);
+}
+
+void fake_deliver_all(struct world *w, struct fake_member *m)
+{
+    while (m->outbox_count > 0)
+        fake_deliver_up(w, m);
+}
+
 struct fake_shard *fake_shard_at(struct world *w, uint32_t shard,
                                  uint64_t incarnation)
 {

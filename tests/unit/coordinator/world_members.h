@@ -15,6 +15,10 @@ void fake_deliver_up(struct world *w, struct fake_member *m); // one message
 void fake_read(struct world *w, struct fake_member *m);       // one message
 void fake_work(struct world *w, struct fake_member *m); // one piece of work
 
+// All that is there for it; all that it has said.
+void fake_read_all(struct world *w, struct fake_member *m);
+void fake_deliver_all(struct world *w, struct fake_member *m);
+
 // worker.c / psserver.c of the world
 void fake_worker_read(struct world *w, struct fake_member *m,
                       Sluice__V1__AttendDown *message);
