@@ -13,17 +13,6 @@ enum { ALL = 47, KERNEL = 35, MOVING = 3 };
 
 static struct stage stage;
 
-// A payload whose elements are all `value`, in one piece.
-static void equal(struct kit_payload *p, float value)
-{
-    float values[ALL];
-
-    for (int i = 0; i < ALL; i++)
-        values[i] = value;
-    kit_payload_init(p, values, ALL, 0);
-    p->slices.count = 1;
-}
-
 static void push_one(struct stage *s, uint64_t incarnation, uint64_t closure,
                      uint32_t step, float value, enum wire_push_result want)
 {
@@ -31,7 +20,7 @@ static void push_one(struct stage *s, uint64_t incarnation, uint64_t closure,
     struct kit_payload payload;
     struct wire_push push;
 
-    equal(&payload, value);
+    kit_payload_equal(&payload, value, ALL, 0);
     push = kit_push(closure, step, &payload);
     push.incarnation = incarnation;
     T_OK(stage_push(s, WIRE_PUSH, &push, &reply));
@@ -42,11 +31,7 @@ static void push_one(struct stage *s, uint64_t incarnation, uint64_t closure,
 
 TEST(attend, a_worker_is_served_as_the_protocol_says)
 {
-    struct wire_ask ask = {.job = 7,
-                           .job_incarnation = 1,
-                           .shard = 2,
-                           .incarnation = 1,
-                           .attempt = {1, 1}};
+    struct wire_ask ask = kit_ask(0, 1);
     struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
     struct wire_push_reply pushed;
     struct wire_pull_reply pulled;
@@ -63,7 +48,7 @@ TEST(attend, a_worker_is_served_as_the_protocol_says)
     T_OK(stage_ask(&stage, &ask, &asked));
     T_EQ(asked.counted[0], 0);
 
-    equal(&payload, -1);
+    kit_payload_equal(&payload, -1, ALL, 0);
     push = kit_push(0, 0, &payload);
     for (int i = 0; i < 2; i++) { // the second time it is a duplicate
         T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &pushed));
@@ -216,15 +201,10 @@ TEST(attend, a_coordinator_of_an_older_term_is_left_alone)
 
 static void keep(struct stage *s, uint64_t term, struct wire_tag tag)
 {
-    Sluice__V1__Keep m = SLUICE__V1__KEEP__INIT;
-    Sluice__V1__Tag t = wire_tag_msg(tag), *list[] = {&t};
+    struct kit_keep k;
 
-    m.term = term;
-    m.job = 7;
-    m.shard = 2;
-    m.n_tags = 1;
-    m.tags = list;
-    stage_send(s, SLUICE__V1__ATTEND_DOWN__KIND_KEEP, &m.base);
+    kit_keep_init(&k, term, tag);
+    stage_send(s, SLUICE__V1__ATTEND_DOWN__KIND_KEEP, &k.msg.base);
 }
 
 // K3.
@@ -254,11 +234,23 @@ TEST(attend, snapshots_go_by_keep_only_and_not_by_one_of_an_older_term)
     stage_close(&stage);
 }
 
+// It is told to drop its memory for the snapshot (1, 1).
+static void refuse(struct stage *s)
+{
+    Sluice__V1__Refuse m = SLUICE__V1__REFUSE__INIT;
+    Sluice__V1__Tag load = wire_tag_msg((struct wire_tag){1, 1});
+
+    m.term = 1;
+    m.job = 7;
+    m.shard = 2;
+    m.why = (char *)"incarnation 2 exists";
+    m.load = &load;
+    stage_send(s, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &m.base);
+}
+
 // The zombie's end: what it counted since its snapshot is redone, once.
 TEST(attend, a_refused_shard_drops_its_memory_and_loads)
 {
-    Sluice__V1__Refuse refuse = SLUICE__V1__REFUSE__INIT;
-    Sluice__V1__Tag load = wire_tag_msg((struct wire_tag){1, 1});
     const Sluice__V1__ShardHello *hello;
     struct wire_push_reply reply;
     struct wire_push push;
@@ -270,12 +262,7 @@ TEST(attend, a_refused_shard_drops_its_memory_and_loads)
     push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
     T_STR(stage_snapshot(&stage, 1, 1)->failure, "");
     push_one(&stage, 1, 0, 1, 1, WIRE_PUSH_COUNTED);
-    refuse.term = 1;
-    refuse.job = 7;
-    refuse.shard = 2;
-    refuse.why = (char *)"incarnation 2 exists";
-    refuse.load = &load;
-    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &refuse.base);
+    refuse(&stage);
     hello = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
                 ->shard_hello;
     T_EQ(hello->live_incarnation, 0);
@@ -301,8 +288,6 @@ TEST(attend, a_refused_shard_drops_its_memory_and_loads)
 // seed 20260747)
 TEST(attend, a_refusal_that_was_obeyed_already_changes_nothing)
 {
-    Sluice__V1__Refuse refuse = SLUICE__V1__REFUSE__INIT;
-    Sluice__V1__Tag load = wire_tag_msg((struct wire_tag){1, 1});
     struct kit k;
 
     kit_init(&k);
@@ -310,14 +295,9 @@ TEST(attend, a_refusal_that_was_obeyed_already_changes_nothing)
     stage_serve(&stage, &k);
     push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
     T_STR(stage_snapshot(&stage, 1, 1)->failure, "");
-    refuse.term = 1;
-    refuse.job = 7;
-    refuse.shard = 2;
-    refuse.why = (char *)"incarnation 2 exists";
-    refuse.load = &load;
-    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &refuse.base);
+    refuse(&stage);
     stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO);
-    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_REFUSE, &refuse.base);
+    refuse(&stage);
     stage_admit(&stage, 1, 3);
     T_STR(stage_snapshot(&stage, 3, 2)->failure, "");
     stage_close(&stage);
@@ -326,7 +306,6 @@ TEST(attend, a_refusal_that_was_obeyed_already_changes_nothing)
 TEST(attend, a_snapshot_that_is_missing_is_said_and_looked_for_again)
 {
     const Sluice__V1__ShardHello *hello;
-    struct snap_written w = {0};
     struct shard *s;
     char *folder;
     struct kit k;
@@ -342,13 +321,12 @@ TEST(attend, a_snapshot_that_is_missing_is_said_and_looked_for_again)
                 ->shard_hello;
     T_HAS(hello->failure, "DATA_LOSS");
     T_HAS(hello->failure, "shard-2.i2.n1.safetensors");
-    T_OK(snap_write(fs_posix(), folder, s, 2, &w, t_err()));
+    kit_snap(fs_posix(), folder, s);
     stage_place(&stage, &k, 1, (struct wire_tag){2, 1});
     hello = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
                 ->shard_hello;
     T_STR(hello->failure, "");
     T_EQ(hello->loaded->incarnation, 2);
-    snap_written_release(&w);
     sl_free(folder);
     shard_unref(s);
     stage_close(&stage);
@@ -452,7 +430,7 @@ static void *wire_work(void *arg)
     struct kit_payload payload;
     struct wire_push push;
 
-    equal(&payload, -1);
+    kit_payload_equal(&payload, -1, ALL, 0);
     for (uint64_t closure = w->number; closure < 30; closure += WORKERS)
         for (uint32_t step = 0; step < 4; step++) {
             push = kit_push(closure, step, &payload);

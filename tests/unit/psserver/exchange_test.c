@@ -162,7 +162,6 @@ TEST(exchange, an_unknown_region_is_refused_and_the_bytes_count_once)
     struct wire_push_reply reply;
     struct kit_payload payload;
     struct wire_push push;
-    float ones[ALL];
     struct near n;
     struct kit k;
 
@@ -176,10 +175,7 @@ TEST(exchange, an_unknown_region_is_refused_and_the_bytes_count_once)
         T_EQ(reply.incarnation, 1);
         T_FALSE(reply.in_shm);
     }
-    for (int i = 0; i < ALL; i++)
-        ones[i] = -1;
-    kit_payload_init(&payload, ones, ALL, 0);
-    payload.slices.count = 1;
+    kit_payload_equal(&payload, -1, ALL, 0);
     push = kit_push(0, 0, &payload); // the same key
     T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &reply));
     T_EQ(reply.result, WIRE_PUSH_COUNTED);

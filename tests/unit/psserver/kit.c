@@ -141,6 +141,16 @@ void kit_payload_init(struct kit_payload *p, const float *values, size_t n,
     p->slices = slices_all(p->at, count);
 }
 
+void kit_payload_equal(struct kit_payload *p, float value, size_t n, size_t cut)
+{
+    float *values = sl_malloc_array(n, sizeof(*values));
+
+    for (size_t i = 0; i < n; i++)
+        values[i] = value;
+    kit_payload_init(p, values, n, cut);
+    sl_free(values);
+}
+
 void kit_payload_release(struct kit_payload *p)
 {
     sl_free(p->block);
@@ -168,21 +178,75 @@ struct wire_push kit_push(uint64_t closure, uint32_t step,
     return push;
 }
 
+struct wire_ask kit_ask(uint64_t closure, uint64_t n)
+{
+    return (struct wire_ask){
+        .job = 7,
+        .job_incarnation = 1,
+        .shard = 2,
+        .incarnation = 1,
+        .closure = closure,
+        .attempt = {1, n},
+    };
+}
+
 void kit_count(struct shard *s, uint64_t closure, uint32_t step, float value)
 {
-    size_t n = s->plan.elements;
-    float *values = sl_malloc_array(n, sizeof(*values));
     struct wire_push_reply reply;
     struct kit_payload payload;
     struct wire_push push;
 
-    for (size_t i = 0; i < n; i++)
-        values[i] = value;
-    kit_payload_init(&payload, values, n, 0);
+    kit_payload_equal(&payload, value, s->plan.elements, 0);
     push = kit_push(closure, step, &payload);
     push.incarnation = s->incarnation;
     T_ASSERT(shard_push(s, &push, &reply, NULL, NULL) == SL_OK);
     T_ASSERT(reply.result == WIRE_PUSH_COUNTED);
     kit_payload_release(&payload);
-    sl_free(values);
+}
+
+struct wire_tag kit_snap(struct fs *fs, const char *folder, struct shard *s)
+{
+    struct snap_written w = {0};
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = snap_write(fs, folder, s, s->incarnation, &w, &err);
+    struct wire_tag tag = w.tag;
+
+    if (rc != SL_OK)
+        fprintf(stderr, "kit: %s\n", err.text);
+    T_ASSERT(rc == SL_OK);
+    snap_written_release(&w);
+    return tag;
+}
+
+static void remember(void *arg, const char *file, const struct sl_error *why)
+{
+    struct buf *text = arg;
+
+    if (text != NULL)
+        (void)buf_appendf(text, "%s: %s\n", file, why->text);
+}
+
+enum sl_err kit_load(struct fs *fs, const char *folder, struct kit *k,
+                     struct wire_tag at_least, struct buf *passed,
+                     struct shard **out, struct sl_error *err)
+{
+    struct shard *s = kit_shard(k);
+    enum sl_err rc = snap_load(fs, folder, at_least, s, remember, passed, err);
+
+    *out = rc == SL_OK ? s : NULL;
+    if (rc != SL_OK)
+        shard_unref(s);
+    return rc;
+}
+
+void kit_keep_init(struct kit_keep *k, uint64_t term, struct wire_tag tag)
+{
+    k->msg = (Sluice__V1__Keep)SLUICE__V1__KEEP__INIT;
+    k->tag = wire_tag_msg(tag);
+    k->list[0] = &k->tag;
+    k->msg.term = term;
+    k->msg.job = 7;
+    k->msg.shard = 2;
+    k->msg.n_tags = 1;
+    k->msg.tags = k->list;
 }

@@ -10,6 +10,7 @@
 #define TESTS_UNIT_PSSERVER_KIT_H
 
 #include "psserver/shard.h"
+#include "psserver/snap.h"
 #include "tests/harness/t.h"
 
 #define KIT_VARIABLES 8
@@ -55,13 +56,36 @@ struct kit_payload {
 };
 void kit_payload_init(struct kit_payload *p, const float *values, size_t n,
                       size_t cut);
+void kit_payload_equal(struct kit_payload *p, float value, size_t n,
+                       size_t cut);
 void kit_payload_release(struct kit_payload *p);
 
-// A push of incarnation 1 of job incarnation 1, attempt (1, 1).
+// A push of incarnation 1 of job incarnation 1, attempt (1, 1); an ask to it,
+// of attempt (1, n).
 struct wire_push kit_push(uint64_t closure, uint32_t step,
                           const struct kit_payload *payload);
+struct wire_ask kit_ask(uint64_t closure, uint64_t n);
 
 // Pushes `n` equal elements `value`; T_OK and COUNTED, or aborts. Any thread.
 void kit_count(struct shard *s, uint64_t closure, uint32_t step, float value);
+
+// ---- snapshots
+
+// A snapshot of the shard as it is now; asserts that it works.
+struct wire_tag kit_snap(struct fs *fs, const char *folder, struct shard *s);
+
+// Loads into a new shard of the kit. `passed` (or NULL) takes a line for each
+// file that was passed over. *out is NULL after a failure.
+enum sl_err kit_load(struct fs *fs, const char *folder, struct kit *k,
+                     struct wire_tag at_least, struct buf *passed,
+                     struct shard **out, struct sl_error *err);
+
+// What a coordinator says: keep this snapshot of the kit's shard and newer
+// ones. The message lives as long as *k.
+struct kit_keep {
+    Sluice__V1__Keep msg;
+    Sluice__V1__Tag tag, *list[1];
+};
+void kit_keep_init(struct kit_keep *k, uint64_t term, struct wire_tag tag);
 
 #endif

@@ -12,26 +12,14 @@ enum { ALL = 47 }; // elements of kit_init's shard
 
 static const struct wire_tag seed_tag = {0, 0};
 
-static void passed(void *arg, const char *file, const struct sl_error *why)
-{
-}
-
 // What a psserver that starts now would have of the snapshots in a folder.
 static struct shard *reload(struct fs *fs, const char *folder, struct kit *k,
                             struct wire_tag at_least)
 {
-    struct shard *s = kit_shard(k);
+    struct shard *s;
 
-    T_OK(snap_load(fs, folder, at_least, s, passed, NULL, t_err()));
+    T_OK(kit_load(fs, folder, k, at_least, NULL, &s, t_err()));
     return s;
-}
-
-static void write_one(struct fs *fs, const char *folder, struct shard *s)
-{
-    struct snap_written w = {0};
-
-    T_OK(snap_write(fs, folder, s, s->incarnation, &w, t_err()));
-    snap_written_release(&w);
 }
 
 // ---- the shard
@@ -68,12 +56,7 @@ TEST(rules, S1_an_image_is_values_set_and_version_of_one_instant)
 
 TEST(rules, S2_what_is_refused_is_not_counted_and_what_is_skipped_is)
 {
-    struct wire_ask ask = {.job = 7,
-                           .job_incarnation = 1,
-                           .shard = 2,
-                           .incarnation = 1,
-                           .closure = 3,
-                           .attempt = {1, 9}};
+    struct wire_ask ask = kit_ask(3, 9);
     struct wire_push push = kit_push(3, 0, NULL);
     struct wire_push_reply reply;
     struct wire_ask_reply asked;
@@ -106,7 +89,7 @@ TEST(rules, S3_a_reloaded_shard_has_counted_what_its_own_set_says)
     for (uint32_t i = 0; i < 4; i++)
         kit_count(s, 0, i, 1);
     kit_count(s, 2, 3, 1);
-    write_one(fs_posix(), t_tmpdir(), s);
+    kit_snap(fs_posix(), t_tmpdir(), s);
     back = reload(fs_posix(), t_tmpdir(), &k, seed_tag);
     T_EQ(counted_low(&back->once.counted), 1);
     T_TRUE(counted_equal(&back->once.counted, &s->once.counted));
@@ -118,24 +101,21 @@ TEST(rules, S3_a_reloaded_shard_has_counted_what_its_own_set_says)
 
 TEST(rules, S4_a_push_is_applied_whole_or_not_at_all)
 {
-    float values[ALL];
     struct wire_push_reply reply;
     struct kit_payload payload;
     struct wire_push push;
     struct shard *s;
     struct kit k;
 
-    for (int i = 0; i < ALL; i++)
-        values[i] = -1;
     kit_init(&k);
     s = kit_admitted(&k);
-    kit_payload_init(&payload, values, ALL - 1, 0); // a part of it
+    kit_payload_equal(&payload, -1, ALL - 1, 0); // a part of it
     push = kit_push(0, 0, &payload);
     T_FAILS(SL_EINVAL, shard_push(s, &push, &reply, NULL, t_err()));
     for (int i = 0; i < ALL; i++)
         T_TRUE(s->memory.values[i] == 0.0f);
     kit_payload_release(&payload);
-    kit_payload_init(&payload, values, ALL, 5);
+    kit_payload_equal(&payload, -1, ALL, 5);
     push = kit_push(0, 0, &payload);
     T_OK(shard_push(s, &push, &reply, NULL, t_err()));
     for (int i = 0; i < ALL; i++)
@@ -170,7 +150,7 @@ TEST(rules, I6_a_snapshot_of_another_incarnation_of_the_job_is_passed_over)
     kit_init(&k);
     s = kit_admitted(&k);
     kit_count(s, 0, 0, 1);
-    write_one(fs_posix(), t_tmpdir(), s);
+    kit_snap(fs_posix(), t_tmpdir(), s);
     k.spec.job_incarnation = 2;
     back = reload(fs_posix(), t_tmpdir(), &k, seed_tag);
     T_EQ(back->from.incarnation, 0); // the seed
@@ -196,7 +176,7 @@ TEST(rules, K2_a_snapshot_that_was_reported_survives)
         struct shard *s = kit_admitted(&k), *back;
 
         kit_count(s, 0, 0, 1);
-        write_one(fs, "d", s);
+        kit_snap(fs, "d", s);
         crash_fs_reboot(disk);
         back = reload(fs, "d", &k, (struct wire_tag){1, 1});
         T_EQ(once_version(&back->once), 1);
@@ -279,15 +259,10 @@ static size_t admit(struct scene *s, uint64_t term, uint64_t incarnation)
 
 static void keep(struct scene *s, uint64_t term, struct wire_tag tag)
 {
-    Sluice__V1__Keep m = SLUICE__V1__KEEP__INIT;
-    Sluice__V1__Tag t = wire_tag_msg(tag), *list[] = {&t};
+    struct kit_keep k;
 
-    m.term = term;
-    m.job = 7;
-    m.shard = 2;
-    m.n_tags = 1;
-    m.tags = list;
-    roster_keep(s->roster, &m);
+    kit_keep_init(&k, term, tag);
+    roster_keep(s->roster, &k.msg);
 }
 
 TEST(rules, I5_a_coordinator_of_an_older_term_is_not_heard)
@@ -334,7 +309,7 @@ TEST(rules, I1_what_was_loaded_takes_a_new_incarnation_only)
 
     scene_open(&s);
     T_EQ(admit(&s, 3, 2), 1);
-    write_one(fs_posix(), s.folder, s.shard);
+    kit_snap(fs_posix(), s.folder, s.shard);
     scene_close(&s);
     scene_open(&s); // a new process
     T_EQ(s.from.incarnation, 2);
@@ -360,7 +335,7 @@ static unsigned kept(struct scene *s, uint64_t term, struct wire_tag tag)
     scene_open(s);
     T_EQ(admit(s, 3, s->from.incarnation + 1), 1);
     for (int i = 0; i < 3 && s->from.incarnation == 0; i++)
-        write_one(fs_posix(), s->folder, s->shard);
+        kit_snap(fs_posix(), s->folder, s->shard);
     keep(s, term, tag);
     roster_free(s->roster);
     s->roster = NULL;

@@ -20,8 +20,7 @@ static void uniform(float *values, size_t n)
 TEST(shard, S5_nothing_is_answered_before_admission_and_after_the_end)
 {
     struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
-    struct wire_ask ask = {
-        .job = 7, .job_incarnation = 1, .shard = 2, .incarnation = 1};
+    struct wire_ask ask = kit_ask(0, 1);
     struct wire_push push = kit_push(0, 0, NULL);
     struct wire_push_reply pushed;
     struct wire_pull_reply pulled;
@@ -100,12 +99,7 @@ TEST(shard, I1_an_incarnation_never_falls)
 
 TEST(shard, I4_an_older_attempt_is_refused_once_a_newer_one_was_seen)
 {
-    struct wire_ask ask = {.job = 7,
-                           .job_incarnation = 1,
-                           .shard = 2,
-                           .incarnation = 1,
-                           .closure = 3,
-                           .attempt = {1, 9}};
+    struct wire_ask ask = kit_ask(3, 9);
     struct wire_push push = kit_push(3, 0, NULL);
     struct wire_push_reply reply;
     struct wire_ask_reply asked;
@@ -136,20 +130,18 @@ TEST(shard, I4_an_older_attempt_is_refused_once_a_newer_one_was_seen)
 
 TEST(shard, S2_a_counted_key_is_acknowledged_and_ignored)
 {
-    float ones[ALL], fresh[ALL];
     struct wire_push_reply reply;
     struct kit_payload payload;
     struct shard_brief brief;
     struct wire_push push;
+    float fresh[ALL];
     struct shard *s;
     struct kit k;
 
-    for (int i = 0; i < ALL; i++)
-        ones[i] = 1;
     kit_init(&k);
     s = kit_admitted(&k);
     kit_count(s, 0, 1, 2.0f);
-    kit_payload_init(&payload, ones, ALL, 0);
+    kit_payload_equal(&payload, 1, ALL, 0);
     push = kit_push(0, 1, &payload);
     push.attempt = (struct wire_attempt){0, 1}; // older: harmless here
     for (int i = 0; i < 3; i++) {
@@ -171,12 +163,7 @@ TEST(shard, S2_a_counted_key_is_acknowledged_and_ignored)
 
 TEST(shard, an_ask_tells_which_steps_are_counted)
 {
-    struct wire_ask ask = {.job = 7,
-                           .job_incarnation = 1,
-                           .shard = 2,
-                           .incarnation = 1,
-                           .closure = 9,
-                           .attempt = {1, 1}};
+    struct wire_ask ask = kit_ask(9, 1);
     struct wire_ask_reply reply;
     struct shard *s;
     struct kit k;

@@ -10,32 +10,6 @@
 
 static const struct wire_tag seed_tag = {0, 0};
 
-static void remember(void *arg, const char *file, const struct sl_error *why)
-{
-    struct buf *text = arg;
-
-    if (text != NULL)
-        (void)buf_appendf(text, "%s: %s\n", file, why->text);
-}
-
-// Loads into a new shard of the kit.
-static enum sl_err load(struct fs *fs, const char *folder, struct kit *k,
-                        struct wire_tag at_least, struct buf *passed,
-                        struct shard **out)
-{
-    struct shard *s = kit_shard(k);
-    enum sl_err rc;
-
-    *out = NULL;
-    rc = snap_load(fs, folder, at_least, s, remember, passed, t_err());
-
-    if (rc == SL_OK)
-        *out = s;
-    else
-        shard_unref(s);
-    return rc;
-}
-
 static bool same(const struct shard *a, const struct shard *b)
 {
     return a->region.bytes == b->region.bytes &&
@@ -44,17 +18,6 @@ static bool same(const struct shard *a, const struct shard *b)
            memcmp(&a->once.counts, &b->once.counts, sizeof(a->once.counts)) ==
                0 &&
            a->once.epoch_count == b->once.epoch_count;
-}
-
-static struct wire_tag write_one(struct fs *fs, struct shard *s)
-{
-    struct snap_written w = {0};
-    struct wire_tag tag;
-
-    T_OK(snap_write(fs, "d", s, s->incarnation, &w, t_err()));
-    tag = w.tag;
-    snap_written_release(&w);
-    return tag;
 }
 
 TEST(snap, names_are_read_back_and_nothing_else_is_one)
@@ -113,8 +76,8 @@ TEST(snap, what_was_written_is_read_back_whole)
         s = kit_admitted(&k);
         kit_count(s, 0, 1, 0.5f);
         kit_count(s, 29, 3, 1.5f);
-        write_one(fs, s);
-        T_OK(load(fs, "d", &k, seed_tag, NULL, &back));
+        kit_snap(fs, "d", s);
+        T_OK(kit_load(fs, "d", &k, seed_tag, NULL, &back, t_err()));
         T_TRUE(same(s, back));
         T_EQ(back->from.incarnation, 1);
         T_EQ(back->from.sequence, 1);
@@ -192,8 +155,7 @@ TEST(snap, K1_nobody_overwrites_a_file)
 
     kit_init(&k);
     s = kit_admitted(&k);
-    T_OK(snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
-    snap_written_release(&w);
+    kit_snap(fs_posix(), t_tmpdir(), s);
     s->sequence = 0;
     T_FAILS(SL_EEXIST, snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
     shard_unref(s);
@@ -213,29 +175,29 @@ TEST(snap, the_highest_that_holds_is_loaded)
     s = kit_admitted(&k);
     for (uint32_t i = 0; i < 3; i++) {
         kit_count(s, 0, i, 1);
-        write_one(fs, s);
+        kit_snap(fs, "d", s);
     }
     shard_admit(s, 2);
     kit_count(s, 0, 3, 1);
-    write_one(fs, s); // (2, 1) outranks (1, 3)
-    T_OK(load(fs, "d", &k, seed_tag, &passed, &back));
+    kit_snap(fs, "d", s); // (2, 1) outranks (1, 3)
+    T_OK(kit_load(fs, "d", &k, seed_tag, &passed, &back, t_err()));
     T_EQ(back->from.incarnation, 2);
     T_EQ(once_version(&back->once), 4);
     shard_unref(back);
     T_EQ(passed.len, 0);
 
     T_OK(crash_fs_flip(disk, "d/shard-2.i2.n1.safetensors", 200, 3));
-    T_OK(load(fs, "d", &k, seed_tag, &passed, &back));
+    T_OK(kit_load(fs, "d", &k, seed_tag, &passed, &back, t_err()));
     T_EQ(back->from.sequence, 3);
     T_EQ(once_version(&back->once), 3);
     T_HAS(buf_text(&passed), "shard-2.i2.n1.safetensors");
     shard_unref(back);
 
     // K7: at least (1, 3) is still there; at least (2, 0) is not.
-    T_OK(load(fs, "d", &k, (struct wire_tag){1, 3}, NULL, &back));
+    T_OK(kit_load(fs, "d", &k, (struct wire_tag){1, 3}, NULL, &back, t_err()));
     shard_unref(back);
-    T_FAILS(SL_ECORRUPT,
-            load(fs, "d", &k, (struct wire_tag){2, 0}, NULL, &back));
+    T_FAILS(SL_ECORRUPT, kit_load(fs, "d", &k, (struct wire_tag){2, 0}, NULL,
+                                  &back, t_err()));
     buf_release(&passed);
     shard_unref(s);
     crash_fs_free(disk);
@@ -248,12 +210,14 @@ TEST(snap, K7_the_seed_will_do_only_while_no_cut_exists)
 
     kit_init(&k);
     fresh = kit_shard(&k);
-    T_OK(load(fs_posix(), t_path("nowhere"), &k, seed_tag, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_path("nowhere"), &k, seed_tag, NULL, &back,
+                  t_err()));
     T_TRUE(same(fresh, back));
     T_EQ(back->from.incarnation, 0);
     shard_unref(back);
-    T_FAILS(SL_ECORRUPT, load(fs_posix(), t_path("nowhere"), &k,
-                              (struct wire_tag){1, 1}, NULL, &back));
+    T_FAILS(SL_ECORRUPT,
+            kit_load(fs_posix(), t_path("nowhere"), &k, (struct wire_tag){1, 1},
+                     NULL, &back, t_err()));
     shard_unref(fresh);
 }
 
@@ -266,40 +230,38 @@ TEST(snap, a_file_of_another_job_shard_or_shape_is_not_loaded)
     kit_init(&k);
     s = kit_admitted(&k);
     kit_count(s, 0, 0, 1);
-    {
-        struct snap_written w = {0};
-
-        T_OK(snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
-        snap_written_release(&w);
-    }
+    kit_snap(fs_posix(), t_tmpdir(), s);
     shard_unref(s);
-    T_OK(load(fs_posix(), t_tmpdir(), &k, first, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, first, NULL, &back, t_err()));
     shard_unref(back);
     k.spec.job_uid++;
-    T_FAILS(SL_ECORRUPT, load(fs_posix(), t_tmpdir(), &k, first, NULL, &back));
+    T_FAILS(SL_ECORRUPT,
+            kit_load(fs_posix(), t_tmpdir(), &k, first, NULL, &back, t_err()));
     k.spec.job_uid--;
     kit_optimizer(&k, "adam", 1);
-    T_FAILS(SL_ECORRUPT, load(fs_posix(), t_tmpdir(), &k, first, NULL, &back));
+    T_FAILS(SL_ECORRUPT,
+            kit_load(fs_posix(), t_tmpdir(), &k, first, NULL, &back, t_err()));
     kit_optimizer(&k, "sgd", 1);
     k.shapes[0][0] = 7; // 7 x 5 in place of 5 x 7
     k.shapes[0][1] = 5;
     k.pieces[0].rows = 7;
-    T_FAILS(SL_ECORRUPT, load(fs_posix(), t_tmpdir(), &k, first, NULL, &back));
+    T_FAILS(SL_ECORRUPT,
+            kit_load(fs_posix(), t_tmpdir(), &k, first, NULL, &back, t_err()));
     k.shapes[0][0] = 5;
     k.shapes[0][1] = 7;
     k.pieces[0].rows = 5;
     k.geometry.samples = 1; // its counted set does not fit this schedule
     k.geometry.epochs = 1;
     k.spec.job_incarnation = 1;
-    T_OK(load(fs_posix(), t_tmpdir(), &k, first, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, first, NULL, &back, t_err()));
     shard_unref(back);
     k.geometry.samples = 40;
     // I6: of another incarnation of the job, only the very cut it was
     // restored to.
     k.spec.job_incarnation = 2;
-    T_OK(load(fs_posix(), t_tmpdir(), &k, first, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, first, NULL, &back, t_err()));
     shard_unref(back);
-    T_OK(load(fs_posix(), t_tmpdir(), &k, seed_tag, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, seed_tag, NULL, &back, t_err()));
     T_EQ(back->from.incarnation, 0); // passed over: the seed
     shard_unref(back);
 }
@@ -318,7 +280,7 @@ TEST(snap, a_flipped_bit_anywhere_is_noticed)
     kit_optimizer(&k, "adam", 0.5);
     s = kit_admitted(&k);
     kit_count(s, 0, 0, 1);
-    write_one(fs, s);
+    kit_snap(fs, "d", s);
     kit_count(s, 0, 2, 1);
     T_OK(snap_write(fs, "d", s, 1, &w, t_err()));
     snprintf(path, sizeof(path), "d/%s", w.file);
@@ -326,14 +288,14 @@ TEST(snap, a_flipped_bit_anywhere_is_noticed)
         unsigned bit = (unsigned)t_below(8);
 
         T_OK(crash_fs_flip(disk, path, byte, bit));
-        T_OK(load(fs, "d", &k, seed_tag, NULL, &back));
+        T_OK(kit_load(fs, "d", &k, seed_tag, NULL, &back, t_err()));
         if (back->from.sequence != 1)
             T_FAIL("byte %llu bit %u of %s: not noticed",
                    (unsigned long long)byte, bit, path);
         shard_unref(back);
         T_OK(crash_fs_flip(disk, path, byte, bit));
     }
-    T_OK(load(fs, "d", &k, seed_tag, NULL, &back));
+    T_OK(kit_load(fs, "d", &k, seed_tag, NULL, &back, t_err()));
     T_TRUE(same(s, back));
     shard_unref(back);
     snap_written_release(&w);
@@ -368,16 +330,17 @@ TEST(snap, crash_at_every_step_leaves_old_or_new)
 
             old->sequence = 0;
             new->sequence = 1;
-            write_one(fs, old);
+            kit_snap(fs, "d", old);
             crash_fs_die_at(disk, step);
             rc = snap_write(fs, "d", new, 1, &w, t_err());
             died = crash_fs_died(disk);
             crash_fs_reboot(disk);
-            T_OK(load(fs, "d", &k, (struct wire_tag){1, 1}, NULL, &found));
+            T_OK(kit_load(fs, "d", &k, (struct wire_tag){1, 1}, NULL, &found,
+                          t_err()));
             T_TRUE(same(found, new) || (rc != SL_OK && same(found, old)));
             // The next one gets through, over whatever was left behind.
             new->sequence = 2;
-            write_one(fs, new);
+            kit_snap(fs, "d", new);
             shard_unref(found);
             snap_written_release(&w);
             crash_fs_free(disk);
@@ -413,11 +376,15 @@ TEST(snap, an_error_of_the_disk_is_an_answer)
     }
     crash_fs_fail_at(disk, 0);
     T_GT(failed, 5);
-    T_OK(load(fs, "d", &k, seed_tag, NULL, &back));
+    T_OK(kit_load(fs, "d", &k, seed_tag, NULL, &back, t_err()));
     T_TRUE(same(s, back));
     shard_unref(back);
     shard_unref(s);
     crash_fs_free(disk);
+}
+
+static void ignore(void *arg, const char *file, const struct sl_error *why)
+{
 }
 
 TEST(snap, out_of_memory_is_an_answer)
@@ -449,15 +416,15 @@ TEST(snap, out_of_memory_is_an_answer)
 
         sl_mem_fail_at(n);
         rc = snap_load(fs_posix(), t_tmpdir(), (struct wire_tag){1, 1}, fresh,
-                       remember, NULL, NULL);
+                       ignore, NULL, NULL);
         refused = sl_mem_failed();
         T_TRUE(rc != SL_OK || same(fresh, s));
         shard_unref(fresh);
         if (!refused)
             break;
     }
-    T_OK(
-        load(fs_posix(), t_tmpdir(), &k, (struct wire_tag){1, 1}, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, (struct wire_tag){1, 1}, NULL,
+                  &back, t_err()));
     shard_unref(back);
     shard_unref(s);
 }
@@ -530,7 +497,7 @@ TEST(snap, a_snapshot_under_load_is_one_instant)
         double sum;
 
         T_OK(snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
-        T_OK(load(fs_posix(), t_tmpdir(), &k, w.tag, NULL, &back));
+        T_OK(kit_load(fs_posix(), t_tmpdir(), &k, w.tag, NULL, &back, t_err()));
         T_EQ(back->from.sequence, n);
         sum = sum_of(&back->once);
         T_LT(sum, 16777216.0); // exact in f32
@@ -597,12 +564,7 @@ TEST(snap, values_by_tag_are_those_of_the_instant)
     s = kit_admitted(&k);
     kit_count(s, 0, 0, 1);
     memcpy(then, s->memory.values, sizeof(then));
-    {
-        struct snap_written w = {0};
-
-        T_OK(snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
-        snap_written_release(&w);
-    }
+    kit_snap(fs_posix(), t_tmpdir(), s);
     kit_count(s, 0, 1, 1);
     T_OK(snap_values(fs_posix(), t_tmpdir(), &s->plan, (struct wire_tag){1, 1},
                      &file, t_err()));
@@ -626,12 +588,12 @@ TEST(snap, only_what_lies_below_is_collected_and_only_of_the_shard)
     kit_init(&k);
     s = kit_admitted(&k);
     for (int i = 0; i < 3; i++)
-        write_one(fs, s);
+        kit_snap(fs, "d", s);
     k.spec.shard = 3;
     for (int i = 0; i < 3; i++)
         k.pieces[i].shard = 3;
     other = kit_admitted(&k);
-    write_one(fs, other);
+    kit_snap(fs, "d", other);
     T_OK(fs_write_durable(fs, "d/cut-1.json", "x", 1, t_err()));
     T_OK(snap_collect(fs, "d", 2, (struct wire_tag){1, 3}, &removed, t_err()));
     T_EQ(removed, 2);
@@ -654,7 +616,7 @@ TEST(snap, what_an_earlier_death_left_half_written_is_swept)
     T_OK(fs_write_durable(fs_posix(), t_path(half), "x", 1, t_err()));
     T_OK(fs_write_durable(fs_posix(), t_path("shard-3.i1.n1.safetensors.tmp"),
                           "x", 1, t_err()));
-    T_OK(load(fs_posix(), t_tmpdir(), &k, seed_tag, NULL, &back));
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, seed_tag, NULL, &back, t_err()));
     T_FALSE(fs_exists(fs_posix(), t_path(half)));
     T_TRUE(fs_exists(fs_posix(), t_path("shard-3.i1.n1.safetensors.tmp")));
     shard_unref(back);
@@ -662,7 +624,6 @@ TEST(snap, what_an_earlier_death_left_half_written_is_swept)
 
 TEST(snap, a_deleted_job_leaves_no_snapshot_and_others_keep_theirs)
 {
-    struct snap_written w = {0};
     char *folder[2];
     struct shard *s;
     struct kit k;
@@ -672,8 +633,7 @@ TEST(snap, a_deleted_job_leaves_no_snapshot_and_others_keep_theirs)
         k.spec.job = 7 + (uint64_t)i;
         s = kit_admitted(&k);
         folder[i] = snap_folder(t_tmpdir(), &s->plan);
-        T_OK(snap_write(fs_posix(), folder[i], s, 1, &w, t_err()));
-        snap_written_release(&w);
+        kit_snap(fs_posix(), folder[i], s);
         shard_unref(s);
     }
     T_OK(snap_delete_job(fs_posix(), t_tmpdir(), 7, k.spec.job_uid, t_err()));
