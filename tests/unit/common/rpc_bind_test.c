@@ -47,23 +47,6 @@ TEST(rpc_address, local_is_what_nobody_outside_can_reach)
 
 // ---- binding
 
-static void answer(struct rpc_call *call, void *arg)
-{
-    char name[100];
-    struct rpc_msg msg;
-
-    (void)arg;
-    rpc_call_identity(call, name, sizeof(name));
-    rpc_msg_init(&msg);
-    memcpy(rpc_msg_head(&msg, strlen(name)), name, strlen(name));
-    rpc_answer(call, SL_OK, NULL, &msg);
-}
-
-static const struct rpc_method methods[] = {
-    {"/t.T/Who", RPC_UNARY, 0, answer, NULL},
-};
-static const struct rpc_table table = {methods, 1, NULL};
-
 struct two {
     struct rpc_io *io;
     struct rpc_server *a, *b;
@@ -72,8 +55,8 @@ struct two {
 static void two_open(struct two *t)
 {
     T_OK(rpc_io_new(&t->io, NULL, t_err()));
-    T_OK(rpc_server_new(&t->a, t->io, &table, 1, NULL, t_err()));
-    T_OK(rpc_server_new(&t->b, t->io, &table, 1, NULL, t_err()));
+    T_OK(rpc_server_new(&t->a, t->io, &who_table, 1, NULL, t_err()));
+    T_OK(rpc_server_new(&t->b, t->io, &who_table, 1, NULL, t_err()));
 }
 
 static void two_close(struct two *t)

@@ -72,6 +72,25 @@ __attribute__((unused)) static void world_close(struct world *w)
     rpc_io_free(w->io);
 }
 
+// What "/t.T/Who" answers: as whom the caller is known.
+static void answer_who(struct rpc_call *call, void *arg)
+{
+    char name[100];
+    struct rpc_msg msg;
+
+    (void)arg;
+    rpc_call_identity(call, name, sizeof(name));
+    rpc_msg_init(&msg);
+    memcpy(rpc_msg_head(&msg, strlen(name)), name, strlen(name));
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
+static const struct rpc_method who_methods[] = {
+    {"/t.T/Who", RPC_UNARY, 0, answer_who, NULL},
+};
+__attribute__((unused)) static const struct rpc_table who_table = {who_methods,
+                                                                   1, NULL};
+
 __attribute__((unused)) static void count_release(void *user)
 {
     atomic_fetch_add((atomic_int *)user, 1);

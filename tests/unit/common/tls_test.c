@@ -9,23 +9,6 @@
 #include "common/fs.h"
 #include "common/log.h"
 
-static void answer(struct rpc_call *call, void *arg)
-{
-    char name[100];
-    struct rpc_msg msg;
-
-    (void)arg;
-    rpc_call_identity(call, name, sizeof(name));
-    rpc_msg_init(&msg);
-    memcpy(rpc_msg_head(&msg, strlen(name)), name, strlen(name));
-    rpc_answer(call, SL_OK, NULL, &msg);
-}
-
-static const struct rpc_method methods[] = {
-    {"/t.T/Who", RPC_UNARY, 0, answer, NULL},
-};
-static const struct rpc_table table = {methods, 1, NULL};
-
 // Two authorities; a server and a client of the first, a client of the other.
 static const char make_certs[] =
     "set -e; umask 077; exec >/dev/null 2>&1\n"
@@ -92,7 +75,7 @@ static void secure_open(struct secure *s, const char *ca, const char *name)
     int port = 0;
 
     T_OK(rpc_io_new(&s->io, NULL, t_err()));
-    T_OK(rpc_server_new(&s->server, s->io, &table, 1, NULL, t_err()));
+    T_OK(rpc_server_new(&s->server, s->io, &who_table, 1, NULL, t_err()));
     T_OK(rpc_server_bind(s->server, "0.0.0.0:0", &tls, &port, t_err()));
     rpc_server_start(s->server);
     snprintf(s->address, sizeof(s->address), "127.0.0.1:%d", port);
