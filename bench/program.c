@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,6 +96,28 @@ void *program_memory(size_t bytes)
         (void)madvise(at, whole, MADV_HUGEPAGE); // a wish
     memset(at, 0, whole);
     return at;
+}
+
+// ---- two processes
+
+const struct conf_key pair_keys[] = {
+    {.name = "far-cpu",
+     .kind = CONF_INT,
+     .value = "0",
+     .help = "Core of the far end."},
+    {.name = "near-cpu", .kind = CONF_INT, .value = "1", .help = "Ours."},
+    {.name = NULL},
+};
+
+void pair_far(const struct conf *c)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    program_pin((int)conf_int(c, "far-cpu"));
+}
+
+void pair_near(const struct conf *c)
+{
+    program_pin((int)conf_int(c, "near-cpu"));
 }
 
 // ---- the meter

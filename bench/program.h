@@ -38,6 +38,12 @@ void program_pin(int cpu);
 // Zeroes; never NULL. On huge pages where that pays.
 void *program_memory(size_t bytes);
 
+// Two processes that talk: --far-cpu, where the child runs, and --near-cpu.
+// The child ends with its parent.
+extern const struct conf_key pair_keys[];
+void pair_far(const struct conf *c);
+void pair_near(const struct conf *c);
+
 // What is counted of one run: only what ends between `from` and `until`, so
 // that neither the start nor the last messages are in it.
 struct meter {

@@ -16,11 +16,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,10 +176,9 @@ static void connect_tcp(int fds[2])
     no_delay(fds[1]);
 }
 
-static void far_end(struct end *e, int cpu)
+static void far_end(struct end *e, const struct conf *c)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    program_pin(cpu);
+    pair_far(c);
     e->out = program_memory(e->out_bytes);
     e->in = program_memory(e->in_bytes);
     run(e);
@@ -220,12 +217,11 @@ static const struct conf_key keys[] = {
      .max = OUTSTANDING_MAX,
      .unit = "messages",
      .help = "How many may be on their way."},
-    {.name = "far-cpu", .kind = CONF_INT, .value = "0", .help = "Its core."},
-    {.name = "near-cpu", .kind = CONF_INT, .value = "1", .help = "Ours."},
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, meter_keys, NULL};
+static const struct conf_key *const tables[] = {keys, pair_keys, meter_keys,
+                                                NULL};
 
 int main(int argc, char **argv)
 {
@@ -248,10 +244,10 @@ int main(int argc, char **argv)
     far = (struct end){.fd = fds[1], .out_bytes = down, .in_bytes = up};
     if (child == 0) {
         close(fds[0]);
-        far_end(&far, (int)conf_int(c, "far-cpu"));
+        far_end(&far, c);
     }
     close(fds[1]);
-    program_pin((int)conf_int(c, "near-cpu"));
+    pair_near(c);
     near = (struct end){.fd = fds[0],
                         .out_bytes = up,
                         .in_bytes = down,

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,7 +134,7 @@ static void serve(grpc_server *server, void *method, grpc_completion_queue *cq)
 }
 
 // Says its port through `out`.
-static void far_end(const char *address, bool minimal, int cpu, int out)
+static void far_end(const struct conf *c, int out)
 {
     grpc_server_credentials *creds;
     grpc_completion_queue *cq;
@@ -143,16 +142,15 @@ static void far_end(const char *address, bool minimal, int cpu, int out)
     void *method;
     int port;
 
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    program_pin(cpu);
+    pair_far(c);
     start_core();
     creds = grpc_insecure_server_credentials_create();
     cq = grpc_completion_queue_create_for_next(NULL);
-    server = grpc_server_create(arguments(minimal), NULL);
+    server = grpc_server_create(arguments(conf_bool(c, "minimal-stack")), NULL);
     grpc_server_register_completion_queue(server, cq, NULL);
     method = grpc_server_register_method(
         server, METHOD, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
-    port = grpc_server_add_http2_port(server, address, creds);
+    port = grpc_server_add_http2_port(server, conf_str(c, "address"), creds);
     grpc_server_start(server);
     if (write(out, &port, sizeof(port)) != sizeof(port))
         _exit(1);
@@ -251,7 +249,7 @@ static void near_end(const struct conf *conf, const char *target)
     struct near_end n = {0};
     grpc_channel_credentials *creds;
 
-    program_pin((int)conf_int(conf, "near-cpu"));
+    pair_near(conf);
     start_core();
     creds = grpc_insecure_credentials_create();
     n.channel = grpc_channel_create(
@@ -296,12 +294,11 @@ static const struct conf_key keys[] = {
      .kind = CONF_BOOL,
      .value = "false",
      .help = "Without core's filters."},
-    {.name = "far-cpu", .kind = CONF_INT, .value = "0", .help = "Its core."},
-    {.name = "near-cpu", .kind = CONF_INT, .value = "1", .help = "Ours."},
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, meter_keys, NULL};
+static const struct conf_key *const tables[] = {keys, pair_keys, meter_keys,
+                                                NULL};
 
 int main(int argc, char **argv)
 {
@@ -314,8 +311,7 @@ int main(int argc, char **argv)
     if (pipe(pipes) != 0 || (child = fork()) < 0)
         program_die("fork: %s", strerror(errno));
     if (child == 0)
-        far_end(address, conf_bool(c, "minimal-stack"),
-                (int)conf_int(c, "far-cpu"), pipes[1]);
+        far_end(c, pipes[1]);
     if (read(pipes[0], &port, sizeof(port)) != sizeof(port) || port <= 0)
         program_die("the far end cannot listen on %s", address);
     if (strncmp(address, "unix:", 5) == 0)
