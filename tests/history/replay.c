@@ -307,31 +307,39 @@ static void compare(const struct plan *p, unsigned k, uint64_t first, size_t n,
               (double)here);
 }
 
-static void do_file(const char *args)
+// What is compared with what: the path, and the state that it should hold.
+static const char *read_pair(const char *args, const struct state **want,
+                             const char *command)
 {
-    struct sl_error err = SL_ERROR_INIT;
-    const struct state *want;
     struct wire_tag tag;
-    struct shard *got;
     unsigned shard;
-    size_t n;
-    char *folder;
     int at = 0;
 
     if (sscanf(args, "%u %" SCNu64 " %" SCNu64 " %n", &shard, &tag.incarnation,
                &tag.sequence, &at) != 3)
-        wrong("file");
-    want = find_state(shard, tag);
-    got = fresh_shard(shard);
-    folder = fs_dirname(args + at);
-    must(snap_read(fs_posix(), folder, tag, tag, got, &err), &err, args + at);
+        wrong("%s", command);
+    *want = find_state(shard, tag);
+    return args + at;
+}
+
+static void do_file(const char *args)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    const struct state *want;
+    const char *path = read_pair(args, &want, "file");
+    struct shard *got = fresh_shard(want->shard);
+    char *folder = fs_dirname(path);
+    size_t n;
+
+    must(snap_read(fs_posix(), folder, want->tag, want->tag, got, &err), &err,
+         path);
     if (once_version(&got->once) != want->version)
-        different("%s: version %" PRIu64 ", the replay says %" PRIu64,
-                  args + at, once_version(&got->once), want->version);
+        different("%s: version %" PRIu64 ", the replay says %" PRIu64, path,
+                  once_version(&got->once), want->version);
     n = got->plan.elements;
     for (unsigned k = 0; k <= optim_slots(&got->plan.optim); k++)
         compare(&got->plan, k, 0, n, (const float *)got->region.data + k * n,
-                (const float *)(const void *)want->bytes + k * n, args + at);
+                (const float *)(const void *)want->bytes + k * n, path);
     all.compared++;
     shard_unref(got);
     sl_free(folder);
@@ -390,19 +398,12 @@ static void do_export(const char *args)
     struct sl_error err = SL_ERROR_INIT;
     struct tensorfile *f = NULL;
     const struct state *want;
-    struct wire_tag tag;
-    struct shard *shape;
-    unsigned shard;
-    int at = 0;
+    const char *path = read_pair(args, &want, "export");
+    struct shard *shape = fresh_shard(want->shard);
 
-    if (sscanf(args, "%u %" SCNu64 " %" SCNu64 " %n", &shard, &tag.incarnation,
-               &tag.sequence, &at) != 3)
-        wrong("export");
-    want = find_state(shard, tag);
-    shape = fresh_shard(shard);
-    must(tensorfile_open(&f, fs_posix(), args + at, 0, &err), &err, args + at);
+    must(tensorfile_open(&f, fs_posix(), path, 0, &err), &err, path);
     for (size_t i = 0; i < shape->plan.piece_count; i++)
-        compare_piece(&shape->plan, &shape->plan.pieces[i], f, want, args + at);
+        compare_piece(&shape->plan, &shape->plan.pieces[i], f, want, path);
     all.compared++;
     tensorfile_close(f);
     shard_unref(shape);
