@@ -133,9 +133,10 @@ def stopped_by_request(c):
     c.run("stop", job)
 
 
-def late_push_after_reload(c):
-    """A push is on its way while both shards get new incarnations."""
-    job = c.begin({"w-0": "task.push=" + c.pause_at("go") + "@60"}, workers=1,
+def reload_while_paused(c, point, hit):
+    """While the only worker stands at a point, both shards forget what no
+    snapshot holds and get new incarnations."""
+    job = c.begin({"w-0": f"{point}={c.pause_at('go')}@{hit}"}, workers=1,
                   every_s=0)
     c.wait_paused("go")
     c.restart("ps-0")
@@ -143,18 +144,16 @@ def late_push_after_reload(c):
     c.wait_admitted(job, 2)
     c.release("go")
     c.end(job)
+
+
+def late_push_after_reload(c):
+    """A push is on its way while both shards get new incarnations."""
+    reload_while_paused(c, "task.push", 60)
 
 
 def late_completion_after_reload(c):
     """A worker has its evidence; both shards then forget all of it."""
-    job = c.begin({"w-0": "task.report=" + c.pause_at("go") + "@5"}, workers=1,
-                  every_s=0)
-    c.wait_paused("go")
-    c.restart("ps-0")
-    c.restart("ps-1")
-    c.wait_admitted(job, 2)
-    c.release("go")
-    c.end(job)
+    reload_while_paused(c, "task.report", 5)
 
 
 def two_attempts(c):
