@@ -166,17 +166,30 @@ TEST(near, a_room_that_is_not_clean_never_comes_back)
     host_close(&host);
 }
 
+// The answer before may arrive only now, and its pause begin: then it is over
+// once more. True if so.
+static bool late(struct host *h, unsigned turn)
+{
+    if (turn % 64 != 63)
+        return false;
+    clock_fake_advance_ms(&h->clock, LONG_MS);
+    return true;
+}
+
 static void is_far(struct host *h)
 {
-    unsigned before = atomic_load(&h->asked);
+    unsigned before = atomic_load(&h->asked), turns = 0;
+    bool was_late = false;
 
-    T_PTR(near_take(h->near, BYTES), NULL);
-    UNTIL(h, atomic_load(&h->asked) > before);
+    UNTIL(h,
+          (was_late |= late(h, turns++), near_take(h->near, BYTES) == NULL &&
+                                             atomic_load(&h->asked) > before));
     for (int i = 0; i < 100; i++) { // and no second question
         loop_turn(h->loop);
         T_PTR(near_take(h->near, BYTES), NULL);
     }
-    T_EQ(atomic_load(&h->asked), before + 1);
+    if (!was_late) // else the end of a pause may have fallen into it
+        T_EQ(atomic_load(&h->asked), before + 1);
     T_EQ(local_bytes(h->local), 0);
     clock_fake_advance_ms(&h->clock, LONG_MS);
 }
