@@ -25,38 +25,6 @@ enum sl_err assemble_payload(float *flat, const struct layout *layout,
 
 // ---- a snapshot file
 
-static enum sl_err check_sha256(struct fs *fs, const char *path,
-                                const uint8_t *want, struct sl_error *err)
-{
-    struct fs_file *file = NULL;
-    struct fs_map map = {0};
-    struct sha256 hash;
-    uint8_t got[SHA256_BYTES];
-    enum sl_err rc = fs_open(fs, &file, path, FS_READ, err);
-
-    if (rc == SL_OK)
-        rc = fs_map_file(file, &map, err);
-    if (rc == SL_OK) {
-        rc = sha256_init(&hash);
-        if (rc == SL_OK)
-            rc = sha256_update(&hash, map.data, map.bytes);
-        if (rc == SL_OK)
-            rc = sha256_final(&hash, got);
-        else
-            sha256_release(&hash);
-        if (rc != SL_OK)
-            sl_fail(err, rc, "%s: cannot compute SHA-256", path);
-        else if (memcmp(got, want, sizeof(got)) != 0)
-            rc = sl_fail(err, SL_ECORRUPT,
-                         "%s: not the file that the cut names (SHA-256 "
-                         "differs)",
-                         path);
-    }
-    fs_unmap(fs, &map);
-    fs_close(file);
-    return rc;
-}
-
 static enum sl_err copy_piece(float *flat, const struct layout *layout,
                               const struct layout_piece *piece,
                               const struct tensorfile *file, const char *path,
@@ -90,7 +58,7 @@ enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
                        shard);
     s = &layout->shards[shard];
     if (sha256 != NULL)
-        rc = check_sha256(fs, path, sha256, err);
+        rc = sha256_file_is(fs, path, sha256, "cut", err);
     if (rc == SL_OK)
         rc = tensorfile_open(&file, fs, path, TENSORFILE_HEADER_OURS, err);
     if (rc != SL_OK)

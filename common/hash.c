@@ -4,6 +4,11 @@
 #include <openssl/evp.h>
 #include <string.h>
 
+#include "common/fs.h"
+#include "common/mem.h"
+
+#define READ_BYTES ((size_t)1 << 20)
+
 enum sl_err sha256_init(struct sha256 *h)
 {
     h->ctx = EVP_MD_CTX_new();
@@ -52,6 +57,57 @@ enum sl_err sha256_hex(char out[SHA256_HEX], const void *bytes, size_t n)
     rc = sha256_final(&h, digest);
     if (rc == SL_OK)
         hex_encode(out, digest, sizeof(digest));
+    return rc;
+}
+
+// What is left of a file, piece by piece.
+static enum sl_err update_from(struct sha256 *h, struct fs_file *f,
+                               uint8_t *room, struct sl_error *err)
+{
+    size_t got = READ_BYTES;
+    enum sl_err rc = SL_OK;
+
+    for (uint64_t at = 0; rc == SL_OK && got == READ_BYTES; at += got) {
+        rc = fs_pread(f, at, room, READ_BYTES, &got, err);
+        if (rc == SL_OK && sha256_update(h, room, got) != SL_OK)
+            rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", f->path);
+    }
+    return rc;
+}
+
+enum sl_err sha256_file(struct fs *fs, const char *path,
+                        uint8_t out[SHA256_BYTES], struct sl_error *err)
+{
+    struct sha256 h = {NULL};
+    struct fs_file *f = NULL;
+    uint8_t *room = sl_malloc(READ_BYTES);
+    enum sl_err rc = room == NULL ? SL_ENOMEM : sha256_init(&h);
+
+    if (rc != SL_OK)
+        sl_fail(err, rc, "SHA-256 of %s: %s", path, sl_err_text(rc));
+    else
+        rc = fs_open(fs, &f, path, FS_READ, err);
+    if (rc == SL_OK)
+        rc = update_from(&h, f, room, err);
+    if (rc == SL_OK && sha256_final(&h, out) != SL_OK)
+        rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", path);
+    sha256_release(&h);
+    fs_close(f);
+    sl_free(room);
+    return rc;
+}
+
+enum sl_err sha256_file_is(struct fs *fs, const char *path,
+                           const uint8_t want[SHA256_BYTES], const char *source,
+                           struct sl_error *err)
+{
+    uint8_t got[SHA256_BYTES];
+    enum sl_err rc = sha256_file(fs, path, got, err);
+
+    if (rc == SL_OK && memcmp(got, want, sizeof(got)) != 0)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "%s is not the file that the %s names (SHA-256 differs)",
+                     path, source);
     return rc;
 }
 

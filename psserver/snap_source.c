@@ -50,41 +50,12 @@ static char *find_source(struct fs *fs, const char *store,
     return named;
 }
 
-static enum sl_err check_sha256(struct fs *fs, const char *path,
-                                const uint8_t want[SHA256_BYTES],
-                                struct sl_error *err)
-{
-    struct fs_file *file = NULL;
-    struct fs_map map = {0};
-    struct sha256 hash = {0};
-    uint8_t got[SHA256_BYTES];
-    enum sl_err rc = fs_open(fs, &file, path, FS_READ, err);
-
-    if (rc == SL_OK)
-        rc = fs_map_file(file, &map, err);
-    if (rc == SL_OK)
-        rc = sha256_init(&hash);
-    if (rc == SL_OK)
-        rc = sha256_update(&hash, map.data, map.bytes);
-    if (rc == SL_OK)
-        rc = sha256_final(&hash, got);
-    if (rc == SL_OK && memcmp(got, want, sizeof(got)) != 0)
-        rc = sl_fail(err, SL_ECORRUPT,
-                     "%s is not the file that the manifest names (SHA-256 "
-                     "differs)",
-                     path);
-    sha256_release(&hash);
-    fs_unmap(fs, &map);
-    fs_close(file);
-    return rc;
-}
-
 static enum sl_err open_source(struct fs *fs, const char *path,
                                const struct plan_source *source,
                                struct tensorfile **out, struct sl_error *err)
 {
     struct tensorfile *f = NULL;
-    enum sl_err rc = check_sha256(fs, path, source->sha256, err);
+    enum sl_err rc = sha256_file_is(fs, path, source->sha256, "manifest", err);
 
     if (rc != SL_OK)
         return rc;

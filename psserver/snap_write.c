@@ -15,7 +15,6 @@
 #include "psserver/snap.h"
 
 #define META_FIXED 11 // keys besides one per piece
-#define READ_BYTES ((size_t)1 << 20)
 
 // What goes into the file's header, and the texts that it points at.
 struct header {
@@ -246,33 +245,6 @@ static enum sl_err write_image(struct fs *fs, const char *path,
     return tensorfile_finish(w, bytes, err);
 }
 
-// Reads the file back: its header was put in place last, so its hash is not
-// known before.
-static enum sl_err hash_file(struct fs *fs, const char *path,
-                             uint8_t out[SHA256_BYTES], struct sl_error *err)
-{
-    uint8_t *room = sl_malloc(READ_BYTES);
-    struct fs_file *f = NULL;
-    struct sha256 h = {0};
-    uint64_t at = 0;
-    size_t got = READ_BYTES;
-    enum sl_err rc = room == NULL ? SL_ENOMEM : sha256_init(&h);
-
-    if (rc == SL_OK)
-        rc = fs_open(fs, &f, path, FS_READ, err);
-    for (; rc == SL_OK && got == READ_BYTES; at += got) {
-        rc = fs_pread(f, at, room, READ_BYTES, &got, err);
-        if (rc == SL_OK)
-            rc = sha256_update(&h, room, got);
-    }
-    if (rc == SL_OK)
-        rc = sha256_final(&h, out);
-    sha256_release(&h);
-    fs_close(f);
-    sl_free(room);
-    return rc;
-}
-
 static enum sl_err write_named(struct fs *fs, const char *path,
                                struct shard_image *image,
                                struct snap_written *out, struct sl_error *err)
@@ -283,7 +255,8 @@ static enum sl_err write_named(struct fs *fs, const char *path,
         return sl_fail(err, SL_EEXIST,
                        "%s exists: its tag was given twice (K1)", path);
     rc = write_image(fs, path, image, &out->bytes, err);
-    return rc != SL_OK ? rc : hash_file(fs, path, out->sha256, err);
+    // Its header was put in place last, so its hash is not known before.
+    return rc != SL_OK ? rc : sha256_file(fs, path, out->sha256, err);
 }
 
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,

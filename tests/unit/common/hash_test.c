@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/hash.h"
 
+#include "common/fs.h"
+#include "common/mem.h"
 #include "tests/harness/t.h"
 
 // FIPS 180-4.
@@ -35,6 +37,66 @@ TEST(hash, streaming_equals_one_piece)
     T_OK(sha256_final(&h, digest));
     hex_encode(parts, digest, sizeof(digest));
     T_STR(parts, whole);
+}
+
+// Around the bytes that are read at once, 1 MiB.
+TEST(hash, a_file_is_what_its_bytes_are)
+{
+    const size_t most = ((size_t)1 << 20) + 7;
+    const size_t sizes[] = {0, 1, most - 8, most - 7, most};
+    const char *path = t_path("file");
+    uint8_t digest[SHA256_BYTES], *bytes = sl_malloc(most);
+    char whole[SHA256_HEX], file[SHA256_HEX];
+
+    T_TRUE(bytes != NULL);
+    for (size_t i = 0; i < most; i++)
+        bytes[i] = (uint8_t)t_rand();
+    for (size_t i = 0; i < SL_COUNT(sizes); i++) {
+        T_OK(fs_write_durable(fs_posix(), path, bytes, sizes[i], t_err()));
+        T_OK(sha256_file(fs_posix(), path, digest, t_err()));
+        hex_encode(file, digest, sizeof(digest));
+        T_OK(sha256_hex(whole, bytes, sizes[i]));
+        T_STR(file, whole);
+    }
+    sl_free(bytes);
+}
+
+TEST(hash, tells_another_file)
+{
+    const char *path = t_path("file");
+    uint8_t want[SHA256_BYTES];
+    struct sl_error *err = t_err();
+
+    T_OK(fs_write_durable(fs_posix(), path, "abc", 3, err));
+    T_OK(sha256_file(fs_posix(), path, want, err));
+    T_OK(sha256_file_is(fs_posix(), path, want, "cut", err));
+    want[31] ^= 1;
+    T_FAILS(SL_ECORRUPT, sha256_file_is(fs_posix(), path, want, "cut", err));
+    T_HAS(err->text, path);
+    T_HAS(err->text, "is not the file that the cut names");
+    T_FAILS(SL_ENOENT,
+            sha256_file_is(fs_posix(), t_path("none"), want, "cut", err));
+    T_HAS(err->text, "none");
+}
+
+// Every allocation fails in turn; the digest is untouched then.
+TEST(hash, of_a_file_without_memory)
+{
+    const uint8_t none[SHA256_BYTES] = {0};
+    const char *path = t_path("file");
+    uint8_t digest[SHA256_BYTES] = {0};
+    enum sl_err rc;
+
+    T_OK(fs_write_durable(fs_posix(), path, "abc", 3, t_err()));
+    for (uint64_t n = 1;; n++) {
+        sl_mem_fail_at(n);
+        rc = sha256_file(fs_posix(), path, digest, t_err());
+        if (!sl_mem_failed())
+            break;
+        T_EQ(rc, SL_ENOMEM);
+        T_MEM(digest, none, sizeof(none));
+    }
+    T_OK(rc);
 }
 
 TEST(hash, hex)
