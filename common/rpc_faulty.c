@@ -123,15 +123,6 @@ void rpc_faulty_forget(struct rpc_channel *ch)
     pthread_mutex_unlock(&faulty.lock);
 }
 
-static size_t msg_bytes(const struct rpc_msg *msg)
-{
-    size_t n = msg->head_bytes;
-
-    for (unsigned i = 0; i < msg->parts; i++)
-        n += msg->part[i].len;
-    return n;
-}
-
 // Where the copy of a message is kept, in the place of the oldest; NULL: it is
 // too large, or memory is out.
 static struct kept *keep_locked(struct rpc_channel *ch, const char *method,
@@ -139,7 +130,7 @@ static struct kept *keep_locked(struct rpc_channel *ch, const char *method,
                                 const struct rpc_call_options *options)
 {
     struct kept *k = &faulty.kept[faulty.next % FAULTY_KEPT];
-    size_t n = msg_bytes(msg), at = msg->head_bytes;
+    size_t n = rpc_msg_bytes(msg), at = msg->head_bytes;
     uint8_t *bytes;
 
     if (n > FAULTY_BYTES || strlen(method) >= sizeof(k->method))
