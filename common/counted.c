@@ -28,12 +28,7 @@ enum sl_err counted_init(struct counted *c, const struct schedule *s)
 
 void counted_release(struct counted *c)
 {
-    size_t at = 0;
-    void *entry;
-
-    while (map_next(&c->sparse, &at, NULL, &entry))
-        sl_free(entry);
-    map_release(&c->sparse);
+    map_release_owned(&c->sparse);
     c->low = c->steps = 0;
 }
 

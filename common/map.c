@@ -44,6 +44,13 @@ void map_release(struct map *m)
     map_init(m);
 }
 
+void map_release_owned(struct map *m)
+{
+    for (size_t i = 0; i < m->cap; i++)
+        sl_free(m->slots[i].value);
+    map_release(m);
+}
+
 // The slot of a key, or the free one where it would go.
 static size_t map_find(const struct map *m, uint64_t key)
 {

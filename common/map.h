@@ -5,7 +5,8 @@
 // tombstones and a map that shrinks stays quick.
 //
 // Threads  one at a time.
-// Memory   values are borrowed and never NULL; strmap copies its keys.
+// Memory   values are borrowed (but by map_release_owned) and never NULL;
+//          strmap copies its keys.
 //          All zeroes is an empty map.
 // Errors   SL_ENOMEM leaves the map as it was.
 #ifndef COMMON_MAP_H
@@ -28,7 +29,8 @@ struct map {
 };
 
 void map_init(struct map *m);
-void map_release(struct map *m); // frees the table, not the values
+void map_release(struct map *m);       // frees the table, not the values
+void map_release_owned(struct map *m); // and sl_free's each value
 
 void *map_get(const struct map *m, uint64_t key);
 

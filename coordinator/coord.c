@@ -35,7 +35,7 @@ static void release(struct coord *c)
     }
     map_release(&c->jobs);
     map_release(&c->replaced);
-    coord_stall_release(c);
+    map_release_owned(&c->debts);
     coord_link_close(c->link);
     sl_free(c->store);
     sl_free(c->state_dir);

@@ -190,7 +190,6 @@ void coord_stall_check(struct coord *c);
 // stream it is as stuck as it was.
 void coord_stall_left(struct coord *c, const struct member *m);
 void coord_stall_back(struct coord *c, struct member *m);
-void coord_stall_release(struct coord *c);
 // The coordinator slept: nobody could be heard of.
 void coord_stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms);
 // Takes a lease back; nobody is blamed.

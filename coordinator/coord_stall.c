@@ -66,7 +66,7 @@ void coord_stall_left(struct coord *c, const struct member *m)
     if (m->owes.job == 0)
         return;
     if (c->debts.len >= COORD_REPLACED_MAX)
-        coord_stall_release(c);
+        map_release_owned(&c->debts);
     owes = sl_malloc(sizeof(*owes));
     if (owes == NULL)
         return; // it is tried again too early
@@ -83,16 +83,6 @@ void coord_stall_back(struct coord *c, struct member *m)
     if (owes != NULL)
         m->owes = *owes;
     sl_free(owes);
-}
-
-void coord_stall_release(struct coord *c)
-{
-    size_t at = 0;
-    void *owes;
-
-    while (map_next(&c->debts, &at, NULL, &owes))
-        sl_free(owes);
-    map_release(&c->debts);
 }
 
 void coord_revoke(struct coord *c, struct member *m, struct work *w,

@@ -14,16 +14,6 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
     map_init(&ms->by_id);
 }
 
-static void map_release_owned(struct map *m)
-{
-    size_t at = 0;
-    void *value;
-
-    while (map_next(m, &at, NULL, &value))
-        sl_free(value);
-    map_release(m);
-}
-
 static void member_free(struct member *m)
 {
     sl_free(m->name);

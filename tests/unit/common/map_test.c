@@ -87,6 +87,23 @@ TEST(map, out_of_memory_leaves_it_as_it_was)
     map_release(&m);
 }
 
+TEST(map, release_owned_frees_what_it_holds)
+{
+    uint64_t before = sl_mem_live();
+    struct map m = {0};
+
+    map_release_owned(&m); // an empty one
+    for (uint64_t i = 0; i < 100; i++)
+        T_OK(map_put(&m, i, sl_malloc(8)));
+    for (uint64_t i = 0; i < 100; i += 3)
+        sl_free(map_remove(&m, i));
+    map_release_owned(&m);
+    T_EQ(sl_mem_live(), before);
+    T_EQ(m.len, 0);
+    T_OK(map_put(&m, 1, &m)); // it is empty, and of use
+    map_release(&m);
+}
+
 TEST(strmap, agrees_with_an_array)
 {
     void *want[KEYS] = {NULL};
