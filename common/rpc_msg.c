@@ -3,12 +3,12 @@
 #include "common/rpc_inner.h"
 
 #include <assert.h>
-#include <time.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
 
-#define LENT_WAIT_S 10 // core itself gives its sockets as long
+#define LENT_WAIT_MS 10000 // core itself gives its sockets as long
 
 // Payloads that core holds, over all messages of the process.
 static struct {
@@ -104,14 +104,11 @@ static void part_gone(void *arg)
 
 void rpc_msg_await_releases(void)
 {
-    struct timespec until;
-    int rc = 0;
+    struct deadline until = deadline_in_ms(LENT_WAIT_MS);
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LENT_WAIT_S;
     pthread_mutex_lock(&lent.lock);
-    while (lent.count > 0 && rc == 0)
-        rc = pthread_cond_timedwait(&lent.none, &lent.lock, &until);
+    while (lent.count > 0 && deadline_wait(&until, &lent.none, &lent.lock))
+        ;
     if (lent.count > 0)
         LOG(WARN, "payloads were never given back", "count=%zu", lent.count);
     pthread_mutex_unlock(&lent.lock);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/task.h"
@@ -360,22 +360,14 @@ static void quit_locked(struct compute *c)
 
 bool compute_quit(struct compute *c, uint64_t limit_ms)
 {
-    struct timespec until;
-    int rc = 0;
+    struct deadline until = deadline_in_ms(limit_ms);
     bool ended;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(limit_ms / 1000);
-    until.tv_nsec += (long)(limit_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&c->shared.lock);
     quit_locked(c);
-    while (!c->shared.ended && rc == 0)
-        rc =
-            pthread_cond_timedwait(&c->shared.changed, &c->shared.lock, &until);
+    while (!c->shared.ended &&
+           deadline_wait(&until, &c->shared.changed, &c->shared.lock))
+        ;
     ended = c->shared.ended;
     pthread_mutex_unlock(&c->shared.lock);
     return ended;

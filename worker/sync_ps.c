@@ -7,9 +7,9 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/broken.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "worker/sync_ps_inner.h"
 
@@ -78,15 +78,9 @@ static void wait_locked(struct sync_ps *s, uint64_t until_ms)
 {
     uint64_t now = sl_now_ms(s->o.clock), before = sl_now_us(s->o.clock);
     uint64_t ms = until_ms > now ? until_ms - now : 0;
-    struct timespec t;
+    struct deadline until = deadline_in_ms(ms < LOOK_MS ? ms : LOOK_MS);
 
-    if (ms > LOOK_MS)
-        ms = LOOK_MS;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_nsec += (long)(ms % 1000) * 1000000 + 1;
-    t.tv_sec += (time_t)(ms / 1000) + t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&s->shared.changed, &s->shared.lock, &t);
+    (void)deadline_wait(&until, &s->shared.changed, &s->shared.lock);
     s->seen.wait_ms += (double)(sl_now_us(s->o.clock) - before) / 1000;
 }
 
@@ -442,17 +436,6 @@ static const struct sync_ops ps_ops = {
     .free = ps_free,
 };
 
-static void init_lock(struct sync_ps *s)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->shared.changed, &attr);
-    pthread_condattr_destroy(&attr);
-    pthread_mutex_init(&s->shared.lock, NULL);
-}
-
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                         struct sl_error *err)
 {
@@ -461,7 +444,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
 
     if (s == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    init_lock(s);
+    pthread_mutex_init(&s->shared.lock, NULL);
+    pthread_cond_init(&s->shared.changed, NULL);
     s->o = *o;
     s->sync.ops = &ps_ops;
     s->sync.ranges = o->shards;

@@ -2,21 +2,12 @@
 #include "tests/unit/psserver/stage.h"
 
 #include <errno.h>
-#include <time.h>
 
+#include "common/deadline.h"
 #include "common/mem.h"
 
-#define PATIENCE_S 60 // a test that waits longer is broken
+#define PATIENCE_MS 60000 // a test that waits longer is broken
 #define HEARTBEAT_MS 5
-
-static struct timespec patience(void)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_S;
-    return until;
-}
 
 // ---- the coordinator, on an I/O thread
 
@@ -165,12 +156,12 @@ const Sluice__V1__AttendUp *stage_expect(struct stage *s,
                                          Sluice__V1__AttendUp__KindCase kind)
 {
     const Sluice__V1__AttendUp *m = NULL;
-    struct timespec until = patience();
+    struct deadline until = deadline_in_ms(PATIENCE_MS);
 
     pthread_mutex_lock(&s->lock);
     while (m == NULL) {
         while (s->read == s->got)
-            T_ASSERT(pthread_cond_timedwait(&s->news, &s->lock, &until) == 0);
+            T_ASSERT(deadline_wait(&until, &s->news, &s->lock));
         m = s->inbox[s->read++];
         if (m->kind_case != kind)
             m = NULL;
@@ -284,7 +275,7 @@ stage_snapshot(struct stage *s, uint64_t incarnation, uint64_t request)
 static enum sl_err call(struct stage *s, const char *method,
                         struct rpc_msg *msg)
 {
-    struct rpc_call_options options = {.deadline_ms = PATIENCE_S * 1000,
+    struct rpc_call_options options = {.deadline_ms = PATIENCE_MS,
                                        .max_reply_bytes = RPC_DATA_BYTES};
 
     rpc_body_free(s->reply);
