@@ -104,8 +104,9 @@ enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
 enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
                          uint64_t want, struct sl_error *err);
 
-// That its format is one that we read.
-enum sl_err snap_check_format(const struct tensorfile *f, struct sl_error *err);
+// That all of an opened file holds, by the checksums that ours always have,
+// and that its format is one that we read (else SL_ENOTSUP).
+enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err);
 
 // The counted set and the numbers of a file, if they fit each other and the
 // schedule of a plan; *out is released after a failure.

@@ -45,7 +45,9 @@ enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
     return SL_OK;
 }
 
-enum sl_err snap_check_format(const struct tensorfile *f, struct sl_error *err)
+// That its format is one that we read.
+static enum sl_err check_format(const struct tensorfile *f,
+                                struct sl_error *err)
 {
     const char *format = tensorfile_meta(f, SNAP_KEY_FORMAT);
 
@@ -59,14 +61,21 @@ enum sl_err snap_check_format(const struct tensorfile *f, struct sl_error *err)
     return SL_OK;
 }
 
+enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err)
+{
+    enum sl_err rc = tensorfile_verify(f, err);
+
+    if (rc == SL_ENOENT) // checksums are not optional here
+        rc = SL_ECORRUPT;
+    return rc == SL_OK ? check_format(f, err) : rc;
+}
+
 // That the file is this shard of this job, under its own tag.
 static enum sl_err check_whose(const struct tensorfile *f, const struct plan *p,
                                struct wire_tag tag, struct sl_error *err)
 {
-    enum sl_err rc = snap_check_format(f, err);
+    enum sl_err rc = snap_meta_is(f, SNAP_KEY_JOB_UID, 16, p->job_uid, err);
 
-    if (rc == SL_OK)
-        rc = snap_meta_is(f, SNAP_KEY_JOB_UID, 16, p->job_uid, err);
     if (rc == SL_OK)
         rc = snap_meta_is(f, SNAP_KEY_JOB, 10, p->job, err);
     if (rc == SL_OK)
@@ -169,9 +178,7 @@ static enum sl_err open_checked(struct fs *fs, const char *folder,
     sl_free(path);
     if (rc != SL_OK)
         return rc;
-    rc = tensorfile_verify(f, err);
-    if (rc == SL_ENOENT) // checksums are not optional here
-        rc = SL_ECORRUPT;
+    rc = snap_verify(f, err);
     if (rc == SL_OK)
         rc = check_whose(f, p, tag, err);
     if (rc == SL_OK)

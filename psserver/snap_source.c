@@ -62,11 +62,7 @@ static enum sl_err open_source(struct fs *fs, const char *path,
     rc = tensorfile_open(&f, fs, path, SNAP_HEADER_MAX, err);
     if (rc != SL_OK)
         return rc;
-    rc = tensorfile_verify(f, err);
-    if (rc == SL_ENOENT)
-        rc = SL_ECORRUPT;
-    if (rc == SL_OK)
-        rc = snap_check_format(f, err);
+    rc = snap_verify(f, err);
     if (rc != SL_OK) {
         tensorfile_close(f);
         return rc;

@@ -5,6 +5,7 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
+#include "common/tensorfile.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/unit/psserver/kit.h"
 
@@ -264,6 +265,39 @@ TEST(snap, a_file_of_another_job_shard_or_shape_is_not_loaded)
     T_OK(kit_load(fs_posix(), t_tmpdir(), &k, seed_tag, NULL, &back, t_err()));
     T_EQ(back->from.incarnation, 0); // passed over: the seed
     shard_unref(back);
+}
+
+// Writes a file of one value with this metadata and verifies it.
+static enum sl_err verify(struct tensor_meta meta, bool checks)
+{
+    struct tensor_info t = {
+        .name = "w", .dtype = TENSOR_F32, .rank = 1, .shape = {1}};
+    struct tensorfile_writer *w;
+    struct tensorfile *f;
+    const float value = 1;
+    enum sl_err rc;
+
+    T_OK(tensorfile_layout(&t, 1, t_err()));
+    T_OK(tensorfile_create(&w, fs_posix(), t_path("f"), &t, 1, &meta, 1, checks,
+                           t_err()));
+    T_OK(tensorfile_append(w, &value, sizeof(value), t_err()));
+    T_OK(tensorfile_finish(w, NULL, t_err()));
+    T_OK(tensorfile_open(&f, fs_posix(), t_path("f"), 0, t_err()));
+    rc = snap_verify(f, t_err());
+    tensorfile_close(f);
+    return rc;
+}
+
+TEST(snap, a_file_without_checksums_or_of_another_format_is_none)
+{
+    struct tensor_meta ours = {SNAP_KEY_FORMAT, SNAP_FORMAT};
+    struct tensor_meta newer = {SNAP_KEY_FORMAT, "2"};
+    struct tensor_meta none = {"a", "b"};
+
+    T_OK(verify(ours, true));
+    T_FAILS(SL_ECORRUPT, verify(ours, false));
+    T_FAILS(SL_ENOTSUP, verify(newer, true));
+    T_FAILS(SL_ECORRUPT, verify(none, true));
 }
 
 // Any bit of the file, anywhere: it is noticed, and the older one is used.
