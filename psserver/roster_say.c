@@ -182,8 +182,19 @@ static uint64_t resident_bytes(void)
 // One allocation per heartbeat holds all of its parts.
 struct report {
     Sluice__V1__ShardReport msg;
-    struct counts_msg counts;
+    struct counts_msg counts; // what msg.counts points at
 };
+
+// Everything but the counts, which are filled in already.
+static void fill_report(struct report *to, const struct hold *h,
+                        uint64_t incarnation)
+{
+    sluice__v1__shard_report__init(&to->msg);
+    to->msg.job = h->spec->job;
+    to->msg.shard = h->spec->shard;
+    to->msg.incarnation = incarnation;
+    to->msg.counts = &to->counts.msg;
+}
 
 static size_t fill_reports(struct roster *r, struct report *reports,
                            Sluice__V1__ShardReport **list, size_t cap)
@@ -198,12 +209,8 @@ static size_t fill_reports(struct roster *r, struct report *reports,
         look(h);
         if (h->brief.incarnation == 0)
             continue; // not seen once yet
-        sluice__v1__shard_report__init(&reports[n].msg);
         counts_of_brief(&reports[n].counts, &h->brief);
-        reports[n].msg.job = h->spec->job;
-        reports[n].msg.shard = h->spec->shard;
-        reports[n].msg.incarnation = h->brief.incarnation;
-        reports[n].msg.counts = &reports[n].counts.msg;
+        fill_report(&reports[n], h, h->brief.incarnation);
         list[n] = &reports[n].msg;
         n++;
     }
@@ -213,27 +220,23 @@ static size_t fill_reports(struct roster *r, struct report *reports,
 void hold_say_last(struct hold *h)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
-    Sluice__V1__ShardReport report = SLUICE__V1__SHARD_REPORT__INIT;
-    Sluice__V1__ShardReport *list[] = {&report};
-    struct counts_msg counts = {0};
+    struct report report = {0};
+    Sluice__V1__ShardReport *list[] = {&report.msg};
     struct shard_brief brief;
     struct once once = {0};
 
     shard_close(h->shard); // nothing is counted any more
     shard_brief(h->shard, true, &brief);
     if (shard_once(h->shard, &once) == SL_OK &&
-        counts_of_once(&counts, &once) == SL_OK) {
-        report.job = h->spec->job;
-        report.shard = h->spec->shard;
-        report.incarnation = brief.incarnation;
-        report.counts = &counts.msg;
+        counts_of_once(&report.counts, &once) == SL_OK) {
+        fill_report(&report, h, brief.incarnation);
         m.shards = list;
         m.n_shards = 1;
         m.draining = h->roster->draining;
         m.resident_bytes = resident_bytes();
         say(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
     }
-    counts_release(&counts);
+    counts_release(&report.counts);
     once_release(&once);
 }
 
