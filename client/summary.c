@@ -41,16 +41,21 @@ static bool covers(const job_status *s, const shard_counts *c,
     return true;
 }
 
+static bool schedule_of(struct schedule *out, const job_status *s)
+{
+    if (s->geometry == NULL)
+        return false;
+    *out = wire_schedule(s->geometry);
+    return schedule_check(out, NULL) == SL_OK;
+}
+
 bool summary_cover(const job_status *s)
 {
     struct schedule schedule;
     uint64_t *digests;
-    bool ok = s->n_shards > 0 && s->epochs > 0 && s->geometry != NULL;
+    bool ok = s->n_shards > 0 && s->epochs > 0;
 
-    if (!ok)
-        return false;
-    schedule = wire_schedule(s->geometry);
-    if (schedule_check(&schedule, NULL) != SL_OK ||
+    if (!ok || !schedule_of(&schedule, s) ||
         schedule.samples != s->samples_per_epoch)
         return false;
     digests = sl_malloc_array(s->epochs, sizeof(*digests));
@@ -90,18 +95,14 @@ static uint64_t all_samples(const job_status *s)
     return sum;
 }
 
-// What a resumed job found done was done in another time. Its last step may
-// have had fewer samples than the others, which nobody will miss here.
+// What a resumed job found done was done in another time.
 static uint64_t found_samples(const job_status *s)
 {
-    uint64_t batch = s->geometry == NULL ? 0 : s->geometry->batch;
-    uint64_t per_epoch = s->samples_per_epoch, steps;
+    struct schedule schedule;
 
-    if (batch == 0 || s->resumed_steps == 0)
-        return 0;
-    steps = (per_epoch + batch - 1) / batch;
-    return s->resumed_steps / steps * per_epoch +
-           s->resumed_steps % steps * batch;
+    return schedule_of(&schedule, s)
+               ? schedule_samples(&schedule, s->resumed_steps)
+               : 0;
 }
 
 double summary_rate(const job_status *s)

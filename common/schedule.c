@@ -65,6 +65,14 @@ uint64_t schedule_steps(const struct schedule *s)
     return schedule_steps_per_epoch(s) * s->epochs;
 }
 
+uint64_t schedule_samples(const struct schedule *s, uint64_t steps)
+{
+    uint64_t per_epoch = schedule_steps_per_epoch(s);
+
+    // Only the last step of an epoch can be short, and with that it is whole.
+    return steps / per_epoch * s->samples + steps % per_epoch * s->batch;
+}
+
 uint64_t schedule_epoch(const struct schedule *s, uint64_t closure)
 {
     assert(closure < schedule_closures(s));

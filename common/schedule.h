@@ -37,6 +37,10 @@ uint64_t schedule_closures_per_epoch(const struct schedule *s);
 uint64_t schedule_closures(const struct schedule *s); // in all epochs
 uint64_t schedule_steps(const struct schedule *s);    // in all epochs
 
+// What the first `steps` steps of the job train on; the last step of an epoch
+// may be short.
+uint64_t schedule_samples(const struct schedule *s, uint64_t steps);
+
 // For a closure below schedule_closures.
 uint64_t schedule_epoch(const struct schedule *s, uint64_t closure);
 uint32_t schedule_closure_steps(const struct schedule *s, uint64_t closure);

@@ -417,7 +417,7 @@ static void tick_job(struct coord *c, struct job *job)
 
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
         meter_rate_add(&job->meter, now,
-                       meter_samples(&job->schedule, job_steps(job)));
+                       schedule_samples(&job->schedule, job_steps(job)));
     coord_place_again(c, job);
     coord_advance(c, job);
 }

@@ -92,12 +92,3 @@ struct meter_sums meter_loss(const struct meter *m, uint32_t epoch)
     }
     return (struct meter_sums){0};
 }
-
-uint64_t meter_samples(const struct schedule *s, uint64_t steps)
-{
-    uint64_t per_epoch = schedule_steps_per_epoch(s);
-    uint64_t rest = (steps % per_epoch) * s->batch;
-
-    return steps / per_epoch * s->samples +
-           (rest < s->samples ? rest : s->samples);
-}

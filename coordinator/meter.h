@@ -15,8 +15,6 @@
 
 #include <stdint.h>
 
-#include "common/schedule.h"
-
 #define METER_POINTS 12     // of the rate's window,
 #define METER_EVERY_MS 1000 // so far apart
 #define METER_EPOCHS 4      // whose losses are remembered
@@ -60,8 +58,5 @@ void meter_loss_add(struct meter *m, uint32_t epoch,
 // Sums for the status: of `epoch`, or of the one before it if `epoch` has
 // none. Zeroes if neither has any.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
-
-// Samples in the first `steps` steps of a job.
-uint64_t meter_samples(const struct schedule *s, uint64_t steps);
 
 #endif

@@ -233,7 +233,7 @@ static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
         m->steps_counted = last->checkpoint->steps;
     if (m->steps_counted < m->resumed_steps)
         m->steps_counted = m->resumed_steps;
-    samples = meter_samples(&job->schedule, m->steps_counted);
+    samples = schedule_samples(&job->schedule, m->steps_counted);
     m->steps_asked = schedule_steps(&job->schedule);
     m->samples_per_epoch = job->schedule.samples;
     m->closures_asked = job->evidence.closures;
@@ -262,8 +262,8 @@ void status_average(Sluice__V1__JobStatus *m, const struct job *job)
 {
     if (job_ended(job) && m->elapsed_seconds > 0 && job->placed)
         m->images_per_second =
-            (double)(meter_samples(&job->schedule, m->steps_counted) -
-                     meter_samples(&job->schedule, m->resumed_steps)) /
+            (double)(schedule_samples(&job->schedule, m->steps_counted) -
+                     schedule_samples(&job->schedule, m->resumed_steps)) /
             m->elapsed_seconds;
 }
 

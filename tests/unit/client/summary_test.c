@@ -75,6 +75,8 @@ TEST(summary, a_rate_is_of_what_the_job_did_itself)
     T_NEAR(summary_rate(&j.status), 2.5, 1e-9);
     j.status.resumed_steps = STEPS / EPOCHS + 1;
     T_NEAR(summary_rate(&j.status), 1.5, 1e-9);
+    j.status.resumed_steps = STEPS - 1; // all but a last batch of 2 samples
+    T_NEAR(summary_rate(&j.status), 0.5, 1e-9);
     j.status.resumed_steps = STEPS;
     T_NEAR(summary_rate(&j.status), 0, 1e-9);
 }

@@ -27,6 +27,21 @@ TEST(schedule, short_batch_and_short_closure)
     T_EQ(schedule_global_step(&small, 3, 0), 7);
 }
 
+TEST(schedule, samples_of_steps_know_the_short_batch)
+{
+    struct schedule s = {
+        .samples = 25, .batch = 10, .epochs = 2, .steps_per_closure = 2};
+
+    T_EQ(schedule_samples(&s, 0), 0);
+    T_EQ(schedule_samples(&s, 2), 20);
+    T_EQ(schedule_samples(&s, 3), 25);
+    T_EQ(schedule_samples(&s, 4), 35);
+    T_EQ(schedule_samples(&s, 6), 50);
+    s.batch = 1000; // one step is an epoch
+    T_EQ(schedule_samples(&s, 1), 25);
+    T_EQ(schedule_samples(&s, 2), 50);
+}
+
 // For random schedules: the steps of all closures, in order, are the global
 // steps 0, 1, 2 ..., and in each epoch their ranges are the positions without
 // gap or overlap (cover).
@@ -35,7 +50,7 @@ TEST(schedule, every_position_once_per_epoch)
     for (int round = 0; round < 400; round++) {
         struct schedule s = {1 + t_below(200), 1 + t_below(30), 1 + t_below(3),
                              1 + t_below(12)};
-        uint64_t global = 0, at = 0, first, count, closure;
+        uint64_t global = 0, at = 0, samples = 0, first, count, closure;
         uint32_t step;
 
         T_OK(schedule_check(&s, t_err()));
@@ -44,6 +59,7 @@ TEST(schedule, every_position_once_per_epoch)
             T_LE(schedule_closure_steps(&s, c), s.steps_per_closure);
             for (uint32_t i = 0; i < schedule_closure_steps(&s, c); i++) {
                 T_EQ(schedule_global_step(&s, c, i), global);
+                T_EQ(schedule_samples(&s, global), samples);
                 schedule_find(&s, global, &closure, &step);
                 T_EQ(closure, c);
                 T_EQ(step, i);
@@ -53,11 +69,14 @@ TEST(schedule, every_position_once_per_epoch)
                 at = first + count == s.samples ? 0 : first + count;
                 T_EQ(schedule_epoch(&s, c),
                      global / schedule_steps_per_epoch(&s));
+                samples += count;
                 global++;
             }
         }
         T_EQ(at, 0); // the last epoch ended
         T_EQ(global, schedule_steps(&s));
+        T_EQ(schedule_samples(&s, global), samples);
+        T_EQ(samples, s.samples * s.epochs);
     }
 }
 

@@ -63,15 +63,3 @@ TEST(meter, shows_the_epoch_before_until_this_one_has_steps)
     meter_loss_add(&m, METER_EPOCHS, &s); // takes the place of epoch 0
     T_EQ(meter_loss(&m, 0).samples, 0);
 }
-
-TEST(meter, samples_of_steps_know_the_short_batch)
-{
-    struct schedule s = {
-        .samples = 25, .batch = 10, .epochs = 2, .steps_per_closure = 2};
-
-    T_EQ(meter_samples(&s, 0), 0);
-    T_EQ(meter_samples(&s, 2), 20);
-    T_EQ(meter_samples(&s, 3), 25);
-    T_EQ(meter_samples(&s, 4), 35);
-    T_EQ(meter_samples(&s, 6), 50);
-}
