@@ -75,6 +75,40 @@ bool compile_fuses(const struct build *b, const struct kern_desc *fused,
     return score > 0 && score >= kern_score(b->dev, plain);
 }
 
+bool compile_try_epilogue(const struct build *b, struct kern_desc *d,
+                          uint32_t epilogue)
+{
+    struct kern_desc plain = *d;
+
+    d->epilogue |= epilogue;
+    if (compile_fuses(b, d, &plain))
+        return true;
+    *d = plain;
+    return false;
+}
+
+void compile_fuse_drelu(struct build *b, const struct model_node *node,
+                        struct kern_desc *d)
+{
+    const struct model_node *input = &b->model->nodes[node->input[0]];
+
+    if (b->o->train && b->needs_grad[node->input[0]] &&
+        input->act == MODEL_ACT_RELU && input->users == 1 &&
+        compile_try_epilogue(b, d, KERN_DRELU))
+        b->act_done[node->input[0]] = true;
+}
+
+uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
+                                 enum model_weight w)
+{
+    size_t at = w == MODEL_GAMMA ? 0 : b->constants * b->real;
+
+    if (node->weight[w] != MODEL_NONE)
+        return compile_weight(b, node, w, PROGRAM_PARAMS);
+    return compile_at(b, PROGRAM_CONSTANTS, at,
+                      (size_t)node->in.dim[node->in.rank - 1] * b->real);
+}
+
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a)
 {
     *a = (float)node->alpha;
@@ -104,6 +138,9 @@ struct kern_window compile_window(const struct model_node *node)
         kern_window((int32_t)node->window[0], (int32_t)node->window[1],
                     (int32_t)node->stride[0], (int32_t)node->stride[1]);
 
+    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D) // all of its input
+        return kern_window((int32_t)node->in.dim[0], (int32_t)node->in.dim[1],
+                           1, 1);
     for (int axis = 0; axis < 2; axis++) {
         w.pad_before[axis] = (int32_t)node->pad_before[axis];
         w.pad_after[axis] = (int32_t)node->pad_after[axis];

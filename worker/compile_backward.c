@@ -112,10 +112,28 @@ static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
                  (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
 }
 
+// dx by `d`, from dy and the kernel, if somebody wants it.
+static void input_grad(struct build *b, uint32_t i, struct kern_desc *d)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dx;
+
+    if (!wants_grad(b, node, 0))
+        return;
+    dx = target(b, node->input[0]);
+    compile_emit(
+        b, i, d,
+        (struct build_ref[]){
+            WHOLE(b->grad[i]),
+            WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS)),
+            WHOLE(dx)});
+    took(b, node->input[0], dx);
+}
+
 static void dense(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t input = node->input[0], dy = b->grad[i], dx;
+    uint32_t input = node->input[0], dy = b->grad[i];
     int64_t k = (int64_t)node->in.dim[node->in.rank - 1];
     int64_t units = (int64_t)node->out.dim[node->out.rank - 1];
     int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / k;
@@ -124,24 +142,15 @@ static void dense(struct build *b, uint32_t i)
     kern_desc_matmul(&with, units, k, rows, true, false, KERN_BGRAD);
     kern_desc_matmul(&without, units, k, rows, true, false, 0);
     weight_grads(b, i, &with, &without, WHOLE(dy), WHOLE(b->value[input]));
-    if (!wants_grad(b, node, 0))
-        return;
-    dx = target(b, input);
     kern_desc_matmul(&d, rows, k, units, false, false, 0);
-    compile_emit(
-        b, i, &d,
-        (struct build_ref[]){
-            WHOLE(dy),
-            WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS)),
-            WHOLE(dx)});
-    took(b, input, dx);
+    input_grad(b, i, &d);
 }
 
 static void conv2d(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct kern_window w = compile_window(node);
-    uint32_t input = node->input[0], dy = b->grad[i], dx;
+    uint32_t input = node->input[0], dy = b->grad[i];
     int64_t co = (int64_t)node->out.dim[2], x[KERN_DIMS];
     struct kern_desc with, without, d;
 
@@ -149,17 +158,8 @@ static void conv2d(struct build *b, uint32_t i)
     kern_desc_conv(&with, KERN_CONV_WGRAD, x, co, &w, 1, KERN_BGRAD);
     kern_desc_conv(&without, KERN_CONV_WGRAD, x, co, &w, 1, 0);
     weight_grads(b, i, &with, &without, WHOLE(b->value[input]), WHOLE(dy));
-    if (!wants_grad(b, node, 0))
-        return;
-    dx = target(b, input);
     kern_desc_conv(&d, KERN_CONV_DGRAD, x, co, &w, 1, 0);
-    compile_emit(
-        b, i, &d,
-        (struct build_ref[]){
-            WHOLE(dy),
-            WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS)),
-            WHOLE(dx)});
-    took(b, input, dx);
+    input_grad(b, i, &d);
 }
 
 static void pool(struct build *b, uint32_t i)
@@ -176,8 +176,6 @@ static void pool(struct build *b, uint32_t i)
     if (!wants_grad(b, node, 0))
         return;
     compile_dims(b, &node->in, x);
-    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D)
-        w = kern_window((int32_t)x[1], (int32_t)x[2], 1, 1);
     kern_desc_pool(&d, KERN_POOL_BWD, max ? KERN_POOL_MAX : KERN_POOL_AVG, x,
                    &w, 0);
     dx = target(b, input);
@@ -198,37 +196,21 @@ static uint32_t norm_grad(struct build *b, const struct model_node *node,
     return compile_tensor(b, (size_t)node->in.dim[node->in.rank - 1] * b->real);
 }
 
-static uint32_t gamma_of(struct build *b, const struct model_node *node)
-{
-    if (node->weight[MODEL_GAMMA] != MODEL_NONE)
-        return compile_weight(b, node, MODEL_GAMMA, PROGRAM_PARAMS);
-    return compile_at(b, PROGRAM_CONSTANTS, 0,
-                      (size_t)node->in.dim[node->in.rank - 1] * b->real);
-}
-
 static void batch_norm(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    const struct model_node *input = &b->model->nodes[node->input[0]];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]];
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->in, dim);
-    struct kern_desc d, plain;
+    struct kern_desc d;
 
     kern_desc_norm(&d, KERN_BN_BWD, nd, dim, (float)node->epsilon, 0);
-    plain = d;
-    if (wants_grad(b, node, 0) && input->act == MODEL_ACT_RELU &&
-        input->users == 1) {
-        d.epilogue |= KERN_DRELU;
-        if (compile_fuses(b, &d, &plain))
-            b->act_done[node->input[0]] = true;
-        else
-            d = plain;
-    }
+    compile_fuse_drelu(b, node, &d);
     compile_emit(
         b, i, &d,
         (struct build_ref[]){
-            WHOLE(x), WHOLE(dy), WHOLE(gamma_of(b, node)),
+            WHOLE(x), WHOLE(dy),
+            WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
             WHOLE(compile_weight(b, node, MODEL_MOVING_MEAN, PROGRAM_GRADS)),
             WHOLE(
                 compile_weight(b, node, MODEL_MOVING_VARIANCE, PROGRAM_GRADS)),

@@ -84,10 +84,23 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
 bool compile_fuses(const struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
 
+// Adds `epilogue` to an op if the backend does it at least as well so: true.
+bool compile_try_epilogue(const struct build *b, struct kern_desc *d,
+                          uint32_t epilogue);
+
+// For a layer whose input is a ReLU's output that nobody else reads: if the
+// backend likes it there, the ReLU's backward goes into the layer's op `d`.
+void compile_fuse_drelu(struct build *b, const struct model_node *node,
+                        struct kern_desc *d);
+
+// gamma or beta of a normalization, or ones or zeroes if it has none.
+uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
+                                 enum model_weight w);
+
 // The activation of a node as a kernel's; 0 for linear and softmax.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
-// The window of a convolution or pool, with its pads.
+// The window of a convolution or pool, with its pads; of a global pool, all.
 struct kern_window compile_window(const struct model_node *node);
 
 void compile_forward(struct build *b);  // compile_forward.c

@@ -53,15 +53,7 @@ static void activate(struct build *b, uint32_t i, uint32_t z, bool own)
 static bool fuse_relu(struct build *b, const struct model_node *node,
                       struct kern_desc *d)
 {
-    struct kern_desc plain = *d;
-
-    if (node->act != MODEL_ACT_RELU)
-        return false;
-    d->epilogue |= KERN_RELU;
-    if (compile_fuses(b, d, &plain))
-        return true;
-    *d = plain;
-    return false;
+    return node->act == MODEL_ACT_RELU && compile_try_epilogue(b, d, KERN_RELU);
 }
 
 // The end of dense and convolution: x, kernel, (bias) -> y, activation.
@@ -118,35 +110,18 @@ static void conv2d(struct build *b, uint32_t i)
     weighted(b, i, &d);
 }
 
-// The input is a ReLU's output that nobody else reads: its backward may be
-// done by this layer's.
-static bool after_relu(const struct build *b, const struct model_node *node)
-{
-    const struct model_node *input = &b->model->nodes[node->input[0]];
-
-    return b->o->train && b->needs_grad[node->input[0]] &&
-           input->act == MODEL_ACT_RELU && input->users == 1;
-}
-
 static void max_pool(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct kern_window w = compile_window(node);
-    struct kern_desc d, plain;
     struct build_ref refs[3];
     int64_t x[KERN_DIMS];
+    struct kern_desc d;
 
     compile_dims(b, &node->in, x);
     kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_MAX, x, &w,
                    b->o->train ? KERN_AUX : 0);
-    plain = d;
-    if (after_relu(b, node)) {
-        d.epilogue |= KERN_DRELU;
-        if (compile_fuses(b, &d, &plain))
-            b->act_done[node->input[0]] = true;
-        else
-            d = plain;
-    }
+    compile_fuse_drelu(b, node, &d);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     refs[0] = WHOLE(input_of(b, node));
     refs[1] = WHOLE(b->value[i]);
@@ -165,25 +140,11 @@ static void average_pool(struct build *b, uint32_t i)
     int64_t x[KERN_DIMS];
 
     compile_dims(b, &node->in, x);
-    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D)
-        w = kern_window((int32_t)x[1], (int32_t)x[2], 1, 1);
     kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG, x, &w, 0);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     compile_emit(
         b, i, &d,
         (struct build_ref[]){WHOLE(input_of(b, node)), WHOLE(b->value[i])});
-}
-
-// gamma or beta, or ones or zeroes if the layer has none.
-static uint32_t scale_or_center(struct build *b, const struct model_node *node,
-                                enum model_weight w)
-{
-    size_t at = w == MODEL_GAMMA ? 0 : b->constants * b->real;
-
-    if (node->weight[w] != MODEL_NONE)
-        return compile_weight(b, node, w, PROGRAM_PARAMS);
-    return compile_at(b, PROGRAM_CONSTANTS, at,
-                      (size_t)node->in.dim[node->in.rank - 1] * b->real);
 }
 
 // To train, the statistics of the batch are what is pushed for the moving
@@ -193,8 +154,8 @@ static void batch_norm(struct build *b, uint32_t i)
     const struct model_node *node = &b->model->nodes[i];
     enum program_place vector = b->o->train ? PROGRAM_GRADS : PROGRAM_PARAMS;
     uint32_t x = input_of(b, node);
-    uint32_t gamma = scale_or_center(b, node, MODEL_GAMMA);
-    uint32_t beta = scale_or_center(b, node, MODEL_BETA);
+    uint32_t gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
+    uint32_t beta = compile_scale_or_center(b, node, MODEL_BETA);
     uint32_t mean = compile_weight(b, node, MODEL_MOVING_MEAN, vector);
     uint32_t var = compile_weight(b, node, MODEL_MOVING_VARIANCE, vector);
     int64_t dim[KERN_DIMS];
