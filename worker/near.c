@@ -160,14 +160,17 @@ static void say_once(struct near *n, const char *text, const char *why)
 static const char shares[] = "shared memory";
 static const char shares_not[] = "no shared memory: bytes are sent";
 
-static struct room *wished_locked(struct near *n, uint64_t tag)
+// The room that was wished for under this tag, ours to place anew; or NULL.
+static struct room *take_wished_locked(struct near *n, uint64_t tag)
 {
     list_for(at, &n->shared.wished)
     {
         struct room *r = list_entry(at, struct room, node);
 
-        if (r->tag == tag)
+        if (r->tag == tag) {
+            list_remove(&r->node);
             return r;
+        }
     }
     return NULL;
 }
@@ -177,9 +180,8 @@ static void mapped(struct near *n, const struct local_note *note)
     struct room *r;
 
     pthread_mutex_lock(&n->shared.lock);
-    r = wished_locked(n, note->tag);
+    r = take_wished_locked(n, note->tag);
     if (r != NULL) {
-        list_remove(&r->node);
         r->room.region = note->region;
         list_push_front(&n->shared.free, &r->node);
     }
@@ -193,11 +195,9 @@ static void refused(struct near *n, const struct local_note *note)
     struct room *r;
 
     pthread_mutex_lock(&n->shared.lock);
-    r = wished_locked(n, note->tag);
-    if (r != NULL) {
-        list_remove(&r->node);
+    r = take_wished_locked(n, note->tag);
+    if (r != NULL)
         room_free(r);
-    }
     n->shared.again_ms = sl_now_ms(n->clock) + FAR_MS;
     pthread_mutex_unlock(&n->shared.lock);
 }

@@ -13,21 +13,23 @@
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
 
-// From the message, or from where we asked for it.
-static bool take_payload(struct ps_shard *p, bool in_shm,
-                         const struct sl_slices *payload)
+// The parameters of an answer: from the message, or from where we asked for
+// them.
+static enum sl_err take_payload(struct ps_shard *p, bool in_shm,
+                                const struct sl_slices *payload,
+                                struct sl_error *err)
 {
+    if (in_shm ? !p->named : payload->bytes != p->count * sizeof(float))
+        return sl_fail(err, SL_ECORRUPT,
+                       "shard %u answers with %zu bytes of parameters, not %zu",
+                       p->number, payload->bytes, p->count * sizeof(float));
     if (in_shm) {
-        if (!p->named)
-            return false;
         FAULT("shm.answered");
         memcpy(p->target, p->room->memory.at + p->room->half, p->room->bytes);
-        return true;
+    } else {
+        slices_copy(p->target, payload);
     }
-    if (payload->bytes != p->count * sizeof(float))
-        return false;
-    slices_copy(p->target, payload);
-    return true;
+    return SL_OK;
 }
 
 static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
@@ -42,13 +44,9 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->version = m.version;
     a->result = m.result;
     a->refused = m.refused;
-    a->copied =
-        m.result != WIRE_PUSH_REFUSED && take_payload(p, m.in_shm, &m.payload);
-    if (m.result != WIRE_PUSH_REFUSED && !a->copied)
-        return sl_fail(&a->err, SL_ECORRUPT,
-                       "shard %u answers with %zu bytes of parameters, not %zu",
-                       p->number, m.payload.bytes, p->count * sizeof(float));
-    return SL_OK;
+    if (m.result == WIRE_PUSH_REFUSED)
+        return SL_OK;
+    return take_payload(p, m.in_shm, &m.payload, &a->err);
 }
 
 static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
@@ -62,12 +60,7 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
     a->incarnation = m.incarnation;
     a->version = m.version;
     FAULT("task.pull_part");
-    a->copied = take_payload(p, m.in_shm, &m.payload);
-    if (!a->copied)
-        return sl_fail(&a->err, SL_ECORRUPT,
-                       "shard %u answers with %zu bytes of parameters, not %zu",
-                       p->number, m.payload.bytes, p->count * sizeof(float));
-    return SL_OK;
+    return take_payload(p, m.in_shm, &m.payload, &a->err);
 }
 
 static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
@@ -94,7 +87,6 @@ static void done(void *arg, enum sl_err code, const struct sl_error *err,
     struct ps_answer *a = &p->shared.answer;
 
     a->rc = code;
-    a->copied = false;
     a->refused.why = WIRE_REFUSED_NOT;
     if (code != SL_OK && err != NULL)
         a->err = *err;

@@ -35,7 +35,6 @@ struct ps_answer {
     uint64_t incarnation, version;
     enum wire_push_result result;
     struct wire_refused refused;
-    bool copied; // the payload is in the target
     size_t counted_bytes;
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
