@@ -242,12 +242,7 @@ static enum sl_err print_flags(const char *dir, struct sl_error *err)
                          "%s.crt --tls-key=%s/%s.key\n",
                          strcmp(roles[i], "client") == 0 ? "sluice" : roles[i],
                          dir, dir, roles[i], dir, roles[i]);
-    if (rc == SL_OK)
-        rc = out_write(buf_text(&text), text.len, err);
-    else
-        sl_fail(err, rc, "out of memory");
-    buf_release(&text);
-    return rc;
+    return out_text(&text, rc, err);
 }
 
 int verb_cert(struct cli *cli)

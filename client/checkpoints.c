@@ -3,7 +3,6 @@
 #include "client/api.h"
 #include "client/cli.h"
 #include "client/verbs.h"
-#include "proto/pbjson.h"
 
 static enum sl_err print_table(const Sluice__V1__CheckpointsReply *reply,
                                const char *id, struct sl_error *err)
@@ -38,19 +37,15 @@ int verb_checkpoints(struct cli *cli)
     Sluice__V1__CheckpointsReply *reply;
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
-    json_t *object = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     request.id = (char *)cli_arg(cli, 0);
     if (rc == SL_OK)
         rc = api_checkpoints(api, &request, &reply, &err);
-    if (rc == SL_OK && cli->out.json) {
-        rc = pbjson_write(&object, &reply->base);
-        if (rc == SL_OK)
-            rc = out_json(object, &err);
-    } else if (rc == SL_OK) {
+    if (rc == SL_OK && cli->out.json)
+        rc = out_message(&reply->base, &err);
+    else if (rc == SL_OK)
         rc = print_table(reply, request.id, &err);
-    }
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

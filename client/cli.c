@@ -281,11 +281,7 @@ static int print_and_release(struct buf *text, enum sl_err rc)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    if (rc == SL_OK)
-        rc = out_write(buf_text(text), text->len, &err);
-    else
-        sl_fail(&err, rc, "out of memory");
-    buf_release(text);
+    rc = out_text(text, rc, &err);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }
 

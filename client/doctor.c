@@ -78,12 +78,7 @@ enum sl_err findings_print(const struct findings *f, const struct out *out,
             &text, "%s%-8s%s %-12s %s\n", color, level_names[one->level],
             color[0] != '\0' ? "\033[0m" : "", one->what, one->text);
     }
-    if (rc == SL_OK)
-        rc = out_write(buf_text(&text), text.len, err);
-    else
-        sl_fail(err, rc, "out of memory");
-    buf_release(&text);
-    return rc;
+    return out_text(&text, rc, err);
 }
 
 int verb_doctor(struct cli *cli)

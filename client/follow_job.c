@@ -119,10 +119,7 @@ static enum sl_err print_summary(struct view *v, const Sluice__V1__JobStatus *s,
                            : sl_fail(err, rc, "out of memory");
     }
     rc = summary_text(&text, s);
-    if (rc == SL_OK)
-        rc = out_write(buf_text(&text), text.len, err);
-    buf_release(&text);
-    return rc;
+    return out_text(&text, rc, err);
 }
 
 // The last status again, now with every shard's counts.

@@ -8,17 +8,6 @@
 #include "client/follow.h"
 #include "client/progress.h"
 #include "client/verbs.h"
-#include "proto/pbjson.h"
-
-static enum sl_err print_message(const ProtobufCMessage *msg,
-                                 struct sl_error *err)
-{
-    json_t *object = NULL;
-    enum sl_err rc = pbjson_write(&object, msg);
-
-    return rc == SL_OK ? out_json(object, err)
-                       : sl_fail(err, rc, "out of memory");
-}
 
 // ---- jobs
 
@@ -64,7 +53,7 @@ int verb_jobs(struct cli *cli)
     if (rc == SL_OK)
         rc = api_list(api, &request, &reply, &err);
     if (rc == SL_OK)
-        rc = cli->out.json ? print_message(&reply->base, &err)
+        rc = cli->out.json ? out_message(&reply->base, &err)
                            : print_jobs(reply, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
@@ -132,7 +121,7 @@ int verb_stop(struct cli *cli)
     if (rc == SL_OK)
         rc = api_stop(api, &request, &status, &err);
     if (rc == SL_OK && cli->out.json)
-        rc = print_message(&status->base, &err);
+        rc = out_message(&status->base, &err);
     else if (rc == SL_OK)
         cli_say("%s is %s after %llu of %llu steps", status->id,
                 progress_state(status->state),

@@ -42,6 +42,16 @@ enum sl_err out_write(const char *text, size_t len, struct sl_error *err)
     return SL_OK;
 }
 
+enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err)
+{
+    if (rc == SL_OK)
+        rc = out_write(buf_text(text), text->len, err);
+    else
+        sl_fail(err, rc, "out of memory for the output");
+    buf_release(text);
+    return rc;
+}
+
 enum sl_err out_json(json_t *object, struct sl_error *err)
 {
     json_t *all = json_object();
@@ -55,14 +65,18 @@ enum sl_err out_json(json_t *object, struct sl_error *err)
         rc = sl_json_write(&text, all, true);
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\n');
-    if (rc == SL_OK)
-        rc = out_write(buf_text(&text), text.len, err);
-    else
-        sl_fail(err, rc, "out of memory for the output");
-    buf_release(&text);
+    rc = out_text(&text, rc, err);
     json_decref(all);
     json_decref(object);
     return rc;
+}
+
+enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err)
+{
+    json_t *object = NULL;
+
+    (void)pbjson_write(&object, msg); // no memory: it is NULL
+    return out_json(object, err);
 }
 
 // ---- tables
@@ -138,11 +152,7 @@ enum sl_err table_print(struct table *t, struct sl_error *err)
     struct buf text = BUF_INIT;
     enum sl_err rc = table_text(&text, t);
 
-    if (rc == SL_OK)
-        rc = out_write(buf_text(&text), text.len, err);
-    else
-        sl_fail(err, rc, "out of memory for the output");
-    buf_release(&text);
+    rc = out_text(&text, rc, err);
     table_release(t);
     return rc;
 }

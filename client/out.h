@@ -17,6 +17,7 @@
 
 #include "common/buf.h"
 #include "common/status.h"
+#include "proto/pbjson.h"
 
 #define OUT_SCHEMA_VERSION 1
 
@@ -34,9 +35,16 @@ int out_columns(void);
 // All of it, to stdout, flushed.
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
 
+// What was built in `text`, if building it ended with SL_OK: any other `rc` is
+// told (out of memory) and returned. Releases the text.
+enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err);
+
 // The members of `object` after "schema_version", indented, with a newline.
-// Takes the reference.
+// Takes the reference; NULL is SL_ENOMEM.
 enum sl_err out_json(json_t *object, struct sl_error *err);
+
+// The same for a message.
+enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err);
 
 // ---- tables: columns as wide as their widest cell, two blanks between
 

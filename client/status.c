@@ -7,7 +7,6 @@
 #include "client/progress.h"
 #include "client/summary.h"
 #include "client/verbs.h"
-#include "proto/pbjson.h"
 
 // ---- a job
 
@@ -73,11 +72,7 @@ static enum sl_err print_job(const Sluice__V1__JobStatus *s,
     }
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\n');
-    if (rc != SL_OK)
-        sl_fail(err, rc, "out of memory");
-    else
-        rc = out_write(buf_text(&text), text.len, err);
-    buf_release(&text);
+    rc = out_text(&text, rc, err);
     return rc == SL_OK && s->n_shards > 0 ? print_shards(s, err) : rc;
 }
 
@@ -86,7 +81,6 @@ static enum sl_err job_status(struct cli *cli, struct api *api,
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
-    json_t *object = NULL;
     enum sl_err rc;
 
     request.id = (char *)cli_arg(cli, 0);
@@ -97,9 +91,7 @@ static enum sl_err job_status(struct cli *cli, struct api *api,
         return rc;
     if (!cli->out.json)
         return print_job(status, err);
-    rc = pbjson_write(&object, &status->base);
-    return rc == SL_OK ? out_json(object, err)
-                       : sl_fail(err, rc, "out of memory");
+    return out_message(&status->base, err);
 }
 
 // ---- the cluster
@@ -143,12 +135,7 @@ static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
             rc = buf_appendf(&text, "%s%s: %s\n", text.len == 0 ? "\n" : "",
                              c->members[i]->name, c->members[i]->reason);
     }
-    if (rc != SL_OK)
-        sl_fail(err, rc, "out of memory");
-    else if (text.len > 0)
-        rc = out_write(buf_text(&text), text.len, err);
-    buf_release(&text);
-    return rc;
+    return out_text(&text, rc, err);
 }
 
 static enum sl_err cluster_status(struct cli *cli, struct api *api,
@@ -157,17 +144,13 @@ static enum sl_err cluster_status(struct cli *cli, struct api *api,
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     Sluice__V1__ClusterReply *reply;
     char line[512], text[OUT_NUMBER];
-    json_t *object = NULL;
     int n;
     enum sl_err rc = api_cluster(api, &request, &reply, err);
 
     if (rc != SL_OK)
         return rc;
-    if (cli->out.json) {
-        rc = pbjson_write(&object, &reply->base);
-        return rc == SL_OK ? out_json(object, err)
-                           : sl_fail(err, rc, "out of memory");
-    }
+    if (cli->out.json)
+        return out_message(&reply->base, err);
     n = snprintf(line, sizeof(line),
                  "coordinator %s, version %s, term %llu, up %s, state %s\n\n",
                  api_address(api), reply->version,

@@ -13,7 +13,6 @@
 #include "common/hash.h"
 #include "common/mem.h"
 #include "proto/model.h"
-#include "proto/pbjson.h"
 
 static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,
                         struct sl_error *err)
@@ -49,13 +48,10 @@ static int print_reply(struct cli *cli, const Sluice__V1__SubmitReply *reply,
                        bool dry_run)
 {
     struct sl_error err = SL_ERROR_INIT;
-    json_t *object = NULL;
     enum sl_err rc;
 
     if (cli->out.json) {
-        rc = pbjson_write(&object, &reply->base);
-        if (rc == SL_OK)
-            rc = out_json(object, &err);
+        rc = out_message(&reply->base, &err);
     } else if (dry_run) {
         rc = out_write(reply->explanation, strlen(reply->explanation), &err);
         if (rc == SL_OK)
@@ -169,15 +165,12 @@ int verb_validate(struct cli *cli)
 {
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__JobSpec *spec;
-    json_t *object = NULL;
     enum sl_err rc = load(cli, &spec, &err);
 
     if (rc != SL_OK)
         return cli_fail(&err);
     if (cli->out.json) {
-        rc = pbjson_write(&object, &spec->base);
-        if (rc == SL_OK)
-            rc = out_json(object, &err);
+        rc = out_message(&spec->base, &err);
     } else {
         rc = print_model(spec, &err);
         if (rc == SL_OK)

@@ -1,7 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/out.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/mem.h"
+#include "proto/wire.h"
 #include "tests/harness/t.h"
+
+// What is printed between the two lies in `got`.
+static int aside;
+
+static void catch_begin(void)
+{
+    int fd = open(t_path("stdout"), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+
+    fflush(stdout);
+    aside = dup(STDOUT_FILENO);
+    T_ASSERT(fd >= 0 && aside >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
+    close(fd);
+}
+
+static void catch_end(struct buf *got)
+{
+    fflush(stdout);
+    T_ASSERT(dup2(aside, STDOUT_FILENO) >= 0);
+    close(aside);
+    T_OK(fs_read_all(fs_posix(), t_path("stdout"), 4096, got, t_err()));
+}
+
+TEST(out, a_text_is_printed_and_released)
+{
+    struct buf text = BUF_INIT, got = BUF_INIT;
+    uint64_t before = sl_mem_live();
+    enum sl_err rc;
+
+    T_OK(buf_append_str(&text, "one\n"));
+    catch_begin();
+    rc = out_text(&text, SL_OK, t_err());
+    catch_end(&got);
+    T_OK(rc);
+    T_STR(buf_text(&got), "one\n");
+    buf_release(&got);
+    T_EQ(sl_mem_live(), before);
+}
+
+TEST(out, a_text_that_was_not_built_is_told_and_released)
+{
+    struct buf text = BUF_INIT, got = BUF_INIT;
+    uint64_t before = sl_mem_live();
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    T_OK(buf_append_str(&text, "half"));
+    catch_begin();
+    rc = out_text(&text, SL_ENOMEM, &err);
+    catch_end(&got);
+    T_FAILS(SL_ENOMEM, rc);
+    T_HAS(err.text, "out of memory");
+    T_EQ(got.len, 0);
+    buf_release(&got);
+    T_EQ(sl_mem_live(), before);
+}
+
+TEST(out, a_message_has_a_schema_version)
+{
+    Sluice__V1__JobRequest m = SLUICE__V1__JOB_REQUEST__INIT;
+    struct buf got = BUF_INIT;
+    enum sl_err rc;
+
+    m.id = (char *)"j-1";
+    catch_begin();
+    rc = out_message(&m.base, t_err());
+    catch_end(&got);
+    T_OK(rc);
+    T_HAS(buf_text(&got), "\"schema_version\": 1,\n");
+    T_HAS(buf_text(&got), "\"id\": \"j-1\"");
+    buf_release(&got);
+}
 
 TEST(out, numbers_for_people)
 {
