@@ -7,6 +7,7 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
+#include "common/num.h"
 #include "common/part_cut.h"
 
 // Ends of shards, ascending; the last is the number of elements.
@@ -74,11 +75,11 @@ static uint64_t shards_wanted(uint64_t elements, uint64_t target_bytes,
                               uint32_t servers)
 {
     uint64_t bytes = elements * PART_ELEMENT_BYTES;
-    uint64_t shards = bytes / target_bytes + (bytes % target_bytes != 0);
+    uint64_t shards = sl_ceil_div(bytes, target_bytes);
 
     if (shards < servers)
         shards = servers;
-    return shards < PART_MAX_SHARDS ? shards : PART_MAX_SHARDS;
+    return sl_min(shards, PART_MAX_SHARDS);
 }
 
 static enum sl_err cuts_make(struct cuts *cuts, const struct part_cutter *c,

@@ -4,16 +4,7 @@
 #include <inttypes.h>
 
 #include "common/mem.h"
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static uint64_t at_most(uint64_t value, uint64_t limit)
-{
-    return value < limit ? value : limit;
-}
+#include "common/num.h"
 
 static enum sl_err bad_rule(struct sl_error *err, const char *name)
 {
@@ -34,24 +25,24 @@ enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
     case PART_FIXED:
         if (rule->count < 1)
             return bad_rule(err, "the number of parts");
-        *out = at_most(rule->count, var->rows);
+        *out = sl_min(rule->count, var->rows);
         return SL_OK;
     case PART_MIN_SIZE:
         if (rule->shard_bytes < 1)
             return bad_rule(err, "min_shard_bytes");
         if (rule->max_shards < 1)
             return bad_rule(err, "max_shards");
-        parts = ceil_div(var->rows * row_bytes, rule->shard_bytes);
-        parts = at_most(at_most(parts, rule->max_shards), var->rows);
+        parts = sl_ceil_div(var->rows * row_bytes, rule->shard_bytes);
+        parts = sl_min(sl_min(parts, rule->max_shards), var->rows);
         *out = parts > 1 ? parts : 1;
         return SL_OK;
     case PART_MAX_SIZE:
         if (rule->shard_bytes < 1)
             return bad_rule(err, "max_shard_bytes");
         per_part = rule->shard_bytes / row_bytes;
-        parts = ceil_div(var->rows, per_part > 1 ? per_part : 1);
+        parts = sl_ceil_div(var->rows, per_part > 1 ? per_part : 1);
         if (rule->max_shards != 0)
-            parts = at_most(parts, rule->max_shards);
+            parts = sl_min(parts, rule->max_shards);
         *out = parts;
         return SL_OK;
     }
@@ -64,7 +55,7 @@ void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
 {
     uint64_t each = rows / n, longer = rows % n;
 
-    *first = k * each + at_most(k, longer);
+    *first = k * each + sl_min(k, longer);
     *count = k == n ? 0 : each + (k < longer);
 }
 

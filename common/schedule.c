@@ -4,17 +4,8 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "common/num.h"
 #include "common/order.h"
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 enum sl_err schedule_check(const struct schedule *s, struct sl_error *err)
 {
@@ -47,12 +38,12 @@ enum sl_err schedule_check(const struct schedule *s, struct sl_error *err)
 
 uint64_t schedule_steps_per_epoch(const struct schedule *s)
 {
-    return ceil_div(s->samples, s->batch);
+    return sl_ceil_div(s->samples, s->batch);
 }
 
 uint64_t schedule_closures_per_epoch(const struct schedule *s)
 {
-    return ceil_div(schedule_steps_per_epoch(s), s->steps_per_closure);
+    return sl_ceil_div(schedule_steps_per_epoch(s), s->steps_per_closure);
 }
 
 uint64_t schedule_closures(const struct schedule *s)
@@ -88,8 +79,8 @@ static uint64_t epoch_step(const struct schedule *s, uint64_t closure)
 uint32_t schedule_closure_steps(const struct schedule *s, uint64_t closure)
 {
     assert(closure < schedule_closures(s));
-    return (uint32_t)smaller(s->steps_per_closure, schedule_steps_per_epoch(s) -
-                                                       epoch_step(s, closure));
+    return (uint32_t)sl_min(s->steps_per_closure, schedule_steps_per_epoch(s) -
+                                                      epoch_step(s, closure));
 }
 
 uint64_t schedule_global_step(const struct schedule *s, uint64_t closure,
@@ -105,7 +96,7 @@ void schedule_step_range(const struct schedule *s, uint64_t closure,
 {
     assert(step < schedule_closure_steps(s, closure));
     *first = (epoch_step(s, closure) + step) * s->batch;
-    *count = smaller(s->batch, s->samples - *first);
+    *count = sl_min(s->batch, s->samples - *first);
 }
 
 void schedule_closure_range(const struct schedule *s, uint64_t closure,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/num.h"
 
 enum { PENDING, SAVED, TAKEN };
 
@@ -22,7 +23,7 @@ enum sl_err freeze_init(struct freeze *f, const void *memory, size_t bytes)
 {
     struct freeze made = {.memory = memory, .bytes = bytes};
 
-    made.blocks = (bytes + FREEZE_BLOCK_BYTES - 1) / FREEZE_BLOCK_BYTES;
+    made.blocks = sl_ceil_div(bytes, FREEZE_BLOCK_BYTES);
     made.pending = made.blocks;
     made.state = sl_calloc(made.blocks, 1);
     if (made.state == NULL)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/num.h"
 #include "common/schedule.h"
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN };
@@ -37,7 +38,7 @@ struct input {
 
 uint32_t input_run_steps(const struct input_run *run)
 {
-    return (uint32_t)((run->count + run->batch - 1) / run->batch);
+    return (uint32_t)sl_ceil_div(run->count, run->batch);
 }
 
 uint32_t input_run_samples(const struct input_run *run, uint32_t step)
