@@ -30,23 +30,50 @@ static void cuts_insert(struct cuts *cuts, size_t i, uint64_t at)
     cuts->count++;
 }
 
-// Shards of about equal size: each ideal cut moves to the nearest boundary,
-// and vanishes if that one is taken (rows larger than a shard).
+// Shards of about equal size from lo to hi: each ideal cut moves to the nearest
+// boundary, and vanishes if that one is taken (rows larger than a shard).
 static void cut_evenly(struct cuts *cuts, const struct part_cutter *c,
-                       uint64_t shards)
+                       uint64_t lo, uint64_t hi, uint64_t shards)
 {
-    uint64_t elements = part_cutter_elements(c), last = 0, cut;
+    uint64_t last = lo, cut;
 
     for (uint64_t i = 1; i < shards; i++) {
-        uint64_t ideal = (uint64_t)((unsigned __int128)elements * i / shards);
+        uint64_t ideal =
+            lo + (uint64_t)((unsigned __int128)(hi - lo) * i / shards);
 
-        if (ideal <= last || ideal >= elements ||
-            !part_cutter_pick(c, last, elements, ideal, &cut))
+        if (ideal <= last || ideal >= hi ||
+            !part_cutter_pick(c, last, hi, ideal, &cut))
             continue;
         cuts->at[cuts->count++] = cut;
         last = cut;
     }
-    cuts->at[cuts->count++] = elements;
+    cuts->at[cuts->count++] = hi;
+}
+
+// The same, but variables of at least a shard's size are cut by themselves.
+// What lies between two of them and is next to nothing goes with the former.
+static void cut_by_variable(struct cuts *cuts, const struct part_cutter *c,
+                            uint64_t size)
+{
+    uint64_t elements = part_cutter_elements(c), least = size / 8, lo = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        uint64_t begin = c->first[i], end = c->first[i + 1];
+
+        if (end - begin < size)
+            continue;
+        if (begin - lo > least) {
+            cut_evenly(cuts, c, lo, begin, sl_ceil_div(begin - lo, size));
+            lo = begin;
+        }
+        while (i + 1 < c->count && c->first[i + 2] - end <= least)
+            i++;
+        end = c->first[i + 1];
+        cut_evenly(cuts, c, lo, end, sl_ceil_div(end - lo, size));
+        lo = end;
+    }
+    if (lo < elements)
+        cut_evenly(cuts, c, lo, elements, sl_ceil_div(elements - lo, size));
 }
 
 // Halves the largest shard that can be cut; false if none can.
@@ -71,25 +98,37 @@ static bool cut_largest(struct cuts *cuts, const struct part_cutter *c)
     return true;
 }
 
-static uint64_t shards_wanted(uint64_t elements, uint64_t target_bytes,
-                              uint32_t servers)
+static uint64_t shard_bytes(uint64_t model_bytes)
 {
-    uint64_t bytes = elements * PART_ELEMENT_BYTES;
-    uint64_t shards = sl_ceil_div(bytes, target_bytes);
+    uint64_t bytes = model_bytes / PART_TARGET_SHARDS;
 
-    if (shards < servers)
-        shards = servers;
-    return sl_min(shards, PART_MAX_SHARDS);
+    if (bytes < PART_LEAST_BYTES)
+        return PART_LEAST_BYTES;
+    return bytes < PART_TARGET_BYTES ? bytes : PART_TARGET_BYTES;
 }
 
 static enum sl_err cuts_make(struct cuts *cuts, const struct part_cutter *c,
-                             uint64_t shards, uint32_t servers)
+                             bool by_variable, uint64_t target_bytes,
+                             uint32_t servers)
 {
-    *cuts = (struct cuts){.room = shards};
+    uint64_t elements = part_cutter_elements(c);
+    uint64_t shards = sl_ceil_div(elements * PART_ELEMENT_BYTES, target_bytes);
+
+    if (shards < servers)
+        shards = servers;
+    if (shards > PART_MAX_SHARDS)
+        shards = PART_MAX_SHARDS;
+    // A large variable adds a shard at most, and so does what lies before it.
+    by_variable =
+        by_variable && shards > servers && 3 * shards < PART_MAX_SHARDS;
+    *cuts = (struct cuts){.room = by_variable ? 3 * shards + 1 : shards};
     cuts->at = sl_malloc_array(cuts->room, sizeof(*cuts->at));
     if (cuts->at == NULL)
         return SL_ENOMEM;
-    cut_evenly(cuts, c, shards);
+    if (by_variable)
+        cut_by_variable(cuts, c, target_bytes / PART_ELEMENT_BYTES);
+    else
+        cut_evenly(cuts, c, 0, elements, shards);
     while (cuts->count < servers && cut_largest(cuts, c))
         continue;
     return SL_OK;
@@ -154,11 +193,9 @@ enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
     if (rc != SL_OK)
         return rc;
     if (target_bytes == 0)
-        target_bytes = PART_TARGET_BYTES;
-    rc = cuts_make(
-        &cuts, &c,
-        shards_wanted(part_cutter_elements(&c), target_bytes, servers),
-        servers);
+        target_bytes =
+            shard_bytes(part_cutter_elements(&c) * PART_ELEMENT_BYTES);
+    rc = cuts_make(&cuts, &c, rule->kind == PART_AUTO, target_bytes, servers);
     if (rc == SL_OK)
         rc = fill_plan(&plan, &c, &cuts, servers);
     part_cutter_release(&c);

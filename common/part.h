@@ -7,7 +7,11 @@
 // holds of one variable: a range of its rows. So a variable has one piece per
 // shard that it touches, pieces in order cover every row exactly once, and a
 // shard's pieces are neighbours.
-// The automatic rule makes shards of about equal bytes. A user's partitioner
+// The automatic rule makes shards of about equal bytes, and a variable as large
+// as a shard does not share one with what lies before or behind it, unless that
+// is next to nothing: a shard is sent when the last of its layers is ready, and
+// the next step waits for it with the first, so small early layers must not
+// wait for the bytes of a large one. A user's partitioner
 // (semantics.md 7.2, TensorFlow's arithmetic, seen on Sluice's shapes) says
 // where a variable may be cut; shards are then grown to about the target from
 // whole parts. A variable marked `whole` is never cut.
@@ -30,7 +34,9 @@
 struct buf;
 
 #define PART_ELEMENT_BYTES 4
-#define PART_TARGET_BYTES (UINT64_C(4) << 20) // default size of a shard
+#define PART_TARGET_BYTES (UINT64_C(4) << 20)  // of a shard, of a large model
+#define PART_LEAST_BYTES (UINT64_C(512) << 10) // of a small one
+#define PART_TARGET_SHARDS 64                  // of those between
 #define PART_MAX_SHARDS 65536
 #define PART_MAX_VARIABLES 1000000
 #define PART_MAX_ELEMENTS (UINT64_C(1) << 44)
@@ -88,7 +94,9 @@ enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
 void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
               uint64_t *count);
 
-// Cuts and places. target_bytes 0: PART_TARGET_BYTES. There are at least
+// Cuts and places. target_bytes 0: PART_TARGET_SHARDS of them, so that the
+// gradient of one goes out while the parameters of another come in, but none
+// below PART_LEAST_BYTES or above PART_TARGET_BYTES. There are at least
 // `servers` shards, if there are that many places to cut. Each variable and
 // the number of servers must be at least 1.
 enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,

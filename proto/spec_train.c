@@ -144,7 +144,9 @@ static enum sl_err check_rule(Sluice__V1__PlacementSpec *p, unsigned kind,
                            "placement.max_shard_bytes is missing");
         return SL_OK;
     default:
-        SPEC_DEFAULT(p, shard_bytes, PART_TARGET_BYTES);
+        SPEC_DEFAULT(p, shard_bytes, 0);
+        if (p->shard_bytes == 0) // by the size of the model
+            return SL_OK;
         return spec_range("placement.shard_bytes", p->shard_bytes,
                           PART_ELEMENT_BYTES, SHARD_BYTES_MAX, err);
     }

@@ -211,8 +211,8 @@ TEST(part, covers_all_rows_once)
     }
 }
 
-// When rows are small, shards differ by a row or so, and servers by at most
-// one shard.
+// When rows are small, the shards of a variable differ by a row or so, and
+// servers by at most one shard.
 TEST(part, is_balanced_by_bytes)
 {
     const struct part_var vars[] = {
@@ -223,7 +223,7 @@ TEST(part, is_balanced_by_bytes)
     T_OK(part_plan_make(&p, vars, 4, &automatic, 1 << 20, 3, t_err()));
     T_EQ(p.shard_count, 29);
     for (uint32_t s = 0; s < p.shard_count; s++) {
-        T_NEAR(p.shards[s].elements, p.elements / p.shard_count, 1001);
+        T_NEAR(p.shards[s].elements, s < 25 ? 256000 : 250018, 1001);
         load[p.shards[s].server] += p.shards[s].elements;
     }
     for (int i = 0; i < 3; i++) {
@@ -231,6 +231,38 @@ TEST(part, is_balanced_by_bytes)
         least = load[i] < least ? load[i] : least;
     }
     T_LE(most - least, (1 << 20) / 4 + 3000);
+    part_plan_release(&p);
+}
+
+// The early layers, which the next step wants first, do not wait for the bytes
+// of the large one behind them.
+TEST(part, a_large_variable_keeps_to_itself)
+{
+    const struct part_var vars[] = {
+        {32, 25, false},     {32, 1, false},   {64, 800, false}, {64, 1, false},
+        {1024, 3136, false}, {1024, 1, false}, {10, 1024, false}};
+    struct part_plan p;
+
+    T_OK(part_plan_make(&p, vars, 7, &automatic, 0, 2, t_err()));
+    T_EQ(p.shard_count, 26); // of about PART_LEAST_BYTES
+    T_EQ(p.shards[0].elements, 32 * 25 + 32 + 64 * 800 + 64);
+    for (uint32_t s = 1; s < p.shard_count; s++)
+        T_NEAR(p.shards[s].elements, (1024 * 3137 + 10240) / 25, 3136);
+    T_EQ(p.shards[25].pieces, 3); // what follows is next to nothing
+    part_plan_release(&p);
+}
+
+TEST(part, large_models_have_larger_shards)
+{
+    const struct part_var medium = {8192, 4096, false}; // 128 MiB
+    const struct part_var large = {65536, 4096, false}; // 1 GiB
+    struct part_plan p;
+
+    T_OK(part_plan_make(&p, &medium, 1, &automatic, 0, 2, t_err()));
+    T_EQ(p.shard_count, PART_TARGET_SHARDS);
+    part_plan_release(&p);
+    T_OK(part_plan_make(&p, &large, 1, &automatic, 0, 2, t_err()));
+    T_EQ(p.shard_count, (1 << 30) / PART_TARGET_BYTES);
     part_plan_release(&p);
 }
 
