@@ -315,6 +315,7 @@ struct rpc_call_options {
     size_t max_reply_bytes; // per message; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
+    unsigned turn; // among unary calls that wait for the window: lowest first
 };
 
 // A call in flight, to cancel it. A value: may be copied, forgotten, or used

@@ -13,8 +13,9 @@
 // stands is used on, and calls in flight keep the old one until they end.
 //
 // A caller may start more than the peer has memory for: a worker pushes all its
-// shards at once. So large requests wait here, in order, until those before
-// them were answered (the window); what waits is the caller's own memory still.
+// shards at once. So large requests wait here, by their turns, until those
+// before them were answered (the window); what waits is the caller's own memory
+// still.
 #include "common/history.h"
 #include "common/rpc_faulty.h"
 #include "common/rpc_inner.h"
@@ -43,6 +44,7 @@ struct client_call {
     bool wait_for_ready;
     bool waits, flies;     // for the window; in it
     struct list_node turn; // in waiting
+    unsigned order;        // there
     size_t request_bytes;
     size_t max_reply_bytes;
     grpc_byte_buffer *request, *reply;
@@ -368,6 +370,19 @@ static void leave_locked(struct client_call *c)
     c->waits = c->flies = false;
 }
 
+// Behind those of the same turn or a lower one.
+static void wait_locked(struct client_call *c)
+{
+    struct list *waiting = &c->channel->waiting;
+    struct list_node *at = waiting->head.prev;
+
+    while (at != &waiting->head &&
+           list_entry(at, struct client_call, turn)->order > c->order)
+        at = at->prev;
+    list_insert_after(at, &c->turn);
+    c->waits = true;
+}
+
 // False: it waits, and somebody else starts it.
 static bool may_start(struct client_call *c)
 {
@@ -378,8 +393,7 @@ static bool may_start(struct client_call *c)
     pthread_mutex_lock(&ch->lock);
     if (!ch->closing &&
         !(list_empty(&ch->waiting) && fits_locked(ch, c->request_bytes))) {
-        c->waits = true;
-        list_push_back(&ch->waiting, &c->turn);
+        wait_locked(c);
         pthread_mutex_unlock(&ch->lock);
         return false;
     }
@@ -488,6 +502,7 @@ static void begin(struct rpc_channel *ch, const char *method,
     c->max_reply_bytes =
         options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
     c->wait_for_ready = options->wait_for_ready;
+    c->order = options->turn;
     c->request_bytes = msg != NULL ? rpc_msg_bytes(msg) : 0;
     c->request = rpc_msg_seal(msg);
     HISTORY("rpc_call", "id=%p.%llu method=%s to=%s deadline_ms=%lld",

@@ -46,12 +46,15 @@ struct test {
     struct outcome o[CALLS];
     struct rpc_ticket ticket[CALLS];
     uint8_t *bytes[CALLS];
+    unsigned turn[CALLS];
 };
 
 static const struct rpc_call_options plain = {.deadline_ms = DEADLINE_MS};
 
 static void start(struct test *t, unsigned i)
 {
+    struct rpc_call_options options = {.deadline_ms = DEADLINE_MS,
+                                       .turn = t->turn[i]};
     struct rpc_msg msg;
 
     outcome_init(&t->o[i]);
@@ -59,7 +62,7 @@ static void start(struct test *t, unsigned i)
     t->bytes[i][0] = (uint8_t)(1 + i);
     rpc_msg_init(&msg);
     rpc_msg_part(&msg, t->bytes[i], LARGE);
-    rpc_call_start(t->w.channel, "/t.T/Hold", &msg, &plain, on_outcome,
+    rpc_call_start(t->w.channel, "/t.T/Hold", &msg, &options, on_outcome,
                    &t->o[i], &t->ticket[i]);
 }
 
@@ -120,7 +123,7 @@ static void answer_all(struct test *t, unsigned from)
 
 static void fits(size_t fit, unsigned expected)
 {
-    struct test t;
+    struct test t = {.turn = {0}};
 
     begin(&t, fit);
     for (unsigned i = 0; i < expected; i++)
@@ -150,9 +153,31 @@ TEST(rpc_window, two_calls_of_any_size_are_on_their_way)
     fits(0, 2);
 }
 
+TEST(rpc_window, who_waits_goes_by_its_turn_and_then_by_age)
+{
+    struct test t = {.turn = {5, 5, 3, 1, 2, 1}};
+    static const uint8_t order[] = {4, 6, 5, 3};
+
+    begin(&t, 2);
+    wait_for(&t.s.entered);
+    wait_for(&t.s.entered);
+    for (unsigned i = 0; i < 4; i++) { // the other one stays
+        rpc_answer(t.s.held[1 + i], SL_OK, NULL, NULL);
+        wait_for(&t.s.entered);
+        T_EQ(t.s.first[2 + i], order[i]);
+    }
+    rpc_answer(t.s.held[0], SL_OK, NULL, NULL);
+    rpc_answer(t.s.held[5], SL_OK, NULL, NULL);
+    for (unsigned i = 0; i < CALLS; i++) {
+        wait_for(&t.o[i].done);
+        T_OK(t.o[i].code);
+    }
+    end(&t);
+}
+
 TEST(rpc_window, what_waits_can_be_cancelled)
 {
-    struct test t;
+    struct test t = {.turn = {0}};
 
     begin(&t, 2);
     rpc_cancel(t.w.channel, t.ticket[3]);
@@ -174,7 +199,7 @@ TEST(rpc_window, what_waits_can_be_cancelled)
 
 TEST(rpc_window, a_channel_that_is_freed_ends_what_waits)
 {
-    struct test t;
+    struct test t = {.turn = {0}};
 
     begin(&t, 2);
     wait_for(&t.s.entered);
