@@ -55,6 +55,7 @@ struct sync_closure {
 struct sync_step {
     uint32_t step;
     uint64_t samples, digest;
+    uint32_t wanted; // of this range: the op before which the next step waits
 };
 
 // What this attempt saw, for reports.

@@ -264,6 +264,7 @@ bool ps_start(struct ps_shard *p)
     struct rpc_call_options options = {
         .deadline_ms = calls[p->want].deadline_ms,
         .max_reply_bytes = calls[p->want].max_reply_bytes,
+        .turn = p->want == PS_PUSH ? p->step.wanted : 0,
     };
     struct rpc_msg msg;
 

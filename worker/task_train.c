@@ -119,7 +119,8 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
 {
     struct sync_step step = {.step = t->batch.step,
                              .samples = t->batch.n,
-                             .digest = t->batch.digest};
+                             .digest = t->batch.digest,
+                             .wanted = t->p->overlap.wait_before[range]};
     enum sync_result result = SYNC_OK;
 
     // One that no op touches was not waited for.
