@@ -210,9 +210,10 @@ static void measure(struct bare *b, int rounds, double seconds)
         if (g != NULL)
             gemm[i] = time_of(gemm_step, g, seconds / 2);
     }
-    printf("{\"what\": \"bare_step\", \"batch\": %u, \"flop\": %.6g, "
-           "\"loss_first\": %.4f, \"loss_last\": %.4f",
-           b->batch, flop, began, b->loss);
+    printf("{\"what\": \"bare_step\", \"batch\": %u, \"parameters\": %llu, "
+           "\"flop\": %.6g, \"loss_first\": %.4f, \"loss_last\": %.4f",
+           b->batch, (unsigned long long)b->job->model->elements, flop, began,
+           b->loss);
     print("step_ms", step, rounds);
     print("bound_ms", bound, rounds);
     if (g != NULL) {

@@ -12,10 +12,13 @@
 // polls when nothing moves. The near end may have `outstanding`
 // messages on their way, the far one answers what it has read whole. A message
 // is always read into the same memory, as parameters are.
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -155,17 +158,36 @@ static void no_delay(int fd)
     must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "nodelay");
 }
 
-static void connect_tcp(int fds[2])
+// Sockets that are made from here on lie in that network namespace.
+static void enter(const char *netns)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int listening = socket(AF_INET, SOCK_STREAM, 0);
-    socklen_t len = sizeof(at);
+    char path[256];
+    int fd;
 
+    if (netns == NULL)
+        return;
+    snprintf(path, sizeof(path), "/run/netns/%s", netns);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    must(fd, path);
+    must(setns(fd, CLONE_NEWNET), "setns");
+    close(fd);
+}
+
+static void connect_tcp(int fds[2], const struct conf *c)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof(at);
+    int listening;
+
+    if (inet_pton(AF_INET, conf_str(c, "at"), &at.sin_addr) != 1)
+        program_die("--at %s is no IPv4 address", conf_str(c, "at"));
+    enter(conf_str(c, "far-netns"));
+    listening = socket(AF_INET, SOCK_STREAM, 0);
     must(listening, "socket");
     must(bind(listening, (struct sockaddr *)&at, len), "bind");
     must(listen(listening, 1), "listen");
     must(getsockname(listening, (struct sockaddr *)&at, &len), "getsockname");
+    enter(conf_str(c, "near-netns"));
     fds[0] = socket(AF_INET, SOCK_STREAM, 0);
     must(fds[0], "socket");
     must(connect(fds[0], (struct sockaddr *)&at, len), "connect");
@@ -217,6 +239,14 @@ static const struct conf_key keys[] = {
      .max = OUTSTANDING_MAX,
      .unit = "messages",
      .help = "How many may be on their way."},
+    {.name = "at",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1",
+     .help = "TCP: the far end's address."},
+    {.name = "far-netns",
+     .kind = CONF_STRING,
+     .help = "TCP: its network namespace (of ip netns); ours if none."},
+    {.name = "near-netns", .kind = CONF_STRING, .help = "The same of ours."},
     {.name = NULL},
 };
 
@@ -236,7 +266,7 @@ int main(int argc, char **argv)
     pid_t child;
 
     if (strcmp(conf_str(c, "over"), "tcp") == 0)
-        connect_tcp(fds);
+        connect_tcp(fds, c);
     else
         must(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), "socketpair");
     child = fork();

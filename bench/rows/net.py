@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker whose psservers are behind a slow link: does it compute while its
+gradients and parameters travel?
+
+The worker is on a host of its own, everybody else on another, with mutual TLS,
+as two hosts must have it; 1 Gbit/s each way between them. In the same run: what
+the step takes without a cluster, on the same core, and what its bytes take as a
+plain stream through the same link. Both directions carry the parameters once,
+at the same time, so one of them counts.
+"""
+import subprocess
+import time
+
+from bed import ROOT, Bed, cluster, wait_for
+from link import Link
+from table import MIB, at_most, row
+
+BATCH = 160
+NET = ROOT / "bench" / "nets" / "deep-mnist.yaml"
+WARM_STEPS = 10
+PORT = {"coordinator": 7070, "ps-0": 7071, "ps-1": 7072}
+
+
+class FarBed(Bed):
+    """The worker at the near end of a link, on the clients' core; coordinator
+    and two psservers at the far end, on the servers'."""
+
+    def __init__(self, link, cpus):
+        super().__init__(psservers=2, workers=1, cpu=None)
+        self.link, self.cpus = link, cpus
+        self.far = link.address[link.far]
+        self.address = f"{self.far}:{PORT['coordinator']}"
+
+    def tls(self, role):
+        folder = self.dir / "certs"
+        return ["--tls-ca", str(folder / "ca.crt"),
+                "--tls-cert", str(folder / f"{role}.crt"),
+                "--tls-key", str(folder / f"{role}.key")]
+
+    def start_all(self):
+        subprocess.run([str(cluster.BIN / "sluice"), "cert", "init",
+                        str(self.dir / "certs"), "--host", self.far], check=True,
+                       capture_output=True)
+        super().start_all()
+
+    def place(self, where, role, words):
+        near = where == self.link.near
+        return ["taskset", "-c", str(self.cpus[near]), *self.link.inside(where),
+                str(cluster.BIN / role), "--coordinator", self.address,
+                *self.tls("client" if role == "sluice" else role), *words]
+
+    def command(self, name):
+        if name[0] == "w":
+            return self.place(self.link.near, "worker",
+                              ["--name", name, "--threads", "1"])
+        words = ["--listen", f"{self.far}:{PORT[name]}", "--state",
+                 str(self.dir / name), "--store", str(self.dir / "store")]
+        if name[0] == "p":
+            return self.place(self.link.far, "psserver", ["--name", name, *words])
+        line = self.place(self.link.far, "coordinator", words)
+        at = line.index("--coordinator")
+        return line[:at] + line[at + 2:]
+
+    def run(self, *words, limit_s=60, want=0, before=()):
+        done = subprocess.run(self.place(self.link.far, "sluice", list(map(str, words))),
+                              capture_output=True, text=True, cwd=self.dir,
+                              timeout=limit_s, stdin=subprocess.DEVNULL, check=False)
+        cluster.check(want is None or done.returncode == want,
+                      f"sluice {words}: exit {done.returncode}", done.stdout,
+                      done.stderr)
+        return done
+
+    def edge(self, job):
+        """When the number of steps changed, and what it is now."""
+        before = self.steps(job)
+        after = wait_for("a step", lambda: self.steps(job) - before)
+        return time.monotonic(), before + after
+
+    def step_ms(self, seconds):
+        job = self.run("submit", NET, "--no-wait", "--set",
+                       "train.epochs=10000", "--set",
+                       f"train.batch={BATCH}").stdout.strip()
+        self.wait_steps(job, WARM_STEPS)
+        began, first = self.edge(job)
+        time.sleep(seconds)
+        ended, last = self.edge(job)
+        return (ended - began) * 1e3 / (last - first)
+
+
+@row("overlap", unit="ms", peer="max(compute, transfer)", bar=at_most(1.25),
+     needs=["psserver", "bare_step", "raw_stream"])
+def overlap(bench):
+    """A worker's step with two psservers behind 1 Gbit/s, against the longer of
+    its computing and its bytes."""
+    cpus = bench.server_cpu, bench.client_cpu
+    with Link("1gbit") as link:
+        def ours():
+            with FarBed(link, cpus) as c:
+                return c.step_ms(max(8, 4 * bench.seconds))
+
+        def longer():
+            step = bench.program("bare_step", "--spec", NET, "--batch", BATCH,
+                                 "--rounds", 1, "--seconds", 2 * bench.seconds,
+                                 "--cpu", bench.client_cpu, "--no-apply")
+            raw = bench.program("raw_stream", *bench.timed(), "--mode", "push",
+                                "--bytes", MIB, "--at", link.address[link.far],
+                                "--near-netns", link.near, "--far-netns", link.far,
+                                "--far-cpu", bench.server_cpu,
+                                "--near-cpu", bench.client_cpu)
+            compute = step["step_ms"][0]
+            transfer = step["parameters"] * 4 / raw["bytes_per_s"] * 1e3
+            bench.note(f"compute {compute:.1f} ms, transfer {transfer:.1f} ms")
+            return max(compute, transfer)
+        return bench.alternate(ours, longer)
