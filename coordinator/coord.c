@@ -350,9 +350,11 @@ void coord_hear(struct coord *c, uint64_t member,
                 const Sluice__V1__AttendUp *message)
 {
     struct member *m = members_get(&c->members, member);
+    enum member_state state;
 
     if (c->dead || m == NULL)
         return;
+    state = m->state;
     if (member_heard(m, coord_now(c))) {
         LOG(INFO, "member is back", "kind=%s member=%s",
             member_role_name(m->role), m->name);
@@ -371,7 +373,10 @@ void coord_hear(struct coord *c, uint64_t member,
     if (c->dead)
         return;
     flush_all(c);
-    coord_dispatch(c);
+    // A worker that says no more than that it is there frees no work.
+    if (message->kind_case != SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT ||
+        m->role == MEMBER_PSSERVER || m->state != state)
+        coord_dispatch(c);
 }
 
 // ---- time

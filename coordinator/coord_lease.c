@@ -182,7 +182,7 @@ static bool lease(struct coord *c, struct member *m, struct job *job,
     coord_stall_begin(c, w);
     coord_second_chance(c, m, job);
     list_push_back(&m->leases, &w->on_holder);
-    m->lease_count++;
+    member_holds(m, m->lease_count + 1);
     job_hold(job, m->id);
     job->served = ++c->turn;
     if (again && w->kind == WORK_TRAIN)
@@ -212,7 +212,7 @@ void coord_unlease(struct work *w)
             (unsigned long long)w->closure.attempt.n,
             closure_state_name(w->closure.state));
     list_remove(&w->on_holder);
-    m->lease_count--;
+    member_holds(m, m->lease_count - 1);
     job_unhold(w->job, m->id);
     w->holder = NULL;
 }
@@ -266,23 +266,61 @@ static bool serve(struct coord *c, struct member *m)
     return chosen >= 0 && lease(c, m, job[chosen], &offers[chosen]);
 }
 
+// May a job have something for a worker, whoever that is? `newcomer`: for one
+// that holds nothing of it. What was found exhausted in this pass is not asked
+// again for each of a thousand workers.
+static bool may_offer(const struct job *job, bool newcomer)
+{
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+
+    if (newcomer && train->max_workers != 0 &&
+        job->holders.len >= train->max_workers)
+        return false;
+    if (job->state == JOB_PLACING)
+        return !job->has_facts && !job->external; // the probe
+    if (!job_served(job))
+        return false;
+    if (job->evaluation != NULL)
+        return true;
+    return job->state == JOB_RUNNING &&
+           job->scan_from <
+               evidence_limit(&job->evidence, train->window_closures);
+}
+
+static bool any_offers(struct coord *c, bool newcomer)
+{
+    list_for(j, &c->active)
+    {
+        if (may_offer(list_entry(j, struct job, on_active), newcomer))
+            return true;
+    }
+    return false;
+}
+
+// Serves those who hold so many leases, until nothing is left for them.
+static void serve_all(struct coord *c, uint32_t have)
+{
+    bool more = any_offers(c, have == 0);
+
+    list_for_safe(n, &c->members.open[have])
+    {
+        if (!more || c->dead)
+            return;
+        if (!serve(c, list_entry(n, struct member, open)))
+            more = any_offers(c, have == 0);
+    }
+}
+
 void coord_dispatch(struct coord *c)
 {
     list_for(j, &c->active)
     {
         list_entry(j, struct job, on_active)->scan_from = 0;
     }
-    for (uint32_t have = 0; have < DISPATCH_LEASES_PER_WORKER; have++) {
-        list_for(n, &c->members.all)
-        {
-            struct member *m = list_entry(n, struct member, node);
-
-            if (m->role == MEMBER_WORKER && m->lease_count == have)
-                serve(c, m);
-            if (c->dead)
-                return;
-        }
-    }
+    for (uint32_t have = 0; have < DISPATCH_LEASES_PER_WORKER; have++)
+        serve_all(c, have);
+    if (c->dead)
+        return;
     // Counters of what was just leased again.
     list_for(j, &c->active)
     {

@@ -11,6 +11,8 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
     ms->heartbeat_ms = heartbeat_ms;
     ms->lease_ms = lease_ms;
     list_init(&ms->all);
+    for (uint32_t i = 0; i < DISPATCH_LEASES_PER_WORKER; i++)
+        list_init(&ms->open[i]);
     map_init(&ms->by_id);
 }
 
@@ -82,11 +84,14 @@ enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
         return SL_ENOMEM;
     }
     m->attached_ms = m->heard_ms = now_ms;
+    m->of = ms;
     list_push_back(&ms->all, &m->node);
-    if (m->role == MEMBER_WORKER)
+    if (m->role == MEMBER_WORKER) {
         ms->workers++;
-    else
+        member_holds(m, 0);
+    } else {
         ms->psservers++;
+    }
     *out = m;
     return SL_OK;
 }
@@ -99,7 +104,16 @@ void members_remove(struct members *ms, struct member *m)
         ms->psservers--;
     map_remove(&ms->by_id, m->id);
     list_remove(&m->node);
+    list_remove(&m->open);
     member_free(m);
+}
+
+void member_holds(struct member *m, uint32_t leases)
+{
+    m->lease_count = leases;
+    list_remove(&m->open);
+    if (leases < DISPATCH_LEASES_PER_WORKER)
+        list_push_back(&m->of->open[leases], &m->open);
 }
 
 struct member *members_get(const struct members *ms, uint64_t id)

@@ -20,6 +20,7 @@
 #include "common/map.h"
 #include "common/status.h"
 #include "coordinator/closure.h"
+#include "coordinator/dispatch.h"
 
 // Heartbeats that may be missed before a member is suspect.
 #define MEMBER_MISSED 2
@@ -60,8 +61,12 @@ struct member_debt {
     uint64_t until_ms; // forgiven then
 };
 
+struct members;
+
 struct member {
+    struct members *of;
     struct list_node node; // in members.all, oldest first
+    struct list_node open; // in members.open: a worker that may hold more
     uint64_t id;
     enum member_role role;
     enum member_state state;
@@ -82,6 +87,8 @@ struct member {
 struct members {
     uint32_t heartbeat_ms, lease_ms;
     struct list all;
+    // Workers that hold 0, 1, ... leases; who holds all it may is in none.
+    struct list open[DISPATCH_LEASES_PER_WORKER];
     struct map by_id;
     uint32_t workers, psservers;
 };
@@ -93,6 +100,9 @@ void members_release(struct members *ms); // frees all members
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 void members_remove(struct members *ms, struct member *m);
+
+// A worker holds so many leases now; it is the last of those who do.
+void member_holds(struct member *m, uint32_t leases);
 
 struct member *members_get(const struct members *ms, uint64_t id); // or NULL
 struct member *members_find(struct members *ms, enum member_role role,

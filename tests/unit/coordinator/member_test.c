@@ -77,3 +77,37 @@ TEST(member, names_are_per_role)
     T_EQ(ms.psservers, 1);
     members_release(&ms);
 }
+
+static struct member *first(struct members *ms, uint32_t leases)
+{
+    struct list_node *n = list_first(&ms->open[leases]);
+
+    return n == NULL ? NULL : list_entry(n, struct member, open);
+}
+
+// Who may be given more is found without looking at the others.
+TEST(member, workers_stand_by_the_leases_they_hold)
+{
+    struct members ms;
+    struct member *a, *b;
+
+    members_init(&ms, BEAT, LEASE);
+    add(&ms, "p", MEMBER_PSSERVER, 1, 0);
+    a = add(&ms, "a", MEMBER_WORKER, 2, 0);
+    b = add(&ms, "b", MEMBER_WORKER, 3, 0);
+    T_PTR(first(&ms, 0), a);
+    member_holds(a, 1);
+    T_PTR(first(&ms, 0), b);
+    T_PTR(first(&ms, 1), a);
+    member_holds(a, DISPATCH_LEASES_PER_WORKER);
+    T_PTR(first(&ms, 1), NULL); // all that it may
+    T_EQ(a->lease_count, DISPATCH_LEASES_PER_WORKER);
+    member_holds(b, 1);
+    member_holds(a, 1);
+    T_PTR(first(&ms, 1), b); // who waits longer is the first
+    members_remove(&ms, b);
+    T_PTR(first(&ms, 1), a);
+    member_holds(a, 0);
+    T_PTR(first(&ms, 0), a);
+    members_release(&ms);
+}
