@@ -116,7 +116,10 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
     a->attached = true;
     a->backoff_ms = BACKOFF_MIN_MS;
     a->heartbeat_ms = m->heartbeat_ms;
-    loop_timer_start(a->heartbeat_timer, m->heartbeat_ms, m->heartbeat_ms);
+    // Those who came together, as after a restart, do not beat together.
+    loop_timer_start(a->heartbeat_timer,
+                     rng_below(&a->rng, (uint64_t)m->heartbeat_ms + 1),
+                     m->heartbeat_ms);
     renew(a, a->hello_ms);
     if (a->setup.attached != NULL)
         a->setup.attached(a->setup.arg);
@@ -255,6 +258,7 @@ static void say_hello(struct attendee *a)
     m.address = (char *)a->setup.address;
     m.device = (char *)a->setup.device;
     m.protocol = WIRE_PROTOCOL;
+    m.external = a->setup.external;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
     up.hello = &m;
     a->hello_ms = sl_now_ms(a->setup.clock);

@@ -41,6 +41,7 @@ struct attendee_setup {
     const char *name;
     const char *address; // where workers dial us; NULL: nowhere
     const char *device;  // what we compute on; NULL: nothing
+    bool external;       // a worker of external models, and only those
     // All run on the loop. welcome: may we attach? false refuses a coordinator
     // of an older term. attached: now we are (may be NULL). lost: no longer.
     // down: any other message. beat: it is time for a heartbeat. renewed:
