@@ -39,7 +39,7 @@ class Bed(cluster.Cluster):
         return line
 
     def place(self, elements, shards=None, optimizer="sgd", every_s=0,
-              steps_per_closure=STEPS_PER_CLOSURE):
+              steps_per_closure=STEPS_PER_CLOSURE, max_workers=0):
         """An `external` job of one variable, placed and admitted; gives what
         ps_load and lease_load want to know of it."""
         spec = {
@@ -49,7 +49,8 @@ class Bed(cluster.Cluster):
             "optimizer": {"type": optimizer, "learning_rate": 1e-6},
             "data": {"train": {"format": "external", "samples": STEPS}},
             "train": {"batch": 1, "epochs": 1, "shuffle": False,
-                      "steps_per_closure": steps_per_closure},
+                      "steps_per_closure": steps_per_closure,
+                      "max_workers": max_workers},
             "checkpoint": {"every_epoch": False, "every_seconds": every_s,
                            "keep": 1},
         }
