@@ -2,7 +2,10 @@
 #include "common/loop.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <uv.h>
 
@@ -34,6 +37,15 @@ struct loop {
     uv_async_t wake;
     struct list signals; // of struct loop_sig
     size_t jobs;         // on the pool
+    struct {
+        struct loop_host at; // at.call NULL: nobody's
+        // The host's thread's, and of who waits for `turned`:
+        bool on;      // the loop is that thread's now
+        bool turning; // libuv runs
+        bool over;    // loop_stop was heard
+        int wait_ms;  // until libuv wants to run again; -1: no idea
+        sem_t turned;
+    } host;
     struct {
         struct queue posts;
         _Atomic bool stop;
@@ -94,6 +106,8 @@ enum sl_err loop_new(struct loop **out, struct sl_error *err)
         goto fail;
     }
     l->wake.data = l;
+    l->uv.data = l;
+    sem_init(&l->host.turned, 0, 0);
     *out = l;
     return SL_OK;
 
@@ -140,13 +154,74 @@ void loop_free(struct loop *l)
     uv_walk(&l->uv, must_be_closing, NULL);
     uv_run(&l->uv, UV_RUN_DEFAULT);
     (void)uv_loop_close(&l->uv);
+    sem_destroy(&l->host.turned);
     sl_free(l);
+}
+
+// ---- on the thread of a host
+
+void loop_set_host(struct loop *l, const struct loop_host *host)
+{
+    l->host.at = host != NULL ? *host : (struct loop_host){.call = NULL};
+}
+
+// Of libuv's state something has changed that who waits for it must see.
+static void nudge(struct loop *l)
+{
+    if (l->host.on && !l->host.turning)
+        uv_async_send(&l->wake);
+}
+
+static void hosted_turn(void *arg)
+{
+    struct loop *l = arg;
+
+    atomic_store(&l->_shared.thread, pthread_self());
+    l->host.on = l->host.turning = true;
+    uv_run(&l->uv, UV_RUN_NOWAIT);
+    l->host.turning = false;
+    l->host.over = atomic_load(&l->_shared.stop);
+    l->host.on = !l->host.over;
+    uv_update_time(&l->uv);
+    l->host.wait_ms = uv_backend_timeout(&l->uv);
+    sem_post(&l->host.turned);
+}
+
+// The host's thread does all but the waiting.
+static void run_hosted(struct loop *l)
+{
+    struct pollfd fd = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
+
+    l->host.wait_ms = 0;
+    do {
+        while (poll(&fd, 1, l->host.wait_ms) < 0 && errno == EINTR)
+            ; // its handler has made fd readable
+        l->host.at.call(l->host.at.arg, hosted_turn, l);
+        while (sem_wait(&l->host.turned) != 0)
+            ; // a signal
+    } while (!l->host.over);
+    atomic_store(&l->_shared.thread, pthread_self());
+}
+
+void loop_host_pause(void *loop)
+{
+    struct loop *l = loop;
+
+    if (!l->host.on || queue_empty(&l->_shared.posts))
+        return;
+    run_posts(l);
+    if (!queue_empty(&l->_shared.posts)) // what these posted
+        uv_async_send(&l->wake);
 }
 
 void loop_run(struct loop *l)
 {
     atomic_store(&l->_shared.thread, pthread_self());
-    if (!atomic_load(&l->_shared.stop))
+    if (atomic_load(&l->_shared.stop))
+        ; // it came first
+    else if (l->host.at.call != NULL)
+        run_hosted(l);
+    else
         uv_run(&l->uv, UV_RUN_DEFAULT);
     atomic_store(&l->_shared.stop, false);
 }
@@ -163,14 +238,21 @@ void loop_turn(struct loop *l)
     uv_run(&l->uv, UV_RUN_NOWAIT);
 }
 
+// The host's thread runs them at its next pause, without being woken.
+static void push_post(struct loop *l, struct loop_task *task)
+{
+    queue_push(&l->_shared.posts, &task->node);
+    if (!loop_is_here(l) || !l->host.on)
+        uv_async_send(&l->wake);
+}
+
 void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
                     void *arg)
 {
     task->fn = fn;
     task->arg = arg;
     task->owned = false;
-    queue_push(&l->_shared.posts, &task->node);
-    uv_async_send(&l->wake);
+    push_post(l, task);
 }
 
 enum sl_err loop_post(struct loop *l, loop_fn fn, void *arg)
@@ -182,8 +264,7 @@ enum sl_err loop_post(struct loop *l, loop_fn fn, void *arg)
     task->fn = fn;
     task->arg = arg;
     task->owned = true;
-    queue_push(&l->_shared.posts, &task->node);
-    uv_async_send(&l->wake);
+    push_post(l, task);
     return SL_OK;
 }
 
@@ -225,6 +306,7 @@ void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
     // would shorten the time.
     uv_update_time(t->handle.loop);
     uv_timer_start(&t->handle, on_timer, after_ms, repeat_ms);
+    nudge(t->handle.loop->data);
 }
 
 void loop_timer_stop(struct loop_timer *t)
@@ -247,6 +329,7 @@ void loop_timer_free(struct loop_timer *t)
     if (t == NULL)
         return;
     uv_close((uv_handle_t *)&t->handle, timer_closed);
+    nudge(t->handle.loop->data);
 }
 
 struct loop_watch {
@@ -286,6 +369,8 @@ enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
         loop_watch_free(w);
         return SL_EIO;
     }
+    // libuv tells the kernel in its next turn.
+    uv_async_send(&l->wake);
     *out = w;
     return SL_OK;
 }
@@ -295,6 +380,7 @@ void loop_watch_free(struct loop_watch *w)
     if (w == NULL)
         return;
     uv_close((uv_handle_t *)&w->handle, watch_closed);
+    nudge(w->handle.loop->data);
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
@@ -362,7 +448,6 @@ enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)
     job->work = work;
     job->done = done;
     job->arg = arg;
-    l->uv.data = l;
     if (uv_queue_work(&l->uv, &job->req, job_work, job_done) != 0) {
         sl_free(job);
         return SL_EIO;

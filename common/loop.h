@@ -7,7 +7,8 @@
 // it on each wake-up.
 //
 // Threads  loop_post, loop_post_task, loop_stop, loop_is_here: any. All else:
-//          the loop's thread, or before loop_run / after it has returned.
+//          the loop's thread (which may be a host's), or before loop_run /
+//          after it has returned.
 // Memory   timers and watches are freed before the loop is.
 // Units    milliseconds, monotonic.
 // Errors   libuv's refusals come back as SL_EIO / SL_ENOMEM with their words.
@@ -37,6 +38,28 @@ void loop_free(struct loop *l);
 
 // Runs until loop_stop. May be called again after it returned.
 void loop_run(struct loop *l);
+
+// A thread that has events of its own (an I/O thread) can be the loop's as
+// well, so that what it posts runs at once, on it, and nobody is woken for it.
+// loop_run, on the thread that calls it, then only waits until libuv has
+// something to do, and has the host do it:
+//
+//   host: event -> loop_post -> loop_host_pause -> fn      (no other thread)
+//   loop_run: libuv wants to run -> host.call -> host: a turn of libuv
+//
+// What runs on the loop must not wait for the host's events.
+struct loop_host {
+    // Has the host's thread call fn(fn_arg), once, soon; from any thread.
+    void (*call)(void *arg, loop_fn fn, void *fn_arg);
+    void *arg;
+};
+
+// From the next loop_run on; NULL: no longer.
+void loop_set_host(struct loop *l, const struct loop_host *host);
+
+// The host's thread calls this whenever it has handled an event. `loop` is the
+// loop: a host knows it as a void pointer.
+void loop_host_pause(void *loop);
 
 // Makes loop_run return soon, after the callbacks that are due. Called before
 // loop_run, that one returns at once.

@@ -59,6 +59,10 @@ struct rpc_io_options {
     unsigned threads;  // 0: one per two cores, at least one
     const int *cpus;   // thread i is pinned to cpus[i % cpus_count]; NULL: no
     size_t cpus_count; // pinning
+
+    // Called on an I/O thread after each event that it handled; NULL: nothing.
+    void (*pause)(void *arg);
+    void *pause_arg;
 };
 
 // Starts the threads (options may be NULL). The first one in a process also
@@ -74,6 +78,9 @@ enum sl_err rpc_io_new(struct rpc_io **out,
 void rpc_io_free(struct rpc_io *io);
 
 unsigned rpc_io_threads(const struct rpc_io *io);
+
+// Has the first I/O thread call fn(arg), once, soon.
+void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
 

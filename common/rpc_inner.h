@@ -39,8 +39,11 @@ struct rpc_thread {
 };
 
 struct rpc_io {
-    atomic_uint turn;    // the next thread to be picked
-    atomic_size_t users; // servers and channels
+    atomic_uint turn;      // the next thread to be picked
+    atomic_size_t users;   // servers and channels
+    grpc_channel *nowhere; // calls on it end at once
+    void (*pause)(void *arg);
+    void *pause_arg;
     unsigned threads;
     struct rpc_thread thread[];
 };

@@ -195,3 +195,164 @@ TEST(loop, a_stop_before_the_run_counts)
     loop_free(w.loop);
     loop_free(NULL);
 }
+
+// ---- on the thread of a host
+
+// A thread that does what it is called for, one thing after the other, and
+// pauses after each.
+struct host {
+    struct loop *loop;
+    pthread_t id;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct {
+        loop_fn fn;
+        void *arg;
+    } call[4];
+    unsigned calls;
+    bool over;
+};
+
+static void host_call(void *host, loop_fn fn, void *arg)
+{
+    struct host *h = host;
+
+    pthread_mutex_lock(&h->lock);
+    T_ASSERT(h->calls < SL_COUNT(h->call));
+    h->call[h->calls].fn = fn;
+    h->call[h->calls++].arg = arg;
+    pthread_cond_signal(&h->more);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void *host_thread(void *arg)
+{
+    struct host *h = arg;
+
+    pthread_mutex_lock(&h->lock);
+    while (!h->over || h->calls > 0) {
+        if (h->calls == 0) {
+            pthread_cond_wait(&h->more, &h->lock);
+            continue;
+        }
+        loop_fn fn = h->call[0].fn;
+        void *fn_arg = h->call[0].arg;
+
+        h->call[0] = h->call[1];
+        h->call[1] = h->call[2];
+        h->call[2] = h->call[3];
+        h->calls--;
+        pthread_mutex_unlock(&h->lock);
+        fn(fn_arg);
+        loop_host_pause(h->loop);
+        pthread_mutex_lock(&h->lock);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+static void host_open(struct host *h, struct loop *loop)
+{
+    *h = (struct host){.loop = loop};
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->more, NULL);
+    T_EQ(pthread_create(&h->id, NULL, host_thread, h), 0);
+    loop_set_host(loop, &(struct loop_host){host_call, h});
+}
+
+static void host_close(struct host *h)
+{
+    loop_set_host(h->loop, NULL);
+    pthread_mutex_lock(&h->lock);
+    h->over = true;
+    pthread_cond_signal(&h->more);
+    pthread_mutex_unlock(&h->lock);
+    pthread_join(h->id, NULL);
+    pthread_mutex_destroy(&h->lock);
+    pthread_cond_destroy(&h->more);
+}
+
+struct hosted {
+    struct world w;
+    struct host host;
+    bool late; // the post of the event has run
+};
+
+static void hosted_tick(void *arg)
+{
+    struct hosted *h = arg;
+
+    T_ASSERT(pthread_equal(pthread_self(), h->host.id));
+    T_ASSERT(loop_is_here(h->w.loop));
+    if (++h->w.count == 3)
+        loop_stop(h->w.loop);
+}
+
+// What an event posts has not run when the event ends, but runs before the
+// host does anything else; its timer and its work are libuv's.
+static void hosted_post(void *arg)
+{
+    struct hosted *h = arg;
+
+    T_ASSERT(pthread_equal(pthread_self(), h->host.id));
+    h->late = true;
+    T_OK(loop_work(h->w.loop, work_there, NULL, &h->w));
+    loop_timer_start(h->w.timer, 1, 1);
+}
+
+static void hosted_event(void *arg)
+{
+    struct hosted *h = arg;
+
+    T_OK(loop_post(h->w.loop, hosted_post, h));
+    T_FALSE(h->late);
+}
+
+// The first thing that runs on the loop; from here on it is the host's.
+static void hosted_start(void *arg)
+{
+    struct hosted *h = arg;
+
+    host_call(&h->host, hosted_event, h);
+}
+
+TEST(loop, a_host_runs_posts_at_its_pauses_and_timers)
+{
+    struct hosted h = {.late = false};
+
+    T_OK(loop_new(&h.w.loop, t_err()));
+    T_OK(loop_timer_new(&h.w.timer, h.w.loop, hosted_tick, &h));
+    host_open(&h.host, h.w.loop);
+    T_OK(loop_post(h.w.loop, hosted_start, &h));
+    loop_run(h.w.loop);
+    T_TRUE(h.late);
+    T_EQ(h.w.count, 3);
+    T_TRUE(loop_is_here(h.w.loop)); // ours again
+    loop_timer_free(h.w.timer);
+    host_close(&h.host);
+    loop_free(h.w.loop);
+    T_EQ(h.w.elsewhere, 1);
+}
+
+TEST(loop, a_host_gets_every_post_of_others)
+{
+    struct world w = {0};
+    pthread_t threads[THREADS];
+    struct host host;
+
+    T_OK(loop_new(&w.loop, t_err()));
+    host_open(&host, w.loop);
+    for (int i = 0; i < THREADS; i++)
+        T_EQ(pthread_create(&threads[i], NULL, post_many, &w), 0);
+    loop_run(w.loop);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    T_EQ(w.count, THREADS * EACH);
+    T_TRUE(w.here);
+    loop_post_task(w.loop, &again, post_again, &w); // stops it: run again
+    w.count = 0;
+    loop_run(w.loop);
+    T_EQ(w.count, 10);
+    host_close(&host);
+    loop_free(w.loop);
+}

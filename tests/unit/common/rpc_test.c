@@ -583,3 +583,47 @@ TEST(rpc, a_method_may_be_there_once)
     T_TRUE(server == NULL);
     rpc_io_free(io);
 }
+
+// ---- errands
+
+struct errands {
+    pthread_t first;
+    atomic_uint pauses, done;
+    sem_t all;
+};
+
+static void errand(void *arg)
+{
+    struct errands *e = arg;
+    unsigned before = atomic_fetch_add(&e->done, 1);
+
+    if (before == 0)
+        e->first = pthread_self();
+    T_ASSERT(pthread_equal(e->first, pthread_self()));
+    if (before == 99)
+        sem_post(&e->all);
+}
+
+static void on_pause(void *arg)
+{
+    atomic_fetch_add(&((struct errands *)arg)->pauses, 1);
+}
+
+TEST(rpc, an_io_thread_is_called_and_pauses_after_each)
+{
+    struct errands e = {.pauses = 0};
+    struct rpc_io *io;
+
+    sem_init(&e.all, 0, 0);
+    T_OK(rpc_io_new(&io,
+                    &(struct rpc_io_options){
+                        .threads = 2, .pause = on_pause, .pause_arg = &e},
+                    t_err()));
+    for (int i = 0; i < 100; i++)
+        rpc_io_call(io, errand, &e);
+    wait_for(&e.all);
+    rpc_io_free(io);
+    T_EQ(e.done, 100);
+    T_EQ(e.pauses, 100);
+    sem_destroy(&e.all);
+}
