@@ -38,7 +38,9 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
     add_int(args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20);
     add_int(args, GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
     add_int(args, GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
-    // Identity only: decompression is not bounded by the message limit.
+    // Identity only: decompression is not bounded by the message limit. What
+    // is compressed nevertheless is refused before that.
+    add_int(args, GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     add_int(args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
             1u << GRPC_COMPRESS_NONE);
     add_int(args, GRPC_ARG_ENABLE_CHANNELZ, 0);
@@ -55,6 +57,9 @@ void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning)
     add_common(args, tuning);
     // Else a second server binds the same port, and both get half the calls.
     add_int(args, GRPC_ARG_ALLOW_REUSEPORT, 0);
+    // A client that waits no longer resets its call; one that has died ends
+    // all of its calls. No timer of ours is needed for either.
+    add_int(args, GRPC_ARG_ENABLE_DEADLINE_CHECKS, 0);
     add_int(args, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
     add_int(args, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
     add_int(args, GRPC_ARG_MAX_CONCURRENT_STREAMS, 100);
@@ -68,6 +73,7 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
     add_int(args, "grpc.enable_http_proxy", 0);
     add_int(args, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     add_int(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+    add_int(args, GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, INT_MAX); // for ever
     add_int(args, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     // Its name misleads: in core this one is the time a connection attempt
     // may take. At 100 ms a busy machine cannot even connect to itself.
