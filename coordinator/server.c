@@ -180,16 +180,39 @@ static enum sl_err bind_all(struct server *s, const struct conf *conf,
     return rc == SL_EEXIST ? SL_EBUSY : rc; // a taken port is exit 2
 }
 
+static void call_io(void *io, loop_fn fn, void *arg)
+{
+    rpc_io_call(io, fn, arg);
+}
+
+// One I/O thread is the loop's as well: what a member says is heard and
+// answered by the thread that read it. More than one decode in parallel, and
+// the loop has a thread of its own.
+static enum sl_err make_io(struct server *s, unsigned threads,
+                           struct sl_error *err)
+{
+    struct rpc_io_options options = {.threads = threads};
+    struct loop_host host = {.call = call_io};
+    enum sl_err rc;
+
+    if (threads == 1) {
+        options.pause = loop_host_pause;
+        options.pause_arg = s->loop;
+    }
+    rc = rpc_io_new(&s->io, &options, err);
+    host.arg = s->io;
+    if (rc == SL_OK && threads == 1)
+        loop_set_host(s->loop, &host);
+    return rc;
+}
+
 static enum sl_err make_port(struct server *s, const struct conf *conf,
                              struct sl_error *err)
 {
     static const char *const services[] = {"sluice.v1.Coordinator",
                                            "sluice.v1.Jobs"};
-    struct rpc_io_options io = {
-        .threads = (unsigned)conf_int(conf, "io-threads"),
-    };
     struct rpc_table tables[3];
-    enum sl_err rc = rpc_io_new(&s->io, &io, err);
+    enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
     if (rc == SL_OK)
         rc = introspect_new(&s->introspect, services, SL_COUNT(services), err);
@@ -292,6 +315,7 @@ void server_stop(struct daemon *d, void *server)
     rpc_server_free(s->rpc);
     loop_turn(s->loop); // the ends of streams, posted by I/O threads
     introspect_free(s->introspect);
+    loop_set_host(s->loop, NULL);
     rpc_io_free(s->io);
     coord_free(s->coord);
     api_free(s->api);
