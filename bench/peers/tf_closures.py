@@ -6,8 +6,10 @@ from tf_common import THREADS, resolver, start_cluster, tf
 
 
 def main():
-    o = options(__doc__, ("ahead", 500, "closures scheduled at once"), *THREADS)
-    addresses, _ = start_cluster(o, worker=2, ps=1)
+    o = options(__doc__, ("ahead", 500, "closures scheduled at once"),
+                ("pin", 1, "1: the coordinator on one core, the rest on the "
+                           "other; 0: anywhere"), *THREADS)
+    addresses, _ = start_cluster(o, pin=o.pin, worker=2, ps=1)
     strategy = tf.distribute.ParameterServerStrategy(resolver(addresses))
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
@@ -25,8 +27,8 @@ def main():
         done += o.ahead
     work()
     measured = windows_of(lambda: done, o, work)
-    say("tf_closures", "closures/s", measured, ahead=o.ahead, inter=o.inter,
-        intra=o.intra, tensorflow=tf.__version__)
+    say("tf_closures", "closures/s", measured, ahead=o.ahead, pin=o.pin,
+        inter=o.inter, intra=o.intra, tensorflow=tf.__version__)
 
 
 if __name__ == "__main__":

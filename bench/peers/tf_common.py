@@ -62,16 +62,25 @@ def serve():
     server.join()
 
 
-def start_cluster(o, **counts):
-    """start_cluster(o, worker=2, ps=2): the addresses and the processes."""
+def start_cluster(o, pin=False, **counts):
+    """start_cluster(o, worker=2, ps=2): the addresses and the processes. pin:
+    this process on the first core, these on the second."""
+    def place():
+        die_with_parent()
+        if pin:
+            os.sched_setaffinity(0, cpus[1:2])
+
+    cpus = sorted(os.sched_getaffinity(0))
     ports = iter(free_ports(sum(counts.values())))
     addresses = {role: [f"127.0.0.1:{next(ports)}" for _ in range(n)]
                  for role, n in counts.items()}
     processes = [
         subprocess.Popen([sys.executable, str(HERE / "tf_common.py"), role, str(i),
                           json.dumps(addresses), str(o.inter), str(o.intra)],
-                         preexec_fn=die_with_parent)
+                         preexec_fn=place)
         for role, n in counts.items() for i in range(n)]
+    if pin:
+        os.sched_setaffinity(0, cpus[:1])
     return addresses, processes
 
 

@@ -40,6 +40,7 @@ TRIED = [
     ("tf_push.py", "--outstanding 4 --calls 2"),
     ("tf_push.py", "--inter 2 --intra 1"),
     ("tf_closures.py", ""),
+    ("tf_closures.py", "--pin 0"),
     ("tf_closures.py", "--ahead 2000"),
     ("tf_closures.py", "--inter 2 --intra 1"),
 ]

@@ -27,12 +27,21 @@ def push_tf(bench):
 
 class EmptyClosures(Job):
     """A cluster whose workers compute nothing: each closure is one step that
-    pushes one number, which the shard counts, and is completed."""
+    pushes one number, which the shard counts, and is completed. A worker on
+    each core, the coordinator beside the first, the psserver beside the other:
+    all of them are as busy as each other."""
 
     target = ()
 
+    def __init__(self, cpus):
+        super().__init__(over="unix", cpu=cpus[1])
+        self.coordinator_cpu = cpus[0]
+
     def command(self, name):
-        if name[0] != "w":
+        if name[0] == "c":
+            return ["taskset", "-c", str(self.coordinator_cpu),
+                    *super().command(name)]
+        if name[0] == "p":
             return super().command(name)
         return [str(cluster.BIN / "bench.lease_load"), *map(str, self.target),
                 "--coordinator", self.address, "--seconds", "600",
@@ -50,10 +59,11 @@ class EmptyClosures(Job):
      bar=at_least(15), needs=["psserver", "lease_load"])
 def closures(bench):
     """Closures of one step that computes nothing, coordinator and 2 workers."""
+    cpus = bench.server_cpu, bench.client_cpu
+
     def ours():
-        with EmptyClosures(over="unix", cpu=None) as c:
-            job = c.begin((bench.server_cpu, bench.client_cpu))
-            return c.steps_per_s(job, bench.seconds)
+        with EmptyClosures(cpus) as c:
+            return c.steps_per_s(c.begin(cpus), bench.seconds)
 
     def theirs():
         return peer(bench, "tf_closures.py", seconds=bench.seconds)["per_s"]
