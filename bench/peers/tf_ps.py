@@ -67,7 +67,9 @@ def closure_of(strategy, model, optimizer, o):
 def main():
     o = options(__doc__, ("steps", 1, "per closure"),
                 ("optimizer", "raw", "keras, legacy (both tf_keras) or raw"),
-                ("loop", "range", "range (tf.range) or unroll"), *THREADS)
+                ("loop", "unroll", "unroll or range (tf.range)"), THREADS[0],
+                ("intra", 1, "intra-op threads of a process; 0: TensorFlow's "
+                             "choice"))
     addresses, _ = start_cluster(o, worker=2, ps=2)
     strategy = tf.distribute.ParameterServerStrategy(resolver(addresses))
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)

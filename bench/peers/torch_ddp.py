@@ -72,7 +72,7 @@ def trainer(torch, o):
 
 
 def main():
-    o = options(__doc__, ("layout", "channels_last", "or contiguous"),
+    o = options(__doc__, ("layout", "contiguous", "or channels_last"),
                 ("compile", 1, "torch.compile (inductor); 0: eager"),
                 ("adam", "fused", "fused or foreach"),
                 ("pin", 1, "1: a core to each rank"))
