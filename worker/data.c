@@ -75,6 +75,12 @@ enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
     return d->ops->read(d, number, x, y, err);
 }
 
+void data_soon(struct data *d, uint64_t number)
+{
+    if (d->ops->soon != NULL && number < d->samples)
+        d->ops->soon(d, number);
+}
+
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want)
 {
@@ -112,7 +118,7 @@ void data_hash_number(struct data *d, uint64_t n)
 }
 
 enum sl_err data_put_class(const struct data *d, double value, void *y,
-                           const char *where, struct sl_error *err)
+                           struct sl_error *err)
 {
     uint64_t classes = d->want.outputs;
     float *row = y;
@@ -120,9 +126,9 @@ enum sl_err data_put_class(const struct data *d, double value, void *y,
 
     if (!(value >= 0 && value < (double)classes && value == floor(value)))
         return sl_fail(err, SL_ERANGE,
-                       "%s: label %g is no class; the model has %llu outputs, "
-                       "so labels are 0 to %llu",
-                       where, value, (unsigned long long)classes,
+                       "label %g is no class; the model has %llu outputs, so "
+                       "labels are 0 to %llu",
+                       value, (unsigned long long)classes,
                        (unsigned long long)classes - 1);
     if (d->want.labels == DATA_INDEX) {
         label = (int32_t)value;

@@ -82,4 +82,7 @@ size_t data_label_bytes(const struct data *d); // of one sample, as delivered
 enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
                       struct sl_error *err);
 
+// Sample `number` will be read soon: its memory is fetched meanwhile.
+void data_soon(struct data *d, uint64_t number);
+
 #endif

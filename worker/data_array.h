@@ -7,7 +7,7 @@
 // from the file row by row, so that a worker's memory does not depend on the
 // size of the data.
 //
-// Threads  array_row, array_floats: any, also at the same time. The rest: one
+// Threads  array_soon, _row, _floats: any, also at the same time. The rest: one
 //          at a time.
 // Memory   array_release frees. A row that array_row hands out lies in the
 //          array or in the caller's scratch.
@@ -70,6 +70,9 @@ enum sl_err array_measure(struct array *a, struct sl_error *err);
 // if it fails.
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct sl_error *err);
+
+// Row `row` will be wanted soon: brings it to the cache, if it is in memory.
+void array_soon(const struct array *a, uint64_t row);
 
 // Row `row` as the file has it: `scratch` has room for row_bytes.
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,

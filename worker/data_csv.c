@@ -245,7 +245,6 @@ static enum sl_err csv_read(struct data *d, uint64_t number, float *x, void *y,
 {
     struct csv *c = sl_container_of(d, struct csv, data);
     size_t line = (size_t)number + c->header;
-    char where[300];
     double label = 0;
     float value;
     enum sl_err rc = parse(c, line, x, &label, err);
@@ -253,8 +252,10 @@ static enum sl_err csv_read(struct data *d, uint64_t number, float *x, void *y,
     if (rc != SL_OK)
         return rc;
     if (d->want.labels != DATA_VALUES) {
-        snprintf(where, sizeof(where), "%s: line %zu", c->path, line + 1);
-        return data_put_class(d, label, y, where, err);
+        rc = data_put_class(d, label, y, err);
+        if (rc != SL_OK)
+            return sl_prefix(err, rc, "%s: line %zu", c->path, line + 1);
+        return SL_OK;
     }
     value = (float)label;
     memcpy(y, &value, sizeof(value));
@@ -272,7 +273,8 @@ static void csv_release(struct data *d)
     sl_free(c->line);
 }
 
-static const struct data_ops csv_ops = {csv_read, csv_release};
+static const struct data_ops csv_ops = {.read = csv_read,
+                                        .release = csv_release};
 
 // ---- which column is what
 

@@ -19,7 +19,6 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
 {
     const struct data_want *want = &p->data.want;
     const uint8_t *raw = NULL;
-    char where[300];
     enum sl_err rc = array_row(&p->y, number, p->scratch, &raw, err);
 
     if (rc != SL_OK)
@@ -28,9 +27,11 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
         array_floats(&p->y, raw, (size_t)p->y.row_elements, 1, 0, y);
         return SL_OK;
     }
-    snprintf(where, sizeof(where), "%s, sample %llu", p->y.path,
-             (unsigned long long)number);
-    return data_put_class(&p->data, array_double(&p->y, raw), y, where, err);
+    rc = data_put_class(&p->data, array_double(&p->y, raw), y, err);
+    if (rc != SL_OK)
+        return sl_prefix(err, rc, "%s, sample %llu", p->y.path,
+                         (unsigned long long)number);
+    return SL_OK;
 }
 
 static enum sl_err pair_read(struct data *d, uint64_t number, float *x, void *y,
@@ -46,6 +47,14 @@ static enum sl_err pair_read(struct data *d, uint64_t number, float *x, void *y,
     return read_label(p, number, y, err);
 }
 
+static void pair_soon(struct data *d, uint64_t number)
+{
+    struct pair *p = sl_container_of(d, struct pair, data);
+
+    array_soon(&p->x, number);
+    array_soon(&p->y, number);
+}
+
 static void pair_release(struct data *d)
 {
     struct pair *p = sl_container_of(d, struct pair, data);
@@ -55,7 +64,8 @@ static void pair_release(struct data *d)
     sl_free(p->scratch);
 }
 
-static const struct data_ops pair_ops = {pair_read, pair_release};
+static const struct data_ops pair_ops = {
+    .read = pair_read, .soon = pair_soon, .release = pair_release};
 
 // "(60000, 28, 28)"
 static const char *shape_text(char *out, size_t size, unsigned nd,

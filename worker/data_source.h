@@ -12,6 +12,7 @@
 struct data_ops {
     enum sl_err (*read)(struct data *d, uint64_t number, float *x, void *y,
                         struct sl_error *err);
+    void (*soon)(struct data *d, uint64_t number); // NULL: it would not help
     void (*release)(struct data *d);
 };
 
@@ -48,8 +49,8 @@ void data_hash_name(struct data *d, const char *path);
 void data_hash_number(struct data *d, uint64_t n);
 
 // Writes a class to y in the form that is wanted. SL_ERANGE if it is none of
-// the model's; `where` ("file, sample 7") is for the error.
+// the model's; the caller says where it stands.
 enum sl_err data_put_class(const struct data *d, double value, void *y,
-                           const char *where, struct sl_error *err);
+                           struct sl_error *err);
 
 #endif

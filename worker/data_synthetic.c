@@ -81,7 +81,7 @@ static enum sl_err synthetic_read(struct data *d, uint64_t number, float *x,
     for (size_t i = 0; i < n; i++)
         x[i] = x[i] * d->scale + d->offset;
     if (d->want.labels != DATA_VALUES)
-        return data_put_class(d, label, y, "synthetic data", err);
+        return data_put_class(d, label, y, err);
     value = (float)label;
     memcpy(y, &value, sizeof(value));
     return SL_OK;
@@ -92,8 +92,8 @@ static void synthetic_release(struct data *d)
     sl_free(sl_container_of(d, struct synthetic, data)->task);
 }
 
-static const struct data_ops synthetic_ops = {synthetic_read,
-                                              synthetic_release};
+static const struct data_ops synthetic_ops = {.read = synthetic_read,
+                                              .release = synthetic_release};
 
 static enum sl_err check(const struct synthetic *s,
                          const struct data_source *source, struct sl_error *err)

@@ -15,6 +15,8 @@
 #include "common/num.h"
 #include "common/schedule.h"
 
+#define AHEAD 4 // samples that are fetched while one is read
+
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN };
 
 struct slot {
@@ -74,6 +76,15 @@ static enum sl_err room(struct slot *s, size_t x_bytes, size_t y_bytes)
     return SL_OK;
 }
 
+// The sample at a position; its memory is on its way when this returns.
+static uint64_t look_at(const struct input_run *run, uint64_t position)
+{
+    uint64_t sample = run->shuffle ? order_at(&run->order, position) : position;
+
+    data_soon(run->data, sample);
+    return sample;
+}
+
 static enum sl_err fill(struct slot *s, struct sl_error *err)
 {
     const struct input_run *run = s->run;
@@ -81,6 +92,7 @@ static enum sl_err fill(struct slot *s, struct sl_error *err)
     size_t label = data_label_bytes(run->data);
     uint64_t from = run->first + (uint64_t)s->batch.step * run->batch;
     uint32_t n = input_run_samples(run, s->batch.step);
+    uint64_t soon[AHEAD]; // the numbers of those that follow
     enum sl_err rc;
 
     if (room(s, n * features * sizeof(float), n * label) != SL_OK)
@@ -88,11 +100,13 @@ static enum sl_err fill(struct slot *s, struct sl_error *err)
                        n);
     s->batch.n = n;
     s->batch.digest = 0;
+    for (uint32_t i = 0; i < n && i < AHEAD; i++)
+        soon[i] = look_at(run, from + i);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t sample = from + i;
+        uint64_t sample = soon[i % AHEAD];
 
-        if (run->shuffle)
-            sample = order_at(&run->order, sample);
+        if (i + AHEAD < n)
+            soon[i % AHEAD] = look_at(run, from + i + AHEAD);
         rc = data_read(run->data, sample, s->batch.x + i * features,
                        (uint8_t *)s->batch.y + i * label, err);
         if (rc != SL_OK)
@@ -200,20 +214,26 @@ void input_open(struct input *in, struct input_run *run)
 
 #define ALL UINT32_MAX
 
-// Throws away what was read of a run, the steps below `below`.
-static void drop_locked(struct input *in, const struct input_run *run,
+// Throws away what was read of a run, the steps below `below`. True: a slot
+// has become free.
+static bool drop_locked(struct input *in, const struct input_run *run,
                         uint32_t below)
 {
+    bool freed = false;
+
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
         struct slot *s = &in->slot[i];
 
         if (s->run != run || s->batch.step >= below)
             continue;
-        if (s->state == SLOT_READY)
+        if (s->state == SLOT_READY) {
             s->state = SLOT_FREE;
-        else if (s->state == SLOT_FILLING)
+            freed = true;
+        } else if (s->state == SLOT_FILLING) {
             s->stale = true;
+        }
     }
+    return freed;
 }
 
 // The whole ring holds what is not wanted now: makes room for `run`.
@@ -261,6 +281,7 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
 {
     struct slot *s;
     enum sl_err rc;
+    bool freed;
 
     if (step >= input_run_steps(run))
         return sl_fail(err, SL_ERANGE, "the closure has no step %u", step);
@@ -271,14 +292,15 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
             break;
         pthread_cond_wait(&in->changed, &in->lock);
     }
-    drop_locked(in, run, step); // those before it, if some were skipped
+    freed = drop_locked(in, run, step); // those before it, if some were skipped
     rc = s->rc;
     s->state = rc == SL_OK ? SLOT_TAKEN : SLOT_FREE;
     if (rc == SL_OK)
         *out = s->batch;
     else if (err != NULL)
         *err = s->err;
-    pthread_cond_broadcast(&in->changed);
+    if (freed || rc != SL_OK) // else there is nothing to be woken for
+        pthread_cond_broadcast(&in->changed);
     pthread_mutex_unlock(&in->lock);
     return rc;
 }
