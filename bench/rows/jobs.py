@@ -19,11 +19,15 @@ ROUNDS = 3  # a peer takes long to start
 
 
 class Job(Bed):
-    """A cluster with a job of which the steps are counted."""
+    """A cluster with a job of which the steps are counted. They are told closure
+    by closure, so each look waits for the next: else a few seconds would be off by
+    several percent."""
 
     def look(self, job):
-        began = time.monotonic()
-        steps = self.steps(job)
+        before = steps = self.steps(job)
+        while steps == before:
+            began = time.monotonic()
+            steps = self.steps(job)
         return (began + time.monotonic()) / 2, steps
 
     def steps_per_s(self, job, seconds):
