@@ -8,12 +8,14 @@
 //
 // In turn, --rounds times: steps for --seconds, the FMA peak of this core, and
 // for a model of dense layers their products alone. Prints the milliseconds of
-// each.
+// each. With --where also those of each operation, in steps of their own.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench/floor.h"
+#include "bench/op_times.h"
 #include "bench/program.h"
 #include "client/specfile.h"
 #include "common/rng.h"
@@ -22,6 +24,7 @@
 #include "worker/job.h"
 
 #define ROUNDS_MAX 64
+#define TIMED_STEPS 200 // of --where
 
 struct bare {
     struct kern_dev *dev;
@@ -40,7 +43,8 @@ struct bare {
     struct optim optim;
     uint64_t t;
     float *slots[OPTIM_SLOTS_MAX];
-    double loss; // of the last step
+    double loss;            // of the last step
+    struct op_times *times; // NULL: the program runs in one go
 };
 
 // ---- what a step works on
@@ -135,6 +139,12 @@ static void open_data(struct bare *b, struct sl_error *err)
 
 // ---- steps
 
+static void apply_gradient(struct bare *b)
+{
+    optim_apply(&b->optim, ++b->t, 0.001, b->job->model->elements, b->io.grads,
+                b->io.params, b->slots);
+}
+
 static void one_step(struct bare *b)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -143,13 +153,16 @@ static void one_step(struct bare *b)
     take_batch(b, &batch, &err);
     b->io.x = batch.x;
     b->io.labels = batch.y;
-    program_must(program_run(b->program, &b->io, 0, b->program->count, &err),
-                 &err, "a step");
+    if (b->times != NULL)
+        op_times_step(b->times, &b->io);
+    else
+        program_must(
+            program_run(b->program, &b->io, 0, b->program->count, &err), &err,
+            "a step");
     b->loss = program_loss_sum(b->program) / batch.n;
     input_put(b->input, &batch);
     if (b->apply)
-        optim_apply(&b->optim, ++b->t, 0.001, b->job->model->elements,
-                    b->io.grads, b->io.params, b->slots);
+        apply_gradient(b);
 }
 
 static void gemm_step(void *arg)
@@ -195,7 +208,41 @@ static void print(const char *key, const double *ms, int rounds)
     printf("]");
 }
 
-static void measure(struct bare *b, int rounds, double seconds)
+static double cpu_ms(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+// The input thread's is what the process used and this thread did not.
+static double read_ms(void)
+{
+    return cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu_ms(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// Where a step's time goes: each operation, the reading of the next batches,
+// and the optimizer.
+static void print_where(struct bare *b)
+{
+    double read = read_ms(), began, apply = 0;
+
+    b->times = op_times_new(b->program, b->job->model, TIMED_STEPS);
+    for (int i = 0; i < TIMED_STEPS; i++)
+        one_step(b);
+    read = (read_ms() - read) / TIMED_STEPS;
+    began = program_now_s();
+    for (int i = 0; i < TIMED_STEPS && b->apply; i++)
+        apply_gradient(b);
+    apply = (program_now_s() - began) * 1e3 / TIMED_STEPS;
+    printf(", \"read_ms\": %.6g, \"apply_ms\": %.6g, \"ops\": ", read, apply);
+    op_times_print(b->times);
+    op_times_free(b->times);
+    b->times = NULL;
+}
+
+static void measure(struct bare *b, int rounds, double seconds, bool where)
 {
     double step[ROUNDS_MAX] = {0}, bound[ROUNDS_MAX] = {0};
     double gemm[ROUNDS_MAX] = {0};
@@ -220,6 +267,8 @@ static void measure(struct bare *b, int rounds, double seconds)
         print("gemm_ms", gemm, rounds);
         floor_gemms_free(g);
     }
+    if (where)
+        print_where(b);
     printf("}\n");
 }
 
@@ -255,6 +304,10 @@ static const struct conf_key keys[] = {
      .value = "1",
      .help = "Of one round."},
     {.name = "cpu", .kind = CONF_INT, .value = "1", .help = "Our core."},
+    {.name = "where",
+     .kind = CONF_BOOL,
+     .value = "false",
+     .help = "Also time each operation."},
     {.name = NULL},
 };
 
@@ -281,8 +334,13 @@ int main(int argc, char **argv)
     open_data(&b, &err);
     one_step(&b);
     (void)time_of(bare_step, &b, 0.5);
-    measure(&b, (int)conf_int(c, "rounds"), conf_float(c, "seconds"));
-    // The process ends: what it holds goes with it.
+    measure(&b, (int)conf_int(c, "rounds"), conf_float(c, "seconds"),
+            conf_bool(c, "where"));
+    // The process ends: what it holds goes with it, but for the thread that
+    // still reads into this frame.
+    input_close(b.input, &b.run[0]);
+    input_close(b.input, &b.run[1]);
+    input_free(b.input);
     conf_free(c);
     return 0;
 }

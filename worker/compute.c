@@ -310,6 +310,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
         return sl_fail(err, SL_ENOMEM, "cannot start the compute thread");
     }
     c->started = true;
+    pthread_setname_np(c->thread, "compute");
     rc = wait_until_open(c, err);
     if (rc != SL_OK) {
         compute_free(c);

@@ -181,6 +181,7 @@ enum sl_err input_new(struct input **out, struct sl_error *err)
         sl_free(in);
         return sl_fail(err, SL_ENOMEM, "cannot start the input thread");
     }
+    pthread_setname_np(in->thread, "input");
     *out = in;
     return SL_OK;
 }
