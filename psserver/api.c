@@ -154,11 +154,8 @@ static enum sl_err pull_now(const struct api *api, struct shard *shard,
     size_t bytes = plan_values_bytes(&shard->plan);
     struct exchange x = {.copy = NULL};
     struct wire_pull_reply reply;
-    enum sl_err rc = exchange_room(&x, api->setup.local, shard,
-                                   m->has_answer ? &m->answer : NULL, err);
+    enum sl_err rc = exchange_pull(&x, api->setup.local, shard, m, &reply, err);
 
-    if (rc == SL_OK)
-        rc = shard_pull(shard, m, &reply, x.values, err);
     if (rc == SL_OK) {
         reply.in_shm = exchange_in_shm(&x);
         bytes = reply.in_shm ? 0 : bytes;

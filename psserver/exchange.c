@@ -46,17 +46,26 @@ static enum sl_err copy_gradient(struct exchange *x, struct local *local,
     return rc;
 }
 
-enum sl_err exchange_room(struct exchange *x, struct local *local,
-                          struct shard *shard, const struct wire_shm *want,
-                          struct sl_error *err)
+// The caller's memory, if it is there and fits (`want` NULL: it has none).
+static bool take_answer(struct exchange *x, struct local *local,
+                        struct shard *shard, const struct wire_shm *want)
+{
+    if (want == NULL || want->bytes != plan_values_bytes(&shard->plan) ||
+        local_take(local, want, &x->answer, NULL) != SL_OK)
+        return false;
+    x->values = x->answer.at;
+    return true;
+}
+
+// Room for parameters that a push makes.
+static enum sl_err take_room(struct exchange *x, struct local *local,
+                             struct shard *shard, const struct wire_shm *want,
+                             struct sl_error *err)
 {
     enum sl_err rc;
 
-    if (want != NULL && want->bytes == plan_values_bytes(&shard->plan) &&
-        local_take(local, want, &x->answer, NULL) == SL_OK) {
-        x->values = x->answer.at;
+    if (take_answer(x, local, shard, want))
         return SL_OK;
-    }
     rc = take_buf(shard, &x->reply, err);
     if (rc == SL_OK)
         x->values = x->reply->memory.data;
@@ -72,8 +81,24 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
     if (m->has_shm)
         rc = copy_gradient(x, local, shard, m, err);
     if (rc == SL_OK && fresh)
-        rc = exchange_room(x, local, shard, m->has_answer ? &m->answer : NULL,
-                           err);
+        rc = take_room(x, local, shard, m->has_answer ? &m->answer : NULL, err);
+    return rc;
+}
+
+enum sl_err exchange_pull(struct exchange *x, struct local *local,
+                          struct shard *shard, const struct wire_pull *m,
+                          struct wire_pull_reply *reply, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (take_answer(x, local, shard, m->has_answer ? &m->answer : NULL))
+        return shard_pull(shard, m, reply, x->values, err);
+    rc = shard_pull_shown(shard, m, reply, &x->reply, err);
+    if (rc != SL_OK || x->reply != NULL)
+        return rc;
+    rc = take_buf(shard, &x->reply, err);
+    if (rc == SL_OK)
+        rc = shard_pull_show(shard, m, reply, x->reply, err);
     return rc;
 }
 

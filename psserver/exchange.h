@@ -8,6 +8,7 @@
 // back. An answer may always come as bytes instead.
 //
 //   exchange_push -> shard_push / shard_push_finite -> exchange_reply
+//   exchange_pull -> exchange_reply
 //
 // Threads  any; an exchange belongs to one call.
 // Memory   holds buffers of the shard's pool and references to regions until
@@ -39,10 +40,11 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);
 
-// Room for parameters, where `want` says if that can be (NULL: as bytes).
-enum sl_err exchange_room(struct exchange *x, struct local *local,
-                          struct shard *shard, const struct wire_shm *want,
-                          struct sl_error *err);
+// The parameters, where `m` wants them if that can be, or as bytes: a copy, or
+// the one that is on its way to somebody else.
+enum sl_err exchange_pull(struct exchange *x, struct local *local,
+                          struct shard *shard, const struct wire_pull *m,
+                          struct wire_pull_reply *reply, struct sl_error *err);
 
 // The parameters are in x->values: they lie where the caller wanted them.
 static inline bool exchange_in_shm(const struct exchange *x)

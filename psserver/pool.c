@@ -2,15 +2,19 @@
 #include "psserver/pool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "common/mem.h"
 
 struct pool {
-    size_t bytes; // of a buffer
+    size_t bytes;    // of a buffer
+    uint64_t number; // no other has it, or will have it
     pthread_mutex_t lock;
-    unsigned out; // buffers that are with others
-    bool freed;   // the last buffer to come back ends it
+    unsigned out;           // buffers that are with others
+    bool freed;             // the last buffer to come back ends it
+    struct pool_buf *shown; // one that is out
+    uint64_t version;       // whose parameters it has
 };
 
 // Buffers that wait, the warmest in front; of every pool of the process. The
@@ -25,11 +29,13 @@ static struct {
 
 enum sl_err pool_new(struct pool **out, size_t bytes)
 {
+    static atomic_uint_fast64_t numbers;
     struct pool *pool = sl_calloc(1, sizeof(*pool));
 
     if (pool == NULL)
         return SL_ENOMEM;
     pool->bytes = bytes;
+    pool->number = atomic_fetch_add(&numbers, 1) + 1;
     pthread_mutex_init(&pool->lock, NULL);
     *out = pool;
     return SL_OK;
@@ -84,6 +90,25 @@ static struct pool_buf *from_shelf(size_t bytes)
             found = buf;
             break;
         }
+    }
+    if (found != NULL)
+        leave_locked(found);
+    pthread_mutex_unlock(&shelf.lock);
+    return found;
+}
+
+// What that pool showed, if it still waits.
+static struct pool_buf *shown_from_shelf(uint64_t number, uint64_t version)
+{
+    struct pool_buf *found = NULL;
+
+    pthread_mutex_lock(&shelf.lock);
+    list_for(n, &shelf.waiting)
+    {
+        struct pool_buf *buf = list_entry(n, struct pool_buf, node);
+
+        if (buf->shown_by == number && buf->version == version)
+            found = buf;
     }
     if (found != NULL)
         leave_locked(found);
@@ -156,19 +181,25 @@ static bool count_down(struct pool *pool)
     return last;
 }
 
+// False if too many are out.
+static bool count_up(struct pool *pool)
+{
+    bool may;
+
+    pthread_mutex_lock(&pool->lock);
+    may = pool->out < POOL_MAX;
+    pool->out += may;
+    pthread_mutex_unlock(&pool->lock);
+    return may;
+}
+
 enum sl_err pool_take(struct pool *pool, struct pool_buf **out)
 {
     struct pool_buf *buf;
     enum sl_err rc = SL_OK;
 
-    pthread_mutex_lock(&pool->lock);
-    if (pool->out >= POOL_MAX)
-        rc = SL_EBUSY;
-    else
-        pool->out++;
-    pthread_mutex_unlock(&pool->lock);
-    if (rc != SL_OK)
-        return rc;
+    if (!count_up(pool))
+        return SL_EBUSY;
     buf = from_shelf(pool->bytes);
     if (buf == NULL)
         rc = buf_new(pool->bytes, &buf);
@@ -177,8 +208,66 @@ enum sl_err pool_take(struct pool *pool, struct pool_buf **out)
         return rc;
     }
     buf->pool = pool;
+    buf->owners = 1;
     *out = buf;
     return SL_OK;
+}
+
+void pool_show(struct pool_buf *buf, uint64_t version)
+{
+    struct pool *pool = buf->pool;
+
+    pthread_mutex_lock(&pool->lock);
+    pool->shown = buf;
+    pool->version = version;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+// Another owner of one that is out.
+static struct pool_buf *shown_and_out(struct pool *pool, uint64_t version)
+{
+    struct pool_buf *buf = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    if (pool->shown != NULL && pool->version == version) {
+        buf = pool->shown;
+        buf->owners++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return buf;
+}
+
+struct pool_buf *pool_shown(struct pool *pool, uint64_t version)
+{
+    struct pool_buf *buf = shown_and_out(pool, version);
+
+    if (buf != NULL || !count_up(pool))
+        return buf;
+    buf = shown_from_shelf(pool->number, version);
+    if (buf == NULL) {
+        (void)count_down(pool); // its shard is at work: it is not freed
+        return NULL;
+    }
+    buf->pool = pool;
+    buf->owners = 1;
+    pool_show(buf, version);
+    return buf;
+}
+
+// True if there are others. Else it is found on the shelf only.
+static bool has_others(struct pool *pool, struct pool_buf *buf)
+{
+    bool others;
+
+    pthread_mutex_lock(&pool->lock);
+    others = --buf->owners > 0;
+    if (!others) {
+        buf->shown_by = pool->shown == buf ? pool->number : 0;
+        buf->version = pool->version;
+        pool->shown = buf->shown_by != 0 ? NULL : pool->shown;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return others;
 }
 
 void pool_give(struct pool_buf *buf)
@@ -190,6 +279,8 @@ void pool_give(struct pool_buf *buf)
     if (buf == NULL)
         return;
     pool = buf->pool;
+    if (has_others(pool, buf))
+        return;
     list_init(&over);
     to_shelf(buf, &over);
     while ((n = list_pop_front(&over)) != NULL)

@@ -472,6 +472,20 @@ enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
     return rc;
 }
 
+// All of an answer but the parameters.
+static enum sl_err pull_locked(const struct shard *s,
+                               const struct wire_pull *pull,
+                               struct wire_pull_reply *reply,
+                               struct sl_error *err)
+{
+    enum sl_err rc = pull_check_locked(s, pull, err);
+
+    if (rc == SL_OK)
+        *reply = (struct wire_pull_reply){.incarnation = s->incarnation,
+                                          .version = once_version(&s->once)};
+    return rc;
+}
+
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, float *values,
                        struct sl_error *err)
@@ -479,11 +493,37 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
     enum sl_err rc;
 
     pthread_mutex_lock(&s->lock);
-    rc = pull_check_locked(s, pull, err);
-    if (rc == SL_OK) {
-        *reply = (struct wire_pull_reply){.incarnation = s->incarnation,
-                                          .version = once_version(&s->once)};
+    rc = pull_locked(s, pull, reply, err);
+    if (rc == SL_OK)
         copy_locked(s, values);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
+                             struct wire_pull_reply *reply,
+                             struct pool_buf **copy, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, err);
+    *copy = rc == SL_OK ? pool_shown(s->pool, reply->version) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
+                            struct wire_pull_reply *reply,
+                            struct pool_buf *copy, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, err);
+    if (rc == SL_OK) {
+        copy_locked(s, copy->memory.data);
+        pool_show(copy, reply->version);
     }
     pthread_mutex_unlock(&s->lock);
     return rc;

@@ -97,6 +97,17 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, float *values,
                        struct sl_error *err);
 
+// The same for who has no memory for them: a copy that is on its way to
+// somebody else, or NULL. pool_give it.
+enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
+                             struct wire_pull_reply *reply,
+                             struct pool_buf **copy, struct sl_error *err);
+
+// And into a buffer of its pool, which is then shown to others.
+enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
+                            struct wire_pull_reply *reply,
+                            struct pool_buf *copy, struct sl_error *err);
+
 // The checks of a pull alone: may this caller have an answer?
 enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
                              struct sl_error *err);

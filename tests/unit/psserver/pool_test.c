@@ -103,3 +103,60 @@ TEST(pool, one_shard_cannot_have_them_all)
     for (unsigned i = 0; i < POOL_MAX; i++)
         pool_give(buf[i]);
 }
+
+TEST(pool, a_shown_buffer_has_many_owners_until_the_last_gives_it_back)
+{
+    struct pool *pool = pool_of(64);
+    struct pool_buf *buf = take(pool, 64), *other;
+
+    T_TRUE(pool_shown(pool, 0) == NULL);
+    pool_show(buf, 7);
+    T_TRUE(pool_shown(pool, 6) == NULL);
+    T_TRUE(pool_shown(pool, 7) == buf);
+    pool_give(buf);
+    other = take(pool, 64); // not what somebody still has
+    T_TRUE(other != buf);
+    T_TRUE(pool_shown(pool, 7) == buf);
+    pool_give(buf);
+    pool_give(buf);
+    T_TRUE(pool_shown(pool, 7) == buf); // it waits as it is
+    pool_give(buf);
+    T_TRUE(take(pool, 64) == buf);
+    T_TRUE(pool_shown(pool, 7) == NULL); // it is written again
+    pool_give(buf);
+    T_TRUE(pool_shown(pool, 7) == NULL);
+    pool_show(other, 8);
+    pool_free(pool); // it ends with the last owner
+    pool_give(other);
+}
+
+TEST(pool, nobody_is_shown_what_another_pool_had)
+{
+    struct pool *pool = pool_of(64), *other;
+    struct pool_buf *buf = take(pool, 64);
+
+    pool_show(buf, 1);
+    pool_give(buf);
+    other = pool_of(64);
+    T_TRUE(pool_shown(other, 1) == NULL);
+    T_TRUE(take(other, 64) == buf);
+    T_TRUE(pool_shown(pool, 1) == NULL);
+    pool_free(pool);
+    pool_give(buf);
+    pool_free(other);
+}
+
+TEST(pool, the_newest_is_shown)
+{
+    struct pool *pool = pool_of(64);
+    struct pool_buf *old = take(pool, 64), *new = take(pool, 64);
+
+    pool_show(old, 1);
+    pool_show(new, 2);
+    T_TRUE(pool_shown(pool, 1) == NULL);
+    pool_give(old); // hides nothing but itself
+    T_TRUE(pool_shown(pool, 2) == new);
+    pool_give(new);
+    pool_give(new);
+    pool_free(pool);
+}

@@ -371,6 +371,76 @@ TEST(shard, an_update_is_the_kernels_with_t_from_the_shards_own_count)
     shard_unref(s);
 }
 
+// A copy of the parameters, new or shown; in either case what they are now.
+static struct pool_buf *pull_copy(struct shard *s, bool *was_shown)
+{
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_pull_reply reply;
+    struct pool_buf *copy;
+    float values[ALL];
+
+    T_OK(shard_pull_shown(s, &pull, &reply, &copy, t_err()));
+    *was_shown = copy != NULL;
+    if (copy == NULL) {
+        T_ASSERT(pool_take(s->pool, &copy) == SL_OK);
+        T_OK(shard_pull_show(s, &pull, &reply, copy, t_err()));
+    }
+    T_OK(shard_pull(s, &pull, &reply, values, t_err()));
+    T_TRUE(memcmp(values, copy->memory.data, sizeof(values)) == 0);
+    return copy;
+}
+
+TEST(shard, who_pulls_the_same_shares_a_copy_until_a_push)
+{
+    struct pool_buf *first, *second, *third;
+    struct shard *s;
+    struct kit k;
+    bool shown;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    first = pull_copy(s, &shown);
+    T_FALSE(shown);
+    second = pull_copy(s, &shown);
+    T_TRUE(shown && second == first);
+    kit_count(s, 0, 0, -1);
+    third = pull_copy(s, &shown);
+    T_FALSE(shown);
+    pool_give(second);
+    second = pull_copy(s, &shown);
+    T_TRUE(shown && second == third);
+    pool_give(first);
+    pool_give(second);
+    pool_give(third);
+    first = pull_copy(s, &shown); // it waits for who wants it
+    T_TRUE(shown && first == third);
+    pool_give(first);
+    shard_unref(s);
+}
+
+TEST(shard, a_copy_is_shown_only_to_who_may_pull)
+{
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_pull_reply reply;
+    struct pool_buf *copy, *none;
+    struct shard *s;
+    struct kit k;
+    bool shown;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    copy = pull_copy(s, &shown);
+    pull.incarnation = 2;
+    T_FAILS(SL_ESTALE, shard_pull_shown(s, &pull, &reply, &none, t_err()));
+    T_TRUE(none == NULL);
+    shard_close(s);
+    pull.incarnation = 1;
+    T_FAILS(SL_EUNAVAIL, shard_pull_shown(s, &pull, &reply, &none, t_err()));
+    T_FAILS(SL_EUNAVAIL, shard_pull_show(s, &pull, &reply, copy, t_err()));
+    pool_give(copy);
+    shard_unref(s);
+}
+
 TEST(shard, staleness_is_the_updates_between)
 {
     struct wire_push push = kit_push(2, 0, NULL);
