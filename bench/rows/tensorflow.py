@@ -11,9 +11,10 @@ UPDATE = 16 * MIB
 @row("push-tf", unit="GB/s", peer="TensorFlow's assign_sub", bar=at_least(2.3),
      needs=["psserver", "ps_load"])
 def push_tf(bench):
-    """Dense updates of 16 MiB over TCP, SGD applied, 4 outstanding."""
+    """Dense updates of 16 MiB over TCP, SGD applied, 4 outstanding; placed as
+    jobs are by default, in shards of 4 MiB."""
     with bench.cluster(over="tcp") as c:
-        _, target = c.place(elements=UPDATE // 4, shards=1)
+        _, target = c.place(elements=UPDATE // 4)
 
         def ours():
             return bench.program("ps_load", *target, *bench.timed(), "--mode",
