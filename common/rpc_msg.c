@@ -9,13 +9,27 @@
 #include "common/mem.h"
 
 #define LENT_WAIT_MS 10000 // core itself gives its sockets as long
+#define LENT_KEEP 256      // of those that wait to be used again
 
-// Payloads that core holds, over all messages of the process.
+// What the slices of one message share: the last to go runs the release. The
+// counter also orders what the sender wrote before what the release reads, in
+// a way that the thread sanitizer can see, which it cannot inside of core.
+struct loan {
+    atomic_uint left;
+    void (*release)(void *user);
+    void *user;
+    struct loan *next; // while it waits
+};
+
+// Payloads that core holds, over all messages of the process. A message in a
+// steady state takes a loan that was used before.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t none;
     size_t count;
-} lent = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+    struct loan *waiting;
+    size_t waiting_count;
+} lent = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, NULL, 0};
 
 void rpc_msg_init(struct rpc_msg *msg)
 {
@@ -79,27 +93,60 @@ void rpc_msg_drop(struct rpc_msg *msg)
     rpc_msg_init(msg);
 }
 
-// What the slices of one message share: the last to go runs the release. The
-// counter also orders what the sender wrote before what the release reads, in
-// a way that the thread sanitizer can see, which it cannot inside of core.
-struct shared_release {
-    atomic_uint left;
-    void (*release)(void *user);
-    void *user;
-};
+// ---- payloads that are lent to core
 
-static void part_gone(void *arg)
+static struct loan *loan_take(void)
 {
-    struct shared_release *shared = arg;
+    struct loan *loan;
 
-    if (atomic_fetch_sub_explicit(&shared->left, 1, memory_order_acq_rel) > 1)
-        return;
-    shared->release(shared->user);
-    gpr_free(shared);
     pthread_mutex_lock(&lent.lock);
+    lent.count++;
+    loan = lent.waiting;
+    if (loan != NULL) {
+        lent.waiting = loan->next;
+        lent.waiting_count--;
+    }
+    pthread_mutex_unlock(&lent.lock);
+    return loan != NULL ? loan : gpr_malloc(sizeof(*loan));
+}
+
+static void loan_end(struct loan *loan)
+{
+    bool keep;
+
+    pthread_mutex_lock(&lent.lock);
+    keep = lent.waiting_count < LENT_KEEP;
+    if (keep) {
+        loan->next = lent.waiting;
+        lent.waiting = loan;
+        lent.waiting_count++;
+    }
     if (--lent.count == 0)
         pthread_cond_broadcast(&lent.none);
     pthread_mutex_unlock(&lent.lock);
+    if (!keep)
+        gpr_free(loan);
+}
+
+static void part_gone(void *arg)
+{
+    struct loan *loan = arg;
+
+    if (atomic_fetch_sub_explicit(&loan->left, 1, memory_order_acq_rel) > 1)
+        return;
+    loan->release(loan->user);
+    loan_end(loan);
+}
+
+static void loans_free_locked(void)
+{
+    while (lent.waiting != NULL) {
+        struct loan *loan = lent.waiting;
+
+        lent.waiting = loan->next;
+        gpr_free(loan);
+    }
+    lent.waiting_count = 0;
 }
 
 void rpc_msg_await_releases(void)
@@ -111,6 +158,7 @@ void rpc_msg_await_releases(void)
         ;
     if (lent.count > 0)
         LOG(WARN, "payloads were never given back", "count=%zu", lent.count);
+    loans_free_locked();
     pthread_mutex_unlock(&lent.lock);
 }
 
@@ -131,10 +179,20 @@ static grpc_slice head_slice(struct rpc_msg *msg)
     return slice;
 }
 
+static struct loan *loan_of(const struct rpc_msg *msg, size_t parts)
+{
+    struct loan *loan = loan_take();
+
+    loan->release = msg->release;
+    loan->user = msg->user;
+    atomic_store_explicit(&loan->left, (unsigned)parts, memory_order_release);
+    return loan;
+}
+
 static size_t part_slices(grpc_slice *out, const struct rpc_msg *msg)
 {
     void (*gone)(void *) = nothing;
-    struct shared_release *shared = NULL;
+    struct loan *loan = NULL;
     size_t count = 0, used = 0;
 
     for (unsigned i = 0; i < msg->parts; i++)
@@ -142,20 +200,13 @@ static size_t part_slices(grpc_slice *out, const struct rpc_msg *msg)
     if (msg->release != NULL && used == 0)
         msg->release(msg->user);
     if (msg->release != NULL && used > 0) {
-        shared = gpr_malloc(sizeof(*shared));
-        shared->release = msg->release;
-        shared->user = msg->user;
-        atomic_store_explicit(&shared->left, (unsigned)used,
-                              memory_order_release);
+        loan = loan_of(msg, used);
         gone = part_gone;
-        pthread_mutex_lock(&lent.lock);
-        lent.count++;
-        pthread_mutex_unlock(&lent.lock);
     }
     for (unsigned i = 0; i < msg->parts; i++) {
         if (msg->part[i].len > 0)
             out[count++] = grpc_slice_new_with_user_data(
-                (void *)msg->part[i].data, msg->part[i].len, gone, shared);
+                (void *)msg->part[i].data, msg->part[i].len, gone, loan);
     }
     return count;
 }
