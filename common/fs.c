@@ -58,6 +58,12 @@ enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
     return f->fs->ops->pread(f, offset, to, n, got, err);
 }
 
+void fs_expect(struct fs_file *f, uint64_t offset, size_t n)
+{
+    if (f->fs->ops->expect != NULL)
+        f->fs->ops->expect(f, offset, n);
+}
+
 enum sl_err fs_sync(struct fs_file *f, struct sl_error *err)
 {
     if (f->poisoned)

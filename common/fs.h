@@ -66,6 +66,8 @@ struct fs_ops {
     // Up to n bytes; *got < n only at the end of the file.
     enum sl_err (*pread)(struct fs_file *f, uint64_t offset, void *to, size_t n,
                          size_t *got, struct sl_error *err);
+    // Optional, as is what it does.
+    void (*expect)(struct fs_file *f, uint64_t offset, size_t n);
     enum sl_err (*sync)(struct fs_file *f, struct sl_error *err);
     enum sl_err (*size)(struct fs_file *f, uint64_t *out, struct sl_error *err);
     enum sl_err (*map)(struct fs_file *f, struct fs_map *out,
@@ -101,6 +103,8 @@ enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
+// These bytes are about to be read: the system may fetch them meanwhile.
+void fs_expect(struct fs_file *f, uint64_t offset, size_t n);
 enum sl_err fs_sync(struct fs_file *f, struct sl_error *err);
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
 

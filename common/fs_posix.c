@@ -149,6 +149,12 @@ static enum sl_err posix_pread(struct fs_file *base, uint64_t offset, void *to,
     return SL_OK;
 }
 
+static void posix_expect(struct fs_file *base, uint64_t offset, size_t n)
+{
+    (void)posix_fadvise(file_of(base)->fd, (off_t)offset, (off_t)n,
+                        POSIX_FADV_WILLNEED);
+}
+
 static enum sl_err posix_sync(struct fs_file *base, struct sl_error *err)
 {
     if (FAULT_ERR("fs.fsync") != SL_OK)
@@ -298,6 +304,7 @@ static const struct fs_ops posix_ops = {
     .write = posix_write,
     .pwrite = posix_pwrite,
     .pread = posix_pread,
+    .expect = posix_expect,
     .sync = posix_sync,
     .size = posix_size,
     .map = posix_map,

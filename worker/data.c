@@ -81,6 +81,12 @@ void data_soon(struct data *d, uint64_t number)
         d->ops->soon(d, number);
 }
 
+void data_expect(struct data *d, uint64_t number)
+{
+    if (d->ops->expect != NULL && number < d->samples)
+        d->ops->expect(d, number);
+}
+
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want)
 {

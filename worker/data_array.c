@@ -123,6 +123,12 @@ enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
     return SL_OK;
 }
 
+void array_expect(const struct array *a, uint64_t row)
+{
+    if (a->memory == NULL && row < a->rows)
+        fs_expect(a->file, a->offset + row * a->row_bytes, a->row_bytes);
+}
+
 static uint64_t load(const struct array *a, const uint8_t *raw)
 {
     uint8_t one;
@@ -194,18 +200,53 @@ double array_double(const struct array *a, const uint8_t *raw)
     return 0;
 }
 
+// Images: a loop of vectors. A product and a sum, never one fused, so that
+// every host reads the same numbers.
+static inline __attribute__((always_inline)) void
+from_bytes(const uint8_t *raw, size_t n, float scale, float offset, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)raw[i] * scale + offset;
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+from_bytes_avx2(const uint8_t *raw, size_t n, float scale, float offset,
+                float *out)
+{
+    from_bytes(raw, n, scale, offset, out);
+}
+#endif
+
+static void bytes_to_floats(const uint8_t *raw, size_t n, float scale,
+                            float offset, float *out)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        from_bytes_avx2(raw, n, scale, offset, out);
+        return;
+    }
+#endif
+    from_bytes(raw, n, scale, offset, out);
+}
+
+bool array_is_floats(const struct array *a)
+{
+    return a->type == ARRAY_F32 && !a->swap;
+}
+
 void array_floats(const struct array *a, const uint8_t *raw, size_t n,
                   float scale, float offset, float *out)
 {
     size_t size = array_type_bytes(a->type);
 
-    if (a->type == ARRAY_U8) { // images: let the compiler have a plain loop
-        for (size_t i = 0; i < n; i++)
-            out[i] = (float)raw[i] * scale + offset;
+    if (a->type == ARRAY_U8) {
+        bytes_to_floats(raw, n, scale, offset, out);
         return;
     }
-    if (a->type == ARRAY_F32 && !a->swap) {
-        memcpy(out, raw, n * sizeof(float));
+    if (array_is_floats(a)) {
+        if (raw != (const uint8_t *)out)
+            memcpy(out, raw, n * sizeof(float));
         if (scale != 1.0f || offset != 0.0f) {
             for (size_t i = 0; i < n; i++)
                 out[i] = out[i] * scale + offset;

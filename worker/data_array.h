@@ -78,7 +78,14 @@ void array_soon(const struct array *a, uint64_t row);
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 
-// Converts n elements at `raw` to out[i] = element * scale + offset.
+// Row `row` is about to be read; nothing to do for what lies in memory.
+void array_expect(const struct array *a, uint64_t row);
+
+// True if the file has them as our own floats.
+bool array_is_floats(const struct array *a);
+
+// Converts n elements at `raw` to out[i] = element * scale + offset. Floats of
+// our own (array_is_floats) may lie in `out` already.
 void array_floats(const struct array *a, const uint8_t *raw, size_t n,
                   float scale, float offset, float *out);
 

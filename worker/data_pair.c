@@ -39,7 +39,9 @@ static enum sl_err pair_read(struct data *d, uint64_t number, float *x, void *y,
 {
     struct pair *p = sl_container_of(d, struct pair, data);
     const uint8_t *raw = NULL;
-    enum sl_err rc = array_row(&p->x, number, p->scratch, &raw, err);
+    bool whole = array_is_floats(&p->x); // then it needs no other room
+    enum sl_err rc =
+        array_row(&p->x, number, whole ? (void *)x : p->scratch, &raw, err);
 
     if (rc != SL_OK)
         return rc;
@@ -55,6 +57,14 @@ static void pair_soon(struct data *d, uint64_t number)
     array_soon(&p->y, number);
 }
 
+static void pair_expect(struct data *d, uint64_t number)
+{
+    struct pair *p = sl_container_of(d, struct pair, data);
+
+    array_expect(&p->x, number);
+    array_expect(&p->y, number);
+}
+
 static void pair_release(struct data *d)
 {
     struct pair *p = sl_container_of(d, struct pair, data);
@@ -65,7 +75,11 @@ static void pair_release(struct data *d)
 }
 
 static const struct data_ops pair_ops = {
-    .read = pair_read, .soon = pair_soon, .release = pair_release};
+    .read = pair_read,
+    .soon = pair_soon,
+    .expect = pair_expect,
+    .release = pair_release,
+};
 
 // "(60000, 28, 28)"
 static const char *shape_text(char *out, size_t size, unsigned nd,

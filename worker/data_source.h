@@ -12,7 +12,10 @@
 struct data_ops {
     enum sl_err (*read)(struct data *d, uint64_t number, float *x, void *y,
                         struct sl_error *err);
-    void (*soon)(struct data *d, uint64_t number); // NULL: it would not help
+    // Optional: the sample is read next; the caches fetch it.
+    void (*soon)(struct data *d, uint64_t number);
+    // Optional: the sample is read before long; the system fetches it.
+    void (*expect)(struct data *d, uint64_t number);
     void (*release)(struct data *d);
 };
 

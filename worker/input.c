@@ -11,11 +11,17 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "common/num.h"
 #include "common/schedule.h"
 
 #define AHEAD 4 // samples that are fetched while one is read
+// A batch whose samples took longer than this each came from a disk: then the
+// system is told what the next ones will read, so that it fetches them side by
+// side and not one after the other. In memory that would be for nothing.
+#define SLOW_US 10
+#define EXPECT_BATCHES 256
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN };
 
@@ -34,6 +40,7 @@ struct input {
     pthread_mutex_t lock;
     pthread_cond_t changed; // of any state below
     bool quit;
+    unsigned expect;  // the input thread's: so many batches are told of
     struct list runs; // struct input_run, the next to be read first
     struct slot slot[INPUT_SLOTS];
 };
@@ -76,10 +83,19 @@ static enum sl_err room(struct slot *s, size_t x_bytes, size_t y_bytes)
     return SL_OK;
 }
 
-// The sample at a position; its memory is on its way when this returns.
-static uint64_t look_at(const struct input_run *run, uint64_t position)
+// Which sample stands at a place of a batch.
+static uint64_t sample_of(const struct input_run *run, uint32_t step,
+                          uint32_t i)
 {
-    uint64_t sample = run->shuffle ? order_at(&run->order, position) : position;
+    uint64_t at = run->first + (uint64_t)step * run->batch + i;
+
+    return run->shuffle ? order_at(&run->order, at) : at;
+}
+
+// The same; its memory is on its way when this returns.
+static uint64_t look_at(const struct input_run *run, uint32_t step, uint32_t i)
+{
+    uint64_t sample = sample_of(run, step, i);
 
     data_soon(run->data, sample);
     return sample;
@@ -90,7 +106,6 @@ static enum sl_err fill(struct slot *s, struct sl_error *err)
     const struct input_run *run = s->run;
     size_t features = data_features(run->data);
     size_t label = data_label_bytes(run->data);
-    uint64_t from = run->first + (uint64_t)s->batch.step * run->batch;
     uint32_t n = input_run_samples(run, s->batch.step);
     uint64_t soon[AHEAD]; // the numbers of those that follow
     enum sl_err rc;
@@ -101,12 +116,12 @@ static enum sl_err fill(struct slot *s, struct sl_error *err)
     s->batch.n = n;
     s->batch.digest = 0;
     for (uint32_t i = 0; i < n && i < AHEAD; i++)
-        soon[i] = look_at(run, from + i);
+        soon[i] = look_at(run, s->batch.step, i);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t sample = soon[i % AHEAD];
 
         if (i + AHEAD < n)
-            soon[i % AHEAD] = look_at(run, from + i + AHEAD);
+            soon[i % AHEAD] = look_at(run, s->batch.step, i + AHEAD);
         rc = data_read(run->data, sample, s->batch.x + i * features,
                        (uint8_t *)s->batch.y + i * label, err);
         if (rc != SL_OK)
@@ -114,6 +129,24 @@ static enum sl_err fill(struct slot *s, struct sl_error *err)
         s->batch.digest += schedule_digest(run->epoch, sample);
     }
     return SL_OK;
+}
+
+static enum sl_err fill_expecting(struct input *in, struct slot *s)
+{
+    const struct input_run *run = s->run;
+    uint32_t n = input_run_samples(run, s->batch.step);
+    uint64_t began = sl_now_us(sl_clock_real());
+    enum sl_err rc;
+
+    if (in->expect > 0) {
+        in->expect--;
+        for (uint32_t i = 0; i < n; i++)
+            data_expect(run->data, sample_of(run, s->batch.step, i));
+    }
+    rc = fill(s, &s->err);
+    if (sl_now_us(sl_clock_real()) - began > (uint64_t)n * SLOW_US)
+        in->expect = EXPECT_BATCHES;
+    return rc;
 }
 
 // The slot to fill next, set up; NULL: nothing to do now.
@@ -155,7 +188,7 @@ static void *read_all(void *arg)
             continue;
         }
         pthread_mutex_unlock(&in->lock);
-        s->rc = fill(s, &s->err);
+        s->rc = fill_expecting(in, s);
         pthread_mutex_lock(&in->lock);
         s->state = s->stale ? SLOT_FREE : SLOT_READY;
         pthread_cond_broadcast(&in->changed);
