@@ -64,18 +64,7 @@ size_t compile_bytes(const struct build *b, const struct model_shape *s)
     return b->o->batch * (size_t)model_shape_elements(s) * b->real;
 }
 
-bool compile_fuses(const struct build *b, const struct kern_desc *fused,
-                   const struct kern_desc *plain)
-{
-    int score;
-
-    if (b->o->f64)
-        return true; // ref has everything
-    score = kern_score(b->dev, fused);
-    return score > 0 && score >= kern_score(b->dev, plain);
-}
-
-bool compile_try_epilogue(const struct build *b, struct kern_desc *d,
+bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue)
 {
     struct kern_desc plain = *d;
@@ -172,7 +161,6 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs)
 {
     struct program_op *op;
-    size_t workspace = 0;
 
     if (b->rc != SL_OK)
         return;
@@ -184,7 +172,7 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
         kern_desc_f64(d);
     op = &b->p->ops[b->p->count];
     memset(op, 0, sizeof(*op));
-    b->rc = kern_plan_new(&op->plan, &workspace, b->dev, d, 0, &b->err);
+    b->rc = compile_plan(b, d, &op->plan);
     if (b->rc != SL_OK) {
         sl_prefix(&b->err, b->rc, "layer '%s'", b->model->nodes[node].name);
         return;
@@ -194,8 +182,6 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
     op->inputs = d->inputs;
     op->args = (uint32_t)d->inputs + d->outputs;
     memcpy(b->ops[b->p->count].ref, refs, op->args * sizeof(*refs));
-    if (workspace > b->p->workspace_bytes)
-        b->p->workspace_bytes = workspace;
     b->p->count++;
 }
 
@@ -365,6 +351,7 @@ static void build_release(struct build *b)
     sl_free(b->act_done);
     sl_free(b->tensors);
     sl_free(b->ops);
+    compile_plans_release(b);
 }
 
 enum sl_err compile(struct program **out, struct kern_dev *dev,
@@ -375,6 +362,7 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
     struct build b = {.model = model, .o = options, .dev = dev, .rc = SL_OK};
     enum sl_err rc;
 
+    map_init(&b.plans);
     if (!dev->backend->host)
         return sl_fail(err, SL_ENOTSUP,
                        "backend %s does not compute in host memory; use cpu "

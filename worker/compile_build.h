@@ -10,6 +10,7 @@
 #ifndef WORKER_COMPILE_BUILD_H
 #define WORKER_COMPILE_BUILD_H
 
+#include "common/map.h"
 #include "worker/arena.h"
 #include "worker/compile.h"
 
@@ -40,6 +41,7 @@ struct build {
     struct tensor *tensors;
     uint32_t tensors_count, tensors_room;
     struct build_op *ops; // beside p->ops: what their arguments are
+    struct map plans;     // by hash of a kern_desc: what is known of it
 
     // By node.
     uint32_t *value;   // tensor of its output; NO_TENSOR before
@@ -80,12 +82,18 @@ size_t compile_bytes(const struct build *b, const struct model_shape *s);
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
+// compile_plans.c. The plan of an op, the program's: new, or that of one which
+// is described alike. Raises the program's workspace.
+enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
+                         struct kern_plan **out);
+
 // True if the backend does `fused` at least as well as `plain`.
-bool compile_fuses(const struct build *b, const struct kern_desc *fused,
+bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
+void compile_plans_release(struct build *b);
 
 // Adds `epilogue` to an op if the backend does it at least as well so: true.
-bool compile_try_epilogue(const struct build *b, struct kern_desc *d,
+bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue);
 
 // For a layer whose input is a ReLU's output that nobody else reads: if the

@@ -78,15 +78,15 @@ uint64_t data_hash(const struct data *d);
 size_t data_features(const struct data *d);
 size_t data_label_bytes(const struct data *d); // of one sample, as delivered
 
-// Sample `number` is about to be read: where it lies on a disk, it may be
-// fetched meanwhile.
+// Sample `number` is one of the next few: the caches may fetch it.
+void data_soon(struct data *d, uint64_t number);
+
+// Sample `number` is one of the next batches': where it lies on a disk, the
+// system may fetch it.
 void data_expect(struct data *d, uint64_t number);
 
 // Reads sample `number` into x (data_features f32) and y (data_label_bytes).
 enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
                       struct sl_error *err);
-
-// Sample `number` will be read soon: its memory is fetched meanwhile.
-void data_soon(struct data *d, uint64_t number);
 
 #endif

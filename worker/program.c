@@ -74,8 +74,9 @@ void program_free(struct program *p)
 {
     if (p == NULL)
         return;
-    for (uint32_t i = 0; i < p->count; i++)
-        kern_plan_free(p->ops[i].plan);
+    for (uint32_t i = 0; i < p->plans_count; i++)
+        kern_plan_free(p->plans[i]);
+    sl_free(p->plans);
     sl_free(p->ops);
     sl_free(p->constants);
     sl_free(p->seeds);

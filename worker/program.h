@@ -50,7 +50,7 @@ struct program_arg {
 };
 
 struct program_op {
-    struct kern_plan *plan;
+    struct kern_plan *plan; // the program's; equal ops share one
     enum kern_op op;
     uint32_t node;         // of the model, for errors
     uint32_t args, inputs; // the first `inputs` are read, the others written
@@ -69,6 +69,8 @@ struct program {
     struct program_memory *memory; // shared
     struct program_op *ops;
     uint32_t count, room;
+    struct kern_plan **plans; // owned
+    uint32_t plans_count, plans_room;
     uint32_t forward; // ops [0, forward): forward pass and loss
     uint32_t batch;
     bool train;
