@@ -8,7 +8,8 @@
 //
 // In turn, --rounds times: steps for --seconds, the FMA peak of this core, and
 // for a model of dense layers their products alone. Prints the milliseconds of
-// each. With --where also those of each operation, in steps of their own.
+// each. With --where also those of each operation, in steps of their own. With
+// --memory: steps, and steps on batches that lie in memory.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 
 #define ROUNDS_MAX 64
 #define TIMED_STEPS 200 // of --where
+#define SETS_MAX 16
 
 struct bare {
     struct kern_dev *dev;
@@ -37,9 +39,11 @@ struct bare {
     uint64_t epoch;          // of run[epoch % 2]
     uint32_t step, steps;    // of the epoch
     uint32_t batch;
+    struct batch kept[INPUT_SLOTS]; // with --memory; as many as the ring has
+    uint32_t next;                  // of kept
     struct program *program;
     struct program_io io;
-    bool apply;
+    bool apply, memory;
     struct optim optim;
     uint64_t t;
     float *slots[OPTIM_SLOTS_MAX];
@@ -49,13 +53,20 @@ struct bare {
 
 // ---- what a step works on
 
-static struct record *record_of(const char *path, struct sl_error *err)
+static struct record *record_of(const struct conf *c, struct sl_error *err)
 {
     Sluice__V1__JobOpen open = SLUICE__V1__JOB_OPEN__INIT;
+    const char *sets[SETS_MAX];
     struct record *record = NULL;
+    size_t count = conf_list_count(c, "set");
 
-    program_must(specfile_load(&open.spec, path, NULL, 0, err), err,
-                 "the spec");
+    if (conf_str(c, "spec") == NULL || count > SETS_MAX)
+        program_die("one --spec, and at most %d --set are wanted", SETS_MAX);
+    for (size_t i = 0; i < count; i++)
+        sets[i] = conf_list_at(c, "set", i);
+    program_must(
+        specfile_load(&open.spec, conf_str(c, "spec"), sets, count, err), err,
+        "the spec");
     program_must(record_new(&record, &open, err), err, "the job");
     wire_free(&open.spec->base);
     return record;
@@ -137,7 +148,41 @@ static void open_data(struct bare *b, struct sl_error *err)
     b->steps = input_run_steps(&b->run[0]);
 }
 
+static void *copy_of(const void *from, size_t bytes)
+{
+    return memcpy(program_memory(bytes), from, bytes);
+}
+
+static void keep_batches(struct bare *b, struct sl_error *err)
+{
+    size_t x = data_features(b->data) * sizeof(float);
+    struct batch batch;
+
+    for (int i = 0; i < INPUT_SLOTS; i++) {
+        take_batch(b, &batch, err);
+        b->kept[i] = batch;
+        b->kept[i].x = copy_of(batch.x, batch.n * x);
+        b->kept[i].y = copy_of(batch.y, batch.n * data_label_bytes(b->data));
+        input_put(b->input, &batch);
+    }
+}
+
 // ---- steps
+
+static void run_program(struct bare *b, const struct batch *batch)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    b->io.x = batch->x;
+    b->io.labels = batch->y;
+    if (b->times != NULL)
+        op_times_step(b->times, &b->io);
+    else
+        program_must(
+            program_run(b->program, &b->io, 0, b->program->count, &err), &err,
+            "a step");
+    b->loss = program_loss_sum(b->program) / batch->n;
+}
 
 static void apply_gradient(struct bare *b)
 {
@@ -151,16 +196,17 @@ static void one_step(struct bare *b)
     struct batch batch;
 
     take_batch(b, &batch, &err);
-    b->io.x = batch.x;
-    b->io.labels = batch.y;
-    if (b->times != NULL)
-        op_times_step(b->times, &b->io);
-    else
-        program_must(
-            program_run(b->program, &b->io, 0, b->program->count, &err), &err,
-            "a step");
-    b->loss = program_loss_sum(b->program) / batch.n;
+    run_program(b, &batch);
     input_put(b->input, &batch);
+    if (b->apply)
+        apply_gradient(b);
+}
+
+static void memory_step(void *arg)
+{
+    struct bare *b = arg;
+
+    run_program(b, &b->kept[b->next++ % INPUT_SLOTS]);
     if (b->apply)
         apply_gradient(b);
 }
@@ -187,6 +233,19 @@ static double time_of(void (*fn)(void *arg), void *arg, double seconds)
         now = program_now_s();
     } while (now < began + seconds);
     return (now - began) * 1e3 / calls;
+}
+
+// Of both kinds of step, neither of which does the other's reading: the ring
+// is as in the middle of an epoch when its time begins.
+static void compare(struct bare *b, double seconds, double *step,
+                    double *memory)
+{
+    for (int i = 0; i < 2 * INPUT_SLOTS; i++)
+        one_step(b);
+    *step = time_of(bare_step, b, seconds);
+    for (int i = 0; i < 2 * INPUT_SLOTS; i++)
+        memory_step(b);
+    *memory = time_of(memory_step, b, seconds);
 }
 
 static bool only_dense(const struct model *m)
@@ -245,13 +304,17 @@ static void print_where(struct bare *b)
 static void measure(struct bare *b, int rounds, double seconds, bool where)
 {
     double step[ROUNDS_MAX] = {0}, bound[ROUNDS_MAX] = {0};
-    double gemm[ROUNDS_MAX] = {0};
+    double gemm[ROUNDS_MAX] = {0}, memory[ROUNDS_MAX] = {0};
     double flop = floor_flop(b->job->model, b->batch), began = b->loss;
     struct floor_gemms *g = NULL;
 
-    if (only_dense(b->job->model))
+    if (only_dense(b->job->model) && !b->memory)
         g = floor_gemms_new(b->job->model, b->batch);
     for (int i = 0; i < rounds; i++) {
+        if (b->memory) {
+            compare(b, seconds, &step[i], &memory[i]);
+            continue;
+        }
         bound[i] = flop / floor_fma_peak() * 1e3;
         step[i] = time_of(bare_step, b, seconds);
         if (g != NULL)
@@ -262,7 +325,10 @@ static void measure(struct bare *b, int rounds, double seconds, bool where)
            b->batch, (unsigned long long)b->job->model->elements, flop, began,
            b->loss);
     print("step_ms", step, rounds);
-    print("bound_ms", bound, rounds);
+    if (b->memory)
+        print("memory_ms", memory, rounds);
+    else
+        print("bound_ms", bound, rounds);
     if (g != NULL) {
         print("gemm_ms", gemm, rounds);
         floor_gemms_free(g);
@@ -282,6 +348,9 @@ static const struct conf_about about = {
 
 static const struct conf_key keys[] = {
     {.name = "spec", .kind = CONF_STRING, .help = "A job's spec."},
+    {.name = "set",
+     .kind = CONF_MULTI,
+     .help = "PATH=VALUE: changes a field of the spec, as `sluice submit`."},
     {.name = "batch",
      .kind = CONF_INT,
      .value = "64",
@@ -293,6 +362,10 @@ static const struct conf_key keys[] = {
      .kind = CONF_BOOL,
      .value = "true",
      .help = "Update the parameters with Adam after each step."},
+    {.name = "memory",
+     .kind = CONF_BOOL,
+     .value = "false",
+     .help = "Compare with steps on batches that lie in memory."},
     {.name = "rounds",
      .kind = CONF_INT,
      .value = "5",
@@ -318,20 +391,21 @@ int main(int argc, char **argv)
     struct conf *c = program_options(&about, tables, argc, argv);
     struct sl_error err = SL_ERROR_INIT;
     struct bare b = {.batch = (uint32_t)conf_int(c, "batch"),
-                     .apply = conf_bool(c, "apply")};
+                     .apply = conf_bool(c, "apply"),
+                     .memory = conf_bool(c, "memory")};
 
-    if (conf_str(c, "spec") == NULL)
-        program_die("--spec is missing: which model?");
     program_pin((int)conf_int(c, "cpu"));
     program_must(kern_open(&b.dev, "auto", "threads=1", &err), &err,
                  "a device");
     optim_defaults(&b.optim, OPTIM_ADAM);
     b.env.dev = b.dev;
-    b.record = record_of(conf_str(c, "spec"), &err);
+    b.record = record_of(c, &err);
     program_must(job_new(&b.job, b.record, &b.env, &err), &err, "the job");
     seed(&b);
     compile_it(&b, &err);
     open_data(&b, &err);
+    if (b.memory)
+        keep_batches(&b, &err);
     one_step(&b);
     (void)time_of(bare_step, &b, 0.5);
     measure(&b, (int)conf_int(c, "rounds"), conf_float(c, "seconds"),

@@ -39,13 +39,14 @@ class Bed(cluster.Cluster):
         return line
 
     def place(self, elements, shards=None, optimizer="sgd", every_s=0,
-              steps_per_closure=STEPS_PER_CLOSURE, max_workers=0):
-        """An `external` job of one variable, placed and admitted; gives what
-        ps_load and lease_load want to know of it."""
+              steps_per_closure=STEPS_PER_CLOSURE, max_workers=0, variables=1):
+        """An `external` job of so many elements, in variables of one size,
+        placed and admitted; gives what ps_load and lease_load want to know."""
         spec = {
             "name": f"bench-{optimizer}",
             "model": {"type": "external", "variables": [
-                {"name": "v", "shape": [elements], "initializer": "zeros"}]},
+                {"name": f"v{i}", "shape": [elements // variables],
+                 "initializer": "zeros"} for i in range(variables)]},
             "optimizer": {"type": optimizer, "learning_rate": 1e-6},
             "data": {"train": {"format": "external", "samples": STEPS}},
             "train": {"batch": 1, "epochs": 1, "shuffle": False,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench/lease_load.c -- a worker that computes nothing, with everything that
 // belongs to one: it attends the coordinator, takes closures, pushes each step
-// to every shard at once, and completes. What it measures is the push: from
-// the call to its answer.
+// to every shard at once, and completes. What it measures is the push, or the
+// push that brings the parameters back: from the call to its answer.
 //
 //   Lease -> step: a push to every shard -> the last answer: the next step
 //   -> ... -> Complete -> the next lease, which is here already (ahead)
@@ -274,6 +274,11 @@ static const struct conf_key keys[] = {
      .kind = CONF_STRING,
      .value = "127.0.0.1:7070",
      .help = "Its address."},
+    {.name = "mode",
+     .kind = CONF_CHOICE,
+     .value = "push",
+     .choices = "push|pushpull",
+     .help = "What a step is: a push, or one that brings the parameters."},
     {.name = NULL},
 };
 
@@ -285,18 +290,19 @@ int main(int argc, char **argv)
     struct conf *c = program_options(&about, tables, argc, argv);
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_channel *channel;
+    enum target_call call = TARGET_PUSH;
     static struct load l;
     struct rpc_io *io;
 
+    if (strcmp(conf_str(c, "mode"), "pushpull") == 0)
+        call = TARGET_PUSH_PULL;
     pthread_mutex_init(&l.lock, NULL);
     sem_init(&l.idle, 0, 0);
     wire_arena_init(&l.arena);
     l.shards = targets_open(l.target, &io, c);
     for (size_t i = 0; i < l.shards; i++)
-        l.op[i] = (struct target_op){.target = &l.target[i],
-                                     .call = TARGET_PUSH,
-                                     .done = pushed,
-                                     .arg = &l};
+        l.op[i] = (struct target_op){
+            .target = &l.target[i], .call = call, .done = pushed, .arg = &l};
     program_must(rpc_channel_new(&channel, io, conf_str(c, "coordinator"), NULL,
                                  NULL, &err),
                  &err, "the coordinator");
