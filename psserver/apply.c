@@ -14,6 +14,9 @@
 // between the copy of a frozen block and the update.
 #define CHUNK 16384
 
+// Bytes that are looked at from their front; these parts, from the back.
+#define BACK_BYTES ((size_t)128 << 10)
+
 static enum sl_err name_element(const struct plan *plan, const uint8_t *bytes,
                                 uint64_t first, size_t n, struct sl_error *err)
 {
@@ -30,24 +33,52 @@ static enum sl_err name_element(const struct plan *plan, const uint8_t *bytes,
                    (double)value);
 }
 
-enum sl_err apply_check(const struct plan *plan,
-                        const struct sl_slices *payload, struct sl_error *err)
+// Names the first that is not finite.
+static enum sl_err refuse(const struct plan *plan,
+                          const struct sl_slices *payload, struct sl_error *err)
 {
     struct slices_runs it;
     uint64_t first = 0;
     const void *run;
     size_t n;
 
+    (void)slices_runs_init(&it, payload, sizeof(float));
+    while ((run = slices_runs_next(&it, CHUNK, &n)) != NULL &&
+           finite_all(run, n))
+        first += n;
+    return name_element(plan, run, first, n, err);
+}
+
+static bool all_finite(const struct sl_slices *part)
+{
+    struct slices_runs it;
+    bool finite = true;
+    const void *run;
+    size_t n;
+
+    (void)slices_runs_init(&it, part, sizeof(float));
+    while (finite && (run = slices_runs_next(&it, CHUNK, &n)) != NULL)
+        finite = finite_all(run, n);
+    return finite;
+}
+
+// Backwards: what came last is in the cache now, and what is looked at last
+// will be when the update begins there.
+enum sl_err apply_check(const struct plan *plan,
+                        const struct sl_slices *payload, struct sl_error *err)
+{
+    size_t left = payload->bytes, n;
+    struct sl_slices part;
+
     if (payload->bytes != plan_values_bytes(plan))
         return sl_fail(err, SL_EINVAL,
                        "payload: %zu bytes, but shard %u of the job has %zu",
                        payload->bytes, plan->shard, plan_values_bytes(plan));
-    if (slices_runs_init(&it, payload, sizeof(float)) != SL_OK)
-        return sl_fail(err, SL_EINVAL, "payload: not whole elements");
-    while ((run = slices_runs_next(&it, CHUNK, &n)) != NULL) {
-        if (!finite_all(run, n))
-            return name_element(plan, run, first, n, err);
-        first += n;
+    for (; left > 0; left -= n) {
+        n = left % BACK_BYTES != 0 ? left % BACK_BYTES : BACK_BYTES;
+        (void)slices_sub(&part, payload, left - n, n);
+        if (!all_finite(&part))
+            return refuse(plan, payload, err);
     }
     return SL_OK;
 }
