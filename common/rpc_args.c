@@ -28,6 +28,20 @@ static void add_text(struct rpc_args *args, const char *key, const char *value)
     arg->value.string = (char *)value;
 }
 
+// A read takes what the socket has, as one block, up to the largest. Core's own
+// sizes start at 256 bytes and end at 4 MiB, which leaves the caches.
+#define READ_BYTES ((size_t)256 << 10)
+#define READ_LEAST_BYTES ((size_t)64 << 10)
+#define READ_MOST_BYTES ((size_t)1 << 20)
+
+static void add_read_sizes(struct rpc_args *args)
+{
+    add_int(args, "grpc.experimental.tcp_read_chunk_size", READ_BYTES);
+    add_int(args, "grpc.experimental.tcp_min_read_chunk_size",
+            READ_LEAST_BYTES);
+    add_int(args, "grpc.experimental.tcp_max_read_chunk_size", READ_MOST_BYTES);
+}
+
 static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
 {
     args->list.num_args = 0;
@@ -36,6 +50,7 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
     add_int(args, "grpc.enable_retries", 0);
     add_int(args, GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
     add_int(args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20);
+    add_read_sizes(args);
     add_int(args, GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
     add_int(args, GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
     // Identity only: decompression is not bounded by the message limit. What
