@@ -300,6 +300,8 @@ static enum sl_err check_rest(const struct kern_desc *d, struct kern_desc *want,
         return SL_OK;
     case KERN_IMAGE_U8:
         kern_desc_image_u8(want, x->nd, x->dim, d->u.unary.a, d->u.unary.b);
+        if (kern_cols(&d->io[1]) > kern_cols(x))
+            kern_desc_image_pad(want, kern_cols(&d->io[1]));
         return SL_OK;
     case KERN_REDUCE:
         kern_desc_reduce(want, x->nd, x->dim, d->epilogue);
@@ -352,6 +354,37 @@ static void f32_twin(struct kern_desc *d)
             d->io[i].dtype = KERN_F32;
 }
 
+static bool is_half(const struct kern_shape *s)
+{
+    return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
+}
+
+// Mixed precision: are the dtypes those of kern_desc_dtype, or of the two
+// exceptions? Then leaves f32's twin in *d, to be judged like any other.
+static bool mixed_twin(struct kern_desc *d)
+{
+    uint32_t typed = kern_typed(d);
+    uint8_t t = d->io[__builtin_ctz(typed)].dtype;
+    bool product = d->op == KERN_MATMUL || d->op == KERN_CONV_WGRAD;
+
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
+        struct kern_shape *s = &d->io[i];
+        bool wide = product && i == d->inputs && s->dtype == KERN_F32;
+        bool half = is_half(s);
+
+        if (half && !(typed >> i & 1))
+            return false;
+        if (typed >> i & 1 && s->dtype != t && d->op != KERN_AXPBY &&
+            !(wide && kern_dtype_bytes((enum kern_dtype)t) == 2))
+            return false;
+        if (half && product && i == d->inputs && kern_has(d, KERN_ACCUM))
+            return false;
+        if (half)
+            s->dtype = KERN_F32;
+    }
+    return true;
+}
+
 enum sl_err kern_desc_check(const struct kern_desc *desc, struct sl_error *err)
 {
     struct kern_desc d = *desc, want;
@@ -366,6 +399,8 @@ enum sl_err kern_desc_check(const struct kern_desc *desc, struct sl_error *err)
     if (d.epilogue & ~kern_op_epilogues((enum kern_op)d.op))
         return bad(&d, "an epilogue that this op does not take", err);
     f32_twin(&d);
+    if (!mixed_twin(&d))
+        return bad(&d, "dtypes that do not go together", err);
     rc = check_shapes(&d, err);
     if (rc == SL_OK)
         rc = check_op(&d, &want, err);

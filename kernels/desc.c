@@ -403,11 +403,75 @@ void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
     loss_tail(d, s);
 }
 
+void kern_desc_image_pad(struct kern_desc *d, int64_t channels)
+{
+    int64_t dim[KERN_DIMS];
+    unsigned nd = d->io[1].nd;
+
+    if (nd < 1 || nd > KERN_DIMS)
+        return; // kern_desc_check refuses it
+    memcpy(dim, d->io[1].dim, sizeof(dim));
+    dim[nd - 1] = channels;
+    d->io[1] = kern_shape((enum kern_dtype)d->io[1].dtype, nd, dim);
+}
+
+static bool is_float(const struct kern_shape *s)
+{
+    return s->dtype == KERN_F32 || s->dtype == KERN_F16 ||
+           s->dtype == KERN_BF16;
+}
+
 void kern_desc_f64(struct kern_desc *d)
 {
     for (unsigned i = 0; i < d->inputs + d->outputs && i < KERN_IO; i++)
-        if (d->io[i].dtype == KERN_F32)
+        if (is_float(&d->io[i]))
             d->io[i].dtype = KERN_F64;
+}
+
+uint32_t kern_typed(const struct kern_desc *d)
+{
+    uint32_t in = (1u << d->inputs) - 1, out = 1u << d->inputs;
+
+    switch (d->op) {
+    case KERN_POOL_FWD:
+    case KERN_POOL_BWD:
+    case KERN_BN_FWD:
+    case KERN_BN_INFER:
+    case KERN_DROPOUT:
+    case KERN_XENT:
+    case KERN_BCE:
+    case KERN_MSE:
+        return 1 | out;
+    case KERN_BN_BWD:
+        return 3 | out;
+    case KERN_IMAGE_U8:
+        return out;
+    case KERN_REDUCE:
+    case KERN_UNSCALE_CHECK:
+        return 1;
+    default:
+        return in | out;
+    }
+}
+
+void kern_desc_dtype(struct kern_desc *d, enum kern_dtype t)
+{
+    bool sums = (d->op == KERN_MATMUL || d->op == KERN_CONV_WGRAD) &&
+                kern_has(d, KERN_ACCUM);
+    uint32_t typed = kern_typed(d);
+
+    for (unsigned i = 0; i < d->inputs + d->outputs && i < KERN_IO; i++)
+        if (typed >> i & 1 && is_float(&d->io[i]) && !(sums && i == d->inputs))
+            d->io[i].dtype = (uint8_t)t;
+}
+
+bool kern_desc_plain(const struct kern_desc *d)
+{
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++)
+        if (d->io[i].dtype == KERN_F16 || d->io[i].dtype == KERN_BF16)
+            return false;
+    return d->op != KERN_IMAGE_U8 ||
+           kern_cols(&d->io[0]) == kern_cols(&d->io[1]);
 }
 
 // ---- Reading --------------------------------------------------------------

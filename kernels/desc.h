@@ -27,6 +27,14 @@ void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d);
 int64_t kern_cols(const struct kern_shape *s);
 int64_t kern_rows(const struct kern_shape *s);
 
+// Which tensors of io[] have the op's dtype T, as bits; sums, statistics,
+// labels and parameters of norms keep theirs (kern_desc_dtype).
+uint32_t kern_typed(const struct kern_desc *d);
+
+// f32 (or f64) throughout, and no padded channels: what a backend knows that
+// has only ever heard of f32.
+bool kern_desc_plain(const struct kern_desc *d);
+
 // True if some tensor of the op has no elements.
 bool kern_desc_empty(const struct kern_desc *d);
 

@@ -85,9 +85,22 @@ void kern_close(struct kern_dev *dev)
     kern_close(fallback);
 }
 
+// A backend that names no 16-bit dtype is not asked about mixed precision.
+static int score_of(struct kern_dev *dev, const struct kern_desc *desc)
+{
+    struct kern_info info;
+
+    if (!kern_desc_plain(desc)) {
+        dev->backend->info(&info, dev);
+        if (!(info.dtypes & (1u << KERN_F16 | 1u << KERN_BF16)))
+            return 0;
+    }
+    return dev->backend->score(dev, desc);
+}
+
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc)
 {
-    int score = dev->backend->score(dev, desc);
+    int score = score_of(dev, desc);
 
     return score > 0 || !dev->fallback ? score
                                        : kern_score(dev->fallback, desc);
@@ -116,7 +129,7 @@ enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
         return rc;
     if (dev->fallback && kern_desc_empty(desc))
         dev = dev->fallback; // nothing to be fast about
-    if (dev->backend->score(dev, desc) <= 0) {
+    if (score_of(dev, desc) <= 0) {
         if (!dev->fallback)
             return sl_fail(err, SL_ENOTSUP, "backend %s cannot compute op %s",
                            dev->backend->name,

@@ -20,7 +20,7 @@
 //          (SL_ELOST) or the library under it refuses (SL_EINTERNAL).
 //
 // Layout   Activations NHWC, filters OHWI, dense weights [out,in]; padding
-//          before and after may differ, as TensorFlow's SAME wants. f32.
+//          before and after may differ, as TensorFlow's SAME wants.
 //          Tensors are dense (contiguous) unless the op says otherwise.
 #ifndef KERNELS_KERN_H
 #define KERNELS_KERN_H
@@ -140,7 +140,8 @@ enum kern_dir {
 // DROPOUT      x [...], key i64[2] -> y.  y may be x. key is {seed, step}.
 //              y = x / (1 - rate) or 0, by a Philox4x32-10 word of (seed,
 //              step, layer, element): the same op on dy is the backward.
-// IMAGE_U8     x u8 [...] -> y f32: y = a x + b
+// IMAGE_U8     x u8 [...,c] -> y [...,c or more]: y = a x + b, and 0 in the
+//              channels that x has not (kern_desc_image_pad).
 // REDUCE       x [...,c] -> y [c]: sum over all other axes. ACCUM.
 // UNSCALE_CHECK  g [...], scale f32[1] -> h, stats f64[2]: h = scale g;
 //              stats: sum of h^2 over the finite elements, in fixed order;
@@ -434,7 +435,26 @@ void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
 void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
                              uint32_t epilogue);
 
-// The same op with f64 in place of every f32: only ref has it, and only the
+// Gives a padded y to an IMAGE_U8.
+void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
+
+// Mixed precision: the tensors that T (KERN_F16 or KERN_BF16; KERN_F32 undoes
+// it) stands for in an op get that dtype, all others stay as built.
+//   MATMUL, CONV_*           everything but rowsum and db, which are sums. The
+//                            first output may be f32 instead (set it), and with
+//                            ACCUM it is.
+//   BN_*                     x, y, dx, dy; gamma, beta and statistics are f32
+//   UNARY_*, BINARY, SOFTMAX_*   everything
+//   POOL_*, DROPOUT          x, y; not aux, dsum, key
+//   XENT, BCE, MSE           the first input and its gradient
+//   AXPBY, FILL              x and y, which may also differ: this is the cast
+//   IMAGE_U8                 y
+//   REDUCE, UNSCALE_CHECK    the input; what comes out is f32
+// Arithmetic and sums are f32, stats f64; each output is rounded once, to
+// nearest even, so that f16 may overflow to infinity.
+void kern_desc_dtype(struct kern_desc *d, enum kern_dtype t);
+
+// The same op with f64 in place of every float: only ref has it, and only the
 // check of gradients by differences wants it.
 void kern_desc_f64(struct kern_desc *d);
 

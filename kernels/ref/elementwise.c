@@ -30,18 +30,6 @@ void REF(binary)(const struct kern_desc *d, void *const *io)
     }
 }
 
-// Where element `i` (in row-major order) of a view lies.
-static int64_t offset_of(const struct kern_shape *s, int64_t i)
-{
-    int64_t at = 0;
-
-    for (unsigned k = s->nd; k-- > 0;) {
-        at += i % s->dim[k] * s->stride[k];
-        i /= s->dim[k];
-    }
-    return at;
-}
-
 void REF(axpby)(const struct kern_desc *d, void *const *io)
 {
     const real *x = io[0];
@@ -49,8 +37,8 @@ void REF(axpby)(const struct kern_desc *d, void *const *io)
     double a = d->u.unary.a, b = d->u.unary.b;
 
     for (int64_t i = 0; i < kern_shape_count(&d->io[1]); i++) {
-        real *to = y + offset_of(&d->io[1], i);
-        double v = a * x[offset_of(&d->io[0], i)];
+        real *to = y + ref_offset(&d->io[1], i);
+        double v = a * x[ref_offset(&d->io[0], i)];
 
         *to = (real)(b != 0 ? v + b * *to : v);
     }
@@ -61,7 +49,7 @@ void REF(fill)(const struct kern_desc *d, void *const *io)
     real *y = io[0];
 
     for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++)
-        y[offset_of(&d->io[0], i)] = (real)d->u.unary.a;
+        y[ref_offset(&d->io[0], i)] = (real)d->u.unary.a;
 }
 
 void REF(dropout)(const struct kern_desc *d, void *const *io)
@@ -87,7 +75,15 @@ void REF(image_u8)(const struct kern_desc *d, void *const *io)
 {
     const uint8_t *x = io[0];
     real *y = io[1];
+    int64_t rows = kern_rows(&d->io[0]);
+    int64_t cols = kern_cols(&d->io[0]), out = kern_cols(&d->io[1]);
 
-    for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++)
-        y[i] = (real)((double)d->u.unary.a * x[i] + d->u.unary.b);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < out; c++) {
+            double v =
+                c < cols ? (double)d->u.unary.a * x[i * cols + c] + d->u.unary.b
+                         : 0;
+
+            y[i * out + c] = (real)v;
+        }
 }

@@ -11,7 +11,7 @@
 struct ref_plan {
     struct kern_plan base;
     struct kern_desc desc;
-    ref_fn fn;
+    ref_fn fn; // NULL: mixed precision
 };
 
 static int ref_probe(char *why, size_t n)
@@ -45,7 +45,8 @@ static void ref_info(struct kern_info *out, struct kern_dev *dev)
 {
     memset(out, 0, sizeof(*out));
     snprintf(out->name, sizeof(out->name), "ref: plain C, double sums");
-    out->dtypes = 1u << KERN_F32 | 1u << KERN_F64;
+    out->dtypes =
+        1u << KERN_F32 | 1u << KERN_F64 | 1u << KERN_F16 | 1u << KERN_BF16;
     out->threads = 1;
 }
 
@@ -67,16 +68,24 @@ static enum sl_err ref_plan(struct kern_plan **out, size_t *workspace_bytes,
                             struct kern_dev *dev, const struct kern_desc *desc,
                             size_t workspace_cap_bytes, struct sl_error *err)
 {
-    struct ref_plan *p = sl_calloc(1, sizeof(*p));
+    size_t bytes = ref_mixed_bytes(desc);
+    struct ref_plan *p;
 
+    if (bytes > workspace_cap_bytes)
+        return sl_fail(err, SL_ENOMEM,
+                       "op %s wants %zu bytes of workspace, %zu are allowed",
+                       kern_op_name((enum kern_op)desc->op), bytes,
+                       workspace_cap_bytes);
+    p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend ref: out of memory");
     p->base.backend = &kern_ref;
     p->base.impl = "ref";
     p->desc = *desc;
-    p->fn = (is_f64(desc) ? ref_f64_table : ref_f32_table)[desc->op];
+    if (bytes == 0)
+        p->fn = (is_f64(desc) ? ref_f64_table : ref_f32_table)[desc->op];
     *out = &p->base;
-    *workspace_bytes = 0;
+    *workspace_bytes = bytes;
     return SL_OK;
 }
 
@@ -90,7 +99,10 @@ static enum sl_err ref_run(struct kern_plan *plan, struct kern_stream *s,
 {
     struct ref_plan *p = (struct ref_plan *)plan;
 
-    p->fn(&p->desc, io);
+    if (p->fn)
+        p->fn(&p->desc, io);
+    else
+        ref_mixed_run(&p->desc, io, workspace);
     return SL_OK;
 }
 

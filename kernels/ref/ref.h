@@ -3,7 +3,8 @@
 //
 // Plain loops, every sum in double, each output rounded once. The files of ops
 // are compiled twice: for float tensors, and (REF_F64) for double tensors,
-// which only the check of gradients by differences uses.
+// which only the check of gradients by differences uses. 16-bit tensors go
+// through f32 (mixed.c).
 //
 // Threads  functions of their arguments; any.
 // Memory   io[] as kern.h says; nothing is kept or allocated.
@@ -19,6 +20,22 @@ extern const ref_fn ref_f32_table[KERN_OP_COUNT];
 extern const ref_fn ref_f64_table[KERN_OP_COUNT];
 
 extern const struct kern_backend kern_ref;
+
+// An op with 16-bit tensors, and the workspace it wants (0: it has none).
+size_t ref_mixed_bytes(const struct kern_desc *d);
+void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace);
+
+// Where element `i` (in row-major order) of a view lies.
+static inline int64_t ref_offset(const struct kern_shape *s, int64_t i)
+{
+    int64_t at = 0;
+
+    for (unsigned k = s->nd; k-- > 0;) {
+        at += i % s->dim[k] * s->stride[k];
+        i /= s->dim[k];
+    }
+    return at;
+}
 
 #ifdef REF_F64
 typedef double real;

@@ -14,6 +14,7 @@
 #include "kernels/desc.h"
 
 #define KC_CASES 160
+#define KC_GUARD 256 // bytes of canary before a tensor; at least as many behind
 
 // The tensors of one op, each between canaries, `shift` bytes off a cache
 // line.
@@ -21,7 +22,7 @@ struct kc_bufs {
     struct kern_desc d;
     void *io[KERN_IO];
     char *base[KERN_IO];
-    size_t bytes[KERN_IO];
+    size_t bytes[KERN_IO], whole[KERN_IO]; // of the tensor; of base
 };
 
 void kc_bufs_new(struct kc_bufs *b, const struct kern_desc *d, size_t shift);
@@ -33,17 +34,29 @@ void kc_bufs_copy(struct kc_bufs *to, const struct kc_bufs *from);
 // that the op adds to.
 void kc_fill(struct kc_bufs *b, struct rng *rng);
 
+// True if the op reads what its outputs held.
+bool kc_adds(const struct kern_desc *d);
+
 // Elements from the first to the last that a (strided) shape touches.
 int64_t kc_extent(const struct kern_shape *s);
 double kc_get(const struct kern_shape *s, const void *at, int64_t i);
 
-// Runs the op with ref (or its f64 twin) on b.
+// Runs the op with ref (mixed precision and f64 included) on io.
 void kc_run_ref(const struct kern_desc *d, void *const *io);
+
+// Runs the plan on a device with memory of its own: b's tensors go there and
+// come back.
+enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
+                          struct kc_bufs *b, size_t workspace_bytes);
+
+// The backend of this name that only this program has, or NULL.
+const struct kern_backend *kc_extra_backend(const char *name);
 
 // For output `out` of an op whose tensors, before it ran, were `before` and
 // are `ref` after ref ran: how far each element may be off. The bound is
-// 4 (u sqrt(K) + u) S + u |y| with u = 2^-24, K the length of the sum and S
-// the same op on absolute values (kernels/README.md). 0: equal bits.
+// 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S
+// the same op on absolute values (kernels/README.md); v is u, and of a 16-bit
+// output twice its rounding, as both sides round. 0: equal bits.
 // The caller frees the array.
 double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
                  unsigned out);
@@ -51,6 +64,8 @@ double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
 // Descriptors that every backend has to pass; returns how many. KC_CASES
 // suffice.
 unsigned kc_cases(enum kern_op op, struct kern_desc *out);
+// The input that the op's first output may replace; -1: none.
+int kc_in_place(const struct kern_desc *d);
 // A random descriptor of the op that kern_desc_check accepts.
 void kc_random(enum kern_op op, struct kern_desc *out, struct rng *rng);
 

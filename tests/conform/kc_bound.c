@@ -93,9 +93,9 @@ struct channel {
     double off;                           // relative error of scale, in u
 };
 
-static double f32(const struct kc_bufs *b, unsigned i, int64_t k)
+static double at(const struct kc_bufs *b, unsigned i, int64_t k)
 {
-    return ((const float *)b->io[i])[k];
+    return kc_get(&b->d.io[i], b->io[i], k);
 }
 
 static struct channel channel_of(const struct kc_bufs *b,
@@ -104,14 +104,14 @@ static struct channel channel_of(const struct kc_bufs *b,
     bool forward = b->d.op == KERN_BN_FWD, back = b->d.op == KERN_BN_BWD;
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
     struct channel ch = {
-        .mean = forward ? f32(ref, 4, c) : f32(b, 3, c),
-        .var = forward ? f32(ref, 5, c) : f32(b, 4, c),
+        .mean = forward ? at(ref, 4, c) : at(b, 3, c),
+        .var = forward ? at(ref, 5, c) : at(b, 4, c),
     };
     double room = ch.var + b->d.u.norm.epsilon;
 
     for (int64_t i = 0; i < rows; i++) {
-        double x = fabs(f32(b, 0, i * cols + c));
-        double dy = back ? fabs(f32(b, 1, i * cols + c)) : 0;
+        double x = fabs(at(b, 0, i * cols + c));
+        double dy = back ? fabs(at(b, 1, i * cols + c)) : 0;
         double far = x + fabs(ch.mean);
 
         ch.x += x / (double)rows;
@@ -119,23 +119,23 @@ static struct channel channel_of(const struct kc_bufs *b,
         ch.dot += dy * far / sqrt(room) / (double)rows;
         ch.square += far * far / (double)rows;
     }
-    ch.scale = fabs(f32(b, back ? 2 : 1, c)) / sqrt(room);
+    ch.scale = fabs(at(b, back ? 2 : 1, c)) / sqrt(room);
     ch.off = forward ? ch.square / room : 0;
     return ch;
 }
 
 static double bn_element(const struct kc_bufs *b, const struct channel *ch,
-                         int64_t at, int64_t c)
+                         int64_t i, int64_t c)
 {
-    double far = fabs(f32(b, 0, at)) + fabs(ch->mean);
+    double far = fabs(at(b, 0, i)) + fabs(ch->mean);
     double room = ch->var + b->d.u.norm.epsilon;
 
     if (b->d.op == KERN_BN_BWD)
         return ch->scale *
-               (fabs(f32(b, 1, at)) + ch->dy + far / sqrt(room) * ch->dot);
+               (fabs(at(b, 1, i)) + ch->dy + far / sqrt(room) * ch->dot);
     if (b->d.op == KERN_BN_FWD)
         far += ch->x; // the mean has an error too
-    return far * ch->scale * (1 + ch->off) + fabs(f32(b, 2, c));
+    return far * ch->scale * (1 + ch->off) + fabs(at(b, 2, c));
 }
 
 static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
@@ -149,7 +149,7 @@ static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
     for (int64_t c = 0; c < cols; c++) {
         struct channel ch = channel_of(b, ref, c);
         double old = kern_has(&b->d, KERN_ACCUM) && out > first
-                         ? fabs(f32(b, out, c))
+                         ? fabs(at(b, out, c))
                          : 0;
 
         if (out == first)
@@ -185,7 +185,7 @@ static void scale_softmax(const struct kc_bufs *b, const struct kc_bufs *ref,
         double max = row_max(b, i);
 
         for (int64_t c = i * cols; c < (i + 1) * cols; c++)
-            s[c] = f32(ref, 1, c) * (2 + max - f32(b, 0, c));
+            s[c] = at(ref, 1, c) * (2 + max - at(b, 0, c));
     }
 }
 
@@ -197,9 +197,9 @@ static void scale_softmax_bwd(const struct kc_bufs *b, double *s)
         double dot = 0;
 
         for (int64_t c = i * cols; c < (i + 1) * cols; c++)
-            dot += fabs(f32(b, 0, c) * f32(b, 1, c));
+            dot += fabs(at(b, 0, c) * at(b, 1, c));
         for (int64_t c = i * cols; c < (i + 1) * cols; c++)
-            s[c] = fabs(f32(b, 0, c)) * (fabs(f32(b, 1, c)) + dot);
+            s[c] = fabs(at(b, 0, c)) * (fabs(at(b, 1, c)) + dot);
     }
 }
 
@@ -209,22 +209,22 @@ static double target_of(const struct kc_bufs *b, int64_t row, int64_t c)
 
     if (b->d.io[1].dtype == KERN_I32)
         return ((const int32_t *)b->io[1])[row] == c;
-    return f32(b, 1, row * cols + c);
+    return at(b, 1, row * cols + c);
 }
 
 // Per element of dx, and (returned) of the loss.
 static double scale_xent(const struct kc_bufs *b, double *s)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
-    double loss = 0, scale = fabs(f32(b, 2, 0));
+    double loss = 0, scale = fabs(at(b, 2, 0));
 
     for (int64_t i = 0; i < rows; i++) {
         double max = row_max(b, i), sum = 0, far = 0;
 
         for (int64_t c = 0; c < cols; c++)
-            sum += exp(f32(b, 0, i * cols + c) - max);
+            sum += exp(at(b, 0, i * cols + c) - max);
         for (int64_t c = 0; c < cols; c++) {
-            double t = max - f32(b, 0, i * cols + c), p = exp(-t) / sum;
+            double t = max - at(b, 0, i * cols + c), p = exp(-t) / sum;
             double want = target_of(b, i, c);
 
             loss += want * t;
@@ -242,15 +242,15 @@ static double scale_bce(const struct kc_bufs *b, const struct kc_bufs *ref,
 {
     int64_t n = kern_shape_count(&b->d.io[0]);
     double cols = (double)kern_cols(&b->d.io[0]), loss = 0;
-    double scale = fabs(f32(b, 2, 0)) / cols;
+    double scale = fabs(at(b, 2, 0)) / cols;
 
     for (int64_t i = 0; i < n; i++) {
-        double x = f32(b, 0, i), t = f32(b, 1, i);
+        double x = at(b, 0, i), t = at(b, 1, i);
         bool logits = b->d.u.loss.kind == KERN_BCE_LOGITS;
 
         if (s)
             s[i] = logits ? scale * (1 + fabs(x) / (1 + exp(fabs(x))) + t)
-                          : 3 * fabs(f32(ref, 3, i));
+                          : 3 * fabs(at(ref, 3, i));
         loss +=
             (logits ? fabs(x) * (1 + t) + 1
                     : fabs(log(fmax(x, 1e-7))) + fabs(log(fmax(1 - x, 1e-7)))) /
@@ -274,7 +274,7 @@ static void scale_loss(const struct kc_bufs *b, const struct kc_bufs *ref,
     } else {
         loss = fabs(((double *)ref->io[4])[0]);
         for (int64_t i = 0; !stats && i < kern_shape_count(&b->d.io[0]); i++)
-            sc->s[i] = fabs(f32(ref, 3, i));
+            sc->s[i] = fabs(at(ref, 3, i));
     }
     for (int i = 0; stats && i < 2; i++)
         sc->s[i] = fmax(loss, fabs(((double *)ref->io[4])[i])) + 2;
@@ -334,6 +334,20 @@ static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
     run_absolute(before, out, sc->s);
 }
 
+// What rounding an output to its dtype may move it by, beyond S's share.
+static double rounding(enum kern_dtype dtype, double y)
+{
+    switch (dtype) {
+    case KERN_F16:
+        return 2 * 0x1p-11 * fabs(y) + 0x1p-24;
+    case KERN_BF16:
+        return 2 * 0x1p-8 * fabs(y) + FLT_MIN;
+    default:
+        // Below the smallest normal number u is no longer relative.
+        return U * fabs(y) + FLT_MIN;
+    }
+}
+
 double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
                  unsigned out)
 {
@@ -346,10 +360,9 @@ double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
     for (int64_t i = 0; i < n; i++) {
         double y = kc_get(s, ref->io[out], i);
 
-        // Below the smallest normal number u is no longer relative.
         bound[i] = sc.exact ? 0
                             : 4 * (U * sqrt(sc.k) + U) * bound[i] +
-                                  U * fabs(y) + FLT_MIN;
+                                  rounding((enum kern_dtype)s->dtype, y);
     }
     return bound;
 }

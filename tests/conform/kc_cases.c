@@ -210,6 +210,16 @@ static void loss_cases(struct list *l, enum kern_op op)
     }
 }
 
+static void image_case(struct list *l, unsigned nd, const int64_t *x,
+                       int64_t more)
+{
+    struct kern_desc *d = next(l);
+
+    kern_desc_image_u8(d, nd, x, 1 / 255.0f, -0.5f);
+    if (more > 0)
+        kern_desc_image_pad(d, x[nd - 1] + more);
+}
+
 static void other_cases(struct list *l, enum kern_op op)
 {
     for (size_t i = 0; i < SL_COUNT(flats); i++) {
@@ -220,7 +230,7 @@ static void other_cases(struct list *l, enum kern_op op)
         if (op == KERN_DROPOUT)
             kern_desc_dropout(next(l), (float)i * 0.09f, (uint32_t)i, nd, x);
         else if (op == KERN_IMAGE_U8)
-            kern_desc_image_u8(next(l), nd, x, 1 / 255.0f, -0.5f);
+            image_case(l, nd, x, i % 3 ? 0 : 5);
         else if (op == KERN_REDUCE)
             kern_desc_reduce(next(l), nd, x, e);
         else if (op == KERN_UNSCALE_CHECK)
@@ -411,9 +421,40 @@ void kc_random(enum kern_op op, struct kern_desc *out, struct rng *r)
     } while (kern_desc_check(out, NULL) != SL_OK);
 }
 
+int kc_in_place(const struct kern_desc *d)
+{
+    switch (d->op) {
+    case KERN_BN_BWD:
+    case KERN_UNARY_BWD:
+    case KERN_SOFTMAX_BWD:
+        return 1; // dy
+    case KERN_UNSCALE_CHECK:
+        return d->io[0].dtype == KERN_F32 ? 0 : -1;
+    case KERN_AXPBY:
+        return memcmp(&d->io[0], &d->io[1], sizeof(d->io[0])) == 0 &&
+                       kern_shape_dense(&d->io[0])
+                   ? 0
+                   : -1;
+    case KERN_BN_FWD:
+    case KERN_BN_INFER:
+    case KERN_UNARY_FWD:
+    case KERN_BINARY:
+    case KERN_SOFTMAX_FWD:
+    case KERN_XENT:
+    case KERN_BCE:
+    case KERN_MSE:
+    case KERN_DROPOUT:
+        return 0;
+    default:
+        return -1;
+    }
+}
+
 const char *kc_text(const struct kern_desc *d)
 {
     static char text[600];
+    static const char *const dtypes[] = {
+        "", "", "f16 ", "bf16 ", "f64 ", "i8 ", "u8 ", "i32 ", "i64 ", "bool "};
     int at = snprintf(text, sizeof(text), "%s epilogue %u kind %d",
                       kern_op_name((enum kern_op)d->op), d->epilogue,
                       d->op == KERN_POOL_FWD || d->op == KERN_POOL_BWD
@@ -421,8 +462,8 @@ const char *kc_text(const struct kern_desc *d)
                           : d->u.unary.kind);
 
     for (unsigned i = 0; i < d->inputs + d->outputs && at < 500; i++) {
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s[",
-                       i == d->inputs ? " ->" : " ");
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s%s[",
+                       i == d->inputs ? " -> " : " ", dtypes[d->io[i].dtype]);
         for (unsigned k = 0; k < d->io[i].nd && at < 560; k++)
             at += snprintf(text + at, sizeof(text) - (size_t)at,
                            k ? ",%lld" : "%lld", (long long)d->io[i].dim[k]);

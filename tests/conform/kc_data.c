@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
+#include "kernels/half.h"
 #include "kernels/ref/ref.h"
 #include "tests/conform/kc.h"
 
-#define GUARD 256
 #define CANARY 0xA5
 
 int64_t kc_extent(const struct kern_shape *s)
@@ -34,9 +35,32 @@ double kc_get(const struct kern_shape *s, const void *at, int64_t i)
         return ((const int32_t *)at)[i];
     case KERN_I64:
         return (double)((const int64_t *)at)[i];
+    case KERN_F16:
+        return half_from_f16(((const uint16_t *)at)[i]);
+    case KERN_BF16:
+        return half_from_bf16(((const uint16_t *)at)[i]);
     default:
         return ((const float *)at)[i];
     }
+}
+
+// Of the float dtypes; rounded once.
+static void put(const struct kern_shape *s, void *at, int64_t i, double x)
+{
+    if (s->dtype == KERN_F64)
+        ((double *)at)[i] = x;
+    else if (s->dtype == KERN_F16)
+        ((uint16_t *)at)[i] = half_to_f16((float)x);
+    else if (s->dtype == KERN_BF16)
+        ((uint16_t *)at)[i] = half_to_bf16((float)x);
+    else
+        ((float *)at)[i] = (float)x;
+}
+
+static bool is_real(const struct kern_shape *s)
+{
+    return s->dtype == KERN_F32 || s->dtype == KERN_F64 ||
+           s->dtype == KERN_F16 || s->dtype == KERN_BF16;
 }
 
 void kc_bufs_new(struct kc_bufs *b, const struct kern_desc *d, size_t shift)
@@ -47,11 +71,11 @@ void kc_bufs_new(struct kc_bufs *b, const struct kern_desc *d, size_t shift)
         size_t each = kern_dtype_bytes((enum kern_dtype)d->io[i].dtype);
 
         b->bytes[i] = (size_t)kc_extent(&d->io[i]) * each;
-        b->base[i] =
-            aligned_alloc(64, (b->bytes[i] + 3 * GUARD + 63) & ~(size_t)63);
-        memset(b->base[i], CANARY, b->bytes[i] + 3 * GUARD);
+        b->whole[i] = b->bytes[i] + 3 * KC_GUARD;
+        b->base[i] = aligned_alloc(64, (b->whole[i] + 63) & ~(size_t)63);
+        memset(b->base[i], CANARY, b->whole[i]);
         // Small elements take the shift as it is, f64 at least its own size.
-        b->io[i] = b->base[i] + GUARD + (each == 8 && shift % 8 ? 8 : shift);
+        b->io[i] = b->base[i] + KC_GUARD + (each == 8 && shift % 8 ? 8 : shift);
     }
 }
 
@@ -67,8 +91,10 @@ bool kc_canaries_hold(const struct kc_bufs *b)
     for (unsigned i = 0; i < b->d.inputs + b->d.outputs; i++) {
         const unsigned char *from = (unsigned char *)b->base[i];
         const unsigned char *io = b->io[i];
-        const unsigned char *end = from + b->bytes[i] + 3 * GUARD;
+        const unsigned char *end = from + b->whole[i];
 
+        if (io < from || io >= end)
+            continue; // in place of another tensor, which is looked at
         for (const unsigned char *p = from; p < io; p++)
             if (*p != CANARY)
                 return false;
@@ -89,7 +115,15 @@ void kc_run_ref(const struct kern_desc *d, void *const *io)
 {
     bool wide =
         d->io[0].dtype == KERN_F64 || d->io[d->inputs].dtype == KERN_F64;
+    size_t bytes = ref_mixed_bytes(d);
 
+    if (bytes > 0) {
+        void *workspace = sl_aligned(64, bytes);
+
+        ref_mixed_run(d, io, workspace);
+        sl_free(workspace);
+        return;
+    }
     (wide ? ref_f64_table : ref_f32_table)[d->op](d, io);
 }
 
@@ -100,7 +134,7 @@ static float uniform(struct rng *r, float low, float high)
     return low + (high - low) * rng_float(r);
 }
 
-// f32 and f64 tensors in [low, high), every 16th element 0 where that is in
+// Float tensors in [low, high), every 16th element 0 where that is in
 // range: exact zeros are where masks and ties live.
 static void fill_real(const struct kc_bufs *b, unsigned i, struct rng *r,
                       float low, float high)
@@ -112,10 +146,7 @@ static void fill_real(const struct kc_bufs *b, unsigned i, struct rng *r,
 
         if (low < 0 && rng_u32(r) % 16 == 0)
             x = 0;
-        if (s->dtype == KERN_F64)
-            ((double *)b->io[i])[k] = x;
-        else
-            ((float *)b->io[i])[k] = x;
+        put(s, b->io[i], k, x);
     }
 }
 
@@ -169,10 +200,7 @@ static void fill_saved(const struct kc_bufs *b, struct rng *r)
     fill_real(&f, 0, r, -6, 8);
     kc_run_ref(&d, f.io);
     for (int64_t i = 0; i < kc_extent(&d.io[0]); i++)
-        if (b->d.io[0].dtype == KERN_F64)
-            ((double *)b->io[0])[i] = ((float *)f.io[1])[i];
-        else
-            ((float *)b->io[0])[i] = ((float *)f.io[1])[i];
+        put(&b->d.io[0], b->io[0], i, ((float *)f.io[1])[i]);
     kc_bufs_free(&f);
 }
 
@@ -188,14 +216,9 @@ static void fill_distribution(const struct kc_bufs *b, unsigned i,
 
         for (int64_t c = 0; c < cols; c++)
             sum += kc_get(&b->d.io[i], b->io[i], k * cols + c);
-        for (int64_t c = 0; c < cols; c++) {
-            double p = kc_get(&b->d.io[i], b->io[i], k * cols + c) / sum;
-
-            if (b->d.io[i].dtype == KERN_F64)
-                ((double *)b->io[i])[k * cols + c] = p;
-            else
-                ((float *)b->io[i])[k * cols + c] = (float)p;
-        }
+        for (int64_t c = k * cols; c < (k + 1) * cols; c++)
+            put(&b->d.io[i], b->io[i], c,
+                kc_get(&b->d.io[i], b->io[i], c) / sum);
     }
 }
 
@@ -204,8 +227,8 @@ static void fill_probabilities(const struct kc_bufs *b, struct rng *r)
 {
     fill_real(b, 0, r, 0.01f, 0.99f);
     for (int64_t i = 0;
-         b->d.io[0].dtype == KERN_F32 && i < kc_extent(&b->d.io[0]); i += 13)
-        ((float *)b->io[0])[i] = i % 26 ? 0.0f : 1.0f;
+         b->d.io[0].dtype != KERN_F64 && i < kc_extent(&b->d.io[0]); i += 13)
+        put(&b->d.io[0], b->io[0], i, i % 26 ? 0 : 1);
 }
 
 static void fill_loss(const struct kc_bufs *b, struct rng *r)
@@ -231,7 +254,7 @@ static void fill_inputs(const struct kc_bufs *b, struct rng *r)
     uint32_t op = b->d.op;
 
     for (unsigned i = 0; i < b->d.inputs; i++) {
-        if (b->d.io[i].dtype == KERN_F32 || b->d.io[i].dtype == KERN_F64)
+        if (is_real(&b->d.io[i]))
             fill_real(b, i, r, -1, 1);
         else
             fill_whole(b, i, r, 1000);
@@ -252,17 +275,22 @@ static void fill_inputs(const struct kc_bufs *b, struct rng *r)
         fill_loss(b, r);
 }
 
+bool kc_adds(const struct kern_desc *d)
+{
+    return kern_has(d, KERN_ACCUM) ||
+           (d->op == KERN_AXPBY && d->u.unary.b != 0);
+}
+
 void kc_fill(struct kc_bufs *b, struct rng *r)
 {
-    bool adds = kern_has(&b->d, KERN_ACCUM) ||
-                (b->d.op == KERN_AXPBY && b->d.u.unary.b != 0);
+    bool adds = kc_adds(&b->d);
 
     fill_inputs(b, r);
     for (unsigned i = b->d.inputs; i < b->d.inputs + b->d.outputs; i++) {
         // Of a convolution or BN only the gradients of parameters are added
         // to; elsewhere ACCUM means every output but an element-wise one.
-        memset(b->io[i], 0xFF, b->bytes[i]); // NaN in f32 and f64
-        if (adds && b->d.io[i].dtype != KERN_U8)
+        memset(b->io[i], 0xFF, b->bytes[i]); // NaN in every float
+        if (adds && is_real(&b->d.io[i]))
             fill_real(b, i, r, -1, 1);
     }
 }

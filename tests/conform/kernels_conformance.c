@@ -3,13 +3,18 @@
 //
 //   kernels-conformance --backend ref|cpu [--options threads=2] [--op name]
 //                       [--mode eval|grad|det|fuzz|perf] [--seed n]
-//                       [--count n] [--batch n]
+//                       [--dtype f32|f16|bf16] [--count n] [--batch n]
+//                       [--most elements]
 //
-// eval  every op on the shapes of kc_cases.c, against ref
+// eval  every op on the shapes of kc_cases.c, against ref, and in place where
+//       the op allows it
 // grad  backward against central differences in double, on ref
 // det   three runs, shifted alignment, other thread counts: equal bits
 // fuzz  random descriptors, --count per op; the seed is printed
 // perf  prints times of the fashion net; fails nothing
+//
+// --dtype is mixed precision: kern_desc_dtype. --most leaves out cases with a
+// tensor of more elements, for builds that are slow.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +27,21 @@
 struct run {
     const char *backend, *options, *mode;
     enum kern_op only;
+    enum kern_dtype dtype;
     uint64_t seed;
+    int64_t most;
     int count, batch;
     struct kern_dev *dev;
     bool no_products; // a build without oneDNN leaves them to ref
+    bool mixed;       // the backend knows 16-bit dtypes
     unsigned done, failed;
 };
+
+const struct kern_backend *__attribute__((weak))
+kc_extra_backend(const char *name)
+{
+    return NULL;
+}
 
 static void fail(struct run *r, const struct kern_desc *d, const char *why)
 {
@@ -38,6 +52,25 @@ static void fail(struct run *r, const struct kern_desc *d, const char *why)
 
 // ---- Running one op --------------------------------------------------------
 
+// Runs the plan where the tensors lie, with a canary behind the workspace.
+static enum sl_err run_here(struct run *r, struct kern_plan *plan,
+                            struct kc_bufs *b, size_t bytes)
+{
+    char *workspace = sl_aligned(64, bytes + 64);
+    enum sl_err rc;
+
+    memset(workspace, 0xFF, bytes); // NaN: it may count on nothing
+    memset(workspace + bytes, 0x5A, 64);
+    rc = kern_run(plan, NULL, b->io, workspace);
+    for (int i = 0; i < 64; i++)
+        if (workspace[bytes + (size_t)i] != 0x5A) {
+            fail(r, &b->d, "wrote beyond its workspace");
+            break;
+        }
+    sl_free(workspace);
+    return rc;
+}
+
 // Plans and runs the op on b; false, and said, if that fails.
 static bool run_op(struct run *r, struct kern_dev *dev, struct kc_bufs *b,
                    char impl[48])
@@ -45,7 +78,6 @@ static bool run_op(struct run *r, struct kern_dev *dev, struct kc_bufs *b,
     struct sl_error err = SL_ERROR_INIT;
     struct kern_plan *plan = NULL;
     size_t bytes = 0;
-    char *workspace;
     enum sl_err rc = kern_plan_new(&plan, &bytes, dev, &b->d, 0, &err);
 
     if (rc != SL_OK) {
@@ -53,20 +85,12 @@ static bool run_op(struct run *r, struct kern_dev *dev, struct kc_bufs *b,
         return false;
     }
     snprintf(impl, 48, "%s", plan->impl);
-    workspace = sl_aligned(64, bytes + 64);
-    memset(workspace, 0xFF, bytes); // NaN: it may count on nothing
-    memset(workspace + bytes, 0x5A, 64);
-    rc = kern_run(plan, NULL, b->io, workspace);
+    rc = dev->backend->host ? run_here(r, plan, b, bytes)
+                            : kc_device_run(dev, plan, b, bytes);
     if (rc != SL_OK)
         fail(r, &b->d, sl_err_name(rc));
-    for (int i = 0; i < 64; i++)
-        if (workspace[bytes + (size_t)i] != 0x5A) {
-            fail(r, &b->d, "wrote beyond its workspace");
-            break;
-        }
     if (!kc_canaries_hold(b))
         fail(r, &b->d, "wrote beyond a tensor");
-    sl_free(workspace);
     kern_plan_free(plan);
     return rc == SL_OK;
 }
@@ -115,12 +139,40 @@ static bool may_fall_back(const struct run *r, const struct kern_desc *d)
 {
     if (r->no_products && d->op <= KERN_CONV_WGRAD)
         return true;
+    if (!kern_desc_plain(d) && !r->mixed)
+        return true;
     for (unsigned i = 0; i < d->inputs + d->outputs; i++)
         if (d->io[i].dtype == KERN_I32 && d->op != KERN_XENT)
             return true; // the aux of huge windows
     return kern_desc_empty(d) ||
            (d->op == KERN_MATMUL && kern_has(d, KERN_BGRAD) &&
             !d->u.matmul.trans_a);
+}
+
+static bool equal_bits(const struct kc_bufs *a, const struct kc_bufs *b)
+{
+    for (unsigned i = a->d.inputs; i < a->d.inputs + a->d.outputs; i++)
+        if (memcmp(a->io[i], b->io[i], a->bytes[i]) != 0)
+            return false;
+    return true;
+}
+
+// The same op with its first output in place of an input: equal bits.
+static void in_place(struct run *r, const struct kc_bufs *before,
+                     const struct kc_bufs *want)
+{
+    int from = kc_in_place(&before->d);
+    struct kc_bufs got;
+    char impl[48];
+
+    if (from < 0 || (before->d.op == KERN_AXPBY && kc_adds(&before->d)))
+        return;
+    kc_bufs_new(&got, &before->d, 4);
+    kc_bufs_copy(&got, before);
+    got.io[before->d.inputs] = got.io[from];
+    if (run_op(r, r->dev, &got, impl) && !equal_bits(&got, want))
+        fail(r, &before->d, "other bits in place");
+    kc_bufs_free(&got);
 }
 
 static void eval_one(struct run *r, const struct kern_desc *d, struct rng *rng)
@@ -145,6 +197,7 @@ static void eval_one(struct run *r, const struct kern_desc *d, struct rng *rng)
         if (strcmp(r->backend, "ref") != 0 && strstr(impl, "ref") &&
             !may_fall_back(r, d))
             fail(r, d, "fell back to reference code");
+        in_place(r, &before, &got);
     }
     kc_bufs_free(&before);
     kc_bufs_free(&ref);
@@ -153,10 +206,53 @@ static void eval_one(struct run *r, const struct kern_desc *d, struct rng *rng)
 
 // ---- Modes ----------------------------------------------------------------
 
+typedef void (*case_fn)(struct run *r, const struct kern_desc *d,
+                        struct rng *rng);
+
+static bool wanted(const struct run *r, const struct kern_desc *d)
+{
+    for (unsigned i = 0; r->most > 0 && i < d->inputs + d->outputs; i++)
+        if (kc_extent(&d->io[i]) > r->most)
+            return false;
+    // A device backend has no fallback, and not every one has products.
+    return r->dev->backend->host || d->op > KERN_CONV_WGRAD ||
+           kern_score(r->dev, d) > 0;
+}
+
+static void one_case(struct run *r, const struct kern_desc *d, struct rng *rng,
+                     case_fn fn)
+{
+    if (wanted(r, d))
+        fn(r, d, rng);
+}
+
+// The case in the dtype that was asked for, and where an op allows mixtures
+// (casts; sums of products in f32) in those too.
+static void typed_case(struct run *r, const struct kern_desc *f32,
+                       struct rng *rng, case_fn fn)
+{
+    struct kern_desc d = *f32;
+    bool product = d.op == KERN_MATMUL || d.op == KERN_CONV_WGRAD;
+
+    kern_desc_dtype(&d, r->dtype);
+    one_case(r, &d, rng, fn);
+    if (r->dtype == KERN_F32)
+        return;
+    if (product && d.io[d.inputs].dtype != KERN_F32) {
+        d.io[d.inputs].dtype = KERN_F32;
+        one_case(r, &d, rng, fn);
+    }
+    for (int i = 0; d.op == KERN_AXPBY && i < 3; i++) {
+        d.io[0].dtype = (uint8_t)(i == 0 ? KERN_F32 : r->dtype);
+        d.io[1].dtype = i == 0   ? (uint8_t)r->dtype
+                        : i == 1 ? KERN_F32
+                                 : KERN_F16 + KERN_BF16 - (uint8_t)r->dtype;
+        one_case(r, &d, rng, fn);
+    }
+}
+
 // Calls fn on every case of every op that was asked for.
-static void each_case(struct run *r,
-                      void (*fn)(struct run *r, const struct kern_desc *d,
-                                 struct rng *rng))
+static void each_case(struct run *r, case_fn fn)
 {
     struct kern_desc *d = calloc(KC_CASES, sizeof(*d));
     struct rng rng;
@@ -171,17 +267,9 @@ static void each_case(struct run *r,
         }
         rng_init(&rng, r->seed, op);
         for (unsigned i = 0; i < n && (!r->only || r->only == op); i++)
-            fn(r, &d[i], &rng);
+            typed_case(r, &d[i], &rng, fn);
     }
     free(d);
-}
-
-static bool equal_bits(const struct kc_bufs *a, const struct kc_bufs *b)
-{
-    for (unsigned i = a->d.inputs; i < a->d.inputs + a->d.outputs; i++)
-        if (memcmp(a->io[i], b->io[i], a->bytes[i]) != 0)
-            return false;
-    return true;
 }
 
 // One more run, `shift` bytes off, on `dev`; must equal `want`.
@@ -252,12 +340,20 @@ static void fuzz(struct run *r)
         rng_init(&rng, r->seed, 1000 + op);
         for (int i = 0; i < r->count && (!r->only || r->only == op); i++) {
             kc_random((enum kern_op)op, &d, &rng);
-            eval_one(r, &d, &rng);
+            typed_case(r, &d, &rng, eval_one);
         }
     }
 }
 
 // ---- The command ----------------------------------------------------------
+
+static bool set_dtype(struct run *r, const char *name)
+{
+    r->dtype = strcmp(name, "f16") == 0    ? KERN_F16
+               : strcmp(name, "bf16") == 0 ? KERN_BF16
+                                           : KERN_F32;
+    return r->dtype != KERN_F32 || strcmp(name, "f32") == 0;
+}
 
 static bool option(struct run *r, const char *name, const char *value)
 {
@@ -272,6 +368,10 @@ static bool option(struct run *r, const char *name, const char *value)
     else if (strcmp(name, "--seed") == 0)
         r->seed = strcmp(value, "random") == 0 ? (uint64_t)time(NULL)
                                                : strtoull(value, NULL, 0);
+    else if (strcmp(name, "--dtype") == 0)
+        return set_dtype(r, value);
+    else if (strcmp(name, "--most") == 0)
+        r->most = atoll(value);
     else if (strcmp(name, "--count") == 0)
         r->count = atoi(value);
     else if (strcmp(name, "--batch") == 0)
@@ -286,7 +386,8 @@ static int usage(void)
     fprintf(stderr,
             "usage: kernels-conformance --backend ref|cpu [--options text]\n"
             "           [--mode eval|grad|det|fuzz|perf] [--op name]\n"
-            "           [--seed n|random] [--count n] [--batch n]\n");
+            "           [--dtype f32|f16|bf16] [--seed n|random] [--count n]\n"
+            "           [--batch n] [--most elements]\n");
     return 2;
 }
 
@@ -307,15 +408,31 @@ static int run_mode(struct run *r)
         return kc_perf(r->dev, r->batch);
     else
         return usage();
-    printf("%s %s: %u cases, %u failures, seed %llu\n", r->backend, r->mode,
+    printf("%s %s %s: %u cases, %u failures, seed %llu\n", r->backend, r->mode,
+           r->dtype == KERN_F32   ? "f32"
+           : r->dtype == KERN_F16 ? "f16"
+                                  : "bf16",
            r->done, r->failed, (unsigned long long)r->seed);
     return r->failed ? 1 : 0;
 }
 
+// kern_open, and the backends that only this program has.
+static enum sl_err open_dev(struct run *r, struct sl_error *err)
+{
+    const struct kern_backend *extra = kc_extra_backend(r->backend);
+
+    return extra ? extra->open(&r->dev, 0, r->options, err)
+                 : kern_open(&r->dev, r->backend, r->options, err);
+}
+
 int main(int argc, char **argv)
 {
-    struct run r = {
-        .backend = "ref", .mode = "eval", .seed = 7, .count = 40, .batch = 64};
+    struct run r = {.backend = "ref",
+                    .mode = "eval",
+                    .dtype = KERN_F32,
+                    .seed = 7,
+                    .count = 40,
+                    .batch = 64};
     struct sl_error err = SL_ERROR_INIT;
     struct kern_info info;
     int rc;
@@ -323,7 +440,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i += 2)
         if (i + 1 == argc || !option(&r, argv[i], argv[i + 1]))
             return usage();
-    if (kern_open(&r.dev, r.backend, r.options, &err) != SL_OK) {
+    if (open_dev(&r, &err) != SL_OK) {
         bool elsewhere = r.options && strncmp(r.options, "isa=", 4) == 0;
 
         fprintf(stderr, "%s\n", err.text);
@@ -331,6 +448,7 @@ int main(int argc, char **argv)
     }
     r.dev->backend->info(&info, r.dev);
     r.no_products = strstr(info.name, "without oneDNN") != NULL;
+    r.mixed = info.dtypes & (1u << KERN_F16 | 1u << KERN_BF16);
     printf("%s, threads %u\n", info.name, info.threads);
     rc = run_mode(&r);
     kern_close(r.dev);

@@ -130,3 +130,87 @@ TEST(desc, names_go_both_ways)
              kind);
     T_EQ(kern_unary_by_name("swish2"), 0);
 }
+
+// ---- Mixed precision ------------------------------------------------------
+
+TEST(desc, mixed_precision_keeps_sums_and_parameters_in_f32)
+{
+    struct kern_window w = kern_window(2, 2, 2, 2);
+    struct kern_desc d;
+
+    kern_desc_norm(&d, KERN_BN_BWD, 2, (int64_t[]){4, 3}, 1e-3f, 0);
+    kern_desc_dtype(&d, KERN_BF16);
+    T_OK(kern_desc_check(&d, t_err()));
+    for (unsigned i = 0; i < 8; i++)
+        T_EQ(d.io[i].dtype, i < 2 || i == 5 ? KERN_BF16 : KERN_F32);
+
+    kern_desc_pool(&d, KERN_POOL_BWD, KERN_POOL_MAX, (int64_t[]){1, 4, 4, 2},
+                   &w, KERN_BGRAD);
+    kern_desc_dtype(&d, KERN_F16);
+    T_OK(kern_desc_check(&d, t_err()));
+    T_EQ(d.io[0].dtype, KERN_F16);
+    T_EQ(d.io[1].dtype, KERN_U8);
+    T_EQ(d.io[2].dtype, KERN_F16);
+    T_EQ(d.io[3].dtype, KERN_F32);
+
+    kern_desc_xent(&d, 4, 3, false, 0);
+    kern_desc_dtype(&d, KERN_F16);
+    T_OK(kern_desc_check(&d, t_err()));
+    T_EQ(d.io[1].dtype, KERN_F32);
+    T_EQ(d.io[3].dtype, KERN_F16);
+    T_EQ(d.io[4].dtype, KERN_F64);
+}
+
+TEST(desc, products_may_give_f32_from_16_bits_and_do_where_they_add)
+{
+    struct kern_desc d;
+
+    kern_desc_matmul(&d, 3, 4, 5, true, false, KERN_BGRAD);
+    kern_desc_dtype(&d, KERN_BF16);
+    T_EQ(d.io[2].dtype, KERN_BF16);
+    T_EQ(d.io[3].dtype, KERN_F32);
+    T_OK(kern_desc_check(&d, t_err()));
+    d.io[2].dtype = KERN_F32;
+    T_OK(kern_desc_check(&d, t_err()));
+    d.io[2].dtype = KERN_F16;
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, NULL));
+
+    kern_desc_matmul(&d, 3, 4, 5, true, false, KERN_ACCUM);
+    kern_desc_dtype(&d, KERN_BF16);
+    T_EQ(d.io[2].dtype, KERN_F32);
+    T_OK(kern_desc_check(&d, t_err()));
+    d.io[2].dtype = KERN_BF16;
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, NULL));
+}
+
+TEST(desc, dtypes_that_do_not_go_together_are_refused)
+{
+    struct kern_shape x = kern_shape(KERN_F16, 1, (int64_t[]){7});
+    struct kern_shape y = kern_shape(KERN_BF16, 1, (int64_t[]){7});
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, &x, &y, 1, 0); // the cast
+    T_OK(kern_desc_check(&d, t_err()));
+
+    kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){2, 3});
+    d.io[1].dtype = KERN_F16;
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, &err));
+    T_HAS(err.text, "dtypes");
+    kern_desc_norm(&d, KERN_BN_FWD, 2, (int64_t[]){4, 3}, 1e-3f, 0);
+    d.io[1].dtype = KERN_F16; // gamma
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, NULL));
+}
+
+TEST(desc, an_image_may_be_padded_but_not_cut)
+{
+    struct kern_desc d;
+
+    kern_desc_image_u8(&d, 4, (int64_t[]){2, 5, 5, 3}, 1, 0);
+    kern_desc_image_pad(&d, 8);
+    kern_desc_dtype(&d, KERN_F16);
+    T_OK(kern_desc_check(&d, t_err()));
+    T_EQ(d.io[1].stride[2], 8);
+    T_FALSE(kern_desc_plain(&d));
+    kern_desc_image_pad(&d, 2);
+    T_FAILS(SL_EINVAL, kern_desc_check(&d, NULL));
+}
