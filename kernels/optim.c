@@ -157,71 +157,71 @@ static const struct optim_loops *loops(void)
     return &optim_loops_base;
 }
 
-static void apply_sgd(const struct optim *o, struct optim_call *c)
+// Adam's bias corrections in double: beta^t loses digits in f32. Epsilon is
+// added to the root that is not corrected, as Keras has it.
+void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
+                  double lr)
 {
-    c->a = (float)o->momentum;
-    if (o->momentum == 0)
-        loops()->sgd(c);
-    else if (o->nesterov)
-        loops()->sgd_nesterov(c);
-    else
-        loops()->sgd_momentum(c);
-}
+    double p1, p2;
 
-// Bias corrections in double: beta^t loses digits in f32. Epsilon is added to
-// the root that is not corrected, as Keras has it.
-static void apply_adam(const struct optim *o, uint64_t t, double lr,
-                       struct optim_call *c)
-{
-    double p1 = pow(o->beta_1, (double)t), p2 = pow(o->beta_2, (double)t);
-
-    c->lr = (float)(lr * sqrt(1 - p2) / (1 - p1));
-    c->a = (float)(1 - o->beta_1);
-    c->b = (float)(1 - o->beta_2);
-    if (o->amsgrad)
-        loops()->adam_amsgrad(c);
-    else
-        loops()->adam(c);
-}
-
-static void apply_rmsprop(const struct optim *o, struct optim_call *c)
-{
-    c->a = (float)o->momentum;
-    c->b = (float)o->rho;
-    c->rest = (float)(1 - o->rho);
-    loops()->rmsprop[o->centered][o->momentum != 0](c);
-}
-
-void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
-                 const void *grad, float *w, float *const *slots)
-{
-    struct optim_call c = {
-        .n = n,
-        .grad = grad,
-        .w = w,
+    *out = (struct optim_consts){
         .clip = o->clipvalue > 0 ? (float)o->clipvalue : INFINITY,
         .decay = (float)(o->weight_decay * lr),
         .lr = (float)lr,
         .epsilon = (float)o->epsilon,
     };
-
-    for (unsigned i = 0; i < optim_slots(o); i++)
-        c.slot[i] = slots[i];
     switch (o->kind) {
     case OPTIM_SGD:
-        apply_sgd(o, &c);
+        out->a = (float)o->momentum;
         break;
     case OPTIM_ADAM:
     case OPTIM_ADAMW:
-        apply_adam(o, t, lr, &c);
-        break;
-    case OPTIM_ADAGRAD:
-        loops()->adagrad(&c);
+        p1 = pow(o->beta_1, (double)t);
+        p2 = pow(o->beta_2, (double)t);
+        out->lr = (float)(lr * sqrt(1 - p2) / (1 - p1));
+        out->a = (float)(1 - o->beta_1);
+        out->b = (float)(1 - o->beta_2);
         break;
     case OPTIM_RMSPROP:
-        apply_rmsprop(o, &c);
+        out->a = (float)o->momentum;
+        out->b = (float)o->rho;
+        out->rest = (float)(1 - o->rho);
         break;
     default:
         break;
     }
+}
+
+static optim_loop loop_of(const struct optim *o)
+{
+    const struct optim_loops *l = loops();
+
+    switch (o->kind) {
+    case OPTIM_SGD:
+        return o->momentum == 0 ? l->sgd
+               : o->nesterov    ? l->sgd_nesterov
+                                : l->sgd_momentum;
+    case OPTIM_ADAM:
+    case OPTIM_ADAMW:
+        return o->amsgrad ? l->adam_amsgrad : l->adam;
+    case OPTIM_ADAGRAD:
+        return l->adagrad;
+    case OPTIM_RMSPROP:
+        return l->rmsprop[o->centered][o->momentum != 0];
+    default:
+        return NULL;
+    }
+}
+
+void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
+                 const void *grad, float *w, float *const *slots)
+{
+    struct optim_call c = {.n = n, .grad = grad, .w = w};
+    optim_loop loop = loop_of(o);
+
+    optim_consts(&c.k, o, t, lr);
+    for (unsigned i = 0; i < optim_slots(o); i++)
+        c.slot[i] = slots[i];
+    if (loop)
+        loop(&c);
 }

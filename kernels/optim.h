@@ -79,6 +79,23 @@ float optim_slot_init(const struct optim *o, unsigned slot);
 void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
                  const void *grad, float *w, float *const *slots);
 
+// The numbers of one update, as element loops want them: computed in double,
+// rounded once.
+struct optim_consts {
+    float clip;  // of |g|; INFINITY: none
+    float decay; // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
+    float lr;    // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
+    float a, b;  // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
+                 // rmsprop: rho (b)
+    float rest;  // rmsprop: 1 - rho
+    float epsilon;
+};
+
+// Those of update t with the scheduled rate lr. For loops that run elsewhere:
+// optim_apply() does this by itself.
+void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
+                  double lr);
+
 // ---- Learning-rate schedules ----------------------------------------------
 
 #define OPTIM_PIECES_MAX 32

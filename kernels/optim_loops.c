@@ -25,7 +25,7 @@ typedef float f32_anywhere __attribute__((aligned(1), may_alias));
 #define EACH(c)                                                                \
     const f32_anywhere *grad = (c)->grad;                                      \
     float *restrict w = (c)->w;                                                \
-    const float clip = (c)->clip, decay = (c)->decay, lr = (c)->lr;            \
+    const float clip = (c)->k.clip, decay = (c)->k.decay, lr = (c)->k.lr;      \
     const size_t n = (c)->n;                                                   \
     IVDEP                                                                      \
     for (size_t i = 0; i < n; i++)
@@ -49,7 +49,7 @@ static void sgd(const struct optim_call *c)
 static void sgd_momentum(const struct optim_call *c)
 {
     float *restrict m = c->slot[0];
-    const float mu = c->a;
+    const float mu = c->k.a;
 
     EACH(c)
     {
@@ -61,7 +61,7 @@ static void sgd_momentum(const struct optim_call *c)
 static void sgd_nesterov(const struct optim_call *c)
 {
     float *restrict m = c->slot[0];
-    const float mu = c->a;
+    const float mu = c->k.a;
 
     EACH(c)
     {
@@ -75,7 +75,7 @@ static void sgd_nesterov(const struct optim_call *c)
 static void adam(const struct optim_call *c)
 {
     float *restrict m = c->slot[0], *restrict v = c->slot[1];
-    const float a = c->a, b = c->b, epsilon = c->epsilon;
+    const float a = c->k.a, b = c->k.b, epsilon = c->k.epsilon;
 
     EACH(c)
     {
@@ -91,7 +91,7 @@ static void adam_amsgrad(const struct optim_call *c)
 {
     float *restrict m = c->slot[0], *restrict v = c->slot[1];
     float *restrict top = c->slot[2];
-    const float a = c->a, b = c->b, epsilon = c->epsilon;
+    const float a = c->k.a, b = c->k.b, epsilon = c->k.epsilon;
 
     EACH(c)
     {
@@ -107,7 +107,7 @@ static void adam_amsgrad(const struct optim_call *c)
 static void adagrad(const struct optim_call *c)
 {
     float *restrict s = c->slot[0];
-    const float epsilon = c->epsilon;
+    const float epsilon = c->k.epsilon;
 
     EACH(c)
     {
@@ -121,7 +121,7 @@ static void adagrad(const struct optim_call *c)
 static void rmsprop(const struct optim_call *c)
 {
     float *restrict v = c->slot[0];
-    const float rho = c->b, rest = c->rest, epsilon = c->epsilon;
+    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon;
 
     EACH(c)
     {
@@ -135,7 +135,8 @@ static void rmsprop(const struct optim_call *c)
 static void rmsprop_momentum(const struct optim_call *c)
 {
     float *restrict v = c->slot[0], *restrict m = c->slot[1];
-    const float rho = c->b, rest = c->rest, epsilon = c->epsilon, mu = c->a;
+    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
+                mu = c->k.a;
 
     EACH(c)
     {
@@ -151,7 +152,7 @@ static void rmsprop_momentum(const struct optim_call *c)
 static void rmsprop_centered(const struct optim_call *c)
 {
     float *restrict v = c->slot[0], *restrict mean = c->slot[1];
-    const float rho = c->b, rest = c->rest, epsilon = c->epsilon;
+    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon;
 
     EACH(c)
     {
@@ -168,7 +169,8 @@ static void rmsprop_both(const struct optim_call *c)
 {
     float *restrict v = c->slot[0], *restrict m = c->slot[1];
     float *restrict mean = c->slot[2];
-    const float rho = c->b, rest = c->rest, epsilon = c->epsilon, mu = c->a;
+    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
+                mu = c->k.a;
 
     EACH(c)
     {

@@ -10,20 +10,13 @@
 #ifndef KERNELS_OPTIM_LOOPS_H
 #define KERNELS_OPTIM_LOOPS_H
 
-#include <stddef.h>
+#include "kernels/optim.h"
 
-// What every optimizer does to g and w first, then its own constants.
 struct optim_call {
     size_t n;
     const void *grad;
     float *w, *slot[3];
-    float clip;  // of |g|; INFINITY: none
-    float decay; // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
-    float lr;    // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
-    float a, b;  // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
-                 // rmsprop: rho (b)
-    float rest;  // rmsprop: 1 - rho
-    float epsilon;
+    struct optim_consts k;
 };
 
 typedef void (*optim_loop)(const struct optim_call *c);

@@ -294,13 +294,13 @@ static void check_isa(const struct optim_loops *l)
     for (size_t i = 0; i < loops; i++) {
         struct optim_call c = {.n = MANY,
                                .grad = grad,
-                               .clip = 0.8f,
-                               .decay = 0.001f,
-                               .lr = 0.05f,
-                               .a = 0.9f,
-                               .b = 0.3f,
-                               .rest = 0.7f,
-                               .epsilon = 1e-7f};
+                               .k.clip = 0.8f,
+                               .k.decay = 0.001f,
+                               .k.lr = 0.05f,
+                               .k.a = 0.9f,
+                               .k.b = 0.3f,
+                               .k.rest = 0.7f,
+                               .k.epsilon = 1e-7f};
 
         fill(&want, grad, &o);
         fill(&got, grad, &o);
