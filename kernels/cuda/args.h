@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/args.h -- what a kernel is given: one struct, by value.
+//
+// Host C and device code read the same declarations, so an argument cannot
+// have one size here and another there; cuda_launch() compares the size of the
+// struct with the one in kernels.def.
+//
+// Units    Elements, rows, columns. `wide`: all addresses and row lengths allow
+//          16-byte accesses.
+// Memory   Addresses of the device.
+#ifndef KERNELS_CUDA_ARGS_H
+#define KERNELS_CUDA_ARGS_H
+
+#include <stdint.h>
+
+#define CUDA_THREADS 256 // of every block
+
+struct args_unary {
+    const void *x, *dy; // forward: x alone; backward: saved, dy
+    void *y;
+    int64_t n;
+    float a;
+    int32_t kind, wide;
+};
+
+struct args_binary {
+    const void *x[8];
+    void *y;
+    int64_t n;
+    int32_t inputs, kind, wide;
+};
+
+struct args_axpby {
+    const void *x;
+    void *y;
+    int64_t n;
+    float a, b;
+    int32_t wide;
+};
+
+// Also for fill, without x.
+struct args_view {
+    const void *x;
+    void *y;
+    int64_t n;
+    float a, b;
+    int32_t nd;
+    uint32_t dim[6];
+    int64_t x_stride[6], y_stride[6];
+};
+
+struct args_dropout {
+    const void *x;
+    const int64_t *key; // seed, step
+    void *y;
+    int64_t n;
+    uint32_t below, layer;
+    float keep; // 1 / (1 - rate)
+    int32_t wide;
+};
+
+struct args_image {
+    const uint8_t *x;
+    void *y;
+    int64_t n; // of y
+    int32_t x_cols, y_cols;
+    float a, b;
+    int32_t wide;
+};
+
+struct args_pool {
+    const void *x; // backward: dy
+    void *y;       // backward: dx
+    void *aux;     // forward: written, or NULL; backward: read
+    int64_t n;     // threads that have something to do
+    int32_t h, w, c, oh, ow;
+    int32_t kh, kw, sh, sw, ph, pw;
+    int32_t packs;   // of 16 bytes, per pixel
+    int32_t aux_i32; // else u8
+    int32_t drelu;   // forward: note who is not positive as nobody
+    int32_t wide;
+};
+
+// How [rows, cols] is cut: a block has `across` threads side by side, each with
+// one pack of columns, and CUDA_THREADS / across rows of them; it walks
+// `chunk` rows. Fixed by shape and dtype, so sums are the same every time.
+struct args_table {
+    int64_t rows, cols, chunk;
+    int32_t across, wide;
+};
+
+// Column sums: blocks leave partial[block][sum][col], in f32.
+struct args_reduce {
+    struct args_table t;
+    const void *x;
+    const void *aux; // of a max-pool: sum only what somebody got; else NULL
+    int32_t aux_i32;
+    float *partial;
+};
+
+struct args_reduce_end {
+    const float *partial;
+    float *y;
+    int64_t cols;
+    int32_t blocks, accum;
+};
+
+struct args_bn {
+    struct args_table t;
+    const void *x, *dy;
+    void *y; // dx
+    const float *gamma, *beta, *mean, *var;
+    const float *sums; // backward: [2][cols], of dy and of dy xhat
+    float *partial;
+    float epsilon;
+    int32_t drelu;
+};
+
+struct args_bn_end {
+    const void *x; // forward: its first row shifted the sums
+    const float *partial;
+    float *mean, *var;     // forward
+    float *dgamma, *dbeta; // backward
+    float *sums;           // backward
+    int64_t rows, cols;
+    int32_t blocks, accum;
+};
+
+struct args_softmax {
+    const void *x, *dy; // forward: x alone; backward: y, dy
+    void *y;
+    int64_t rows;
+    int32_t cols;
+};
+
+struct args_xent {
+    const void *x;
+    const int32_t *label; // or NULL, and
+    const float *target;
+    const float *scale;
+    void *dx;
+    double *partial; // [block][2]
+    int64_t rows;
+    int32_t cols;
+};
+
+// bce and mse.
+struct args_loss {
+    const void *x;
+    const float *target, *scale;
+    void *dx;
+    double *partial; // [block][2]
+    int64_t n;
+    float over; // 1 / cols
+    int32_t logits, wide;
+};
+
+struct args_unscale {
+    const void *g;
+    const float *scale;
+    float *h;
+    double *partial; // [block][2]
+    int64_t n;
+    int32_t wide;
+};
+
+// stats = (accum ? stats : 0) + sum of the partials / over
+struct args_stats_end {
+    const double *partial;
+    double *stats;
+    double over;
+    int32_t blocks, accum;
+};
+
+// One update of an optimizer. Its constants lie in device memory, so that a
+// recorded step needs no change when the learning rate or t moves.
+struct args_optim {
+    const float *grad;
+    float *w, *slot[3];
+    const struct optim_consts *consts;
+    int64_t n;
+    int32_t wide;
+};
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/cuda.h -- the inside of the CUDA module: device, memory,
+// streams, plans, and our own kernels.
+//
+// Needs libcudart and nothing else. What needs cuBLASLt or cuDNN builds on it:
+// a backend (struct kern_backend) takes the cuda_* entries below as they are,
+// asks cuda_own_score() besides the vendors' parts, and lets every plan begin
+// with a struct cuda_plan, so that one run and one free serve all.
+//
+// Threads  A dev and all that is made from it: the thread that opened it.
+// Memory   Device and pinned host memory from cuda_alloc(); a run allocates
+//          nothing and waits for nothing.
+// Order    Everything is enqueued on the stream that is given.
+// Errors   A sticky device error (the context is gone) is SL_ELOST, then and
+//          ever after on this dev; dev->fault says what it was. Too little
+//          memory is SL_ENOMEM. The rest is SL_EINTERNAL.
+#ifndef KERNELS_CUDA_CUDA_H
+#define KERNELS_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/args.h"
+#include "kernels/desc.h"
+#include "kernels/optim.h"
+
+enum cuda_kernel {
+#define KERNEL(name, args, kinds) CUDA_##name,
+#include "kernels/cuda/kernels.def"
+    CUDA_KERNELS
+};
+
+#define CUDA_FAULT_TEXT 200
+
+struct cuda_dev {
+    struct kern_dev base;
+    int ordinal;
+    int sm; // 90 for 9.0
+    bool lost;
+    char fault[CUDA_FAULT_TEXT]; // of the last error of CUDA: for logs
+    char name[64];
+    uint64_t bytes;
+    cudaLibrary_t library;
+    cudaKernel_t kernel[CUDA_KERNELS];
+    void *vendor; // of the parts that need other libraries; theirs
+};
+
+struct cuda_stream {
+    struct kern_stream base;
+    cudaStream_t at;
+};
+
+struct cuda_event {
+    struct cuda_dev *dev;
+    cudaEvent_t at;
+};
+
+// Every plan of a CUDA backend begins with this.
+struct cuda_plan {
+    struct kern_plan base;
+    struct cuda_dev *dev;
+    enum sl_err (*run)(struct cuda_plan *p, cudaStream_t s, void *const *io,
+                       void *workspace);
+    void (*free)(struct cuda_plan *p);
+};
+
+// The fatbin of all.cu.
+extern const unsigned char cuda_fatbin[];
+
+// ---- Entries of struct kern_backend ---------------------------------------
+
+// Usable devices by the runtime: too old a driver and no device are both 0.
+int cuda_probe(char *why, size_t n);
+
+// Opens device `ordinal` and finds all kernels. `backend` is who it is for.
+enum sl_err cuda_dev_open(struct cuda_dev **out,
+                          const struct kern_backend *backend, int ordinal,
+                          struct sl_error *err);
+void cuda_close(struct kern_dev *dev); // NULL is allowed
+void cuda_info(struct kern_info *out, struct kern_dev *dev);
+enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
+                       enum kern_place place);
+void cuda_release(struct kern_dev *dev, struct kern_mem *mem);
+// priority above 0: before others.
+enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *dev,
+                            int priority);
+void cuda_stream_free(struct kern_stream *s);
+enum sl_err cuda_stream_sync(struct kern_stream *s);
+enum sl_err cuda_copy(struct kern_stream *s, void *to, const void *from,
+                      size_t bytes, enum kern_dir dir);
+enum sl_err cuda_fill(struct kern_stream *s, void *to, int byte, size_t bytes);
+void cuda_plan_free(struct kern_plan *plan); // NULL is allowed
+enum sl_err cuda_run(struct kern_plan *plan, struct kern_stream *s,
+                     void *const *io, void *workspace);
+
+// ---- Events: order between streams ----------------------------------------
+
+enum sl_err cuda_event_new(struct cuda_event **out, struct kern_dev *dev);
+void cuda_event_free(struct cuda_event *e); // NULL is allowed
+enum sl_err cuda_event_record(struct cuda_event *e, struct kern_stream *s);
+// What follows on `s` waits for the last record of `e`.
+enum sl_err cuda_event_wait(struct kern_stream *s, struct cuda_event *e);
+// SL_OK: has happened; SL_EBUSY: not yet.
+enum sl_err cuda_event_query(struct cuda_event *e);
+enum sl_err cuda_event_sync(struct cuda_event *e);
+
+// ---- Recording ------------------------------------------------------------
+
+// What is enqueued on `s` from begin to end is not run but kept; the plan that
+// end makes enqueues all of it at once (io and workspace of its run are not
+// looked at: addresses are those of the recording).
+enum sl_err cuda_record_begin(struct kern_stream *s);
+enum sl_err cuda_record_end(struct kern_plan **out, struct kern_stream *s);
+
+// ---- For the parts --------------------------------------------------------
+
+static inline struct cuda_dev *cuda_dev(struct kern_dev *dev)
+{
+    return (struct cuda_dev *)dev;
+}
+
+static inline cudaStream_t cuda_stream(struct kern_stream *s)
+{
+    return s ? ((struct cuda_stream *)s)->at : NULL;
+}
+
+// SL_OK, or what `rc` means; notes a sticky error in the dev. `what` is the
+// call, for the text.
+enum sl_err cuda_result(struct cuda_dev *dev, cudaError_t rc, const char *what);
+// The same, and tells *err.
+enum sl_err cuda_fail(struct cuda_dev *dev, cudaError_t rc, const char *what,
+                      struct sl_error *err);
+
+// Launches gx x gy blocks of CUDA_THREADS; none if that is 0. Use the macro:
+// it takes the arguments' size from their type.
+enum sl_err cuda_launch_bytes(struct cuda_dev *dev, cudaStream_t s,
+                              enum cuda_kernel kernel, int64_t gx, int64_t gy,
+                              const void *args, size_t bytes);
+#define CUDA_LAUNCH(dev, s, kernel, gx, gy, args)                              \
+    cuda_launch_bytes(dev, s, kernel, gx, gy, args, sizeof(*(args)))
+
+// ---- Our own kernels ------------------------------------------------------
+
+// 0 for products and convolutions, for f64, and for sizes beyond 2^31 in one
+// dimension; 100 for the rest.
+int cuda_own_score(struct kern_dev *dev, const struct kern_desc *desc);
+enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
+                          struct kern_dev *dev, const struct kern_desc *desc,
+                          size_t workspace_cap_bytes, struct sl_error *err);
+
+// One update of an optimizer over n elements in device memory (kernels/optim.h
+// has the rules), with the constants that lie at `consts` there: the same bits
+// as optim_apply().
+enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
+                       const float *grad, float *w, float *const *slots,
+                       const struct optim_consts *consts);
+
+#endif

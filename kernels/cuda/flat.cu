@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/flat.cu -- element by element: binary, axpby and casts, views,
+// fill, dropout, images.
+#include "kernels/cuda/device.cuh"
+#include "kernels/kern.h"
+
+// ---- Binary ---------------------------------------------------------------
+
+DEV float combine(int kind, float a, float b)
+{
+    switch (kind) {
+    case KERN_SUB:
+        return a - b;
+    case KERN_MUL:
+        return a * b;
+    case KERN_MAX:
+        return b > a ? b : a;
+    default:
+        return a + b;
+    }
+}
+
+template <class T> DEV void binary_of(const struct args_binary &a)
+{
+    const int V = pack<T>::n;
+    int64_t at = thread_number() * V;
+    float v[V], x[V];
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+
+    load(v, (const T *)a.x[0] + at, m, a.wide);
+    for (int k = 1; k < a.inputs; k++) {
+        load(x, (const T *)a.x[k] + at, m, a.wide);
+        for (int l = 0; l < V; l++)
+            v[l] = combine(a.kind, v[l], x[l]);
+    }
+    store((T *)a.y + at, v, m, a.wide);
+}
+
+// ---- Axpby and casts ------------------------------------------------------
+
+// A pack is one of the wider dtype.
+template <class X, class Y> DEV void axpby_of(const struct args_axpby &a)
+{
+    const int V = pack<X>::n < pack<Y>::n ? pack<X>::n : pack<Y>::n;
+    int64_t at = thread_number() * V;
+    float x[V], y[V];
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+
+    load(x, (const X *)a.x + at, m, a.wide);
+    if (a.b != 0)
+        load(y, (const Y *)a.y + at, m, a.wide);
+    for (int l = 0; l < V; l++)
+        x[l] = a.b != 0 ? a.a * x[l] + a.b * y[l] : a.a * x[l];
+    store((Y *)a.y + at, x, m, a.wide);
+}
+
+// Any strides: one element per thread, in row-major order of the dims.
+struct spot {
+    int64_t x, y;
+};
+
+DEV struct spot spot_of(const struct args_view &a, uint64_t i)
+{
+    struct spot s = {0, 0};
+
+    for (int k = a.nd; k-- > 0;) {
+        uint32_t at = split(&i, a.dim[k]);
+
+        s.x += at * a.x_stride[k];
+        s.y += at * a.y_stride[k];
+    }
+    return s;
+}
+
+template <class X, class Y> DEV void view_of(const struct args_view &a)
+{
+    int64_t i = thread_number();
+
+    if (i >= a.n)
+        return;
+    struct spot s = spot_of(a, i);
+    Y *y = (Y *)a.y + s.y;
+    float v = a.a * real(((const X *)a.x)[s.x]);
+
+    put(y, a.b != 0 ? v + a.b * real(*y) : v);
+}
+
+template <class T> DEV void fill_of(const struct args_view &a)
+{
+    int64_t i = thread_number();
+
+    if (i < a.n)
+        put((T *)a.y + spot_of(a, i).y, a.a);
+}
+
+// ---- Dropout --------------------------------------------------------------
+
+// common/rng.h's philox4x32.
+DEV void philox(uint32_t out[4], const uint32_t counter[4], uint32_t k0,
+                uint32_t k1)
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+
+    for (int round = 0; round < 10; round++) {
+        uint32_t h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
+        uint32_t h1 = __umulhi(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
+
+        c0 = h1 ^ c1 ^ k0;
+        c1 = l1;
+        c2 = h0 ^ c3 ^ k1;
+        c3 = l0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+// kernels/dropout.h's dropout_words.
+DEV void dropout_words(uint32_t out[4], const struct args_dropout &a,
+                       uint64_t block)
+{
+    uint64_t seed = a.key[0], step = a.key[1];
+    const uint32_t counter[4] = {(uint32_t)block,
+                                 (uint32_t)(block >> 32) | a.layer << 16,
+                                 (uint32_t)step, (uint32_t)(step >> 32)};
+
+    philox(out, counter, (uint32_t)seed, (uint32_t)(seed >> 32));
+}
+
+template <class T> DEV void dropout_of(const struct args_dropout &a)
+{
+    const int V = pack<T>::n;
+    int64_t at = thread_number() * V;
+    float x[V];
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+
+    load(x, (const T *)a.x + at, m, a.wide);
+    for (int k = 0; k < V; k += 4) {
+        uint32_t words[4];
+
+        dropout_words(words, a, (uint64_t)(at + k) / 4);
+        for (int l = 0; l < 4; l++)
+            x[k + l] = words[l] < a.below ? 0 : x[k + l] * a.keep;
+    }
+    store((T *)a.y + at, x, m, a.wide);
+}
+
+// ---- Images ---------------------------------------------------------------
+
+// A pack of y; its channels beyond x's are 0.
+template <class T> DEV void image_u8_of(const struct args_image &a)
+{
+    const int V = pack<T>::n;
+    int64_t at = thread_number() * V;
+    float y[V];
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+    uint64_t pixel = at;
+    int c = split(&pixel, a.y_cols);
+
+    for (int l = 0; l < V; l++) {
+        y[l] = 0;
+        if (l < m && c < a.x_cols)
+            y[l] = a.a * a.x[(int64_t)pixel * a.x_cols + c] + a.b;
+        if (++c == a.y_cols) {
+            c = 0;
+            pixel++;
+        }
+    }
+    store((T *)a.y + at, y, m, a.wide);
+}
+
+#define AXPBY(from, X)                                                         \
+    template <class Y>                                                         \
+    DEV void axpby_from_##from##_to_of(const struct args_axpby &a)             \
+    {                                                                          \
+        axpby_of<X, Y>(a);                                                     \
+    }                                                                          \
+    template <class Y>                                                         \
+    DEV void view_from_##from##_to_of(const struct args_view &a)               \
+    {                                                                          \
+        view_of<X, Y>(a);                                                      \
+    }                                                                          \
+    TYPED_ENTRY(axpby_from_##from##_to, axpby)                                 \
+    TYPED_ENTRY(view_from_##from##_to, view)
+
+AXPBY(f32, float)
+AXPBY(f16, f16)
+AXPBY(bf16, bf16)
+TYPED_ENTRY(binary, binary)
+TYPED_ENTRY(fill, view)
+TYPED_ENTRY(dropout, dropout)
+TYPED_ENTRY(image_u8, image)

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/optim.cu -- the optimizers, as kernels/optim_loops.c.
+//
+// The same formulas in the same order, and no operation contracted, so that an
+// update has the bits that it has on the host.
+#include "kernels/cuda/device.cuh"
+#include "kernels/optim.h"
+
+// A float whose every operation is rounded by itself.
+struct exact {
+    float v;
+};
+
+DEV struct exact ex(float v)
+{
+    struct exact e = {v};
+    return e;
+}
+DEV struct exact operator+(struct exact a, struct exact b)
+{
+    return ex(__fadd_rn(a.v, b.v));
+}
+DEV struct exact operator-(struct exact a, struct exact b)
+{
+    return ex(__fsub_rn(a.v, b.v));
+}
+DEV struct exact operator*(struct exact a, struct exact b)
+{
+    return ex(__fmul_rn(a.v, b.v));
+}
+DEV struct exact operator/(struct exact a, struct exact b)
+{
+    return ex(__fdiv_rn(a.v, b.v));
+}
+DEV struct exact root(struct exact a)
+{
+    return ex(__fsqrt_rn(a.v));
+}
+
+// One element: what it is made of, and what becomes of it.
+struct element {
+    struct exact g, w, s[3];
+};
+
+struct constants {
+    struct exact decay, lr, a, b, rest, epsilon;
+};
+
+DEV struct exact decayed(const struct element &e, const struct constants &k)
+{
+    return e.w - e.w * k.decay;
+}
+
+struct sgd {
+    enum { slots = 0 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        e.w = decayed(e, k) - k.lr * e.g;
+    }
+};
+
+struct sgd_momentum {
+    enum { slots = 1 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        e.s[0] = k.a * e.s[0] - k.lr * e.g;
+        e.w = decayed(e, k) + e.s[0];
+    }
+};
+
+struct sgd_nesterov {
+    enum { slots = 1 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        struct exact far = k.lr * e.g;
+
+        e.s[0] = k.a * e.s[0] - far;
+        e.w = decayed(e, k) + (k.a * e.s[0] - far);
+    }
+};
+
+template <bool amsgrad> struct adam {
+    enum { slots = amsgrad ? 3 : 2 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        struct exact top;
+
+        e.s[0] = e.s[0] + (e.g - e.s[0]) * k.a;
+        e.s[1] = e.s[1] + (e.g * e.g - e.s[1]) * k.b;
+        top = e.s[1];
+        if (amsgrad)
+            e.s[2] = top = e.s[1].v > e.s[2].v ? e.s[1] : e.s[2];
+        e.w = decayed(e, k) - k.lr * e.s[0] / (root(top) + k.epsilon);
+    }
+};
+
+struct adagrad {
+    enum { slots = 1 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        e.s[0] = e.s[0] + e.g * e.g;
+        e.w = decayed(e, k) - k.lr * e.g / root(e.s[0] + k.epsilon);
+    }
+};
+
+// Slots: velocity, (momentum), (average gradient).
+template <bool centered, bool momentum> struct rmsprop {
+    enum { slots = 1 + centered + momentum, mean = momentum ? 2 : 1 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        struct exact v, far;
+
+        v = e.s[0] = k.b * e.s[0] + k.rest * (e.g * e.g);
+        if (centered) {
+            e.s[mean] = k.b * e.s[mean] + k.rest * e.g;
+            v = v - e.s[mean] * e.s[mean];
+        }
+        far = k.lr * e.g / root(v + k.epsilon);
+        if (momentum)
+            far = e.s[1] = k.a * e.s[1] + far;
+        e.w = decayed(e, k) - far;
+    }
+};
+
+// NaN passes through: both comparisons are false.
+DEV struct exact clipped(float g, float clip)
+{
+    float low = g < -clip ? -clip : g;
+
+    return ex(low > clip ? clip : low);
+}
+
+template <class Rule> DEV void update(const struct args_optim &a)
+{
+    const int V = 4;
+    int64_t at = thread_number() * V;
+    float g[V], w[V], s[3][V];
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+    const struct optim_consts c = *a.consts;
+    const struct constants k = {ex(c.decay), ex(c.lr),   ex(c.a),
+                                ex(c.b),     ex(c.rest), ex(c.epsilon)};
+
+    load(g, a.grad + at, m, a.wide);
+    load(w, a.w + at, m, a.wide);
+    for (int i = 0; i < Rule::slots; i++)
+        load(s[i], a.slot[i] + at, m, a.wide);
+    for (int l = 0; l < V; l++) {
+        struct element e = {clipped(g[l], c.clip), ex(w[l])};
+
+        for (int i = 0; i < Rule::slots; i++)
+            e.s[i].v = s[i][l];
+        Rule::step(e, k);
+        w[l] = e.w.v;
+        for (int i = 0; i < Rule::slots; i++)
+            s[i][l] = e.s[i].v;
+    }
+    store(a.w + at, w, m, a.wide);
+    for (int i = 0; i < Rule::slots; i++)
+        store(a.slot[i] + at, s[i], m, a.wide);
+}
+
+ENTRY(optim_sgd, update<sgd>, optim)
+ENTRY(optim_sgd_momentum, update<sgd_momentum>, optim)
+ENTRY(optim_sgd_nesterov, update<sgd_nesterov>, optim)
+ENTRY(optim_adam, update<adam<false>>, optim)
+ENTRY(optim_adam_amsgrad, update<adam<true>>, optim)
+ENTRY(optim_adagrad, update<adagrad>, optim)
+typedef rmsprop<false, false> rmsprop_alone;
+typedef rmsprop<false, true> rmsprop_momentum;
+typedef rmsprop<true, false> rmsprop_centered;
+typedef rmsprop<true, true> rmsprop_both;
+ENTRY(optim_rmsprop, update<rmsprop_alone>, optim)
+ENTRY(optim_rmsprop_momentum, update<rmsprop_momentum>, optim)
+ENTRY(optim_rmsprop_centered, update<rmsprop_centered>, optim)
+ENTRY(optim_rmsprop_both, update<rmsprop_both>, optim)

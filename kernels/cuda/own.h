@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/own.h -- ops by our own kernels: from a descriptor to launches.
+//
+// An op is a function that enqueues its kernels, and how much workspace they
+// share. How work is cut follows from shapes and dtypes alone; addresses only
+// decide whether accesses are wide. So a sum has the same bits every time.
+//
+// Threads  as struct cuda_dev. Memory  workspace is aligned to 64.
+// Units    elements, rows, columns; a pack is 16 bytes of elements.
+#ifndef KERNELS_CUDA_OWN_H
+#define KERNELS_CUDA_OWN_H
+
+#include "kernels/cuda/cuda.h"
+
+struct own_call {
+    struct cuda_dev *dev;
+    cudaStream_t s;
+    const struct kern_desc *d;
+    void *const *io;
+    char *workspace;
+};
+
+struct own_op {
+    enum sl_err (*run)(const struct own_call *c);
+    size_t (*workspace_bytes)(const struct kern_desc *d); // NULL: none
+};
+
+extern const struct own_op own_unary_fwd, own_unary_bwd;
+extern const struct own_op own_binary, own_axpby, own_fill;
+extern const struct own_op own_dropout, own_image_u8;
+extern const struct own_op own_pool_fwd, own_pool_bwd;
+extern const struct own_op own_reduce;
+extern const struct own_op own_bn_fwd, own_bn_infer, own_bn_bwd;
+extern const struct own_op own_softmax_fwd, own_softmax_bwd;
+extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
+
+#define OWN_LAUNCH(c, kernel, gx, gy, args)                                    \
+    CUDA_LAUNCH((c)->dev, (c)->s, kernel, gx, gy, args)
+
+// Of the three kernels of a TYPED line the one for `dtype`.
+enum cuda_kernel own_typed(enum cuda_kernel f32, uint8_t dtype);
+
+static inline int64_t own_ceil(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static inline int64_t own_pack(uint8_t dtype)
+{
+    return 16 / (int64_t)kern_dtype_bytes((enum kern_dtype)dtype);
+}
+
+// Blocks for one thread per pack of n elements.
+static inline int64_t own_blocks(int64_t n, int64_t pack)
+{
+    return own_ceil(own_ceil(n, pack), CUDA_THREADS);
+}
+
+// True if all addresses that are not NULL allow accesses of a whole pack.
+bool own_wide(unsigned n, void *const *at);
+
+// How [rows, cols] of a shape is cut, and into how many blocks.
+struct own_table {
+    struct args_table t;
+    int64_t across, down;
+};
+void own_table(struct own_table *out, const struct kern_shape *s, bool wide);
+// Bytes of the partial sums that its blocks leave.
+size_t own_table_bytes(const struct own_table *t, int64_t sums);
+// Blocks for the second pass over them.
+int64_t own_end_blocks(int64_t cols);
+
+// The sums of the column, as both reduce and pool_bwd want them.
+enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
+                           const void *x, const struct kern_shape *aux_shape,
+                           const void *aux, float *y);
+
+// Blocks of a kernel that leaves a pair of f64 each; then their sum.
+int64_t own_stats_blocks(const struct kern_shape *s);
+size_t own_stats_bytes(int64_t blocks);
+enum sl_err own_stats_end(const struct own_call *c, int64_t blocks,
+                          double *stats, double over);
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/own_pool.c -- pools and column sums: launches of pool.cu and
+// reduce.cu.
+#include "kernels/cuda/own.h"
+
+static void pool_args(struct args_pool *a, const struct own_call *c)
+{
+    const struct kern_desc *d = c->d;
+    bool back = d->op == KERN_POOL_BWD, max = d->u.pool.kind == KERN_POOL_MAX;
+    struct kern_conv_dims p;
+    int64_t pack = own_pack(d->io[0].dtype);
+    unsigned out = d->inputs, aux = back ? 1 : out + 1;
+
+    kern_conv_dims(&p, d);
+    *a = (struct args_pool){
+        .x = c->io[0],
+        .y = c->io[out],
+        .aux = max && (back || kern_has(d, KERN_AUX)) ? c->io[aux] : NULL,
+        .h = (int32_t)p.h,
+        .w = (int32_t)p.w,
+        .c = (int32_t)p.ci,
+        .oh = (int32_t)p.oh,
+        .ow = (int32_t)p.ow,
+        .kh = p.win.size[0],
+        .kw = p.win.size[1],
+        .sh = p.win.stride[0],
+        .sw = p.win.stride[1],
+        .ph = p.win.pad_before[0],
+        .pw = p.win.pad_before[1],
+        .packs = (int32_t)own_ceil(p.ci, pack),
+        .drelu = kern_has(d, KERN_DRELU),
+    };
+    a->aux_i32 = a->aux && d->io[aux].dtype == KERN_I32;
+    a->n = p.n * (back ? p.h * p.w : p.oh * p.ow) * a->packs;
+    a->wide = p.ci % pack == 0 &&
+              own_wide(3, (void *[]){c->io[0], c->io[out], a->aux});
+}
+
+static enum sl_err pool(const struct own_call *c, enum cuda_kernel max,
+                        enum cuda_kernel avg)
+{
+    bool is_max = c->d->u.pool.kind == KERN_POOL_MAX;
+    struct args_pool a;
+
+    pool_args(&a, c);
+    return OWN_LAUNCH(c, own_typed(is_max ? max : avg, c->d->io[0].dtype),
+                      own_blocks(a.n, 1), 1, &a);
+}
+
+static enum sl_err pool_fwd(const struct own_call *c)
+{
+    return pool(c, CUDA_pool_max_fwd_f32, CUDA_pool_avg_fwd_f32);
+}
+
+static enum sl_err pool_bwd(const struct own_call *c)
+{
+    const struct kern_desc *d = c->d;
+    enum sl_err rc = pool(c, CUDA_pool_max_bwd_f32, CUDA_pool_avg_bwd_f32);
+
+    if (rc != SL_OK || !kern_has(d, KERN_BGRAD))
+        return rc;
+    // The sum of dx is that of the dy that went to somebody.
+    return own_column_sum(c, &d->io[0], c->io[0], &d->io[1], c->io[1],
+                          c->io[3]);
+}
+
+static size_t column_bytes(const struct kern_desc *d)
+{
+    struct own_table t;
+
+    if (d->op == KERN_POOL_BWD && !kern_has(d, KERN_BGRAD))
+        return 0;
+    own_table(&t, &d->io[0], true);
+    return own_table_bytes(&t, 1);
+}
+
+enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
+                           const void *x, const struct kern_shape *aux_shape,
+                           const void *aux, float *y)
+{
+    void *const at[] = {(void *)(uintptr_t)x, (void *)(uintptr_t)aux};
+    struct own_table t;
+    enum sl_err rc;
+
+    own_table(&t, s, own_wide(2, at));
+    {
+        const struct args_reduce a = {
+            .t = t.t,
+            .x = x,
+            .aux = aux,
+            .aux_i32 = aux && aux_shape->dtype == KERN_I32,
+            .partial = (float *)c->workspace,
+        };
+
+        rc = OWN_LAUNCH(c, own_typed(CUDA_reduce_f32, s->dtype), t.across,
+                        t.down, &a);
+    }
+    if (rc != SL_OK)
+        return rc;
+    return OWN_LAUNCH(c, CUDA_reduce_end, own_end_blocks(t.t.cols), 1,
+                      (&(const struct args_reduce_end){
+                          .partial = (const float *)c->workspace,
+                          .y = y,
+                          .cols = t.t.cols,
+                          .blocks = (int32_t)t.down,
+                          .accum = kern_has(c->d, KERN_ACCUM),
+                      }));
+}
+
+static enum sl_err reduce(const struct own_call *c)
+{
+    return own_column_sum(c, &c->d->io[0], c->io[0], NULL, NULL, c->io[1]);
+}
+
+const struct own_op own_pool_fwd = {pool_fwd, NULL};
+const struct own_op own_pool_bwd = {pool_bwd, column_bytes};
+const struct own_op own_reduce = {reduce, column_bytes};

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/reduce.cu -- sums over all axes but the last.
+#include "kernels/cuda/device.cuh"
+
+// With an aux (of a max-pool; x is its dy) only the elements that went to
+// somebody count: the sum of dx, over a quarter of the elements.
+template <class T> DEV void reduce_of(const struct args_reduce &a)
+{
+    const int V = pack<T>::n;
+    struct place p = place_of<V>(a.t);
+    float sum[1][V] = {}, x[V];
+    int tap[V], nobody = a.aux_i32 ? -1 : 255;
+
+    for (int64_t row = p.row; row < p.below && p.m > 0; row += p.step) {
+        int64_t at = row * a.t.cols + p.col;
+
+        load(x, (const T *)a.x + at, p.m, a.t.wide);
+        if (a.aux)
+            load_aux(tap, a.aux, a.aux_i32, at, p.m, a.t.wide);
+        for (int l = 0; l < V; l++)
+            sum[0][l] += a.aux && tap[l] == nobody ? 0 : x[l];
+    }
+    table_sums<1>(a.t, p, a.partial, sum);
+}
+
+DEV void reduce_end_of(const struct args_reduce_end &a)
+{
+    float sum[1];
+
+    if (end_sums<1>(a.partial, a.blocks, a.cols, sum)) {
+        float *y = a.y + end_col();
+
+        *y = a.accum ? *y + sum[0] : sum[0];
+    }
+}
+
+TYPED_ENTRY(reduce, reduce)
+ENTRY(reduce_end, reduce_end_of, reduce_end)
