@@ -49,8 +49,11 @@ void kc_run_ref(const struct kern_desc *d, void *const *io);
 enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
                           struct kc_bufs *b, size_t workspace_bytes);
 
-// The backend of this name that only this program has, or NULL.
+// The backend of this name that only this program has, or NULL; and what is to
+// be looked at after a run of it (`everything`: all ops, shapes and dtypes).
+// Returns failures, and has said them.
 const struct kern_backend *kc_extra_backend(const char *name);
+unsigned kc_extra_finish(struct kern_dev *dev, bool everything);
 
 // For output `out` of an op whose tensors, before it ran, were `before` and
 // are `ref` after ref ran: how far each element may be off. The bound is

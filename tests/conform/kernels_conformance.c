@@ -3,7 +3,7 @@
 //
 //   kernels-conformance --backend ref|cpu [--options threads=2] [--op name]
 //                       [--mode eval|grad|det|fuzz|perf] [--seed n]
-//                       [--dtype f32|f16|bf16] [--count n] [--batch n]
+//                       [--dtype f32|f16|bf16|all] [--count n] [--batch n]
 //                       [--most elements]
 //
 // eval  every op on the shapes of kc_cases.c, against ref, and in place where
@@ -28,6 +28,7 @@ struct run {
     const char *backend, *options, *mode;
     enum kern_op only;
     enum kern_dtype dtype;
+    bool all_dtypes;
     uint64_t seed;
     int64_t most;
     int count, batch;
@@ -43,11 +44,26 @@ kc_extra_backend(const char *name)
     return NULL;
 }
 
+unsigned __attribute__((weak))
+kc_extra_finish(struct kern_dev *dev, bool everything)
+{
+    return 0;
+}
+
 static void fail(struct run *r, const struct kern_desc *d, const char *why)
 {
     if (r->failed++ < 20)
         printf("FAILED %s: %s\n       seed %llu\n", kc_text(d), why,
                (unsigned long long)r->seed);
+}
+
+// kern_open, and the backends that only this program has.
+static enum sl_err open_dev(struct run *r, struct sl_error *err)
+{
+    const struct kern_backend *extra = kc_extra_backend(r->backend);
+
+    return extra ? extra->open(&r->dev, 0, r->options, err)
+                 : kern_open(&r->dev, r->backend, r->options, err);
 }
 
 // ---- Running one op --------------------------------------------------------
@@ -294,18 +310,22 @@ static void det_again(struct run *r, struct kern_dev *dev,
 #define MORE_THREADS 1
 #endif
 
-static void det_threads(struct run *r, const struct kc_bufs *before,
-                        const struct kc_bufs *want)
+// The same bits on a device that was opened otherwise: with more threads, or
+// (emulated) with another order of lanes, warps and blocks.
+static void det_otherwise(struct run *r, const struct kc_bufs *before,
+                          const struct kc_bufs *want)
 {
-    static const char *const options[] = {"threads=2", "threads=4"};
+    static const char *const options[] = {
+        "threads=2",  "threads=4",  "schedule=1", "schedule=2",
+        "schedule=3", "schedule=4", "schedule=5"};
+    struct run other = *r;
 
     for (size_t i = 0; MORE_THREADS && i < SL_COUNT(options); i++) {
-        struct kern_dev *dev;
-
-        if (kern_open(&dev, r->backend, options[i], NULL) != SL_OK)
+        other.options = options[i];
+        if (open_dev(&other, NULL) != SL_OK)
             continue;
-        det_again(r, dev, before, want, 0, "other bits with more threads");
-        kern_close(dev);
+        det_again(r, other.dev, before, want, 0, options[i]);
+        kern_close(other.dev);
     }
 }
 
@@ -323,9 +343,10 @@ static void det_one(struct run *r, const struct kern_desc *d, struct rng *rng)
     if (run_op(r, r->dev, &want, impl)) {
         det_again(r, r->dev, &before, &want, 0, "other bits in a second run");
         det_again(r, r->dev, &before, &want, 36, "other bits when shifted");
-        own = strcmp(impl, "base") == 0 || strncmp(impl, "avx", 3) == 0;
+        own = strcmp(impl, "base") == 0 || strncmp(impl, "avx", 3) == 0 ||
+              strcmp(impl, "own") == 0;
         if (own) // oneDNN only promises this at one thread count
-            det_threads(r, &before, &want);
+            det_otherwise(r, &before, &want);
     }
     kc_bufs_free(&before);
     kc_bufs_free(&want);
@@ -349,10 +370,11 @@ static void fuzz(struct run *r)
 
 static bool set_dtype(struct run *r, const char *name)
 {
+    r->all_dtypes = strcmp(name, "all") == 0;
     r->dtype = strcmp(name, "f16") == 0    ? KERN_F16
                : strcmp(name, "bf16") == 0 ? KERN_BF16
                                            : KERN_F32;
-    return r->dtype != KERN_F32 || strcmp(name, "f32") == 0;
+    return r->dtype != KERN_F32 || r->all_dtypes || strcmp(name, "f32") == 0;
 }
 
 static bool option(struct run *r, const char *name, const char *value)
@@ -383,46 +405,58 @@ static bool option(struct run *r, const char *name, const char *value)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: kernels-conformance --backend ref|cpu [--options text]\n"
-            "           [--mode eval|grad|det|fuzz|perf] [--op name]\n"
-            "           [--dtype f32|f16|bf16] [--seed n|random] [--count n]\n"
-            "           [--batch n] [--most elements]\n");
+    fprintf(
+        stderr,
+        "usage: kernels-conformance --backend ref|cpu [--options text]\n"
+        "           [--mode eval|grad|det|fuzz|perf] [--op name]\n"
+        "           [--dtype f32|f16|bf16|all] [--seed n|random] [--count n]\n"
+        "           [--batch n] [--most elements]\n");
     return 2;
 }
 
-static int run_mode(struct run *r)
+static const char *dtype_name(const struct run *r)
 {
-    struct rng rng;
+    return r->all_dtypes           ? "all"
+           : r->dtype == KERN_F16  ? "f16"
+           : r->dtype == KERN_BF16 ? "bf16"
+                                   : "f32";
+}
 
-    rng_init(&rng, r->seed, 0);
+static void run_cases(struct run *r)
+{
     if (strcmp(r->mode, "eval") == 0)
         each_case(r, eval_one);
     else if (strcmp(r->mode, "det") == 0)
         each_case(r, det_one);
-    else if (strcmp(r->mode, "fuzz") == 0)
+    else
         fuzz(r);
-    else if (strcmp(r->mode, "grad") == 0)
+}
+
+static int run_mode(struct run *r)
+{
+    static const enum kern_dtype dtypes[] = {KERN_F32, KERN_F16, KERN_BF16};
+    bool cases = strcmp(r->mode, "eval") == 0 || strcmp(r->mode, "det") == 0 ||
+                 strcmp(r->mode, "fuzz") == 0;
+    struct rng rng;
+
+    rng_init(&rng, r->seed, 0);
+    for (size_t i = 0; cases && i < SL_COUNT(dtypes); i++) {
+        if (r->all_dtypes)
+            r->dtype = dtypes[i];
+        if (r->all_dtypes || i == 0)
+            run_cases(r);
+    }
+    if (strcmp(r->mode, "grad") == 0)
         r->failed += (unsigned)kc_grad(&rng);
     else if (strcmp(r->mode, "perf") == 0)
         return kc_perf(r->dev, r->batch);
-    else
+    else if (!cases)
         return usage();
+    r->failed += kc_extra_finish(r->dev, cases && r->all_dtypes &&
+                                             r->only == KERN_OP_NONE);
     printf("%s %s %s: %u cases, %u failures, seed %llu\n", r->backend, r->mode,
-           r->dtype == KERN_F32   ? "f32"
-           : r->dtype == KERN_F16 ? "f16"
-                                  : "bf16",
-           r->done, r->failed, (unsigned long long)r->seed);
+           dtype_name(r), r->done, r->failed, (unsigned long long)r->seed);
     return r->failed ? 1 : 0;
-}
-
-// kern_open, and the backends that only this program has.
-static enum sl_err open_dev(struct run *r, struct sl_error *err)
-{
-    const struct kern_backend *extra = kc_extra_backend(r->backend);
-
-    return extra ? extra->open(&r->dev, 0, r->options, err)
-                 : kern_open(&r->dev, r->backend, r->options, err);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/emul/device_test.c -- the module's device, memory and streams over the
+// stand-in for libcudart: what breaks, and what is said of it.
+#include <string.h>
+
+#include "common/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "tests/emul/backend.h"
+#include "tests/emul/cudart.h"
+#include "tests/harness/t.h"
+
+static struct sl_error err;
+
+static struct kern_dev *opened(void)
+{
+    struct kern_dev *dev = NULL;
+
+    emul_heal();
+    T_OK(cuda_emul.open(&dev, 0, NULL, t_err()));
+    return dev;
+}
+
+TEST(device, a_device_that_is_not_there_is_named)
+{
+    struct cuda_dev *dev = NULL;
+    char why[100] = "";
+
+    emul_heal();
+    T_FAILS(SL_ENOENT, cuda_dev_open(&dev, &cuda_emul, 3, &err));
+    T_HAS(err.text, "no GPU 3: this host has 1");
+    emul_fail("count", 1, cudaErrorInsufficientDriver, false);
+    T_EQ(cuda_probe(why, sizeof(why)), 0);
+    T_TRUE(why[0] != '\0');
+    emul_fail("kernel", 7, cudaErrorSymbolNotFound, false);
+    T_FAILS(SL_EINTERNAL, cuda_dev_open(&dev, &cuda_emul, 0, &err));
+    T_TRUE(dev == NULL);
+}
+
+TEST(device, both_kinds_of_memory_are_given_back)
+{
+    struct kern_dev *dev = opened();
+    struct kern_mem a, b, none;
+
+    T_OK(cuda_alloc(&a, dev, 100, KERN_DEVICE));
+    T_OK(cuda_alloc(&b, dev, 100, KERN_HOST));
+    T_OK(cuda_alloc(&none, dev, 0, KERN_DEVICE));
+    T_TRUE((uintptr_t)a.at % 64 == 0 && (uintptr_t)b.at % 64 == 0);
+    memset(b.at, 1, 100);
+    cuda_release(dev, &a);
+    cuda_release(dev, &b);
+    cuda_release(dev, &none);
+    T_TRUE(a.at == NULL && b.at == NULL);
+    cuda_close(dev);
+}
+
+TEST(device, too_little_memory_is_no_lost_device)
+{
+    struct kern_dev *dev = opened();
+    struct kern_mem m;
+
+    emul_fail("malloc", 1, cudaErrorMemoryAllocation, false);
+    T_FAILS(SL_ENOMEM, cuda_alloc(&m, dev, 100, KERN_DEVICE));
+    T_FALSE(cuda_dev(dev)->lost);
+    T_HAS(cuda_dev(dev)->fault, "GPU 0 (emulated): allocating memory: out of");
+    T_OK(cuda_alloc(&m, dev, 100, KERN_DEVICE));
+    cuda_release(dev, &m);
+    cuda_close(dev);
+}
+
+// Whatever fails first, everything after it says that the device is lost.
+TEST(device, a_sticky_error_is_a_lost_device)
+{
+    static const char *const calls[] = {"copy", "fill", "sync", "launch"};
+    struct kern_mem m;
+
+    for (size_t i = 0; i < SL_COUNT(calls); i++) {
+        struct kern_dev *dev = opened();
+        struct kern_stream *s = NULL;
+        struct kern_plan *plan = NULL;
+        struct kern_desc d;
+        size_t bytes;
+        char here[64] = "";
+
+        T_OK(cuda_stream_new(&s, dev, 0));
+        T_OK(cuda_alloc(&m, dev, sizeof(here), KERN_DEVICE));
+        kern_desc_fill(&d, &(struct kern_shape){KERN_F32, 1, {0}, {16}, {1}},
+                       1);
+        T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
+        emul_fail(calls[i], 1, cudaErrorIllegalAddress, true);
+        if (i == 0)
+            T_FAILS(SL_ELOST,
+                    cuda_copy(s, m.at, here, sizeof(here), KERN_TO_DEVICE));
+        else if (i == 1)
+            T_FAILS(SL_ELOST, cuda_fill(s, m.at, 0, sizeof(here)));
+        else if (i == 2)
+            T_FAILS(SL_ELOST, cuda_stream_sync(s));
+        T_FAILS(SL_ELOST, kern_run(plan, s, &m.at, NULL));
+        T_FAILS(SL_ELOST, cuda_stream_sync(s));
+        T_TRUE(cuda_dev(dev)->lost);
+        T_HAS(cuda_dev(dev)->fault, "error 700");
+        emul_heal(); // so that what was allocated can be freed
+        cuda_release(dev, &m);
+        kern_plan_free(plan);
+        cuda_stream_free(s);
+        cuda_close(dev);
+    }
+}
+
+// Runs y = 2 x + y through a recording: nothing happens until it is run, and
+// then each time.
+TEST(device, a_recording_runs_when_it_is_run)
+{
+    struct kern_dev *dev = opened();
+    struct kern_shape shape = kern_shape(KERN_F32, 1, (int64_t[]){5});
+    float x[5] = {1, 2, 3, 4, 5}, y[5] = {0};
+    struct kern_plan *plan = NULL, *step = NULL;
+    struct kern_stream *s = NULL;
+    struct kern_mem mx, my;
+    struct kern_desc d;
+    size_t bytes;
+
+    T_OK(cuda_stream_new(&s, dev, 1));
+    T_OK(cuda_alloc(&mx, dev, sizeof(x), KERN_DEVICE));
+    T_OK(cuda_alloc(&my, dev, sizeof(y), KERN_DEVICE));
+    T_OK(cuda_copy(s, my.at, y, sizeof(y), KERN_TO_DEVICE));
+    kern_desc_axpby(&d, &shape, &shape, 2, 1);
+    T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
+
+    T_OK(cuda_record_begin(s));
+    T_OK(cuda_copy(s, mx.at, x, sizeof(x), KERN_TO_DEVICE));
+    T_OK(kern_run(plan, s, (void *[]){mx.at, my.at}, NULL));
+    T_OK(cuda_copy(s, y, my.at, sizeof(y), KERN_TO_HOST));
+    T_OK(cuda_record_end(&step, s));
+    T_TRUE(y[4] == 0);
+    T_OK(kern_run(step, s, NULL, NULL));
+    T_OK(kern_run(step, s, NULL, NULL));
+    T_OK(cuda_stream_sync(s));
+    T_TRUE(y[0] == 4 && y[4] == 20);
+
+    kern_plan_free(step);
+    kern_plan_free(plan);
+    cuda_release(dev, &mx);
+    cuda_release(dev, &my);
+    cuda_stream_free(s);
+    cuda_close(dev);
+}
+
+TEST(device, events_and_streams)
+{
+    struct kern_dev *dev = opened();
+    struct kern_stream *a = NULL, *b = NULL;
+    struct cuda_event *e = NULL;
+
+    T_OK(cuda_stream_new(&a, dev, 0));
+    T_OK(cuda_stream_new(&b, dev, 1));
+    T_OK(cuda_event_new(&e, dev));
+    T_OK(cuda_event_record(e, a));
+    T_OK(cuda_event_wait(b, e));
+    emul_fail("event_query", 1, cudaErrorNotReady, false);
+    T_EQ(cuda_event_query(e), SL_EBUSY);
+    T_OK(cuda_event_query(e));
+    T_OK(cuda_event_sync(e));
+    cuda_event_free(e);
+    cuda_stream_free(a);
+    cuda_stream_free(b);
+    cuda_close(dev);
+}
+
+// Raises the point of failure until everything succeeds.
+TEST(device, every_allocation_may_fail)
+{
+    bool failed = true;
+
+    for (uint64_t n = 1; failed; n++) {
+        struct kern_dev *dev = NULL;
+        struct kern_stream *s = NULL;
+        struct kern_plan *plan = NULL;
+        struct kern_desc d;
+        size_t bytes;
+        enum sl_err rc;
+
+        emul_heal();
+        sl_mem_fail_at(n);
+        rc = cuda_emul.open(&dev, 0, NULL, &err);
+        if (rc == SL_OK)
+            rc = cuda_stream_new(&s, dev, 0);
+        kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){2, 3});
+        if (rc == SL_OK)
+            rc = kern_plan_new(&plan, &bytes, dev, &d, 0, &err);
+        failed = sl_mem_failed();
+        T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
+        kern_plan_free(plan);
+        cuda_stream_free(s);
+        cuda_close(dev);
+    }
+}
