@@ -7,7 +7,6 @@
 // out core's filters (deadlines of the server, limits of size), which a server
 // that faces others needs.
 #include <errno.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include <grpc/support/alloc.h>
 
 #include "bench/program.h"
+#include "common/rpc.h"
 
 #define METHOD "/bench.Echo/Call"
 #define POSTED 64
@@ -51,12 +51,10 @@ static grpc_channel_args *arguments(bool minimal)
     return &list;
 }
 
-// Core's allocator setting, as transport.md 2 has it.
+// With all that ours has of its allocator and its libraries.
 static void start_core(void)
 {
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_TOP_PAD, 64 << 20);
+    rpc_tune_process();
     grpc_init();
 }
 

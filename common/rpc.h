@@ -65,9 +65,13 @@ struct rpc_io_options {
     void *pause_arg;
 };
 
+// What the allocator and core's libraries are told once per process
+// (transport.md 2), before gRPC starts. rpc_io_new does it; alone it is for a
+// program that is measured against us and calls core by itself.
+void rpc_tune_process(void);
+
 // Starts the threads (options may be NULL). The first one in a process also
-// starts gRPC and sets the allocator as transport.md 2 wants it; after it the
-// process must not fork without exec.
+// starts gRPC; after it the process must not fork without exec.
 enum sl_err rpc_io_new(struct rpc_io **out,
                        const struct rpc_io_options *options,
                        struct sl_error *err);

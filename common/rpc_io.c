@@ -73,7 +73,7 @@ static void no_lock_graph(void)
 // 2). And it heeds the sizes of rpc_args.c only without what it calls an
 // experiment, which makes many blocks of 8 and 64 KiB of a message; who sets
 // the variable himself has his way.
-static void once_per_process(void)
+static void tune_process(void)
 {
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -84,6 +84,13 @@ static void once_per_process(void)
     (void)setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", 0);
     gpr_set_log_function(forward_log);
     no_lock_graph();
+}
+
+void rpc_tune_process(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, tune_process);
 }
 
 static void *run(void *arg)
@@ -202,7 +209,6 @@ enum sl_err rpc_io_new(struct rpc_io **out,
                        const struct rpc_io_options *options,
                        struct sl_error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned threads = options ? options->threads : 0;
     struct rpc_io *io;
     enum sl_err rc = SL_OK;
@@ -212,7 +218,7 @@ enum sl_err rpc_io_new(struct rpc_io **out,
 
         threads = cpus < 4 ? 1 : (unsigned)cpus / 2;
     }
-    pthread_once(&once, once_per_process);
+    rpc_tune_process();
     grpc_init();
     atomic_fetch_add(&ios, 1);
     io = gpr_zalloc(sizeof(*io) + threads * sizeof(io->thread[0]));
