@@ -70,7 +70,8 @@ static void emit(struct pairs *l, enum log_level level)
     pthread_mutex_unlock(&shared.lock);
 }
 
-void log_event(enum log_level level, const char *msg, const char *pairs, ...)
+void log_vevent(enum log_level level, const char *msg, const char *pairs,
+                va_list ap)
 {
     struct pairs l;
     struct pairs_args a;
@@ -78,11 +79,20 @@ void log_event(enum log_level level, const char *msg, const char *pairs, ...)
     l.len = 0;
     l.json = shared.json;
     put_start(&l, level, msg);
-    va_start(a.ap, pairs);
+    va_copy(a.ap, ap);
     pairs_add(&l, pairs, &a);
     va_end(a.ap);
     pairs_end(&l);
     emit(&l, level);
+}
+
+void log_event(enum log_level level, const char *msg, const char *pairs, ...)
+{
+    va_list ap;
+
+    va_start(ap, pairs);
+    log_vevent(level, msg, pairs, ap);
+    va_end(ap);
 }
 
 // Under systemd the variable names the stream that is the journal's; stderr

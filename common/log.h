@@ -17,6 +17,7 @@
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -61,6 +62,8 @@ bool log_on(enum log_level level);
 // printed strings may hold anything.
 void log_event(enum log_level level, const char *msg, const char *pairs, ...)
     __attribute__((format(printf, 3, 4)));
+void log_vevent(enum log_level level, const char *msg, const char *pairs,
+                va_list ap) __attribute__((format(printf, 3, 0)));
 
 // The pairs may be left out: LOG(INFO, "ready"). The blank keeps the format
 // from being empty, which the compiler would warn about.
