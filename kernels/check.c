@@ -398,6 +398,9 @@ enum sl_err kern_desc_check(const struct kern_desc *desc, struct sl_error *err)
         return bad(&d, "wrong number of inputs or outputs", err);
     if (d.epilogue & ~kern_op_epilogues((enum kern_op)d.op))
         return bad(&d, "an epilogue that this op does not take", err);
+    if (d.math > KERN_MATH_TF32)
+        return bad(&d, "an unknown way to compute", err);
+    d.math = 0; // any op may have it; only some look
     f32_twin(&d);
     if (!mixed_twin(&d))
         return bad(&d, "dtypes that do not go together", err);

@@ -215,6 +215,14 @@ enum kern_binary_kind { KERN_ADD = 1, KERN_SUB, KERN_MUL, KERN_MAX };
 
 enum kern_bce_kind { KERN_BCE_LOGITS = 1, KERN_BCE_PROBABILITIES };
 
+// How products and convolutions may read f32: TF32 keeps 10 bits of the
+// fraction and is many times faster on a GPU. Host backends have f32 only.
+enum kern_math {
+    KERN_MATH_DEVICE, // as the device was opened (cuda: tf32=)
+    KERN_MATH_F32,
+    KERN_MATH_TF32,
+};
+
 // A sliding window: rows then columns. dilation 1 is a dense window.
 struct kern_window {
     int32_t size[2], stride[2], dilation[2], pad_before[2], pad_after[2];
@@ -226,7 +234,9 @@ struct kern_desc {
     uint32_t size; // sizeof(struct kern_desc)
     uint32_t op;   // enum kern_op
     uint32_t epilogue;
-    uint8_t inputs, outputs, pad_[2];
+    uint8_t inputs, outputs;
+    uint8_t math; // enum kern_math, of products and convolutions of f32
+    uint8_t pad_;
     struct kern_shape io[KERN_IO]; // inputs, then outputs
     union {
         struct {
