@@ -277,6 +277,9 @@ struct kern_dev {
 struct kern_stream {
     struct kern_dev *dev;
 };
+struct kern_event {
+    struct kern_dev *dev;
+};
 struct kern_plan {
     const struct kern_backend *backend;
     const char *impl; // what will run, for logs and tests: "jit:avx2", "loops"
@@ -339,6 +342,26 @@ struct kern_backend {
     // that run on one stream. One plan may run with many io[].
     enum sl_err (*run)(struct kern_plan *plan, struct kern_stream *s,
                        void *const *io, void *workspace);
+
+    // From here on NULL on host backends, where all has happened on return.
+
+    // Marks in streams: what follows wait on `s` runs after what was before
+    // the last record. query: SL_OK, or SL_EBUSY if it is not there yet.
+    enum sl_err (*event_new)(struct kern_event **out, struct kern_dev *dev);
+    void (*event_free)(struct kern_event *e); // NULL is allowed
+    enum sl_err (*event_record)(struct kern_event *e, struct kern_stream *s);
+    enum sl_err (*event_wait)(struct kern_stream *s, struct kern_event *e);
+    enum sl_err (*event_query)(struct kern_event *e);
+    enum sl_err (*event_sync)(struct kern_event *e);
+
+    // What is enqueued on `s` in between is kept instead of run, with its
+    // addresses; running the plan enqueues all of it at once (its io and
+    // workspace are not looked at). A failure in between ends with record_end.
+    enum sl_err (*record_begin)(struct kern_stream *s);
+    enum sl_err (*record_end)(struct kern_plan **out, struct kern_stream *s);
+
+    // What happened to a dev that said SL_ELOST, for a log; "" if nothing.
+    const char *(*fault)(struct kern_dev *dev);
 };
 
 // ---- Opening, planning, running ------------------------------------------
