@@ -2,40 +2,75 @@
 // kernels/kern.c -- choosing a backend, and ref behind every host backend.
 #include "kernels/kern.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/desc.h"
+#include "kernels/door.h"
 #include "kernels/ref/ref.h"
 
 // Best first. ref is last and always works.
-static const struct kern_backend *const backends[] = {&kern_cpu, &kern_ref};
+static const struct kern_backend *const backends[] = {&kern_cuda_door,
+                                                      &kern_cpu, &kern_ref};
 
 const struct kern_backend *kern_backend_at(unsigned i)
 {
     return i < SL_COUNT(backends) ? backends[i] : NULL;
 }
 
+// ---- Opening --------------------------------------------------------------
+
+// Of "threads=2,cuda.tf32=0" the words for this backend: those without a name
+// before a dot, and those with its own. NULL: no memory. sl_free.
+static char *options_of(const struct kern_backend *backend, const char *options)
+{
+    size_t name = strlen(backend->name), used = 0;
+    char *out = sl_malloc(strlen(options) + 1);
+
+    while (out && *options) {
+        size_t n = strcspn(options, ","), key = strcspn(options, "=,.");
+        const char *word = options;
+        bool named = options[key] == '.';
+
+        options += n + (options[n] == ',');
+        if (named && (key != name || memcmp(word, backend->name, name) != 0))
+            continue;
+        if (named) {
+            word += name + 1;
+            n -= name + 1;
+        }
+        if (used > 0)
+            out[used++] = ',';
+        memcpy(out + used, word, n);
+        used += n;
+    }
+    if (out)
+        out[used] = '\0';
+    return out;
+}
+
 static enum sl_err open_one(struct kern_dev **out,
-                            const struct kern_backend *backend,
+                            const struct kern_backend *backend, int ordinal,
                             const char *options, struct sl_error *err)
 {
     struct kern_dev *dev = NULL;
+    char *own = options_of(backend, options ? options : "");
     enum sl_err rc;
 
-    if (backend->abi != KERN_ABI)
-        return sl_fail(err, SL_ENOTSUP,
-                       "backend %s was built for interface %u, this is %u",
-                       backend->name, backend->abi, KERN_ABI);
-    rc = backend->open(&dev, 0, options, err);
+    if (!own)
+        return sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
+                       backend->name);
+    rc = backend->open(&dev, ordinal, *own ? own : NULL, err);
+    sl_free(own);
     if (rc != SL_OK)
         return rc;
-    if (backend->host && backend != &kern_ref) {
+    if (dev->backend->host && dev->backend != &kern_ref) {
         rc = kern_ref.open(&dev->fallback, 0, NULL, err);
         if (rc != SL_OK) {
-            backend->close(dev);
+            dev->backend->close(dev);
             return rc;
         }
     }
@@ -43,10 +78,48 @@ static enum sl_err open_one(struct kern_dev **out,
     return SL_OK;
 }
 
-static const struct kern_backend *by_name(const char *name)
+// The first that is usable and opens; why one above it is not is one line each.
+// Wrong options are the caller's mistake, and no reason to go on.
+static enum sl_err open_best(struct kern_dev **out, const char *options,
+                             struct sl_error *err)
 {
+    enum sl_err rc = SL_ENOTSUP;
+
+    for (unsigned i = 0; i < SL_COUNT(backends); i++) {
+        struct sl_error why = SL_ERROR_INIT;
+
+        if (backends[i]->probe(why.text, sizeof(why.text)) > 0) {
+            rc = open_one(out, backends[i], 0, options, &why);
+            if (rc == SL_OK || rc == SL_EINVAL || backends[i]->host)
+                return rc == SL_OK ? rc : sl_fail(err, rc, "%s", why.text);
+            LOG(WARN, "device does not open; computing without it",
+                "backend=%s error=%s", backends[i]->name, why.text);
+        } else {
+            LOG(INFO, "no such device; computing without it",
+                "backend=%s why=%s", backends[i]->name, why.text);
+        }
+    }
+    return sl_fail(err, rc, "no backend is usable on this host");
+}
+
+// "cuda:1" is device 1 of cuda.
+static const struct kern_backend *by_name(const char *name, int *ordinal)
+{
+    size_t n = strcspn(name, ":");
+    char *end = NULL;
+    long number = 0;
+
+    if (name[n] == ':') {
+        number = strtol(name + n + 1, &end, 10);
+        if (name[n + 1] < '0' || name[n + 1] > '9' || *end != '\0' ||
+            number > 1024)
+            return NULL;
+    }
+    *ordinal = (int)number;
     for (unsigned i = 0; i < SL_COUNT(backends); i++)
-        if (strcmp(backends[i]->name, name) == 0)
+        if (strlen(backends[i]->name) == n &&
+            memcmp(backends[i]->name, name, n) == 0 &&
+            (name[n] == '\0' || !backends[i]->host))
             return backends[i];
     return NULL;
 }
@@ -54,24 +127,29 @@ static const struct kern_backend *by_name(const char *name)
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err)
 {
-    const struct kern_backend *backend = NULL;
-    char why[160] = "";
+    const struct kern_backend *backend;
+    char why[300] = "";
+    int ordinal = 0, count;
 
-    if (strcmp(name, "auto") == 0) {
-        for (unsigned i = 0; !backend && i < SL_COUNT(backends); i++)
-            if (backends[i]->probe(why, sizeof(why)) > 0)
-                backend = backends[i];
-    } else {
-        backend = by_name(name);
-        if (!backend)
-            return sl_fail(err, SL_ENOENT,
-                           "no compute backend is called \"%s\" in this build; "
-                           "there are auto, cpu and ref",
-                           name);
-        if (backend->probe(why, sizeof(why)) <= 0)
-            return sl_fail(err, SL_ENOTSUP, "backend %s: %s", name, why);
-    }
-    return open_one(out, backend, options, err);
+    if (strcmp(name, "auto") == 0)
+        return open_best(out, options, err);
+    backend = by_name(name, &ordinal);
+    if (!backend)
+        return sl_fail(err, SL_ENOENT,
+                       "no compute device is called \"%s\"; there are auto, "
+                       "cuda, cuda:N, cpu and ref",
+                       name);
+    count = backend->probe(why, sizeof(why));
+    if (count <= 0)
+        return sl_fail(err, SL_ENOTSUP,
+                       "device %s: %s; \"auto\" takes what there is", name,
+                       why);
+    if (ordinal >= count)
+        return sl_fail(err, SL_ENOTSUP,
+                       "there is no device %s: this host has %d, counted "
+                       "from 0",
+                       name, count);
+    return open_one(out, backend, ordinal, options, err);
 }
 
 void kern_close(struct kern_dev *dev)

@@ -366,15 +366,24 @@ struct kern_backend {
 
 // ---- Opening, planning, running ------------------------------------------
 
-// The backends of this build, best first; NULL past the last.
+// The backends that there may be, best first; NULL past the last. For asking
+// (name, probe) and opening by name: what is opened says its own backend.
 const struct kern_backend *kern_backend_at(unsigned i);
 
-// Opens the first device of the backend `name`, or of the best usable one for
-// "auto". NULL options are none. cpu takes threads=N (0: as many as this
-// process may run on; the default is 1), winograd=0|1 (default 1: fewer
-// multiplications, a few more units in the last place) and isa=base|avx2|avx512
-// (of its own loops, for tests). On failure *out is untouched.
-// SL_ENOENT: no such backend in this build; SL_ENOTSUP: not on this host.
+// Opens a device: "cpu", "ref", "cuda" (the first) or "cuda:1"; or "auto", the
+// first of the best backend that is usable, with a log line for each that is
+// not. The module behind cuda is loaded only where a driver has devices.
+//
+// NULL options are none; a word "cuda.tf32=0" is for that backend alone.
+// cpu    threads=N (0: as many as this process may run on; the default is 1),
+//        winograd=0|1 (default 1: fewer multiplications, a few more units in
+//        the last place), isa=base|avx2|avx512 (of its own loops, for tests)
+// cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
+//        (default 1), autotune=0|1 (default 0: time the candidates of each
+//        product), workspace=MIB (default 1024, most of one plan), plans=FILE
+//        (chosen plans are kept there)
+// On failure *out is untouched.
+// SL_ENOENT: no such backend; SL_ENOTSUP: not on this host.
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 

@@ -12,13 +12,78 @@ TEST(kern, auto_opens_the_best_there_is)
 {
     struct kern_dev *dev = NULL;
     struct kern_info info;
+    char why[300];
+    unsigned i = 0;
 
+    while (kern_backend_at(i)->probe(why, sizeof(why)) == 0)
+        i++;
     T_OK(kern_open(&dev, "auto", NULL, t_err()));
-    T_PTR(dev->backend, kern_backend_at(0));
+    T_STR(dev->backend->name, kern_backend_at(i)->name);
     dev->backend->info(&info, dev);
     T_HAS(info.name, dev->backend->name);
     T_TRUE(info.dtypes & 1u << KERN_F32);
     kern_close(dev);
+}
+
+static unsigned told;
+
+static void count_told(void *arg, enum log_level level, const char *line,
+                       size_t len)
+{
+    told += memmem(line, len, "no such device", 14) != NULL &&
+            memmem(line, len, "cuda", 4) != NULL;
+}
+
+// Without a GPU the CPU computes, and one line says why.
+TEST(kern, auto_falls_back_to_cpu_with_one_line)
+{
+    struct kern_dev *dev = NULL;
+    char why[300] = "";
+
+    if (kern_backend_at(0)->probe(why, sizeof(why)) > 0)
+        T_SKIP("there is a GPU here");
+    T_TRUE(why[0] != '\0');
+    told = 0;
+    log_set_sink(count_told, NULL);
+    T_OK(kern_open(&dev, "auto", "cpu.threads=1,cuda.tf32=0", t_err()));
+    log_set_sink(NULL, NULL);
+    T_EQ(told, 1);
+    T_STR(dev->backend->name, "cpu");
+    kern_close(dev);
+    dev = NULL;
+    T_FAILS(SL_ENOTSUP, kern_open(&dev, "cuda", NULL, &err));
+    T_HAS(err.text, why);
+    T_FAILS(SL_ENOTSUP, kern_open(&dev, "cuda:3", NULL, &err));
+    T_PTR(dev, NULL);
+}
+
+TEST(kern, device_numbers_are_read_strictly)
+{
+    struct kern_dev *dev = NULL;
+    static const char *const wrong[] = {"cuda:",   "cuda:x",  "cuda:-1",
+                                        "cuda:1x", "cuda:+1", "cuda:99999",
+                                        "cpu:0",   "auto:0",  ""};
+
+    for (unsigned i = 0; i < SL_COUNT(wrong); i++)
+        T_FAILS(SL_ENOENT, kern_open(&dev, wrong[i], NULL, &err));
+    T_PTR(dev, NULL);
+}
+
+TEST(kern, options_of_another_backend_are_passed_over)
+{
+    struct kern_dev *dev = NULL;
+
+    T_OK(kern_open(&dev, "ref", "cpu.threads=2,cuda.plans=/a.b/c", t_err()));
+    kern_close(dev);
+    dev = NULL;
+    T_OK(kern_open(&dev, "cpu", "cpu.winograd=0,threads=1", t_err()));
+    kern_close(dev);
+    dev = NULL;
+    T_FAILS(SL_EINVAL, kern_open(&dev, "cpu", "cpu.fast=1", &err));
+    T_HAS(err.text, "\"fast=1\"");
+    T_FAILS(SL_EINVAL, kern_open(&dev, "auto", "cpu.fast=1", &err));
+    T_HAS(err.text, "\"fast=1\"");
+    T_PTR(dev, NULL);
 }
 
 TEST(kern, unknown_backends_and_options_are_named)
@@ -116,9 +181,12 @@ TEST(kern, device_memory_and_streams)
         struct kern_dev *dev = NULL;
         struct kern_stream *s = NULL;
         struct kern_mem mem;
-        char text[8] = "";
+        char text[8] = "", why[300];
 
+        if (b->probe(why, sizeof(why)) == 0)
+            continue;
         T_OK(kern_open(&dev, b->name, NULL, t_err()));
+        b = dev->backend;
         T_OK(b->alloc(&mem, dev, 100, KERN_DEVICE));
         T_EQ((uintptr_t)mem.at % 64, 0);
         T_OK(b->stream_new(&s, dev, 0));

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/door.c -- see door.h.
+#include "kernels/door.h"
+
+#include "kernels/module.h"
+
+static int probe(char *why, size_t n)
+{
+    const struct kern_backend *cuda;
+
+    if (module_driver(why, n) == 0)
+        return 0;
+    cuda = module_usual("cuda", why, n);
+    return cuda ? cuda->probe(why, n) : 0;
+}
+
+static enum sl_err open_cuda(struct kern_dev **out, int ordinal,
+                             const char *options, struct sl_error *err)
+{
+    char why[200] = "";
+    const struct kern_backend *cuda = module_usual("cuda", why, sizeof(why));
+
+    if (!cuda)
+        return sl_fail(err, SL_ENOTSUP, "backend cuda: %s", why);
+    return cuda->open(out, ordinal, options, err);
+}
+
+const struct kern_backend kern_cuda_door = {
+    .abi = KERN_ABI,
+    .size = sizeof(struct kern_backend),
+    .name = "cuda",
+    .probe = probe,
+    .open = open_cuda,
+};
