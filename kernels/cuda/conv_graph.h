@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/conv_graph.h -- a convolution of kern.h as a graph of cuDNN.
+//
+// Also what the check without a GPU builds (tests/unit/kernels), so that it
+// judges the very graphs that a device is given.
+//
+// Threads, memory, errors  as cudnn_graph.h.
+#ifndef KERNELS_CUDA_CONV_GRAPH_H
+#define KERNELS_CUDA_CONV_GRAPH_H
+
+#include "kernels/cuda/cudnn_graph.h"
+
+// Tensor i of the op has uid i + 1.
+#define CONV_UID(i) ((int64_t)(i) + 1)
+
+// True if we have a graph for `d`: one dtype throughout (cuDNN has no engine
+// that reads 16 bits and writes f32), sums in f32. Says nothing of cuDNN.
+bool conv_graph_has(const struct kern_desc *d);
+
+// True if the graph computes RELU as well. cuDNN fuses it behind a bias only;
+// else it is a step of our own, in place.
+bool conv_graph_relu(const struct kern_desc *d);
+
+// Makes and seals the graph of `d`, which conv_graph_has. BIAS, RELU (see
+// conv_graph_relu) and ACCUM, as adding to dw, are in it; BGRAD is not (a sum
+// over dy of our own). Release it in any case.
+enum sl_err conv_graph(struct graph *g, const struct kern_desc *d,
+                       const struct graph_target *t, struct sl_error *err);
+
+// How many of io[] the graph reads or writes, in order from the first; dw of a
+// wgrad is io[2].
+unsigned conv_graph_tensors(const struct kern_desc *d);
+
+#endif

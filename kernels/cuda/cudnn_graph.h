@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/cudnn_graph.h -- cuDNN's graph API, as far as we use it, in C.
+//
+// A graph is one fused operation: tensors, a convolution in one of its three
+// directions, pointwise steps behind it. cuDNN answers with choices: engines
+// that can run it, best first by its own heuristics. We leave out those that
+// the rules forbid, and make a plan of one that is left.
+//
+//     graph_init -> graph_tensor, graph_conv, graph_pointwise -> graph_seal
+//     -> graph_choose -> graph_plan_make -> graph_plan_run, as often as wanted
+//
+// The target is a device, by its handle, or the description of one: the latter
+// answers everything but graph_plan_run, on any host. So the build checks the
+// graphs of our nets without a GPU.
+//
+// Threads  a target, and all that is made with it: one at a time.
+// Memory   What these make is cuDNN's; released by the function of that name.
+//          Plans are never released before the process ends (see
+//          graph_plan_forget).
+// Units    Dims and strides in elements, in the order n,c,h,w as cuDNN has it.
+// Errors   The first error of a graph stays in it and graph_seal returns it;
+//          all calls before may go unchecked.
+#ifndef KERNELS_CUDA_CUDNN_GRAPH_H
+#define KERNELS_CUDA_CUDNN_GRAPH_H
+
+#include <cudnn_graph.h>
+#include <stdbool.h>
+
+#include "common/buf.h"
+#include "kernels/kern.h"
+
+#define GRAPH_MADE 16    // descriptors in one graph
+#define GRAPH_CHOICES 64 // engines looked at, over both ways of asking
+
+struct graph_target {
+    cudnnHandle_t handle;               // NULL: there is only
+    cudnnBackendDescriptor_t described; // this
+};
+
+// Makes a target of a description (JSON, as cuDNN writes it).
+enum sl_err graph_describe(struct graph_target *out, const char *json,
+                           struct sl_error *err);
+void graph_undescribe(struct graph_target *t);
+
+struct graph {
+    cudnnBackendDescriptor_t made[GRAPH_MADE], ops[4], sealed;
+    unsigned count, op_count;
+    enum sl_err rc;
+    struct sl_error *err;
+};
+
+void graph_init(struct graph *g, struct sl_error *err);
+void graph_release(struct graph *g);
+
+struct graph_tensor {
+    int64_t uid;
+    enum kern_dtype dtype;
+    bool between; // lives only inside the graph
+    int64_t dim[4], stride[4];
+};
+
+cudnnBackendDescriptor_t graph_tensor(struct graph *g,
+                                      const struct graph_tensor *t);
+
+// w with x -> y, as op says: forward writes y, dgrad x, wgrad w. What is
+// written is beta times what it was, plus the result.
+void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
+                cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
+                cudnnBackendDescriptor_t y, float beta);
+
+// y = x + b, or y = relu(x) without b.
+void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
+                     cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y);
+
+enum sl_err graph_seal(struct graph *g, const struct graph_target *t);
+
+// ---- Choosing -------------------------------------------------------------
+
+// What may run. Engines that convert f32 inputs down or sum in less than f32
+// never may.
+struct graph_rules {
+    enum kern_op op;    // for what is known to be wrong
+    bool tensor_cores;  // false: f32 as it is; on f32 tensors these are TF32
+    bool deterministic; // the same bits every time
+};
+
+struct graph_choice {
+    cudnnBackendDescriptor_t config;
+    int64_t engine;
+    bool compiles; // at run time: making a plan takes seconds
+};
+
+struct graph_choices {
+    struct graph_choice at[GRAPH_CHOICES];
+    unsigned count;   // that may run
+    unsigned offered; // before the rules
+};
+
+// cuDNN's order: heuristics mode A, then what FALLBACK adds (for some shapes
+// only that has engines without tensor cores). SL_ENOTSUP if none is left.
+enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
+                         const struct graph_target *t,
+                         const struct graph_rules *rules, struct sl_error *err);
+void graph_choices_release(struct graph_choices *c);
+
+// ---- Plans ----------------------------------------------------------------
+
+struct graph_plan {
+    cudnnBackendDescriptor_t at;
+    size_t workspace_bytes;
+    int64_t engine; // -1: not known, of a plan that was read
+};
+
+// SL_ENOTSUP if the engine declines after all: try the next.
+enum sl_err graph_plan_make(struct graph_plan *out,
+                            const struct graph_target *t,
+                            const struct graph_choice *c, struct sl_error *err);
+
+// Plans live until the process ends: engines share state that cuDNN does not
+// count, and taking plans down has crashed others (pytorch leaks them too).
+// This is for plans that never ran, such as the losers of a comparison.
+void graph_plan_forget(struct graph_plan *p);
+
+// A plan as text, and back: for the same version of cuDNN and kind of device.
+enum sl_err graph_plan_write(struct buf *out, const struct graph_plan *p,
+                             struct sl_error *err);
+enum sl_err graph_plan_read(struct graph_plan *out,
+                            const struct graph_target *t, const char *json,
+                            struct sl_error *err);
+
+// Enqueues on the handle's stream. `at` are the addresses of `uids`.
+// SL_ELOST if the device failed, else SL_EINTERNAL.
+enum sl_err graph_plan_run(const struct graph_plan *p, cudnnHandle_t handle,
+                           unsigned n, const int64_t *uids, void *const *at,
+                           void *workspace);
+
+#endif

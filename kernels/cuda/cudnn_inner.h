@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/cudnn_inner.h -- what the files behind cudnn_graph.h share.
+#ifndef KERNELS_CUDA_CUDNN_INNER_H
+#define KERNELS_CUDA_CUDNN_INNER_H
+
+#include "kernels/cuda/cudnn_graph.h"
+
+#define CUDNN_ALIGN 16 // bytes; of every tensor's address
+
+// 9.19 marks the handle's two attributes as deprecated in favour of describing
+// the device. A description can be used to plan; whether such plans run is
+// not documented, so a real device goes by its handle, as in every release
+// before. Their numbers are part of cuDNN's ABI.
+#define CUDNN_GRAPH_HANDLE ((cudnnBackendAttributeName_t)800)
+#define CUDNN_PLAN_HANDLE ((cudnnBackendAttributeName_t)400)
+
+enum sl_err cudnn_code(cudnnStatus_t rc);
+
+// SL_OK, or an error with what cuDNN says about it.
+enum sl_err cudnn_fail(cudnnStatus_t rc, const char *what,
+                       struct sl_error *err);
+enum sl_err cudnn_set(cudnnBackendDescriptor_t d,
+                      cudnnBackendAttributeName_t name,
+                      cudnnBackendAttributeType_t type, int64_t n,
+                      const void *values, struct sl_error *err);
+
+#endif
