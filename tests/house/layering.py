@@ -34,9 +34,11 @@ DOORS = {
     "dnnl": r"kernels/cpu/",
     "oneapi/dnnl": r"kernels/cpu/",
     "cuda": r"kernels/cuda/",
-    "cudnn": r"kernels/cuda/",
-    "cublas": r"kernels/cuda/",
+    "cudnn": r"kernels/cuda/(cudnn_|conv_graph)",
+    "cublas": r"kernels/cuda/(vendor|gemm)",
     "dlfcn": r"(kernels|common)/",
+    # A module that is loaded when there is a GPU: nobody links it.
+    "kernels/cuda/": r"kernels/cuda/",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

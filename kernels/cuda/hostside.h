@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/hostside.h -- the program around the module.
+#ifndef KERNELS_CUDA_HOSTSIDE_H
+#define KERNELS_CUDA_HOSTSIDE_H
+
+#include "kernels/module.h"
+
+// Before anything else. False: the program is older than this module.
+bool hostside_set(const struct kern_host *h);
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/plans.h -- plans that outlive the process.
+//
+// A text file, one plan per line, only ever appended to, so that the workers
+// of a host may share it:
+//
+//     KIND LIBRARY-VERSION KEY PAYLOAD
+//
+// Of several lines for one key the last counts. A line that is cut or from
+// another version is passed over; a plan from a file is still checked by its
+// library before it runs.
+//
+// Threads  one. Memory  the file's text is kept.
+// Errors   none that matter: without the file, plans are made anew.
+#ifndef KERNELS_CUDA_PLANS_H
+#define KERNELS_CUDA_PLANS_H
+
+#include "common/buf.h"
+
+#define PLANS_BYTES_MOST (16 << 20) // of the file; beyond, nothing is added
+
+struct plans {
+    char *path; // borrowed; NULL: nothing is kept
+    struct buf text;
+};
+
+// Reads what is there. A file that cannot be read is one log line.
+void plans_open(struct plans *p, char *path);
+void plans_close(struct plans *p);
+
+// The payload for a key, appended to *out. False: none.
+bool plans_find(struct buf *out, const struct plans *p, const char *kind,
+                uint64_t version, uint64_t key);
+
+// Appends a line, in one write. A failure is one log line.
+void plans_add(struct plans *p, const char *kind, uint64_t version,
+               uint64_t key, const struct buf *payload);
+
+#endif

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/vendor.c -- options, handles, and what both libraries share.
+#include "kernels/cuda/vendor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+#define WORKSPACE_MIB 1024 // default cap of one plan
+
+// ---- Options --------------------------------------------------------------
+
+static bool read_number(int64_t *out, const char *text, int64_t most)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *out >= 0 &&
+           *out <= most;
+}
+
+static enum sl_err set_option(struct vendor_options *o, const char *word,
+                              struct sl_error *err)
+{
+    const struct {
+        const char *key;
+        bool *to;
+    } switches[] = {
+        {"tf32=", &o->tf32},
+        {"deterministic=", &o->deterministic},
+        {"autotune=", &o->autotune},
+    };
+    int64_t n;
+
+    for (unsigned i = 0; i < SL_COUNT(switches); i++) {
+        size_t len = strlen(switches[i].key);
+
+        if (strncmp(word, switches[i].key, len) == 0 &&
+            read_number(&n, word + len, 1)) {
+            *switches[i].to = n != 0;
+            return SL_OK;
+        }
+    }
+    if (strncmp(word, "workspace=", 10) == 0 &&
+        read_number(&n, word + 10, 1 << 20)) {
+        o->workspace_bytes = (size_t)n << 20;
+        return SL_OK;
+    }
+    return sl_fail(err, SL_EINVAL,
+                   "backend cuda: option \"%s\" is not tf32=0|1, "
+                   "deterministic=0|1, autotune=0|1, workspace=MIB or "
+                   "plans=FILE",
+                   word);
+}
+
+// The words before plans=, cut at commas; `text` is scratch.
+static enum sl_err set_options(struct vendor_options *o, char *text,
+                               struct sl_error *err)
+{
+    char *word;
+    enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK && text && *text) {
+        if (strncmp(text, "plans=", 6) == 0) {
+            o->plans = sl_strdup(text + 6);
+            return o->plans ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+        }
+        word = strsep(&text, ",");
+        rc = set_option(o, word, err);
+    }
+    return rc;
+}
+
+enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
+                                struct sl_error *err)
+{
+    struct vendor_options o = {
+        .tf32 = true, // as TensorFlow
+        .deterministic = true,
+        .workspace_bytes = (size_t)WORKSPACE_MIB << 20,
+    };
+    char *scratch = sl_strdup(text ? text : "");
+    enum sl_err rc;
+
+    if (!scratch)
+        return sl_fail(err, SL_ENOMEM, "out of memory");
+    rc = set_options(&o, scratch, err);
+    sl_free(scratch);
+    if (rc == SL_OK)
+        *out = o;
+    else
+        sl_free(o.plans);
+    return rc;
+}
+
+// ---- Life -----------------------------------------------------------------
+
+// An older cuDNN may lack engines that this build counts on.
+static enum sl_err check_versions(struct sl_error *err)
+{
+    size_t dnn = cudnnGetVersion();
+
+    if (dnn / 10000 == CUDNN_MAJOR && dnn / 100 % 100 >= CUDNN_MINOR)
+        return SL_OK;
+    return sl_fail(err, SL_ENOTSUP,
+                   "this build needs cuDNN %d.%d or a later %d; version %zu is "
+                   "installed",
+                   CUDNN_MAJOR, CUDNN_MINOR, CUDNN_MAJOR, dnn);
+}
+
+enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
+                       struct sl_error *err)
+{
+    struct vendor *v = NULL;
+    enum sl_err rc = check_versions(err);
+
+    if (rc == SL_OK) {
+        v = sl_calloc(1, sizeof(*v));
+        if (!v)
+            rc = sl_fail(err, SL_ENOMEM, "out of memory");
+    }
+    if (rc != SL_OK) {
+        sl_free(options->plans);
+        return rc;
+    }
+    v->options = *options;
+    plans_open(&v->plans, v->options.plans);
+    dev->vendor = v;
+    return SL_OK;
+}
+
+// After a device is lost its handles cannot be taken down; the process is to
+// end anyway.
+void vendor_free(struct cuda_dev *dev)
+{
+    struct vendor *v = dev->vendor;
+
+    if (!v)
+        return;
+    if (v->blas && !dev->lost)
+        cublasLtDestroy(v->blas);
+    if (v->dnn && !dev->lost)
+        cudnnDestroy(v->dnn);
+    plans_close(&v->plans);
+    sl_free(v->options.plans);
+    sl_free(v);
+    dev->vendor = NULL;
+}
+
+enum sl_err vendor_blas(struct cuda_dev *dev, struct sl_error *err)
+{
+    struct vendor *v = vendor(dev);
+    cublasStatus_t rc;
+
+    if (v->blas)
+        return SL_OK;
+    rc = cublasLtCreate(&v->blas);
+    if (rc == CUBLAS_STATUS_SUCCESS)
+        return SL_OK;
+    v->blas = NULL;
+    return sl_fail(err,
+                   rc == CUBLAS_STATUS_ALLOC_FAILED ? SL_ENOMEM : SL_EINTERNAL,
+                   "cuBLASLt does not open on GPU %d: %s", dev->ordinal,
+                   cublasLtGetStatusString(rc));
+}
+
+enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err)
+{
+    struct vendor *v = vendor(dev);
+    cudnnStatus_t rc;
+
+    if (v->dnn)
+        return SL_OK;
+    rc = cudnnCreate(&v->dnn);
+    if (rc == CUDNN_STATUS_SUCCESS)
+        return SL_OK;
+    v->dnn = NULL;
+    return sl_fail(err, SL_EINTERNAL, "cuDNN does not open on GPU %d: %s",
+                   dev->ordinal, cudnnGetErrorString(rc));
+}
+
+// ---- Questions ------------------------------------------------------------
+
+bool vendor_tf32(const struct vendor *v, const struct kern_desc *d)
+{
+    return d->math == KERN_MATH_TF32 ||
+           (d->math == KERN_MATH_DEVICE && v->options.tf32);
+}
+
+uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d)
+{
+    const struct vendor *v = vendor(dev);
+    struct kern_desc as = *d;
+    uint64_t h;
+
+    as.math = vendor_tf32(v, d) ? KERN_MATH_TF32 : KERN_MATH_F32;
+    h = kern_desc_hash(&as);
+    h = (h ^ v->options.deterministic) * 0x100000001b3u;
+    h = (h ^ (uint64_t)dev->sm) * 0x100000001b3u;
+    for (const char *c = dev->name; *c; c++)
+        h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+    return h;
+}
+
+bool vendor_aligned(unsigned n, void *const *at)
+{
+    uintptr_t bits = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        bits |= (uintptr_t)at[i];
+    return bits % VENDOR_ALIGN == 0;
+}
+
+enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,
+                           const char *what)
+{
+    cudaError_t cuda = cudaPeekAtLastError();
+    enum sl_err code = cuda_result(dev, cuda, what);
+
+    if (code != SL_OK)
+        return code; // CUDA itself says why
+    if (rc == SL_ELOST && !dev->lost) {
+        snprintf(dev->fault, sizeof(dev->fault),
+                 "GPU %d (%s): %s: a kernel of the library failed",
+                 dev->ordinal, dev->name, what);
+        dev->lost = true;
+    }
+    return rc;
+}
+
+// ---- Products over nothing ------------------------------------------------
+
+struct nothing {
+    struct cuda_plan base;
+    struct kern_desc desc;
+};
+
+static enum sl_err nothing_run(struct cuda_plan *plan, cudaStream_t s,
+                               void *const *io, void *workspace)
+{
+    const struct kern_desc *d = &((struct nothing *)plan)->desc;
+    enum sl_err rc = SL_OK;
+
+    if (kern_has(d, KERN_ACCUM))
+        return SL_OK;
+    for (unsigned i = d->inputs; i < d->inputs + d->outputs && rc == SL_OK;
+         i++) {
+        size_t bytes = kern_shape_bytes(&d->io[i]);
+
+        if (bytes > 0)
+            rc = cuda_result(plan->dev, cudaMemsetAsync(io[i], 0, bytes, s),
+                             "filling memory");
+    }
+    return rc;
+}
+
+static void nothing_free(struct cuda_plan *plan)
+{
+    sl_free(plan);
+}
+
+enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
+                         struct cuda_dev *dev, const struct kern_desc *d,
+                         struct sl_error *err)
+{
+    struct nothing *p = sl_calloc(1, sizeof(*p));
+
+    if (!p)
+        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
+    p->base.base.backend = dev->base.backend;
+    p->base.base.impl = "nothing";
+    p->base.dev = dev;
+    p->base.run = nothing_run;
+    p->base.free = nothing_free;
+    p->desc = *d;
+    *out = &p->base.base;
+    *workspace_bytes = 0;
+    return SL_OK;
+}
+
+enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
+                      struct cuda_dev *dev, const struct kern_shape *x,
+                      bool accum, size_t cap_bytes, struct sl_error *err)
+{
+    struct kern_desc d;
+
+    kern_desc_reduce(&d, x->nd, x->dim, accum ? KERN_ACCUM : 0);
+    kern_desc_dtype(&d, (enum kern_dtype)x->dtype);
+    return cuda_own_plan(out, workspace_bytes, &dev->base, &d, cap_bytes, err);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/vendor.h -- products and convolutions by NVIDIA's libraries.
+//
+// Behind cuda.h's seam: a vendor hangs on dev->vendor and has the handles of
+// cuBLASLt and cuDNN, the options, and the plans kept on disk. Handles are made
+// when the first op wants them: cuBLASLt takes 75 ms and 150 MB.
+//
+// Precision  f32 tensors: TF32 products if the op or the device's option says
+//            so (kern_desc.math, tf32=), else f32 as it is. f16, bf16: sums
+//            in f32.
+// Bits       With deterministic=1 (default) the same plan gives the same bits
+//            every time. Which plan is taken is cuDNN's and cuBLASLt's advice;
+//            with autotune=1 it is a measurement, and another run may take
+//            another plan unless plans=FILE keeps them.
+// Memory     Tensors start at multiples of VENDOR_ALIGN; workspaces at 64.
+// Threads, errors  as cuda.h.
+#ifndef KERNELS_CUDA_VENDOR_H
+#define KERNELS_CUDA_VENDOR_H
+
+#include <cublasLt.h>
+
+#include "kernels/cuda/conv_graph.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/plans.h"
+
+#define VENDOR_ALIGN 16
+#define VENDOR_TRIES 8 // candidates that autotune compares
+
+struct vendor_options {
+    bool tf32, deterministic, autotune;
+    size_t workspace_bytes; // most for one plan
+    char *plans;            // file, or NULL; owned
+};
+
+struct vendor {
+    struct vendor_options options;
+    cublasLtHandle_t blas;   // NULL until wanted
+    cudnnHandle_t dnn;       // likewise
+    cudaStream_t dnn_stream; // where it enqueues now
+    bool dnn_streamed;
+    struct plans plans;
+};
+
+// Reads tf32=, deterministic=, autotune= (0 or 1), workspace= (MiB) and plans=
+// (a path, the last option: it may hold commas). SL_EINVAL names what it does
+// not know.
+enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
+                                struct sl_error *err);
+
+// Takes over options->plans, also on failure.
+enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
+                       struct sl_error *err);
+void vendor_free(struct cuda_dev *dev);
+
+static inline struct vendor *vendor(struct cuda_dev *dev)
+{
+    return dev->vendor;
+}
+
+// True if f32 tensors of `d` may go through tensor cores.
+bool vendor_tf32(const struct vendor *v, const struct kern_desc *d);
+
+// What a kept plan is found by: the op, how it may compute, the kind of
+// device.
+uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d);
+
+// SL_OK, or what kept the libraries from opening.
+enum sl_err vendor_blas(struct cuda_dev *dev, struct sl_error *err);
+enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err);
+
+// What a library's refusal to run means: asks CUDA whether the device is lost,
+// and notes it. `rc` is the library's own verdict, not SL_OK.
+enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,
+                           const char *what);
+
+// True if all n addresses are multiples of VENDOR_ALIGN.
+bool vendor_aligned(unsigned n, void *const *at);
+
+// ---- Ops ------------------------------------------------------------------
+
+int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
+enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
+                      struct cuda_dev *dev, const struct kern_desc *d,
+                      size_t cap_bytes, struct sl_error *err);
+
+int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
+enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
+                      struct cuda_dev *dev, const struct kern_desc *d,
+                      size_t cap_bytes, struct sl_error *err);
+
+// A product over nothing: sums become 0 unless they are added to.
+enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
+                         struct cuda_dev *dev, const struct kern_desc *d,
+                         struct sl_error *err);
+
+// The sum of a matrix's rows, as bias gradients want it: x [..., c] -> f32 [c].
+enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
+                      struct cuda_dev *dev, const struct kern_shape *x,
+                      bool accum, size_t cap_bytes, struct sl_error *err);
+
+// ---- Comparing candidates -------------------------------------------------
+
+// Runs candidate i once on s. Addresses are of the bench's own buffers.
+typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
+                                void *const *io, void *workspace);
+
+// The fastest of n: one run to warm up and three that count, on buffers made
+// for it. 0 (the libraries' advice) if there is no room or nothing runs.
+unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
+              size_t workspace_bytes, tune_run run, void *arg);
+
+#endif
