@@ -13,7 +13,6 @@
 
 struct compute {
     struct compute_setup setup;
-    char backend[32];
     pthread_t thread;
     bool started;
     _Atomic unsigned posted; // on their way to the loop
@@ -187,15 +186,33 @@ static struct lease *next_lease(struct compute *c, bool *quit)
     return n == NULL ? NULL : list_entry(n, struct lease, queued);
 }
 
+// Steps read and write their tensors themselves, in host memory.
+static enum sl_err stay_on_host(struct compute *c, struct sl_error *err)
+{
+    struct kern_info info;
+
+    if (c->dev->backend->host)
+        return SL_OK;
+    c->dev->backend->info(&info, c->dev);
+    kern_close(c->dev);
+    c->dev = NULL;
+    if (strcmp(c->setup.device, "auto") != 0)
+        return sl_fail(err, SL_ENOTSUP,
+                       "device %s (%s): steps of this version compute in host "
+                       "memory; say --device cpu or auto",
+                       c->setup.device, info.name);
+    LOG(WARN, "GPU is not used: steps compute in host memory", "device=%s",
+        info.name);
+    return kern_open(&c->dev, "cpu", c->setup.options, err);
+}
+
 static enum sl_err open_device(struct compute *c, struct sl_error *err)
 {
-    char options[32];
     struct kern_info info;
-    enum sl_err rc;
+    enum sl_err rc = kern_open(&c->dev, c->setup.device, c->setup.options, err);
 
-    snprintf(options, sizeof(options), "threads=%u", c->setup.threads);
-    rc = kern_open(&c->dev, c->backend,
-                   strcmp(c->backend, "ref") == 0 ? NULL : options, err);
+    if (rc == SL_OK)
+        rc = stay_on_host(c, err);
     if (rc != SL_OK)
         return rc;
     c->dev->backend->info(&info, c->dev);
@@ -296,7 +313,6 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     c->setup = *setup;
-    snprintf(c->backend, sizeof(c->backend), "%s", setup->backend);
     list_init(&c->jobs);
     list_init(&c->shared.queue);
     pthread_mutex_init(&c->shared.lock, NULL);

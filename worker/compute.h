@@ -24,8 +24,9 @@ struct compute_setup {
     struct loop *loop;
     struct peers *peers;
     const struct sl_clock *clock;
-    const char *backend; // "auto", "ref", "cpu"
-    unsigned threads;    // 0: as many as there are cores
+    const char *device; // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
+    const char
+        *options; // of kern_open; both borrowed until compute_new returns
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     void *arg;

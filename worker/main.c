@@ -3,31 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/kern.h"
+#include "worker/devices.h"
 #include "worker/server.h"
 
-// For people who wonder what "auto" would choose, and why.
-static int list_devices(void)
+// For people who wonder what "auto" would choose and why, and for sluice up.
+static int list_devices(bool json)
 {
-    const struct kern_backend *backend;
+    struct buf text = BUF_INIT;
+    bool told = devices_list(&text, json) == SL_OK &&
+                fputs(buf_text(&text), stdout) >= 0 && fflush(stdout) == 0;
 
-    for (unsigned i = 0; (backend = kern_backend_at(i)) != NULL; i++) {
-        char why[200] = "";
-        struct kern_dev *dev = NULL;
-        struct kern_info info;
-        struct sl_error err = SL_ERROR_INIT;
-
-        if (backend->probe(why, sizeof(why)) == 0) {
-            printf("%-6s not usable here: %s\n", backend->name, why);
-        } else if (kern_open(&dev, backend->name, NULL, &err) != SL_OK) {
-            printf("%-6s does not open: %s\n", backend->name, err.text);
-        } else {
-            backend->info(&info, dev);
-            printf("%-6s %s\n", backend->name, info.name);
-            kern_close(dev);
-        }
-    }
-    return fflush(stdout) == 0 ? DAEMON_EXIT_OK : DAEMON_EXIT_FAILED;
+    buf_release(&text);
+    return told ? DAEMON_EXIT_OK : DAEMON_EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -37,7 +24,9 @@ int main(int argc, char **argv)
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list-devices") == 0)
-            return list_devices();
+            return list_devices(false);
+        if (strcmp(argv[i], "--list-devices=json") == 0)
+            return list_devices(true);
     }
     worker = server_new();
     if (worker == NULL)

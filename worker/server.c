@@ -22,8 +22,9 @@ const struct conf_about server_about = {
     .usage = "worker [OPTION]...",
     .text = "Computes gradients: takes closures from the coordinator, reads "
             "their samples, and pushes to the psservers, step by step.",
-    .example = "worker --coordinator 127.0.0.1:7070 --backend cpu --threads 2",
-    .after = "--list-devices shows what this host can compute on.",
+    .example = "worker --coordinator 127.0.0.1:7070 --device cpu --threads 2",
+    .after = "--list-devices (or --list-devices=json) shows what this host "
+             "can compute on, and why not.",
 };
 
 const struct conf_key server_keys[] = {
@@ -37,12 +38,23 @@ const struct conf_key server_keys[] = {
              "number.",
      .min = 1,
      .max = 200},
-    {.name = "backend",
-     .kind = CONF_CHOICE,
+    {.name = "device",
+     .kind = CONF_STRING,
      .value = "auto",
-     .choices = "auto|ref|cpu",
-     .help = "What computes: cpu (oneDNN), ref (plain C, slow), or the best "
-             "there is."},
+     .help = "What computes: cuda or cuda:N (a GPU, counted from 0), cpu "
+             "(oneDNN), ref (plain C, slow), or auto: the best there is.",
+     .min = 1,
+     .max = 32},
+    {.name = "autotune",
+     .kind = CONF_BOOL,
+     .help = "GPU: try the ways to compute each product and take the fastest; "
+             "another start may then take others, with other last bits."},
+    {.name = "plans",
+     .kind = CONF_STRING,
+     .help = "GPU: a file that keeps what was chosen, for all workers and "
+             "starts on this host.",
+     .min = 1,
+     .max = 1000},
     {.name = "threads",
      .kind = CONF_INT,
      .value = "0",
@@ -113,6 +125,8 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
     const char *name = conf_str(c, "name");
     char host[256] = "worker";
 
+    if (conf_is_set(c, "plans") && strchr(conf_str(c, "plans"), ',') != NULL)
+        return sl_fail(err, SL_EINVAL, "--plans: a path without commas");
     (void)gethostname(host, sizeof(host) - 1);
     if (name != NULL)
         snprintf(w->name, sizeof(w->name), "%s", name);
@@ -194,9 +208,20 @@ static void on_renewed(void *arg)
     member_renewed(((struct worker *)arg)->member);
 }
 
+// Each backend takes the words with its name.
+static void device_options(char *out, size_t n, const struct conf *c)
+{
+    const char *plans = conf_str(c, "plans");
+
+    snprintf(out, n, "cpu.threads=%u,cuda.autotune=%d%s%s",
+             (unsigned)conf_int(c, "threads"), conf_bool(c, "autotune"),
+             plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
+}
+
 static enum sl_err start_member(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
+    char options[1100];
     struct member_setup member = {
         .clock = sl_clock_real(),
         .drained = on_drained,
@@ -208,8 +233,8 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .loop = daemon_loop(w->daemon),
         .peers = w->peers,
         .clock = sl_clock_real(),
-        .backend = conf_str(c, "backend"),
-        .threads = (unsigned)conf_int(c, "threads"),
+        .device = conf_str(c, "device"),
+        .options = options,
         .done = member_done,
         .want_map = member_want_map,
     };
@@ -228,6 +253,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     };
     enum sl_err rc = member_new(&w->member, &member);
 
+    device_options(options, sizeof(options), c);
     if (rc != SL_OK)
         return sl_fail(err, rc, "no memory");
     compute.arg = w->member;

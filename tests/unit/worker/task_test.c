@@ -171,7 +171,7 @@ static void world_open_with(struct world *w, const char *extra,
 {
     struct rpc_io_options io = {.threads = 2};
     struct compute_setup setup = {.clock = sl_clock_real(),
-                                  .backend = "ref",
+                                  .device = "ref",
                                   .done = on_done,
                                   .want_map = on_want_map,
                                   .arg = w};
