@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "client/child.h"
+#include "client/gpus.h"
 #include "client/updir.h"
 #include "common/conf.h"
 
@@ -31,6 +32,7 @@ struct up {
     struct updir dir;
     char *address;     // where the coordinator listens; owned
     unsigned threads;  // of each worker
+    struct gpus gpus;  // a worker for each, before those without
     char *notify_path; // owned; or an abstract name "@..."
     int notify;        // datagram socket, -1: none
     int signals;       // signalfd

@@ -273,17 +273,39 @@ static enum sl_err make_psserver(struct up *u, struct child *c, unsigned i,
     return rc == SL_OK ? SL_OK : no_memory(err);
 }
 
+// --gpus, if it was given; asked of the worker that will be started.
+static enum sl_err find_gpus(struct up *u, struct sl_error *err)
+{
+    char path[PATH_MAX];
+    enum sl_err rc;
+
+    if (!conf_is_set(u->conf, "gpus"))
+        return SL_OK;
+    rc = program_path(path, "worker", err);
+    if (rc == SL_OK)
+        rc = gpus_find(&u->gpus, path, conf_str(u->conf, "gpus"), err);
+    return rc;
+}
+
 static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
                                struct sl_error *err)
 {
+    char gpu[32];
+    const char *device = conf_str(u->conf, "device");
     enum sl_err rc;
+
+    if (i < u->gpus.count) {
+        snprintf(gpu, sizeof(gpu), "cuda:%u", u->gpus.ordinal[i]);
+        device = gpu;
+    } else if (u->gpus.count > 0 && strcmp(device, "auto") == 0) {
+        device = "cpu"; // every GPU has its worker
+    }
 
     c->role = CHILD_WORKER;
     snprintf(c->name, sizeof(c->name), "worker-%u", i);
     rc = common_args(u, c, "worker", err);
-    if (rc == SL_OK &&
-        (child_arg(c, "--backend=%s", conf_str(u->conf, "backend")) != SL_OK ||
-         child_arg(c, "--threads=%u", u->threads) != SL_OK))
+    if (rc == SL_OK && (child_arg(c, "--device=%s", device) != SL_OK ||
+                        child_arg(c, "--threads=%u", u->threads) != SL_OK))
         rc = no_memory(err);
     return rc;
 }
@@ -293,8 +315,13 @@ static enum sl_err make_children(struct up *u, struct sl_error *err)
     unsigned servers = (unsigned)conf_int(u->conf, "psservers");
     unsigned workers = (unsigned)conf_int(u->conf, "workers");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    enum sl_err rc;
+    enum sl_err rc = find_gpus(u, err);
 
+    if (rc != SL_OK)
+        return rc;
+    if (u->gpus.count > 0 && conf_origin(u->conf, "workers") == CONF_DEFAULT)
+        workers = 0;
+    workers += u->gpus.count;
     u->threads = (unsigned)conf_int(u->conf, "threads");
     if (u->threads == 0)
         u->threads = cores > (long)workers && workers > 0

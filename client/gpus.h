@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/gpus.h -- which GPUs of this host `sluice up --gpus` gives a worker.
+//
+// The client computes nothing, so it asks the worker program
+// (worker --list-devices=json).
+//
+// Threads  main. Memory  values only. Units  ordinals count from 0.
+// Errors   SL_EINVAL: not "all" or a number; SL_ENOTSUP: fewer GPUs than
+//          wanted, with what the worker said of them. *out is untouched.
+#ifndef CLIENT_GPUS_H
+#define CLIENT_GPUS_H
+
+#include "common/status.h"
+
+#define GPUS_MOST 64
+
+struct gpus {
+    unsigned count;
+    unsigned ordinal[GPUS_MOST]; // usable ones, in order
+};
+
+// `worker` is the program's path, `wanted` the value of --gpus.
+enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
+                      struct sl_error *err);
+
+// The same from what the worker says: a line with a JSON array, perhaps among
+// others.
+enum sl_err gpus_choose(struct gpus *out, const char *listing,
+                        const char *wanted, struct sl_error *err);
+
+#endif
