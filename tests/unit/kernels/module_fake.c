@@ -2,8 +2,8 @@
 // tests/unit/kernels/module_fake.c -- modules that do not fit, for module_test.
 //
 // Built several times: FAKE_OLD has a backend of another interface, FAKE_SHY
-// refuses the host, FAKE_GOOD fits; without any of them there is no
-// kern_module at all.
+// refuses the host, FAKE_GOOD fits (and has a device that does not open);
+// without any of them there is no kern_module at all.
 #include "kernels/module.h"
 
 #if defined(FAKE_OLD) || defined(FAKE_SHY) || defined(FAKE_GOOD)
@@ -17,10 +17,20 @@ static int probe(char *why, size_t n)
     return 1;
 }
 
+// sl_fail is the program's; a module this small does without.
+static enum sl_err open_dev(struct kern_dev **out, int ordinal,
+                            const char *options, struct sl_error *err)
+{
+    if (err)
+        *err = (struct sl_error){SL_ENOMEM, "others have all of its memory"};
+    return SL_ENOMEM;
+}
+
 static struct kern_backend backend = {
     .size = sizeof(backend),
     .name = "fake",
     .probe = probe,
+    .open = open_dev,
 };
 
 EXPORT const struct kern_backend *kern_module(uint32_t abi,
