@@ -13,7 +13,9 @@
 //          kern_run() returns; results may be read after stream_sync(). Host
 //          backends have finished on return.
 // Memory   Addresses are in the dev's own memory, from alloc() (of a host
-//          backend: any memory aligned to its element). Outputs never overlap
+//          backend: any memory aligned to its element). On a device backend
+//          all tensors of MATMUL and CONV_* start at multiples of KERN_ALIGN:
+//          libraries have few or no ways for less. Outputs never overlap
 //          inputs unless the op says so. Run allocates nothing, takes no lock.
 // Units    Elements, unless a name ends in _bytes. Strides are in elements.
 // Errors   Plan says what it cannot do. Run fails only if the device is lost
@@ -32,6 +34,7 @@
 #include "common/status.h"
 
 #define KERN_ABI 1
+#define KERN_ALIGN 16 // bytes
 #define KERN_DIMS 6
 #define KERN_IO 12
 

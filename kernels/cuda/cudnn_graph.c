@@ -107,7 +107,7 @@ cudnnBackendDescriptor_t graph_tensor(struct graph *g,
 {
     cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     cudnnDataType_t type = data_type(t->dtype);
-    int64_t align = CUDNN_ALIGN;
+    int64_t align = KERN_ALIGN;
 
     set(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, t->dim);

@@ -5,8 +5,6 @@
 
 #include "kernels/cuda/cudnn_graph.h"
 
-#define CUDNN_ALIGN 16 // bytes; of every tensor's address
-
 // 9.19 marks the handle's two attributes as deprecated in favour of describing
 // the device. A description can be used to plan; whether such plans run is
 // not documented, so a real device goes by its handle, as in every release

@@ -144,7 +144,7 @@ static enum sl_err make_wishes(cublasLtMatmulPreference_t *out,
 {
     uint32_t sums =
         CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    uint32_t align = VENDOR_ALIGN;
+    uint32_t align = KERN_ALIGN;
     cublasStatus_t rc = cublasLtMatmulPreferenceCreate(out);
 
 #define WISH(name, value, size)                                                \

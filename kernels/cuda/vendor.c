@@ -213,7 +213,7 @@ bool vendor_aligned(unsigned n, void *const *at)
 
     for (unsigned i = 0; i < n; i++)
         bits |= (uintptr_t)at[i];
-    return bits % VENDOR_ALIGN == 0;
+    return bits % KERN_ALIGN == 0;
 }
 
 enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,

@@ -12,7 +12,7 @@
 //            every time. Which plan is taken is cuDNN's and cuBLASLt's advice;
 //            with autotune=1 it is a measurement, and another run may take
 //            another plan unless plans=FILE keeps them.
-// Memory     Tensors start at multiples of VENDOR_ALIGN; workspaces at 64.
+// Memory     Tensors start at multiples of KERN_ALIGN; workspaces at 64.
 // Threads, errors  as cuda.h.
 #ifndef KERNELS_CUDA_VENDOR_H
 #define KERNELS_CUDA_VENDOR_H
@@ -23,7 +23,6 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/plans.h"
 
-#define VENDOR_ALIGN 16
 #define VENDOR_TRIES 8 // candidates that autotune compares
 
 struct vendor_options {
@@ -73,7 +72,7 @@ enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err);
 enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,
                            const char *what);
 
-// True if all n addresses are multiples of VENDOR_ALIGN.
+// True if all n addresses are multiples of KERN_ALIGN.
 bool vendor_aligned(unsigned n, void *const *at);
 
 // ---- Ops ------------------------------------------------------------------
