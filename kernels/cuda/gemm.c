@@ -211,6 +211,17 @@ static enum sl_err try_one(void *arg, unsigned i, cudaStream_t s,
                        workspace);
 }
 
+// Results that say of themselves that they are none.
+static void drop_unsure(struct candidates *c)
+{
+    int kept = 0;
+
+    for (int i = 0; i < c->count; i++)
+        if (c->at[i].state == CUBLAS_STATUS_SUCCESS)
+            c->at[kept++] = c->at[i];
+    c->count = kept;
+}
+
 static enum sl_err ask(struct candidates *c, size_t cap_bytes,
                        struct sl_error *err)
 {
@@ -232,6 +243,7 @@ static enum sl_err ask(struct candidates *c, size_t cap_bytes,
                        "asking for algorithms", err);
     if (wishes)
         cublasLtMatmulPreferenceDestroy(wishes);
+    drop_unsure(c);
     if (rc == SL_OK && c->count == 0)
         rc = sl_fail(err, SL_ENOTSUP,
                      "cuBLASLt has no algorithm for this "
