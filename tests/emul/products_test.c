@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/emul/products_test.c -- how the CUDA module chooses and fails, over the
+// stand-ins for NVIDIA's libraries. What products compute is conformance's.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "tests/emul/products.h"
+#include "tests/emul/whole.h"
+#include "tests/harness/t.h"
+
+static struct sl_error err;
+
+struct gpu {
+    const struct kern_backend *b;
+    struct kern_dev *dev;
+    struct kern_stream *s;
+    struct kern_desc dense, conv;
+};
+
+static void gpu_open(struct gpu *g, const char *options)
+{
+    struct kern_window w = kern_window(3, 3, 1, 1);
+
+    *g = (struct gpu){.b = emul_module()};
+    emul_products_fail = false;
+    T_OK(g->b->open(&g->dev, 0, options, t_err()));
+    T_OK(g->b->stream_new(&g->s, g->dev, 0));
+    kern_desc_matmul(&g->dense, 4, 8, 16, false, true, 0);
+    kern_desc_conv(&g->conv, KERN_CONV_FWD, (int64_t[]){2, 6, 6, 4}, 8, &w, 1,
+                   0);
+}
+
+static void gpu_close(struct gpu *g)
+{
+    g->b->stream_free(g->s);
+    g->b->close(g->dev);
+}
+
+// What a plan for `d` says of itself.
+static const char *impl(struct gpu *g, const struct kern_desc *d, size_t cap)
+{
+    static char text[48];
+    struct kern_plan *p = NULL;
+    size_t bytes = 0;
+
+    T_OK(g->b->plan(&p, &bytes, g->dev, d, cap, t_err()));
+    T_TRUE(bytes <= cap);
+    T_EQ(bytes % 64, 0);
+    snprintf(text, sizeof(text), "%s", p->impl);
+    g->b->plan_free(p);
+    return text;
+}
+
+TEST(products, the_rules_choose_the_engine)
+{
+    struct gpu g;
+    struct kern_desc strict;
+
+    gpu_open(&g, NULL);
+    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 7"); // TF32, first choice
+    strict = g.conv;
+    strict.math = KERN_MATH_F32;
+    T_STR(impl(&g, &strict, SIZE_MAX), "cudnn:engine 2");
+    kern_desc_dtype(&strict, KERN_BF16); // has no stricter way
+    T_STR(impl(&g, &strict, SIZE_MAX), "cudnn:engine 7");
+    gpu_close(&g);
+    gpu_open(&g, "tf32=0,deterministic=0");
+    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 5");
+    g.conv.math = KERN_MATH_TF32;
+    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 7");
+    gpu_close(&g);
+    gpu_open(&g, "autotune=1"); // the last that may run is the fastest here
+    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 2");
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:3");
+    gpu_close(&g);
+}
+
+TEST(products, the_workspace_cap_holds)
+{
+    struct kern_plan *p = NULL;
+    size_t bytes = 77;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
+    T_STR(impl(&g, &g.dense, 100), "cublaslt:3"); // wants none
+    T_FAILS(SL_ENOMEM, g.b->plan(&p, &bytes, g.dev, &g.conv, 10, &err));
+    T_HAS(err.text, "bytes of workspace");
+    T_PTR(p, NULL);
+    T_EQ(bytes, 77);
+    gpu_close(&g);
+    gpu_open(&g, "workspace=0");
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:3");
+    gpu_close(&g);
+}
+
+TEST(products, kept_plans_are_found_by_the_next_process)
+{
+    char path[] = "/tmp/sluice-plans-XXXXXX", options[64];
+    int fd = mkstemp(path);
+    struct gpu g;
+
+    T_TRUE(fd >= 0);
+    close(fd);
+    snprintf(options, sizeof(options), "plans=%s", path);
+    gpu_open(&g, options);
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:kept");
+    gpu_close(&g);
+    gpu_open(&g, options);
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:kept");
+    T_STR(impl(&g, &g.dense, 100), "cublaslt:3"); // too hungry for this cap
+    g.dense.math = KERN_MATH_F32;
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2"); // another way to compute
+    gpu_close(&g);
+    unlink(path);
+}
+
+// ---- Failing --------------------------------------------------------------
+
+struct made {
+    struct kern_plan *plan;
+    struct kern_mem mem[3], workspace;
+    void *io[3];
+};
+
+static void make(struct made *m, struct gpu *g, const struct kern_desc *d)
+{
+    size_t bytes;
+
+    *m = (struct made){.plan = NULL};
+    T_OK(g->b->plan(&m->plan, &bytes, g->dev, d, SIZE_MAX, t_err()));
+    T_OK(g->b->alloc(&m->workspace, g->dev, bytes, KERN_DEVICE));
+    for (unsigned i = 0; i < 3; i++) {
+        T_OK(g->b->alloc(&m->mem[i], g->dev,
+                         kern_shape_bytes(&d->io[i]) + KERN_ALIGN,
+                         KERN_DEVICE));
+        m->io[i] = m->mem[i].at;
+        T_OK(g->b->fill(g->s, m->io[i], 0, kern_shape_bytes(&d->io[i])));
+    }
+}
+
+static enum sl_err run(struct made *m, struct gpu *g)
+{
+    return m->plan->backend->run(m->plan, g->s, m->io, m->workspace.at);
+}
+
+static void unmake(struct made *m, struct gpu *g)
+{
+    for (unsigned i = 0; i < 3; i++)
+        g->b->release(g->dev, &m->mem[i]);
+    g->b->release(g->dev, &m->workspace);
+    g->b->plan_free(m->plan);
+}
+
+// A kernel of theirs that fails takes the context with it: from then on
+// everything is lost, and the dev says why.
+static void lose(const char *options, bool dense, const char *why)
+{
+    struct kern_plan *p = NULL;
+    struct made m;
+    struct gpu g;
+    size_t bytes;
+
+    gpu_open(&g, options);
+    make(&m, &g, dense ? &g.dense : &g.conv);
+    T_OK(run(&m, &g));
+    T_STR(g.b->fault(g.dev), "");
+    emul_products_fail = true;
+    T_EQ(run(&m, &g), SL_ELOST);
+    emul_products_fail = false;
+    T_HAS(g.b->fault(g.dev), why);
+    T_EQ(run(&m, &g), SL_ELOST);
+    T_FAILS(SL_ELOST, g.b->plan(&p, &bytes, g.dev, &g.dense, SIZE_MAX, &err));
+    T_HAS(err.text, why);
+    unmake(&m, &g);
+    gpu_close(&g);
+}
+
+TEST(products, a_lost_device_stays_lost)
+{
+    lose(NULL, true, "a kernel of the library failed");
+    lose(NULL, false, "a convolution: a kernel of the library failed");
+}
+
+TEST(products, unaligned_tensors_are_refused_and_nothing_is_lost)
+{
+    struct made m;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    for (int dense = 0; dense < 2; dense++) {
+        make(&m, &g, dense ? &g.dense : &g.conv);
+        m.io[1] = (char *)m.io[1] + 4;
+        T_EQ(run(&m, &g), SL_EINTERNAL);
+        m.io[1] = (char *)m.io[1] - 4;
+        T_OK(run(&m, &g));
+        unmake(&m, &g);
+    }
+    gpu_close(&g);
+}
+
+// Every allocation of opening and planning fails in turn. A plan that is not
+// kept for want of memory is no failure.
+TEST(products, out_of_memory_is_an_answer)
+{
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    gpu_close(&g);
+    for (uint64_t n = 1;; n++) {
+        uint64_t live = sl_mem_live();
+        struct kern_plan *p = NULL;
+        struct kern_dev *dev = NULL;
+        size_t bytes;
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = g.b->open(&dev, 0, "plans=/nowhere/plans", NULL);
+        if (rc == SL_OK)
+            rc = g.b->plan(&p, &bytes, dev, &g.dense, SIZE_MAX, NULL);
+        g.b->plan_free(p);
+        g.b->close(dev);
+        T_EQ(sl_mem_live(), live);
+        if (!sl_mem_failed())
+            break;
+        T_TRUE(rc == SL_ENOMEM || rc == SL_OK);
+    }
+}

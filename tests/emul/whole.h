@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/emul/whole.h -- the CUDA module without a GPU and without dlopen.
+#ifndef TESTS_EMUL_WHOLE_H
+#define TESTS_EMUL_WHOLE_H
+
+#include "kernels/kern.h"
+
+// Its backend, "cuda": our kernels run on the emulator, products on stand-ins.
+const struct kern_backend *emul_module(void);
+
+#endif
