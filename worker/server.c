@@ -23,8 +23,9 @@ const struct conf_about server_about = {
     .text = "Computes gradients: takes closures from the coordinator, reads "
             "their samples, and pushes to the psservers, step by step.",
     .example = "worker --coordinator 127.0.0.1:7070 --device cpu --threads 2",
-    .after = "--list-devices (or --list-devices=json) shows what this host "
-             "can compute on, and why not.",
+    .after =
+        "--list-devices (or --list-devices=json) shows what this host can\n"
+        "compute on, and why not.",
 };
 
 const struct conf_key server_keys[] = {
