@@ -103,15 +103,6 @@ static void refill(struct arrays *a)
         a->at[0][i] = 1e-3f;
 }
 
-static void print(const char *key, const double *rates, int rounds,
-                  const char *end)
-{
-    printf("\"%s\": [", key);
-    for (int i = 0; i < rounds; i++)
-        printf("%s%.6g", i ? ", " : "", rates[i]);
-    printf("]%s", end);
-}
-
 static const struct conf_about about = {
     .program = "apply",
     .usage = "apply [OPTION]...",
@@ -178,8 +169,10 @@ int main(int argc, char **argv)
     }
     printf("{\"what\": \"%s\", \"footprint\": %zu, ", conf_str(c, "optimizer"),
            a.count * a.elements * sizeof(float));
-    print("ours", ours, rounds, ", ");
-    print("peer", peer, rounds, "}\n");
+    program_print_list("ours", ours, rounds);
+    printf(", ");
+    program_print_list("peer", peer, rounds);
+    printf("}\n");
     conf_free(c);
     return 0;
 }

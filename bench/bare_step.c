@@ -261,10 +261,8 @@ static bool only_dense(const struct model *m)
 
 static void print(const char *key, const double *ms, int rounds)
 {
-    printf(", \"%s\": [", key);
-    for (int i = 0; i < rounds; i++)
-        printf("%s%.6g", i ? ", " : "", ms[i]);
-    printf("]");
+    printf(", ");
+    program_print_list(key, ms, rounds);
 }
 
 static double cpu_ms(clockid_t clock)

@@ -158,10 +158,8 @@ static void measure(struct reader *r, struct rates *out, int rounds)
 
 static void print(const char *key, const double *rate, int rounds)
 {
-    printf(", \"%s\": [", key);
-    for (int i = 0; i < rounds; i++)
-        printf("%s%.6g", i ? ", " : "", rate[i]);
-    printf("]");
+    printf(", ");
+    program_print_list(key, rate, rounds);
 }
 
 static const struct conf_about about = {

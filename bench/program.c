@@ -85,6 +85,14 @@ double program_now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+void program_print_list(const char *key, const double *x, int count)
+{
+    printf("\"%s\": [", key);
+    for (int i = 0; i < count; i++)
+        printf("%s%.6g", i ? ", " : "", x[i]);
+    printf("]");
+}
+
 void *program_memory(size_t bytes)
 {
     size_t whole = (bytes + HUGE_PAGE_BYTES - 1) & ~(HUGE_PAGE_BYTES - 1);

@@ -32,6 +32,9 @@ void program_must(enum sl_err rc, const struct sl_error *err, const char *what);
 
 double program_now_s(void);
 
+// "key": [1.5, 2], within a line of JSON.
+void program_print_list(const char *key, const double *x, int count);
+
 // This thread, and those that it starts from here on, run on one core.
 void program_pin(int cpu);
 
