@@ -2,6 +2,7 @@
 #include "coordinator/evaluation.h"
 
 #include "common/mem.h"
+#include "common/num.h"
 
 bool evaluation_next(struct evaluation_plan *out, uint32_t every,
                      uint32_t done_epoch, const struct evaluation_cut *cuts,
@@ -43,7 +44,7 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   uint32_t max_blamed)
 {
     struct evaluation *e = sl_calloc(1, sizeof(*e));
-    uint64_t count = (samples + samples_per_range - 1) / samples_per_range;
+    uint64_t count = sl_ceil_div(samples, samples_per_range);
 
     if (e == NULL)
         return NULL;

@@ -44,20 +44,27 @@ static void *post_many(void *arg)
     return NULL;
 }
 
+// Turns the loop until all posts of all threads have run.
+static void run_many_posts(struct world *w)
+{
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        T_EQ(pthread_create(&threads[i], NULL, post_many, w), 0);
+    loop_run(w->loop);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    T_EQ(w->count, THREADS * EACH);
+    T_TRUE(w->here);
+}
+
 // uv_async_send coalesces; our queue may not lose a post by it.
 TEST(loop, no_post_is_lost)
 {
     struct world w = {0};
-    pthread_t threads[THREADS];
 
     T_OK(loop_new(&w.loop, t_err()));
-    for (int i = 0; i < THREADS; i++)
-        T_EQ(pthread_create(&threads[i], NULL, post_many, &w), 0);
-    loop_run(w.loop);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    T_EQ(w.count, THREADS * EACH);
-    T_TRUE(w.here);
+    run_many_posts(&w);
     loop_free(w.loop);
 }
 
@@ -337,18 +344,11 @@ TEST(loop, a_host_runs_posts_at_its_pauses_and_timers)
 TEST(loop, a_host_gets_every_post_of_others)
 {
     struct world w = {0};
-    pthread_t threads[THREADS];
     struct host host;
 
     T_OK(loop_new(&w.loop, t_err()));
     host_open(&host, w.loop);
-    for (int i = 0; i < THREADS; i++)
-        T_EQ(pthread_create(&threads[i], NULL, post_many, &w), 0);
-    loop_run(w.loop);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    T_EQ(w.count, THREADS * EACH);
-    T_TRUE(w.here);
+    run_many_posts(&w);
     loop_post_task(w.loop, &again, post_again, &w); // stops it: run again
     w.count = 0;
     loop_run(w.loop);
