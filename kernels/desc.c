@@ -67,6 +67,18 @@ size_t kern_shape_bytes(const struct kern_shape *s)
            kern_dtype_bytes((enum kern_dtype)s->dtype);
 }
 
+int64_t kern_shape_extent(const struct kern_shape *s)
+{
+    int64_t last = 0;
+
+    for (unsigned i = 0; i < s->nd; i++) {
+        if (s->dim[i] == 0)
+            return 0;
+        last += (s->dim[i] - 1) * s->stride[i];
+    }
+    return last + 1;
+}
+
 bool kern_shape_dense(const struct kern_shape *s)
 {
     int64_t stride = 1;
@@ -520,6 +532,16 @@ bool kern_desc_empty(const struct kern_desc *d)
         if (kern_shape_count(&d->io[i]) == 0)
             return true;
     return false;
+}
+
+enum sl_err kern_desc_fits(const struct kern_desc *d, size_t workspace_bytes,
+                           size_t cap_bytes, struct sl_error *err)
+{
+    if (workspace_bytes <= cap_bytes)
+        return SL_OK;
+    return sl_fail(
+        err, SL_ENOMEM, "op %s wants %zu bytes of workspace, %zu are allowed",
+        kern_op_name((enum kern_op)d->op), workspace_bytes, cap_bytes);
 }
 
 uint64_t kern_desc_hash(const struct kern_desc *d)

@@ -38,6 +38,10 @@ bool kern_desc_plain(const struct kern_desc *d);
 // True if some tensor of the op has no elements.
 bool kern_desc_empty(const struct kern_desc *d);
 
+// SL_ENOMEM: a plan of this op wants more workspace than it may have.
+enum sl_err kern_desc_fits(const struct kern_desc *d, size_t workspace_bytes,
+                           size_t cap_bytes, struct sl_error *err);
+
 // The mask with which ACCUM and friends are asked.
 static inline bool kern_has(const struct kern_desc *d, uint32_t bit)
 {

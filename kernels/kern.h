@@ -421,6 +421,8 @@ struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
 size_t kern_dtype_bytes(enum kern_dtype dtype);
 int64_t kern_shape_count(const struct kern_shape *s);
 size_t kern_shape_bytes(const struct kern_shape *s); // of a dense one
+// Elements from the first to the last that a (strided) shape touches.
+int64_t kern_shape_extent(const struct kern_shape *s);
 bool kern_shape_dense(const struct kern_shape *s);
 
 // Outputs along one axis: floor((in + pads - reach) / stride) + 1, at least 0,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "kernels/desc.h"
 #include "kernels/host.h"
 
 #define THREADS_MAX 256
@@ -250,12 +251,10 @@ static enum sl_err cpu_plan(struct kern_plan **out, size_t *workspace_bytes,
     p->base.backend = &kern_cpu;
     p->dev = dev;
     p->desc = *d;
-    if (bytes > workspace_cap_bytes) {
+    rc = kern_desc_fits(d, bytes, workspace_cap_bytes, err);
+    if (rc != SL_OK) {
         p->free(p);
-        return sl_fail(err, SL_ENOMEM,
-                       "op %s wants %zu bytes of workspace, %zu are allowed",
-                       kern_op_name((enum kern_op)d->op), bytes,
-                       workspace_cap_bytes);
+        return rc;
     }
     *out = &p->base;
     *workspace_bytes = bytes;

@@ -74,13 +74,11 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
 {
     const struct own_op *op = table[desc->op];
     size_t bytes = op->workspace_bytes ? op->workspace_bytes(desc) : 0;
+    enum sl_err rc = kern_desc_fits(desc, bytes, workspace_cap_bytes, err);
     struct own_plan *p;
 
-    if (bytes > workspace_cap_bytes)
-        return sl_fail(err, SL_ENOMEM,
-                       "op %s wants %zu bytes of workspace, %zu are allowed",
-                       kern_op_name((enum kern_op)desc->op), bytes,
-                       workspace_cap_bytes);
+    if (rc != SL_OK)
+        return rc;
     p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");

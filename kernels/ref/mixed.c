@@ -14,22 +14,9 @@ static bool is_half(const struct kern_shape *s)
     return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
 }
 
-// Elements from the first to the last that a (strided) shape touches.
-static int64_t extent(const struct kern_shape *s)
-{
-    int64_t last = 0;
-
-    for (unsigned i = 0; i < s->nd; i++) {
-        if (s->dim[i] == 0)
-            return 0;
-        last += (s->dim[i] - 1) * s->stride[i];
-    }
-    return last + 1;
-}
-
 static size_t twin_bytes(const struct kern_shape *s)
 {
-    return ((size_t)extent(s) * sizeof(float) + 63) & ~(size_t)63;
+    return ((size_t)kern_shape_extent(s) * sizeof(float) + 63) & ~(size_t)63;
 }
 
 size_t ref_mixed_bytes(const struct kern_desc *d)
@@ -44,7 +31,7 @@ size_t ref_mixed_bytes(const struct kern_desc *d)
 
 static void widen(float *to, const struct kern_shape *s, const uint16_t *from)
 {
-    for (int64_t i = 0; i < extent(s); i++)
+    for (int64_t i = 0; i < kern_shape_extent(s); i++)
         to[i] = s->dtype == KERN_F16 ? half_from_f16(from[i])
                                      : half_from_bf16(from[i]);
 }

@@ -69,13 +69,11 @@ static enum sl_err ref_plan(struct kern_plan **out, size_t *workspace_bytes,
                             size_t workspace_cap_bytes, struct sl_error *err)
 {
     size_t bytes = ref_mixed_bytes(desc);
+    enum sl_err rc = kern_desc_fits(desc, bytes, workspace_cap_bytes, err);
     struct ref_plan *p;
 
-    if (bytes > workspace_cap_bytes)
-        return sl_fail(err, SL_ENOMEM,
-                       "op %s wants %zu bytes of workspace, %zu are allowed",
-                       kern_op_name((enum kern_op)desc->op), bytes,
-                       workspace_cap_bytes);
+    if (rc != SL_OK)
+        return rc;
     p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend ref: out of memory");

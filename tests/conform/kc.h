@@ -37,8 +37,6 @@ void kc_fill(struct kc_bufs *b, struct rng *rng);
 // True if the op reads what its outputs held.
 bool kc_adds(const struct kern_desc *d);
 
-// Elements from the first to the last that a (strided) shape touches.
-int64_t kc_extent(const struct kern_shape *s);
 double kc_get(const struct kern_shape *s, const void *at, int64_t i);
 
 // Runs the op with ref (mixed precision and f64 included) on io.

@@ -48,12 +48,13 @@ static void run_absolute(const struct kc_bufs *before, unsigned out, double *s)
             memcpy(b.io[i], before->io[i], before->bytes[i]);
             continue;
         }
-        for (int64_t k = 0; k < kc_extent(&d.io[i]); k++)
+        for (int64_t k = 0; k < kern_shape_extent(&d.io[i]); k++)
             ((double *)b.io[i])[k] =
                 fabs(kc_get(&before->d.io[i], before->io[i], k));
     }
     kc_run_ref(&d, b.io);
-    memcpy(s, b.io[out], (size_t)kc_extent(&d.io[out]) * sizeof(double));
+    memcpy(s, b.io[out],
+           (size_t)kern_shape_extent(&d.io[out]) * sizeof(double));
     kc_bufs_free(&b);
 }
 
@@ -324,7 +325,7 @@ static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
         return;
     case KERN_DROPOUT:
     case KERN_UNSCALE_CHECK:
-        for (int64_t i = 0; i < kc_extent(&d->io[out]); i++)
+        for (int64_t i = 0; i < kern_shape_extent(&d->io[out]); i++)
             sc->s[i] = fabs(kc_get(&d->io[out], ref->io[out], i));
         return;
     default:
@@ -352,7 +353,7 @@ double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
                  unsigned out)
 {
     const struct kern_shape *s = &before->d.io[out];
-    int64_t n = kc_extent(s);
+    int64_t n = kern_shape_extent(s);
     double *bound = calloc((size_t)n + 2, sizeof(*bound));
     struct scale sc = {.s = bound};
 

@@ -12,18 +12,6 @@
 
 #define CANARY 0xA5
 
-int64_t kc_extent(const struct kern_shape *s)
-{
-    int64_t last = 0;
-
-    for (unsigned i = 0; i < s->nd; i++) {
-        if (s->dim[i] == 0)
-            return 0;
-        last += (s->dim[i] - 1) * s->stride[i];
-    }
-    return last + 1;
-}
-
 double kc_get(const struct kern_shape *s, const void *at, int64_t i)
 {
     switch (s->dtype) {
@@ -70,7 +58,7 @@ void kc_bufs_new(struct kc_bufs *b, const struct kern_desc *d, size_t shift)
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
         size_t each = kern_dtype_bytes((enum kern_dtype)d->io[i].dtype);
 
-        b->bytes[i] = (size_t)kc_extent(&d->io[i]) * each;
+        b->bytes[i] = (size_t)kern_shape_extent(&d->io[i]) * each;
         b->whole[i] = b->bytes[i] + 3 * KC_GUARD;
         b->base[i] = aligned_alloc(64, (b->whole[i] + 63) & ~(size_t)63);
         memset(b->base[i], CANARY, b->whole[i]);
@@ -141,7 +129,7 @@ static void fill_real(const struct kc_bufs *b, unsigned i, struct rng *r,
 {
     const struct kern_shape *s = &b->d.io[i];
 
-    for (int64_t k = 0; k < kc_extent(s); k++) {
+    for (int64_t k = 0; k < kern_shape_extent(s); k++) {
         float x = uniform(r, low, high);
 
         if (low < 0 && rng_u32(r) % 16 == 0)
@@ -155,7 +143,7 @@ static void fill_whole(const struct kc_bufs *b, unsigned i, struct rng *r,
 {
     const struct kern_shape *s = &b->d.io[i];
 
-    for (int64_t k = 0; k < kc_extent(s); k++) {
+    for (int64_t k = 0; k < kern_shape_extent(s); k++) {
         uint64_t x = rng_u64(r);
 
         if (s->dtype == KERN_U8)
@@ -199,7 +187,7 @@ static void fill_saved(const struct kc_bufs *b, struct rng *r)
     kc_bufs_new(&f, &d, 0);
     fill_real(&f, 0, r, -6, 8);
     kc_run_ref(&d, f.io);
-    for (int64_t i = 0; i < kc_extent(&d.io[0]); i++)
+    for (int64_t i = 0; i < kern_shape_extent(&d.io[0]); i++)
         put(&b->d.io[0], b->io[0], i, ((float *)f.io[1])[i]);
     kc_bufs_free(&f);
 }
@@ -227,7 +215,8 @@ static void fill_probabilities(const struct kc_bufs *b, struct rng *r)
 {
     fill_real(b, 0, r, 0.01f, 0.99f);
     for (int64_t i = 0;
-         b->d.io[0].dtype != KERN_F64 && i < kc_extent(&b->d.io[0]); i += 13)
+         b->d.io[0].dtype != KERN_F64 && i < kern_shape_extent(&b->d.io[0]);
+         i += 13)
         put(&b->d.io[0], b->io[0], i, i % 26 ? 0 : 1);
 }
 

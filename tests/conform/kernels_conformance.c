@@ -139,7 +139,7 @@ static void compare(struct run *r, const struct kc_bufs *before,
     int64_t at = -1;
     char why[200];
 
-    for (int64_t i = 0; i < kc_extent(s); i++) {
+    for (int64_t i = 0; i < kern_shape_extent(s); i++) {
         double a = kc_get(s, ref->io[out], i), b = kc_get(s, got->io[out], i);
         double off = fabs(a - b);
 
@@ -241,7 +241,7 @@ typedef void (*case_fn)(struct run *r, const struct kern_desc *d,
 static bool wanted(const struct run *r, const struct kern_desc *d)
 {
     for (unsigned i = 0; r->most > 0 && i < d->inputs + d->outputs; i++)
-        if (kc_extent(&d->io[i]) > r->most)
+        if (kern_shape_extent(&d->io[i]) > r->most)
             return false;
     // A device backend has no fallback, and not every one has products.
     return r->dev->backend->host || d->op > KERN_CONV_WGRAD ||
