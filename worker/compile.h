@@ -28,7 +28,11 @@ struct compile_options {
     bool train;
     uint32_t batch;
     uint64_t seed; // of the job: mixed into each dropout's
-    bool f64;      // reals are doubles; ref only, for checks by differences
+    // What x is: KERN_F32 (or 0), or KERN_U8: bytes that the first op makes
+    // numbers of, input_scale * byte + input_offset.
+    enum kern_dtype input;
+    double input_scale, input_offset;
+    bool f64; // reals are doubles; ref only, for checks by differences
 };
 
 enum sl_err compile(struct program **out, struct kern_dev *dev,

@@ -280,13 +280,34 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
     }
 }
 
+// What the model is fed with: as the program gets it, or made of bytes, which
+// are a quarter of what there is to read, keep and copy.
+static void feed(struct build *b)
+{
+    const struct model_shape *in = &b->model->nodes[0].out;
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, in, dim);
+    struct kern_desc d;
+    uint32_t x;
+
+    if (b->o->input != KERN_U8) {
+        b->value[0] = compile_at(b, PROGRAM_X, 0, compile_bytes(b, in));
+        return;
+    }
+    x = compile_at(b, PROGRAM_X, 0,
+                   b->o->batch * (size_t)model_shape_elements(in));
+    b->value[0] = compile_tensor(b, compile_bytes(b, in));
+    kern_desc_image_u8(&d, nd, dim, (float)b->o->input_scale,
+                       (float)b->o->input_offset);
+    compile_emit(b, 0, &d, (struct build_ref[]){WHOLE(x), WHOLE(b->value[0])});
+}
+
 void compile_forward(struct build *b)
 {
     const struct model *m = b->model;
     uint32_t dropouts = 0;
 
-    b->value[0] =
-        compile_at(b, PROGRAM_X, 0, compile_bytes(b, &m->nodes[0].out));
+    feed(b);
     for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++)
         layer(b, i, &dropouts);
 }

@@ -88,6 +88,23 @@ static void draw(void)
         numbers[i] = uniform(0, 1);
 }
 
+static void net_open_as(struct net *n, const char *backend, const char *text,
+                        const struct compile_options *o)
+{
+    memset(n, 0, sizeof(*n));
+    T_OK(kern_open(&n->dev, backend, NULL, t_err()));
+    n->model = t_model(text);
+    n->loss = o->loss;
+    n->real = o->f64 ? sizeof(double) : sizeof(float);
+    n->elements = (size_t)n->model->elements;
+    n->features = (size_t)model_shape_elements(&n->model->nodes[0].out);
+    n->outputs =
+        (size_t)model_shape_elements(&n->model->nodes[n->model->output].out);
+    T_OK(compile(&n->p, n->dev, n->model, o, &n->memory, t_err()));
+    fill(n, o->batch, numbers);
+    program_set_step(n->p, 3);
+}
+
 static void net_open(struct net *n, const char *backend, const char *text,
                      enum spec_loss loss, bool from_logits, bool train,
                      uint32_t batch, bool f64)
@@ -99,18 +116,7 @@ static void net_open(struct net *n, const char *backend, const char *text,
                                 .seed = 5,
                                 .f64 = f64};
 
-    memset(n, 0, sizeof(*n));
-    T_OK(kern_open(&n->dev, backend, NULL, t_err()));
-    n->model = t_model(text);
-    n->loss = loss;
-    n->real = f64 ? sizeof(double) : sizeof(float);
-    n->elements = (size_t)n->model->elements;
-    n->features = (size_t)model_shape_elements(&n->model->nodes[0].out);
-    n->outputs =
-        (size_t)model_shape_elements(&n->model->nodes[n->model->output].out);
-    T_OK(compile(&n->p, n->dev, n->model, &o, &n->memory, t_err()));
-    fill(n, batch, numbers);
-    program_set_step(n->p, 3);
+    net_open_as(n, backend, text, &o);
 }
 
 static void net_close(struct net *n)
@@ -123,6 +129,22 @@ static void net_close(struct net *n)
     sl_free(n->io.grads);
     sl_free((void *)(uintptr_t)n->io.x);
     sl_free((void *)(uintptr_t)n->io.labels);
+}
+
+// The same net, fed with bytes: its batch is theirs, for both.
+static void feed_bytes(struct net *bytes, struct net *floats, uint32_t batch,
+                       double scale, double offset)
+{
+    size_t count = batch * bytes->features;
+    uint8_t *x = sl_malloc(count);
+
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (uint8_t)t_below(256);
+        put(floats, floats->io.x, i,
+            (float)scale * (float)x[i] + (float)offset);
+    }
+    sl_free((void *)(uintptr_t)bytes->io.x);
+    bytes->io.x = x;
 }
 
 static double loss_at(struct net *n)
@@ -244,6 +266,48 @@ TEST(compile, cpu_is_ref)
                    false, 64);
     check_backends(NET_RESIDUAL, SPEC_LOSS_BINARY_CROSSENTROPY, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 33);
+}
+
+// Bytes as input: the same gradient as of the numbers that they stand for.
+static void check_bytes(const char *backend, const char *text, bool train)
+{
+    enum { BATCH = 3 };
+    struct compile_options o = {.loss =
+                                    SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                .from_logits = true,
+                                .train = train,
+                                .batch = BATCH,
+                                .seed = 5,
+                                .input = KERN_U8,
+                                .input_scale = 1 / 127.5,
+                                .input_offset = -1};
+    struct net bytes, floats;
+
+    draw();
+    net_open(&floats, backend, text, o.loss, true, train, BATCH, false);
+    net_open_as(&bytes, backend, text, &o);
+    feed_bytes(&bytes, &floats, BATCH, o.input_scale, o.input_offset);
+    T_EQ(bytes.p->count, floats.p->count + 1);
+    T_EQ(bytes.p->ops[0].op, KERN_IMAGE_U8);
+    T_EQ(bytes.p->ops[0].arg[0].place, PROGRAM_X);
+    T_EQ(bytes.p->ops[0].arg[0].bytes, BATCH * bytes.features);
+    T_OK(program_run(floats.p, &floats.io, 0, floats.p->count, t_err()));
+    T_OK(program_run(bytes.p, &bytes.io, 0, bytes.p->count, t_err()));
+    T_NEAR(bytes.p->stats[0] / floats.p->stats[0], 1, 1e-6);
+    T_LT(distance(&bytes, &floats, bytes.io.grads, floats.io.grads,
+                  bytes.elements) *
+             1e6,
+         10);
+    net_close(&floats);
+    net_close(&bytes);
+}
+
+TEST(compile, bytes_as_input)
+{
+    check_bytes("ref", NET_EVERYTHING, true);
+    check_bytes("cpu", NET_EVERYTHING, true);
+    check_bytes("cpu", NET_MLP, true);
+    check_bytes("cpu", NET_EVERYTHING, false);
 }
 
 // To evaluate: no dropout, moving statistics, the same loss and hits for a
