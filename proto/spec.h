@@ -36,6 +36,15 @@ bool spec_external(const Sluice__V1__JobSpec *spec);
 // train.stall_seconds of a spec, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
+// ---- precision
+
+// How workers compute (TrainSpec.precision).
+enum spec_precision { SPEC_TF32, SPEC_F32, SPEC_BF16, SPEC_F16 };
+
+// Of a spec; SPEC_TF32 if it says none.
+enum spec_precision spec_precision(const Sluice__V1__JobSpec *spec);
+const char *spec_precision_name(enum spec_precision precision);
+
 // ---- loss
 
 // X(CODE, "name in the spec")

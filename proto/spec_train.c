@@ -15,6 +15,8 @@
 #define STALL_SECONDS_MIN 1 // a few heartbeats
 #define STALL_SECONDS_MAX 1e6
 
+#define LOSS_SCALE_MAX 1e30 // it and its inverse are normal f32s
+
 static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
                                       struct sl_error *err)
 {
@@ -71,6 +73,86 @@ static enum sl_err check_stall(const Sluice__V1__TrainSpec *t,
                      STALL_SECONDS_MAX, SPEC_CLOSED, err);
 }
 
+// ---- precision
+
+static const char *const precisions[] = {
+    [SPEC_TF32] = "tf32",
+    [SPEC_F32] = "f32",
+    [SPEC_BF16] = "bf16",
+    [SPEC_F16] = "f16",
+};
+
+const char *spec_precision_name(enum spec_precision precision)
+{
+    return precisions[precision];
+}
+
+enum spec_precision spec_precision(const Sluice__V1__JobSpec *spec)
+{
+    const char *word = spec->train != NULL ? spec->train->precision : NULL;
+
+    for (unsigned i = 0; i < SL_COUNT(precisions) && word != NULL; i++) {
+        if (strcmp(word, precisions[i]) == 0)
+            return (enum spec_precision)i;
+    }
+    return SPEC_TF32; // journalled before there was such a field
+}
+
+// Keras' names for what we have, and what we have not.
+static enum sl_err check_foreign(const char *word, struct sl_error *err)
+{
+    static const char *const known[][2] = {
+        {"float32", "f32"},   {"mixed_float16", "f16"},
+        {"float16", "f16"},   {"mixed_bfloat16", "bf16"},
+        {"bfloat16", "bf16"},
+    };
+
+    if (strcmp(word, "float64") == 0 || strcmp(word, "f64") == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.precision: '%s' is not trained in: parameters "
+                       "and gradients are f32 everywhere; say f32 (sums and "
+                       "losses are kept in doubles where it matters)",
+                       word);
+    for (unsigned i = 0; i < SL_COUNT(known); i++) {
+        if (strcmp(word, known[i][0]) == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "train.precision: '%s' is called %s here", word,
+                           known[i][1]);
+    }
+    return SL_OK;
+}
+
+// An external model computes as its own program likes.
+static enum sl_err check_precision(Sluice__V1__TrainSpec *t, bool external,
+                                   struct sl_error *err)
+{
+    unsigned precision = SPEC_TF32;
+    enum sl_err rc;
+
+    if (external && (t->precision != NULL || t->has_loss_scale))
+        return sl_fail(err, SL_EINVAL,
+                       "train.%s: the model is external, so its own program "
+                       "decides that",
+                       t->precision != NULL ? "precision" : "loss_scale");
+    if (external)
+        return SL_OK;
+    rc = spec_string(&t->precision, precisions[SPEC_TF32]);
+    if (rc == SL_OK)
+        rc = check_foreign(t->precision, err);
+    if (rc == SL_OK)
+        rc = spec_word("train.precision", t->precision, precisions,
+                       SL_COUNT(precisions), &precision, err);
+    if (rc != SL_OK || !t->has_loss_scale)
+        return rc;
+    if (precision != SPEC_F16)
+        return sl_fail(err, SL_EINVAL,
+                       "train.loss_scale: only f16 has one, and "
+                       "train.precision is %s",
+                       t->precision);
+    return spec_real("train.loss_scale", t->loss_scale, 1, LOSS_SCALE_MAX,
+                     SPEC_CLOSED, err);
+}
+
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
@@ -104,6 +186,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
             spec_word("train.nonfinite", t->nonfinite, nonfinite, 2, NULL, err);
     if (rc == SL_OK)
         rc = check_stall(t, err);
+    if (rc == SL_OK)
+        rc = check_precision(t, spec_external(spec), err);
     return rc == SL_OK ? check_train_ranges(t, err) : rc;
 }
 

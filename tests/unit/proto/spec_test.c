@@ -60,8 +60,8 @@ TEST(spec, defaults)
           "'classes':3}},'train':{'mode':'async','batch':32,'epochs':1,"
           "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
           "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
-          "'window_closures':1024,'stall_seconds':60.0},'placement':{'"
-          "partitioner':'auto',"
+          "'window_closures':1024,'stall_seconds':60.0,"
+          "'precision':'tf32'},'placement':{'partitioner':'auto',"
           "'shard_bytes':0,'psservers':0},'checkpoint':{'every_epoch':"
           "true,'every_seconds':30.0,'keep':3},'evaluate':{'every_epochs':0,"
           "'batch':256,'batches_per_closure':4}}");
@@ -248,6 +248,8 @@ static const struct {
     {"{" NAME "," MODEL "," LOSS "}",
      "optimizer is missing, e.g. optimizer: {type: adam}"},
     {"{" NAME "," MODEL "," LOSS "," OPTIM "}", "data.train is missing"},
+    {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'precision':'f16'}}",
+     "train.precision: the model is external, so its own program decides that"},
     {"{" NAME "," EXTERNAL "," OPTIM "," LOSS "}",
      "loss: the program of an external model computes its own; leave loss and "
      "from_logits out"},
@@ -322,6 +324,18 @@ static const struct {
      "train.window_closures: wants 1 to 65536, got 0"},
     {"'train':{'stall_seconds':0.5}",
      "train.stall_seconds: wants a number in [1, 1e+06], got 0.5"},
+    {"'train':{'precision':'f61'}",
+     "train.precision: unknown 'f61'; did you mean 'f16'?"},
+    {"'train':{'precision':'float64'}",
+     "train.precision: 'float64' is not trained in: parameters and gradients "
+     "are f32 everywhere; say f32 (sums and losses are kept in doubles where "
+     "it matters)"},
+    {"'train':{'precision':'mixed_float16'}",
+     "train.precision: 'mixed_float16' is called f16 here"},
+    {"'train':{'loss_scale':1024}",
+     "train.loss_scale: only f16 has one, and train.precision is tf32"},
+    {"'train':{'precision':'f16','loss_scale':0.5}",
+     "train.loss_scale: wants a number in [1, 1e+30], got 0.5"},
     {"'placement':{'partitioner':'fixed'}",
      "placement.shards: wants 1 to 65536, got 0"},
     {"'placement':{'shards':4}", "placement: takes no 'shards' with auto"},
@@ -334,6 +348,35 @@ static const struct {
      "checkpoint.every_seconds: wants a number of at least 0, got -1"},
     {"'evaluate':{'every_epochs':1}", "evaluate.every_epochs: needs data.test"},
 };
+
+TEST(spec, precision)
+{
+    static const struct {
+        const char *train;
+        enum spec_precision is;
+    } cases[] = {
+        {"", SPEC_TF32},
+        {",'train':{'precision':'f32'}", SPEC_F32},
+        {",'train':{'precision':'bf16'}", SPEC_BF16},
+        {",'train':{'precision':'f16'}", SPEC_F16},
+        {",'train':{'precision':'f16','loss_scale':128}", SPEC_F16},
+    };
+    Sluice__V1__JobSpec old = SLUICE__V1__JOB_SPEC__INIT;
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        char text[800];
+        Sluice__V1__JobSpec *s;
+
+        snprintf(text, sizeof(text),
+                 "{" NAME "," MODEL "," LOSS "," OPTIM "," DATA "%s}",
+                 cases[i].train);
+        s = checked(text);
+        T_EQ(spec_precision(s), cases[i].is);
+        T_STR(spec_precision_name(cases[i].is), s->train->precision);
+        wire_free(&s->base);
+    }
+    T_EQ(spec_precision(&old), SPEC_TF32); // of an older journal
+}
 
 TEST(spec, wrong_parts)
 {
