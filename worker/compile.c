@@ -61,7 +61,15 @@ unsigned compile_dims(const struct build *b, const struct model_shape *s,
 
 size_t compile_bytes(const struct build *b, const struct model_shape *s)
 {
-    return b->o->batch * (size_t)model_shape_elements(s) * b->real;
+    return b->o->batch * (size_t)model_shape_elements(s) * b->act;
+}
+
+size_t compile_value_bytes(const struct build *b, uint32_t i)
+{
+    size_t bytes = compile_is_wide(b, i) ? b->real : b->act;
+
+    return b->o->batch * (size_t)model_shape_elements(&b->model->nodes[i].out) *
+           bytes;
 }
 
 bool compile_try_epilogue(struct build *b, struct kern_desc *d,
@@ -309,39 +317,41 @@ static bool reals(struct program *p, size_t ones)
     return true;
 }
 
+static void choose_precision(struct build *b)
+{
+    bool half = b->o->compute == KERN_BF16 || b->o->compute == KERN_F16;
+
+    b->real = b->o->f64 ? sizeof(double) : sizeof(float);
+    b->t = half && !b->o->f64 ? b->o->compute : KERN_F32;
+    b->act = b->t == KERN_F32 ? b->real : kern_dtype_bytes(b->t);
+    b->scaled = b->t == KERN_F16;
+    b->device = !b->dev->backend->host || b->o->as_device;
+}
+
 static bool build_init(struct build *b)
 {
-    size_t nodes = b->model->nodes_count;
+    size_t nodes = b->model->nodes_count, all;
 
-    b->value = sl_malloc_array(nodes * 4, sizeof(*b->value));
+    all = nodes * 4 + b->model->variables_count;
+    b->value = sl_malloc_array(all, sizeof(*b->value));
     b->needs_grad = sl_calloc(nodes, sizeof(*b->needs_grad));
     b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
     b->p = sl_calloc(1, sizeof(*b->p));
     if (b->value == NULL || b->needs_grad == NULL || b->act_done == NULL ||
         b->p == NULL)
         return false;
-    memset(b->value, 0xff, nodes * 4 * sizeof(*b->value)); // NO_TENSOR
+    memset(b->value, 0xff, all * sizeof(*b->value)); // NO_TENSOR
     b->grad = b->value + nodes;
     b->aux = b->grad + nodes;
     b->saved = b->aux + nodes;
-    b->real = b->o->f64 ? sizeof(double) : sizeof(float);
+    b->copy = b->saved + nodes;
+    choose_precision(b);
     b->p->real = b->real;
     b->p->dev = b->dev;
     b->p->batch = b->o->batch;
     b->p->train = b->o->train;
     survey(b);
     return reals(b->p, b->constants);
-}
-
-static void set_scale(struct program *p, double scale)
-{
-    float f = (float)scale;
-
-    p->scale = scale;
-    if (p->real == sizeof(double))
-        memcpy(p->scale_room, &scale, sizeof(scale));
-    else
-        memcpy(p->scale_room, &f, sizeof(f));
 }
 
 static void build_release(struct build *b)
@@ -381,7 +391,8 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
             settle(&b);
         if (b.rc == SL_OK)
             grow_memory(&b, memory);
-        set_scale(b.p, 1.0 / (options->batch * b.p->loss_rows));
+        b.p->scale = 1.0 / (options->batch * b.p->loss_rows);
+        program_set_loss_scale(b.p, 1);
     }
     rc = b.rc;
     build_release(&b);

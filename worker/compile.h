@@ -6,6 +6,9 @@
 // and dense, bias gradients into weight gradients, ReLU's backward into the
 // max pool or batch norm that follows it. Softmax or sigmoid at the end goes
 // into the loss, unless the job says from_logits.
+// In 16 bits an op reads and writes 16 bits and computes in f32. Parameters are
+// cast once per step, and their gradients back; f16's are divided by the loss
+// scale on the way (program_set_loss_scale).
 // To evaluate: no backward, dropout left out, batch norm by its moving
 // statistics.
 //
@@ -32,7 +35,14 @@ struct compile_options {
     // numbers of, input_scale * byte + input_offset.
     enum kern_dtype input;
     double input_scale, input_offset;
+    // Of activations and products: KERN_F32 (or 0), KERN_BF16, KERN_F16. Sums,
+    // the loss, what batch norm knows and all gradients that leave stay f32.
+    enum kern_dtype compute;
+    enum kern_math math; // of f32 products
     bool f64; // reals are doubles; ref only, for checks by differences
+    // As for a device, on a host, for checks: operands of products aligned,
+    // 16-bit images padded.
+    bool as_device;
 };
 
 enum sl_err compile(struct program **out, struct kern_dev *dev,

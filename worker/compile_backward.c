@@ -17,8 +17,8 @@ static bool wants_grad(const struct build *b, const struct model_node *node,
 static void axpby(struct build *b, uint32_t node, uint32_t x, uint32_t y,
                   float beta)
 {
-    int64_t n = (int64_t)(b->tensors[x].bytes / b->real);
-    struct kern_shape flat = kern_shape(KERN_F32, 1, &n);
+    int64_t n = (int64_t)(b->tensors[x].bytes / b->act);
+    struct kern_shape flat = kern_shape(b->t, 1, &n);
     struct kern_desc d;
 
     kern_desc_axpby(&d, &flat, &flat, 1, beta);
@@ -29,8 +29,7 @@ static void axpby(struct build *b, uint32_t node, uint32_t x, uint32_t y,
 // time, else one to be added by took().
 static uint32_t target(struct build *b, uint32_t node)
 {
-    uint32_t t =
-        compile_tensor(b, compile_bytes(b, &b->model->nodes[node].out));
+    uint32_t t = compile_tensor(b, compile_value_bytes(b, node));
 
     if (b->grad[node] == NO_TENSOR)
         b->grad[node] = t;
@@ -78,9 +77,36 @@ static void unactivate(struct build *b, uint32_t i)
         kern_desc_softmax(&d, KERN_SOFTMAX_BWD, nd, dim);
     else
         kern_desc_unary(&d, KERN_UNARY_BWD, kind, a, nd, dim);
+    compile_type(b, &d, compile_dtype(b, i));
     compile_emit(
         b, i, &d,
         (struct build_ref[]){WHOLE(b->saved[i]), WHOLE(dy), WHOLE(dy)});
+}
+
+// A wide node's gradient, for the layer itself.
+static void narrow(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+
+    if (compile_is_wide(b, i) && b->rc == SL_OK)
+        b->grad[i] = compile_cast(b, i, b->grad[i], n, KERN_F32, b->t);
+}
+
+// The sum of dy over all but its channels is the bias gradient.
+static void bias_grad(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc sum;
+
+    kern_desc_reduce(&sum, nd, dim, 0);
+    compile_type(b, &sum, b->t);
+    compile_emit(b, i, &sum,
+                 (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
+    compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
 }
 
 // dw and db. `with` computes both in one op; if the backend is worse at that,
@@ -89,27 +115,27 @@ static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
                          struct kern_desc *without, struct build_ref first,
                          struct build_ref second)
 {
-    const struct model_node *node = &b->model->nodes[i];
-    uint32_t dw = compile_weight(b, node, MODEL_KERNEL, PROGRAM_GRADS), db;
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
-    struct kern_desc sum;
+    bool bias = b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE, both;
+    enum kern_dtype given;
+    uint32_t dw, db;
 
-    if (node->weight[MODEL_BIAS] == MODEL_NONE) {
-        compile_emit(b, i, without,
-                     (struct build_ref[]){first, second, WHOLE(dw)});
-        return;
-    }
-    db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
-    if (compile_fuses(b, with, without)) {
+    compile_type(b, with, b->t);
+    compile_type(b, without, b->t);
+    given = compile_grad_dtype(b, with, without);
+    both = bias && compile_fuses(b, with, without);
+    dw = compile_grad_at(b, i, MODEL_KERNEL, given);
+    if (both) {
+        db = compile_grad_at(b, i, MODEL_BIAS, KERN_F32);
         compile_emit(b, i, with,
                      (struct build_ref[]){first, second, WHOLE(dw), WHOLE(db)});
-        return;
+        compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
+    } else {
+        compile_emit(b, i, without,
+                     (struct build_ref[]){first, second, WHOLE(dw)});
     }
-    compile_emit(b, i, without, (struct build_ref[]){first, second, WHOLE(dw)});
-    kern_desc_reduce(&sum, nd, dim, 0);
-    compile_emit(b, i, &sum,
-                 (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
+    compile_grad_home(b, i, MODEL_KERNEL, dw, given);
+    if (bias && !both)
+        bias_grad(b, i);
 }
 
 // dx by `d`, from dy and the kernel, if somebody wants it.
@@ -121,12 +147,11 @@ static void input_grad(struct build *b, uint32_t i, struct kern_desc *d)
     if (!wants_grad(b, node, 0))
         return;
     dx = target(b, node->input[0]);
-    compile_emit(
-        b, i, d,
-        (struct build_ref[]){
-            WHOLE(b->grad[i]),
-            WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS)),
-            WHOLE(dx)});
+    compile_type(b, d, b->t);
+    compile_emit(b, i, d,
+                 (struct build_ref[]){
+                     WHOLE(b->grad[i]),
+                     WHOLE(compile_operand(b, i, MODEL_KERNEL)), WHOLE(dx)});
     took(b, node->input[0], dx);
 }
 
@@ -154,7 +179,7 @@ static void conv2d(struct build *b, uint32_t i)
     int64_t co = (int64_t)node->out.dim[2], x[KERN_DIMS];
     struct kern_desc with, without, d;
 
-    compile_dims(b, &node->in, x);
+    compile_conv_dims(b, node, x);
     kern_desc_conv(&with, KERN_CONV_WGRAD, x, co, &w, 1, KERN_BGRAD);
     kern_desc_conv(&without, KERN_CONV_WGRAD, x, co, &w, 1, 0);
     weight_grads(b, i, &with, &without, WHOLE(b->value[input]), WHOLE(dy));
@@ -178,6 +203,7 @@ static void pool(struct build *b, uint32_t i)
     compile_dims(b, &node->in, x);
     kern_desc_pool(&d, KERN_POOL_BWD, max ? KERN_POOL_MAX : KERN_POOL_AVG, x,
                    &w, 0);
+    compile_type(b, &d, b->t);
     dx = target(b, input);
     refs[n++] = WHOLE(b->grad[i]);
     if (max)
@@ -196,15 +222,25 @@ static uint32_t norm_grad(struct build *b, const struct model_node *node,
     return compile_tensor(b, (size_t)node->in.dim[node->in.rank - 1] * b->real);
 }
 
+static void norm_grad_home(struct build *b, uint32_t i, enum model_weight w,
+                           uint32_t t)
+{
+    if (b->model->nodes[i].weight[w] != MODEL_NONE)
+        compile_grad_home(b, i, w, t, KERN_F32);
+}
+
 static void batch_norm(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]];
+    uint32_t dgamma = norm_grad(b, node, MODEL_GAMMA);
+    uint32_t dbeta = norm_grad(b, node, MODEL_BETA);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
 
     kern_desc_norm(&d, KERN_BN_BWD, nd, dim, (float)node->epsilon, 0);
+    compile_type(b, &d, b->t);
     compile_fuse_drelu(b, node, &d);
     compile_emit(
         b, i, &d,
@@ -214,8 +250,9 @@ static void batch_norm(struct build *b, uint32_t i)
             WHOLE(compile_weight(b, node, MODEL_MOVING_MEAN, PROGRAM_GRADS)),
             WHOLE(
                 compile_weight(b, node, MODEL_MOVING_VARIANCE, PROGRAM_GRADS)),
-            WHOLE(dy), WHOLE(norm_grad(b, node, MODEL_GAMMA)),
-            WHOLE(norm_grad(b, node, MODEL_BETA))});
+            WHOLE(dy), WHOLE(dgamma), WHOLE(dbeta)});
+    norm_grad_home(b, i, MODEL_GAMMA, dgamma);
+    norm_grad_home(b, i, MODEL_BETA, dbeta);
     if (wants_grad(b, node, 0))
         pass(b, node->input[0], dy, true);
 }
@@ -233,6 +270,7 @@ static void dropout(struct build *b, uint32_t i)
         return;
     if (b->aux[i] != NO_TENSOR) {
         kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
+        compile_type(b, &d, b->t);
         compile_emit(
             b, i, &d,
             (struct build_ref[]){WHOLE(dy), WHOLE(b->aux[i]), WHOLE(dy)});
@@ -267,7 +305,7 @@ static void concatenate(struct build *b, uint32_t i)
     for (uint32_t k = 0; k < node->inputs; k++) {
         const struct model_shape *in = &b->model->nodes[node->input[k]].out;
         int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
-        struct kern_shape to = kern_shape(KERN_F32, 2, dim), from = to;
+        struct kern_shape to = kern_shape(b->t, 2, dim), from = to;
         struct kern_desc d;
         uint32_t dx;
 
@@ -277,7 +315,7 @@ static void concatenate(struct build *b, uint32_t i)
             kern_desc_axpby(&d, &from, &to, 1, 0);
             compile_emit(
                 b, i, &d,
-                (struct build_ref[]){{b->grad[i], at * b->real}, WHOLE(dx)});
+                (struct build_ref[]){{b->grad[i], at * b->act}, WHOLE(dx)});
             took(b, node->input[k], dx);
         }
         at += (size_t)dim[1];
@@ -324,6 +362,7 @@ void compile_backward(struct build *b)
         if (b->grad[i] == NO_TENSOR || !b->needs_grad[i])
             continue;
         unactivate(b, i);
+        narrow(b, i);
         layer(b, i);
     }
 }

@@ -52,6 +52,15 @@ struct build {
     bool *act_done;    // its activation's backward is somebody else's
     bool loss_has_act; // the output's softmax or sigmoid is in the loss
 
+    uint32_t *copy; // by variable: it as products read it; NO_TENSOR before
+
+    // Precision.
+    enum kern_dtype t;  // of activations and products: f32, bf16, f16
+    size_t act;         // bytes of an activation's element
+    bool scaled;        // the loss is scaled, so gradients are unscaled: f16
+    bool device;        // tensors of products are aligned, images padded
+    int64_t x_channels; // of images that are padded; 0: they are not
+
     // Constants: ones first, then as many zeroes.
     size_t constants; // elements of each
     size_t real;      // bytes of a real number
@@ -76,7 +85,10 @@ uint32_t compile_weight(struct build *b, const struct model_node *node,
 // [batch, dims of the shape]: how many dimensions.
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
                       int64_t dim[KERN_DIMS]);
+// As an activation.
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
+// The bytes of node i's value.
+size_t compile_value_bytes(const struct build *b, uint32_t i);
 
 // Plans and appends. `refs` has one entry per input and output of the desc.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
@@ -110,6 +122,37 @@ enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
 // The window of a convolution or pool, with its pads; of a global pool, all.
 struct kern_window compile_window(const struct model_node *node);
+
+// ---- compile_operand.c
+
+// The output, if only the loss reads it: its activation is computed in f32
+// although the layers are in 16 bits.
+bool compile_is_wide(const struct build *b, uint32_t i);
+// The dtype of node i's value and gradient.
+enum kern_dtype compile_dtype(const struct build *b, uint32_t i);
+// Gives a described op its dtypes, and a product its mathematics.
+void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
+// `count` elements in another dtype: x itself if it has it already.
+uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
+                      enum kern_dtype from, enum kern_dtype to);
+
+// Of a convolution's input, with padded channels.
+void compile_conv_dims(const struct build *b, const struct model_node *node,
+                       int64_t dim[KERN_DIMS]);
+// A kernel or bias as its node's products read it.
+uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
+// The dtype in which the backend gives a weight gradient: f32 if it is not
+// worse at that. Both descriptions get it.
+enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
+                                   struct kern_desc *without);
+// Where an op writes the gradient of a variable that it gives as `given`; then
+// the gradient is brought to where it belongs. Batch norm's, too.
+uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
+                         enum kern_dtype given);
+void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
+                       uint32_t t, enum kern_dtype given);
+
+// ----
 
 void compile_forward(struct build *b);  // compile_forward.c
 void compile_loss(struct build *b);     // compile_loss.c

@@ -8,6 +8,8 @@
 #include "common/rng.h"
 #include "worker/compile_build.h"
 
+#define IMAGE_CHANNELS 8
+
 static uint32_t input_of(const struct build *b, const struct model_node *node)
 {
     return b->value[node->input[0]];
@@ -18,9 +20,7 @@ static bool act_is_losses(const struct build *b, uint32_t i)
     return i == b->model->output && b->loss_has_act;
 }
 
-// Applies the activation of node i to z. `own`: z is nobody else's, so it may
-// be overwritten where the backward pass does not want it.
-static void activate(struct build *b, uint32_t i, uint32_t z, bool own)
+static void apply(struct build *b, uint32_t i, uint32_t z, bool own)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t dim[KERN_DIMS];
@@ -35,40 +35,62 @@ static void activate(struct build *b, uint32_t i, uint32_t z, bool own)
         return;
     if (node->act == MODEL_ACT_SOFTMAX) {
         if (!own)
-            y = compile_tensor(b, compile_bytes(b, &node->out));
+            y = compile_tensor(b, compile_value_bytes(b, i));
         kern_desc_softmax(&d, KERN_SOFTMAX_FWD, nd, dim);
         b->saved[i] = y;
     } else {
         kind = compile_unary(node, &a);
         if (!own || kern_unary_saves_input(kind))
-            y = compile_tensor(b, compile_bytes(b, &node->out));
+            y = compile_tensor(b, compile_value_bytes(b, i));
         kern_desc_unary(&d, KERN_UNARY_FWD, kind, a, nd, dim);
         b->saved[i] = kern_unary_saves_input(kind) ? z : y;
     }
+    compile_type(b, &d, compile_dtype(b, i));
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(z), WHOLE(y)});
     b->value[i] = y;
 }
 
-// ReLU goes into the op if the backend likes it there: true.
-static bool fuse_relu(struct build *b, const struct model_node *node,
-                      struct kern_desc *d)
+// Applies the activation of node i to z. `own`: z is nobody else's, so it may
+// be overwritten where the backward pass does not want it. A wide node's comes
+// when the layer is done.
+static void activate(struct build *b, uint32_t i, uint32_t z, bool own)
 {
-    return node->act == MODEL_ACT_RELU && compile_try_epilogue(b, d, KERN_RELU);
+    b->value[i] = z;
+    if (!compile_is_wide(b, i))
+        apply(b, i, z, own);
+}
+
+static void widen(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+
+    if (compile_is_wide(b, i) && b->rc == SL_OK)
+        apply(b, i, compile_cast(b, i, b->value[i], n, b->t, KERN_F32), true);
+}
+
+// ReLU goes into the op if the backend likes it there: true.
+static bool fuse_relu(struct build *b, uint32_t i, struct kern_desc *d)
+{
+    return b->model->nodes[i].act == MODEL_ACT_RELU && !compile_is_wide(b, i) &&
+           compile_try_epilogue(b, d, KERN_RELU);
 }
 
 // The end of dense and convolution: x, kernel, (bias) -> y, activation.
 static void weighted(struct build *b, uint32_t i, struct kern_desc *d)
 {
     const struct model_node *node = &b->model->nodes[i];
-    bool fused = fuse_relu(b, node, d);
     struct build_ref refs[4];
     unsigned n = 0;
+    bool fused;
     uint32_t y;
 
+    compile_type(b, d, b->t);
+    fused = fuse_relu(b, i, d);
     refs[n++] = WHOLE(input_of(b, node));
-    refs[n++] = WHOLE(compile_weight(b, node, MODEL_KERNEL, PROGRAM_PARAMS));
+    refs[n++] = WHOLE(compile_operand(b, i, MODEL_KERNEL));
     if (node->weight[MODEL_BIAS] != MODEL_NONE)
-        refs[n++] = WHOLE(compile_weight(b, node, MODEL_BIAS, PROGRAM_PARAMS));
+        refs[n++] = WHOLE(compile_operand(b, i, MODEL_BIAS));
     y = compile_tensor(b, compile_bytes(b, &node->out));
     refs[n] = WHOLE(y);
     compile_emit(b, i, d, refs);
@@ -104,7 +126,7 @@ static void conv2d(struct build *b, uint32_t i)
     int64_t x[KERN_DIMS];
     struct kern_desc d;
 
-    compile_dims(b, &node->in, x);
+    compile_conv_dims(b, node, x);
     kern_desc_conv(&d, KERN_CONV_FWD, x, (int64_t)node->out.dim[2], &w, 1,
                    bias_bit(node));
     weighted(b, i, &d);
@@ -121,6 +143,7 @@ static void max_pool(struct build *b, uint32_t i)
     compile_dims(b, &node->in, x);
     kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_MAX, x, &w,
                    b->o->train ? KERN_AUX : 0);
+    compile_type(b, &d, b->t);
     compile_fuse_drelu(b, node, &d);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     refs[0] = WHOLE(input_of(b, node));
@@ -141,6 +164,7 @@ static void average_pool(struct build *b, uint32_t i)
 
     compile_dims(b, &node->in, x);
     kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG, x, &w, 0);
+    compile_type(b, &d, b->t);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     compile_emit(
         b, i, &d,
@@ -166,6 +190,7 @@ static void batch_norm(struct build *b, uint32_t i)
     b->value[i] = y;
     kern_desc_norm(&d, b->o->train ? KERN_BN_FWD : KERN_BN_INFER, nd, dim,
                    (float)node->epsilon, 0);
+    compile_type(b, &d, b->t);
     if (b->o->train)
         compile_emit(b, i, &d,
                      (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
@@ -193,6 +218,7 @@ static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
                            2 * sizeof(int64_t));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
+    compile_type(b, &d, b->t);
     compile_emit(
         b, i, &d,
         (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(b->value[i])});
@@ -211,6 +237,7 @@ static void add(struct build *b, uint32_t i)
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     refs[node->inputs] = WHOLE(b->value[i]);
     kern_desc_binary(&d, KERN_ADD, node->inputs, nd, dim);
+    compile_type(b, &d, b->t);
     compile_emit(b, i, &d, refs);
 }
 
@@ -227,14 +254,14 @@ static void concatenate(struct build *b, uint32_t i)
     for (uint32_t k = 0; k < node->inputs; k++) {
         const struct model_shape *in = &b->model->nodes[node->input[k]].out;
         int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
-        struct kern_shape from = kern_shape(KERN_F32, 2, dim), to = from;
+        struct kern_shape from = kern_shape(b->t, 2, dim), to = from;
         struct kern_desc d;
 
         to.stride[0] = all;
         kern_desc_axpby(&d, &from, &to, 1, 0);
         compile_emit(b, i, &d,
                      (struct build_ref[]){WHOLE(b->value[node->input[k]]),
-                                          {b->value[i], at * b->real}});
+                                          {b->value[i], at * b->act}});
         at += (size_t)dim[1];
     }
 }
@@ -280,26 +307,62 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
     }
 }
 
-// What the model is fed with: as the program gets it, or made of bytes, which
-// are a quarter of what there is to read, keep and copy.
+// Libraries are fastest, and some only able, with channels by the eight in 16
+// bits: the bytes of an image become that many, if convolutions read them.
+static void choose_channels(struct build *b)
+{
+    const struct model *m = b->model;
+    const struct model_shape *in = &m->nodes[0].out;
+    int64_t channels = (int64_t)in->dim[in->rank > 0 ? in->rank - 1 : 0];
+
+    if (!b->device || b->t == KERN_F32 || in->rank != 3 ||
+        channels % IMAGE_CHANNELS == 0)
+        return;
+    for (uint32_t i = 1; i < m->nodes_count; i++) {
+        for (uint32_t k = 0; k < m->nodes[i].inputs; k++) {
+            if (m->nodes[i].input[k] == 0 && m->nodes[i].type != MODEL_CONV2D)
+                return;
+        }
+    }
+    b->x_channels =
+        (channels + IMAGE_CHANNELS - 1) / IMAGE_CHANNELS * IMAGE_CHANNELS;
+}
+
+// Bytes are a quarter of what there is to read, keep and copy.
+static void feed_bytes(struct build *b)
+{
+    const struct model_shape *in = &b->model->nodes[0].out;
+    size_t elements = b->o->batch * (size_t)model_shape_elements(in);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, in, dim);
+    uint32_t x = compile_at(b, PROGRAM_X, 0, elements);
+    struct kern_desc d;
+
+    choose_channels(b);
+    kern_desc_image_u8(&d, nd, dim, (float)b->o->input_scale,
+                       (float)b->o->input_offset);
+    compile_type(b, &d, b->t);
+    if (b->x_channels > 0) {
+        elements = elements / in->dim[2] * (size_t)b->x_channels;
+        kern_desc_image_pad(&d, b->x_channels);
+    }
+    b->value[0] = compile_tensor(b, elements * b->act);
+    compile_emit(b, 0, &d, (struct build_ref[]){WHOLE(x), WHOLE(b->value[0])});
+}
+
+// What the model is fed with.
 static void feed(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, in, dim);
-    struct kern_desc d;
+    size_t elements = b->o->batch * (size_t)model_shape_elements(in);
     uint32_t x;
 
-    if (b->o->input != KERN_U8) {
-        b->value[0] = compile_at(b, PROGRAM_X, 0, compile_bytes(b, in));
+    if (b->o->input == KERN_U8) {
+        feed_bytes(b);
         return;
     }
-    x = compile_at(b, PROGRAM_X, 0,
-                   b->o->batch * (size_t)model_shape_elements(in));
-    b->value[0] = compile_tensor(b, compile_bytes(b, in));
-    kern_desc_image_u8(&d, nd, dim, (float)b->o->input_scale,
-                       (float)b->o->input_offset);
-    compile_emit(b, 0, &d, (struct build_ref[]){WHOLE(x), WHOLE(b->value[0])});
+    x = compile_at(b, PROGRAM_X, 0, elements * b->real);
+    b->value[0] = compile_cast(b, 0, x, (int64_t)elements, KERN_F32, b->t);
 }
 
 void compile_forward(struct build *b)
@@ -308,6 +371,8 @@ void compile_forward(struct build *b)
     uint32_t dropouts = 0;
 
     feed(b);
-    for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++)
+    for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++) {
         layer(b, i, &dropouts);
+        widen(b, i);
+    }
 }

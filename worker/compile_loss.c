@@ -60,6 +60,7 @@ static void categorical(struct build *b, struct kern_desc *d)
                    b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 0);
 }
 
+// In f32 whatever the layers compute in.
 void compile_loss(struct build *b)
 {
     const struct model *m = b->model;
@@ -67,7 +68,10 @@ void compile_loss(struct build *b)
     uint64_t elements = model_shape_elements(&node->out);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
-    uint32_t labels, scale, stats;
+    int64_t count = (int64_t)(b->o->batch * elements);
+    enum kern_dtype is = compile_dtype(b, m->output);
+    size_t bytes = (size_t)count * b->real;
+    uint32_t logits, dlogits, labels, scale, stats;
     struct kern_desc d;
 
     b->p->loss_rows = 1;
@@ -89,12 +93,18 @@ void compile_loss(struct build *b)
     labels = compile_at(b, PROGRAM_LABELS, 0,
                         b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
                             ? b->o->batch * sizeof(int32_t)
-                            : compile_bytes(b, &node->out));
+                            : bytes);
     scale = compile_at(b, PROGRAM_SCALE, 0, b->real);
     stats = compile_at(b, PROGRAM_STATS, 0, 2 * sizeof(double));
-    b->grad[m->output] = compile_tensor(b, compile_bytes(b, &node->out));
+    logits =
+        compile_cast(b, m->output, b->value[m->output], count, is, KERN_F32);
+    dlogits = compile_tensor(b, bytes);
     compile_emit(b, m->output, &d,
-                 (struct build_ref[]){WHOLE(b->value[m->output]), WHOLE(labels),
-                                      WHOLE(scale), WHOLE(b->grad[m->output]),
+                 (struct build_ref[]){WHOLE(logits), WHOLE(labels),
+                                      WHOLE(scale), WHOLE(dlogits),
                                       WHOLE(stats)});
+    b->grad[m->output] = dlogits;
+    if (b->o->train)
+        b->grad[m->output] =
+            compile_cast(b, m->output, dlogits, count, KERN_F32, is);
 }

@@ -2,6 +2,8 @@
 // worker/program.c -- runs what compile.c made; see program.h.
 #include "worker/program.h"
 
+#include <string.h>
+
 #include "common/mem.h"
 
 void program_memory_release(struct program_memory *m)
@@ -28,6 +30,7 @@ static void places(uint8_t *at[PROGRAM_PLACES], struct program *p,
     at[PROGRAM_SCALE] = p->scale_room;
     at[PROGRAM_STATS] = (uint8_t *)p->stats;
     at[PROGRAM_KEYS] = (uint8_t *)p->keys;
+    at[PROGRAM_UNSCALE] = (uint8_t *)&p->unscale;
 }
 
 enum sl_err program_run(struct program *p, const struct program_io *io,
@@ -58,6 +61,19 @@ void program_set_step(struct program *p, uint64_t global_step)
         p->keys[2 * i] = (int64_t)p->seeds[i];
         p->keys[2 * i + 1] = (int64_t)global_step;
     }
+}
+
+void program_set_loss_scale(struct program *p, double loss_scale)
+{
+    double all = p->scale * loss_scale;
+    float f = (float)all;
+
+    p->loss_scale = loss_scale;
+    p->unscale = (float)(1 / loss_scale);
+    if (p->real == sizeof(double))
+        memcpy(p->scale_room, &all, sizeof(all));
+    else
+        memcpy(p->scale_room, &f, sizeof(f));
 }
 
 double program_loss_sum(const struct program *p)

@@ -40,6 +40,7 @@ enum program_place {
     PROGRAM_SCALE,     // f32[1]: what the loss's gradient is multiplied by
     PROGRAM_STATS,     // f64[2] of the loss
     PROGRAM_KEYS,      // i64[2] per dropout: {seed, step}
+    PROGRAM_UNSCALE,   // f32[1]: 1 / loss scale
     PROGRAM_PLACES
 };
 
@@ -80,8 +81,10 @@ struct program {
     uint64_t *seeds;    // owned: of each dropout
     int64_t *keys;      // owned: {seed, step} of each
     uint32_t dropouts;
-    double scale; // as f32 in scale_room, or as f64
-    _Alignas(8) uint8_t scale_room[8];
+    double scale; // of the loss's gradient, before the loss scale
+    double loss_scale;
+    _Alignas(8) uint8_t scale_room[8]; // both multiplied, as f32 or f64
+    float unscale;                     // 1 / loss_scale
     double stats[2];
     size_t arena_bytes, workspace_bytes;
 };
@@ -100,6 +103,11 @@ enum sl_err program_run(struct program *p, const struct program_io *io,
 
 // For dropout: masks are a function of (seed, this number, layer, element).
 void program_set_step(struct program *p, uint64_t global_step);
+
+// Of a program in f16: its loss's gradient is multiplied by this before it goes
+// back through the layers, and what comes out is divided by it. 1 at first; a
+// program in another precision keeps that.
+void program_set_loss_scale(struct program *p, double loss_scale);
 
 // After the forward pass: the sum over the batch's samples of their losses,
 // and of what the loss counts as right (classes hit; shares of bits right;

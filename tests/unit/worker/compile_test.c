@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "nets.h"
 #include "worker/compile.h"
+#include "worker/grad.h"
 #include "worker/overlap.h"
 
 // A program with vectors and a batch of random numbers.
@@ -140,8 +141,9 @@ static void feed_bytes(struct net *bytes, struct net *floats, uint32_t batch,
 
     for (size_t i = 0; i < count; i++) {
         x[i] = (uint8_t)t_below(256);
-        put(floats, floats->io.x, i,
-            (float)scale * (float)x[i] + (float)offset);
+        if (floats != bytes)
+            put(floats, floats->io.x, i,
+                (float)scale * (float)x[i] + (float)offset);
     }
     sl_free((void *)(uintptr_t)bytes->io.x);
     bytes->io.x = x;
@@ -443,7 +445,7 @@ static void check_overlap(struct net *n, const void *params, const void *want)
     sl_free(sent);
 }
 
-TEST(overlap, what_leaves_early_is_whole_and_unread)
+static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,
                                        NET_RESIDUAL, NET_MLP};
@@ -453,8 +455,7 @@ TEST(overlap, what_leaves_early_is_whole_and_unread)
         void *params, *want;
 
         draw();
-        net_open(&n, "cpu", nets[i], SPEC_LOSS_MEAN_SQUARED_ERROR, false, true,
-                 3, false);
+        net_open_as(&n, "cpu", nets[i], o);
         T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
         params = sl_malloc(n.elements * n.real);
         want = sl_malloc(n.elements * n.real);
@@ -466,6 +467,20 @@ TEST(overlap, what_leaves_early_is_whole_and_unread)
         sl_free(want);
         net_close(&n);
     }
+}
+
+TEST(overlap, what_leaves_early_is_whole_and_unread)
+{
+    struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                .train = true,
+                                .batch = 3,
+                                .seed = 5};
+
+    check_overlaps(&o);
+    o.as_device = true;
+    check_overlaps(&o);
+    o.compute = KERN_BF16;
+    check_overlaps(&o);
 }
 
 // The point of it: the last layers' shards leave before the first layers are
@@ -490,4 +505,170 @@ TEST(overlap, late_layers_leave_first)
     T_EQ(o.send_after[0], n.p->count - 1);
     overlap_release(&o);
     net_close(&n);
+}
+
+// ---- precision
+
+#define SPARSE SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+
+// In 16 bits the gradient is that in 32, but for rounding.
+static void check_half(const char *backend, const char *text,
+                       enum spec_loss loss, enum kern_dtype t)
+{
+    enum { BATCH = 5 };
+    struct compile_options o = {.loss = loss,
+                                .from_logits = loss == SPARSE,
+                                .train = true,
+                                .batch = BATCH,
+                                .seed = 5,
+                                .compute = t};
+    struct net half, whole;
+    double far;
+
+    draw();
+    net_open_as(&half, backend, text, &o);
+    net_open(&whole, "ref", text, loss, o.from_logits, true, BATCH, false);
+    program_set_loss_scale(half.p, t == KERN_F16 ? 1024 : 1);
+    T_OK(program_run(whole.p, &whole.io, 0, whole.p->count, t_err()));
+    T_OK(program_run(half.p, &half.io, 0, half.p->count, t_err()));
+    T_NEAR(half.p->stats[0] / whole.p->stats[0], 1, 0.02);
+    far = distance(&half, &whole, half.io.grads, whole.io.grads, half.elements);
+    if (!(far < (t == KERN_F16 ? 0.01 : 0.08)))
+        T_FAIL("%s, dtype %d: relative distance %g", backend, t, far);
+    T_TRUE(far > 1e-6); // it does compute in 16 bits
+    net_close(&half);
+    net_close(&whole);
+}
+
+TEST(compile, gradients_in_16_bits)
+{
+    static const char *const backends[] = {"ref", "cpu"};
+    static const enum kern_dtype dtypes[] = {KERN_BF16, KERN_F16};
+
+    for (size_t b = 0; b < SL_COUNT(backends); b++) {
+        for (size_t t = 0; t < SL_COUNT(dtypes); t++) {
+            check_half(backends[b], NET_EVERYTHING, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_RESIDUAL, SPEC_LOSS_BINARY_CROSSENTROPY,
+                       dtypes[t]);
+            check_half(backends[b], NET_RESIDUAL, SPEC_LOSS_MEAN_SQUARED_ERROR,
+                       dtypes[t]);
+            check_half(backends[b], NET_MLP, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR,
+                       dtypes[t]);
+        }
+    }
+}
+
+static bool same(const struct net *a, const struct net *b)
+{
+    return memcmp(a->io.grads, b->io.grads, a->elements * a->real) == 0;
+}
+
+// A scale that is too large shows in the gradient, not in the loss; one that
+// is a power of two changes nothing else; batch norm's statistics are not
+// gradients and stay as they are.
+TEST(compile, the_loss_scale_only_keeps_gradients_from_vanishing)
+{
+    struct compile_options o = {.loss = SPARSE,
+                                .from_logits = true,
+                                .train = true,
+                                .batch = 5,
+                                .compute = KERN_F16};
+    struct net a, b;
+    double loss;
+
+    draw();
+    net_open_as(&a, "ref", NET_MLP, &o);
+    net_open_as(&b, "ref", NET_MLP, &o);
+    program_set_loss_scale(a.p, 256);
+    program_set_loss_scale(b.p, 1024);
+    T_OK(program_run(a.p, &a.io, 0, a.p->count, t_err()));
+    T_OK(program_run(b.p, &b.io, 0, b.p->count, t_err()));
+    T_LT(distance(&a, &b, a.io.grads, b.io.grads, a.elements) * 1e6, 3000);
+    loss = a.p->stats[0];
+    program_set_loss_scale(a.p, 0x1p40);
+    T_OK(program_run(a.p, &a.io, 0, a.p->count, t_err()));
+    T_NEAR(a.p->stats[0], loss, 0);
+    T_FALSE(grad_finite(a.io.grads, a.elements));
+    program_set_loss_scale(a.p, 1024);
+    T_OK(program_run(a.p, &a.io, 0, a.p->count, t_err()));
+    T_TRUE(same(&a, &b));
+    net_close(&a);
+    net_close(&b);
+}
+
+static bool is_product(enum kern_op op)
+{
+    return op == KERN_MATMUL || op == KERN_CONV_FWD || op == KERN_CONV_DGRAD ||
+           op == KERN_CONV_WGRAD;
+}
+
+// As for a device: tensors of products begin at multiples of KERN_ALIGN, and
+// nothing else changes.
+TEST(compile, operands_of_a_device_are_aligned)
+{
+    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION, NET_MLP};
+
+    for (size_t i = 0; i < SL_COUNT(nets); i++) {
+        struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                    .train = true,
+                                    .batch = 3,
+                                    .seed = 5,
+                                    .as_device = true};
+        struct net plain, device;
+
+        draw();
+        net_open_as(&device, "ref", nets[i], &o);
+        net_open(&plain, "ref", nets[i], o.loss, false, true, 3, false);
+        T_GE(device.p->count, plain.p->count);
+        for (uint32_t k = 0; k < device.p->count; k++) {
+            const struct program_op *op = &device.p->ops[k];
+
+            for (uint32_t arg = 0; arg < op->args && is_product(op->op); arg++)
+                T_EQ(op->arg[arg].offset % KERN_ALIGN, 0);
+        }
+        T_OK(program_run(plain.p, &plain.io, 0, plain.p->count, t_err()));
+        T_OK(program_run(device.p, &device.io, 0, device.p->count, t_err()));
+        T_TRUE(same(&plain, &device));
+        net_close(&plain);
+        net_close(&device);
+    }
+}
+
+// Channels of nothing are added to an image and to the filters over it, and
+// their gradients are dropped.
+static void check_padded(enum kern_dtype t)
+{
+    enum { BATCH = 3 };
+    struct compile_options o = {.loss = SPEC_LOSS_BINARY_CROSSENTROPY,
+                                .train = true,
+                                .batch = BATCH,
+                                .compute = t,
+                                .input = KERN_U8,
+                                .input_scale = 1 / 255.0};
+    struct net plain, padded;
+
+    draw();
+    net_open_as(&plain, "ref", NET_RESIDUAL, &o);
+    o.as_device = true;
+    net_open_as(&padded, "ref", NET_RESIDUAL, &o);
+    feed_bytes(&plain, &plain, BATCH, 1, 0);
+    sl_free((void *)(uintptr_t)padded.io.x);
+    padded.io.x = plain.io.x;
+    T_EQ(plain.p->ops[0].arg[1].bytes, BATCH * plain.features * 2);
+    T_EQ(padded.p->ops[0].arg[1].bytes, BATCH * plain.features / 3 * 8 * 2);
+    program_set_loss_scale(plain.p, 8);
+    program_set_loss_scale(padded.p, 8);
+    T_OK(program_run(plain.p, &plain.io, 0, plain.p->count, t_err()));
+    T_OK(program_run(padded.p, &padded.io, 0, padded.p->count, t_err()));
+    T_TRUE(same(&plain, &padded));
+    padded.io.x = NULL;
+    net_close(&plain);
+    net_close(&padded);
+}
+
+TEST(compile, images_of_a_device_have_channels_by_the_eight)
+{
+    check_padded(KERN_BF16);
+    check_padded(KERN_F16);
 }
