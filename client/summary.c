@@ -171,6 +171,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"samples", unsigned_number(s->samples_per_epoch)},
         {"updates_applied", unsigned_number(s->updates_applied)},
         {"updates_skipped", unsigned_number(s->updates_skipped)},
+        {"loss_scale", number(s->loss_scale)},
         {"updates_refused", unsigned_number(s->updates_refused)},
         {"duplicates", unsigned_number(s->duplicates)},
         {"closures_retried", unsigned_number(s->closures_retried)},
@@ -237,6 +238,8 @@ static void count_rows(struct table *t, const job_status *s)
     table_cell(t, "%s", out_time(a, s->elapsed_seconds));
     row(t, "updates applied", s->updates_applied);
     row(t, "updates skipped", s->updates_skipped);
+    if (s->loss_scale > 0)
+        row(t, "loss scale", (uint64_t)s->loss_scale);
     row(t, "updates refused", s->updates_refused);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);

@@ -89,6 +89,8 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
     struct meter_sums now = sums_of(m);
     struct meter_sums more = meter_delta(&w->seen, &now);
 
+    if (m->loss_scale >= 1)
+        w->job->loss_scale = m->loss_scale;
     if (w->kind != WORK_TRAIN || more.steps == 0)
         return;
     take_conduct(w, &more);

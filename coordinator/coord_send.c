@@ -352,6 +352,7 @@ void send_job_open(struct coord *c, const struct member *m,
     msg.job_name = job->name;
     msg.spec = job->spec;
     msg.map = &map.msg;
+    msg.loss_scale = job->loss_scale;
     if (job->placed) {
         geometry = wire_geometry(&job->schedule);
         msg.geometry = &geometry;

@@ -104,6 +104,7 @@ struct job {
     struct map holders;  // member -> leases it holds, as a number
     uint64_t moved_ms;   // when any holder last got on
     uint64_t good_steps; // that were applied, by what workers report
+    double loss_scale;   // the last reported; 0: none
 
     // cuts and evaluations
     struct cut *cut;       // being made

@@ -255,6 +255,7 @@ static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
             (double)(job->schedule.samples * job->schedule.epochs - samples) /
             m->images_per_second;
     m->staleness_p50 = staleness_p50(job);
+    m->loss_scale = job->loss_scale;
     fill_updates(m, job);
 }
 

@@ -293,6 +293,7 @@ struct kern_info {
     uint64_t bytes;   // memory of the device; 0: the host's
     uint32_t dtypes;  // bit per enum kern_dtype that it computes in
     uint32_t threads; // host backends
+    bool tf32;        // products of f32 that do not say may use TF32
 };
 
 // The seam for modules. Append-only: `size` tells what a module knows, and an

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/mem.h"
 #include "worker/sync_ps.h"
 
@@ -36,6 +37,9 @@ static enum sl_err read_spec(struct job *j, struct sl_error *err)
     j->skip_nonfinite =
         train->nonfinite == NULL || strcmp(train->nonfinite, "fail") != 0;
     j->max_nonfinite = train->max_nonfinite;
+    j->precision = spec_precision(spec);
+    loss_scale_init(&j->scale, train->has_loss_scale ? train->loss_scale : 0,
+                    j->record->open->loss_scale);
     return spec_optimizer(&j->optimizer, spec->optimizer, err);
 }
 
@@ -233,6 +237,37 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
     return SL_OK;
 }
 
+static enum kern_dtype compute_of(enum spec_precision precision)
+{
+    return precision == SPEC_BF16  ? KERN_BF16
+           : precision == SPEC_F16 ? KERN_F16
+                                   : KERN_F32;
+}
+
+// What is in effect, once: a job that may use TF32 finds none on a CPU.
+static void tell_precision(struct job *j)
+{
+    bool half = compute_of(j->precision) != KERN_F32, tf32;
+    struct kern_info info;
+
+    if (j->told_precision)
+        return;
+    j->told_precision = true;
+    j->env->dev->backend->info(&info, j->env->dev);
+    tf32 = j->precision == SPEC_TF32 && info.tf32;
+    LOG(INFO, "precision of a job",
+        "job=%" PRIu64 " asked=%s products=%s sums=f32 parameters=f32 "
+        "loss_scale=%s device=%s",
+        j->record->open->job, spec_precision_name(j->precision),
+        half   ? spec_precision_name(j->precision)
+        : tf32 ? "tf32"
+               : "f32",
+        j->precision != SPEC_F16 ? "none"
+        : j->scale.dynamic       ? "dynamic"
+                                 : "fixed",
+        info.name);
+}
+
 static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
                                 struct job_program *slot, struct sl_error *err)
 {
@@ -242,10 +277,14 @@ static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
         .train = train,
         .batch = batch,
         .seed = spec_of(j)->train->seed,
+        .compute = compute_of(j->precision),
+        .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
     };
     enum sl_err rc =
         compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
 
+    if (rc == SL_OK)
+        tell_precision(j);
     if (rc == SL_OK && train)
         rc = overlap_make(&slot->overlap, slot->program, j->record->shards,
                           j->record->layout.shards_count, err);

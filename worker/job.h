@@ -15,6 +15,7 @@
 #include "proto/spec.h"
 #include "worker/compile.h"
 #include "worker/data.h"
+#include "worker/loss_scale.h"
 #include "worker/peers.h"
 #include "worker/record.h"
 
@@ -45,6 +46,9 @@ struct job {
     bool skip_nonfinite;
     uint32_t max_nonfinite; // consecutive; 0: no limit
     uint32_t nonfinite;     // so far
+    enum spec_precision precision;
+    struct loss_scale scale; // f16
+    bool told_precision;     // in the log
     struct data *train, *test;
     struct sync *sync;
     float *cut;          // parameters to evaluate; NULL until then

@@ -27,6 +27,7 @@ struct lease_metrics {
     uint64_t steps, samples, skipped, refused;
     double loss_sum, right_sum;
     double compute_ms, wait_ms, input_ms;
+    double loss_scale; // the last; 0: there is none
 };
 
 enum outcome_kind {

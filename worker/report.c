@@ -20,6 +20,7 @@ void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
     out->compute_ms = m->compute_ms;
     out->wait_ms = m->wait_ms;
     out->input_ms = m->input_ms;
+    out->loss_scale = m->loss_scale;
 }
 
 static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)

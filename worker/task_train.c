@@ -37,7 +37,7 @@ struct train {
     struct job_program *p;
     struct program_io io;
     uint32_t op, waited; // next op; of overlap.by_wait, how many are done
-    bool whole;          // clipping: nothing is sent before all is computed
+    bool whole;          // clipping, f16: all is computed before any is sent
 };
 
 static enum sync_result failed(struct train *t, enum sl_err rc)
@@ -97,6 +97,8 @@ static void account(struct train *t)
     t->sync->ops->seen(t->sync, &seen);
     t->m.refused = seen.refused;
     t->m.wait_ms = seen.wait_ms;
+    if (t->job->precision == SPEC_F16)
+        t->m.loss_scale = t->job->scale.s;
     lease_set_progress(t->lease, &t->m);
 }
 
@@ -132,7 +134,8 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
 }
 
 // A loss or gradient that is not finite changes nothing, but it is counted:
-// else it would be tried for ever.
+// else it would be tried for ever. What a loss scale was too large for is not
+// the job's fault: neither train.nonfinite nor its limit is asked.
 static enum sync_result not_finite(struct train *t)
 {
     struct job *job = t->job;
@@ -152,10 +155,20 @@ static enum sync_result not_finite(struct train *t)
     return SYNC_OK;
 }
 
-static enum sync_result skip_all(struct train *t)
+// The loss itself does not depend on its scale; a gradient does.
+static bool scale_is_why(struct train *t, bool loss_finite)
+{
+    bool smaller =
+        t->job->precision == SPEC_F16 && loss_scale_step(&t->job->scale, false);
+
+    return smaller && loss_finite;
+}
+
+static enum sync_result skip_all(struct train *t, bool loss_finite)
 {
     const struct overlap *o = &t->p->overlap;
-    enum sync_result result = not_finite(t);
+    enum sync_result result =
+        scale_is_why(t, loss_finite) ? SYNC_OK : not_finite(t);
 
     note_pending(t, false);
     // Shards that only the backward pass touches were not waited for.
@@ -166,8 +179,9 @@ static enum sync_result skip_all(struct train *t)
     return result;
 }
 
-// Clipping by a norm sees the whole gradient before any of it leaves.
-static enum sync_result clip_and_send(struct train *t)
+// Clipping by a norm sees the whole gradient before any of it leaves; and in
+// f16 all shards skip the step if any part of it is not finite.
+static enum sync_result whole_and_send(struct train *t)
 {
     const struct overlap *o = &t->p->overlap;
     float *g = t->sync->grads;
@@ -176,8 +190,10 @@ static enum sync_result clip_and_send(struct train *t)
     if (result != SYNC_OK)
         return result;
     if (!grad_finite(g, (size_t)t->job->model->elements))
-        return skip_all(t);
+        return skip_all(t, true);
     t->job->nonfinite = 0;
+    if (t->job->precision == SPEC_F16)
+        loss_scale_step(&t->job->scale, true);
     note_pending(t, true);
     grad_clipnorm(g, t->job->model, t->job->optimizer.clipnorm);
     grad_global_clipnorm(g, t->job->model, t->job->optimizer.global_clipnorm);
@@ -228,6 +244,8 @@ static enum sync_result compute_step(struct train *t)
                                 .x = t->batch.x,
                                 .labels = t->batch.y,
                                 .pulse = &t->lease->gate.pulse};
+    if (t->job->precision == SPEC_F16)
+        program_set_loss_scale(p, t->job->scale.s);
     program_set_step(p, schedule_global_step(&t->lease->record->schedule,
                                              t->lease->closure, t->batch.step));
     result = run_to(t, p->forward);
@@ -236,8 +254,8 @@ static enum sync_result compute_step(struct train *t)
     FAULT("task.computed");
     account(t);
     if (!isfinite(p->stats[0]))
-        return skip_all(t);
-    return t->whole ? clip_and_send(t) : backward(t);
+        return skip_all(t, false);
+    return t->whole ? whole_and_send(t) : backward(t);
 }
 
 static enum sync_result one_step(struct train *t, uint32_t step)
@@ -347,7 +365,8 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
         task_fail(l, rc, &t.err);
         return;
     }
-    t.whole = job->optimizer.clipnorm > 0 || job->optimizer.global_clipnorm > 0;
+    t.whole = job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
+              job->optimizer.global_clipnorm > 0;
     result = t.sync->ops->open(t.sync, &c, &t.err);
     if (result == SYNC_OK)
         result = all_steps(&t);

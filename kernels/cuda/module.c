@@ -122,6 +122,12 @@ static enum sl_err event_sync(struct kern_event *e)
     return cuda_event_sync((struct cuda_event *)e);
 }
 
+static void module_info(struct kern_info *out, struct kern_dev *dev)
+{
+    cuda_info(out, dev);
+    out->tf32 = vendor(cuda_dev(dev))->options.tf32;
+}
+
 // ---- The vtable -----------------------------------------------------------
 
 static const struct kern_backend cuda = {
@@ -131,7 +137,7 @@ static const struct kern_backend cuda = {
     .probe = cuda_probe,
     .open = open_dev,
     .close = close_dev,
-    .info = cuda_info,
+    .info = module_info,
     .alloc = cuda_alloc,
     .release = cuda_release,
     .stream_new = cuda_stream_new,

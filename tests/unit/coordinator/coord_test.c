@@ -201,6 +201,40 @@ TEST(coord, leases_of_a_silent_worker_go_to_others_after_two_heartbeats)
     world_release(w);
 }
 
+static double shown_scale(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    double scale = s->loss_scale;
+
+    wire_free(&s->base);
+    return scale;
+}
+
+// A worker that comes new to a job in f16 starts where the others are.
+TEST(coord, the_last_loss_scale_heard_is_told_to_who_comes)
+{
+    struct world *w = begin();
+    struct fake_member *m, *other;
+
+    world_people(w, 1, 1);
+    m = &w->members[1];
+    m->loss_scale = 512;
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    T_NEAR(m->told_scale, 0, 0);
+    while (shown_scale(w) < 512)
+        world_step(w);
+    m->loss_scale = 0; // of an older version: it does not say
+    other = world_add(w, FAKE_WORKER, "other");
+    world_attach(w, other);
+    while (other->opened == 0)
+        world_step(w);
+    T_NEAR(other->told_scale, 512, 0);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_NEAR(shown_scale(w), 512, 0);
+    world_release(w);
+}
+
 TEST(coord, a_sleep_of_the_coordinator_is_nobodys_silence)
 {
     struct world *w = begin();

@@ -77,6 +77,7 @@ void fake_worker_read(struct world *w, struct fake_member *m,
     case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
         if (message->job_open->n_pieces > 0)
             m->opened = message->job_open->job;
+        m->told_scale = message->job_open->loss_scale;
         take_map(m, message->job_open->map);
         w->shards = (uint32_t)message->job_open->map->n_shards;
         T_LE(w->shards, WORLD_SHARDS);
@@ -121,6 +122,7 @@ static void complete(struct world *w, struct fake_member *m,
     metrics.loss_sum = (double)l->count;
     metrics.steps = l->steps;
     metrics.skipped = m->skips ? l->steps : 0;
+    metrics.loss_scale = m->loss_scale;
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         done.evidence = list;
         done.n_evidence = w->shards;

@@ -98,6 +98,9 @@ static void tell_map(struct world *w, struct record *r)
     record_map(r, &map);
 }
 
+// What JobOpen says that others' loss scale is.
+static double heard;
+
 // A record as JobOpen would make it: the model cut into SHARDS.
 static struct record *make_record(struct world *w, size_t counts[SHARDS])
 {
@@ -129,6 +132,7 @@ static struct record *make_record(struct world *w, size_t counts[SHARDS])
     open.job_incarnation = 1;
     open.spec = w->spec;
     open.geometry = &geometry;
+    open.loss_scale = heard;
     T_OK(record_new(&r, &open, t_err()));
     layout_variables_free(open.variables, open.n_variables);
     layout_pieces_free(open.pieces, open.n_pieces);
@@ -607,6 +611,111 @@ TEST(task, clipping_bounds_what_is_sent)
     T_EQ(shards[0].applied, 4);
     fake_ps_unlock(w.ps);
     T_TRUE(sum > 0 && sum <= 0.0101);
+    world_close(&w);
+}
+
+// ---- f16
+
+// All of a job's closures, each complete.
+static void f16_job(struct world *w, struct lease_metrics *sum, double *last)
+{
+    *sum = (struct lease_metrics){.steps = 0};
+    for (uint64_t c = 0; c < schedule_closures(&w->schedule); c++) {
+        struct lease *l = train(w, c);
+        struct lease_metrics m = lease_progress(l);
+
+        check_evidence(w, l);
+        sum->steps += m.steps;
+        sum->skipped += m.skipped;
+        sum->loss_scale = m.loss_scale;
+        if (m.steps > m.skipped)
+            *last = m.loss_sum;
+    }
+    check_all_counted(w);
+}
+
+static void check_skipped(struct world *w, uint64_t skipped)
+{
+    struct fake_shard *shards = fake_ps_lock(w->ps);
+
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].skipped, skipped); // by all shards or by none
+        T_EQ(shards[i].applied + skipped, schedule_steps(&w->schedule));
+    }
+    fake_ps_unlock(w->ps);
+}
+
+TEST(task, f16_starts_at_keras_scale)
+{
+    struct lease_metrics m;
+    struct world w;
+    double last = 0;
+
+    world_open(&w, ", 'precision': 'f16'");
+    f16_job(&w, &m, &last);
+    check_skipped(&w, m.skipped);
+    T_TRUE(isfinite(last));
+    T_NEAR(m.loss_scale, ldexp(32768, -(int)m.skipped), 0);
+    world_close(&w);
+}
+
+// A scale that is far too large is halved step by step, and that is nobody's
+// fault: nonfinite: fail and max_nonfinite are not asked.
+TEST(task, f16_finds_its_scale)
+{
+    struct lease_metrics m;
+    struct world w;
+    double last = 0;
+
+    heard = 0x1p36;
+    world_open(&w, ", 'precision': 'f16', 'nonfinite': 'fail',"
+                   " 'max_nonfinite': 1");
+    heard = 0;
+    f16_job(&w, &m, &last);
+    T_GT(m.skipped, 8);
+    T_LT(m.skipped, 36);
+    check_skipped(&w, m.skipped);
+    T_NEAR(m.loss_scale, ldexp(0x1p36, -(int)m.skipped), 0);
+    world_close(&w);
+}
+
+// A loss that is not finite is not the scale's doing, nor is anything if the
+// scale is fixed.
+TEST(task, f16_with_a_loss_that_is_not_finite_counts_as_always)
+{
+    struct lease *l;
+    struct world w;
+
+    world_open_with(&w, ", 'precision': 'f16', 'max_nonfinite': 2", blow_up);
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_HAS(l->outcome.err.text, "3 steps in a row");
+    T_TRUE(l->outcome.job_error);
+    world_close(&w);
+}
+
+TEST(task, f16_with_a_fixed_scale_that_is_too_large)
+{
+    struct lease *l;
+    struct world w;
+
+    world_open(&w, ", 'precision': 'f16', 'loss_scale': 1e12,"
+                   " 'max_nonfinite': 2");
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_HAS(l->outcome.err.text, "3 steps in a row");
+    T_NEAR(lease_progress(l).loss_scale, 1e12, 0);
+    world_close(&w);
+}
+
+TEST(task, other_precisions_have_no_loss_scale)
+{
+    struct world w;
+
+    world_open(&w, ", 'precision': 'bf16'");
+    check_evidence(&w, train(&w, 0));
+    T_NEAR(lease_progress(w.done[0]).loss_scale, 0, 0);
+    T_EQ(lease_progress(w.done[0]).skipped, 0);
     world_close(&w);
 }
 
