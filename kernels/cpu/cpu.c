@@ -28,12 +28,13 @@ static int allowed_cpus(void)
 static const struct isa {
     const char *name;
     const struct loop_op *const *loops;
+    const struct loops_half *half;
 } isas[] = {
 #ifdef __x86_64__
-    {"avx512", loops_avx512_table},
-    {"avx2", loops_avx2_table},
+    {"avx512", loops_avx512_table, &loops_avx512_half},
+    {"avx2", loops_avx2_table, &loops_avx2_half},
 #endif
-    {"base", loops_base_table},
+    {"base", loops_base_table, &loops_base_half},
 };
 
 static bool isa_runs(const struct isa *isa)
@@ -58,6 +59,7 @@ static bool choose_loops(struct cpu_dev *dev, const char *name)
             continue;
         dev->isa = isas[i].name;
         dev->loops = isas[i].loops;
+        dev->half = isas[i].half;
         return true;
     }
     return false;
@@ -151,7 +153,7 @@ static void cpu_info(struct kern_info *out, struct kern_dev *base)
     memset(out, 0, sizeof(*out));
     snprintf(out->name, sizeof(out->name), "cpu: %s, %s loops",
              cpu_onednn_name(), dev->isa);
-    out->dtypes = 1u << KERN_F32;
+    out->dtypes = 1u << KERN_F32 | 1u << KERN_F16 | 1u << KERN_BF16;
     out->threads = (uint32_t)dev->threads;
 }
 
@@ -218,21 +220,73 @@ static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
 
 // ---- The vtable -----------------------------------------------------------
 
-static bool only_f32(const struct kern_desc *d)
+// How it computes; doubles are ref's.
+enum way { NO_WAY, PLAIN, HALF };
+
+static enum way way_of(const struct kern_desc *d)
 {
-    return d->io[d->inputs].dtype == KERN_F32;
+    uint32_t typed = kern_typed(d);
+    bool half = false;
+
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
+        if (typed >> i & 1 && d->io[i].dtype == KERN_F64)
+            return NO_WAY;
+        half |= d->io[i].dtype == KERN_F16 || d->io[i].dtype == KERN_BF16;
+    }
+    return half ? HALF : PLAIN;
+}
+
+int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d)
+{
+    const struct loop_op *op = dev->loops[d->op];
+
+    if (op)
+        return !op->can || op->can(d) ? 100 : 0;
+    return cpu_product_score(dev, d);
+}
+
+enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
+                         struct cpu_dev *dev, const struct kern_desc *d,
+                         struct sl_error *err)
+{
+    struct cpu_plan *p = NULL;
+    enum sl_err rc;
+
+    rc = dev->loops[d->op] ? plan_loops(&p, workspace_bytes, dev, d, err)
+                           : cpu_product_plan(&p, workspace_bytes, dev, d, err);
+    if (rc != SL_OK)
+        return rc;
+    p->dev = dev;
+    p->desc = *d;
+    *out = p;
+    return SL_OK;
 }
 
 static int cpu_score(struct kern_dev *base, const struct kern_desc *d)
 {
     struct cpu_dev *dev = (struct cpu_dev *)base;
-    const struct loop_op *op = dev->loops[d->op];
+    enum way way = way_of(d);
+    int score = 0;
 
-    if (!only_f32(d))
-        return 0; // doubles are ref's
-    if (op)
-        return !op->can || op->can(d) ? 100 : 0;
-    return cpu_product_score(dev, d);
+    if (way == PLAIN)
+        return cpu_f32_score(dev, d);
+    if (way == HALF && !dev->loops[d->op])
+        score = cpu_product_score(dev, d);
+    return way == HALF && score == 0 ? cpu_mixed_score(dev, d) : score;
+}
+
+// Products of 16 bits by oneDNN where it is good at them, all else by f32.
+static enum sl_err plan_half(struct cpu_plan **out, size_t *workspace_bytes,
+                             struct cpu_dev *dev, const struct kern_desc *d,
+                             struct sl_error *err)
+{
+    enum sl_err rc = SL_ENOTSUP;
+
+    if (!dev->loops[d->op])
+        rc = cpu_product_plan(out, workspace_bytes, dev, d, err);
+    if (rc == SL_ENOTSUP)
+        rc = cpu_mixed_plan(out, workspace_bytes, dev, d, err);
+    return rc;
 }
 
 static enum sl_err cpu_plan(struct kern_plan **out, size_t *workspace_bytes,
@@ -244,8 +298,8 @@ static enum sl_err cpu_plan(struct kern_plan **out, size_t *workspace_bytes,
     size_t bytes = 0;
     enum sl_err rc;
 
-    rc = dev->loops[d->op] ? plan_loops(&p, &bytes, dev, d, err)
-                           : cpu_product_plan(&p, &bytes, dev, d, err);
+    rc = way_of(d) == HALF ? plan_half(&p, &bytes, dev, d, err)
+                           : cpu_f32_plan(&p, &bytes, dev, d, err);
     if (rc != SL_OK)
         return rc;
     p->base.backend = &kern_cpu;

@@ -20,7 +20,8 @@ struct cpu_dev {
     bool winograd;                      // allowed
     const char *isa;                    // of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
-    struct cpu_onednn *onednn;          // owned; NULL: built without
+    const struct loops_half *half;
+    struct cpu_onednn *onednn; // owned; NULL: built without
 };
 
 struct cpu_plan {
@@ -42,6 +43,22 @@ void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
               const struct kern_desc *d, void *const *io, void *workspace);
 size_t cpu_loop_bytes(const struct loop_op *op, const struct kern_desc *d);
 
+// Ops of f32: own loops, or products. As the vtable's.
+int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
+enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
+                         struct cpu_dev *dev, const struct kern_desc *d,
+                         struct sl_error *err);
+
+// ---- 16 bits: mixed.c ------------------------------------------------------
+
+#define CPU_MIXED_SCORE 90 // oneDNN's own is better, where there is one
+
+// Of an op that has 16-bit tensors and a twin of f32 which this backend has.
+int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);
+enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
+                           struct cpu_dev *dev, const struct kern_desc *d,
+                           struct sl_error *err);
+
 // ---- Products: onednn_*.c, or none.c in a build without oneDNN -------------
 
 // "oneDNN 2.6.3", or why there is none.
@@ -50,7 +67,11 @@ enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             struct sl_error *err);
 void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 
-// As the vtable's, for MATMUL and the convolutions.
+// True if this host and oneDNN have instructions for products of that dtype.
+bool cpu_product_knows(enum kern_dtype t);
+
+// As the vtable's, for MATMUL and the convolutions. Of 16 bits: SL_ENOTSUP, or
+// a score of 0, if another way does as well.
 int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
 enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,

@@ -43,6 +43,14 @@ extern const struct loop_op *const loops_base_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx2_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx512_table[KERN_OP_COUNT];
 
+// n elements from 16 bits to f32 and back; f16, else bf16.
+struct loops_half {
+    void (*widen)(float *to, const uint16_t *from, int64_t n, bool f16);
+    void (*narrow)(uint16_t *to, const float *from, int64_t n, bool f16);
+};
+extern const struct loops_half loops_base_half, loops_avx2_half,
+    loops_avx512_half;
+
 #ifdef LOOPS_ISA
 
 #define LOOPS_JOIN2(isa, name) loops_##isa##_##name

@@ -229,6 +229,24 @@ static void dropout_part(const struct loop_args *a, int64_t chunk)
 const struct loop_op LOOPS(dropout) = {.chunks = LOOPS(flat_chunks),
                                        .step = {{dropout_part, NULL}}};
 
+// Element k of x is channel k % c; behind the last one there may be zeroes.
+static void image_padded(const struct loop_args *a, int64_t first, int64_t n)
+{
+    int64_t c = kern_cols(&a->d->io[0]), pad = kern_cols(&a->d->io[1]) - c;
+    const uint8_t *x = (const uint8_t *)a->io[0] + first;
+    float *y = (float *)a->io[1] + first + first / c * pad;
+    int64_t channel = first % c;
+
+    for (int64_t i = 0; i < n; i++) {
+        *y++ = a->d->u.unary.a * (float)x[i] + a->d->u.unary.b;
+        if (++channel < c)
+            continue;
+        for (channel = 0; channel < pad; channel++)
+            *y++ = 0;
+        channel = 0;
+    }
+}
+
 static void image_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
@@ -237,6 +255,10 @@ static void image_part(const struct loop_args *a, int64_t chunk)
     float *y = (float *)a->io[1] + first;
     float scale = a->d->u.unary.a, offset = a->d->u.unary.b;
 
+    if (kern_cols(&a->d->io[0]) != kern_cols(&a->d->io[1])) {
+        image_padded(a, first, n);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         y[i] = scale * (float)x[i] + offset;
 }

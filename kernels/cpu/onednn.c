@@ -66,6 +66,27 @@ void cpu_onednn_close(struct cpu_onednn *o)
     sl_free(o);
 }
 
+// Without such instructions oneDNN emulates, which is slower than f32.
+bool cpu_product_knows(enum kern_dtype t)
+{
+    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(), want = 0;
+
+    if (t == KERN_BF16)
+        want = (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+#if OB_V3
+    if (t == KERN_F16)
+        want = (unsigned)dnnl_cpu_isa_avx512_core_fp16;
+#endif
+    return t == KERN_F32 || (want != 0 && (isa & want) == want);
+}
+
+dnnl_data_type_t product_type(const struct kern_shape *s)
+{
+    return s->dtype == KERN_BF16  ? dnnl_bf16
+           : s->dtype == KERN_F16 ? dnnl_f16
+                                  : dnnl_f32;
+}
+
 bool product_is_ref(const char *impl)
 {
     return strstr(impl, "ref") != NULL || strstr(impl, "naive") != NULL;
@@ -134,13 +155,27 @@ static void free_product(struct cpu_plan *base)
     sl_free(p);
 }
 
+// What comes behind the primitives are loops of f32.
+static bool fits(const struct kern_desc *d)
+{
+    enum kern_dtype t = (enum kern_dtype)d->io[0].dtype;
+
+    return t == KERN_F32 ||
+           (cpu_product_knows(t) && !kern_has(d, KERN_BGRAD | KERN_ACCUM));
+}
+
 enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err)
 {
-    struct product *p = sl_calloc(1, sizeof(*p));
+    struct product *p;
     enum sl_err rc;
 
+    if (!fits(d))
+        return sl_fail(err, SL_ENOTSUP,
+                       "oneDNN does not do this %s in 16 bits here",
+                       kern_op_name((enum kern_op)d->op));
+    p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
     p->base.run = run_product;

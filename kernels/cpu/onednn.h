@@ -2,9 +2,9 @@
 // kernels/cpu/onednn.h -- oneDNN 2.6/2.7 and 3.x behind one set of names.
 //
 // Between the majors the operation descriptors went away and memory
-// descriptors became opaque. Here a tensor is a `struct ob_md` (f32, up to five
-// dimensions in oneDNN's logical order, and a format tag), and each function
-// returns a primitive descriptor that is ready to query.
+// descriptors became opaque. Here a tensor is a `struct ob_md` (up to five
+// dimensions in oneDNN's logical order, a type and a format tag), and each
+// function returns a primitive descriptor that is ready to query.
 //
 // Threads  as oneDNN: objects may be shared once made; we do not.
 // Memory   the caller destroys what it gets.
@@ -28,6 +28,7 @@ typedef const dnnl_memory_desc_t *ob_desc;
 struct ob_md {
     int nd;
     dnnl_dims_t dims;
+    dnnl_data_type_t type;
     dnnl_format_tag_t tag; // dnnl_format_tag_any: let oneDNN choose
 };
 
@@ -41,7 +42,7 @@ struct ob_conv {
     dnnl_dims_t stride, dilation, before, after; // dilation 0 is dense
 };
 
-// An f32 memory descriptor that lives in *room (2.x) or is owned (3.x); give
+// A memory descriptor that lives in *room (2.x) or is owned (3.x); give
 // it back with ob_desc_free.
 struct ob_room {
     dnnl_memory_desc_t md;
@@ -51,25 +52,25 @@ static inline dnnl_status_t ob_desc_init(struct ob_room *room,
                                          const struct ob_md *m)
 {
 #if OB_V3
-    return dnnl_memory_desc_create_with_tag(&room->md, m->nd, m->dims, dnnl_f32,
+    return dnnl_memory_desc_create_with_tag(&room->md, m->nd, m->dims, m->type,
                                             m->tag);
 #else
-    return dnnl_memory_desc_init_by_tag(&room->md, m->nd, m->dims, dnnl_f32,
+    return dnnl_memory_desc_init_by_tag(&room->md, m->nd, m->dims, m->type,
                                         m->tag);
 #endif
 }
 
 // Row-major with explicit strides.
 static inline dnnl_status_t ob_desc_init_strides(struct ob_room *room, int nd,
+                                                 dnnl_data_type_t type,
                                                  const dnnl_dims_t dims,
                                                  const dnnl_dims_t strides)
 {
 #if OB_V3
-    return dnnl_memory_desc_create_with_strides(&room->md, nd, dims, dnnl_f32,
+    return dnnl_memory_desc_create_with_strides(&room->md, nd, dims, type,
                                                 strides);
 #else
-    return dnnl_memory_desc_init_by_strides(&room->md, nd, dims, dnnl_f32,
-                                            strides);
+    return dnnl_memory_desc_init_by_strides(&room->md, nd, dims, type, strides);
 #endif
 }
 

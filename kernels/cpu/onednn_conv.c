@@ -22,9 +22,11 @@ struct conv {
     int bias_io;       // of forward; -1: none
 };
 
-static void set_md(struct ob_md *m, int nd, const int64_t *dims)
+static void set_md(struct ob_md *m, const struct kern_shape *s, int nd,
+                   const int64_t *dims)
 {
     m->nd = nd;
+    m->type = product_type(s);
     for (int i = 0; i < nd; i++)
         m->dims[i] = dims[i];
 }
@@ -41,14 +43,6 @@ static void describe(struct conv *v, const struct kern_desc *d)
     w = &v->c.win;
     kh = w->size[0];
     kw = w->size[1];
-    set_md(&v->ob.src, 4, (int64_t[]){c->n, c->ci, c->h, c->w});
-    set_md(&v->ob.dst, 4, (int64_t[]){c->n, c->co, c->oh, c->ow});
-    if (c->groups == 1)
-        set_md(&v->ob.weights, 4, (int64_t[]){c->co, c->ci, kh, kw});
-    else
-        set_md(&v->ob.weights, 5,
-               (int64_t[]){c->groups, c->co / c->groups, c->ci / c->groups, kh,
-                           kw});
     for (int i = 0; i < 2; i++) {
         v->ob.stride[i] = w->stride[i];
         v->ob.dilation[i] = w->dilation[i] - 1;
@@ -69,8 +63,19 @@ static void describe(struct conv *v, const struct kern_desc *d)
         v->out = WEIGHTS;
         memcpy(v->io, (int[]){0, 2, 1}, sizeof(v->io));
     }
+    set_md(&v->ob.src, &d->io[v->io[SRC]], 4,
+           (int64_t[]){c->n, c->ci, c->h, c->w});
+    set_md(&v->ob.dst, &d->io[v->io[DST]], 4,
+           (int64_t[]){c->n, c->co, c->oh, c->ow});
+    if (c->groups == 1)
+        set_md(&v->ob.weights, &d->io[v->io[WEIGHTS]], 4,
+               (int64_t[]){c->co, c->ci, kh, kw});
+    else
+        set_md(&v->ob.weights, &d->io[v->io[WEIGHTS]], 5,
+               (int64_t[]){c->groups, c->co / c->groups, c->ci / c->groups, kh,
+                           kw});
     if (v->bias_io >= 0) {
-        set_md(&v->ob.bias, 1, &c->co);
+        set_md(&v->ob.bias, &d->io[v->bias_io], 1, &c->co);
         v->ob.bias.tag = dnnl_a;
     }
 }
@@ -82,22 +87,23 @@ static enum sl_err user_desc(struct ob_room *room, const struct conv *v, int t,
     const struct kern_conv_dims *c = &v->c;
     int64_t kh = c->win.size[0], kw = c->win.size[1];
     int64_t ig = c->ci / c->groups, og = c->co / c->groups;
+    dnnl_data_type_t type = product_type(&v->d->io[v->io[t]]);
     dnnl_status_t st;
 
     if (t == WEIGHTS && c->groups > 1)
         st = ob_desc_init_strides(
-            room, 5, v->ob.weights.dims,
+            room, 5, type, v->ob.weights.dims,
             (dnnl_dims_t){og * kh * kw * ig, kh * kw * ig, 1, kw * ig, ig});
     else if (t == WEIGHTS)
-        st = ob_desc_init_strides(room, 4, v->ob.weights.dims,
+        st = ob_desc_init_strides(room, 4, type, v->ob.weights.dims,
                                   (dnnl_dims_t){kh * kw * ig, 1, kw * ig, ig});
     else if (t == SRC)
         st = ob_desc_init_strides(
-            room, 4, v->ob.src.dims,
+            room, 4, type, v->ob.src.dims,
             (dnnl_dims_t){c->h * c->w * c->ci, 1, c->w * c->ci, c->ci});
     else
         st = ob_desc_init_strides(
-            room, 4, v->ob.dst.dims,
+            room, 4, type, v->ob.dst.dims,
             (dnnl_dims_t){c->oh * c->ow * c->co, 1, c->ow * c->co, c->co});
     return prog_status(st, "describe a tensor", err);
 }
@@ -152,6 +158,7 @@ static dnnl_status_t hint_of(dnnl_primitive_desc_t *hint,
     dnnl_status_t st;
 
     fwd.way = OB_FWD;
+    fwd.weights.type = fwd.src.type; // a gradient may be f32
     st = ob_conv_pd(hint, &fwd, engine, NULL, attr);
     if (st == dnnl_success || fwd.alg == dnnl_convolution_direct)
         return st;

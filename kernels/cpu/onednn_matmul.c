@@ -23,8 +23,9 @@ static enum sl_err matrix(struct ob_room *room, const struct kern_shape *s,
         strides[before] = s->stride[last];
         strides[last] = s->stride[before];
     }
-    return prog_status(ob_desc_init_strides(room, nd, dims, strides),
-                       "describe a matrix", err);
+    return prog_status(
+        ob_desc_init_strides(room, nd, product_type(s), dims, strides),
+        "describe a matrix", err);
 }
 
 static enum sl_err attributes(dnnl_primitive_attr_t *attr,
@@ -75,6 +76,7 @@ static enum sl_err describe(struct ob_room room[TENSORS], ob_desc desc[TENSORS],
     desc[C] = ob_desc_of(&room[C]);
     // Bias is a row: [1, n], of memory [n].
     rc = prog_status(ob_desc_init_strides(&room[BIAS], 2,
+                                          product_type(&d->io[2]),
                                           (dnnl_dims_t){1, c->dim[1]},
                                           (dnnl_dims_t){c->dim[1], 1}),
                      "describe a bias", err);

@@ -40,6 +40,9 @@ enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
 enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,
                            const struct kern_desc *d, struct sl_error *err);
 
+// oneDNN's name of a dtype.
+dnnl_data_type_t product_type(const struct kern_shape *s);
+
 // True for the names of oneDNN's reference implementations, which are a
 // hundred times slower and chosen without a word.
 bool product_is_ref(const char *impl);
