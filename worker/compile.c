@@ -325,7 +325,7 @@ static void choose_precision(struct build *b)
     b->t = half && !b->o->f64 ? b->o->compute : KERN_F32;
     b->act = b->t == KERN_F32 ? b->real : kern_dtype_bytes(b->t);
     b->scaled = b->t == KERN_F16;
-    b->device = !b->dev->backend->host || b->o->as_device;
+    b->device = !b->o->f64 && (!b->dev->backend->host || b->o->as_device);
 }
 
 static bool build_init(struct build *b)

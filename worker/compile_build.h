@@ -139,6 +139,9 @@ uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
 // Of a convolution's input, with padded channels.
 void compile_conv_dims(const struct build *b, const struct model_node *node,
                        int64_t dim[KERN_DIMS]);
+// An f32 image or filter (n, h, w, c) in the arena, with padded channels.
+uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
+                     const int64_t dim[4]);
 // A kernel or bias as its node's products read it.
 uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
 // The dtype in which the backend gives a weight gradient: f32 if it is not

@@ -308,7 +308,7 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
 }
 
 // Libraries are fastest, and some only able, with channels by the eight in 16
-// bits: the bytes of an image become that many, if convolutions read them.
+// bits: an image gets that many, if convolutions read it.
 static void choose_channels(struct build *b)
 {
     const struct model *m = b->model;
@@ -338,7 +338,6 @@ static void feed_bytes(struct build *b)
     uint32_t x = compile_at(b, PROGRAM_X, 0, elements);
     struct kern_desc d;
 
-    choose_channels(b);
     kern_desc_image_u8(&d, nd, dim, (float)b->o->input_scale,
                        (float)b->o->input_offset);
     compile_type(b, &d, b->t);
@@ -355,14 +354,20 @@ static void feed(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;
     size_t elements = b->o->batch * (size_t)model_shape_elements(in);
+    int64_t dim[KERN_DIMS];
     uint32_t x;
 
+    choose_channels(b);
     if (b->o->input == KERN_U8) {
         feed_bytes(b);
         return;
     }
     x = compile_at(b, PROGRAM_X, 0, elements * b->real);
-    b->value[0] = compile_cast(b, 0, x, (int64_t)elements, KERN_F32, b->t);
+    compile_dims(b, in, dim);
+    if (b->x_channels > 0)
+        b->value[0] = compile_pad(b, 0, x, dim);
+    else
+        b->value[0] = compile_cast(b, 0, x, (int64_t)elements, KERN_F32, b->t);
 }
 
 void compile_forward(struct build *b)

@@ -89,59 +89,81 @@ void compile_conv_dims(const struct build *b, const struct model_node *node,
         dim[3] = b->x_channels;
 }
 
-// The filter with padded channels, or what it is within it.
-static struct kern_shape padded(const struct build *b, uint32_t i, bool within)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    struct kern_window win = compile_window(node);
-    int64_t dim[4] = {(int64_t)node->out.dim[2], win.size[0], win.size[1],
-                      b->x_channels};
-    struct kern_shape s = kern_shape(b->t, 4, dim);
-
-    if (within)
-        s.dim[3] = (int64_t)node->in.dim[2];
-    return s;
-}
-
 // A dense f32 shape of the same dims.
 static struct kern_shape dense_like(const struct kern_shape *s)
 {
     return kern_shape(KERN_F32, s->nd, s->dim);
 }
 
-static uint32_t pad_filter(struct build *b, uint32_t i, uint32_t filter)
+// What the tensor without padding is within the padded one.
+static struct kern_shape within(struct kern_shape all, int64_t channels)
 {
-    struct kern_shape all = padded(b, i, false), view = padded(b, i, true);
-    struct kern_shape plain = dense_like(&view);
+    all.dim[3] = channels;
+    return all;
+}
+
+uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
+                     const int64_t dim[4])
+{
+    int64_t wide[4] = {dim[0], dim[1], dim[2], b->x_channels};
+    struct kern_shape all = kern_shape(b->t, 4, wide);
+    struct kern_shape view = within(all, dim[3]), plain = dense_like(&view);
     uint32_t t = compile_tensor(b, kern_shape_bytes(&all));
     struct kern_desc d;
 
     kern_desc_fill(&d, &all, 0);
-    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(t)});
-    copy(b, i, filter, &plain, t, &view);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(t)});
+    copy(b, node, x, &plain, t, &view);
     return t;
+}
+
+static void filter_dims(const struct build *b, uint32_t i, int64_t dim[4])
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window win = compile_window(node);
+
+    dim[0] = (int64_t)node->out.dim[2];
+    dim[1] = win.size[0];
+    dim[2] = win.size[1];
+    dim[3] = (int64_t)node->in.dim[2];
+}
+
+// A filter with padded channels.
+static struct kern_shape padded(const struct build *b, uint32_t i)
+{
+    int64_t dim[4];
+
+    filter_dims(b, i, dim);
+    dim[3] = b->x_channels;
+    return kern_shape(b->t, 4, dim);
+}
+
+static uint32_t aligned(struct build *b, uint32_t i, uint32_t t, int64_t n)
+{
+    struct kern_shape from = kern_shape(KERN_F32, 1, &n);
+    struct kern_shape to = kern_shape(b->t, 1, &n);
+    uint32_t y = compile_tensor(b, kern_shape_bytes(&to));
+
+    copy(b, i, t, &from, y, &to);
+    return y;
 }
 
 uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w)
 {
     uint32_t *kept = &b->copy[b->model->nodes[i].weight[w]];
+    int64_t n = elements(b, i, w), dim[4];
     uint32_t t;
 
     if (*kept != NO_TENSOR)
         return *kept;
     t = compile_weight(b, &b->model->nodes[i], w, PROGRAM_PARAMS);
     if (is_padded(b, i, w)) {
-        t = pad_filter(b, i, t);
+        filter_dims(b, i, dim);
+        t = compile_pad(b, i, t, dim);
     } else if (is_askew(b, t)) {
-        int64_t n = elements(b, i, w);
-        struct kern_shape from = kern_shape(KERN_F32, 1, &n);
-        struct kern_shape to = kern_shape(b->t, 1, &n);
-        uint32_t aligned = compile_tensor(b, kern_shape_bytes(&to));
-
-        copy(b, i, t, &from, aligned, &to);
-        t = aligned;
+        t = aligned(b, i, t, n);
     } else {
-        t = compile_cast(b, i, t, elements(b, i, w), KERN_F32, b->t);
+        t = compile_cast(b, i, t, n, KERN_F32, b->t);
     }
     *kept = t;
     return t;
@@ -158,7 +180,7 @@ uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
     struct kern_shape all;
 
     if (is_padded(b, i, w)) {
-        all = padded(b, i, false);
+        all = padded(b, i);
         count = (size_t)kern_shape_count(&all);
     } else if (given == KERN_F32 && !is_askew(b, home)) {
         return home;
@@ -194,7 +216,7 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
     struct kern_shape to = kern_shape(KERN_F32, 1, &n), from = to;
 
     if (is_padded(b, i, w)) {
-        from = padded(b, i, true);
+        from = within(padded(b, i), (int64_t)b->model->nodes[i].in.dim[2]);
         to = dense_like(&from);
     }
     from.dtype = (uint8_t)given;

@@ -667,8 +667,31 @@ static void check_padded(enum kern_dtype t)
     net_close(&padded);
 }
 
+// The same of an image that comes as floats.
+static void check_padded_floats(enum kern_dtype t)
+{
+    struct compile_options o = {.loss = SPEC_LOSS_BINARY_CROSSENTROPY,
+                                .train = true,
+                                .batch = 3,
+                                .compute = t};
+    struct net plain, padded;
+
+    draw();
+    net_open_as(&plain, "ref", NET_RESIDUAL, &o);
+    o.as_device = true;
+    net_open_as(&padded, "ref", NET_RESIDUAL, &o);
+    T_OK(program_run(plain.p, &plain.io, 0, plain.p->count, t_err()));
+    T_OK(program_run(padded.p, &padded.io, 0, padded.p->count, t_err()));
+    T_EQ(padded.p->ops[0].op, KERN_FILL);
+    T_TRUE(same(&plain, &padded));
+    net_close(&plain);
+    net_close(&padded);
+}
+
 TEST(compile, images_of_a_device_have_channels_by_the_eight)
 {
+    check_padded_floats(KERN_BF16);
+    check_padded_floats(KERN_F16);
     check_padded(KERN_BF16);
     check_padded(KERN_F16);
 }
