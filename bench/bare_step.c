@@ -142,7 +142,7 @@ static void take_batch(struct bare *b, struct batch *out, struct sl_error *err)
 static void open_data(struct bare *b, struct sl_error *err)
 {
     program_must(job_data(b->job, false, &b->data, err), err, "the data");
-    program_must(input_new(&b->input, err), err, "the input");
+    program_must(input_new(&b->input, 1, err), err, "the input");
     open_epoch(b, 0);
     open_epoch(b, 1);
     b->steps = input_run_steps(&b->run[0]);
@@ -155,7 +155,7 @@ static void *copy_of(const void *from, size_t bytes)
 
 static void keep_batches(struct bare *b, struct sl_error *err)
 {
-    size_t x = data_features(b->data) * sizeof(float);
+    size_t x = data_sample_bytes(b->data);
     struct batch batch;
 
     for (int i = 0; i < INPUT_SLOTS; i++) {

@@ -87,7 +87,7 @@ static double ours(struct reader *r, uint64_t epoch)
 
     program_must(data_open(&run.data, &r->source, &r->want, &err), &err,
                  "the data");
-    program_must(input_new(&in, &err), &err, "the input");
+    program_must(input_new(&in, 1, &err), &err, "the input");
     run.count = r->samples = data_samples(run.data);
     program_must(order_init(&run.order, 1, epoch, run.count), NULL, "an order");
     input_open(in, &run);

@@ -9,14 +9,11 @@
 #define SAMPLES_MAX (UINT64_C(1) << 40)
 #define SCALED " format scale offset limit "
 
-enum format { IDX, NPY, NPZ, CSV, SYNTHETIC, EXTERNAL, FORMATS };
+enum format { IDX, NPY, NPZ, CSV, IMAGES, SYNTHETIC, EXTERNAL, FORMATS };
 
 static const char *const names[FORMATS] = {
-    [IDX] = "idx",
-    [NPY] = "npy",
-    [NPZ] = "npz",
-    [CSV] = "csv",
-    [SYNTHETIC] = "synthetic",
+    [IDX] = "idx",           [NPY] = "npy",       [NPZ] = "npz",
+    [CSV] = "csv",           [IMAGES] = "images", [SYNTHETIC] = "synthetic",
     [EXTERNAL] = "external",
 };
 
@@ -30,8 +27,9 @@ static const struct takes {
     [NPZ] = {SCALED " x x_member y_member ", true, false, false},
     [CSV] = {SCALED " x header delimiter label_column columns ", true, false,
              false},
-    [SYNTHETIC] = {" format samples seed generator classes ", false, false,
-                   true},
+    [IMAGES] = {SCALED " x ", true, false, false},
+    [SYNTHETIC] = {" format samples seed generator classes scale offset ",
+                   false, false, true},
     [EXTERNAL] = {" format samples ", false, false, true},
 };
 
@@ -82,16 +80,30 @@ static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
     return SL_OK;
 }
 
+static enum sl_err check_scale(Sluice__V1__SourceSpec *s, const char *path,
+                               struct sl_error *err)
+{
+    SPEC_DEFAULT(s, scale, 1);
+    SPEC_DEFAULT(s, offset, 0);
+    if (!isfinite(s->scale) || s->scale == 0 || !isfinite(s->offset))
+        return sl_fail(err, SL_EINVAL,
+                       "%s: scale must be finite and not 0, offset finite",
+                       path);
+    return SL_OK;
+}
+
 static enum sl_err check_synthetic(Sluice__V1__SourceSpec *s, const char *path,
                                    struct sl_error *err)
 {
-    static const char *const generators[] = {"binary", "classes"};
+    static const char *const generators[] = {"binary", "classes", "images"};
     char at[64];
     unsigned index;
     enum sl_err rc;
 
     snprintf(at, sizeof(at), "%s.generator", path);
-    rc = spec_word(at, s->generator, generators, 2, &index, err);
+    rc = spec_word(at, s->generator, generators, 3, &index, err);
+    if (rc == SL_OK)
+        rc = check_scale(s, path, err);
     if (rc != SL_OK)
         return rc;
     SPEC_DEFAULT(s, seed, 1);
@@ -111,15 +123,9 @@ static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
                                const char *path, struct sl_error *err)
 {
     char at[64];
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = check_scale(s, path, err);
 
-    SPEC_DEFAULT(s, scale, 1);
-    SPEC_DEFAULT(s, offset, 0);
-    if (!isfinite(s->scale) || s->scale == 0 || !isfinite(s->offset))
-        return sl_fail(err, SL_EINVAL,
-                       "%s: scale must be finite and not 0, offset finite",
-                       path);
-    if (s->has_limit) {
+    if (rc == SL_OK && s->has_limit) {
         snprintf(at, sizeof(at), "%s.limit", path);
         rc = spec_range(at, s->limit, 1, SAMPLES_MAX, err);
     }

@@ -217,7 +217,7 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
         return rc;
     c->dev->backend->info(&info, c->dev);
     snprintf(c->device, sizeof(c->device), "%s", info.name);
-    return input_new(&c->input, err);
+    return input_new(&c->input, c->setup.input_threads, err);
 }
 
 static void opened(struct compute *c, enum sl_err rc,

@@ -27,6 +27,7 @@ struct compute_setup {
     const char *device; // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
     const char
         *options; // of kern_open; both borrowed until compute_new returns
+    unsigned input_threads; // as input_new has it
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     void *arg;

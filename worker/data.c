@@ -17,7 +17,7 @@ static const struct {
 } formats[] = {
     {"idx", data_open_arrays},          {"npy", data_open_arrays},
     {"npz", data_open_arrays},          {"csv", data_open_csv},
-    {"synthetic", data_open_synthetic},
+    {"synthetic", data_open_synthetic}, {"images", data_open_folder},
 };
 
 enum sl_err data_open(struct data **out, const struct data_source *source,
@@ -31,7 +31,7 @@ enum sl_err data_open(struct data **out, const struct data_source *source,
     }
     return sl_fail(err, SL_ENOTSUP,
                    "data format '%s' is not read by this worker; idx, npy, "
-                   "npz, csv and synthetic are",
+                   "npz, csv, images and synthetic are",
                    format);
 }
 
@@ -58,6 +58,53 @@ size_t data_features(const struct data *d)
     return d->features;
 }
 
+size_t data_sample_bytes(const struct data *d)
+{
+    return d->features * (d->u8 ? 1 : sizeof(float));
+}
+
+bool data_is_u8(const struct data *d)
+{
+    return d->u8;
+}
+
+float data_scale(const struct data *d)
+{
+    return d->scale;
+}
+
+float data_offset(const struct data *d)
+{
+    return d->offset;
+}
+
+bool data_shared(const struct data *d)
+{
+    return d->shared;
+}
+
+enum sl_err data_agree(const struct data *train, const struct data *test,
+                       struct sl_error *err)
+{
+    if (train->classes == 0 || test->classes == 0)
+        return SL_OK;
+    if (train->classes != test->classes)
+        return sl_fail(err, SL_EINVAL,
+                       "data.test has %u classes, but data.train has %u",
+                       test->classes, train->classes);
+    for (uint32_t i = 0; i < train->classes; i++) {
+        const char *a = train->ops->class_name(train, i);
+        const char *b = test->ops->class_name(test, i);
+
+        if (strcmp(a, b) != 0)
+            return sl_fail(err, SL_EINVAL,
+                           "class %u is '%.60s' in data.test, but '%.60s' in "
+                           "data.train",
+                           i, b, a);
+    }
+    return SL_OK;
+}
+
 size_t data_label_bytes(const struct data *d)
 {
     if (d->want.labels == DATA_INDEX)
@@ -65,7 +112,7 @@ size_t data_label_bytes(const struct data *d)
     return (size_t)d->want.outputs * sizeof(float);
 }
 
-enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
+enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err)
 {
     if (number >= d->samples)
@@ -99,6 +146,8 @@ void data_init(struct data *d, const struct data_ops *ops,
         d->features *= (size_t)want->dim[i];
     d->scale = (float)s->scale;
     d->offset = (float)s->offset;
+    d->u8 = d->shared = false;
+    d->classes = 0;
 }
 
 enum sl_err data_set_samples(struct data *d, uint64_t have,
@@ -121,6 +170,51 @@ void data_hash_name(struct data *d, const char *path)
 void data_hash_number(struct data *d, uint64_t n)
 {
     d->hash = sl_mix64(d->hash ^ n) + n;
+}
+
+// A loop of vectors. A product and a sum, never one fused, so that every host
+// reads the same numbers.
+static inline __attribute__((always_inline)) void
+to_floats(const uint8_t *raw, size_t n, float scale, float offset, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)raw[i] * scale + offset;
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+to_floats_avx2(const uint8_t *raw, size_t n, float scale, float offset,
+               float *out)
+{
+    to_floats(raw, n, scale, offset, out);
+}
+#endif
+
+void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
+                 float *out)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        to_floats_avx2(raw, n, scale, offset, out);
+        return;
+    }
+#endif
+    to_floats(raw, n, scale, offset, out);
+}
+
+enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
+                             struct sl_error *err)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t n = i < want->rank ? want->dim[i] : 1;
+
+        if (want->rank < 2 || want->rank > 3 || n == 0 || n > 1u << 14)
+            return sl_fail(err, SL_EINVAL,
+                           "images need a model that reads rows, columns and "
+                           "channels, such as input_shape: [256, 256, 3]");
+        shape[i] = (uint32_t)n;
+    }
+    return SL_OK;
 }
 
 enum sl_err data_put_class(const struct data *d, double value, void *y,

@@ -5,14 +5,17 @@
 // model reads, and a label in the form its loss wants. Any sample can be read
 // at any time, in any order: that is what lets a closure be a range of an
 // epoch's order and run anywhere, twice if need be. Sources: IDX (also .gz),
-// npy, npz, CSV, and two synthetic generators, whose samples are functions of
-// (seed, number) alone.
+// npy, npz, CSV, a folder of images, and synthetic generators, whose samples
+// are functions of (seed, number) alone.
 //
-// Features are x = raw * scale + offset. A synthetic test set draws from the
-// same task (weights, centres) as the training set with the same seed, but
-// other samples.
+// Features are x = raw * scale + offset. A source whose features are bytes
+// (images; arrays of u8) gives those instead if that is wanted: then the
+// model's first operation multiplies and adds. A synthetic test set draws from
+// the same task (weights, centres, patterns) as the training set with the same
+// seed, but other samples.
 //
-// Threads  One at a time per data (rows are read through its scratch).
+// Threads  One at a time per data (rows are read through its scratch); if
+//          data_shared() says so, data_read any number at a time.
 // Memory   data_free; the strings of a data_source are only read by data_open.
 // Units    samples; features and outputs are elements of one sample.
 // Errors   All are the job's own fault and name file, place and expectation:
@@ -42,13 +45,14 @@ struct data_want {
     uint64_t dim[DATA_RANK];
     uint64_t outputs; // elements of the model's output
     enum data_labels labels;
+    bool u8;   // bytes are welcome as they are
     bool test; // the test set: tells synthetic samples apart
 };
 
 // Where samples come from: SourceSpec as plain values. NULL: not said.
 struct data_source {
-    const char *format; // idx, npy, npz, csv, synthetic
-    const char *x, *y;
+    const char *format;              // idx, npy, npz, csv, images, synthetic
+    const char *x, *y;               // images: x is the folder
     const char *x_member, *y_member; // npz
     double scale, offset;
     bool header; // csv
@@ -57,7 +61,7 @@ struct data_source {
     char *const *columns;
     size_t columns_count;
     uint64_t samples, seed; // synthetic
-    const char *generator;  // binary, classes
+    const char *generator;  // binary, classes, images
     uint32_t classes;
     uint64_t limit;      // use only so many; 0: all
     struct pulse *pulse; // beats while a long file is looked through
@@ -76,6 +80,21 @@ uint64_t data_samples(const struct data *d);
 uint64_t data_hash(const struct data *d);
 
 size_t data_features(const struct data *d);
+size_t data_sample_bytes(const struct data *d); // of its features
+
+// True: data_read gives features as u8, to be multiplied by data_scale and
+// then moved by data_offset.
+bool data_is_u8(const struct data *d);
+float data_scale(const struct data *d);
+float data_offset(const struct data *d);
+
+// True: reading a sample is work, and several threads may share it.
+bool data_shared(const struct data *d);
+
+// The classes of both sets, where both have names: equal, or SL_EINVAL.
+enum sl_err data_agree(const struct data *train, const struct data *test,
+                       struct sl_error *err);
+
 size_t data_label_bytes(const struct data *d); // of one sample, as delivered
 
 // Sample `number` is one of the next few: the caches may fetch it.
@@ -85,8 +104,8 @@ void data_soon(struct data *d, uint64_t number);
 // system may fetch it.
 void data_expect(struct data *d, uint64_t number);
 
-// Reads sample `number` into x (data_features f32) and y (data_label_bytes).
-enum sl_err data_read(struct data *d, uint64_t number, float *x, void *y,
+// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes).
+enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "worker/data_source.h"
 
 #define CACHE_LINE 64
 #define SOON_BYTES 4096
@@ -200,36 +201,6 @@ double array_double(const struct array *a, const uint8_t *raw)
     return 0;
 }
 
-// Images: a loop of vectors. A product and a sum, never one fused, so that
-// every host reads the same numbers.
-static inline __attribute__((always_inline)) void
-from_bytes(const uint8_t *raw, size_t n, float scale, float offset, float *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)raw[i] * scale + offset;
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static void
-from_bytes_avx2(const uint8_t *raw, size_t n, float scale, float offset,
-                float *out)
-{
-    from_bytes(raw, n, scale, offset, out);
-}
-#endif
-
-static void bytes_to_floats(const uint8_t *raw, size_t n, float scale,
-                            float offset, float *out)
-{
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
-        from_bytes_avx2(raw, n, scale, offset, out);
-        return;
-    }
-#endif
-    from_bytes(raw, n, scale, offset, out);
-}
-
 bool array_is_floats(const struct array *a)
 {
     return a->type == ARRAY_F32 && !a->swap;
@@ -241,7 +212,7 @@ void array_floats(const struct array *a, const uint8_t *raw, size_t n,
     size_t size = array_type_bytes(a->type);
 
     if (a->type == ARRAY_U8) {
-        bytes_to_floats(raw, n, scale, offset, out);
+        data_floats(raw, n, scale, offset, out);
         return;
     }
     if (array_is_floats(a)) {

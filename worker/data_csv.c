@@ -240,7 +240,7 @@ static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
     return SL_OK;
 }
 
-static enum sl_err csv_read(struct data *d, uint64_t number, float *x, void *y,
+static enum sl_err csv_read(struct data *d, uint64_t number, void *x, void *y,
                             struct sl_error *err)
 {
     struct csv *c = sl_container_of(d, struct csv, data);

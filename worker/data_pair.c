@@ -34,18 +34,23 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
     return SL_OK;
 }
 
-static enum sl_err pair_read(struct data *d, uint64_t number, float *x, void *y,
+// Elements of the width that is wanted need no other room: they are read to
+// where they belong.
+static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
                              struct sl_error *err)
 {
     struct pair *p = sl_container_of(d, struct pair, data);
     const uint8_t *raw = NULL;
-    bool whole = array_is_floats(&p->x); // then it needs no other room
+    bool whole = d->u8 || array_is_floats(&p->x);
     enum sl_err rc =
-        array_row(&p->x, number, whole ? (void *)x : p->scratch, &raw, err);
+        array_row(&p->x, number, whole ? x : p->scratch, &raw, err);
 
     if (rc != SL_OK)
         return rc;
-    array_floats(&p->x, raw, d->features, d->scale, d->offset, x);
+    if (!d->u8)
+        array_floats(&p->x, raw, d->features, d->scale, d->offset, x);
+    else if (raw != x)
+        memcpy(x, raw, d->features);
     return read_label(p, number, y, err);
 }
 
@@ -211,6 +216,7 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
         rc = check_shapes(p, err);
     if (rc == SL_OK)
         rc = data_set_samples(&p->data, p->x.rows, s, err);
+    p->data.u8 = want->u8 && p->x.type == ARRAY_U8;
     if (rc == SL_OK) {
         hash_array(&p->data, &p->x);
         hash_array(&p->data, &p->y);

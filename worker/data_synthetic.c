@@ -5,6 +5,7 @@
 // "classes": one of `classes` seeded centres plus N(0, 1) noise; y is the
 // nearest centre (mostly the one it was drawn around), so that the labels are
 // a function of the features and a model can learn them.
+// "images" is data_pattern.c.
 #include <string.h>
 
 #include "common/mem.h"
@@ -58,14 +59,14 @@ static uint32_t side(const struct synthetic *s, const float *x)
     return sum > 0;
 }
 
-static enum sl_err synthetic_read(struct data *d, uint64_t number, float *x,
+static enum sl_err synthetic_read(struct data *d, uint64_t number, void *to,
                                   void *y, struct sl_error *err)
 {
     struct synthetic *s = sl_container_of(d, struct synthetic, data);
     uint64_t stream = d->want.test ? STREAM_TEST : STREAM_TRAIN;
     size_t n = d->features;
     uint32_t label;
-    float value;
+    float value, *x = to;
 
     rng_fill_normal(x, s->seed, stream, number * n, n);
     if (s->binary) {
@@ -144,10 +145,13 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
                                 const struct data_want *want,
                                 struct sl_error *err)
 {
-    struct synthetic *d = sl_calloc(1, sizeof(*d));
+    struct synthetic *d;
     const char *generator = s->generator != NULL ? s->generator : "";
     enum sl_err rc = SL_OK;
 
+    if (strcmp(generator, "images") == 0)
+        return data_open_pattern(out, s, want, err);
+    d = sl_calloc(1, sizeof(*d));
     if (d == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     data_init(&d->data, &synthetic_ops, s, want);
@@ -155,10 +159,11 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
     d->seed = s->seed;
     d->classes = d->binary ? 2 : s->classes;
     if (!d->binary && strcmp(generator, "classes") != 0)
-        rc = sl_fail(err, SL_EINVAL,
-                     "synthetic data: generator '%s' is neither binary nor "
-                     "classes",
-                     generator);
+        rc =
+            sl_fail(err, SL_EINVAL,
+                    "synthetic data: generator '%s' is none of binary, classes "
+                    "and images",
+                    generator);
     if (rc == SL_OK)
         rc = check(d, s, err);
     if (rc == SL_OK)

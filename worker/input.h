@@ -7,12 +7,17 @@
 // are there when the present closure ends. A run may be read from any step, in
 // any order: what was read in vain is thrown away.
 //
+// Where reading a sample is work (data_shared: images are decoded), more
+// threads help it, a few samples at a time. Which samples a batch holds, and at
+// which place, is the same with any number of threads; so is the error, which
+// is that of the first sample that has one.
+//
 //   input_open(run) ... input_get(run, 0) .. input_put, input_get(run, 1) ..
 //   input_put, ... input_close(run)
 //
 // Threads  input_open, _get, _put, _close: one consumer (the compute thread);
 //          input_open may also be called by others. The data of a run is read
-//          by the input thread, from open until close has returned.
+//          by the input threads, from open until close has returned.
 // Memory   A run is the caller's and lives from open to the end of close. A
 //          batch is borrowed from get to put. Slots keep their buffers, so a
 //          steady state allocates nothing.
@@ -30,6 +35,8 @@
 #include "worker/data.h"
 
 #define INPUT_SLOTS 4
+#define INPUT_THREADS 16 // by default at most
+#define INPUT_THREADS_MAX 256
 
 struct input;
 
@@ -47,7 +54,7 @@ struct input_run {
 };
 
 struct batch {
-    float *x;
+    void *x; // f32 or u8: data_is_u8
     void *y;
     uint32_t n; // samples
     uint32_t step;
@@ -57,7 +64,10 @@ struct batch {
 uint32_t input_run_steps(const struct input_run *run);
 uint32_t input_run_samples(const struct input_run *run, uint32_t step);
 
-enum sl_err input_new(struct input **out, struct sl_error *err);
+// With so many threads; 0: one per core this process may use, up to
+// INPUT_THREADS.
+enum sl_err input_new(struct input **out, unsigned threads,
+                      struct sl_error *err);
 void input_free(struct input *in); // all runs are closed; NULL is allowed
 
 // Starts reading, behind the runs that are open already.

@@ -132,6 +132,7 @@ static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
     if (rc != SL_OK)
         return rc;
     want.test = test;
+    want.u8 = true;
     rc = data_open(out, &source, &want, err);
     return rc == SL_OK ? SL_OK
                        : sl_prefix(err, rc, "data.%s", test ? "test" : "train");
@@ -195,6 +196,8 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 
     if (rc == SL_OK && spec->test != NULL)
         rc = job_data(j, true, &test, err);
+    if (rc == SL_OK && test != NULL)
+        rc = data_agree(train, test, err);
     if (rc != SL_OK)
         return rc;
     sluice__v1__data_facts__init(out);
@@ -268,6 +271,21 @@ static void tell_precision(struct job *j)
         info.name);
 }
 
+// Batches come as the data has them.
+static enum sl_err set_input(struct job *j, bool test,
+                             struct compile_options *o, struct sl_error *err)
+{
+    struct data *d = NULL;
+    enum sl_err rc = job_data(j, test, &d, err);
+
+    if (rc != SL_OK)
+        return rc;
+    o->input = data_is_u8(d) ? KERN_U8 : KERN_F32;
+    o->input_scale = (double)data_scale(d);
+    o->input_offset = (double)data_offset(d);
+    return SL_OK;
+}
+
 static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
                                 struct job_program *slot, struct sl_error *err)
 {
@@ -280,9 +298,11 @@ static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
         .compute = compute_of(j->precision),
         .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
     };
-    enum sl_err rc =
-        compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
+    enum sl_err rc = set_input(j, !train, &o, err);
 
+    if (rc == SL_OK)
+        rc =
+            compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
     if (rc == SL_OK)
         tell_precision(j);
     if (rc == SL_OK && train)

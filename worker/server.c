@@ -12,6 +12,7 @@
 #include "proto/introspect.h"
 #include "proto/attendee.h"
 #include "worker/compute.h"
+#include "worker/input.h"
 #include "worker/member.h"
 
 #define GOODBYE_MS 1000 // for the coordinator to end the stream
@@ -70,6 +71,14 @@ const struct conf_key server_keys[] = {
      .max = 256,
      .unit = "threads",
      .help = "Threads that talk to psservers; 0: one per two cores."},
+    {.name = "input-threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = INPUT_THREADS_MAX,
+     .unit = "threads",
+     .help = "Threads that decode images; 0: one per core this process may "
+             "use, up to 16. Other data is read by one."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
@@ -236,6 +245,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .clock = sl_clock_real(),
         .device = conf_str(c, "device"),
         .options = options,
+        .input_threads = (unsigned)conf_int(c, "input-threads"),
         .done = member_done,
         .want_map = member_want_map,
     };

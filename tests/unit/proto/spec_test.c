@@ -56,7 +56,8 @@ TEST(spec, defaults)
           "'units':3}]},'loss':'sparse_categorical_crossentropy',"
           "'from_logits':true,'optimizer':{'type':'sgd','learning_rate':0.01,"
           "'momentum':0.0,'nesterov':false},'data':{'train':{'format':"
-          "'synthetic','samples':100,'seed':1,'generator':'classes',"
+          "'synthetic','scale':1.0,'offset':0.0,'samples':100,'seed':1,"
+          "'generator':'classes',"
           "'classes':3}},'train':{'mode':'async','batch':32,'epochs':1,"
           "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
           "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
@@ -265,7 +266,12 @@ static const struct {
     const char *train, *why;
 } wrong_data[] = {
     {"'x':'a'", "data.train.format is missing; known are idx, npy, npz, csv, "
-                "synthetic, external"},
+                "images, synthetic, external"},
+    {"'format':'images'", "data.train.x is missing"},
+    {"'format':'images','x':'a','y':'b'",
+     "data.train: takes no 'y' with images"},
+    {"'format':'synthetic','samples':5,'generator':'images'",
+     "data.train.classes is missing"},
     {"'format':'idx','x':'a'", "data.train.y is missing"},
     {"'format':'idx','y':'a'", "data.train.x is missing"},
     {"'format':'npz','x':'a','y':'b'", "data.train: takes no 'y' with npz"},
@@ -284,7 +290,8 @@ static const struct {
     {"'format':'synthetic','generator':'binary'",
      "data.train.samples is missing"},
     {"'format':'synthetic','samples':5",
-     "data.train.generator is missing; known are binary, classes"},
+     "data.train.generator is missing; known are binary, classes, "
+     "images"},
     {"'format':'synthetic','samples':5,'generator':'classes'",
      "data.train.classes is missing"},
     {"'format':'synthetic','samples':5,'generator':'binary','classes':2",

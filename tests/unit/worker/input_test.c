@@ -47,7 +47,7 @@ static void one_epoch(uint64_t samples, uint64_t batch, uint64_t per_closure,
     uint64_t digest = 0, seen = 0, closures = schedule_closures_per_epoch(&s);
 
     T_OK(schedule_check(&s, t_err()));
-    T_OK(input_new(&in, t_err()));
+    T_OK(input_new(&in, 3, t_err()));
     for (uint64_t c = closures; c < 2 * closures; c++) {
         uint64_t first, count;
         struct input_run run;
@@ -97,7 +97,7 @@ TEST(input, any_step_at_any_time)
     struct input_run a, b, c;
     uint64_t digests[20] = {0};
 
-    T_OK(input_new(&in, t_err()));
+    T_OK(input_new(&in, 3, t_err()));
     a = run_of(d, 0, 0, 200, 10, true);
     input_open(in, &a);
     for (uint32_t k = 0; k < 20; k++) {
@@ -150,7 +150,7 @@ TEST(input, an_error_names_its_sample_and_can_be_met_again)
     fputs("1,0\n2,1\nx,0\n4,1\n", f);
     fclose(f);
     T_OK(data_open(&d, &s, &w, t_err()));
-    T_OK(input_new(&in, t_err()));
+    T_OK(input_new(&in, 3, t_err()));
     run = run_of(d, 0, 0, 4, 1, false);
     input_open(in, &run);
     T_OK(input_get(in, &run, 0, &b, t_err()));

@@ -79,7 +79,7 @@ static void learner_open_in(struct learner *l, const char *device,
     for (unsigned i = 0; i < optim_slots(&l->optim); i++)
         l->slots[i] = vector((size_t)l->model->elements);
     init(l);
-    T_OK(input_new(&l->in, t_err()));
+    T_OK(input_new(&l->in, 1, t_err()));
 }
 
 static void learner_open(struct learner *l, const char *net,
