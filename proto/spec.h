@@ -24,6 +24,7 @@
 #include "common/status.h"
 #include "proto/job.pb-c.h"
 #include "proto/model.h"
+#include "proto/wire.h"
 
 #define SPEC_NAME_BYTES 63 // a DNS label
 
@@ -35,6 +36,9 @@ bool spec_external(const Sluice__V1__JobSpec *spec);
 
 // train.stall_seconds of a spec, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
+
+// train.wire of a spec, or its default.
+enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
 // ---- precision
 

@@ -49,6 +49,17 @@ bool spec_external(const Sluice__V1__JobSpec *spec)
            strcmp(spec->model->type, "external") == 0;
 }
 
+enum wire_type spec_wire(const Sluice__V1__JobSpec *spec)
+{
+    const Sluice__V1__TrainSpec *t = spec->train;
+    unsigned type = WIRE_F32;
+
+    // As for stall_seconds; and a checked spec has a word that is known.
+    if (t != NULL && t->wire != NULL)
+        (void)spec_word("", t->wire, wire_type_names, WIRE_TYPES, &type, NULL);
+    return (enum wire_type)type;
+}
+
 static double stall_default(const Sluice__V1__JobSpec *spec)
 {
     return spec_external(spec) ? STALL_SECONDS_EXTERNAL : STALL_SECONDS;
@@ -184,6 +195,11 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc =
             spec_word("train.nonfinite", t->nonfinite, nonfinite, 2, NULL, err);
+    if (rc == SL_OK)
+        rc = spec_string(&t->wire, wire_type_names[WIRE_F32]);
+    if (rc == SL_OK)
+        rc = spec_word("train.wire", t->wire, wire_type_names, WIRE_TYPES, NULL,
+                       err);
     if (rc == SL_OK)
         rc = check_stall(t, err);
     if (rc == SL_OK)

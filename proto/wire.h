@@ -15,7 +15,7 @@
 //          wire_unpack_* returns lives in the arena, until its reset or
 //          release. wire_dup and pbjson_read give messages of the heap:
 //          wire_free.
-// Units    bytes; payloads are f32 little-endian.
+// Units    bytes; payloads are little-endian numbers of a wire_type.
 // Errors   SL_ECORRUPT: not a message of this type. SL_EINVAL: one that says
 //          something impossible; the text names message and field. SL_ERANGE:
 //          over a limit. SL_ENOTSUP: a kind of message that this version does
@@ -121,8 +121,25 @@ struct wire_ask_reply {
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
 
+// Of the elements of a payload.
+enum wire_type { WIRE_F32, WIRE_BF16, WIRE_F16 };
+#define WIRE_TYPES 3
+
+static inline size_t wire_type_bytes(enum wire_type t)
+{
+    return t == WIRE_F32 ? 4 : 2;
+}
+
+// What a wire_shm of that many elements says.
+static inline size_t wire_shm_bytes(enum wire_type t, size_t elements)
+{
+    return (elements * wire_type_bytes(t) + 3) & ~(size_t)3;
+}
+
+extern const char *const wire_type_names[WIRE_TYPES]; // "f32", as in a job
+
 // Bytes in memory that was handed to the psserver; offset + bytes is a number,
-// and both are whole f32s.
+// and both are multiples of 4.
 struct wire_shm {
     uint64_t region, offset, bytes;
 };
@@ -134,9 +151,10 @@ struct wire_push {
     uint32_t shard, step;
     bool skip;
     bool has_shm, has_answer;
+    enum wire_type wire;      // of all of these
     struct wire_shm shm;      // instead of a payload
     struct wire_shm answer;   // where that of the reply may be put
-    struct sl_slices payload; // whole f32s; empty if skip or has_shm
+    struct sl_slices payload; // whole elements; empty if skip or has_shm
 };
 
 enum wire_push_result {
@@ -151,7 +169,8 @@ struct wire_push_reply {
     enum wire_push_result result;
     struct wire_refused refused; // set exactly if result is REFUSED
     bool in_shm;                 // the payload is where `answer` said
-    struct sl_slices payload;    // whole f32s; PushPull only
+    enum wire_type wire;
+    struct sl_slices payload; // whole elements; PushPull only
 };
 
 struct wire_pull {
@@ -161,12 +180,14 @@ struct wire_pull {
     struct wire_tag tag;
     bool has_answer;
     struct wire_shm answer; // where the reply's payload may be put
+    enum wire_type wire;    // wanted of it
 };
 
 struct wire_pull_reply {
     uint64_t incarnation, version;
     bool in_shm;              // the payload is where `answer` said
-    struct sl_slices payload; // whole f32s
+    enum wire_type wire;      // what it is
+    struct sl_slices payload; // whole elements
 };
 
 enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,

@@ -77,6 +77,7 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 12, WIRE_BOOL, skip, 0, NULL),
     FIELD(wire_push, 13, WIRE_MESSAGE, shm, 0, &shm_table),
     FIELD(wire_push, 14, WIRE_MESSAGE, answer, 0, &shm_table),
+    FIELD(wire_push, 16, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);
@@ -88,6 +89,7 @@ static const struct wire_field push_reply_fields[] = {
     FIELD(wire_push_reply, 4, WIRE_U64, version, 0, NULL),
     FIELD(wire_push_reply, 5, WIRE_U64, staleness, 0, NULL),
     FIELD(wire_push_reply, 6, WIRE_BOOL, in_shm, 0, NULL),
+    FIELD(wire_push_reply, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_push_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push_reply, "PushReply", push_reply_fields, push_reply);
@@ -99,6 +101,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 4, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_pull, 5, WIRE_MESSAGE, tag, 0, &tag_table),
     FIELD(wire_pull, 6, WIRE_MESSAGE, answer, 0, &shm_table),
+    FIELD(wire_pull, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
 
@@ -106,11 +109,21 @@ static const struct wire_field pull_reply_fields[] = {
     FIELD(wire_pull_reply, 1, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_pull_reply, 2, WIRE_U64, version, 0, NULL),
     FIELD(wire_pull_reply, 3, WIRE_BOOL, in_shm, 0, NULL),
+    FIELD(wire_pull_reply, 4, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_pull_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);
 
-_Static_assert(sizeof(enum wire_refused_why) == 4, "WIRE_ENUM is 32 bits");
+_Static_assert(sizeof(enum wire_refused_why) == 4 &&
+                   sizeof(enum wire_type) == 4,
+               "WIRE_ENUM is 32 bits");
+_Static_assert(WIRE_F16 == WIRE_TYPES - 1, "the highest known");
+
+const char *const wire_type_names[WIRE_TYPES] = {
+    [WIRE_F32] = "f32",
+    [WIRE_BF16] = "bf16",
+    [WIRE_F16] = "f16",
+};
 
 // ---- writing
 

@@ -268,10 +268,6 @@ static enum sl_err read_message(const struct wire_table *table, void *out,
             table->name, bytes->bytes - seen->payload_all, WIRE_REST_MAX);
     if (payload == NULL)
         return SL_OK;
-    if (seen->payload_bytes % sizeof(float) != 0)
-        return sl_fail(err, SL_EINVAL,
-                       "%s.payload has %zu bytes, not a multiple of 4",
-                       table->name, seen->payload_bytes);
     if (seen->payload_bytes == 0) {
         *payload = SL_SLICES_NONE;
         return SL_OK;
@@ -289,6 +285,21 @@ static enum sl_err check_ids(const struct wire_table *table, uint64_t job,
     if (shard >= WIRE_SHARDS_MAX)
         return sl_fail(err, SL_EINVAL, "%s.shard is %u; at most %u",
                        table->name, shard, WIRE_SHARDS_MAX - 1);
+    return SL_OK;
+}
+
+// A payload has whole elements.
+static enum sl_err check_whole(const struct wire_table *table,
+                               const struct sl_slices *payload,
+                               enum wire_type type, struct sl_error *err)
+{
+    size_t element = wire_type_bytes(type);
+
+    if (payload->bytes % element != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.payload has %zu bytes, not a multiple of %zu (%s)",
+                       table->name, payload->bytes, element,
+                       wire_type_names[type]);
     return SL_OK;
 }
 
@@ -320,7 +331,8 @@ static enum sl_err check_shm(const struct wire_table *table, const char *field,
         r->offset % sizeof(float) != 0 ||
         __builtin_add_overflow(r->offset, r->bytes, &end))
         return sl_fail(err, SL_EINVAL,
-                       "%s.%s: %llu bytes at %llu are no range of whole f32s",
+                       "%s.%s: %llu bytes at %llu; both must be multiples of "
+                       "4, and not 0 bytes",
                        table->name, field, (unsigned long long)r->bytes,
                        (unsigned long long)r->offset);
     return SL_OK;
@@ -373,6 +385,8 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
+    if (rc == SL_OK)
+        rc = check_whole(table, &m.payload, m.wire, err);
     if (rc != SL_OK)
         return rc;
     if (m.step >= WIRE_CLOSURE_STEPS_MAX)
@@ -395,15 +409,15 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     return rc;
 }
 
-// Parameters are in one place.
+// Parameters are whole, and in one place.
 static enum sl_err check_place(const struct wire_table *table, bool in_shm,
                                const struct sl_slices *payload,
-                               struct sl_error *err)
+                               enum wire_type type, struct sl_error *err)
 {
     if (in_shm && payload->bytes > 0)
         return sl_fail(err, SL_EINVAL, "%s has a payload, and in_shm is set",
                        table->name);
-    return SL_OK;
+    return check_whole(table, payload, type, err);
 }
 
 enum sl_err wire_read_push_reply(struct wire_push_reply *out,
@@ -423,7 +437,7 @@ enum sl_err wire_read_push_reply(struct wire_push_reply *out,
     rc = check_refused(table, seen.numbers >> 3 & 1,
                        m.result == WIRE_PUSH_REFUSED, &m.refused, err);
     if (rc == SL_OK)
-        rc = check_place(table, m.in_shm, &m.payload, err);
+        rc = check_place(table, m.in_shm, &m.payload, m.wire, err);
     if (rc == SL_OK)
         *out = m;
     return rc;
@@ -462,7 +476,7 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
 
     rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
-        rc = check_place(table, m.in_shm, &m.payload, err);
+        rc = check_place(table, m.in_shm, &m.payload, m.wire, err);
     if (rc == SL_OK)
         *out = m;
     return rc;

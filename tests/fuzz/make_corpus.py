@@ -119,6 +119,17 @@ def wire_data():
           push_shm_overflows=b"\1" + skip[:-2] + field(
               13, fixed64(1, 5) + message(f2=(1 << 64) - 4, f3=8)),
           pull_answer=b"\2" + message(**ids, f6=shm),
+          push_bf16=b"\1" + skip[:-2] + field(15, b"\x80\x3f" * 5)
+          + field(16, 1),
+          push_f16_half_an_element=b"\1" + skip[:-2] + field(16, 2)
+          + field(15, b"abc"),
+          push_f32_of_6_bytes=b"\1" + skip[:-2] + field(15, b"abcdef"),
+          push_wire_unknown=b"\1" + skip[:-2] + field(16, 3)
+          + field(15, b"abcd"),
+          pull_f16=b"\2" + message(**ids, f7=2),
+          push_reply_bf16=b"\4" + message(f1=9, f2=1, f7=1)
+          + field(15, b"\x80\x3f" * 3),
+          pull_reply_f16=b"\5" + message(f1=9, f4=2) + field(15, b"\0\x3c"),
           push_reply_in_shm=b"\4" + message(f1=9, f2=1, f6=1),
           push_payload_first=b"\1" + field(15, b"abcd" * 3) + skip[:-2],
           push_payload_twice=b"\1" + skip[:-2] + field(15, b"abc")

@@ -24,6 +24,7 @@ struct kind {
     size_t (*encode)(uint8_t out[WIRE_HEAD_MAX], const union message *m,
                      size_t payload);
     const struct sl_slices *(*payload)(const union message *m);
+    enum wire_type (*type)(const union message *m);
 };
 
 #define READ(name)                                                             \
@@ -39,7 +40,7 @@ struct kind {
     {                                                                          \
         return wire_encode_##name(out, &m->name);                              \
     }                                                                          \
-    static const struct kind name = {read_##name, encode_##name, NULL};
+    static const struct kind name = {read_##name, encode_##name, NULL, NULL};
 #define LOADED(name)                                                           \
     READ(name)                                                                 \
     static size_t encode_##name(uint8_t *out, const union message *m,          \
@@ -51,8 +52,12 @@ struct kind {
     {                                                                          \
         return &m->name.payload;                                               \
     }                                                                          \
+    static enum wire_type type_##name(const union message *m)                  \
+    {                                                                          \
+        return m->name.wire;                                                   \
+    }                                                                          \
     static const struct kind name = {read_##name, encode_##name,               \
-                                     payload_##name};
+                                     payload_##name, type_##name};
 
 PLAIN(ask)
 PLAIN(ask_reply)
@@ -73,9 +78,10 @@ static size_t write_out(const struct kind *k, const union message *m,
     size_t n = k->encode(out, m, bytes);
 
     FUZZ_TRUE(n <= WIRE_HEAD_MAX);
-    FUZZ_TRUE(bytes % sizeof(float) == 0);
-    if (bytes > 0)
+    if (bytes > 0) {
+        FUZZ_TRUE(bytes % wire_type_bytes(k->type(m)) == 0);
         slices_copy(out + n, payload);
+    }
     return n + bytes;
 }
 

@@ -61,12 +61,23 @@ TEST(spec, defaults)
           "'classes':3}},'train':{'mode':'async','batch':32,'epochs':1,"
           "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
           "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
-          "'window_closures':1024,'stall_seconds':60.0,"
-          "'precision':'tf32'},'placement':{'partitioner':'auto',"
+          "'window_closures':1024,'stall_seconds':60.0,'precision':'tf32',"
+          "'wire':'f32'},'placement':{'partitioner':'auto',"
           "'shard_bytes':0,'psservers':0},'checkpoint':{'every_epoch':"
           "true,'every_seconds':30.0,'keep':3},'evaluate':{'every_epochs':0,"
           "'batch':256,'batches_per_closure':4}}");
     buf_release(&text);
+    wire_free(&s->base);
+}
+
+TEST(spec, wire_type)
+{
+    Sluice__V1__JobSpec none = SLUICE__V1__JOB_SPEC__INIT;
+    Sluice__V1__JobSpec *s = checked("{" NAME "," MODEL "," LOSS "," OPTIM
+                                     "," DATA ",'train':{'wire':'bf16'}}");
+
+    T_EQ(spec_wire(s), WIRE_BF16);
+    T_EQ(spec_wire(&none), WIRE_F32); // of before there was such a field
     wire_free(&s->base);
 }
 
@@ -329,6 +340,10 @@ static const struct {
      "train.nonfinite: unknown 'skp'; did you mean 'skip'?"},
     {"'train':{'window_closures':0}",
      "train.window_closures: wants 1 to 65536, got 0"},
+    {"'train':{'wire':'bf15'}",
+     "train.wire: unknown 'bf15'; did you mean 'bf16'?"},
+    {"'train':{'wire':'int8'}",
+     "train.wire: unknown 'int8'; known are f32, bf16, f16"},
     {"'train':{'stall_seconds':0.5}",
      "train.stall_seconds: wants a number in [1, 1e+06], got 0.5"},
     {"'train':{'precision':'f61'}",

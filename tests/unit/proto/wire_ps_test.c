@@ -186,8 +186,14 @@ static void mend(ProtobufCMessage *m, unsigned which)
         *(uint64_t *)field_at(m, f, 0) |= 1;
     }
     f = protobuf_c_message_descriptor_get_field_by_name(d, "payload");
-    if (f != NULL)
-        ((ProtobufCBinaryData *)field_at(m, f, 0))->len &= ~(size_t)3;
+    if (f != NULL) {
+        const ProtobufCFieldDescriptor *type =
+            protobuf_c_message_descriptor_get_field_by_name(d, "wire");
+        bool wide = *(int *)field_at(m, type, 0) == 0;
+
+        ((ProtobufCBinaryData *)field_at(m, f, 0))->len &=
+            ~(size_t)(wide ? 3 : 1);
+    }
     if (which == 1 && ask_reply->refused != NULL)
         ask_reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_ATTEMPT;
     if (which == 2) {
@@ -402,11 +408,53 @@ TEST(wire_ps, says_what_a_push_must_say)
     refused_push(SL_EINVAL, "PushRequest.step is 4096; at most 4095", &m, 4);
     m = a_push();
     refused_push(SL_EINVAL,
-                 "PushRequest.payload has 6 bytes, not a multiple of 4", &m, 6);
+                 "PushRequest.payload has 6 bytes, not a multiple of 4 (f32)",
+                 &m, 6);
+    m.wire = WIRE_BF16;
+    refused_push(SL_EINVAL,
+                 "PushRequest.payload has 7 bytes, not a multiple of 2 (bf16)",
+                 &m, 7);
+    m.wire = WIRE_F32;
     refused_push(SL_EINVAL,
                  "PushRequest: payload is missing, and skip is not set", &m, 0);
     m.skip = true;
     refused_push(SL_EINVAL, "PushRequest: a skipped step has a payload", &m, 4);
+}
+
+TEST(wire_ps, a_payload_says_its_type)
+{
+    struct wire_pull_reply reply = {.version = 3, .wire = WIRE_F16};
+    struct wire_pull pull = {.job = 1, .wire = WIRE_BF16};
+    uint8_t bytes[WIRE_HEAD_MAX + 64] = {0};
+    struct wire_push m = a_push();
+    struct sl_slice one = {bytes, 0};
+    struct sl_slices s;
+
+    for (unsigned t = 0; t < WIRE_TYPES; t++) {
+        m.wire = (enum wire_type)t;
+        // An odd number of 16 bits, and a header that ends before them.
+        one.len = wire_encode_push(bytes, &m, t == WIRE_F32 ? 12 : 6);
+        T_EQ(bytes[one.len - 2], 0x7a);
+        one.len += t == WIRE_F32 ? 12 : 6;
+        s = slices_one(&one);
+        memset(&m, 0xff, sizeof(m));
+        T_OK(wire_read_push(&m, &s, t_err()));
+        T_EQ(m.wire, t);
+        T_EQ(m.payload.bytes, 3 * wire_type_bytes(m.wire));
+    }
+    one.len = wire_encode_pull(bytes, &pull);
+    s = slices_one(&one);
+    pull.wire = WIRE_F32;
+    T_OK(wire_read_pull(&pull, &s, t_err()));
+    T_EQ(pull.wire, WIRE_BF16);
+    one.len = wire_encode_pull_reply(bytes, &reply, 2) + 2;
+    s = slices_one(&one);
+    T_OK(wire_read_pull_reply(&reply, &s, t_err()));
+    T_EQ(reply.wire, WIRE_F16);
+    T_EQ(reply.payload.bytes, 2);
+    T_EQ(wire_shm_bytes(WIRE_F32, 3), 12);
+    T_EQ(wire_shm_bytes(WIRE_BF16, 3), 8);
+    T_EQ(wire_shm_bytes(WIRE_F16, 4), 8);
 }
 
 static void refused_bytes(unsigned which, enum sl_err code, const char *bytes,
@@ -436,7 +484,10 @@ TEST(wire_ps, refuses_what_is_no_message)
     refused_bytes(3, SL_EINVAL, "\x10\x07", 2); // unknown result
     refused_bytes(3, SL_EINVAL, "\x10\x03", 2); // refused, no why
     refused_bytes(3, SL_EINVAL, "\x10\x01\x1a\x02\x08\x01", 6); // counted, why
-    refused_bytes(1, SL_EINVAL, "\x22\x00", 2); // refused without why
+    refused_bytes(1, SL_EINVAL, "\x22\x00", 2);         // refused without why
+    refused_bytes(4, SL_EINVAL, "\x08\x01\x38\x03", 4); // unknown type
+    refused_bytes(5, SL_EINVAL, "\x20\x03", 2);
+    refused_bytes(5, SL_EINVAL, "\x7a\x02zz", 4); // half an f32
 }
 
 TEST(wire_ps, limits_what_comes_beside_the_payload)
