@@ -89,7 +89,7 @@ static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
         return rc;
     if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED) {
         reply.in_shm = exchange_in_shm(x);
-        bytes = reply.in_shm ? 0 : plan_values_bytes(&shard->plan);
+        bytes = reply.in_shm ? 0 : plan_wire_bytes(&shard->plan, m->wire);
     }
     rc = wire_head_push_reply(msg, &reply, bytes);
     if (rc == SL_OK)
@@ -151,7 +151,7 @@ static enum sl_err pull_now(const struct api *api, struct shard *shard,
                             const struct wire_pull *m, struct rpc_msg *msg,
                             struct sl_error *err)
 {
-    size_t bytes = plan_values_bytes(&shard->plan);
+    size_t bytes = plan_wire_bytes(&shard->plan, m->wire);
     struct exchange x = {.copy = NULL};
     struct wire_pull_reply reply;
     enum sl_err rc = exchange_pull(&x, api->setup.local, shard, m, &reply, err);

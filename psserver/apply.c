@@ -8,24 +8,30 @@
 
 #include "common/broken.h"
 #include "common/fault.h"
+#include "psserver/element.h"
 #include "psserver/finite.h"
 
 // Elements that are looked at, or updated, at once: they stay in the cache
 // between the copy of a frozen block and the update.
 #define CHUNK 16384
 
+// Elements that are widened at once: they stay in the first cache. On the
+// stack.
+#define WIDE_CHUNK 4096
+
 // Bytes that are looked at from their front; these parts, from the back.
 #define BACK_BYTES ((size_t)128 << 10)
 
-static enum sl_err name_element(const struct plan *plan, const uint8_t *bytes,
-                                uint64_t first, size_t n, struct sl_error *err)
+static enum sl_err name_element(const struct plan *plan, enum wire_type type,
+                                const uint8_t *bytes, uint64_t first, size_t n,
+                                struct sl_error *err)
 {
-    size_t i = finite_find(bytes, n);
+    size_t i = finite_find(type, bytes, n);
     const struct plan_piece *piece;
     float value;
 
     piece = plan_piece_of(plan, first + i);
-    memcpy(&value, bytes + 4 * i, 4);
+    element_read(type, 1, &value, bytes + i * wire_type_bytes(type));
     return sl_fail(err, SL_ENUMERIC,
                    "payload: element %" PRIu64 " of %s is %g; nothing was "
                    "applied (push it with `skip` to count the step)",
@@ -34,7 +40,7 @@ static enum sl_err name_element(const struct plan *plan, const uint8_t *bytes,
 }
 
 // Names the first that is not finite.
-static enum sl_err refuse(const struct plan *plan,
+static enum sl_err refuse(const struct plan *plan, enum wire_type type,
                           const struct sl_slices *payload, struct sl_error *err)
 {
     struct slices_runs it;
@@ -42,43 +48,45 @@ static enum sl_err refuse(const struct plan *plan,
     const void *run;
     size_t n;
 
-    (void)slices_runs_init(&it, payload, sizeof(float));
+    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     while ((run = slices_runs_next(&it, CHUNK, &n)) != NULL &&
-           finite_all(run, n))
+           finite_all(type, run, n))
         first += n;
-    return name_element(plan, run, first, n, err);
+    return name_element(plan, type, run, first, n, err);
 }
 
-static bool all_finite(const struct sl_slices *part)
+static bool all_finite(enum wire_type type, const struct sl_slices *part)
 {
     struct slices_runs it;
     bool finite = true;
     const void *run;
     size_t n;
 
-    (void)slices_runs_init(&it, part, sizeof(float));
+    (void)slices_runs_init(&it, part, wire_type_bytes(type));
     while (finite && (run = slices_runs_next(&it, CHUNK, &n)) != NULL)
-        finite = finite_all(run, n);
+        finite = finite_all(type, run, n);
     return finite;
 }
 
 // Backwards: what came last is in the cache now, and what is looked at last
 // will be when the update begins there.
-enum sl_err apply_check(const struct plan *plan,
+enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err)
 {
     size_t left = payload->bytes, n;
     struct sl_slices part;
 
-    if (payload->bytes != plan_values_bytes(plan))
+    if (payload->bytes != plan_wire_bytes(plan, type))
         return sl_fail(err, SL_EINVAL,
-                       "payload: %zu bytes, but shard %u of the job has %zu",
-                       payload->bytes, plan->shard, plan_values_bytes(plan));
+                       "payload: %zu bytes, but shard %u of the job has %zu "
+                       "in %s",
+                       payload->bytes, plan->shard, plan_wire_bytes(plan, type),
+                       wire_type_names[type]);
     for (; left > 0; left -= n) {
         n = left % BACK_BYTES != 0 ? left % BACK_BYTES : BACK_BYTES;
         (void)slices_sub(&part, payload, left - n, n);
-        if (!all_finite(&part))
-            return refuse(plan, payload, err);
+        if (!all_finite(type, &part))
+            return refuse(plan, type, payload, err);
     }
     return SL_OK;
 }
@@ -121,28 +129,45 @@ static void update(const struct plan *plan, const struct apply_memory *to,
     optim_apply(&plan->optim, t, lr, n, pushed, to->values + first, slots);
 }
 
-void apply_update(const struct plan *plan, const struct apply_memory *to,
-                  const struct sl_slices *payload, uint64_t t, float *fresh)
+// A run of the payload as f32: as it came, or widened into `room`.
+static const void *as_f32(enum wire_type type, const void *run, size_t n,
+                          float *room)
 {
+    if (type == WIRE_F32)
+        return run;
+    element_read(type, n, room, run);
+    return room;
+}
+
+void apply_update(const struct plan *plan, const struct apply_memory *to,
+                  enum wire_type type, const struct sl_slices *payload,
+                  uint64_t t, void *fresh)
+{
+    size_t chunk = type == WIRE_F32 ? CHUNK : WIDE_CHUNK;
     double lr = optim_rate(&plan->rate, t - 1);
     const struct plan_run *run;
+    float room[WIDE_CHUNK];
     struct slices_runs it;
     const void *pushed;
+    uint64_t first;
     size_t n, max;
 
-    if (slices_runs_init(&it, payload, sizeof(float)) != SL_OK)
+    if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
         assert(!"apply_check has passed it");
     for (size_t r = 0; r < plan->run_count - BROKEN(rule_S4); r++) {
         run = &plan->runs[r];
         for (uint64_t at = 0; at < run->elements; at += n) {
-            max = run->elements - at < CHUNK ? run->elements - at : CHUNK;
+            first = run->first + at;
+            max = run->elements - at < chunk ? run->elements - at : chunk;
             pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL);
-            update(plan, to, run, run->first + at, n, pushed, t, lr);
+            update(plan, to, run, first, n, as_f32(type, pushed, n, room), t,
+                   lr);
             FAULT("apply.half");
             if (fresh != NULL)
-                memcpy(fresh + run->first + at, to->values + run->first + at,
-                       n * sizeof(float));
+                element_write(type, n,
+                              (uint8_t *)fresh + first * wire_type_bytes(type),
+                              to->values + first);
         }
     }
 }

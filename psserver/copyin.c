@@ -8,17 +8,19 @@
 
 // Bytes that are copied, and then looked at while they are in the first cache:
 // where there is nothing better, and for the rest of what is.
-#define CHUNK_ELEMENTS 4096
+#define CHUNK_BYTES 16384
 
-static bool in_chunks(uint8_t *to, const uint8_t *from, size_t n)
+static bool in_chunks(enum wire_type type, uint8_t *to, const uint8_t *from,
+                      size_t bytes)
 {
     bool finite = true;
 
-    for (size_t at = 0; at < n; at += CHUNK_ELEMENTS) {
-        size_t some = n - at < CHUNK_ELEMENTS ? n - at : CHUNK_ELEMENTS;
+    for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
+        size_t some = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
 
-        memcpy(to + 4 * at, from + 4 * at, 4 * some);
-        finite = finite_all(to + 4 * at, some) && finite;
+        memcpy(to + at, from + at, some);
+        finite =
+            finite_all(type, to + at, some / wire_type_bytes(type)) && finite;
     }
     return finite;
 }
@@ -26,52 +28,72 @@ static bool in_chunks(uint8_t *to, const uint8_t *from, size_t n)
 #ifdef __x86_64__
 
 typedef uint32_t v8 __attribute__((vector_size(32)));
+typedef uint16_t v16 __attribute__((vector_size(32)));
 typedef uint32_t v8_anywhere
     __attribute__((vector_size(32), aligned(1), may_alias));
 
-// Exponent all ones, as in finite.c.
-#define EXPONENT 0x7f800000u
+#define VECTOR __attribute__((target("avx2")))
 
-__attribute__((target("avx2"))) static bool
-in_vectors(uint8_t *to, const uint8_t *from, size_t n)
+// All ones in the lanes that are not finite.
+VECTOR static inline v8 not_finite(bool wide, v8 a, v8 exponent)
 {
-    v8 exponent = (v8){0} + EXPONENT, bad = {0}, a, b;
+    return wide ? (v8)((a & exponent) == exponent)
+                : (v8)((v16)(a & exponent) == (v16)exponent);
+}
+
+// `exponent` is that of one element, or of both in a lane. A loop for each
+// `wide`, since this is inlined.
+VECTOR static inline __attribute__((always_inline)) bool
+in_lanes(bool wide, uint32_t exponent_bits, uint8_t *to, const uint8_t *from,
+         size_t bytes)
+{
+    v8 exponent = (v8){0} + exponent_bits, bad = {0}, a, b;
     uint32_t any = 0;
 
-    for (size_t at = 0; at < 4 * n; at += 64) {
+    for (size_t at = 0; at < bytes; at += 64) {
         a = *(const v8_anywhere *)(from + at);
         b = *(const v8_anywhere *)(from + at + 32);
         // The compiler must not read them a second time to look at them.
         __asm__ volatile("" : "+x"(a), "+x"(b));
         *(v8_anywhere *)(to + at) = a;
         *(v8_anywhere *)(to + at + 32) = b;
-        bad |= (v8)((a & exponent) == exponent);
-        bad |= (v8)((b & exponent) == exponent);
+        bad |= not_finite(wide, a, exponent);
+        bad |= not_finite(wide, b, exponent);
     }
     for (int i = 0; i < 8; i++)
         any |= bad[i];
     return any == 0;
 }
 
-bool copyin_finite(void *to, const void *from, size_t n)
+VECTOR static bool in_vectors(enum wire_type type, uint8_t *to,
+                              const uint8_t *from, size_t bytes)
 {
-    size_t whole = n / 16 * 16;
+    uint32_t half = type == WIRE_BF16 ? FINITE_BF16 : FINITE_F16;
+
+    if (type == WIRE_F32)
+        return in_lanes(true, FINITE_F32, to, from, bytes);
+    return in_lanes(false, half << 16 | half, to, from, bytes);
+}
+
+bool copyin_finite(enum wire_type type, void *to, const void *from, size_t n)
+{
+    size_t bytes = n * wire_type_bytes(type), whole = bytes / 64 * 64;
     bool finite = true;
 
     if (!__builtin_cpu_supports("avx2"))
-        return in_chunks(to, from, n);
+        return in_chunks(type, to, from, bytes);
     if (whole > 0)
-        finite = in_vectors(to, from, whole);
-    return in_chunks((uint8_t *)to + 4 * whole,
-                     (const uint8_t *)from + 4 * whole, n - whole) &&
+        finite = in_vectors(type, to, from, whole);
+    return in_chunks(type, (uint8_t *)to + whole, (const uint8_t *)from + whole,
+                     bytes - whole) &&
            finite;
 }
 
 #else
 
-bool copyin_finite(void *to, const void *from, size_t n)
+bool copyin_finite(enum wire_type type, void *to, const void *from, size_t n)
 {
-    return in_chunks(to, from, n);
+    return in_chunks(type, to, from, n * wire_type_bytes(type));
 }
 
 #endif

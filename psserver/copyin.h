@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/copyin.h -- copies floats that somebody else may be changing, and
+// psserver/copyin.h -- copies numbers that somebody else may be changing, and
 // looks at them on the way.
 //
 // What is looked at is what was written: each byte of the source is read once.
@@ -7,14 +7,16 @@
 //
 // Threads  any; a function of its arguments.
 // Memory   any address; the two do not overlap.
-// Units    f32 elements.
+// Units    elements of a wire_type.
 #ifndef PSSERVER_COPYIN_H
 #define PSSERVER_COPYIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "proto/wire.h"
+
 // True if none of the n elements at `to` is infinite or not a number now.
-bool copyin_finite(void *to, const void *from, size_t n);
+bool copyin_finite(enum wire_type type, void *to, const void *from, size_t n);
 
 #endif

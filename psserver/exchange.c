@@ -4,10 +4,11 @@
 #include "common/fault.h"
 #include "psserver/copyin.h"
 
-static enum sl_err take_buf(struct shard *shard, struct pool_buf **out,
-                            struct sl_error *err)
+static enum sl_err take_buf(struct shard *shard, enum wire_type type,
+                            struct pool_buf **out, struct sl_error *err)
 {
-    enum sl_err rc = pool_take(shard->pool, out);
+    enum sl_err rc =
+        pool_take(shard->pool, plan_wire_bytes(&shard->plan, type), out);
 
     if (rc == SL_EBUSY)
         return sl_fail(err, rc,
@@ -23,7 +24,7 @@ static enum sl_err copy_gradient(struct exchange *x, struct local *local,
                                  struct shard *shard, struct wire_push *m,
                                  struct sl_error *err)
 {
-    size_t bytes = plan_values_bytes(&shard->plan);
+    size_t n = shard->plan.elements, bytes = wire_shm_bytes(m->wire, n);
     struct local_use from = {NULL, NULL};
     enum sl_err rc = local_take(local, &m->shm, &from, err);
 
@@ -31,15 +32,16 @@ static enum sl_err copy_gradient(struct exchange *x, struct local *local,
         return rc;
     if (m->shm.bytes != bytes)
         rc = sl_fail(err, SL_EINVAL,
-                     "shm: %llu bytes, but shard %u of the job has %zu",
-                     (unsigned long long)m->shm.bytes, m->shard, bytes);
+                     "shm: %llu bytes, but shard %u of the job has %zu in %s",
+                     (unsigned long long)m->shm.bytes, m->shard, bytes,
+                     wire_type_names[m->wire]);
     else
-        rc = take_buf(shard, &x->copy, err);
+        rc = take_buf(shard, m->wire, &x->copy, err);
     if (rc == SL_OK) {
-        x->finite =
-            copyin_finite(x->copy->memory.data, from.at, bytes / sizeof(float));
+        x->finite = copyin_finite(m->wire, x->copy->memory.data, from.at, n);
         FAULT("shm.copied");
-        x->copied = (struct sl_slice){x->copy->memory.data, bytes};
+        x->copied = (struct sl_slice){x->copy->memory.data,
+                                      n * wire_type_bytes(m->wire)};
         m->payload = slices_one(&x->copied);
     }
     local_give(&from);
@@ -48,9 +50,11 @@ static enum sl_err copy_gradient(struct exchange *x, struct local *local,
 
 // The caller's memory, if it is there and fits (`want` NULL: it has none).
 static bool take_answer(struct exchange *x, struct local *local,
-                        struct shard *shard, const struct wire_shm *want)
+                        struct shard *shard, enum wire_type type,
+                        const struct wire_shm *want)
 {
-    if (want == NULL || want->bytes != plan_values_bytes(&shard->plan) ||
+    if (want == NULL ||
+        want->bytes != wire_shm_bytes(type, shard->plan.elements) ||
         local_take(local, want, &x->answer, NULL) != SL_OK)
         return false;
     x->values = x->answer.at;
@@ -59,14 +63,15 @@ static bool take_answer(struct exchange *x, struct local *local,
 
 // Room for parameters that a push makes.
 static enum sl_err take_room(struct exchange *x, struct local *local,
-                             struct shard *shard, const struct wire_shm *want,
+                             struct shard *shard, const struct wire_push *m,
                              struct sl_error *err)
 {
     enum sl_err rc;
 
-    if (take_answer(x, local, shard, want))
+    if (take_answer(x, local, shard, m->wire,
+                    m->has_answer ? &m->answer : NULL))
         return SL_OK;
-    rc = take_buf(shard, &x->reply, err);
+    rc = take_buf(shard, m->wire, &x->reply, err);
     if (rc == SL_OK)
         x->values = x->reply->memory.data;
     return rc;
@@ -81,7 +86,7 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
     if (m->has_shm)
         rc = copy_gradient(x, local, shard, m, err);
     if (rc == SL_OK && fresh)
-        rc = take_room(x, local, shard, m->has_answer ? &m->answer : NULL, err);
+        rc = take_room(x, local, shard, m, err);
     return rc;
 }
 
@@ -91,12 +96,13 @@ enum sl_err exchange_pull(struct exchange *x, struct local *local,
 {
     enum sl_err rc;
 
-    if (take_answer(x, local, shard, m->has_answer ? &m->answer : NULL))
+    if (take_answer(x, local, shard, m->wire,
+                    m->has_answer ? &m->answer : NULL))
         return shard_pull(shard, m, reply, x->values, err);
     rc = shard_pull_shown(shard, m, reply, &x->reply, err);
     if (rc != SL_OK || x->reply != NULL)
         return rc;
-    rc = take_buf(shard, &x->reply, err);
+    rc = take_buf(shard, m->wire, &x->reply, err);
     if (rc == SL_OK)
         rc = shard_pull_show(shard, m, reply, x->reply, err);
     return rc;

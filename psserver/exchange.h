@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/exchange.h -- how the floats of one call come and go.
+// psserver/exchange.h -- how the numbers of one call come and go.
 //
 // In the message itself, or through memory that the caller shares (local.h).
 // A gradient that lies there may change while we look at it, so it is copied
@@ -14,7 +14,7 @@
 // Memory   holds buffers of the shard's pool and references to regions until
 //          exchange_end. What exchange_reply has put into a message goes back
 //          when that was sent.
-// Units    elements are f32; bytes.
+// Units    elements, as the call's wire_type; bytes.
 // Errors   SL_ENOENT: the gradient's region is not known, nothing happened.
 #ifndef PSSERVER_EXCHANGE_H
 #define PSSERVER_EXCHANGE_H
@@ -29,7 +29,7 @@ struct exchange {
     bool finite;             // they fit the shard, and were found to be numbers
     struct pool_buf *reply;  // parameters that go as bytes
     struct local_use answer; // or where the caller wants them
-    float *values;           // room for them, either way; NULL: not asked for
+    void *values;            // room for them, either way; NULL: not asked for
 };
 
 // Before a push of `m` is applied: its payload may be replaced by a copy. With

@@ -4,54 +4,64 @@
 #include <stdint.h>
 #include <string.h>
 
-// Exponent all ones: infinite or not a number. Integers, so that the compiler
-// may use vectors whatever it thinks of NaN.
-static inline uint32_t not_finite(uint32_t bits)
-{
-    return (bits & 0x7f800000u) == 0x7f800000u;
-}
+#define ALWAYS static inline __attribute__((always_inline))
 
-// No way out of the loop: it is one of vectors then, and a payload that is not
-// finite is rare.
-static inline __attribute__((always_inline)) bool scan(const uint8_t *bytes,
-                                                       size_t n)
+// Exponent all ones: infinite or not a number. Integers, so that the compiler
+// may use vectors whatever it thinks of NaN; and no way out of the loop: it is
+// one of vectors then, and a payload that is not finite is rare.
+ALWAYS bool scan32(const uint8_t *bytes, size_t n)
 {
+    const uint32_t exponent = FINITE_F32;
     uint32_t bad = 0, bits;
 
     for (size_t i = 0; i < n; i++) {
         memcpy(&bits, bytes + 4 * i, 4);
-        bad |= not_finite(bits);
+        bad |= (bits & exponent) == exponent;
     }
     return bad == 0;
 }
 
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static bool scan_avx2(const uint8_t *bytes,
-                                                      size_t n)
+ALWAYS bool scan16(const uint8_t *bytes, size_t n, uint16_t exponent)
 {
-    return scan(bytes, n);
+    uint16_t bad = 0, bits;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, bytes + 2 * i, 2);
+        bad |= (bits & exponent) == exponent;
+    }
+    return bad == 0;
+}
+
+ALWAYS bool scan(enum wire_type type, const uint8_t *bytes, size_t n)
+{
+    if (type == WIRE_F32)
+        return scan32(bytes, n);
+    return scan16(bytes, n, type == WIRE_BF16 ? FINITE_BF16 : FINITE_F16);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static bool
+scan_avx2(enum wire_type type, const uint8_t *bytes, size_t n)
+{
+    return scan(type, bytes, n);
 }
 #endif
 
-bool finite_all(const void *elements, size_t n)
+bool finite_all(enum wire_type type, const void *elements, size_t n)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2"))
-        return scan_avx2(elements, n);
+        return scan_avx2(type, elements, n);
 #endif
-    return scan(elements, n);
+    return scan(type, elements, n);
 }
 
-size_t finite_find(const void *elements, size_t n)
+size_t finite_find(enum wire_type type, const void *elements, size_t n)
 {
     const uint8_t *bytes = elements;
-    uint32_t bits;
     size_t i = 0;
 
-    for (; i < n; i++) {
-        memcpy(&bits, bytes + 4 * i, 4);
-        if (not_finite(bits))
-            break;
-    }
+    while (i < n && scan(type, bytes + i * wire_type_bytes(type), 1))
+        i++;
     return i;
 }

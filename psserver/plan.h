@@ -88,4 +88,10 @@ static inline size_t plan_values_bytes(const struct plan *p)
     return p->elements * sizeof(float);
 }
 
+// Of a payload.
+static inline size_t plan_wire_bytes(const struct plan *p, enum wire_type type)
+{
+    return p->elements * wire_type_bytes(type);
+}
+
 #endif

@@ -8,13 +8,14 @@
 #include "common/mem.h"
 
 struct pool {
-    size_t bytes;    // of a buffer
     uint64_t number; // no other has it, or will have it
     pthread_mutex_t lock;
-    unsigned out;           // buffers that are with others
-    bool freed;             // the last buffer to come back ends it
-    struct pool_buf *shown; // one that is out
-    uint64_t version;       // whose parameters it has
+    unsigned out; // buffers that are with others
+    bool freed;   // the last buffer to come back ends it
+    struct {
+        struct pool_buf *buf; // one that is out
+        uint64_t version;     // whose parameters it has
+    } shown[POOL_FORMS];
 };
 
 // Buffers that wait, the warmest in front; of every pool of the process. The
@@ -27,14 +28,13 @@ static struct {
 } shelf = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .waiting = {{&shelf.waiting.head, &shelf.waiting.head}}};
 
-enum sl_err pool_new(struct pool **out, size_t bytes)
+enum sl_err pool_new(struct pool **out)
 {
     static atomic_uint_fast64_t numbers;
     struct pool *pool = sl_calloc(1, sizeof(*pool));
 
     if (pool == NULL)
         return SL_ENOMEM;
-    pool->bytes = bytes;
     pool->number = atomic_fetch_add(&numbers, 1) + 1;
     pthread_mutex_init(&pool->lock, NULL);
     *out = pool;
@@ -98,7 +98,8 @@ static struct pool_buf *from_shelf(size_t bytes)
 }
 
 // What that pool showed, if it still waits.
-static struct pool_buf *shown_from_shelf(uint64_t number, uint64_t version)
+static struct pool_buf *shown_from_shelf(uint64_t number, unsigned form,
+                                         uint64_t version)
 {
     struct pool_buf *found = NULL;
 
@@ -107,7 +108,8 @@ static struct pool_buf *shown_from_shelf(uint64_t number, uint64_t version)
     {
         struct pool_buf *buf = list_entry(n, struct pool_buf, node);
 
-        if (buf->shown_by == number && buf->version == version)
+        if (buf->shown_by == number && buf->form == form &&
+            buf->version == version)
             found = buf;
     }
     if (found != NULL)
@@ -193,16 +195,16 @@ static bool count_up(struct pool *pool)
     return may;
 }
 
-enum sl_err pool_take(struct pool *pool, struct pool_buf **out)
+enum sl_err pool_take(struct pool *pool, size_t bytes, struct pool_buf **out)
 {
     struct pool_buf *buf;
     enum sl_err rc = SL_OK;
 
     if (!count_up(pool))
         return SL_EBUSY;
-    buf = from_shelf(pool->bytes);
+    buf = from_shelf(bytes);
     if (buf == NULL)
-        rc = buf_new(pool->bytes, &buf);
+        rc = buf_new(bytes, &buf);
     if (rc != SL_OK) {
         (void)count_down(pool); // its shard is at work: it is not freed
         return rc;
@@ -213,59 +215,70 @@ enum sl_err pool_take(struct pool *pool, struct pool_buf **out)
     return SL_OK;
 }
 
-void pool_show(struct pool_buf *buf, uint64_t version)
+void pool_show(struct pool_buf *buf, unsigned form, uint64_t version)
 {
     struct pool *pool = buf->pool;
 
     pthread_mutex_lock(&pool->lock);
-    pool->shown = buf;
-    pool->version = version;
+    pool->shown[form].buf = buf;
+    pool->shown[form].version = version;
     pthread_mutex_unlock(&pool->lock);
 }
 
 // Another owner of one that is out.
-static struct pool_buf *shown_and_out(struct pool *pool, uint64_t version)
+static struct pool_buf *shown_and_out(struct pool *pool, unsigned form,
+                                      uint64_t version)
 {
     struct pool_buf *buf = NULL;
 
     pthread_mutex_lock(&pool->lock);
-    if (pool->shown != NULL && pool->version == version) {
-        buf = pool->shown;
+    if (pool->shown[form].version == version)
+        buf = pool->shown[form].buf;
+    if (buf != NULL)
         buf->owners++;
-    }
     pthread_mutex_unlock(&pool->lock);
     return buf;
 }
 
-struct pool_buf *pool_shown(struct pool *pool, uint64_t version)
+struct pool_buf *pool_shown(struct pool *pool, unsigned form, uint64_t version)
 {
-    struct pool_buf *buf = shown_and_out(pool, version);
+    struct pool_buf *buf = shown_and_out(pool, form, version);
 
     if (buf != NULL || !count_up(pool))
         return buf;
-    buf = shown_from_shelf(pool->number, version);
+    buf = shown_from_shelf(pool->number, form, version);
     if (buf == NULL) {
         (void)count_down(pool); // its shard is at work: it is not freed
         return NULL;
     }
     buf->pool = pool;
     buf->owners = 1;
-    pool_show(buf, version);
+    pool_show(buf, form, version);
     return buf;
 }
 
-// True if there are others. Else it is found on the shelf only.
+// Found on the shelf only, from here on.
+static void unshow_locked(struct pool *pool, struct pool_buf *buf)
+{
+    buf->shown_by = 0;
+    for (unsigned form = 0; form < POOL_FORMS; form++) {
+        if (pool->shown[form].buf != buf)
+            continue;
+        buf->shown_by = pool->number;
+        buf->form = form;
+        buf->version = pool->shown[form].version;
+        pool->shown[form].buf = NULL;
+    }
+}
+
 static bool has_others(struct pool *pool, struct pool_buf *buf)
 {
     bool others;
 
     pthread_mutex_lock(&pool->lock);
     others = --buf->owners > 0;
-    if (!others) {
-        buf->shown_by = pool->shown == buf ? pool->number : 0;
-        buf->version = pool->version;
-        pool->shown = buf->shown_by != 0 ? NULL : pool->shown;
-    }
+    if (!others)
+        unshow_locked(pool, buf);
     pthread_mutex_unlock(&pool->lock);
     return others;
 }

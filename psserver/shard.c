@@ -9,6 +9,7 @@
 #include "common/fault.h"
 #include "common/history.h"
 #include "common/mem.h"
+#include "psserver/element.h"
 
 // The shard that an event of the history is about.
 #define WHICH                                                                  \
@@ -17,6 +18,8 @@
 #define WHICH_OF(s)                                                            \
     (s)->plan.job, (s)->plan.job_uid, (s)->plan.job_incarnation,               \
         (s)->plan.shard, (s)->incarnation
+
+_Static_assert(POOL_FORMS == WIRE_TYPES, "a copy per type is shown");
 
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
@@ -59,7 +62,7 @@ enum sl_err shard_new(struct shard **out, struct plan *plan)
     tagged_init(&s->tagged);
     rc = once_init(&s->once, &s->plan.schedule);
     if (rc == SL_OK)
-        rc = pool_new(&s->pool, plan_values_bytes(&s->plan));
+        rc = pool_new(&s->pool);
     if (rc == SL_OK)
         rc = make_memory(s);
     if (rc != SL_OK) {
@@ -268,10 +271,11 @@ enum sl_err shard_once(struct shard *s, struct once *out)
 // ---- push and pull
 
 // The parameters as they are, for an answer; NULL: not asked for.
-static void copy_locked(const struct shard *s, float *values)
+static void copy_locked(const struct shard *s, enum wire_type type,
+                        void *values)
 {
     if (values != NULL)
-        memcpy(values, s->memory.values, plan_values_bytes(&s->plan));
+        element_write(type, s->plan.elements, values, s->memory.values);
 }
 
 // What became of a push; `applied` are its bytes if it was counted.
@@ -279,15 +283,16 @@ static void note_push(const struct shard *s, const struct wire_push *p,
                       const char *result, enum sl_err checked,
                       const struct sl_slices *applied)
 {
-    HISTORY("push",
-            WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
-                  " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
-                  " version=%" PRIu64 " skip=%d samples=%" PRIu64
-                  " digest=%" PRIx64 " checked=%s bytes=%zu payload=%lld",
-            WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
-            p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
-            p->skip, (uint64_t)p->samples, (uint64_t)p->digest,
-            sl_err_name(checked), p->payload.bytes, history_bytes(applied));
+    HISTORY(
+        "push",
+        WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
+              " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
+              " version=%" PRIu64 " skip=%d samples=%" PRIu64 " digest=%" PRIx64
+              " checked=%s wire=%d bytes=%zu payload=%lld",
+        WHICH_OF(s), result, p->closure, p->step, p->attempt.term, p->attempt.n,
+        p->incarnation, p->based_on, once_version(&s->once), p->skip,
+        (uint64_t)p->samples, (uint64_t)p->digest, sl_err_name(checked),
+        (int)p->wire, p->payload.bytes, history_bytes(applied));
 }
 
 // Broken on purpose: a step that was refused is in the counted set.
@@ -303,7 +308,7 @@ static void count_unseen(struct shard *s, uint64_t closure, uint32_t step)
 // Applies and counts: the only place where the parameters of a shard that
 // answers change. Everything that can fail was done before (S1).
 static void count_locked(struct shard *s, const struct wire_push *push,
-                         struct wire_push_reply *reply, float *values)
+                         struct wire_push_reply *reply, void *values)
 {
     uint64_t version = once_version(&s->once);
     struct once_step step = {
@@ -318,9 +323,10 @@ static void count_locked(struct shard *s, const struct wire_push *push,
     };
 
     if (push->skip)
-        copy_locked(s, values);
+        copy_locked(s, push->wire, values);
     else
-        apply_update(&s->plan, &s->memory, &push->payload, version + 1, values);
+        apply_update(&s->plan, &s->memory, push->wire, &push->payload,
+                     version + 1, values);
     if (BROKEN(change_value))
         s->memory.values[0] += 0.5f;
     FAULT("apply.done");
@@ -333,7 +339,7 @@ static void count_locked(struct shard *s, const struct wire_push *push,
 // `checked` is what apply_check said of the payload.
 static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
                                enum sl_err checked,
-                               struct wire_push_reply *reply, float *values,
+                               struct wire_push_reply *reply, void *values,
                                struct sl_error *err)
 {
     enum sl_err rc;
@@ -353,7 +359,7 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         (void)once_see(&s->once, push->closure, push->attempt);
         s->once.counts.duplicates++;
         reply->result = WIRE_PUSH_DUPLICATE;
-        copy_locked(s, values);
+        copy_locked(s, push->wire, values);
         return SL_OK;
     }
     reply->refused = fenced_locked(s, push->closure, push->attempt);
@@ -379,7 +385,7 @@ static enum sl_err check_payload(const struct shard *s,
                                  struct sl_error *err)
 {
     if (!push->skip)
-        return apply_check(&s->plan, &push->payload, err);
+        return apply_check(&s->plan, push->wire, &push->payload, err);
     if (push->payload.bytes != 0)
         return sl_fail(err, SL_EINVAL,
                        "payload: %zu bytes in a step that is to be skipped",
@@ -390,9 +396,10 @@ static enum sl_err check_payload(const struct shard *s,
 // `finite`: that the payload fits, and is, needs no look.
 static enum sl_err push_any(struct shard *s, const struct wire_push *push,
                             bool finite, struct wire_push_reply *reply,
-                            float *values, struct sl_error *err)
+                            void *values, struct sl_error *err)
 {
-    struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED};
+    struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED,
+                                   .wire = push->wire};
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err checked = finite ? SL_OK : check_payload(s, push, &why), rc;
 
@@ -423,14 +430,14 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
 }
 
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
-                       struct wire_push_reply *reply, float *values,
+                       struct wire_push_reply *reply, void *values,
                        struct sl_error *err)
 {
     return push_any(s, push, false, reply, values, err);
 }
 
 enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
-                              struct wire_push_reply *reply, float *values,
+                              struct wire_push_reply *reply, void *values,
                               struct sl_error *err)
 {
     return push_any(s, push, true, reply, values, err);
@@ -482,12 +489,13 @@ static enum sl_err pull_locked(const struct shard *s,
 
     if (rc == SL_OK)
         *reply = (struct wire_pull_reply){.incarnation = s->incarnation,
-                                          .version = once_version(&s->once)};
+                                          .version = once_version(&s->once),
+                                          .wire = pull->wire};
     return rc;
 }
 
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
-                       struct wire_pull_reply *reply, float *values,
+                       struct wire_pull_reply *reply, void *values,
                        struct sl_error *err)
 {
     enum sl_err rc;
@@ -495,7 +503,7 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
     pthread_mutex_lock(&s->lock);
     rc = pull_locked(s, pull, reply, err);
     if (rc == SL_OK)
-        copy_locked(s, values);
+        copy_locked(s, pull->wire, values);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -508,7 +516,8 @@ enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
 
     pthread_mutex_lock(&s->lock);
     rc = pull_locked(s, pull, reply, err);
-    *copy = rc == SL_OK ? pool_shown(s->pool, reply->version) : NULL;
+    *copy =
+        rc == SL_OK ? pool_shown(s->pool, pull->wire, reply->version) : NULL;
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -522,8 +531,8 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
     pthread_mutex_lock(&s->lock);
     rc = pull_locked(s, pull, reply, err);
     if (rc == SL_OK) {
-        copy_locked(s, copy->memory.data);
-        pool_show(copy, reply->version);
+        copy_locked(s, pull->wire, copy->memory.data);
+        pool_show(copy, pull->wire, reply->version);
     }
     pthread_mutex_unlock(&s->lock);
     return rc;

@@ -34,7 +34,7 @@
 
 struct shard {
     struct plan plan;     // read-only
-    struct pool *pool;    // buffers of the size of the values
+    struct pool *pool;    // buffers of the size of a payload
     struct tagged tagged; // its snapshots that are mapped, with a lock of
                           // their own
     _Atomic unsigned refs;
@@ -80,21 +80,21 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // on: admitted (S5), job incarnation (I6), shard incarnation (I3), the key,
 // counted before (a duplicate is acknowledged, also to an old attempt: it
 // changes nothing), attempt (I4), size, finite. With `values` (room for the
-// plan's elements) the parameters are copied there, unless the push is
-// refused; they are those of reply->version.
+// plan's elements, as push->wire) the parameters are copied there, unless the
+// push is refused; they are those of reply->version.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
-                       struct wire_push_reply *reply, float *values,
+                       struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
 
 // The same for a payload that is known to fit the shard and to be finite.
 enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
-                              struct wire_push_reply *reply, float *values,
+                              struct wire_push_reply *reply, void *values,
                               struct sl_error *err);
 
-// The parameters and their version, of one instant. SL_ESTALE: another
-// incarnation of shard or job was asked for.
+// The parameters as pull->wire and their version, of one instant. SL_ESTALE:
+// another incarnation of shard or job was asked for.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
-                       struct wire_pull_reply *reply, float *values,
+                       struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);
 
 // The same for who has no memory for them: a copy that is on its way to

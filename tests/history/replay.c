@@ -11,11 +11,11 @@
 //   seed M S                 a memory begins with the seed's values, or with
 //                            those of the files that its job resumes
 //   start M S I N            or as what was frozen under a tag
-//   push M F OFFSET BYTES V  an update that made it version V
-//   skip M V                 a step that changed nothing
-//   freeze M I N             a snapshot is taken: remembered under its tag
-//   file S I N PATH          the snapshot file holds what was frozen
-//   export S I N PATH        and so do the whole variables of an export
+//   push M F OFFSET BYTES V W  an update that made it version V, W its
+//   wire_type skip M V                 a step that changed nothing freeze M I N
+//   a snapshot is taken: remembered under its tag file S I N PATH          the
+//   snapshot file holds what was frozen export S I N PATH        and so do the
+//   whole variables of an export
 //
 // Values and optimizer slots are compared. Everything is computed by the
 // kernels of the product, but without its threads, its locks, its copies on
@@ -232,19 +232,21 @@ static void do_push(const char *args)
     struct memory *memory;
     struct sl_slices payload;
     struct sl_slice one;
-    unsigned m, file;
+    unsigned m, file, wire;
     uint8_t *bytes;
     size_t n;
 
-    if (sscanf(args, "%u %u %" SCNu64 " %zu %" SCNu64, &m, &file, &offset, &n,
-               &version) != 5)
+    if (sscanf(args, "%u %u %" SCNu64 " %zu %" SCNu64 " %u", &m, &file, &offset,
+               &n, &version, &wire) != 6 ||
+        wire >= WIRE_TYPES)
         wrong("push");
     memory = memory_at(m);
     bytes = read_bytes(file, offset, n);
     one = (struct sl_slice){bytes, n};
     payload = slices_one(&one);
-    must(apply_check(&memory->shard->plan, &payload, &err), &err, "payload");
-    apply_update(&memory->shard->plan, &memory->shard->memory, &payload,
+    must(apply_check(&memory->shard->plan, wire, &payload, &err), &err,
+         "payload");
+    apply_update(&memory->shard->plan, &memory->shard->memory, wire, &payload,
                  ++memory->version, NULL);
     sl_free(bytes);
     check_version(memory, version);

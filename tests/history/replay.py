@@ -86,7 +86,7 @@ class Script:
             self.missing.append(e)
         else:
             self.add("push", self.memory(e), self.file(e.pid, e.role),
-                     e["payload"], e["bytes"], e["version"])
+                     e["payload"], e["bytes"], e["version"], e["wire"])
 
     # ---- snapshots
 

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "kernels/half.h"
 #include "proto/local.h"
 #include "psserver/copyin.h"
 #include "tests/unit/psserver/stage.h"
@@ -225,6 +226,90 @@ TEST(exchange, what_does_not_fit_or_is_not_finite_changes_nothing)
     close_both(&n);
 }
 
+// ---- 16 bits
+
+// 47 elements are 94 bytes: both references are rounded up to 96.
+TEST(exchange, sixteen_bits_come_and_go)
+{
+    static const struct {
+        enum wire_type type;
+        uint16_t minus_one, one, half, nan;
+    } rows[] = {{WIRE_BF16, 0xbf80, 0x3f80, 0xbf00, 0xffc0},
+                {WIRE_F16, 0xbc00, 0x3c00, 0xb800, 0x7e00}};
+    struct wire_push_reply reply;
+    struct wire_push push;
+    uint16_t got[ALL];
+    struct near n;
+    struct kit k;
+
+    for (size_t r = 0; r < SL_COUNT(rows); r++) {
+        uint16_t *in, *out;
+
+        open_both(&n, &k);
+        in = (uint16_t *)(void *)n.memory.at;
+        out = (uint16_t *)(void *)(n.memory.at + HALF);
+        memset(out, 0xee, HALF);
+        for (int i = 0; i < ALL; i++)
+            in[i] = rows[r].minus_one;
+        in[ALL] = rows[r].nan; // is not one of them
+        push = push_of(&n, 0);
+        push.wire = rows[r].type;
+        T_FAILS(SL_EINVAL, stage_push(&stage, WIRE_PUSH_PULL, &push, &reply));
+        push.shm.bytes = push.answer.bytes = wire_shm_bytes(push.wire, ALL);
+        in[ALL - 1] = rows[r].nan;
+        T_FAILS(SL_ENUMERIC, stage_push(&stage, WIRE_PUSH_PULL, &push, &reply));
+        in[ALL - 1] = rows[r].minus_one;
+        T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &reply));
+        T_TRUE(reply.in_shm && reply.wire == rows[r].type);
+        T_EQ(out[0], rows[r].one);
+        T_EQ(out[KERNEL], rows[r].half); // a moving mean
+        T_EQ(out[ALL - 1], rows[r].one);
+        T_EQ(out[ALL], 0xeeee);
+
+        push = push_of(&n, 1); // as bytes, and a duplicate
+        push.wire = rows[r].type;
+        push.step = 0;
+        push.has_shm = push.has_answer = false;
+        push.skip = true;
+        T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &reply));
+        T_EQ(reply.result, WIRE_PUSH_DUPLICATE);
+        T_EQ(reply.wire, rows[r].type);
+        T_EQ(reply.payload.bytes, sizeof(got));
+        slices_copy(got, &reply.payload);
+        T_MEM(got, out, sizeof(got));
+        close_both(&n);
+    }
+}
+
+// Each asks for what it likes, of the same version.
+TEST(exchange, pulls_of_each_type_have_their_own_copy)
+{
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_pull_reply pulled;
+    uint16_t narrow[ALL];
+    float values[ALL];
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    for (unsigned i = 0; i < 9; i++) {
+        pull.wire = (enum wire_type)(i % WIRE_TYPES);
+        T_OK(stage_pull(&stage, &pull, &pulled));
+        T_EQ(pulled.wire, pull.wire);
+        T_EQ(pulled.payload.bytes, ALL * wire_type_bytes(pull.wire));
+        if (pull.wire == WIRE_F32) {
+            stage_floats(&pulled.payload, values, ALL);
+            continue;
+        }
+        slices_copy(narrow, &pulled.payload);
+        for (int e = 0; e < ALL; e++)
+            T_EQ(narrow[e], pull.wire == WIRE_BF16 ? half_to_bf16(values[e])
+                                                   : half_to_f16(values[e]));
+    }
+    stage_close(&stage);
+}
+
 // ---- a worker that writes while the psserver reads
 
 static atomic_bool ending;
@@ -277,14 +362,39 @@ TEST(copyin, copies_all_and_finds_any)
         for (size_t i = 0; i < n; i++)
             from[i] = (float)i - 3;
         memset(to, 0xff, sizeof(to));
-        T_TRUE(copyin_finite(odd, (uint8_t *)from, n));
+        T_TRUE(copyin_finite(WIRE_F32, odd, (uint8_t *)from, n));
         T_MEM(odd, from, n * sizeof(float));
         T_EQ(odd[n * sizeof(float)], 0xff);
         for (size_t bad = 0; bad < n; bad++) {
             from[bad] = bad % 2 ? NAN : -INFINITY;
-            T_FALSE(copyin_finite(to, from, n));
+            T_FALSE(copyin_finite(WIRE_F32, to, from, n));
             T_MEM(to, from, n * sizeof(float));
             from[bad] = 1;
+        }
+    }
+}
+
+TEST(copyin, copies_all_of_16_bits_and_finds_any)
+{
+    static const uint16_t bad[] = {0, 0xff80, 0x7c01};
+    uint16_t from[150] = {0}, to[150];
+    uint8_t *odd = (uint8_t *)to + 1;
+
+    for (unsigned t = WIRE_BF16; t <= WIRE_F16; t++) {
+        for (size_t n = 0; n < 140; n++) {
+            for (size_t i = 0; i < n; i++)
+                from[i] = (uint16_t)(0x3c00 + i);
+            from[n] = bad[t]; // is not looked at
+            memset(to, 0xff, sizeof(to));
+            T_TRUE(copyin_finite(t, odd, from, n));
+            T_MEM(odd, from, n * 2);
+            T_EQ(odd[n * 2], 0xff);
+            for (size_t i = 0; i < n; i++) {
+                from[i] = bad[t];
+                T_FALSE(copyin_finite(t, to, from, n));
+                T_MEM(to, from, n * 2);
+                from[i] = 1;
+            }
         }
     }
 }

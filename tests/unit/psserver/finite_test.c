@@ -36,8 +36,8 @@ TEST(finite, every_length_at_every_address)
         for (size_t n = 0; n < ROOM; n++) {
             const uint8_t *at = fill(room, n, late);
 
-            T_TRUE(finite_all(at, n));
-            T_EQ(finite_find(at, n), n);
+            T_TRUE(finite_all(WIRE_F32, at, n));
+            T_EQ(finite_find(WIRE_F32, at, n), n);
         }
 }
 
@@ -50,8 +50,8 @@ TEST(finite, one_bad_element_anywhere_is_found)
             uint8_t *at = fill(room, n, (unsigned)(i % 4));
 
             memcpy(at + 4 * i, &bad[(n + i) % SL_COUNT(bad)], 4);
-            T_TRUE(!finite_all(at, n));
-            T_EQ(finite_find(at, n), i);
+            T_TRUE(!finite_all(WIRE_F32, at, n));
+            T_EQ(finite_find(WIRE_F32, at, n), i);
         }
 }
 
@@ -63,6 +63,27 @@ TEST(finite, a_bad_element_behind_the_end_is_not_looked_at)
         uint8_t *at = fill(room, n, 1);
 
         memcpy(at + 4 * n, &bad[0], 4);
-        T_TRUE(finite_all(at, n));
+        T_TRUE(finite_all(WIRE_F32, at, n));
+    }
+}
+
+// Of 16 bits every pattern: alone, and anywhere among those that are fine.
+TEST(finite, every_pattern_of_16_bits)
+{
+    static const struct {
+        enum wire_type type;
+        uint16_t exponent;
+    } types[] = {{WIRE_BF16, 0x7f80}, {WIRE_F16, 0x7c00}};
+
+    for (size_t t = 0; t < SL_COUNT(types); t++) {
+        for (unsigned h = 0; h < 0x10000; h++) {
+            bool want = (h & types[t].exponent) != types[t].exponent;
+            uint16_t row[41] = {0};
+
+            row[h % 40 + 1] = (uint16_t)h;
+            T_EQ(finite_all(types[t].type, row + 1, 40), want);
+            T_EQ(finite_find(types[t].type, row + 1, 40), want ? 40 : h % 40);
+            T_TRUE(finite_all(types[t].type, row + 1, h % 40));
+        }
     }
 }

@@ -2,6 +2,7 @@
 #include "tests/unit/psserver/kit.h"
 
 #include "common/mem.h"
+#include "kernels/half.h"
 
 void kit_clear(struct kit *k)
 {
@@ -120,17 +121,38 @@ struct shard *kit_admitted(struct kit *k)
     return s;
 }
 
+// Not with the loops that are tested.
+static void write_values(uint8_t *to, enum wire_type type, const float *values,
+                         size_t n)
+{
+    uint16_t h;
+
+    if (type == WIRE_F32)
+        memcpy(to, values, n * sizeof(float));
+    for (size_t i = 0; type != WIRE_F32 && i < n; i++) {
+        h = type == WIRE_BF16 ? half_to_bf16(values[i])
+                              : half_to_f16(values[i]);
+        memcpy(to + 2 * i, &h, 2);
+    }
+}
+
 void kit_payload_init(struct kit_payload *p, const float *values, size_t n,
                       size_t cut)
 {
-    size_t bytes = n * sizeof(float), count;
+    kit_payload_wire(p, WIRE_F32, values, n, cut);
+}
+
+void kit_payload_wire(struct kit_payload *p, enum wire_type type,
+                      const float *values, size_t n, size_t cut)
+{
+    size_t bytes = n * wire_type_bytes(type), count;
 
     if (cut == 0)
         cut = bytes + 1;
     count = bytes / cut + 1;
     p->block = sl_malloc(bytes + 3);
     p->bytes = p->block + 1;
-    memcpy(p->bytes, values, bytes);
+    write_values(p->bytes, type, values, n);
     p->at = sl_calloc(count, sizeof(*p->at));
     for (size_t i = 0; i < count; i++) {
         size_t left = bytes - i * cut;

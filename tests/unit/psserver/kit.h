@@ -56,6 +56,9 @@ struct kit_payload {
 };
 void kit_payload_init(struct kit_payload *p, const float *values, size_t n,
                       size_t cut);
+// The same in a wire type, and cut anywhere.
+void kit_payload_wire(struct kit_payload *p, enum wire_type type,
+                      const float *values, size_t n, size_t cut);
 void kit_payload_equal(struct kit_payload *p, float value, size_t n,
                        size_t cut);
 void kit_payload_release(struct kit_payload *p);

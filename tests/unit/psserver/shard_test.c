@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "common/mem.h"
+#include "kernels/half.h"
 #include "tests/unit/psserver/kit.h"
 
 // Elements of kit_init's shard: kernel 35, moving mean 3, bias 9.
@@ -371,22 +372,154 @@ TEST(shard, an_update_is_the_kernels_with_t_from_the_shards_own_count)
     shard_unref(s);
 }
 
+// ---- 16 bits
+
+static const enum wire_type narrow[] = {WIRE_BF16, WIRE_F16};
+
+static float rounded(enum wire_type type, float x)
+{
+    return type == WIRE_BF16 ? half_from_bf16(half_to_bf16(x))
+                             : half_from_f16(half_to_f16(x));
+}
+
+// Pushes `g` in 16 bits, and checks the parameters that come back.
+static void push_narrow(struct shard *s, enum wire_type type, uint32_t step,
+                        const float *g, size_t cut)
+{
+    uint8_t room[2 * ALL + 2];
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+    uint16_t h;
+
+    memset(room, 0xee, sizeof(room));
+    kit_payload_wire(&payload, type, g, ALL, cut);
+    push = kit_push(0, step, &payload);
+    push.wire = type;
+    T_OK(shard_push(s, &push, &reply, room + 1, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    T_EQ(reply.wire, type);
+    for (size_t i = 0; i < ALL; i++) {
+        float w = s->memory.values[i];
+
+        memcpy(&h, room + 1 + 2 * i, 2);
+        T_EQ(h, type == WIRE_BF16 ? half_to_bf16(w) : half_to_f16(w));
+    }
+    T_TRUE(room[0] == 0xee && room[2 * ALL + 1] == 0xee);
+    kit_payload_release(&payload);
+}
+
+// Slots and values are f32: what they would be, had the rounded gradient come
+// in f32; wherever the wire cuts, also inside an element.
+TEST(shard, a_gradient_of_16_bits_is_one_of_f32_that_was_rounded)
+{
+    float gradients[4][ALL], wide[ALL];
+    struct shard *want, *cut;
+    struct kit k;
+
+    kit_init(&k);
+    kit_optimizer(&k, "adam", 0.01);
+    for (int i = 0; i < 4; i++)
+        uniform(gradients[i], ALL);
+    for (size_t t = 0; t < SL_COUNT(narrow); t++) {
+        want = kit_admitted(&k);
+        for (uint32_t i = 0; i < 4; i++) {
+            for (size_t e = 0; e < ALL; e++)
+                wide[e] = rounded(narrow[t], gradients[i][e]);
+            push_once(want, i, wide, ALL, 0);
+        }
+        for (size_t at = 1; at <= 2 * ALL; at++) {
+            cut = kit_admitted(&k);
+            for (uint32_t i = 0; i < 4; i++)
+                push_narrow(cut, narrow[t], i, gradients[i], at);
+            T_MEM(cut->region.data, want->region.data, want->region.bytes);
+            shard_unref(cut);
+        }
+        shard_unref(want);
+    }
+}
+
+TEST(shard, sixteen_bits_that_do_not_fit_or_are_not_finite_change_nothing)
+{
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct kit_payload payload;
+    struct wire_push push;
+    float values[ALL + 1];
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    for (size_t t = 0; t < SL_COUNT(narrow); t++) {
+        uniform(values, ALL + 1);
+        kit_payload_wire(&payload, narrow[t], values, ALL + 1, 5);
+        push = kit_push(1, 1, &payload);
+        push.wire = narrow[t];
+        must_refuse(s, &push, SL_EINVAL,
+                    t == 0 ? "has 94 in bf16" : "has 94 in f16");
+        push.wire = WIRE_F32; // 96 bytes
+        must_refuse(s, &push, SL_EINVAL, "has 188 in f32");
+        kit_payload_release(&payload);
+        for (size_t cut = 1; cut <= 2 * ALL; cut++) {
+            uniform(values, ALL);
+            values[ALL - 1] = bad[cut % 3];
+            kit_payload_wire(&payload, narrow[t], values, ALL, cut);
+            push = kit_push(1, 1, &payload);
+            push.wire = narrow[t];
+            must_refuse(s, &push, SL_ENUMERIC, "element 8 of dense/bias");
+            kit_payload_release(&payload);
+        }
+    }
+    shard_unref(s);
+}
+
+// Parameters that f16 cannot say stay numbers; the shard keeps what they are.
+TEST(shard, too_large_for_16_bits_is_the_largest_there_is)
+{
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_pull_reply reply;
+    uint16_t got[ALL];
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    s->memory.values[0] = 1e9f;
+    s->memory.values[1] = -65520;
+    s->memory.values[2] = INFINITY; // not ours to hide
+    pull.wire = WIRE_F16;
+    T_OK(shard_pull(s, &pull, &reply, got, t_err()));
+    T_EQ(reply.wire, WIRE_F16);
+    T_EQ(got[0], 0x7bff);
+    T_EQ(got[1], 0xfbff);
+    T_EQ(got[2], 0x7c00);
+    T_EQ(s->memory.values[0], 1e9f);
+    pull.wire = WIRE_BF16;
+    T_OK(shard_pull(s, &pull, &reply, got, t_err()));
+    T_EQ(got[0], half_to_bf16(1e9f));
+    shard_unref(s);
+}
+
 // A copy of the parameters, new or shown; in either case what they are now.
 static struct pool_buf *pull_copy(struct shard *s, bool *was_shown)
 {
     struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
     struct wire_pull_reply reply;
-    struct pool_buf *copy;
+    struct pool_buf *copy, *other;
     float values[ALL];
 
     T_OK(shard_pull_shown(s, &pull, &reply, &copy, t_err()));
     *was_shown = copy != NULL;
     if (copy == NULL) {
-        T_ASSERT(pool_take(s->pool, &copy) == SL_OK);
+        T_ASSERT(pool_take(s->pool, plan_values_bytes(&s->plan), &copy) ==
+                 SL_OK);
         T_OK(shard_pull_show(s, &pull, &reply, copy, t_err()));
     }
     T_OK(shard_pull(s, &pull, &reply, values, t_err()));
     T_TRUE(memcmp(values, copy->memory.data, sizeof(values)) == 0);
+    pull.wire = WIRE_BF16; // that would be another
+    T_OK(shard_pull_shown(s, &pull, &reply, &other, t_err()));
+    T_TRUE(other == NULL);
     return copy;
 }
 
