@@ -2,6 +2,8 @@
 // tests/unit/kernels/half_test.c -- f16 and bf16: every value, every tie.
 #include <math.h>
 
+#include "common/mem.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/half.h"
 #include "tests/harness/t.h"
 
@@ -62,4 +64,44 @@ TEST(half, too_large_is_infinite)
     T_EQ(half_to_f16(65520), 0x7c00); // the middle to 65536
     T_EQ(half_to_f16(-1e9f), 0xfc00);
     T_EQ(half_to_bf16(3.4028235e38f), 0x7f80);
+}
+
+// The vector code against the scalar one, which the tests above hold.
+static void same_bits(const struct loops_half *h)
+{
+    enum { N = 0x10000 };
+    uint16_t *half = sl_malloc_array(N, sizeof(*half));
+    uint32_t *wide = sl_malloc_array(N, sizeof(*wide));
+
+    for (int f16 = 0; f16 < 2; f16++) {
+        for (uint32_t i = 0; i < N; i++)
+            half[i] = (uint16_t)i;
+        h->widen((float *)wide, half, N - 1, f16); // not whole vectors
+        for (uint32_t i = 0; i + 1 < N; i++)
+            T_EQ(wide[i], half_f32_bits(f16 ? half_from_f16((uint16_t)i)
+                                            : half_from_bf16((uint16_t)i)));
+        // Every upper half with two lower ones: ties, and drawn.
+        for (uint32_t i = 0; i < N; i++)
+            wide[i] = i << 16 | (i & 1 ? 0x8000 : (uint32_t)t_below(N));
+        h->narrow(half, (float *)wide, N - 1, f16);
+        for (uint32_t i = 0; i + 1 < N; i++) {
+            float x = half_bits_f32(wide[i]);
+
+            T_EQ(half[i], f16 ? half_to_f16(x) : half_to_bf16(x));
+        }
+    }
+    sl_free(half);
+    sl_free(wide);
+}
+
+TEST(half, vectors_give_the_same_bits)
+{
+    same_bits(&loops_base_half);
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        same_bits(&loops_avx2_half);
+    if (__builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        same_bits(&loops_avx512_half);
+#endif
 }
