@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/desc.h"
 #include "kernels/door.h"
+#include "kernels/flaky.h"
 #include "kernels/ref/ref.h"
 
 // Best first. ref is last and always works.
@@ -133,6 +134,10 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
 
     if (strcmp(name, "auto") == 0)
         return open_best(out, options, err);
+#ifdef SLUICE_FAULTS
+    if (strncmp(name, FLAKY_PREFIX, strlen(FLAKY_PREFIX)) == 0)
+        return flaky_open(out, name + strlen(FLAKY_PREFIX), options, err);
+#endif
     backend = by_name(name, &ordinal);
     if (!backend)
         return sl_fail(err, SL_ENOENT,
