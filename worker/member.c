@@ -144,9 +144,9 @@ static void log_outcome(const struct lease *l)
     switch (l->outcome.kind) {
     case OUTCOME_FAILED:
         LOG(WARN, "attempt failed",
-            "job=%" PRIu64 " closure=%" PRIu64 " kind=%s error=%s: %s", l->job,
-            l->closure, kinds[l->kind], sl_err_name(l->outcome.err.code),
-            l->outcome.err.text);
+            "job=%" PRIu64 " closure=%" PRIu64 " kind=%s code=%s error=%s",
+            l->job, l->closure, kinds[l->kind],
+            sl_err_name(l->outcome.err.code), l->outcome.err.text);
         return;
     case OUTCOME_HAND_BACK:
         LOG(INFO, "closure handed back",
@@ -196,8 +196,8 @@ static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
             record_unref(r);
     }
     if (rc != SL_OK) {
-        LOG(ERROR, "job not opened", "job=%" PRIu64 " error=%s: %s", open->job,
-            sl_err_name(rc), err.text);
+        LOG(ERROR, "job not opened", "job=%" PRIu64 " code=%s error=%s",
+            open->job, sl_err_name(rc), err.text);
         return;
     }
     LOG(INFO, "job opened",
