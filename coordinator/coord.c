@@ -292,6 +292,7 @@ static void hear_heartbeat(struct coord *c, struct member *m,
 {
     m->draining = beat->draining;
     m->resident_bytes = beat->resident_bytes;
+    member_says(m, beat->why, beat->device);
     for (size_t i = 0; i < beat->n_leases; i++)
         coord_progress(c, m, beat->leases[i]);
     for (size_t i = 0; i < beat->n_shards; i++)

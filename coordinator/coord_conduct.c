@@ -126,6 +126,8 @@ void coord_conduct_reason(struct coord *c, const struct member *m,
     uint64_t now = coord_now(c);
 
     say_debt(m, out);
+    if (m->draining && m->why != NULL)
+        (void)buf_appendf(out, "%s%s", out->len > 0 ? "; " : "", m->why);
     list_for(n, &c->active)
     {
         struct job *job = list_entry(n, struct job, on_active);

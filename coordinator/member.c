@@ -23,6 +23,7 @@ static void member_free(struct member *m)
     sl_free(m->host);
     sl_free(m->version);
     sl_free(m->device);
+    sl_free(m->why);
     map_release_owned(&m->opened);
     map_release(&m->losing);
     map_release_owned(&m->conduct);
@@ -132,6 +133,31 @@ struct member *members_find(struct members *ms, enum member_role role,
             return m;
     }
     return NULL;
+}
+
+static void replace(char **text, const char *by)
+{
+    char *new_text;
+
+    if (*text != NULL && strcmp(*text, by) == 0)
+        return;
+    new_text = sl_strdup(by);
+    if (new_text == NULL)
+        return;
+    sl_free(*text);
+    *text = new_text;
+}
+
+void member_says(struct member *m, const char *why, const char *device)
+{
+    if (why[0] != '\0') {
+        replace(&m->why, why);
+    } else {
+        sl_free(m->why);
+        m->why = NULL;
+    }
+    if (device[0] != '\0')
+        replace(&m->device, device);
 }
 
 static enum member_state alive(const struct member *m)

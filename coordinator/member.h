@@ -71,6 +71,7 @@ struct member {
     enum member_role role;
     enum member_state state;
     char *name, *address, *host, *version, *device; // owned
+    char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
     bool external, draining;
     uint64_t attached_ms, heard_ms;
@@ -100,6 +101,10 @@ void members_release(struct members *ms); // frees all members
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 void members_remove(struct members *ms, struct member *m);
+
+// What a heartbeat says: why it takes nothing, and what it computes on by now;
+// "" says nothing. Without memory the old text stays.
+void member_says(struct member *m, const char *why, const char *device);
 
 // A worker holds so many leases now; it is the last of those who do.
 void member_holds(struct member *m, uint32_t leases);

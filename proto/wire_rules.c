@@ -109,6 +109,7 @@ static const struct wire_rule hello[] = {
 static const struct wire_rule heartbeat[] = {
     COUNT(2, 64),
     COUNT(3, WIRE_SHARDS_MAX),
+    MAYBE_NAME(7),
 };
 static const struct wire_rule lease_progress[] = {
     JOB(1),

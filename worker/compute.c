@@ -2,6 +2,7 @@
 // worker/compute.c -- see compute.h.
 #include "worker/compute.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,24 @@
 #include "common/mem.h"
 #include "worker/task.h"
 
+struct change {
+    bool posted; // the loop will look at it
+    enum compute_state state;
+    char device[96], why[SL_ERROR_TEXT];
+};
+
 struct compute {
-    struct compute_setup setup;
+    struct compute_setup setup; // device and options are owned
     pthread_t thread;
     bool started;
     _Atomic unsigned posted; // on their way to the loop
-    char device[96];         // set before compute_new returns
+    char device[96];         // set before compute_new returns; then the loop's
 
     // The compute thread's.
-    struct kern_dev *dev;
+    struct kern_dev *dev; // NULL: there is none
+    bool lost;            // dev is, as the last lease showed
+    char name[48];        // of kern_open, of the device that it was
+    uint32_t tried;       // openings since a lease ended well
     struct input *input;
     struct job_env env;
     struct list jobs; // struct job, least used first
@@ -34,7 +44,9 @@ struct compute {
         bool quit, opened, ended;
         enum sl_err rc; // of opening
         struct sl_error err;
+        struct change change; // of the device; the last one is what counts
     } shared;
+    struct loop_task tell_change;
 };
 
 // ---- jobs
@@ -130,7 +142,15 @@ static void on_done(void *arg)
     atomic_fetch_sub(&c->posted, 1);
 }
 
-static void run_lease(struct compute *c, struct lease *l)
+static void post_done(struct compute *c, struct lease *l)
+{
+    task_unprepare(c->input, l); // it may have been read ahead
+    l->done_arg = c;
+    atomic_fetch_add(&c->posted, 1);
+    loop_post_task(c->setup.loop, &l->done, on_done, l);
+}
+
+static void attempt(struct compute *c, struct lease *l)
 {
     struct task_env env = {.input = c->input,
                            .clock = c->setup.clock,
@@ -138,22 +158,115 @@ static void run_lease(struct compute *c, struct lease *l)
                            .arg = c};
     struct sl_error err = SL_ERROR_INIT;
     struct job *job = NULL;
-    enum sl_err rc;
+    enum sl_err rc = take_job(c, l, &job, &err);
 
+    if (rc == SL_OK)
+        task_run(&env, job, l);
+    else
+        task_fail(l, rc, &err);
+}
+
+// ---- a device that is full, or lost
+
+static void drop_all_jobs(struct compute *c)
+{
+    while (!list_empty(&c->jobs))
+        drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
+}
+
+// What other jobs keep on the device is made anew when they are wanted, and so
+// is what this one has: its programs share memory that could not grow.
+static void let_go_of_all(struct compute *c, struct lease *l)
+{
+    task_unprepare(c->input, l);
+    drop_all_jobs(c);
+}
+
+static void make_room_and_try(struct compute *c, struct lease *l)
+{
+    if (!loss_out_of_memory(l))
+        return;
+    LOG(INFO, "out of memory; trying once more with nothing kept",
+        "job=%" PRIu64 " closure=%" PRIu64 " jobs=%u error=%s", l->job,
+        l->closure, c->jobs_count, l->outcome.err.text);
+    let_go_of_all(c, l);
+    attempt(c, l);
+    if (!loss_out_of_memory(l))
+        return;
+    loss_advise(l);
+    let_go_of_all(c, l); // half of it may be there
+}
+
+static void on_change(void *arg)
+{
+    struct compute *c = arg;
+    struct change now;
+
+    pthread_mutex_lock(&c->shared.lock);
+    c->shared.change.posted = false;
+    now = c->shared.change;
+    pthread_mutex_unlock(&c->shared.lock);
+    if (now.state == COMPUTE_READY)
+        snprintf(c->device, sizeof(c->device), "%s", now.device);
+    if (c->setup.changed != NULL)
+        c->setup.changed(c->setup.arg, now.state, now.why);
+    atomic_fetch_sub(&c->posted, 1);
+}
+
+static void tell(struct compute *c, enum compute_state state, const char *why)
+{
+    struct change *change = &c->shared.change;
+    struct kern_info info;
+    bool post;
+
+    pthread_mutex_lock(&c->shared.lock);
+    change->state = state;
+    snprintf(change->why, sizeof(change->why), "%s", why);
+    if (state == COMPUTE_READY) {
+        c->dev->backend->info(&info, c->dev);
+        snprintf(change->device, sizeof(change->device), "%s", info.name);
+    }
+    post = !change->posted;
+    change->posted = true;
+    pthread_mutex_unlock(&c->shared.lock);
+    if (!post)
+        return;
+    atomic_fetch_add(&c->posted, 1);
+    loop_post_task(c->setup.loop, &c->tell_change, on_change, c);
+}
+
+// After each lease, before it is given back: so the loop knows first, and asks
+// for nothing more.
+static void note_device(struct compute *c, struct lease *l)
+{
+    const char *why = loss_of(c->dev, l);
+    enum loss_turn turn;
+
+    if (why[0] == '\0') {
+        if (l->outcome.kind == OUTCOME_COMPLETE && l->kind != LEASE_PROBE)
+            c->tried = 0;
+        return;
+    }
+    turn = loss_next(&c->setup.loss, c->tried);
+    loss_log(&c->setup.loss, turn, c->tried, c->name, why);
+    tell(c, turn == LOSS_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
+    loss_excuse(l, why);
+    c->lost = true;
+}
+
+static void run_lease(struct compute *c, struct lease *l)
+{
     atomic_store(&l->running, true);
     if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN) {
         task_stopped(l); // while it waited: no job is made for it
+    } else if (c->dev == NULL) {
+        task_hand_back(l, "its device is lost");
     } else {
-        rc = take_job(c, l, &job, &err);
-        if (rc == SL_OK)
-            task_run(&env, job, l);
-        else
-            task_fail(l, rc, &err);
+        attempt(c, l);
+        make_room_and_try(c, l);
+        note_device(c, l);
     }
-    task_unprepare(c->input, l); // it may have been read ahead
-    l->done_arg = c;
-    atomic_fetch_add(&c->posted, 1);
-    loop_post_task(c->setup.loop, &l->done, on_done, l);
+    post_done(c, l);
 }
 
 static void forget_all(struct compute *c)
@@ -172,18 +285,121 @@ static void forget_all(struct compute *c)
     }
 }
 
-static struct lease *next_lease(struct compute *c, bool *quit)
+// NULL with `over`: the thread is to end, or it is later than `until` (NULL:
+// never).
+static struct lease *next_lease(struct compute *c, const struct deadline *until,
+                                bool *over)
 {
     struct list_node *n;
+    bool late = false;
 
     pthread_mutex_lock(&c->shared.lock);
-    while (list_empty(&c->shared.queue) && !c->shared.quit &&
-           c->shared.forget_count == 0)
-        pthread_cond_wait(&c->shared.changed, &c->shared.lock);
+    while (list_empty(&c->shared.queue) && !c->shared.quit && !late &&
+           c->shared.forget_count == 0) {
+        if (until == NULL)
+            pthread_cond_wait(&c->shared.changed, &c->shared.lock);
+        else
+            late = !deadline_wait(until, &c->shared.changed, &c->shared.lock);
+    }
     n = list_pop_front(&c->shared.queue);
-    *quit = n == NULL && c->shared.quit;
+    *over = n == NULL && (c->shared.quit || late);
     pthread_mutex_unlock(&c->shared.lock);
     return n == NULL ? NULL : list_entry(n, struct lease, queued);
+}
+
+static bool is_quitting(struct compute *c)
+{
+    bool quit;
+
+    pthread_mutex_lock(&c->shared.lock);
+    quit = c->shared.quit;
+    pthread_mutex_unlock(&c->shared.lock);
+    return quit;
+}
+
+// Hands back what comes meanwhile; false when the thread is to end.
+static bool wait_without_device(struct compute *c, uint64_t ms)
+{
+    struct deadline until = deadline_in_ms(ms);
+    bool over = false;
+
+    while (!over) {
+        struct lease *l = next_lease(c, &until, &over);
+
+        if (l != NULL)
+            run_lease(c, l);
+        forget_all(c);
+    }
+    return !is_quitting(c);
+}
+
+// "auto" was this one: it is waited for, and not another taken in its place.
+static void remember_name(struct compute *c)
+{
+    const char *asked = c->setup.device;
+
+    if (strcmp(asked, "auto") == 0)
+        asked = c->dev->backend->name;
+    snprintf(c->name, sizeof(c->name), "%s", asked);
+}
+
+static enum sl_err open_again(struct compute *c, const char *name,
+                              struct sl_error *err)
+{
+    enum sl_err rc = kern_open(&c->dev, name, c->setup.options, err);
+
+    c->env.dev = c->dev;
+    return rc;
+}
+
+static void close_device(struct compute *c)
+{
+    drop_all_jobs(c);
+    kern_close(c->dev);
+    c->dev = c->env.dev = NULL;
+}
+
+static enum sl_err wait_and_open(struct compute *c, struct sl_error *err)
+{
+    const struct loss_rule *rule = &c->setup.loss;
+
+    while (c->tried < rule->tries) {
+        if (!wait_without_device(c, rule->wait_ms))
+            return SL_ECANCELED;
+        c->tried++;
+        if (open_again(c, c->name, err) == SL_OK) {
+            LOG(WARN, "device is back", "device=%s tried=%" PRIu32, c->name,
+                c->tried);
+            return SL_OK;
+        }
+    }
+    return SL_ELOST;
+}
+
+// The device is lost, as note_device said. Without another one the thread goes
+// on handing back until it is told to end.
+static void recover(struct compute *c)
+{
+    enum loss_turn turn = loss_next(&c->setup.loss, c->tried);
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    c->lost = false;
+    close_device(c);
+    if (turn == LOSS_END)
+        return; // the loop knows
+    if (turn == LOSS_TAKE_CPU)
+        snprintf(c->name, sizeof(c->name), "cpu");
+    rc = turn == LOSS_TAKE_CPU ? open_again(c, c->name, &err)
+                               : wait_and_open(c, &err);
+    if (rc == SL_OK) {
+        tell(c, COMPUTE_READY, "");
+    } else if (!is_quitting(c)) {
+        LOG(ERROR, "device does not come back; ending",
+            "device=%s tried=%" PRIu32 " error=%s", c->name, c->tried,
+            err.text);
+        tell(c, COMPUTE_GONE, "its device does not come back");
+    }
 }
 
 // Steps read and write their tensors themselves, in host memory.
@@ -217,6 +433,7 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
         return rc;
     c->dev->backend->info(&info, c->dev);
     snprintf(c->device, sizeof(c->device), "%s", info.name);
+    remember_name(c);
     return input_new(&c->input, c->setup.input_threads, err);
 }
 
@@ -241,14 +458,15 @@ static void *compute(void *arg)
     c->env.dev = c->dev;
     opened(c, rc, &err);
     while (rc == SL_OK && !quit) {
-        struct lease *l = next_lease(c, &quit);
+        struct lease *l = next_lease(c, NULL, &quit);
 
         if (l != NULL)
             run_lease(c, l);
         forget_all(c);
+        if (c->lost)
+            recover(c);
     }
-    while (!list_empty(&c->jobs))
-        drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
+    drop_all_jobs(c);
     input_free(c->input);
     kern_close(c->dev);
     pthread_mutex_lock(&c->shared.lock);
@@ -313,6 +531,8 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     c->setup = *setup;
+    c->setup.device = sl_strdup(setup->device);
+    c->setup.options = setup->options ? sl_strdup(setup->options) : NULL;
     list_init(&c->jobs);
     list_init(&c->shared.queue);
     pthread_mutex_init(&c->shared.lock, NULL);
@@ -321,6 +541,10 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                               .clock = setup->clock,
                               .want_map = want_map,
                               .arg = c};
+    if (c->setup.device == NULL || (setup->options && !c->setup.options)) {
+        compute_free(c);
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    }
     if (pthread_create(&c->thread, NULL, compute, c) != 0) {
         compute_free(c);
         return sl_fail(err, SL_ENOMEM, "cannot start the compute thread");
@@ -405,5 +629,7 @@ void compute_free(struct compute *c)
     pthread_mutex_destroy(&c->shared.lock);
     pthread_cond_destroy(&c->shared.changed);
     sl_free(c->shared.forget);
+    sl_free((char *)c->setup.device);
+    sl_free((char *)c->setup.options);
     sl_free(c);
 }

@@ -5,7 +5,12 @@
 // in order. The device belongs to this thread, and so do the jobs that it
 // keeps between leases (at most COMPUTE_JOBS, the least used one goes).
 //
-// Threads  All functions: the loop. `done` and `want_map` run on the loop.
+// A device that is lost (loss.h): what it had is handed back, and so is what
+// comes until there is a device again. A lease that finds no memory is tried
+// once more when nothing is kept of any job.
+//
+// Threads  All functions: the loop. `done`, `want_map` and `changed` run on
+//          the loop.
 // Memory   A submitted lease belongs to the compute thread until `done`.
 // Errors   compute_new: those of opening the device.
 #ifndef WORKER_COMPUTE_H
@@ -14,30 +19,40 @@
 #include "common/loop.h"
 #include "kernels/kern.h"
 #include "worker/lease.h"
+#include "worker/loss.h"
 #include "worker/peers.h"
 
 #define COMPUTE_JOBS 4
 
 struct compute;
 
+enum compute_state {
+    COMPUTE_READY, // there is a device: the same again, or another
+    COMPUTE_AWAY,  // there is none for now; leases are handed back
+    COMPUTE_GONE,  // there will be none: this worker is of no more use
+};
+
 struct compute_setup {
     struct loop *loop;
     struct peers *peers;
     const struct sl_clock *clock;
-    const char *device; // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
-    const char
-        *options; // of kern_open; both borrowed until compute_new returns
+    const char *device;  // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
+    const char *options; // of kern_open; both are copied
     unsigned input_threads; // as input_new has it
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    // The device was lost or is back; before what it had is `done`. May be
+    // NULL.
+    void (*changed)(void *arg, enum compute_state state, const char *why);
     void *arg;
+    struct loss_rule loss;
 };
 
 // Opens the device on the new thread and waits for that.
 enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                         struct sl_error *err);
 
-// "cpu: oneDNN 2.6.3, avx512, 2 threads"
+// "cpu: oneDNN 2.6.3, avx512, 2 threads"; while there is none, the last.
 const char *compute_device(const struct compute *c);
 
 void compute_submit(struct compute *c, struct lease *l);

@@ -31,6 +31,8 @@ struct member {
     struct list kept;
     uint32_t kept_count;
     bool draining;
+    bool away;                    // no device
+    char why[SL_ERROR_TEXT + 40]; // that is so; "": it is not
 };
 
 // ---- reports
@@ -406,7 +408,9 @@ void member_beat(void *arg)
     }
     beat.leases = list;
     beat.n_leases = count;
-    beat.draining = m->draining;
+    beat.draining = m->draining || m->away;
+    beat.why = m->why;
+    beat.device = (char *)compute_device(m->compute);
     beat.resident_bytes = resident_bytes();
     attendee_heartbeat(m->attend, &beat);
 }
@@ -422,6 +426,22 @@ void member_want_map(void *arg, uint64_t job, uint64_t have)
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED;
     up.map_wanted = &wanted;
     (void)attendee_send(m->attend, &up); // not attached: it is asked for again
+}
+
+// ---- the device
+
+void member_device(void *arg, enum compute_state state, const char *why)
+{
+    struct member *m = arg;
+
+    m->away = state != COMPUTE_READY;
+    m->why[0] = '\0';
+    if (m->away)
+        snprintf(m->why, sizeof(m->why), "its device is lost: %s", why);
+    if (m->attend != NULL)
+        attendee_beat_now(m->attend);
+    if (m->setup.device != NULL)
+        m->setup.device(m->setup.arg, state);
 }
 
 // ---- life

@@ -12,6 +12,9 @@
 // leases held ahead are dropped when the next stream is welcome, since that
 // coordinator gives them out anew.
 //
+// Without a device nothing can be computed: heartbeats then say that nothing
+// more is to be leased to us, and why, until there is one again.
+//
 // Threads  the loop.
 // Errors   none leave: they are logged, or reported to the coordinator.
 #ifndef WORKER_MEMBER_H
@@ -32,6 +35,8 @@ struct member_setup {
     // for the job's train.stall_seconds and for the grace beyond that. May be
     // NULL.
     void (*stuck)(void *arg);
+    // The device was lost, or there is one again. May be NULL.
+    void (*device)(void *arg, enum compute_state state);
     uint64_t grace_ms;
     void *arg;
 };
@@ -50,6 +55,7 @@ void member_beat(void *arg);
 void member_renewed(void *arg);
 void member_done(void *arg, struct lease *l);
 void member_want_map(void *arg, uint64_t job, uint64_t have);
+void member_device(void *arg, enum compute_state state, const char *why);
 
 // Takes nothing new, finishes the step under way, hands back.
 void member_drain(struct member *m);

@@ -47,6 +47,26 @@ const struct conf_key server_keys[] = {
              "(oneDNN), ref (plain C, slow), or auto: the best there is.",
      .min = 1,
      .max = 32},
+    {.name = "on-device-loss",
+     .kind = CONF_CHOICE,
+     .value = "exit",
+     .choices = LOSS_POLICIES,
+     .help = "When the device fails for good, after its closure went back: end "
+             "with status 138, so that the service manager starts a new "
+             "worker (exit); open the device again (reopen); or go on without "
+             "it (cpu)."},
+    {.name = "device-tries",
+     .kind = CONF_INT,
+     .value = "12",
+     .min = 1,
+     .max = 1000000,
+     .help = "With reopen: so often in a row, then exit."},
+    {.name = "device-wait",
+     .kind = CONF_MS,
+     .value = "5s",
+     .min = 0,
+     .max = 3600000,
+     .help = "With reopen: so long before each try."},
     {.name = "autotune",
      .kind = CONF_BOOL,
      .help = "GPU: try the ways to compute each product and take the fastest; "
@@ -115,6 +135,7 @@ struct worker {
 
     struct loop_timer *drain_timer;
     bool closing; // the stream is being ended
+    bool away;    // no device for now
 };
 
 struct worker *server_new(void)
@@ -190,9 +211,23 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
     struct worker *w = arg;
     bool taken = member_welcome(w->member, m);
 
-    if (taken && !daemon_draining(w->daemon))
+    if (taken && !daemon_draining(w->daemon) && !w->away)
         introspect_set_serving(w->introspect, true);
     return taken;
+}
+
+// Ready again, away for now, or of no more use: then another process may have
+// better luck.
+static void on_device(void *arg, enum compute_state state)
+{
+    struct worker *w = arg;
+
+    w->away = state != COMPUTE_READY;
+    if (!daemon_draining(w->daemon))
+        introspect_set_serving(w->introspect,
+                               !w->away && attendee_attached(w->attend));
+    if (state == COMPUTE_GONE)
+        daemon_stop(w->daemon, DAEMON_EXIT_TRANSIENT);
 }
 
 static void on_lost(void *arg)
@@ -236,6 +271,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .clock = sl_clock_real(),
         .drained = on_drained,
         .stuck = on_stuck,
+        .device = on_device,
         .grace_ms = (uint64_t)conf_int(c, "grace"),
         .arg = w,
     };
@@ -248,6 +284,10 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .input_threads = (unsigned)conf_int(c, "input-threads"),
         .done = member_done,
         .want_map = member_want_map,
+        .changed = member_device,
+        .loss = {.policy = loss_policy_of(conf_str(c, "on-device-loss")),
+                 .tries = (uint32_t)conf_int(c, "device-tries"),
+                 .wait_ms = (uint64_t)conf_int(c, "device-wait")},
     };
     struct attendee_setup attend = {
         .loop = daemon_loop(w->daemon),

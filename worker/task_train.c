@@ -353,7 +353,10 @@ static void conclude(struct train *t, enum sync_result result)
 
 void task_train(const struct task_env *env, struct job *job, struct lease *l)
 {
-    struct train t = {.env = env, .job = job, .lease = l};
+    struct train t = {.env = env,
+                      .job = job,
+                      .lease = l,
+                      .m = lease_progress(l)}; // it may be tried again
     struct sync_closure c = {.closure = l->closure,
                              .attempt = l->attempt,
                              .steps = l->steps,

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/worker/loss_test.c -- what becomes of a lost device; pure parts.
+#include "worker/loss.h"
+
+#include <string.h>
+
+#include "tests/harness/t.h"
+
+TEST(loss, policies_have_the_names_of_the_option)
+{
+    T_STR(LOSS_POLICIES, "exit|reopen|cpu");
+    T_EQ(loss_policy_of("exit"), LOSS_EXIT);
+    T_EQ(loss_policy_of("reopen"), LOSS_REOPEN);
+    T_EQ(loss_policy_of("cpu"), LOSS_CPU);
+}
+
+TEST(loss, opening_again_has_an_end)
+{
+    struct loss_rule rule = {LOSS_REOPEN, 2, 100};
+
+    T_EQ(loss_next(&rule, 0), LOSS_WAIT_AND_OPEN);
+    T_EQ(loss_next(&rule, 1), LOSS_WAIT_AND_OPEN);
+    T_EQ(loss_next(&rule, 2), LOSS_END);
+    T_EQ(loss_next(&rule, 3), LOSS_END);
+    rule.policy = LOSS_EXIT;
+    T_EQ(loss_next(&rule, 0), LOSS_END);
+    rule.policy = LOSS_CPU;
+    T_EQ(loss_next(&rule, 7), LOSS_TAKE_CPU);
+}
+
+static struct lease ended(enum outcome_kind kind, enum sl_err code)
+{
+    struct lease l = {.outcome = {.kind = kind, .job_error = true}};
+
+    sl_fail(&l.outcome.err, code, "matmul of layer 3 failed");
+    return l;
+}
+
+static const char *fault(struct kern_dev *dev)
+{
+    return "it fell off the bus";
+}
+
+TEST(loss, the_device_is_asked_only_about_a_loss)
+{
+    struct kern_backend b = {.size = sizeof(b), .fault = fault};
+    struct kern_dev dev = {.backend = &b};
+    struct lease l = ended(OUTCOME_FAILED, SL_ELOST);
+
+    T_STR(loss_of(&dev, &l), "it fell off the bus");
+    l = ended(OUTCOME_FAILED, SL_ENOMEM);
+    T_STR(loss_of(&dev, &l), "");
+    l = ended(OUTCOME_HAND_BACK, SL_ELOST);
+    T_STR(loss_of(&dev, &l), "");
+}
+
+TEST(loss, a_module_without_faults_is_not_asked)
+{
+    struct kern_backend b = {.size = sizeof(b)};
+    struct kern_dev dev = {.backend = &b};
+    struct lease l = ended(OUTCOME_FAILED, SL_ELOST);
+
+    T_STR(loss_of(&dev, &l), "");
+    b.fault = fault;
+    b.size = offsetof(struct kern_backend, fault); // an older module
+    T_STR(loss_of(&dev, &l), "");
+}
+
+TEST(loss, nobody_is_blamed_for_a_lost_device)
+{
+    struct lease l = ended(OUTCOME_FAILED, SL_ELOST);
+
+    loss_excuse(&l, "it fell off the bus");
+    T_EQ(l.outcome.kind, OUTCOME_HAND_BACK);
+    T_FALSE(l.outcome.job_error);
+    T_HAS(l.outcome.err.text, "its device is lost: it fell off the bus");
+    T_HAS(l.outcome.err.text, "matmul of layer 3");
+}
+
+TEST(loss, who_has_no_memory_is_told_what_to_do)
+{
+    struct lease l = ended(OUTCOME_FAILED, SL_ENOMEM);
+
+    T_TRUE(loss_out_of_memory(&l));
+    loss_advise(&l);
+    T_STR(l.outcome.err.text,
+          "matmul of layer 3 failed; use a smaller batch or "
+          "another device");
+    T_TRUE(loss_out_of_memory(&l));
+    sl_fail(&l.outcome.err, SL_ENOMEM,
+            "no memory for 7 bytes; use a smaller batch");
+    loss_advise(&l);
+    T_STR(l.outcome.err.text, "no memory for 7 bytes; use a smaller batch or "
+                              "another device");
+    l = ended(OUTCOME_FAILED, SL_EINTERNAL);
+    T_FALSE(loss_out_of_memory(&l));
+    l = ended(OUTCOME_COMPLETE, SL_ENOMEM);
+    T_FALSE(loss_out_of_memory(&l));
+}
