@@ -15,13 +15,13 @@ comments in proto/coord.proto and proto/ps.proto say what each field means.
 Ends when the job has ended, or at Ctrl-C (what it holds is handed back).
 """
 import argparse
-import array
 import os
 import pathlib
 import queue
 import random
 import secrets
 import socket
+import struct
 import sys
 import threading
 import time
@@ -81,19 +81,28 @@ def digest(epoch, numbers):
     return sum(mix64(mix64(epoch) ^ n) for n in numbers) & MASK
 
 
-def floats(payload):
-    """f32, little-endian, as every payload."""
-    values = array.array("f", payload)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return list(values)
+WIRE = {"": ps.WIRE_F32, "f32": ps.WIRE_F32, "bf16": ps.WIRE_BF16, "f16": ps.WIRE_F16}
 
 
-def payload(values):
-    values = array.array("f", values)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values.tobytes()
+def floats(data, wire=ps.WIRE_F32):
+    """The numbers of a payload, little-endian."""
+    if wire == ps.WIRE_F16:
+        return list(struct.unpack(f"<{len(data) // 2}e", data))
+    if wire == ps.WIRE_BF16:  # the upper half of an f32
+        data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
+    return list(struct.unpack(f"<{len(data) // 4}f", data))
+
+
+def payload(values, wire=ps.WIRE_F32):
+    """And back, to nearest even. Too large for an f16: the largest there is."""
+    n = len(values)
+    if wire == ps.WIRE_F16:
+        return struct.pack(f"<{n}e", *(min(max(v, -65504.0), 65504.0) for v in values))
+    data = struct.pack(f"<{n}f", *values)
+    if wire == ps.WIRE_BF16:
+        bits = struct.unpack(f"<{n}I", data)
+        return struct.pack(f"<{n}H", *(b + 0x7FFF + (b >> 16 & 1) >> 16 for b in bits))
+    return data
 
 
 # ---- the worker -----------------------------------------------------------
@@ -110,6 +119,7 @@ class Job:
         self.incarnation = opened.job_incarnation
         self.name = opened.job_name
         self.geometry = opened.geometry
+        self.wire = WIRE[opened.spec.train.wire]
         self.map = opened.map
         # A shard is one contiguous range of the flat vector of variables.
         sizes = {}
@@ -283,8 +293,8 @@ class Worker:
         for shard, (first, end) in enumerate(job.ranges):
             reply, _ = self.call(lease, job, shard, "Pull", lambda i: ps.PullRequest(
                 job=job.id, job_incarnation=job.incarnation, shard=shard,
-                incarnation=i))
-            job.parameters[first:end] = floats(reply.payload)
+                incarnation=i, wire=job.wire))
+            job.parameters[first:end] = floats(reply.payload, reply.wire)
             self.versions[shard] = reply.version
 
     def push(self, lease, job, shard, step, numbers, grad, incarnation):
@@ -294,11 +304,11 @@ class Worker:
             based_on=self.versions[shard], map_version=job.map.version,
             samples=len(numbers),
             digest=digest(job.epoch_of(lease.closure), numbers),
-            payload=payload(grad[first:end])))
+            wire=job.wire, payload=payload(grad[first:end], job.wire)))
         self.check_refused(job, reply)
         if reply.incarnation != incarnation:
             raise LookupError("evidence is of another incarnation")
-        job.parameters[first:end] = floats(reply.payload)
+        job.parameters[first:end] = floats(reply.payload, reply.wire)
         self.versions[shard] = reply.version
         self.progress += 1
 

@@ -252,6 +252,7 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     p->want = evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH;
     p->step = *step;
     p->skip = skip;
+    p->rounded = false;
     ps_start(p);
     return SYNC_OK;
 }
@@ -415,6 +416,7 @@ static void ps_free(struct sync *sync)
     sl_free(s->map.entries);
     sl_free(sync->params);
     sl_free(sync->grads);
+    sl_free(s->wire_grads);
     sl_free(s->shards);
     sl_free(s);
 }
@@ -452,8 +454,11 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     s->sync.ranges_count = o->shards_count;
     s->sync.params = sl_aligned(64, bytes);
     s->sync.grads = sl_aligned(64, bytes);
+    if (o->wire != WIRE_F32)
+        s->wire_grads = sl_aligned(64, o->elements * wire_type_bytes(o->wire));
     s->shards = sl_calloc(o->shards_count, sizeof(*s->shards));
-    if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL) {
+    if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL ||
+        (s->wire_grads == NULL) != (o->wire == WIRE_F32)) {
         ps_free(&s->sync);
         return sl_fail(err, SL_ENOMEM,
                        "no memory for the model's %llu parameters",

@@ -5,6 +5,10 @@
 // PushPull. A call whose outcome is unknown is made again with the same key,
 // after a pause that doubles with jitter; a new map ends the pause.
 //
+// The vectors are f32. On the wire is what the job says: a gradient is rounded
+// as it is sent, parameters are widened as they come. What is finite stays
+// finite (kernels/cast.h), so a large gradient is clipped to what f16 can say.
+//
 // Threads  as sync.h. Answers are taken on I/O threads: parameters are copied
 //          there, straight from the wire's slices; what they mean is decided
 //          on the compute thread.
@@ -20,6 +24,7 @@ struct sync_ps_options {
     const struct overlap_range *shards; // borrowed until free
     uint32_t shards_count;
     uint64_t elements; // of the flat vector
+    enum wire_type wire;
     struct peers *peers;
     const struct sl_clock *clock;
     // A newer map is wanted than `have`. Called on the compute thread.

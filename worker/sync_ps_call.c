@@ -8,26 +8,56 @@
 
 #include "common/fault.h"
 #include "common/mem.h"
+#include "kernels/cast.h"
 #include "worker/sync_ps_inner.h"
 
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
 
+#define RUN 4096 // elements that are widened at once
+
+static enum kern_dtype dtype_of(enum wire_type type)
+{
+    return type == WIRE_F32    ? KERN_F32
+           : type == WIRE_BF16 ? KERN_BF16
+                               : KERN_F16;
+}
+
+// From slices that are cut anywhere, also inside an element.
+static void widen_slices(float *to, enum wire_type type,
+                         const struct sl_slices *payload)
+{
+    struct slices_runs it;
+    const void *run;
+    size_t n;
+
+    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
+    for (; (run = slices_runs_next(&it, RUN, &n)) != NULL; to += n)
+        cast_widen(dtype_of(type), n, run, to);
+}
+
 // The parameters of an answer: from the message, or from where we asked for
-// them.
+// them. A psserver may always answer with f32, but not in a smaller room.
 static enum sl_err take_payload(struct ps_shard *p, bool in_shm,
+                                enum wire_type type,
                                 const struct sl_slices *payload,
                                 struct sl_error *err)
 {
-    if (in_shm ? !p->named : payload->bytes != p->count * sizeof(float))
+    size_t bytes = p->count * wire_type_bytes(type);
+    bool asked = p->want != PS_CUT && type == p->s->o.wire;
+
+    if (in_shm ? !p->named || !asked
+               : payload->bytes != bytes || !(asked || type == WIRE_F32))
         return sl_fail(err, SL_ECORRUPT,
-                       "shard %u answers with %zu bytes of parameters, not %zu",
-                       p->number, payload->bytes, p->count * sizeof(float));
+                       "shard %u answers with %zu bytes of parameters in %s, "
+                       "not %zu",
+                       p->number, payload->bytes, wire_type_names[type], bytes);
     if (in_shm) {
         FAULT("shm.answered");
-        memcpy(p->target, p->room->memory.at + p->room->half, p->room->bytes);
+        cast_widen(dtype_of(type), p->count, p->room->memory.at + p->room->half,
+                   p->target);
     } else {
-        slices_copy(p->target, payload);
+        widen_slices(p->target, type, payload);
     }
     return SL_OK;
 }
@@ -46,7 +76,7 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->refused = m.refused;
     if (m.result == WIRE_PUSH_REFUSED)
         return SL_OK;
-    return take_payload(p, m.in_shm, &m.payload, &a->err);
+    return take_payload(p, m.in_shm, m.wire, &m.payload, &a->err);
 }
 
 static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
@@ -60,7 +90,7 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
     a->incarnation = m.incarnation;
     a->version = m.version;
     FAULT("task.pull_part");
-    return take_payload(p, m.in_shm, &m.payload, &a->err);
+    return take_payload(p, m.in_shm, m.wire, &m.payload, &a->err);
 }
 
 static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
@@ -141,7 +171,7 @@ static bool has_room(struct ps_shard *p)
     if (p->near == NULL || p->by_bytes)
         return false;
     if (p->room == NULL)
-        p->room = near_take(p->near, p->count * sizeof(float));
+        p->room = near_take(p->near, wire_shm_bytes(p->s->o.wire, p->count));
     return p->room != NULL;
 }
 
@@ -156,8 +186,9 @@ static enum sl_err pull_message(struct ps_shard *p, struct rpc_msg *msg)
 
     if (p->want == PS_CUT) {
         m.has_tag = true;
-        m.tag = p->tag;
+        m.tag = p->tag; // as f32
     } else {
+        m.wire = s->o.wire;
         m.incarnation = s->map.entries[p->number].incarnation;
         m.has_answer = p->named = has_room(p);
     }
@@ -174,17 +205,35 @@ static void name_room(struct ps_shard *p, struct wire_push *m)
     m->has_shm = !p->skip;
     m->has_answer = true;
     if (m->has_shm) {
-        memcpy(p->room->memory.at, p->s->sync.grads + p->first, p->room->bytes);
+        cast_narrow(dtype_of(m->wire), p->count, p->s->sync.grads + p->first,
+                    p->room->memory.at);
         m->shm = shm_ref(p, false);
     }
     m->answer = shm_ref(p, true);
     FAULT("shm.named");
 }
 
+// What is sent as bytes: the gradient itself, or what was made of it. The
+// transport may still be reading that for an earlier call of this step.
+static const void *wire_gradient(struct ps_shard *p)
+{
+    const float *grads = p->s->sync.grads + p->first;
+    enum wire_type type = p->s->o.wire;
+    uint8_t *to = p->s->wire_grads;
+
+    if (type == WIRE_F32)
+        return grads;
+    to += p->first * wire_type_bytes(type);
+    if (!p->rounded)
+        cast_narrow(dtype_of(type), p->count, grads, to);
+    p->rounded = true;
+    return to;
+}
+
 static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
 {
     struct sync_ps *s = p->s;
-    size_t bytes = p->skip ? 0 : p->count * sizeof(float);
+    size_t bytes = p->skip ? 0 : p->count * wire_type_bytes(s->o.wire);
     struct wire_push m = {
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
@@ -198,6 +247,7 @@ static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
         .shard = p->number,
         .step = p->step.step,
         .skip = p->skip,
+        .wire = s->o.wire,
     };
     enum sl_err rc;
 
@@ -212,7 +262,7 @@ static enum sl_err push_message(struct ps_shard *p, struct rpc_msg *msg)
     pthread_mutex_lock(&s->shared.lock);
     p->shared.referenced = true;
     pthread_mutex_unlock(&s->shared.lock);
-    rpc_msg_part(msg, s->sync.grads + p->first, bytes);
+    rpc_msg_part(msg, wire_gradient(p), bytes);
     rpc_msg_on_release(msg, released, p);
     return SL_OK;
 }
@@ -241,7 +291,8 @@ static enum sl_err connect_to(struct ps_shard *p, const char *address)
         return rc;
     ps_disconnect(p);
     p->channel = channel;
-    p->near = peers_near(p->s->o.peers, channel, p->count * sizeof(float));
+    p->near = peers_near(p->s->o.peers, channel,
+                         p->count * wire_type_bytes(p->s->o.wire));
     return SL_OK;
 }
 

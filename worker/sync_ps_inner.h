@@ -53,6 +53,7 @@ struct ps_shard {
     struct near_room *room;      // ours until it is given back
     bool named;                  // the call in flight refers to `room`
     bool by_bytes;               // this call's payload is not to be shared
+    bool rounded;                // `wire_grads` has the gradient of this step
     struct rpc_ticket ticket;
     struct wire_tag tag; // PS_CUT
     float *target;       // where an answer's payload goes
@@ -83,6 +84,7 @@ struct sync_ps {
     struct sync sync;
     struct sync_ps_options o;
     struct ps_shard *shards;
+    void *wire_grads;  // of 16 bits, for what is sent as bytes; NULL: f32
     struct ps_map map; // the compute thread's
     bool moved;        // calls in flight have not been compared with it
     struct rng rng;

@@ -24,17 +24,18 @@ KILLS = [(100, ["ps-0"]), (700, ["w-0"]), (1300, ["ps-1", "w-1"]),
          (1900, ["ps-0", "ps-1"]), (2500, ["coordinator"]), (3100, ["ps-1"])]
 
 
-def spec():
-    job = mlp_job("replay", samples=3200, epochs=24, batch=16, steps_per_closure=5)
+def spec(**train):
+    job = mlp_job("replay", samples=3200, epochs=24, batch=16, steps_per_closure=5,
+                  **train)
     job["model"]["layers"][1]["units"] = 4  # small pushes
     # No snapshot that is reported goes before the end.
     job["checkpoint"] = {"every_seconds": 0.2, "every_epoch": True, "keep": 1000}
     return job
 
 
-def killed_and_replayed():
-    with Cluster(psservers=2, workers=3) as c:
-        job = c.submit(spec())
+def killed_and_replayed(worker_args=(), **train):
+    with Cluster(psservers=2, workers=3, worker_args=worker_args) as c:
+        job = c.submit(spec(**train))
         for steps, names in KILLS:
             c.wait_steps(job, steps)
             # Past a cut, so that something is loaded and not only the seed.
@@ -61,5 +62,10 @@ def killed_and_replayed():
         print(f"{said}, {reloads} shards loaded from a snapshot")
 
 
+def sixteen_bits_killed_and_replayed():
+    """Through shared memory, where a copy is looked at and then widened."""
+    killed_and_replayed(["--shm-min", "4"], wire="f16")
+
+
 if __name__ == "__main__":
-    main([killed_and_replayed])
+    main([killed_and_replayed, sixteen_bits_killed_and_replayed])

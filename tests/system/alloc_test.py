@@ -90,13 +90,13 @@ def look(c, name, early):
             for n, site in now.since(early)[:8]))
 
 
-def nothing_allocated(worker_args=()):
+def nothing_allocated(worker_args=(), **train):
     # Between heartbeats, and the ends of closures, lie many steps.
     with Counted(psservers=1, workers=1, worker_args=worker_args,
                  coordinator_args=["--heartbeat-ms", "10000",
                                    "--lease-ms", "60000"]) as c:
         spec = mlp_job("steady", samples=51200, epochs=1000, batch=8,
-                       steps_per_closure=3200)
+                       steps_per_closure=3200, **train)
         spec["checkpoint"] = {"every_epoch": False}
         del spec["data"]["test"]  # nothing is evaluated
         job = c.submit(spec)
@@ -115,8 +115,14 @@ def memory_is_shared_without_allocating():
     nothing_allocated(["--shm-min", "4"])
 
 
+def sixteen_bits_are_made_without_allocating():
+    nothing_allocated(["--shm", "off"], wire="bf16")
+    nothing_allocated(["--shm-min", "4"], wire="f16")
+
+
 if __name__ == "__main__":
     if not LIBRARY.exists():
         print(f"skipped: {LIBRARY} was not built")
         sys.exit(77)
-    main([bytes_are_sent_without_allocating, memory_is_shared_without_allocating])
+    main([bytes_are_sent_without_allocating, memory_is_shared_without_allocating,
+          sixteen_bits_are_made_without_allocating])

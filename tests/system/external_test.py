@@ -48,6 +48,14 @@ def exported(c, job):
     return load_file(str(c.dir / "out.safetensors"))
 
 
+def check_learnt(c, job):
+    tensors = exported(c, job)
+    got = [*tensors["weights"].tolist(), *tensors["bias"].tolist()]
+    want = [2.0, -1.0, 0.5, 3.0, 0.25]
+    check(max(abs(a - b) for a, b in zip(got, want)) < 0.02,
+          f"learnt {got}, the data has {want}")
+
+
 def a_stock_python_client_trains_and_dies():
     with Cluster(psservers=2, workers=0) as c:
         programs = [Program(c, f"python-{i}") for i in range(2)]
@@ -63,11 +71,29 @@ def a_stock_python_client_trains_and_dies():
             for program in programs:
                 program.end()
         check_counts(done)
-        tensors = exported(c, job)
-        got = [*tensors["weights"].tolist(), *tensors["bias"].tolist()]
-        want = [2.0, -1.0, 0.5, 3.0, 0.25]
-        check(max(abs(a - b) for a, b in zip(got, want)) < 0.02,
-              f"learnt {got}, the data has {want}")
+        check_learnt(c, job)
+
+
+def sixteen_bits_from_a_program_of_the_users():
+    """train.wire is for everybody; a shard takes each call as it comes, so a
+    program that knows f32 alone may take part in such a job."""
+    for wire in ("bf16", "f16"):
+        with Cluster(psservers=2, workers=0) as c:
+            spec = linear_job(epochs=4)
+            spec["train"]["wire"] = wire
+            old = c.dir / "old.py"
+            old.write_text(EXAMPLE.read_text()
+                           .replace("pathlib.Path(__file__)", f"pathlib.Path({str(EXAMPLE)!r})")
+                           .replace("WIRE[opened.spec.train.wire]", "ps.WIRE_F32"))
+            programs = [Program(c, "narrow"), Program(c, "f32", old)]
+            try:
+                job = c.submit(spec)
+                done = c.wait_state(job)
+            finally:
+                for program in programs:
+                    program.end()
+            check_counts(done)
+            check_learnt(c, job)
 
 
 def a_checkpoint_of_an_ended_job_can_be_pulled():
@@ -155,6 +181,7 @@ def a_bad_push_is_refused_and_changes_nothing():
 
 if __name__ == "__main__":
     main([a_stock_python_client_trains_and_dies,
+          sixteen_bits_from_a_program_of_the_users,
           a_checkpoint_of_an_ended_job_can_be_pulled,
           an_ordinary_worker_takes_no_external_job,
           a_bad_push_is_refused_and_changes_nothing])

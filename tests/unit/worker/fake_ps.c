@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "common/rng.h"
+#include "kernels/half.h"
 #include "tests/harness/t.h"
 
 #define HELD 64
@@ -17,7 +18,7 @@ struct fake_ps {
     pthread_mutex_t lock;
     struct fake_shard shard[FAKE_SHARDS];
     struct rng rng;
-    unsigned before, after, forget;
+    unsigned before, after, forget, wide;
     bool hold;
     struct rpc_call *held[HELD];
     unsigned held_count;
@@ -90,20 +91,45 @@ static void ask_locked(struct fake_ps *f, struct rpc_call *call)
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
+// In place: `at` has room for f32s, and the numbers as they came.
+static void widen(enum wire_type type, size_t n, float *at)
+{
+    for (size_t i = n; type != WIRE_F32 && i-- > 0;) {
+        uint16_t h;
+
+        memcpy(&h, (uint8_t *)at + 2 * i, 2);
+        at[i] = type == WIRE_BF16 ? half_from_bf16(h) : half_from_f16(h);
+    }
+}
+
+static void narrow(enum wire_type type, size_t n, const float *from, void *to)
+{
+    if (type == WIRE_F32)
+        memcpy(to, from, n * sizeof(float));
+    for (size_t i = 0; type != WIRE_F32 && i < n; i++) {
+        uint16_t h =
+            type == WIRE_BF16 ? half_to_bf16(from[i]) : half_to_f16(from[i]);
+
+        memcpy((uint8_t *)to + 2 * i, &h, 2);
+    }
+}
+
 static void apply(struct fake_ps *f, struct fake_shard *s,
                   const struct wire_push *push, const void *grad)
 {
     float *g = sl_malloc(s->count * sizeof(float));
     double sum = 0;
 
+    s->narrow += push->wire != WIRE_F32;
     if (push->has_shm) {
-        T_ASSERT(push->shm.bytes == s->count * sizeof(float));
+        T_ASSERT(push->shm.bytes == wire_shm_bytes(push->wire, s->count));
         memcpy(g, grad, push->shm.bytes);
         s->shared++;
     } else {
-        T_ASSERT(push->payload.bytes == s->count * sizeof(float));
+        T_ASSERT(push->payload.bytes == s->count * wire_type_bytes(push->wire));
         slices_copy(g, &push->payload);
     }
+    widen(push->wire, s->count, g);
     for (size_t i = 0; i < s->count; i++) {
         T_ASSERT(isfinite(g[i]));
         sum += (double)g[i] * (double)g[i];
@@ -138,12 +164,13 @@ static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
     return WIRE_PUSH_COUNTED;
 }
 
-static void values_copy(struct rpc_msg *msg, const struct fake_shard *s)
+static void values_copy(struct rpc_msg *msg, enum wire_type type,
+                        const struct fake_shard *s)
 {
-    size_t bytes = s->count * sizeof(float);
-    float *copy = sl_malloc(bytes);
+    size_t bytes = s->count * wire_type_bytes(type);
+    void *copy = sl_malloc(bytes);
 
-    memcpy(copy, s->values, bytes);
+    narrow(type, s->count, s->values, copy);
     rpc_msg_part(msg, copy, bytes);
     rpc_msg_on_release(msg, sl_free, copy);
 }
@@ -180,14 +207,14 @@ static bool find_gradient(struct fake_ps *f, const struct wire_push *push,
 
 // False: as bytes.
 static bool put_values(struct fake_ps *f, const struct fake_shard *s,
-                       const struct wire_shm *where)
+                       enum wire_type type, const struct wire_shm *where)
 {
     struct local_use use;
 
-    T_ASSERT(where->bytes == s->count * sizeof(float));
+    T_ASSERT(where->bytes == wire_shm_bytes(type, s->count));
     if (local_take(f->o.local, where, &use, NULL) != SL_OK)
         return false;
-    memcpy(use.at, s->values, where->bytes);
+    narrow(type, s->count, s->values, use.at);
     local_give(&use);
     return true;
 }
@@ -220,17 +247,20 @@ static void push_locked(struct fake_ps *f, struct rpc_call *call)
     reply.version = s->version;
     rpc_msg_init(&msg);
     if (push.has_answer && reply.result != WIRE_PUSH_REFUSED)
-        reply.in_shm = put_values(f, s, &push.answer);
+        reply.in_shm = put_values(f, s, push.wire, &push.answer);
+    reply.wire = push.wire;
     if (reply.result == WIRE_PUSH_REFUSED || reply.in_shm) {
         T_ASSERT(wire_head_push_reply(&msg, &reply, 0) == SL_OK);
     } else {
-        T_ASSERT(wire_head_push_reply(&msg, &reply, s->count * 4) == SL_OK);
-        values_copy(&msg, s);
+        T_ASSERT(wire_head_push_reply(&msg, &reply,
+                                      s->count * wire_type_bytes(push.wire)) ==
+                 SL_OK);
+        values_copy(&msg, push.wire, s);
     }
     if (unlucky(f, f->after)) {
         rpc_msg_drop(&msg);
         rpc_answer(call, SL_EUNAVAIL, NULL, NULL);
-        spoil_later(f, &grad, s->count * sizeof(float));
+        spoil_later(f, &grad, push.shm.bytes);
     } else {
         local_give(&grad);
         rpc_answer(call, SL_OK, NULL, &msg);
@@ -258,11 +288,17 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
     reply.incarnation = s->incarnation;
     reply.version = s->version;
     rpc_msg_init(&msg);
-    reply.in_shm = pull.has_answer && put_values(f, s, &pull.answer);
-    T_ASSERT(wire_head_pull_reply(&msg, &reply,
-                                  reply.in_shm ? 0 : s->count * 4) == SL_OK);
+    reply.in_shm = pull.has_answer && put_values(f, s, pull.wire, &pull.answer);
+    // A snapshot is f32; and so is what a psserver of old has.
+    reply.wire = pull.has_tag || unlucky(f, f->wide) ? WIRE_F32 : pull.wire;
+    if (reply.in_shm)
+        reply.wire = pull.wire;
+    T_ASSERT(wire_head_pull_reply(
+                 &msg, &reply,
+                 reply.in_shm ? 0 : s->count * wire_type_bytes(reply.wire)) ==
+             SL_OK);
     if (!reply.in_shm)
-        values_copy(&msg, s);
+        values_copy(&msg, reply.wire, s);
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
@@ -364,6 +400,13 @@ void fake_ps_local(struct fake_ps *f, struct local *local)
     pthread_mutex_lock(&f->lock);
     spoil_no_more(f);
     f->o.local = local;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_wide(struct fake_ps *f, unsigned of_1000)
+{
+    pthread_mutex_lock(&f->lock);
+    f->wide = of_1000;
     pthread_mutex_unlock(&f->lock);
 }
 

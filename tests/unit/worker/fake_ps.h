@@ -33,6 +33,7 @@ struct fake_shard {
     struct wire_attempt newest[FAKE_CLOSURES];
     uint64_t applied, skipped, duplicates, refused, pushes;
     uint64_t shared;     // of `applied`: the gradient was in shared memory
+    uint64_t narrow;     // of `applied`: it came in 16 bits
     double largest_norm; // of a push
 };
 
@@ -60,6 +61,9 @@ void fake_ps_local(struct fake_ps *f, struct local *local);
 
 // Of 1000 pushes that name shared memory so many are told that it is unknown.
 void fake_ps_forget(struct fake_ps *f, unsigned of_1000);
+
+// So many pulls are answered with f32, as by one that knows nothing else.
+void fake_ps_wide(struct fake_ps *f, unsigned of_1000);
 
 // Of 1000 calls so many fail before anything happened, and so many after, so
 // that the answer is lost.

@@ -358,6 +358,39 @@ TEST(task, lost_calls_and_answers_change_no_count)
     world_close(&w);
 }
 
+static const char *const narrow_wires[] = {", 'wire': 'bf16'",
+                                           ", 'wire': 'f16'"};
+
+TEST(task, a_job_may_send_16_bits)
+{
+    for (size_t t = 0; t < SL_COUNT(narrow_wires); t++) {
+        struct fake_shard *shards;
+        double first = 0, last = 0;
+        struct world w;
+
+        world_open(&w, narrow_wires[t]);
+        fake_ps_luck(w.ps, 100, 150);
+        fake_ps_wide(w.ps, 300);
+        for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++) {
+            struct lease *l = train(&w, c);
+            struct lease_metrics m = lease_progress(l);
+
+            check_evidence(&w, l);
+            if (m.samples == 0)
+                continue;
+            last = m.loss_sum / (double)m.samples;
+            first = first == 0 ? last : first;
+        }
+        check_all_counted(&w);
+        T_TRUE(last < first);
+        shards = fake_ps_lock(w.ps);
+        for (uint32_t i = 0; i < SHARDS; i++)
+            T_EQ(shards[i].narrow, schedule_steps(&w.schedule));
+        fake_ps_unlock(w.ps);
+        world_close(&w);
+    }
+}
+
 // The same closure again, by a newer attempt: it finds all counted.
 TEST(task, a_counted_closure_is_only_asked_for)
 {
@@ -815,7 +848,8 @@ static bool train_all(struct world *w)
 }
 
 // A room takes a moment, and the job is short: several may be needed.
-static void until_shared(unsigned before, unsigned after, unsigned forget)
+static void until_shared(const char *train, unsigned before, unsigned after,
+                         unsigned forget)
 {
     bool all = false;
 
@@ -823,7 +857,7 @@ static void until_shared(unsigned before, unsigned after, unsigned forget)
     for (int i = 0; i < 200 && !all; i++) {
         struct world w;
 
-        world_open(&w, "");
+        world_open(&w, train);
         fake_ps_luck(w.ps, before, after);
         fake_ps_forget(w.ps, forget);
         all = train_all(&w);
@@ -835,18 +869,24 @@ static void until_shared(unsigned before, unsigned after, unsigned forget)
 
 TEST(task, shared_memory_changes_no_count)
 {
-    until_shared(0, 0, 0);
+    until_shared("", 0, 0, 0);
 }
 
 // What a call without an answer named is spoilt: it is never used again.
 TEST(task, shared_memory_of_lost_calls_is_not_used_again)
 {
-    until_shared(100, 150, 0);
+    until_shared("", 100, 150, 0);
 }
 
 TEST(task, forgotten_regions_lead_to_bytes)
 {
-    until_shared(50, 50, 300);
+    until_shared("", 50, 50, 300);
+}
+
+TEST(task, shared_memory_may_hold_16_bits)
+{
+    for (size_t t = 0; t < SL_COUNT(narrow_wires); t++)
+        until_shared(narrow_wires[t], 50, 50, 300);
 }
 
 // On the loop: what was mapped is gone, and workers are welcome again.
