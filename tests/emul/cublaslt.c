@@ -279,8 +279,9 @@ static float element(const struct layout *l, const void *at, int64_t batch,
 }
 
 struct product {
-    const struct how *how;
-    const struct layout *a, *b, *d;
+    struct how how; // as they were when it was asked for
+    struct layout a, b, d;
+    void *scratch; // NULL: it wants none
     const void *at_a, *at_b;
     void *at_d;
     int64_t k;
@@ -289,25 +290,38 @@ struct product {
 
 static void one(const struct product *p, int64_t batch, int64_t i, int64_t j)
 {
-    bool at = p->how->a == CUBLAS_OP_T, bt = p->how->b == CUBLAS_OP_T;
-    bool tf32 = p->how->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    int64_t to = batch * p->d->apart + i + j * p->d->ld;
-    enum kern_dtype t = dtype(p->d->type);
+    bool at = p->how.a == CUBLAS_OP_T, bt = p->how.b == CUBLAS_OP_T;
+    bool tf32 = p->how.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    int64_t to = batch * p->d.apart + i + j * p->d.ld;
+    enum kern_dtype t = dtype(p->d.type);
     double sum = 0;
 
     for (int64_t l = 0; l < p->k; l++)
-        sum +=
-            (double)element(p->a, p->at_a, batch, at ? l : i, at ? i : l,
-                            tf32) *
-            (double)element(p->b, p->at_b, batch, bt ? j : l, bt ? l : j, tf32);
+        sum += (double)element(&p->a, p->at_a, batch, at ? l : i, at ? i : l,
+                               tf32) *
+               (double)element(&p->b, p->at_b, batch, bt ? j : l, bt ? l : j,
+                               tf32);
     sum *= p->alpha;
     if (p->beta != 0)
         sum += (double)p->beta * (double)typed_get(t, p->at_d, to);
-    if (biased(p->how))
-        sum += (double)typed_get(dtype(p->how->bias_type), p->how->bias, i);
-    if (p->how->epilogue & CUBLASLT_EPILOGUE_RELU & ~CUBLASLT_EPILOGUE_DEFAULT)
+    if (biased(&p->how))
+        sum += (double)typed_get(dtype(p->how.bias_type), p->how.bias, i);
+    if (p->how.epilogue & CUBLASLT_EPILOGUE_RELU & ~CUBLASLT_EPILOGUE_DEFAULT)
         sum = sum < 0 ? 0 : sum;
     typed_put(t, p->at_d, to, (float)sum);
+}
+
+static cudaError_t product_now(void *args)
+{
+    struct product *p = args;
+
+    if (p->scratch)
+        memset(p->scratch, 0xff, WORKSPACE);
+    for (int32_t n = 0; n < p->d.batch; n++)
+        for (int64_t j = 0; j < p->d.cols; j++)
+            for (int64_t i = 0; i < p->d.rows; i++)
+                one(p, n, i, j);
+    return cudaSuccess;
 }
 
 static bool unaligned(const void *at)
@@ -324,33 +338,31 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
                               const cublasLtMatmulAlgo_t *algo, void *workspace,
                               size_t workspace_bytes, cudaStream_t s)
 {
-    struct product p = {(struct how *)how,
-                        (struct layout *)a,
-                        (struct layout *)b,
-                        (struct layout *)d,
-                        at_a,
-                        at_b,
-                        at_d,
-                        0,
-                        *(const float *)alpha,
-                        *(const float *)beta};
+    static const struct emul_work work = {product_now, NULL};
+    struct product p = {.how = *(struct how *)how,
+                        .a = *(struct layout *)a,
+                        .b = *(struct layout *)b,
+                        .d = *(struct layout *)d,
+                        .at_a = at_a,
+                        .at_b = at_b,
+                        .at_d = at_d,
+                        .alpha = *(const float *)alpha,
+                        .beta = *(const float *)beta};
 
     if (emul_products_fail)
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (!sizes(&p.k, p.how, p.a, p.b, p.d) || !known(p.how, p.a, p.d) ||
+    if (!sizes(&p.k, &p.how, &p.a, &p.b, &p.d) || !known(&p.how, &p.a, &p.d) ||
         c != d || at_c != at_d || unaligned(at_a) || unaligned(at_b) ||
-        unaligned(at_d) || (biased(p.how) && unaligned(p.how->bias)))
+        unaligned(at_d) || (biased(&p.how) && unaligned(p.how.bias)))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (algo->data[0] == 2) {
         if (workspace_bytes < WORKSPACE || !workspace)
             return CUBLAS_STATUS_INVALID_VALUE;
-        memset(workspace, 0xff, WORKSPACE);
+        p.scratch = workspace;
     } else if (algo->data[0] != 3) {
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-    for (int32_t n = 0; n < p.d->batch; n++)
-        for (int64_t j = 0; j < p.d->cols; j++)
-            for (int64_t i = 0; i < p.d->rows; i++)
-                one(&p, n, i, j);
-    return CUBLAS_STATUS_SUCCESS;
+    return emul_enqueue(s, &work, &p, sizeof(p)) == cudaSuccess
+               ? CUBLAS_STATUS_SUCCESS
+               : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/cudart.c -- what the CUDA module calls of libcudart, over the
-// emulator. Everything has happened when a call returns; a stream that records
-// keeps copies of the calls.
+// emulator. Streams, events and recordings: streams.c.
 //
 // emul_fail() makes a later call fail, as a device would.
 #include <cuda_runtime_api.h>
@@ -11,6 +10,9 @@
 
 #include "tests/emul/cudart.h"
 #include "tests/emul/emul.h"
+#include "tests/emul/streams.h"
+
+#define ARGS_MOST 1024 // of a kernel
 
 const unsigned char cuda_fatbin[1]; // there is no machine code here
 
@@ -44,9 +46,44 @@ static cudaError_t done(cudaError_t rc)
     return rc;
 }
 
+cudaError_t emul_done(cudaError_t rc)
+{
+    return done(rc);
+}
+
+void emul_broke(cudaError_t rc)
+{
+    broken = done(rc);
+}
+
+#define NAMES 32
+static struct {
+    const char *name;
+    unsigned n;
+} calls[NAMES];
+
+unsigned emul_calls(const char *what)
+{
+    for (unsigned i = 0; i < NAMES && calls[i].name; i++)
+        if (strcmp(calls[i].name, what) == 0)
+            return calls[i].n;
+    return 0;
+}
+
+static void count(const char *what)
+{
+    unsigned i = 0;
+
+    while (i < NAMES - 1 && calls[i].name && strcmp(calls[i].name, what) != 0)
+        i++;
+    calls[i].name = what;
+    calls[i].n++;
+}
+
 // Every call begins here: has the device broken, or is it this call's turn?
 static cudaError_t enter(const char *what)
 {
+    count(what);
     if (broken != cudaSuccess)
         return broken;
     if (!fault.what || strcmp(fault.what, what) != 0 || --fault.nth > 0)
@@ -55,6 +92,11 @@ static cudaError_t enter(const char *what)
     if (fault.sticky)
         broken = fault.code;
     return done(fault.code);
+}
+
+cudaError_t emul_enter(const char *what)
+{
+    return enter(what);
 }
 
 // ---- Device ---------------------------------------------------------------
@@ -104,39 +146,101 @@ cudaError_t cudaGetLastError(void)
 
 // ---- Memory ---------------------------------------------------------------
 
+// Pinned memory that there is: copies of other memory wait.
+static struct pinned {
+    struct pinned *next;
+    char *at;
+    size_t bytes;
+} * all_pinned;
+
+static unsigned on_device; // allocations
+
+static bool is_pinned(const void *at)
+{
+    for (struct pinned *p = all_pinned; p; p = p->next)
+        if ((const char *)at >= p->at && (const char *)at < p->at + p->bytes)
+            return true;
+    return false;
+}
+
+unsigned emul_alive(void)
+{
+    unsigned n = on_device + emul_streams_alive();
+
+    for (struct pinned *p = all_pinned; p; p = p->next)
+        n++;
+    return n;
+}
+
+// What allocates or frees waits for the device, or is refused.
+static cudaError_t enter_memory(const char *what)
+{
+    cudaError_t rc = enter(what);
+
+    return rc == cudaSuccess && emul_recording()
+               ? done(cudaErrorStreamCaptureUnsupported)
+               : rc;
+}
+
 cudaError_t cudaMalloc(void **at, size_t bytes)
 {
-    cudaError_t rc = enter("malloc");
+    cudaError_t rc = enter_memory("malloc");
 
     if (rc != cudaSuccess)
         return rc;
     *at = emul_alloc(bytes);
+    on_device += *at != NULL;
     return *at ? cudaSuccess : done(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFree(void *at)
 {
-    cudaError_t rc = enter("free");
+    cudaError_t rc = enter_memory("free");
 
     if (rc != cudaSuccess)
         return rc;
-    return emul_free(at) ? cudaSuccess : done(cudaErrorInvalidValue);
+    if (emul_drain())
+        enter("busy_free");
+    if (!emul_free(at))
+        return done(cudaErrorInvalidValue);
+    on_device--;
+    return cudaSuccess;
 }
 
 cudaError_t cudaHostAlloc(void **at, size_t bytes, unsigned flags)
 {
-    cudaError_t rc = enter("host_alloc");
+    cudaError_t rc = enter_memory("host_alloc");
+    struct pinned *p;
 
     if (rc != cudaSuccess)
         return rc;
-    *at = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
-    return *at ? cudaSuccess : done(cudaErrorMemoryAllocation);
+    p = calloc(1, sizeof(*p));
+    *p = (struct pinned){.next = all_pinned,
+                         .at = aligned_alloc(256, (bytes + 255) & ~(size_t)255),
+                         .bytes = bytes};
+    all_pinned = p;
+    *at = p->at;
+    return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void *at)
 {
-    free(at);
-    return enter("free_host");
+    cudaError_t rc = enter_memory("free_host");
+    struct pinned **p = &all_pinned, *gone;
+
+    if (rc != cudaSuccess)
+        return rc;
+    if (emul_drain())
+        enter("busy_free");
+    while (*p && (*p)->at != at)
+        p = &(*p)->next;
+    gone = *p;
+    if (!gone)
+        return done(cudaErrorInvalidValue);
+    *p = gone->next;
+    free(gone->at);
+    free(gone);
+    return cudaSuccess;
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out,
@@ -147,242 +251,73 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out,
     return enter("attributes");
 }
 
-// ---- Recording ------------------------------------------------------------
+// ---- Copies ---------------------------------------------------------------
 
-struct node {
-    struct node *next;
-    enum { COPY, FILL, LAUNCH } kind;
+struct copy {
     void *to;
     const void *from;
     size_t bytes;
-    int byte;
     enum cudaMemcpyKind dir;
-    struct emul_kernel *kernel;
-    struct dim3 grid, block;
-    char args[]; // of a launch
 };
 
-struct CUgraph_st {
-    struct node *first, **end;
-};
-
-struct CUstream_st {
-    struct CUgraph_st *recording;
-};
-
-// True if the call was kept instead of run.
-static struct node *keep(cudaStream_t s, size_t args_bytes)
+static cudaError_t copy_now(void *args)
 {
-    struct node *n;
+    const struct copy *c = args;
+    bool from_device = c->dir != cudaMemcpyHostToDevice;
+    bool to_device = c->dir != cudaMemcpyDeviceToHost;
 
-    if (!s || !s->recording)
-        return NULL;
-    n = calloc(1, sizeof(*n) + args_bytes);
-    *s->recording->end = n;
-    s->recording->end = &n->next;
-    return n;
-}
-
-static cudaError_t copy_now(const struct node *n)
-{
-    bool from_device = n->dir != cudaMemcpyHostToDevice;
-    bool to_device = n->dir != cudaMemcpyDeviceToHost;
-
-    if ((from_device && !emul_readable(n->from, n->bytes, "a copy")) ||
-        (to_device && !emul_written(n->to, n->bytes, "a copy")))
+    if ((from_device && !emul_readable(c->from, c->bytes, "a copy")) ||
+        (to_device && !emul_written(c->to, c->bytes, "a copy")))
         return done(cudaErrorInvalidValue);
-    memmove(n->to, n->from, n->bytes);
+    memmove(c->to, c->from, c->bytes);
     return cudaSuccess;
 }
 
-static cudaError_t fill_now(const struct node *n)
+static bool pinned(const struct copy *c)
 {
-    if (!emul_written(n->to, n->bytes, "a fill"))
-        return done(cudaErrorInvalidValue);
-    memset(n->to, n->byte, n->bytes);
-    return cudaSuccess;
-}
-
-static cudaError_t launch_now(struct emul_kernel *k, struct dim3 grid,
-                              struct dim3 block, const void *args)
-{
-    if (emul_launch(k, grid, block, args))
-        return cudaSuccess;
-    broken = cudaErrorLaunchFailure;
-    return done(broken);
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t s,
-                                   enum cudaStreamCaptureMode mode)
-{
-    cudaError_t rc = enter("capture");
-
-    if (rc != cudaSuccess)
-        return rc;
-    if (s->recording)
-        return done(cudaErrorIllegalState);
-    s->recording = calloc(1, sizeof(*s->recording));
-    s->recording->end = &s->recording->first;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
-{
-    if (!s->recording)
-        return done(cudaErrorIllegalState);
-    *out = s->recording;
-    s->recording = NULL;
-    return enter("end_capture");
-}
-
-// The executable is the graph itself: ours to free once.
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
-                                 unsigned long long flags)
-{
-    struct CUgraph_st *copy = calloc(1, sizeof(*copy));
-
-    *copy = *graph;
-    graph->first = NULL;
-    *out = (cudaGraphExec_t)copy;
-    return enter("instantiate");
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
-{
-    cudaError_t rc = enter("graph");
-
-    for (struct node *n = ((struct CUgraph_st *)exec)->first;
-         n && rc == cudaSuccess; n = n->next)
-        rc = n->kind == COPY ? copy_now(n)
-             : n->kind == FILL
-                 ? fill_now(n)
-                 : launch_now(n->kernel, n->grid, n->block, n->args);
-    return rc;
-}
-
-static void free_nodes(struct CUgraph_st *g)
-{
-    while (g->first) {
-        struct node *n = g->first;
-
-        g->first = n->next;
-        free(n);
-    }
-    free(g);
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    free_nodes(graph);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
-{
-    free_nodes((struct CUgraph_st *)exec);
-    return cudaSuccess;
-}
-
-// ---- Streams and events ---------------------------------------------------
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = 0;
-    *greatest = -1;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
-                                         int priority)
-{
-    cudaError_t rc = enter("stream");
-
-    if (rc == cudaSuccess)
-        *out = calloc(1, sizeof(**out));
-    return rc;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    free(s);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t s)
-{
-    return enter("sync");
-}
-
-struct CUevent_st {
-    int unused;
-};
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
-{
-    cudaError_t rc = enter("event");
-
-    if (rc == cudaSuccess)
-        *out = calloc(1, sizeof(**out));
-    return rc;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t e)
-{
-    free(e);
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
-{
-    return enter("event_record");
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t e)
-{
-    return enter("event_query");
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t e)
-{
-    return enter("event_sync");
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
-{
-    return enter("event_wait");
+    return c->dir == cudaMemcpyDeviceToDevice ||
+           is_pinned(c->dir == cudaMemcpyHostToDevice ? c->from : c->to);
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
                             enum cudaMemcpyKind dir, cudaStream_t s)
 {
-    struct node now = {.to = to, .from = from, .bytes = bytes, .dir = dir};
-    struct node *n;
+    static const struct emul_work work = {copy_now, NULL};
+    struct copy c = {to, from, bytes, dir};
     cudaError_t rc = enter("copy");
 
     if (rc != cudaSuccess)
         return rc;
-    n = keep(s, 0);
-    if (!n)
-        return copy_now(&now);
-    now.next = n->next;
-    now.kind = COPY;
-    *n = now;
+    if (pinned(&c) || emul_records(s))
+        return emul_enqueue(s, &work, &c, sizeof(c));
+    emul_drain(); // memory that is not pinned: the call waits
+    rc = enter("unpinned");
+    return rc == cudaSuccess ? copy_now(&c) : rc;
+}
+
+struct filling {
+    void *to;
+    int byte;
+    size_t bytes;
+};
+
+static cudaError_t fill_now(void *args)
+{
+    const struct filling *f = args;
+
+    if (!emul_written(f->to, f->bytes, "a fill"))
+        return done(cudaErrorInvalidValue);
+    memset(f->to, f->byte, f->bytes);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t s)
 {
-    struct node now = {.kind = FILL, .to = to, .byte = byte, .bytes = bytes};
-    struct node *n;
+    static const struct emul_work work = {fill_now, NULL};
+    struct filling f = {to, byte, bytes};
     cudaError_t rc = enter("fill");
 
-    if (rc != cudaSuccess)
-        return rc;
-    n = keep(s, 0);
-    if (!n)
-        return fill_now(&now);
-    *n = now;
-    return cudaSuccess;
+    return rc == cudaSuccess ? emul_enqueue(s, &work, &f, sizeof(f)) : rc;
 }
 
 // ---- Kernels --------------------------------------------------------------
@@ -412,25 +347,36 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library,
     return done(cudaErrorSymbolNotFound);
 }
 
+struct launch {
+    struct emul_kernel *kernel;
+    struct dim3 grid, block;
+    _Alignas(16) char args[ARGS_MOST];
+};
+
+static cudaError_t launch_now(void *args)
+{
+    struct launch *l = args;
+
+    if (emul_launch(l->kernel, l->grid, l->block, l->args))
+        return cudaSuccess;
+    broken = cudaErrorLaunchFailure;
+    return done(broken);
+}
+
 cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid,
                              struct dim3 block, void **args, size_t shared,
                              cudaStream_t s)
 {
+    static const struct emul_work work = {launch_now, NULL};
     struct emul_kernel *k = (struct emul_kernel *)(uintptr_t)kernel;
+    struct launch l = {.kernel = k, .grid = grid, .block = block};
     cudaError_t rc = enter("launch");
-    struct node *n;
 
     if (rc != cudaSuccess)
         return rc;
-    if (grid.x == 0 || grid.y == 0 || grid.y > 65535 || shared > 0)
+    if (grid.x == 0 || grid.y == 0 || grid.y > 65535 || shared > 0 ||
+        k->args_bytes > ARGS_MOST)
         return done(cudaErrorInvalidConfiguration);
-    n = keep(s, k->args_bytes);
-    if (!n)
-        return launch_now(k, grid, block, args[0]);
-    n->kind = LAUNCH;
-    n->kernel = k;
-    n->grid = grid;
-    n->block = block;
-    memcpy(n->args, args[0], k->args_bytes);
-    return cudaSuccess;
+    memcpy(l.args, args[0], k->args_bytes);
+    return emul_enqueue(s, &work, &l, sizeof(l));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/emul/cudart.h -- how tests break the stand-in for libcudart.
+// tests/emul/cudart.h -- how tests break the stand-in for libcudart, and what
+// they may ask it.
 #ifndef TESTS_EMUL_CUDART_H
 #define TESTS_EMUL_CUDART_H
 
@@ -12,5 +13,16 @@
 void emul_fail(const char *what, unsigned nth, cudaError_t code, bool sticky);
 // A new device, as it were.
 void emul_heal(void);
+
+// How often `what` was called since the process began. Also "unpinned": copies
+// that waited, since the host's memory was not pinned; "busy_free": memory
+// that was freed while streams had work.
+unsigned emul_calls(const char *what);
+// Allocations, streams, events and recordings that there are.
+unsigned emul_alive(void);
+
+// From now on streams are lazy (streams.h), with turns by this seed; 0: they
+// are not.
+void emul_lazy(unsigned seed);
 
 #endif

@@ -19,6 +19,10 @@
 
 static const int64_t engines[ENGINES] = {7, 5, 2};
 
+struct cudnnContext {
+    cudaStream_t stream;
+};
+
 struct attr {
     cudnnBackendAttributeName_t name;
     int64_t count;
@@ -54,7 +58,7 @@ void cudnnGetLastErrorString(char *text, size_t n)
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 {
-    *out = malloc(1);
+    *out = calloc(1, sizeof(**out));
     return *out ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
 }
 
@@ -66,6 +70,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 {
+    h->stream = s;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -488,27 +493,57 @@ static bool run_op(struct run *r, const struct desc *d)
     return run_pointwise(r, d);
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t at,
-                                  cudnnBackendDescriptor_t pack)
+// What execute was given; the descriptors are held.
+struct execution {
+    struct desc *plan, *pack;
+};
+
+static cudaError_t execute_now(void *args)
 {
+    const struct execution *e = args;
     const struct desc *config =
-        part(at, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+        part(e->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     const struct desc *graph =
         part(config, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     const struct attr *ops = find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     const struct attr *workspace =
-        find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-    struct run r = {.pack = pack, .tf32 = config->engine == 7};
-    bool good = ((struct desc *)pack)->sealed;
+        find(e->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    struct run r = {.pack = e->pack, .tf32 = config->engine == 7};
+    bool good = true;
 
-    if (emul_products_fail)
-        return CUDNN_STATUS_EXECUTION_FAILED;
-    if (!*(void *const *)workspace->data)
-        return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     memset(*(void *const *)workspace->data, 0xff, WORKSPACE - 3);
     for (int64_t i = 0; good && i < ops->count; i++)
         good = run_op(&r, ((struct desc *const *)ops->data)[i]);
     for (int i = 0; i < 4; i++)
         free(r.between[i].at);
-    return good ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+    return good ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+static void execute_drop(void *args)
+{
+    const struct execution *e = args;
+
+    drop(e->plan);
+    drop(e->pack);
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t at,
+                                  cudnnBackendDescriptor_t pack)
+{
+    static const struct emul_work work = {execute_now, execute_drop};
+    struct execution e = {at, pack};
+    const struct attr *workspace =
+        find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+
+    if (emul_products_fail)
+        return CUDNN_STATUS_EXECUTION_FAILED;
+    if (!e.pack->sealed)
+        return CUDNN_STATUS_BAD_PARAM;
+    if (!*(void *const *)workspace->data)
+        return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    e.plan->refs++;
+    e.pack->refs++;
+    return emul_enqueue(h->stream, &work, &e, sizeof(e)) == cudaSuccess
+               ? CUDNN_STATUS_SUCCESS
+               : CUDNN_STATUS_BAD_PARAM;
 }

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "tests/emul/streams.h"
+
 // From now on a product says that its kernel failed, or (false) works.
 extern bool emul_products_fail;
 
