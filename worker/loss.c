@@ -76,11 +76,14 @@ bool loss_out_of_memory(const struct lease *l)
 
 void loss_advise(struct lease *l)
 {
+    static const char half[] = "use a smaller batch"; // as compile says it
+    const char *said = strstr(l->outcome.err.text, half);
     char text[SL_ERROR_TEXT];
-    bool said = strstr(l->outcome.err.text, "use a smaller batch") != NULL;
 
+    if (said != NULL && said[sizeof(half) - 1] != '\0')
+        return; // all of it
     snprintf(text, sizeof(text), "%.300s%s", l->outcome.err.text,
-             said ? " or another device"
-                  : "; use a smaller batch or another device");
+             said != NULL ? " or another device"
+                          : "; use a smaller batch or another device");
     sl_fail(&l->outcome.err, SL_ENOMEM, "%s", text);
 }

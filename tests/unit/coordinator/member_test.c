@@ -38,6 +38,30 @@ TEST(member, silence_makes_suspect_after_two_heartbeats_lost_after_a_lease)
     members_release(&ms);
 }
 
+// Its device went away and another came.
+TEST(member, says_why_it_takes_nothing_and_what_it_computes_on)
+{
+    struct members ms;
+    struct member *m;
+
+    members_init(&ms, BEAT, LEASE);
+    m = add(&ms, "w", MEMBER_WORKER, 1, 0);
+    T_STR(m->device, "");
+    member_says(m, "", "");
+    T_PTR(m->why, NULL);
+    T_STR(m->device, "");
+    member_says(m, "its device is lost", "cuda:0");
+    T_STR(m->why, "its device is lost");
+    T_STR(m->device, "cuda:0");
+    member_says(m, "its device is lost again", "");
+    T_STR(m->why, "its device is lost again");
+    T_STR(m->device, "cuda:0");
+    member_says(m, "", "cpu");
+    T_PTR(m->why, NULL);
+    T_STR(m->device, "cpu");
+    members_release(&ms);
+}
+
 TEST(member, drains_and_pauses)
 {
     struct members ms;

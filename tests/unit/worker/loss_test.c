@@ -92,6 +92,11 @@ TEST(loss, who_has_no_memory_is_told_what_to_do)
     loss_advise(&l);
     T_STR(l.outcome.err.text, "no memory for 7 bytes; use a smaller batch or "
                               "another device");
+    sl_fail(&l.outcome.err, SL_ENOMEM,
+            "full; use a smaller batch, or free memory of the GPU");
+    loss_advise(&l);
+    T_STR(l.outcome.err.text,
+          "full; use a smaller batch, or free memory of the GPU");
     l = ended(OUTCOME_FAILED, SL_EINTERNAL);
     T_FALSE(loss_out_of_memory(&l));
     l = ended(OUTCOME_COMPLETE, SL_ENOMEM);
