@@ -245,29 +245,34 @@ static void settle(struct build *b)
     sl_free(items);
 }
 
-static enum sl_err grow(struct kern_dev *dev, struct kern_mem *m, size_t bytes,
-                        struct sl_error *err)
+// Nothing that was enqueued uses `m` any more: see compile.h.
+static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
+                        size_t bytes, struct sl_error *err)
 {
+    struct kern_dev *dev = memory->dev;
+    enum sl_err rc;
+
     if (m->bytes >= bytes && m->at != NULL)
         return SL_OK;
     if (m->at != NULL)
         dev->backend->release(dev, m);
     *m = (struct kern_mem){NULL, 0};
-    if (dev->backend->alloc(m, dev, bytes > 0 ? bytes : 64, KERN_DEVICE) !=
-        SL_OK)
-        return sl_fail(err, SL_ENOMEM,
+    memory->moved++;
+    rc = dev->backend->alloc(m, dev, bytes > 0 ? bytes : 64, KERN_DEVICE);
+    if (rc == SL_ENOMEM)
+        return sl_fail(err, rc,
                        "no memory for %zu bytes of activations; use a smaller "
                        "batch",
                        bytes);
-    return SL_OK;
+    return rc == SL_OK ? rc : sl_fail(err, rc, "%s", program_fault(dev, rc));
 }
 
 static void grow_memory(struct build *b, struct program_memory *m)
 {
     m->dev = b->dev;
-    b->rc = grow(b->dev, &m->arena, b->p->arena_bytes, &b->err);
+    b->rc = grow(m, &m->arena, b->p->arena_bytes, &b->err);
     if (b->rc == SL_OK)
-        b->rc = grow(b->dev, &m->workspace, b->p->workspace_bytes, &b->err);
+        b->rc = grow(m, &m->workspace, b->p->workspace_bytes, &b->err);
     b->p->memory = m;
 }
 
@@ -304,6 +309,7 @@ static void survey(struct build *b)
 static bool reals(struct program *p, size_t ones)
 {
     p->constants = sl_calloc(2 * ones + 1, p->real);
+    p->constants_bytes = 2 * ones * p->real;
     p->seeds = sl_calloc(p->dropouts + 1, sizeof(*p->seeds));
     p->keys = sl_calloc(2 * (size_t)p->dropouts + 1, sizeof(*p->keys));
     if (p->constants == NULL || p->seeds == NULL || p->keys == NULL)
@@ -373,11 +379,6 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
     enum sl_err rc;
 
     map_init(&b.plans);
-    if (!dev->backend->host)
-        return sl_fail(err, SL_ENOTSUP,
-                       "backend %s does not compute in host memory; use cpu "
-                       "or ref",
-                       dev->backend->name);
     if (!build_init(&b)) {
         b.rc = sl_fail(&b.err, SL_ENOMEM, "no memory");
     } else {

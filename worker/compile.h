@@ -14,7 +14,9 @@
 //
 // Threads  the compute thread.
 // Memory   compile() keeps no pointer into the model. The memory grows to what
-//          this program needs and is shared with those made before.
+//          this program needs and is shared with those made before; on a
+//          device, what was enqueued on it is done before the call
+//          (step_settle).
 // Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
 //          (the job's fault); SL_ENOMEM.
 #ifndef WORKER_COMPILE_H

@@ -402,37 +402,17 @@ static void recover(struct compute *c)
     }
 }
 
-// Steps read and write their tensors themselves, in host memory.
-static enum sl_err stay_on_host(struct compute *c, struct sl_error *err)
-{
-    struct kern_info info;
-
-    if (c->dev->backend->host)
-        return SL_OK;
-    c->dev->backend->info(&info, c->dev);
-    kern_close(c->dev);
-    c->dev = NULL;
-    if (strcmp(c->setup.device, "auto") != 0)
-        return sl_fail(err, SL_ENOTSUP,
-                       "device %s (%s): steps of this version compute in host "
-                       "memory; say --device cpu or auto",
-                       c->setup.device, info.name);
-    LOG(WARN, "GPU is not used: steps compute in host memory", "device=%s",
-        info.name);
-    return kern_open(&c->dev, "cpu", c->setup.options, err);
-}
-
 static enum sl_err open_device(struct compute *c, struct sl_error *err)
 {
     struct kern_info info;
     enum sl_err rc = kern_open(&c->dev, c->setup.device, c->setup.options, err);
 
-    if (rc == SL_OK)
-        rc = stay_on_host(c, err);
     if (rc != SL_OK)
         return rc;
     c->dev->backend->info(&info, c->dev);
     snprintf(c->device, sizeof(c->device), "%s", info.name);
+    if (!c->dev->backend->host)
+        LOG(INFO, "computing on a GPU", "device=%s", info.name);
     remember_name(c);
     return input_new(&c->input, c->setup.input_threads, err);
 }

@@ -493,6 +493,21 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
     return rc;
 }
 
+bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
+{
+    bool ready = false;
+
+    pthread_mutex_lock(&in->lock);
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        const struct slot *s = &in->slot[i];
+
+        ready = ready || (s->run == run && s->batch.step == step && !s->stale &&
+                          s->state == SLOT_READY);
+    }
+    pthread_mutex_unlock(&in->lock);
+    return ready;
+}
+
 void input_put(struct input *in, const struct batch *batch)
 {
     pthread_mutex_lock(&in->lock);

@@ -15,7 +15,8 @@
 //   input_open(run) ... input_get(run, 0) .. input_put, input_get(run, 1) ..
 //   input_put, ... input_close(run)
 //
-// Threads  input_open, _get, _put, _close: one consumer (the compute thread);
+// Threads  input_open, _get, _put, _ready, _close: one consumer (the compute
+// thread);
 //          input_open may also be called by others. The data of a run is read
 //          by the input threads, from open until close has returned.
 // Memory   A run is the caller's and lives from open to the end of close. A
@@ -77,6 +78,9 @@ void input_open(struct input *in, struct input_run *run);
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
 void input_put(struct input *in, const struct batch *batch);
+
+// True if the batch of that step has been read: input_get does not wait.
+bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 
 // Forgets the run; waits for a read of it that is under way.
 void input_close(struct input *in, struct input_run *run);

@@ -71,6 +71,7 @@ enum sl_err job_new(struct job **out, struct record *record,
 
 static void program_drop(struct job_program *p)
 {
+    device_program_free(p->placed);
     overlap_release(&p->overlap);
     program_free(p->program);
     memset(p, 0, sizeof(*p));
@@ -80,6 +81,8 @@ void job_free(struct job *j)
 {
     if (j == NULL)
         return;
+    if (j->device != NULL)
+        (void)device_settle(j->device, NULL); // nothing is in use any more
     if (j->sync != NULL) {
         record_attach(j->record, NULL);
         j->sync->ops->free(j->sync);
@@ -87,6 +90,7 @@ void job_free(struct job *j)
     for (unsigned i = 0; i < JOB_PROGRAMS; i++)
         program_drop(&j->programs[i]);
     program_memory_release(&j->memory);
+    device_free(j->device);
     data_free(j->train);
     data_free(j->test);
     sl_free(j->cut);
@@ -212,6 +216,24 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 
 // ---- shards and programs
 
+// What the job has on a device that has memory of its own.
+static enum sl_err make_device(struct job *j, struct sl_error *err)
+{
+    if (j->device != NULL || j->env->dev->backend->host)
+        return SL_OK;
+    return device_new(&j->device, j->env->dev, j->model->elements, err);
+}
+
+static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
+                             struct sl_error *err)
+{
+    enum sl_err rc = sync_ps_new(&j->sync, o, err);
+
+    if (rc == SL_OK)
+        record_attach(j->record, j->sync);
+    return rc;
+}
+
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
 {
     struct record *r = j->record;
@@ -231,14 +253,16 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
 
     if (!r->placed)
         return sl_fail(err, SL_ESTATE, "the job has no shards yet");
-    if (j->sync == NULL) {
-        rc = sync_ps_new(&j->sync, &o, err);
-        if (rc != SL_OK)
-            return rc;
-        record_attach(r, j->sync);
+    rc = make_device(j, err);
+    if (rc == SL_OK && j->device != NULL) {
+        o.params = device_params(j->device);
+        o.grads = device_grads(j->device);
     }
-    *out = j->sync;
-    return SL_OK;
+    if (rc == SL_OK && j->sync == NULL)
+        rc = make_sync(j, &o, err);
+    if (rc == SL_OK)
+        *out = j->sync;
+    return rc;
 }
 
 static enum kern_dtype compute_of(enum spec_precision precision)
@@ -302,6 +326,8 @@ static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
     enum sl_err rc = set_input(j, !train, &o, err);
 
     if (rc == SL_OK)
+        rc = make_device(j, err);
+    if (rc == SL_OK)
         rc =
             compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
     if (rc == SL_OK)
@@ -309,6 +335,10 @@ static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
     if (rc == SL_OK && train)
         rc = overlap_make(&slot->overlap, slot->program, j->record->shards,
                           j->record->layout.shards_count, err);
+    if (rc == SL_OK && j->device != NULL)
+        rc =
+            device_place(&slot->placed, j->device, slot->program,
+                         train ? &slot->overlap : NULL, j->record->shards, err);
     if (rc != SL_OK)
         program_drop(slot);
     return rc;
@@ -332,8 +362,11 @@ enum sl_err job_program(struct job *j, bool train, uint32_t batch,
         if (p->used < slot->used)
             slot = p;
     }
+    // Steps may still use what is freed or moved here.
+    rc = j->device == NULL ? SL_OK : device_settle(j->device, err);
     program_drop(slot); // the one that was not used for longest
-    rc = make_program(j, train, batch, slot, err);
+    if (rc == SL_OK)
+        rc = make_program(j, train, batch, slot, err);
     pulse_beat(j->pulse);
     if (rc != SL_OK)
         return rc;

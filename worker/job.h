@@ -15,6 +15,7 @@
 #include "proto/spec.h"
 #include "worker/compile.h"
 #include "worker/data.h"
+#include "worker/device.h"
 #include "worker/loss_scale.h"
 #include "worker/peers.h"
 #include "worker/record.h"
@@ -32,7 +33,8 @@ struct job_env {
 
 struct job_program {
     struct program *program;
-    struct overlap overlap; // of one that trains
+    struct overlap overlap;        // of one that trains
+    struct device_program *placed; // NULL: it runs in host memory
     uint64_t used;
 };
 
@@ -51,8 +53,9 @@ struct job {
     bool told_precision;     // in the log
     struct data *train, *test;
     struct sync *sync;
-    float *cut;          // parameters to evaluate; NULL until then
-    uint64_t cut_number; // whose they are; 0: nobody's
+    float *cut;            // parameters to evaluate; NULL until then
+    uint64_t cut_number;   // whose they are; 0: nobody's
+    struct device *device; // NULL: steps compute in host memory
     struct program_memory memory;
     struct job_program programs[JOB_PROGRAMS];
     uint64_t uses;

@@ -62,6 +62,7 @@ struct program_op {
 struct program_memory {
     struct kern_dev *dev;
     struct kern_mem arena, workspace;
+    uint64_t moved; // how often an address here has changed
 };
 void program_memory_release(struct program_memory *m); // zeroes are allowed
 
@@ -78,8 +79,9 @@ struct program {
     size_t real;        // bytes of a real number: 4; 8 in tests of gradients
     double loss_rows;   // rows that stats sums over, per sample
     uint8_t *constants; // owned
-    uint64_t *seeds;    // owned: of each dropout
-    int64_t *keys;      // owned: {seed, step} of each
+    size_t constants_bytes;
+    uint64_t *seeds; // owned: of each dropout
+    int64_t *keys;   // owned: {seed, step} of each
     uint32_t dropouts;
     double scale; // of the loss's gradient, before the loss scale
     double loss_scale;
@@ -97,9 +99,23 @@ struct program_io {
     struct pulse *pulse; // beats with every op; NULL: nobody looks
 };
 
-// Runs ops [first, end).
+// Runs ops [first, end), on a host backend.
 enum sl_err program_run(struct program *p, const struct program_io *io,
                         uint32_t first, uint32_t end, struct sl_error *err);
+
+// Enqueues ops [first, end) with the places at these addresses, all in the
+// dev's own memory. `stream` is NULL on a host backend.
+enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
+                            uint8_t *const at[PROGRAM_PLACES], uint32_t first,
+                            uint32_t end, struct pulse *pulse,
+                            struct sl_error *err);
+
+// What the program itself holds in host memory for a place: constants, scale,
+// keys, and room for stats. A device has a copy. Nothing for the others.
+struct kern_mem program_own(struct program *p, enum program_place place);
+
+// Why a call of this dev failed: its own words, or what the code means.
+const char *program_fault(struct kern_dev *dev, enum sl_err rc);
 
 // For dropout: masks are a function of (seed, this number, layer, element).
 void program_set_step(struct program *p, uint64_t global_step);

@@ -414,8 +414,10 @@ static void ps_free(struct sync *sync)
     pthread_cond_destroy(&s->shared.changed);
     sl_free(s->shared.newer.entries);
     sl_free(s->map.entries);
-    sl_free(sync->params);
-    sl_free(sync->grads);
+    if (s->o.params == NULL) {
+        sl_free(sync->params);
+        sl_free(sync->grads);
+    }
     sl_free(s->wire_grads);
     sl_free(s->shards);
     sl_free(s);
@@ -452,8 +454,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     s->sync.ops = &ps_ops;
     s->sync.ranges = o->shards;
     s->sync.ranges_count = o->shards_count;
-    s->sync.params = sl_aligned(64, bytes);
-    s->sync.grads = sl_aligned(64, bytes);
+    s->sync.params = o->params != NULL ? o->params : sl_aligned(64, bytes);
+    s->sync.grads = o->params != NULL ? o->grads : sl_aligned(64, bytes);
     if (o->wire != WIRE_F32)
         s->wire_grads = sl_aligned(64, o->elements * wire_type_bytes(o->wire));
     s->shards = sl_calloc(o->shards_count, sizeof(*s->shards));

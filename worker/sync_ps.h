@@ -25,6 +25,8 @@ struct sync_ps_options {
     uint32_t shards_count;
     uint64_t elements; // of the flat vector
     enum wire_type wire;
+    // The two vectors, zeroed, borrowed until free; NULL: it has its own.
+    float *params, *grads;
     struct peers *peers;
     const struct sl_clock *clock;
     // A newer map is wanted than `have`. Called on the compute thread.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/task_evaluate.c -- how good the parameters of a cut are.
 #include "common/mem.h"
+#include "worker/step.h"
 #include "worker/task.h"
 
 static enum sync_result load_cut(struct job *job, struct lease *l,
@@ -27,36 +28,59 @@ static enum sync_result load_cut(struct job *job, struct lease *l,
     return result;
 }
 
+// While a device computes, the next batch may be copied to it.
+static enum sl_err compute_batch(const struct task_env *env, struct job *job,
+                                 struct lease *l, struct step *s,
+                                 const struct batch *batch,
+                                 struct program **out, struct sl_error *err)
+{
+    struct job_program *p = NULL;
+    enum sl_err rc = job_program(job, false, batch->n, &p, err);
+
+    if (rc == SL_OK)
+        rc = step_begin(s, p->program, p->placed, batch, err);
+    if (rc == SL_OK)
+        rc = step_vector(s, l->cut, err);
+    if (rc == SL_OK)
+        rc = step_run(s, 0, p->program->count, err);
+    if (rc == SL_OK)
+        rc = step_look_ahead(s, env->input, &l->run, batch->step + 1, err);
+    if (rc == SL_OK)
+        rc = step_stats(s, err);
+    if (rc == SL_OK)
+        *out = p->program;
+    return rc;
+}
+
 static enum sl_err one_batch(const struct task_env *env, struct job *job,
                              struct lease *l, uint32_t step,
                              struct lease_metrics *m, struct sl_error *err)
 {
     uint64_t t0 = sl_now_us(env->clock), t1, t2;
-    struct program_io io = {.params = job->cut, .pulse = &l->gate.pulse};
-    struct job_program *p = NULL;
+    struct step s = {
+        .device = job->device, .params = job->cut, .pulse = &l->gate.pulse};
+    struct program *p = NULL;
     struct batch batch;
     enum sl_err rc;
 
     atomic_store(&l->gate.pulse.step, step);
-    rc = input_get(env->input, &l->run, step, &batch, err);
+    if (step == 0)
+        step_stop(&s); // nothing that was staged is of this lease
+    rc = step_get(&s, env->input, &l->run, step, &batch, err);
     if (rc != SL_OK)
         return rc;
     pulse_beat(&l->gate.pulse);
     t1 = sl_now_us(env->clock);
-    rc = job_program(job, false, batch.n, &p, err);
-    io.x = batch.x;
-    io.labels = batch.y;
-    if (rc == SL_OK)
-        rc = program_run(p->program, &io, 0, p->program->count, err);
-    input_put(env->input, &batch);
+    rc = compute_batch(env, job, l, &s, &batch, &p, err);
+    step_put(env->input, &batch);
     if (rc != SL_OK)
         return rc;
     t2 = sl_now_us(env->clock);
     m->steps++;
     m->samples += batch.n;
-    m->loss_sum += program_loss_sum(p->program);
+    m->loss_sum += program_loss_sum(p);
     if (job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
-        m->right_sum += program_right_sum(p->program);
+        m->right_sum += program_right_sum(p);
     m->input_ms += (double)(t1 - t0) / 1000;
     m->compute_ms += (double)(t2 - t1) / 1000;
     return SL_OK;

@@ -5,6 +5,7 @@
 // a shard it waits for that shard's last answer; after the last one it sends
 // the shard. So answers of one step arrive while the next one's first layers,
 // whose shards were sent last, are waited for and the rest is fresh already.
+// A device is given all ops at once; then its gradients are taken one by one.
 #include <inttypes.h>
 #include <math.h>
 
@@ -12,6 +13,7 @@
 #include "common/history.h"
 #include "common/mem.h"
 #include "worker/grad.h"
+#include "worker/step.h"
 #include "worker/task.h"
 
 // What a step will add to the metrics when it turns out to be counted.
@@ -35,7 +37,7 @@ struct train {
     // The step under way.
     struct batch batch;
     struct job_program *p;
-    struct program_io io;
+    struct step step;
     uint32_t op, waited; // next op; of overlap.by_wait, how many are done
     bool whole;          // clipping, f16: all is computed before any is sent
 };
@@ -63,13 +65,16 @@ static enum sync_result run_to(struct train *t, uint32_t end)
                 t->sync->ops->wait(t->sync, o->by_wait[t->waited], &t->err);
             if (result != SYNC_OK)
                 return result;
+            rc = step_fresh(&t->step, o->by_wait[t->waited], &t->err);
+            if (rc != SL_OK)
+                return failed(t, rc);
             t->waited++;
         }
         if (t->waited < o->shards &&
             o->wait_before[o->by_wait[t->waited]] < stop)
             stop = o->wait_before[o->by_wait[t->waited]];
         begin = sl_now_us(t->env->clock);
-        rc = program_run(t->p->program, &t->io, t->op, stop, &t->err);
+        rc = step_run(&t->step, t->op, stop, &t->err);
         t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
         if (rc != SL_OK)
             return failed(t, rc);
@@ -155,6 +160,24 @@ static enum sync_result not_finite(struct train *t)
     return SYNC_OK;
 }
 
+// Until the gradient of a range is in host memory. Meanwhile the next batch
+// may be copied to the device.
+static enum sync_result take(struct train *t, uint32_t range)
+{
+    uint64_t begin;
+    enum sl_err rc;
+
+    if (!step_runs_ahead(&t->step))
+        return SYNC_OK;
+    begin = sl_now_us(t->env->clock);
+    rc = step_look_ahead(&t->step, t->env->input, &t->lease->run,
+                         t->batch.step + 1, &t->err);
+    if (rc == SL_OK)
+        rc = step_take(&t->step, range, &t->err);
+    t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
+    return rc == SL_OK ? SYNC_OK : failed(t, rc);
+}
+
 // The loss itself does not depend on its scale; a gradient does.
 static bool scale_is_why(struct train *t, bool loss_finite)
 {
@@ -174,8 +197,11 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
         result = t->sync->ops->wait(t->sync, o->by_wait[t->waited++], &t->err);
-    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
-        result = send(t, o->by_send[i], true);
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
+        result = take(t, o->by_send[i]);
+        if (result == SYNC_OK)
+            result = send(t, o->by_send[i], true);
+    }
     return result;
 }
 
@@ -187,6 +213,8 @@ static enum sync_result whole_and_send(struct train *t)
     float *g = t->sync->grads;
     enum sync_result result = run_to(t, t->p->program->count);
 
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
+        result = take(t, o->by_send[i]);
     if (result != SYNC_OK)
         return result;
     if (!grad_finite(g, (size_t)t->job->model->elements))
@@ -214,6 +242,8 @@ static enum sync_result backward(struct train *t)
         const struct overlap_range *range = &t->sync->ranges[s];
 
         result = run_to(t, o->send_after[s] + 1);
+        if (result == SYNC_OK)
+            result = take(t, s);
         if (result != SYNC_OK)
             break;
         finite =
@@ -236,23 +266,25 @@ static enum sync_result compute_step(struct train *t)
 {
     struct program *p = t->p->program;
     enum sync_result result;
+    enum sl_err rc;
 
     FAULT("task.compute");
     t->op = t->waited = 0;
-    t->io = (struct program_io){.params = t->sync->params,
-                                .grads = t->sync->grads,
-                                .x = t->batch.x,
-                                .labels = t->batch.y,
-                                .pulse = &t->lease->gate.pulse};
     if (t->job->precision == SPEC_F16)
         program_set_loss_scale(p, t->job->scale.s);
     program_set_step(p, schedule_global_step(&t->lease->record->schedule,
                                              t->lease->closure, t->batch.step));
-    result = run_to(t, p->forward);
+    rc = step_begin(&t->step, p, t->p->placed, &t->batch, &t->err);
+    if (rc != SL_OK)
+        return failed(t, rc);
+    result = run_to(t, step_runs_ahead(&t->step) ? p->count : p->forward);
     if (result != SYNC_OK)
         return result;
     FAULT("task.computed");
     account(t);
+    rc = step_stats(&t->step, &t->err);
+    if (rc != SL_OK)
+        return failed(t, rc);
     if (!isfinite(p->stats[0]))
         return skip_all(t, false);
     return t->whole ? whole_and_send(t) : backward(t);
@@ -267,14 +299,15 @@ static enum sync_result one_step(struct train *t, uint32_t step)
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
-    rc = input_get(t->env->input, &t->lease->run, step, &t->batch, &t->err);
+    rc = step_get(&t->step, t->env->input, &t->lease->run, step, &t->batch,
+                  &t->err);
     if (rc != SL_OK)
         return failed(t, rc);
     pulse_beat(&t->lease->gate.pulse);
     t->m.input_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
     rc = job_program(t->job, true, t->batch.n, &t->p, &t->err);
     result = rc == SL_OK ? compute_step(t) : failed(t, rc);
-    input_put(t->env->input, &t->batch);
+    step_put(t->env->input, &t->batch);
     return result;
 }
 
@@ -282,9 +315,10 @@ static enum sync_result one_step(struct train *t, uint32_t step)
 static enum sync_result some_steps(struct train *t, bool *done)
 {
     uint32_t step = 0;
-    enum sync_result result =
-        t->sync->ops->begin(t->sync, &step, done, &t->err);
+    enum sync_result result;
 
+    step_stop(&t->step); // of a step that was given up; the vectors are free
+    result = t->sync->ops->begin(t->sync, &step, done, &t->err);
     if (result != SYNC_OK || *done)
         return result;
     if (atomic_load(&t->lease->gate.draining)) {
@@ -368,11 +402,16 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
         task_fail(l, rc, &t.err);
         return;
     }
+    t.step = (struct step){.device = job->device,
+                           .params = t.sync->params,
+                           .grads = t.sync->grads,
+                           .pulse = &l->gate.pulse};
     t.whole = job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
               job->optimizer.global_clipnorm > 0;
     result = t.sync->ops->open(t.sync, &c, &t.err);
     if (result == SYNC_OK)
         result = all_steps(&t);
+    step_stop(&t.step);
     FAULT("task.report");
     conclude(&t, result);
     t.sync->ops->close(t.sync);

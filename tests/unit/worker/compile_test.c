@@ -367,7 +367,7 @@ TEST(compile, says_what_it_cannot_do)
 {
     struct kern_dev *dev = NULL;
     struct model *m = t_model(NET_RESIDUAL);
-    struct program_memory memory = {NULL, {NULL, 0}, {NULL, 0}};
+    struct program_memory memory = {.dev = NULL};
     struct compile_options o = {
         .loss = SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, .batch = 2};
     struct sl_error err = SL_ERROR_INIT;

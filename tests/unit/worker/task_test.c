@@ -13,6 +13,9 @@
 #include "proto/spec.h"
 #include "worker/compute.h"
 
+#ifndef TASK_DEVICE // tests/emul has another
+#define TASK_DEVICE "ref"
+#endif
 #define JOB 7
 #define SHARDS 3
 
@@ -175,7 +178,7 @@ static void world_open_with(struct world *w, const char *extra,
 {
     struct rpc_io_options io = {.threads = 2};
     struct compute_setup setup = {.clock = sl_clock_real(),
-                                  .device = "ref",
+                                  .device = TASK_DEVICE,
                                   .done = on_done,
                                   .want_map = on_want_map,
                                   .arg = w};
