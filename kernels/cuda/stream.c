@@ -110,8 +110,10 @@ enum sl_err cuda_event_query(struct cuda_event *e)
 {
     cudaError_t rc = cudaEventQuery(e->at);
 
-    if (rc == cudaErrorNotReady)
+    if (rc == cudaErrorNotReady) {
+        cudaGetLastError(); // else a library blames its next launch for it
         return SL_EBUSY;
+    }
     return cuda_result(e->dev, rc, "asking for an event");
 }
 

@@ -349,7 +349,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
                         .alpha = *(const float *)alpha,
                         .beta = *(const float *)beta};
 
-    if (emul_products_fail)
+    // As libraries do: whatever went wrong before is taken for theirs.
+    if (emul_products_fail || cudaPeekAtLastError() != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     if (!sizes(&p.k, &p.how, &p.a, &p.b, &p.d) || !known(&p.how, &p.a, &p.d) ||
         c != d || at_c != at_d || unaligned(at_a) || unaligned(at_b) ||

@@ -144,6 +144,11 @@ cudaError_t cudaGetLastError(void)
     return rc;
 }
 
+cudaError_t cudaPeekAtLastError(void)
+{
+    return broken != cudaSuccess ? broken : last;
+}
+
 // ---- Memory ---------------------------------------------------------------
 
 // Pinned memory that there is: copies of other memory wait.

@@ -535,7 +535,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t at,
     const struct attr *workspace =
         find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
 
-    if (emul_products_fail)
+    if (emul_products_fail || cudaPeekAtLastError() != cudaSuccess)
         return CUDNN_STATUS_EXECUTION_FAILED;
     if (!e.pack->sealed)
         return CUDNN_STATUS_BAD_PARAM;

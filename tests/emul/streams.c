@@ -381,7 +381,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
         return rc;
     if (lazy)
         maybe_run();
-    return e->reached == e->asked ? cudaSuccess : cudaErrorNotReady;
+    return e->reached == e->asked ? cudaSuccess : emul_done(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
