@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/deadline.h"
 #include "common/log.h"
@@ -333,16 +332,6 @@ static bool wait_without_device(struct compute *c, uint64_t ms)
     return !is_quitting(c);
 }
 
-// "auto" was this one: it is waited for, and not another taken in its place.
-static void remember_name(struct compute *c)
-{
-    const char *asked = c->setup.device;
-
-    if (strcmp(asked, "auto") == 0)
-        asked = c->dev->backend->name;
-    snprintf(c->name, sizeof(c->name), "%s", asked);
-}
-
 static enum sl_err open_again(struct compute *c, const char *name,
                               struct sl_error *err)
 {
@@ -413,7 +402,8 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
     snprintf(c->device, sizeof(c->device), "%s", info.name);
     if (!c->dev->backend->host)
         LOG(INFO, "computing on a GPU", "device=%s", info.name);
-    remember_name(c);
+    snprintf(c->name, sizeof(c->name), "%s",
+             loss_name(c->setup.device, c->dev));
     return input_new(&c->input, c->setup.input_threads, err);
 }
 

@@ -26,6 +26,11 @@ enum loss_turn loss_next(const struct loss_rule *rule, uint32_t tried)
     return LOSS_END;
 }
 
+const char *loss_name(const char *asked, const struct kern_dev *dev)
+{
+    return strcmp(asked, "auto") == 0 ? dev->backend->name : asked;
+}
+
 #define ADVICE "look at dmesg and nvidia-smi on this host"
 
 void loss_log(const struct loss_rule *rule, enum loss_turn turn, uint32_t tried,

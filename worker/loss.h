@@ -41,6 +41,10 @@ enum loss_policy loss_policy_of(const char *text); // one of LOSS_POLICIES
 enum loss_turn { LOSS_END, LOSS_WAIT_AND_OPEN, LOSS_TAKE_CPU };
 enum loss_turn loss_next(const struct loss_rule *rule, uint32_t tried);
 
+// What to open again: "auto" was this one, so that is waited for, and no other
+// taken in its place.
+const char *loss_name(const char *asked, const struct kern_dev *dev);
+
 // The one line about it: what happened, what is done now, and what to do.
 void loss_log(const struct loss_rule *rule, enum loss_turn turn, uint32_t tried,
               const char *device, const char *why);

@@ -28,6 +28,15 @@ TEST(loss, opening_again_has_an_end)
     T_EQ(loss_next(&rule, 7), LOSS_TAKE_CPU);
 }
 
+TEST(loss, the_same_device_is_opened_again)
+{
+    struct kern_backend b = {.name = "cuda"};
+    struct kern_dev dev = {.backend = &b};
+
+    T_STR(loss_name("auto", &dev), "cuda");
+    T_STR(loss_name("cuda:1", &dev), "cuda:1");
+}
+
 static struct lease ended(enum outcome_kind kind, enum sl_err code)
 {
     struct lease l = {.outcome = {.kind = kind, .job_error = true}};
