@@ -47,6 +47,9 @@ void kc_run_ref(const struct kern_desc *d, void *const *io);
 enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
                           struct kc_bufs *b, size_t workspace_bytes);
 
+// False: the backend is a device's, which has no fallback, and lacks this op.
+bool kc_knows(struct kern_dev *dev, const struct kern_desc *d);
+
 // The backend of this name that only this program has, or NULL; and what is to
 // be looked at after a run of it (`everything`: all ops, shapes and dtypes).
 // Returns failures, and has said them.
@@ -57,7 +60,8 @@ unsigned kc_extra_finish(struct kern_dev *dev, bool everything);
 // are `ref` after ref ran: how far each element may be off. The bound is
 // 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S
 // the same op on absolute values (kernels/README.md); v is u, and of a 16-bit
-// output twice its rounding, as both sides round. 0: equal bits.
+// output twice its rounding, as both sides round. 0: equal bits. A product
+// that may read f32 as TF32 gets what cutting off 13 bits costs on top.
 // The caller frees the array.
 double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
                  unsigned out);
@@ -75,7 +79,22 @@ const char *kc_text(const struct kern_desc *d);
 
 // The gradient of every pair by central differences; returns failures.
 int kc_grad(struct rng *rng);
-// Prints times of the fashion net's ops.
-int kc_perf(struct kern_dev *dev, int batch);
+
+// NULL, or what was wrong with the op: on three streams and in a recording
+// (device backends only); taken apart. kc_fuses: there is something to take
+// apart.
+const char *kc_async(struct kern_dev *dev, const struct kern_desc *d,
+                     struct rng *rng);
+bool kc_fuses(const struct kern_desc *d);
+const char *kc_fuse(struct kern_dev *dev, const struct kern_desc *d,
+                    struct rng *rng);
+// So many threads, each with a device of its own, at once; returns failures.
+unsigned kc_threads(const char *backend, const char *options, int64_t most,
+                    unsigned count);
+// What a device must survive; returns failures.
+int kc_fail(struct kern_dev *dev);
+
+// Prints times of the fashion net's ops in this dtype.
+int kc_perf(struct kern_dev *dev, int batch, enum kern_dtype dtype);
 
 #endif

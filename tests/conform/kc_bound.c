@@ -349,6 +349,14 @@ static double rounding(enum kern_dtype dtype, double y)
     }
 }
 
+// TF32 cuts 13 bits off either factor: each product shrinks by up to 2^-9, the
+// sum's own size by as much, and what differs between products adds up as a
+// random walk does.
+static double cut_off(const struct scale *sc, double s, double y)
+{
+    return 0x1p-9 * fabs(y) + 6 * 0x1p-10 * s / sqrt(sc->k);
+}
+
 double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
                  unsigned out)
 {
@@ -356,13 +364,17 @@ double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
     int64_t n = kern_shape_extent(s);
     double *bound = calloc((size_t)n + 2, sizeof(*bound));
     struct scale sc = {.s = bound};
+    bool tf32 = before->d.op <= KERN_CONV_WGRAD && out == before->d.inputs &&
+                before->d.io[0].dtype == KERN_F32 &&
+                before->d.math == KERN_MATH_TF32;
 
     scales(before, ref, out, &sc);
     for (int64_t i = 0; i < n; i++) {
         double y = kc_get(s, ref->io[out], i);
+        double more = tf32 ? cut_off(&sc, bound[i], y) : 0;
 
         bound[i] = sc.exact ? 0
-                            : 4 * (U * sqrt(sc.k) + U) * bound[i] +
+                            : 4 * (U * sqrt(sc.k) + U) * bound[i] + more +
                                   rounding((enum kern_dtype)s->dtype, y);
     }
     return bound;

@@ -106,3 +106,8 @@ enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
     backend->stream_free(t.stream);
     return rc;
 }
+
+bool kc_knows(struct kern_dev *dev, const struct kern_desc *d)
+{
+    return dev->backend->host || kern_score(dev, d) > 0;
+}

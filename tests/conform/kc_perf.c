@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/conform/kc_perf.c -- the fashion net's step, op by op. Prints only.
+//
+// On a host backend each op is timed within whole steps, by processor time. On
+// a device an op is enqueued many times and waited for once, and whole steps
+// are timed as they are and as one recording.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +15,15 @@
 #define OPS 24
 #define WARM 3
 #define RUNS 21
+#define QUEUED 20 // at once, on a device
 
 struct perf_op {
     const char *name;
     struct kern_desc d;
     double gflop;
     struct kc_bufs b;
+    void *at[KERN_IO]; // b's tensors, where the backend computes
+    struct kern_mem mem[KERN_IO];
     struct kern_plan *plan;
     double ms[RUNS];
 };
@@ -25,13 +32,17 @@ struct perf {
     struct perf_op op[OPS];
     int n;
     size_t workspace_bytes;
+    struct kern_dev *dev;
+    struct kern_stream *stream; // NULL on a host backend
+    struct kern_mem room;       // workspace of a device
+    void *workspace;
 };
 
-static double now_ms(void)
+static double now_ms(const struct perf *p)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(p->stream ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
@@ -135,33 +146,80 @@ static const int chain[][4] = {
 static const int order[] = {0,  1,  2,  3,  4, 10, 11, 12, 13,
                             14, 15, 16, 17, 5, 6,  7,  8,  9};
 
-static bool prepare(struct perf *p, struct kern_dev *dev, int batch)
+// The op's tensors where the backend computes; on a host they are there.
+static enum sl_err place(struct perf *p, struct perf_op *op)
+{
+    const struct kern_backend *backend = p->dev->backend;
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; i < op->d.inputs + op->d.outputs; i++) {
+        op->at[i] = op->b.io[i];
+        if (backend->host)
+            continue;
+        rc = backend->alloc(&op->mem[i], p->dev, op->b.bytes[i] + 1,
+                            KERN_DEVICE);
+        if (rc == SL_OK)
+            rc = backend->copy(p->stream, op->mem[i].at, op->b.io[i],
+                               op->b.bytes[i], KERN_TO_DEVICE);
+        if (rc != SL_OK)
+            return rc;
+        op->at[i] = op->mem[i].at;
+    }
+    return backend->host ? SL_OK : backend->stream_sync(p->stream);
+}
+
+static bool prepare_op(struct perf *p, struct perf_op *op, enum kern_dtype t,
+                       struct rng *rng)
 {
     struct sl_error err = SL_ERROR_INIT;
     size_t bytes = 0;
+
+    kern_desc_dtype(&op->d, t);
+    kc_bufs_new(&op->b, &op->d, 0);
+    kc_fill(&op->b, rng);
+    if (kern_plan_new(&op->plan, &bytes, p->dev, &op->d, 0, &err) != SL_OK ||
+        place(p, op) != SL_OK) {
+        printf("%s: %s\n", op->name, err.text);
+        return false;
+    }
+    if (bytes > p->workspace_bytes)
+        p->workspace_bytes = bytes;
+    return true;
+}
+
+static bool make_workspace(struct perf *p)
+{
+    const struct kern_backend *backend = p->dev->backend;
+    if (backend->host) {
+        p->workspace = sl_aligned(64, p->workspace_bytes + 64);
+        memset(p->workspace, 0, p->workspace_bytes);
+        return true;
+    }
+    if (backend->alloc(&p->room, p->dev, p->workspace_bytes + 64,
+                       KERN_DEVICE) != SL_OK)
+        return false;
+    p->workspace = p->room.at;
+    return true;
+}
+
+static bool prepare(struct perf *p, int batch, enum kern_dtype t)
+{
+    const struct kern_backend *backend = p->dev->backend;
     struct rng rng;
 
     rng_init(&rng, 1, 1);
+    if (!backend->host && backend->stream_new(&p->stream, p->dev, 0) != SL_OK)
+        return false;
     kern_desc_image_u8(add(p, "image", 0), 4, (int64_t[]){batch, 28, 28, 1},
                        1 / 255.0f, 0);
     add_conv_layers(p, batch);
     add_dense_layers(p, batch);
-    for (int i = 0; i < p->n; i++) {
-        struct perf_op *op = &p->op[i];
-
-        kc_bufs_new(&op->b, &op->d, 0);
-        kc_fill(&op->b, &rng);
-        if (kern_plan_new(&op->plan, &bytes, dev, &op->d, 0, &err) != SL_OK) {
-            printf("%s: %s\n", op->name, err.text);
+    for (int i = 0; i < p->n; i++)
+        if (!prepare_op(p, &p->op[i], t, &rng))
             return false;
-        }
-        if (bytes > p->workspace_bytes)
-            p->workspace_bytes = bytes;
-    }
     for (size_t i = 0; i < SL_COUNT(chain); i++)
-        p->op[chain[i][0]].b.io[chain[i][1]] =
-            p->op[chain[i][2]].b.io[chain[i][3]];
-    return true;
+        p->op[chain[i][0]].at[chain[i][1]] = p->op[chain[i][2]].at[chain[i][3]];
+    return make_workspace(p);
 }
 
 static int by_value(const void *a, const void *b)
@@ -177,19 +235,24 @@ static double median(double *ms)
     return ms[RUNS / 2];
 }
 
+static void run_one(struct perf *p, int i)
+{
+    kern_run(p->op[i].plan, p->stream, p->op[i].at, p->workspace);
+}
+
 // Whole steps in the order of a training step, so that caches are as warm as
 // they are there; each op is timed within.
-static void measure(struct perf *p, void *workspace, double total[RUNS])
+static void measure(struct perf *p, double total[RUNS])
 {
     for (int run = -WARM; run < RUNS; run++) {
         double sum = 0;
 
         for (size_t k = 0; k < SL_COUNT(order); k++) {
             int i = order[k];
-            double from = now_ms(), ms;
+            double from = now_ms(p), ms;
 
-            kern_run(p->op[i].plan, NULL, p->op[i].b.io, workspace);
-            ms = now_ms() - from;
+            run_one(p, i);
+            ms = now_ms(p) - from;
             sum += ms;
             if (run >= 0)
                 p->op[i].ms[run] = ms;
@@ -199,33 +262,122 @@ static void measure(struct perf *p, void *workspace, double total[RUNS])
     }
 }
 
-int kc_perf(struct kern_dev *dev, int batch)
-{
-    struct perf *p = calloc(1, sizeof(*p));
-    double total[RUNS], gflop = 0, ms;
-    void *workspace;
+// ---- On a device ----------------------------------------------------------
 
-    if (!prepare(p, dev, batch))
-        return 1;
-    workspace = sl_aligned(64, p->workspace_bytes + 64);
-    memset(workspace, 0, p->workspace_bytes);
-    measure(p, workspace, total);
+static void run_step(struct perf *p)
+{
+    for (size_t k = 0; k < SL_COUNT(order); k++)
+        run_one(p, order[k]);
+}
+
+// Milliseconds of one of many that were enqueued together: op i, all ops
+// (-1), or the recording.
+static double queued_ms(struct perf *p, int i, struct kern_plan *recording)
+{
+    double from = now_ms(p);
+
+    for (int n = 0; n < QUEUED; n++) {
+        if (recording)
+            kern_run(recording, p->stream, NULL, NULL);
+        else if (i < 0)
+            run_step(p);
+        else
+            run_one(p, i);
+    }
+    p->dev->backend->stream_sync(p->stream);
+    return (now_ms(p) - from) / QUEUED;
+}
+
+static enum sl_err measure_recording(struct perf *p, double ms[RUNS])
+{
+    struct kern_plan *recording = NULL;
+    enum sl_err rc = p->dev->backend->record_begin(p->stream);
+
+    if (rc == SL_OK) {
+        run_step(p);
+        rc = p->dev->backend->record_end(&recording, p->stream);
+    }
+    for (int run = -WARM; run < RUNS && rc == SL_OK; run++)
+        ms[run < 0 ? 0 : run] = queued_ms(p, -1, recording);
+    kern_plan_free(recording);
+    return rc;
+}
+
+static enum sl_err measure_device(struct perf *p, double total[RUNS],
+                                  double recorded[RUNS])
+{
+    for (int run = -WARM; run < RUNS; run++) {
+        int at = run < 0 ? 0 : run;
+
+        for (int i = 0; i < p->n; i++)
+            p->op[i].ms[at] = queued_ms(p, i, NULL);
+        total[at] = queued_ms(p, -1, NULL);
+    }
+    return measure_recording(p, recorded);
+}
+
+// ---- The mode -------------------------------------------------------------
+
+static void release(struct perf *p)
+{
+    const struct kern_backend *backend = p->dev->backend;
+
     for (int i = 0; i < p->n; i++) {
         struct perf_op *op = &p->op[i];
 
-        ms = median(op->ms);
+        for (unsigned k = 0; k < KERN_IO; k++)
+            if (op->mem[k].at)
+                backend->release(p->dev, &op->mem[k]);
+        kern_plan_free(op->plan);
+        kc_bufs_free(&op->b);
+    }
+    if (backend->host)
+        sl_free(p->workspace);
+    else if (p->workspace)
+        backend->release(p->dev, &p->room);
+    if (p->stream)
+        backend->stream_free(p->stream);
+    free(p);
+}
+
+static double print_ops(struct perf *p)
+{
+    double gflop = 0;
+
+    for (int i = 0; i < p->n; i++) {
+        struct perf_op *op = &p->op[i];
+        double ms = median(op->ms);
+
         gflop += op->gflop;
         printf("%-14s %8.3f ms", op->name, ms);
         if (op->gflop > 0)
             printf(" %8.1f GFLOP/s", op->gflop / ms * 1e3);
         printf("  %s\n", op->plan->impl);
-        kern_plan_free(op->plan);
-        kc_bufs_free(&op->b);
     }
-    ms = median(total);
-    printf("step, batch %d: %.2f ms, %.1f GFLOP/s, workspace %zu bytes\n",
-           batch, ms, gflop / ms * 1e3, p->workspace_bytes);
-    sl_free(workspace);
-    free(p);
-    return 0;
+    return gflop;
+}
+
+int kc_perf(struct kern_dev *dev, int batch, enum kern_dtype dtype)
+{
+    struct perf *p = calloc(1, sizeof(*p));
+    double total[RUNS], recorded[RUNS] = {0}, gflop, ms;
+    int failed = 1;
+
+    p->dev = dev;
+    if (prepare(p, batch, dtype)) {
+        failed = 0;
+        if (dev->backend->host)
+            measure(p, total);
+        else
+            failed = measure_device(p, total, recorded) != SL_OK;
+        gflop = print_ops(p);
+        ms = median(total);
+        printf("step, batch %d: %.4g ms, %.1f GFLOP/s, workspace %zu bytes\n",
+               batch, ms, gflop / ms * 1e3, p->workspace_bytes);
+        if (!dev->backend->host)
+            printf("recorded step, batch %d: %.4g ms\n", batch,
+                   median(recorded));
+    }
+    release(p);
+    return failed;
 }

@@ -2,19 +2,25 @@
 // tests/conform/kernels_conformance.c -- what every backend has to pass.
 //
 //   kernels-conformance --backend ref|cpu [--options threads=2] [--op name]
-//                       [--mode eval|grad|det|fuzz|perf] [--seed n]
-//                       [--dtype f32|f16|bf16|all] [--count n] [--batch n]
-//                       [--most elements]
+//                       [--mode eval|grad|det|fuse|async|fuzz|fail|perf]
+//                       [--seed n] [--dtype f32|f16|bf16|all] [--math tf32]
+//                       [--count n] [--batch n] [--most elements]
+//                       [--threads n]
 //
 // eval  every op on the shapes of kc_cases.c, against ref, and in place where
 //       the op allows it
 // grad  backward against central differences in double, on ref
 // det   three runs, shifted alignment, other thread counts: equal bits
+// fuse  an op with its epilogue against the op and its parts
+// async streams, events and recordings: the bits of a run alone; --threads n:
+//       the same bits on n devices at once. Host backends have none: 77
 // fuzz  random descriptors, --count per op; the seed is printed
+// fail  no memory, little workspace, nonsense: refused, and it goes on
 // perf  prints times of the fashion net; fails nothing
 //
-// --dtype is mixed precision: kern_desc_dtype. --most leaves out cases with a
-// tensor of more elements, for builds that are slow.
+// --dtype is mixed precision: kern_desc_dtype. --math tf32: products of f32
+// may use TF32, and have that bound. --op own leaves out products. --most
+// leaves out cases with a tensor of more elements, for builds that are slow.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +34,12 @@ struct run {
     const char *backend, *options, *mode;
     enum kern_op only;
     enum kern_dtype dtype;
-    bool all_dtypes;
+    bool all_dtypes, own; // own: no products
     uint64_t seed;
     int64_t most;
     int count, batch;
+    unsigned threads;
+    enum kern_math math;
     struct kern_dev *dev;
     bool no_products; // a build without oneDNN leaves them to ref
     bool mixed;       // the backend knows 16-bit dtypes
@@ -243,16 +251,20 @@ static bool wanted(const struct run *r, const struct kern_desc *d)
     for (unsigned i = 0; r->most > 0 && i < d->inputs + d->outputs; i++)
         if (kern_shape_extent(&d->io[i]) > r->most)
             return false;
-    // A device backend has no fallback, and not every one has products.
-    return r->dev->backend->host || d->op > KERN_CONV_WGRAD ||
-           kern_score(r->dev, d) > 0;
+    if (d->op > KERN_CONV_WGRAD)
+        return true;
+    return !r->own && kc_knows(r->dev, d);
 }
 
 static void one_case(struct run *r, const struct kern_desc *d, struct rng *rng,
                      case_fn fn)
 {
-    if (wanted(r, d))
-        fn(r, d, rng);
+    struct kern_desc as = *d;
+
+    if (d->op <= KERN_CONV_WGRAD)
+        as.math = (uint8_t)r->math;
+    if (wanted(r, &as))
+        fn(r, &as, rng);
 }
 
 // The case in the dtype that was asked for, and where an op allows mixtures
@@ -366,6 +378,27 @@ static void det_one(struct run *r, const struct kern_desc *d, struct rng *rng)
     kc_bufs_free(&want);
 }
 
+static void fuse_one(struct run *r, const struct kern_desc *d, struct rng *rng)
+{
+    const char *why;
+
+    if (!kc_fuses(d))
+        return;
+    r->done++;
+    why = kc_fuse(r->dev, d, rng);
+    if (why)
+        fail(r, d, why);
+}
+
+static void async_one(struct run *r, const struct kern_desc *d, struct rng *rng)
+{
+    const char *why = kc_async(r->dev, d, rng);
+
+    r->done++;
+    if (why)
+        fail(r, d, why);
+}
+
 static void fuzz(struct run *r)
 {
     struct kern_desc d;
@@ -391,6 +424,12 @@ static bool set_dtype(struct run *r, const char *name)
     return r->dtype != KERN_F32 || r->all_dtypes || strcmp(name, "f32") == 0;
 }
 
+static bool set_math(struct run *r, const char *name)
+{
+    r->math = strcmp(name, "tf32") == 0 ? KERN_MATH_TF32 : KERN_MATH_F32;
+    return r->math == KERN_MATH_TF32 || strcmp(name, "f32") == 0;
+}
+
 static bool option(struct run *r, const char *name, const char *value)
 {
     if (strcmp(name, "--backend") == 0)
@@ -399,6 +438,8 @@ static bool option(struct run *r, const char *name, const char *value)
         r->options = value;
     else if (strcmp(name, "--mode") == 0)
         r->mode = value;
+    else if (strcmp(name, "--op") == 0 && strcmp(value, "own") == 0)
+        r->own = true;
     else if (strcmp(name, "--op") == 0)
         return (r->only = kern_op_by_name(value)) != KERN_OP_NONE;
     else if (strcmp(name, "--seed") == 0)
@@ -406,8 +447,12 @@ static bool option(struct run *r, const char *name, const char *value)
                                                : strtoull(value, NULL, 0);
     else if (strcmp(name, "--dtype") == 0)
         return set_dtype(r, value);
+    else if (strcmp(name, "--math") == 0)
+        return set_math(r, value);
     else if (strcmp(name, "--most") == 0)
         r->most = atoll(value);
+    else if (strcmp(name, "--threads") == 0)
+        r->threads = (unsigned)atoi(value);
     else if (strcmp(name, "--count") == 0)
         r->count = atoi(value);
     else if (strcmp(name, "--batch") == 0)
@@ -421,10 +466,11 @@ static int usage(void)
 {
     fprintf(
         stderr,
-        "usage: kernels-conformance --backend ref|cpu [--options text]\n"
-        "           [--mode eval|grad|det|fuzz|perf] [--op name]\n"
-        "           [--dtype f32|f16|bf16|all] [--seed n|random] [--count n]\n"
-        "           [--batch n] [--most elements]\n");
+        "usage: kernels-conformance --backend ref|cpu|cuda [--options text]\n"
+        "           [--mode eval|grad|det|fuse|async|fuzz|fail|perf]\n"
+        "           [--op name] [--dtype f32|f16|bf16|all] [--math f32|tf32]\n"
+        "           [--seed n|random] [--count n] [--batch n]\n"
+        "           [--most elements] [--threads n]\n");
     return 2;
 }
 
@@ -436,37 +482,65 @@ static const char *dtype_name(const struct run *r)
                                    : "f32";
 }
 
-static void run_cases(struct run *r)
+static const struct {
+    const char *mode;
+    case_fn fn;
+} case_modes[] = {{"eval", eval_one},
+                  {"det", det_one},
+                  {"fuse", fuse_one},
+                  {"async", async_one},
+                  {"fuzz", NULL}};
+
+// False: it is no mode that goes through cases.
+static bool run_cases(struct run *r)
 {
-    if (strcmp(r->mode, "eval") == 0)
-        each_case(r, eval_one);
-    else if (strcmp(r->mode, "det") == 0)
-        each_case(r, det_one);
-    else
-        fuzz(r);
+    for (size_t i = 0; i < SL_COUNT(case_modes); i++) {
+        if (strcmp(r->mode, case_modes[i].mode) != 0)
+            continue;
+        if (case_modes[i].fn)
+            each_case(r, case_modes[i].fn);
+        else
+            fuzz(r);
+        return true;
+    }
+    return false;
+}
+
+// Every dtype that was asked for. False: no such mode.
+static bool run_dtypes(struct run *r)
+{
+    static const enum kern_dtype dtypes[] = {KERN_F32, KERN_F16, KERN_BF16};
+
+    for (size_t i = 0; i < SL_COUNT(dtypes); i++) {
+        if (r->all_dtypes)
+            r->dtype = dtypes[i];
+        if ((r->all_dtypes || i == 0) && !run_cases(r))
+            return false;
+    }
+    return true;
 }
 
 static int run_mode(struct run *r)
 {
-    static const enum kern_dtype dtypes[] = {KERN_F32, KERN_F16, KERN_BF16};
-    bool cases = strcmp(r->mode, "eval") == 0 || strcmp(r->mode, "det") == 0 ||
-                 strcmp(r->mode, "fuzz") == 0;
+    bool cases = false;
     struct rng rng;
 
     rng_init(&rng, r->seed, 0);
-    for (size_t i = 0; cases && i < SL_COUNT(dtypes); i++) {
-        if (r->all_dtypes)
-            r->dtype = dtypes[i];
-        if (r->all_dtypes || i == 0)
-            run_cases(r);
+    if (strcmp(r->mode, "perf") == 0)
+        return kc_perf(r->dev, r->batch, r->dtype);
+    if (strcmp(r->mode, "async") == 0 && !r->dev->backend->record_begin) {
+        printf("%s: everything has happened on return\n", r->backend);
+        return 77;
     }
     if (strcmp(r->mode, "grad") == 0)
         r->failed += (unsigned)kc_grad(&rng);
-    else if (strcmp(r->mode, "perf") == 0)
-        return kc_perf(r->dev, r->batch);
-    else if (!cases)
+    else if (strcmp(r->mode, "fail") == 0)
+        r->failed += (unsigned)kc_fail(r->dev);
+    else if (!(cases = run_dtypes(r)))
         return usage();
-    r->failed += kc_extra_finish(r->dev, cases && r->all_dtypes &&
+    if (r->threads > 0)
+        r->failed += kc_threads(r->backend, r->options, r->most, r->threads);
+    r->failed += kc_extra_finish(r->dev, cases && r->all_dtypes && !r->own &&
                                              r->only == KERN_OP_NONE);
     printf("%s %s %s: %u cases, %u failures, seed %llu\n", r->backend, r->mode,
            dtype_name(r), r->done, r->failed, (unsigned long long)r->seed);
