@@ -16,17 +16,15 @@
 #include <time.h>
 
 #include "bench/floor.h"
+#include "bench/net_job.h"
 #include "bench/op_times.h"
 #include "bench/program.h"
-#include "client/specfile.h"
-#include "common/rng.h"
 #include "kernels/optim.h"
 #include "worker/input.h"
 #include "worker/job.h"
 
 #define ROUNDS_MAX 64
 #define TIMED_STEPS 200 // of --where
-#define SETS_MAX 16
 
 struct bare {
     struct kern_dev *dev;
@@ -53,41 +51,12 @@ struct bare {
 
 // ---- what a step works on
 
-static struct record *record_of(const struct conf *c, struct sl_error *err)
-{
-    Sluice__V1__JobOpen open = SLUICE__V1__JOB_OPEN__INIT;
-    const char *sets[SETS_MAX];
-    struct record *record = NULL;
-    size_t count = conf_list_count(c, "set");
-
-    if (conf_str(c, "spec") == NULL || count > SETS_MAX)
-        program_die("one --spec, and at most %d --set are wanted", SETS_MAX);
-    for (size_t i = 0; i < count; i++)
-        sets[i] = conf_list_at(c, "set", i);
-    program_must(
-        specfile_load(&open.spec, conf_str(c, "spec"), sets, count, err), err,
-        "the spec");
-    program_must(record_new(&record, &open, err), err, "the job");
-    wire_free(&open.spec->base);
-    return record;
-}
-
 static void seed(struct bare *b)
 {
     const struct model *m = b->job->model;
     float *params = program_memory(m->elements * sizeof(float));
 
-    for (uint32_t i = 0; i < m->variables_count; i++) {
-        const struct model_variable *v = &m->variables[i];
-        float *at = params + v->first;
-
-        rng_fill_uniform(at, 1, i, 0, v->elements);
-        for (uint64_t k = 0; k < v->elements; k++) {
-            double span =
-                v->init.kind == MODEL_INIT_UNIFORM ? v->init.b - v->init.a : 0;
-            at[k] = (float)(v->init.a + span * at[k]);
-        }
-    }
+    net_job_params(params, m);
     b->io.params = params;
     b->io.grads = program_memory(m->elements * sizeof(float));
     for (unsigned i = 0; i < optim_slots(&b->optim); i++)
@@ -345,10 +314,6 @@ static const struct conf_about about = {
 };
 
 static const struct conf_key keys[] = {
-    {.name = "spec", .kind = CONF_STRING, .help = "A job's spec."},
-    {.name = "set",
-     .kind = CONF_MULTI,
-     .help = "PATH=VALUE: changes a field of the spec, as `sluice submit`."},
     {.name = "batch",
      .kind = CONF_INT,
      .value = "64",
@@ -382,7 +347,7 @@ static const struct conf_key keys[] = {
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, NULL};
+static const struct conf_key *const tables[] = {net_job_keys, keys, NULL};
 
 int main(int argc, char **argv)
 {
@@ -397,7 +362,7 @@ int main(int argc, char **argv)
                  "a device");
     optim_defaults(&b.optim, OPTIM_ADAM);
     b.env.dev = b.dev;
-    b.record = record_of(c, &err);
+    b.record = net_job_record(c);
     program_must(job_new(&b.job, b.record, &b.env, &err), &err, "the job");
     seed(&b);
     compile_it(&b, &err);

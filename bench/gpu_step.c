@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench/gpu_step.c -- a worker's step on a device, and nothing around it.
+//
+// Model and compiled program are the worker's own; parameters and one batch of
+// noise lie in the device's memory, and the gradient stays there. What is left
+// out is what a worker does besides: reading, copies, leases, shards.
+//
+// The step is enqueued once as it is, then recorded whole (a CUDA graph), and
+// the recording is run again and again: --rounds times for --seconds. Prints
+// the milliseconds of each round, and those of steps that are not recorded.
+// Every step has the same loss and gradient, bit for bit, or this fails.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/net_job.h"
+#include "bench/program.h"
+#include "common/rng.h"
+#include "worker/job.h"
+
+#define ROUNDS_MAX 64
+#define WARM_STEPS 5
+
+struct gpu_step {
+    struct kern_dev *dev;
+    const struct kern_backend *backend;
+    struct kern_stream *stream;
+    struct job_env env;
+    struct record *record;
+    struct job *job;
+    struct program *program;
+    struct kern_mem mem[PROGRAM_PLACES];
+    uint8_t *at[PROGRAM_PLACES];
+    struct kern_plan *recording;
+    uint32_t batch;
+    double loss; // of the first step
+    uint64_t digest;
+};
+
+static void must(struct gpu_step *g, enum sl_err rc, const char *what)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (rc != SL_OK)
+        sl_fail(&err, rc, "%s", program_fault(g->dev, rc));
+    program_must(rc, &err, what);
+}
+
+// ---- Device and program ---------------------------------------------------
+
+static void open_device(struct gpu_step *g, const struct conf *c)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    program_must(
+        kern_open(&g->dev, conf_str(c, "device"), conf_str(c, "options"), &err),
+        &err, "a device");
+    g->backend = g->dev->backend;
+    if (g->backend->host)
+        program_die("%s computes in host memory: bench.bare_step measures that",
+                    g->backend->name);
+    must(g, g->backend->stream_new(&g->stream, g->dev, 0), "a stream");
+}
+
+static enum kern_dtype compute_of(enum spec_precision precision)
+{
+    return precision == SPEC_BF16  ? KERN_BF16
+           : precision == SPEC_F16 ? KERN_F16
+                                   : KERN_F32;
+}
+
+static void compile_it(struct gpu_step *g)
+{
+    const Sluice__V1__JobSpec *spec = g->record->open->spec;
+    enum spec_precision precision = spec_precision(spec);
+    struct sl_error err = SL_ERROR_INIT;
+    struct compile_options o = {
+        .loss = g->job->loss,
+        .from_logits = spec->from_logits,
+        .train = true,
+        .batch = g->batch,
+        .seed = 1,
+        .compute = compute_of(precision),
+        .math = precision == SPEC_TF32 ? KERN_MATH_TF32 : KERN_MATH_F32,
+    };
+
+    g->job->memory.dev = g->dev;
+    program_must(
+        compile(&g->program, g->dev, g->job->model, &o, &g->job->memory, &err),
+        &err, "the program");
+    if (precision == SPEC_F16)
+        program_set_loss_scale(g->program, 32768);
+}
+
+// ---- What it works on -----------------------------------------------------
+
+// A place on the device with these bytes; NULL: zeroes.
+static void place(struct gpu_step *g, enum program_place where,
+                  const void *from, size_t bytes)
+{
+    enum sl_err rc =
+        g->backend->alloc(&g->mem[where], g->dev, bytes + 1, KERN_DEVICE);
+
+    must(g, rc, "memory on the device");
+    g->at[where] = g->mem[where].at;
+    if (from)
+        rc = g->backend->copy(g->stream, g->at[where], from, bytes,
+                              KERN_TO_DEVICE);
+    else
+        rc = g->backend->fill(g->stream, g->at[where], 0, bytes);
+    must(g, rc, "a copy to the device");
+}
+
+static void place_batch(struct gpu_step *g)
+{
+    const struct model *m = g->job->model;
+    size_t x_elements =
+        (size_t)g->batch * model_shape_elements(&m->nodes[0].out);
+    float *x = program_memory(x_elements * sizeof(*x));
+    int32_t *labels = program_memory(g->batch * sizeof(*labels));
+    struct sl_error err = SL_ERROR_INIT;
+    struct data_want want;
+
+    program_must(compile_wants(&want, m, g->job->loss, &err), &err, "the data");
+    if (want.labels != DATA_INDEX)
+        program_die("the net's loss must want classes as labels");
+    rng_fill_uniform(x, 2, 0, 0, x_elements);
+    for (uint32_t i = 0; i < g->batch; i++)
+        labels[i] = (int32_t)(i % want.outputs);
+    place(g, PROGRAM_X, x, x_elements * sizeof(*x));
+    place(g, PROGRAM_LABELS, labels, g->batch * sizeof(*labels));
+    must(g, g->backend->stream_sync(g->stream), "the batch");
+    free(x);
+    free(labels);
+}
+
+static void place_everything(struct gpu_step *g)
+{
+    uint64_t elements = g->job->model->elements;
+    float *params = program_memory(elements * sizeof(*params));
+
+    net_job_params(params, g->job->model);
+    place(g, PROGRAM_PARAMS, params, elements * sizeof(*params));
+    place(g, PROGRAM_GRADS, NULL, elements * sizeof(*params));
+    place_batch(g);
+    for (int i = 0; i < PROGRAM_PLACES; i++) {
+        struct kern_mem own = program_own(g->program, (enum program_place)i);
+
+        if (own.bytes > 0)
+            place(g, (enum program_place)i, own.at, own.bytes);
+    }
+    g->at[PROGRAM_ARENA] = g->job->memory.arena.at;
+    must(g, g->backend->stream_sync(g->stream), "the parameters");
+    free(params);
+}
+
+// ---- Steps ----------------------------------------------------------------
+
+static void enqueue(struct gpu_step *g)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    program_must(program_enqueue(g->program, g->stream, g->at, 0,
+                                 g->program->count, NULL, &err),
+                 &err, "a step");
+}
+
+static void replay(struct gpu_step *g)
+{
+    must(g, kern_run(g->recording, g->stream, NULL, NULL), "a recorded step");
+}
+
+static void wait(struct gpu_step *g)
+{
+    must(g, g->backend->stream_sync(g->stream), "waiting for the device");
+}
+
+static void record(struct gpu_step *g)
+{
+    must(g, g->backend->record_begin(g->stream), "to record");
+    enqueue(g);
+    must(g, g->backend->record_end(&g->recording, g->stream), "to record");
+}
+
+static double loss_now(struct gpu_step *g)
+{
+    struct kern_mem own = program_own(g->program, PROGRAM_STATS);
+
+    must(g,
+         g->backend->copy(g->stream, own.at, g->at[PROGRAM_STATS], own.bytes,
+                          KERN_TO_HOST),
+         "the loss");
+    wait(g);
+    return program_loss_sum(g->program) / g->batch;
+}
+
+static uint64_t gradient_now(struct gpu_step *g)
+{
+    size_t n = g->job->model->elements;
+    uint32_t *bits = program_memory(n * sizeof(*bits));
+    uint64_t h = 7;
+    float f;
+
+    must(g,
+         g->backend->copy(g->stream, bits, g->at[PROGRAM_GRADS],
+                          n * sizeof(*bits), KERN_TO_HOST),
+         "the gradient");
+    wait(g);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&f, &bits[i], sizeof(f));
+        if (!isfinite(f))
+            program_die("element %zu of the gradient is %g", i, f);
+        h = (h ^ bits[i]) * 0x100000001b3u;
+    }
+    free(bits);
+    return h;
+}
+
+// Parameters do not change, so neither does what a step finds.
+static void check_same(struct gpu_step *g, const char *which)
+{
+    double loss = loss_now(g);
+    uint64_t digest = gradient_now(g);
+
+    if (!isfinite(loss))
+        program_die("%s: the loss is %g", which, loss);
+    if (g->digest == 0) {
+        g->loss = loss;
+        g->digest = digest;
+    } else if (loss != g->loss || digest != g->digest) {
+        program_die("%s: loss %.9g and another gradient, %.9g at first", which,
+                    loss, g->loss);
+    }
+}
+
+// ---- Time -----------------------------------------------------------------
+
+// Of one step, of as many as fit into so many seconds.
+static double time_of(struct gpu_step *g, void (*step)(struct gpu_step *g),
+                      double seconds)
+{
+    double began, one;
+    long count;
+
+    for (int i = 0; i < WARM_STEPS; i++)
+        step(g);
+    wait(g);
+    began = program_now_s();
+    step(g);
+    wait(g);
+    one = program_now_s() - began;
+    count = one < seconds ? (long)(seconds / one) + 1 : 1;
+    began = program_now_s();
+    for (long i = 0; i < count; i++)
+        step(g);
+    wait(g);
+    return (program_now_s() - began) * 1e3 / (double)count;
+}
+
+static void print(struct gpu_step *g, const double *ms, int rounds,
+                  double unrecorded)
+{
+    struct kern_info info;
+
+    g->backend->info(&info, g->dev);
+    printf("{\"what\": \"gpu_step\", \"device\": \"%s\", \"batch\": %u, "
+           "\"precision\": \"%s\", \"ops\": %u, \"parameters\": %llu, "
+           "\"arena_bytes\": %zu, \"workspace_bytes\": %zu, "
+           "\"loss_first\": %.6g, \"loss_last\": %.6g, "
+           "\"unrecorded_ms\": %.6g, \"step_ms\": [",
+           info.name, g->batch,
+           spec_precision_name(spec_precision(g->record->open->spec)),
+           g->program->count, (unsigned long long)g->job->model->elements,
+           g->program->arena_bytes, g->program->workspace_bytes, g->loss,
+           loss_now(g), unrecorded);
+    for (int i = 0; i < rounds; i++)
+        printf("%s%.6g", i ? ", " : "", ms[i]);
+    printf("]}\n");
+}
+
+static void measure(struct gpu_step *g, int rounds, double seconds)
+{
+    double ms[ROUNDS_MAX], unrecorded;
+
+    enqueue(g); // libraries load their code now
+    check_same(g, "the first step");
+    unrecorded = time_of(g, enqueue, seconds / 2);
+    check_same(g, "a second step");
+    record(g);
+    for (int i = 0; i < rounds; i++)
+        ms[i] = time_of(g, replay, seconds);
+    check_same(g, "the recorded step");
+    print(g, ms, rounds, unrecorded);
+}
+
+// ---- The program ----------------------------------------------------------
+
+static const struct conf_about about = {
+    .program = "gpu_step",
+    .usage = "gpu_step --spec FILE [OPTION]...",
+    .text = "Runs the training step of a job on a device, again and again, as "
+            "one recording.",
+    .example = "gpu_step --spec examples/fashion-cnn.yaml --batch 320 "
+               "--set train.precision=bf16",
+};
+
+static const struct conf_key keys[] = {
+    {.name = "batch",
+     .kind = CONF_INT,
+     .value = "320",
+     .min = 1,
+     .max = 1 << 16,
+     .unit = "samples",
+     .help = "Of one step."},
+    {.name = "device",
+     .kind = CONF_STRING,
+     .value = "cuda",
+     .help = "As of a worker: cuda or cuda:N."},
+    {.name = "options",
+     .kind = CONF_STRING,
+     .help = "Of the device: autotune=1, deterministic=0, ..."},
+    {.name = "rounds",
+     .kind = CONF_INT,
+     .value = "5",
+     .min = 1,
+     .max = ROUNDS_MAX,
+     .help = "How often it is measured."},
+    {.name = "seconds",
+     .kind = CONF_FLOAT,
+     .value = "0.5",
+     .help = "Of one round."},
+    {.name = NULL},
+};
+
+static const struct conf_key *const tables[] = {net_job_keys, keys, NULL};
+
+int main(int argc, char **argv)
+{
+    struct conf *c = program_options(&about, tables, argc, argv);
+    struct gpu_step g = {.batch = (uint32_t)conf_int(c, "batch")};
+    struct sl_error err = SL_ERROR_INIT;
+
+    open_device(&g, c);
+    g.env.dev = g.dev;
+    g.record = net_job_record(c);
+    program_must(job_new(&g.job, g.record, &g.env, &err), &err, "the job");
+    compile_it(&g);
+    place_everything(&g);
+    measure(&g, (int)conf_int(c, "rounds"), conf_float(c, "seconds"));
+    // The process ends, and what it holds goes with it.
+    conf_free(c);
+    return 0;
+}
