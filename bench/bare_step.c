@@ -73,6 +73,10 @@ static void compile_it(struct bare *b, struct sl_error *err)
         .seed = 1,
     };
 
+    program_must(job_data(b->job, false, &b->data, err), err, "the data");
+    o.input = data_is_u8(b->data) ? KERN_U8 : KERN_F32;
+    o.input_scale = (double)data_scale(b->data);
+    o.input_offset = (double)data_offset(b->data);
     b->job->memory.dev = b->dev;
     program_must(
         compile(&b->program, b->dev, b->job->model, &o, &b->job->memory, err),
@@ -108,9 +112,8 @@ static void take_batch(struct bare *b, struct batch *out, struct sl_error *err)
         "a batch");
 }
 
-static void open_data(struct bare *b, struct sl_error *err)
+static void open_input(struct bare *b, struct sl_error *err)
 {
-    program_must(job_data(b->job, false, &b->data, err), err, "the data");
     program_must(input_new(&b->input, 1, err), err, "the input");
     open_epoch(b, 0);
     open_epoch(b, 1);
@@ -366,7 +369,7 @@ int main(int argc, char **argv)
     program_must(job_new(&b.job, b.record, &b.env, &err), &err, "the job");
     seed(&b);
     compile_it(&b, &err);
-    open_data(&b, &err);
+    open_input(&b, &err);
     if (b.memory)
         keep_batches(&b, &err);
     one_step(&b);

@@ -3,8 +3,8 @@
 // is.
 //
 // Ours is the worker's own: the files are opened, samples are drawn in an
-// epoch's shuffled order, converted to f32 and put together in batches by the
-// input thread; nobody computes on them. Plain is read(2) of the same files
+// epoch's shuffled order and put together in batches by the input thread, bytes
+// as bytes; nobody computes on them. Plain is read(2) of the same files
 // from the first byte to the last. Both on one core, from when nothing is open,
 // for at most --seconds; once when the system has the files in memory, once
 // after it was told to forget them.
@@ -214,7 +214,8 @@ int main(int argc, char **argv)
         .want = {.rank = 3,
                  .dim = {28, 28, 1},
                  .outputs = 10,
-                 .labels = DATA_INDEX},
+                 .labels = DATA_INDEX,
+                 .u8 = true},
         .batch = (uint32_t)conf_int(c, "batch"),
         .seconds = conf_float(c, "seconds"),
         .room = program_memory(PLAIN_BYTES),
