@@ -14,8 +14,6 @@
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
 
-#define RUN 4096 // elements that are widened at once
-
 static enum kern_dtype dtype_of(enum wire_type type)
 {
     return type == WIRE_F32    ? KERN_F32
@@ -32,7 +30,7 @@ static void widen_slices(float *to, enum wire_type type,
     size_t n;
 
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
-    for (; (run = slices_runs_next(&it, RUN, &n)) != NULL; to += n)
+    for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
         cast_widen(dtype_of(type), n, run, to);
 }
 

@@ -3,8 +3,8 @@
 """train.wire: gradients and parameters in 16 bits count like those in f32 and
 train to the same accuracy, while processes are killed.
 
-MARGIN is three times what runs of one asynchronous job were seen to differ by
-(0.005 of 5000 test images, whatever the type).
+MARGIN is nearly three times what runs of one asynchronous job were seen to
+differ by (0.0072 of 5000 test images, whatever the type).
 """
 import os
 import random
@@ -14,7 +14,7 @@ from cluster import PATIENCE, Cluster, check, check_counts, main, mlp_job
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
 EPOCHS = 3 if PATIENCE > 1 else 8
-MARGIN = 0.015
+MARGIN = 0.02
 SHARED, BYTES = ["--shm-min", "4"], ["--shm", "off"]
 
 
