@@ -3,12 +3,15 @@
 #include "worker/data_array.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/mem.h"
 #include "worker/data_source.h"
 
 #define CACHE_LINE 64
 #define SOON_BYTES 4096
+#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_FROM (4 * HUGE_PAGE)
 
 size_t array_type_bytes(enum array_type type)
 {
@@ -55,6 +58,20 @@ enum sl_err array_measure(struct array *a, struct sl_error *err)
     return SL_OK;
 }
 
+// With pages of 4 KiB nearly every row would begin with a walk through the page
+// tables; Linux gives large ones to those who ask.
+void *array_memory(uint64_t bytes)
+{
+    void *at;
+
+    if (bytes < HUGE_FROM)
+        return sl_malloc((size_t)bytes);
+    at = sl_aligned(HUGE_PAGE, (size_t)bytes);
+    if (at != NULL)
+        (void)madvise(at, (size_t)bytes, MADV_HUGEPAGE);
+    return at;
+}
+
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct sl_error *err)
 {
@@ -66,7 +83,7 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
         a->file = file;
         return SL_OK;
     }
-    a->memory = sl_malloc((size_t)a->bytes);
+    a->memory = array_memory(a->bytes);
     if (a->memory == NULL)
         rc = sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
                      (unsigned long long)a->bytes);

@@ -65,6 +65,9 @@ size_t array_type_bytes(enum array_type type);
 // they do not fit 2^46 bytes, SL_EINVAL for an array without dimensions.
 enum sl_err array_measure(struct array *a, struct sl_error *err);
 
+// Memory for rows that are read in a random order; sl_free'd. NULL: none left.
+void *array_memory(uint64_t bytes);
+
 // Takes rows from `file` at `offset` and owns the file then: reads them into
 // memory if they are small enough, or keeps the file open. The file is closed
 // if it fails.

@@ -91,7 +91,7 @@ static enum sl_err open_gz(struct array *a, const uint8_t *packed, size_t n,
     rc = inflate_bounds(whole, n, err);
     if (rc != SL_OK)
         return rc;
-    all = sl_malloc((size_t)whole);
+    all = array_memory(whole);
     if (all == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
                        (unsigned long long)whole);

@@ -259,7 +259,7 @@ static enum sl_err turn_round(struct array *a, struct sl_error *err)
                        "is in Fortran order and over %llu bytes; save it with "
                        "numpy.ascontiguousarray",
                        (unsigned long long)ARRAY_MEMORY_BYTES);
-    rows = sl_malloc((size_t)a->bytes);
+    rows = array_memory(a->bytes);
     if (rows == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory to turn it to row order");
     turn(rows, a->memory, a);
@@ -328,7 +328,7 @@ enum sl_err array_npy_in_memory(struct array *out, const char *path,
     rc = head(&a, bytes, (size_t)count, count, &fortran, &head_bytes, err);
     if (rc == SL_OK) {
         a.path = sl_strdup(path);
-        a.memory = sl_malloc((size_t)a.bytes);
+        a.memory = array_memory(a.bytes);
         if (a.path == NULL || a.memory == NULL)
             rc = sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
                          (unsigned long long)a.bytes);
