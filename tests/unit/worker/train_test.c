@@ -53,7 +53,7 @@ static void init(struct learner *l)
 }
 
 static void learner_open_in(struct learner *l, const char *device,
-                            enum kern_dtype compute, const char *net,
+                            enum kern_dtype compute, bool u8, const char *net,
                             const struct data_source *source, uint32_t batch)
 {
     enum spec_loss loss = SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
@@ -67,7 +67,12 @@ static void learner_open_in(struct learner *l, const char *device,
     T_OK(kern_open(&l->dev, device, NULL, t_err()));
     l->model = t_model(net);
     T_OK(compile_wants(&w, l->model, loss, t_err()));
+    w.u8 = u8;
     T_OK(data_open(&l->train_data, source, &w, t_err()));
+    T_EQ(data_is_u8(l->train_data), u8);
+    o.input = u8 ? KERN_U8 : KERN_F32;
+    o.input_scale = (double)data_scale(l->train_data);
+    o.input_offset = (double)data_offset(l->train_data);
     w.test = true;
     T_OK(data_open(&l->test_data, source, &w, t_err()));
     T_OK(compile(&l->train, l->dev, l->model, &o, &l->memory, t_err()));
@@ -85,7 +90,7 @@ static void learner_open_in(struct learner *l, const char *device,
 static void learner_open(struct learner *l, const char *net,
                          const struct data_source *source, uint32_t batch)
 {
-    learner_open_in(l, "auto", KERN_F32, net, source, batch);
+    learner_open_in(l, "auto", KERN_F32, false, net, source, batch);
 }
 
 static void learner_close(struct learner *l)
@@ -186,7 +191,7 @@ static double learn(const char *device, enum kern_dtype compute)
     struct learner l;
     double accuracy;
 
-    learner_open_in(&l, device, compute, NET_FASHION, &source, 64);
+    learner_open_in(&l, device, compute, false, NET_FASHION, &source, 64);
     for (uint64_t epoch = 0; epoch < 3; epoch++)
         pass(&l, true, epoch);
     accuracy = pass(&l, false, 0);
@@ -208,8 +213,35 @@ TEST(train, learns_as_well_in_16_bits)
     T_NEAR(learn("ref", KERN_F16), f32, 0.005);
 }
 
-// Steps allocate nothing: neither the batches nor the programs. Only a slot of
-// the ring that was not used so far makes its two buffers.
+// What a worker computes of bytes is what it computes of the numbers that
+// they stand for, bit by bit.
+TEST(train, bytes_and_floats_are_the_same_to_learn_from)
+{
+    static const char *const devices[] = {"ref", "cpu"};
+    struct data_source source = {.format = "synthetic",
+                                 .generator = "images",
+                                 .classes = 10,
+                                 .samples = 128,
+                                 .seed = 9,
+                                 .scale = 1 / 255.0};
+
+    for (size_t i = 0; i < SL_COUNT(devices); i++) {
+        struct learner bytes, floats;
+
+        learner_open_in(&bytes, devices[i], KERN_F32, true, NET_FASHION,
+                        &source, 16);
+        learner_open_in(&floats, devices[i], KERN_F32, false, NET_FASHION,
+                        &source, 16);
+        T_TRUE(pass(&bytes, true, 0) == pass(&floats, true, 0));
+        T_MEM(bytes.params, floats.params,
+              (size_t)bytes.model->elements * sizeof(float));
+        learner_close(&bytes);
+        learner_close(&floats);
+    }
+}
+
+// Steps allocate nothing: neither the batches nor the programs. Only a slot
+// of the ring that was not used so far makes its two buffers.
 TEST(train, a_step_allocates_nothing)
 {
     struct data_source source = {.format = "synthetic",
