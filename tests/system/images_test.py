@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Images: the imagenette example, drawn and from a folder of files; batch
+normalization's moving statistics are counted once, whoever dies."""
+import json
+import pathlib
+import random
+import shutil
+import struct
+import zlib
+
+from cluster import ROOT, Cluster, check, check_counts, check_equal, main
+from kill_test import some_steps_on
+
+FILES = ROOT / "tests" / "unit" / "worker" / "images"
+dice = random.Random(7)
+
+
+def png(width, height, pixel):
+    """A PNG of pixel(x, y) = (r, g, b)."""
+    def chunk(kind, data):
+        return (struct.pack(">I", len(data)) + kind + data
+                + struct.pack(">I", zlib.crc32(kind + data)))
+    rows = b"".join(
+        b"\0" + bytes(c for x in range(width) for c in pixel(x, y))
+        for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n"
+            + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def noisy(r, g, b):
+    return lambda x, y: tuple(
+        min(255, max(0, c + dice.randint(-60, 60))) for c in (r, g, b))
+
+
+def folder_of(root, per_class, colours):
+    """root/<class>/<n>.png in that class's colour, of many sizes."""
+    for name, colour in colours.items():
+        folder = root / name
+        folder.mkdir(parents=True)
+        for i in range(per_class):
+            (folder / f"{i:03}.png").write_bytes(png(
+                dice.randint(8, 40), dice.randint(8, 40), noisy(*colour)))
+    return root
+
+
+COLOURS = {"grass": (60, 150, 60), "sky": (80, 110, 200), "brick": (170, 80, 60)}
+
+
+def images_job(train, test, classes=3, **more):
+    def source(root):
+        return {"format": "images", "x": str(root), "scale": 1 / 255}
+    return {
+        "name": "images",
+        "model": {"input_shape": [16, 16, 3], "layers": [
+            {"type": "conv2d", "filters": 8, "kernel_size": 3, "strides": 2,
+             "activation": "relu"},
+            {"type": "batch_normalization"},
+            {"type": "global_average_pooling2d"},
+            {"type": "dense", "units": classes}]},
+        "loss": "sparse_categorical_crossentropy",
+        "optimizer": {"type": "adam", "learning_rate": 0.01},
+        "data": {"train": source(train), **({"test": source(test)} if test else {})},
+        "train": {"batch": 8, "epochs": 8}, **more}
+
+
+def the_imagenette_example_learns_without_files():
+    small = {"model.input_shape": "[32, 32, 3]", "data.train.samples": 640,
+             "data.test.samples": 160, "train.batch": 8, "train.epochs": 8}
+    sets = [word for k, v in small.items() for word in ("--set", f"{k}={v}")]
+    with Cluster(psservers=2, workers=2) as c:
+        example = ROOT / "examples" / "imagenette.yaml"
+        job = c.run("submit", example, "--no-wait", *sets).stdout.strip()
+        done = c.wait_state(job)
+        check_counts(done)
+        accuracy = [e["accuracy"] for e in done["evaluations"]]
+        check_equal(len(accuracy), 8, "evaluations")
+        check(accuracy[-1] > 0.7, f"accuracy after 8 epochs: {accuracy}")
+
+
+def a_folder_of_files_is_trained_on():
+    with Cluster(psservers=1, workers=2, worker_args=["--input-threads", "3"]) as c:
+        train = folder_of(c.dir / "train", 40, COLOURS)
+        test = folder_of(c.dir / "val", 8, COLOURS)
+        shutil.copy(FILES / "sampled.jpg", train / "grass" / "photo.JPEG")
+        shutil.copy(FILES / "cmyk.jpg", train / "sky" / "print.jpg")
+        (train / "sky" / "readme.txt").write_text("no image")
+        done = c.wait_state(c.submit(images_job(
+            train, test, evaluate={"every_epochs": 1})))
+        check_counts(done)
+        check_equal(int(done["samples_per_epoch"]), 3 * 40 + 2, "samples")
+        accuracy = [e["accuracy"] for e in done["evaluations"]]
+        check(accuracy[-1] > 0.9, f"accuracy: {accuracy}")
+        lines = map(json.loads, c.log("w-0").splitlines())
+        found = [x for x in lines if x["msg"] == "images found"]
+        check(found and found[0]["images"] == 122 and found[0]["others"] == 1,
+              "the worker did not say what it found and skipped", found)
+
+
+def broken_folders_fail_the_job_and_say_why():
+    with Cluster(psservers=1, workers=1) as c:
+        root = folder_of(c.dir / "good", 4, COLOURS)
+        other = folder_of(c.dir / "other", 4, {
+            "grass": (0, 0, 0), "sea": (0, 0, 0), "brick": (0, 0, 0)})
+        broken = shutil.copytree(root, c.dir / "broken")
+        (broken / "sky" / "002.png").write_bytes(
+            (root / "sky" / "002.png").read_bytes()[:-20])
+        (c.dir / "bare" / "class").mkdir(parents=True)
+        for job, words in [
+                (images_job(broken, None), ["sky/002.png", "broken PNG"]),
+                (images_job(root, None, classes=5), ["3 classes", "5 outputs"]),
+                (images_job(root, other), ["'sea' in data.test", "'sky' in data.train"]),
+                (images_job(c.dir / "bare", None), ["bare", "no images"]),
+                (images_job(c.dir / "nowhere", None), ["nowhere"])]:
+            failed = c.wait_state(c.submit(job), "failed", 30)
+            for word in words:
+                check(word in failed["reason"], f"no '{word}' in", failed["reason"])
+        check_counts(c.wait_state(c.submit(images_job(root, root))))
+
+
+def moving_statistics_are_counted_once():
+    """Every image is of one colour, so a batch's variance is 0 and its mean the
+    colour: the moving variance is momentum to the power of the steps that were
+    counted, whatever their order. One step more or less would be 2e-3 of it."""
+    from safetensors.numpy import load_file
+    momentum, colour, epochs = 0.998, (50, 100, 200), 80
+    with Cluster(psservers=2, workers=2) as c:
+        for name in ("a", "b"):
+            (c.dir / "x" / name).mkdir(parents=True)
+            for i in range(40):
+                (c.dir / "x" / name / f"{i}.png").write_bytes(
+                    png(5, 3, lambda x, y: colour))
+        job = images_job(c.dir / "x", None, classes=2,
+                         checkpoint={"every_seconds": 1})
+        job["model"]["layers"][:2] = [
+            {"type": "batch_normalization", "name": "bn", "momentum": momentum},
+            {"type": "conv2d", "filters": 16, "kernel_size": 5}]
+        job["model"]["input_shape"] = [48, 48, 3]
+        job["train"] = {"batch": 8, "epochs": epochs, "steps_per_closure": 10}
+        number = c.submit(job)
+        for victim in ("w-0", "ps-0", "w-1", "ps-1"):
+            some_steps_on(c, number, 20, 60)
+            c.kill(victim)
+            c.start(victim)
+        done = c.wait_state(number)
+        check_counts(done)
+        steps = int(done["steps_asked"])
+        check_equal(steps, 10 * epochs, "steps")
+        out = pathlib.Path(c.dir) / "out.safetensors"
+        c.run("export", number, "--to", out)
+        left = momentum ** steps
+        values = load_file(out)
+        for got, want in zip(values["bn/moving_mean"], colour):
+            check(abs(got - (1 - left) * want / 255) < 2e-4,
+                  f"moving mean {got}, not {(1 - left) * want / 255}")
+        for got in values["bn/moving_variance"]:
+            check(abs(got / left - 1) < 5e-4, f"moving variance {got}, not {left}")
+
+
+if __name__ == "__main__":
+    main([the_imagenette_example_learns_without_files,
+          a_folder_of_files_is_trained_on,
+          broken_folders_fail_the_job_and_say_why,
+          moving_statistics_are_counted_once])
