@@ -38,18 +38,18 @@ void image_release(struct image *im)
 enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                         size_t file_bytes, struct sl_error *err)
 {
+    uint64_t most = im->pixels_max > 0 ? im->pixels_max : IMAGE_PIXELS;
     size_t bytes;
 
     if (width == 0 || height == 0)
         return sl_fail(err, SL_ECORRUPT, "is %llu x %llu pixels large",
                        (unsigned long long)width, (unsigned long long)height);
-    if (width > IMAGE_SIDE || height > IMAGE_SIDE ||
-        width * height > IMAGE_PIXELS)
+    if (width > IMAGE_SIDE || height > IMAGE_SIDE || width * height > most)
         return sl_fail(err, SL_ERANGE,
-                       "is %llu x %llu pixels large; up to %d per side and %d "
-                       "in all are read",
+                       "is %llu x %llu pixels large; up to %d per side and "
+                       "%llu in all are read",
                        (unsigned long long)width, (unsigned long long)height,
-                       IMAGE_SIDE, IMAGE_PIXELS);
+                       IMAGE_SIDE, (unsigned long long)most);
     bytes = (size_t)(width * height * RGB);
     if (bytes > IMAGE_RATIO_FROM && bytes / IMAGE_RATIO > file_bytes)
         return sl_fail(err, SL_ERANGE,

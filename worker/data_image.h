@@ -42,6 +42,7 @@ struct image_room {
 };
 
 struct image {
+    uint64_t pixels_max;                   // 0: IMAGE_PIXELS
     uint32_t width, height;                // of what was decoded last
     struct image_room rgb;                 // its pixels [height, width, 3]
     struct image_room row;                 // scratch: a row of CMYK

@@ -489,6 +489,14 @@ def idx():
           gz_head_only=b"\x1f\x8b\x08", gz_of_gz=zipped(zipped(plain)))
 
 
+def images():
+    """The files of the unit tests (make_images.py says how they came to be)."""
+    for path in sorted((ROOT / "tests/unit/worker/images").iterdir()):
+        kind = {".jpg": "jpeg", ".png": "png"}.get(path.suffix)
+        if kind:
+            write(kind, **{path.stem: path.read_bytes()})
+
+
 def npy_bytes(header=None, data=bytes(24), version=(1, 0), descr="<f4",
               fortran=False, shape=(2, 3), pad=True):
     if header is None:
@@ -836,7 +844,7 @@ def dictionaries():
 
 def main():
     for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
-                  spec_json, spec_yaml, model, conf, idx, npy, npz, csv,
+                  spec_json, spec_yaml, model, conf, idx, images, npy, npz, csv,
                   tensorfile, manifest, resume, snapshot, dictionaries):
         seeds()
 
