@@ -160,8 +160,10 @@ static enum sync_result not_finite(struct train *t)
     return SYNC_OK;
 }
 
-// Until the gradient of a range is in host memory. Meanwhile the next batch
-// may be copied to the device.
+#define THE_LOSS UINT32_MAX
+
+// Until the loss, or the gradient of a range, is in host memory. A device still
+// computes then, so the next batch may be copied to it if it has been read.
 static enum sync_result take(struct train *t, uint32_t range)
 {
     uint64_t begin;
@@ -173,7 +175,8 @@ static enum sync_result take(struct train *t, uint32_t range)
     rc = step_look_ahead(&t->step, t->env->input, &t->lease->run,
                          t->batch.step + 1, &t->err);
     if (rc == SL_OK)
-        rc = step_take(&t->step, range, &t->err);
+        rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
+                               : step_take(&t->step, range, &t->err);
     t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
     return rc == SL_OK ? SYNC_OK : failed(t, rc);
 }
@@ -282,9 +285,9 @@ static enum sync_result compute_step(struct train *t)
         return result;
     FAULT("task.computed");
     account(t);
-    rc = step_stats(&t->step, &t->err);
-    if (rc != SL_OK)
-        return failed(t, rc);
+    result = take(t, THE_LOSS);
+    if (result != SYNC_OK)
+        return result;
     if (!isfinite(p->stats[0]))
         return skip_all(t, false);
     return t->whole ? whole_and_send(t) : backward(t);

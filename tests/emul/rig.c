@@ -199,19 +199,32 @@ enum sl_err rig_run_all(struct rig *r, const struct placed *p)
     return rc;
 }
 
+static enum sl_err stage(struct rig *r, uint32_t next, uint32_t n)
+{
+    struct batch b;
+    enum sl_err rc;
+
+    if (n == 0)
+        return SL_OK;
+    b = rig_batch(r, next, n);
+    rc = step_stage(&r->step, &r->run, &b, &r->err);
+    spoil(r);
+    return rc;
+}
+
 static enum sl_err take_all(struct rig *r, const struct placed *p,
                             uint32_t next, uint32_t next_n)
 {
-    enum sl_err rc = step_stats(&r->step, &r->err);
+    enum sl_err rc = SL_OK;
 
+    if (next % 2 == 0)
+        rc = stage(r, next, next_n); // sooner or later
+    if (rc == SL_OK)
+        rc = step_stats(&r->step, &r->err);
     r->loss = program_loss_sum(p->program);
     for (uint32_t i = 0; rc == SL_OK && i < r->ranges_count; i++) {
-        if (i == 1 && next_n > 0) {
-            struct batch b = rig_batch(r, next, next_n);
-
-            rc = step_stage(&r->step, &r->run, &b, &r->err);
-            spoil(r);
-        }
+        if (i + 1 == r->ranges_count && next % 2 == 1)
+            rc = stage(r, next, next_n);
         if (rc == SL_OK)
             rc = step_take(&r->step, p->overlap.by_send[i], &r->err);
         if (rc == SL_OK)
