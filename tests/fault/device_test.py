@@ -12,7 +12,7 @@ from bed import (BIN, Bed, check, check_counts, check_equal, dice, ended, net, r
 
 FAKES = BIN.parent / "tests" / "unit" / "kernels" / "fakes"
 
-FITS_ONE = 430000  # bytes; one of those nets takes 308480
+FITS_ONE = 1700000  # bytes; the activations of one of those nets take 1180160
 
 # Of mlp_job: products are in both passes, the loss ends the first one.
 FORWARD = "op=xent,lost=%d"

@@ -141,7 +141,9 @@ def examples_run_as_they_are():
     """Each spec of examples/, from another folder, with fewer samples only."""
     shorter = {"fashion-cnn": ["train.epochs=1", "data.train.limit=6400"],
                "fashion-mlp": ["train.epochs=1"], "toy": [],
-               "fashion-resnet": ["train.epochs=1", "data.train.limit=1280"]}
+               "fashion-resnet": ["train.epochs=1", "data.train.limit=1280"],
+               "imagenette": ["train.epochs=1", "train.batch=8", "data.train.samples=16",
+                              "data.test.samples=16"]}
     with Up() as up:
         names = {p.stem for p in (ROOT / "examples").glob("*.yaml")}
         check_equal(names - {"external"}, set(shorter), "examples with a test")
