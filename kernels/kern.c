@@ -181,10 +181,20 @@ static int score_of(struct kern_dev *dev, const struct kern_desc *desc)
     return dev->backend->score(dev, desc);
 }
 
+// Who answers for an op: nobody needs to be fast about nothing, and a library
+// may divide by its size.
+static struct kern_dev *asked(struct kern_dev *dev,
+                              const struct kern_desc *desc)
+{
+    return dev->fallback && kern_desc_empty(desc) ? dev->fallback : dev;
+}
+
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc)
 {
-    int score = score_of(dev, desc);
+    int score;
 
+    dev = asked(dev, desc);
+    score = score_of(dev, desc);
     return score > 0 || !dev->fallback ? score
                                        : kern_score(dev->fallback, desc);
 }
@@ -210,8 +220,7 @@ enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
 
     if (rc != SL_OK)
         return rc;
-    if (dev->fallback && kern_desc_empty(desc))
-        dev = dev->fallback; // nothing to be fast about
+    dev = asked(dev, desc);
     if (score_of(dev, desc) <= 0) {
         if (!dev->fallback)
             return sl_fail(err, SL_ENOTSUP, "backend %s cannot compute op %s",

@@ -172,6 +172,26 @@ TEST(kern, what_cpu_cannot_ref_does_and_one_line_says_so)
     kern_close(dev);
 }
 
+// oneDNN divides by what there is nothing of.
+TEST(kern, nothing_can_be_scored)
+{
+    static const int64_t x[] = {0, 8, 8, 4};
+    struct kern_window w = kern_window(3, 3, 1, 1);
+    struct kern_dev *dev = NULL;
+    struct kern_desc d;
+
+    T_OK(kern_open(&dev, "cpu", NULL, t_err()));
+    kern_desc_matmul(&d, 0, 2, 2, false, false, 0);
+    T_TRUE(kern_score(dev, &d) > 0);
+    kern_desc_matmul(&d, 2, 2, 0, false, false, 0);
+    T_TRUE(kern_score(dev, &d) > 0);
+    kern_desc_conv(&d, KERN_CONV_FWD, x, 8, &w, 1, 0);
+    T_TRUE(kern_score(dev, &d) > 0);
+    kern_desc_dtype(&d, KERN_BF16);
+    T_TRUE(kern_score(dev, &d) > 0);
+    kern_close(dev);
+}
+
 // ---- Memory ---------------------------------------------------------------
 
 TEST(kern, device_memory_and_streams)
