@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/usual.c -- in place of kernels/module.c: the module "cuda" is the
 // emulated one, and there is a driver with one device. Streams are as lazy as
-// EMUL_LAZY says (a seed; 0: not).
+// EMUL_LAZY says (a seed; 0: not). EMUL_LOST=graph:400 loses the device at the
+// 400th call of that kind, for good.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/module.h"
@@ -13,9 +15,21 @@ const struct kern_backend *module_usual(const char *name, char *why, size_t n)
     return emul_module();
 }
 
+static void lose_it(const char *at)
+{
+    static char call[32]; // emul_fail keeps it
+    unsigned nth;
+
+    if (sscanf(at, "%31[a-z_]:%u", call, &nth) == 2)
+        emul_fail(call, nth, cudaErrorIllegalAddress, true);
+}
+
 int module_driver(char *why, size_t n)
 {
-    const char *seed = getenv("EMUL_LAZY");
+    const char *seed = getenv("EMUL_LAZY"), *lost = getenv("EMUL_LOST");
+
+    if (lost != NULL)
+        lose_it(lost);
 
     if (seed != NULL)
         emul_lazy((unsigned)atoi(seed));

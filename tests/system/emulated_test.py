@@ -4,7 +4,8 @@
 lazy: what is not ordered by events comes out wrong."""
 import signal
 
-from cluster import (BIN, Cluster, check, check_counts, main, mlp_job)
+from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
 
 
 class Emulated(Cluster):
@@ -19,13 +20,14 @@ class Emulated(Cluster):
             line[0] = str(BIN / "worker-emul")
         return line
 
-    def start(self, name, **options):
+    def start(self, name, environment=None, **options):
         seed = str(3 + int(name[2:]) if name.startswith("w-") else 0)
-        return super().start(name, environment={"EMUL_LAZY": seed}, **options)
+        return super().start(name, environment={"EMUL_LAZY": seed, **(environment or {})},
+                             **options)
 
 
 def job_of(name, **train):
-    job = mlp_job(name, samples=1280, epochs=3, **train)
+    job = mlp_job(name, samples=1280, **{"epochs": 3, **train})
     job["data"]["test"]["limit"] = 300
     return job
 
@@ -51,5 +53,25 @@ def workers_on_gpus_are_killed_and_leave():
         check_counts(c.wait_state(job))
 
 
+def gpus_are_lost():
+    """An illegal address, after which every call of CUDA fails: one worker goes
+    on with its CPU, the other ends and is started again."""
+    lost = {"w-0": ("graph:30", "cpu", "device lost; going on with cpu"),
+            "w-1": ("event_record:300", "exit", "device lost; ending")}
+    with Emulated(psservers=2, workers=0) as c:
+        for name, (call, policy, _) in lost.items():
+            c.start(name, environment={"EMUL_LOST": call},
+                    extra=["--on-device-loss", policy])
+        job = c.submit(job_of("lost", precision="bf16", epochs=6))
+        for name, (_, _, text) in lost.items():
+            wait_for(f"{name} to lose its device", lambda: text in c.log(name))
+            check("error 700" in c.log(name), f"{name} does not say what it was")
+        wait_for("w-1 to end", lambda: c.processes["w-1"].poll() is not None)
+        check_equal(c.processes["w-1"].poll(), 138, "exit status of w-1")
+        c.restart("w-1")
+        check_counts(c.wait_state(job))
+        check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
+
+
 if __name__ == "__main__":
-    main([jobs_on_a_gpu_learn, workers_on_gpus_are_killed_and_leave])
+    main([jobs_on_a_gpu_learn, workers_on_gpus_are_killed_and_leave, gpus_are_lost])
