@@ -182,7 +182,7 @@ static bool lease(struct coord *c, struct member *m, struct job *job,
     coord_stall_begin(c, w);
     coord_second_chance(c, m, job);
     list_push_back(&m->leases, &w->on_holder);
-    member_holds(m, m->lease_count + 1);
+    member_begins(m, coord_now(c));
     job_hold(job, m->id);
     job->served = ++c->turn;
     if (again && w->kind == WORK_TRAIN)
@@ -243,6 +243,7 @@ static bool serve(struct coord *c, struct member *m)
 {
     struct dispatch_worker w = {
         .leases = m->lease_count,
+        .most = m->lease_most,
         .ready = member_ready(m, coord_now(c)),
         .external = m->external,
     };
@@ -317,7 +318,7 @@ void coord_dispatch(struct coord *c)
     {
         list_entry(j, struct job, on_active)->scan_from = 0;
     }
-    for (uint32_t have = 0; have < DISPATCH_LEASES_PER_WORKER; have++)
+    for (uint32_t have = 0; have < DISPATCH_LEASES_MOST; have++)
         serve_all(c, have);
     if (c->dead)
         return;

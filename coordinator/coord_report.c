@@ -297,6 +297,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     rc = evaluation_take(e, w->closure.id, &sums);
     closure_finish(&w->closure, attempt_of(message->attempt),
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
+    member_completes(m, coord_now(c));
     coord_unlease(w);
     if (rc != SL_OK)
         coord_bad_end(c, w, m->name, "its result is not of the whole range");
@@ -357,6 +358,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         // Not full: some of its evidence was void. Issued again by C3.
         closure_finish(&held->closure, attempt_of(message->attempt),
                        full ? SL_OK : SL_ESTALE);
+        member_completes(m, coord_now(c));
         coord_unlease(held);
         coord_settle_work(c, held);
     }

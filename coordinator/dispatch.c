@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/dispatch.h"
 
+uint32_t dispatch_most(double lease_ms)
+{
+    if (lease_ms * DISPATCH_LEASES_MOST <= DISPATCH_AHEAD_MS)
+        return DISPATCH_LEASES_MOST;
+    if (lease_ms * DISPATCH_LEASES_LEAST >= DISPATCH_AHEAD_MS)
+        return DISPATCH_LEASES_LEAST;
+    return (uint32_t)(DISPATCH_AHEAD_MS / lease_ms);
+}
+
 bool dispatch_worker_free(const struct dispatch_worker *w)
 {
-    return w->ready && w->leases < DISPATCH_LEASES_PER_WORKER;
+    return w->ready && w->leases < w->most;
 }
 
 bool dispatch_job_fits(const struct dispatch_worker *w,

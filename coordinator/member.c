@@ -11,7 +11,7 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
     ms->heartbeat_ms = heartbeat_ms;
     ms->lease_ms = lease_ms;
     list_init(&ms->all);
-    for (uint32_t i = 0; i < DISPATCH_LEASES_PER_WORKER; i++)
+    for (uint32_t i = 0; i < DISPATCH_LEASES_MOST; i++)
         list_init(&ms->open[i]);
     map_init(&ms->by_id);
 }
@@ -65,6 +65,8 @@ static struct member *member_new(const struct member_hello *hello)
     m->process = hello->process;
     m->pid = hello->pid;
     m->external = hello->external;
+    m->lease_ms = DISPATCH_AHEAD_MS;
+    m->lease_most = DISPATCH_LEASES_LEAST;
     list_init(&m->leases);
     map_init(&m->opened);
     map_init(&m->losing);
@@ -112,9 +114,32 @@ void members_remove(struct members *ms, struct member *m)
 void member_holds(struct member *m, uint32_t leases)
 {
     m->lease_count = leases;
+    if (leases <= m->lease_most / 2)
+        m->refills = true;
+    if (leases >= m->lease_most)
+        m->refills = false;
     list_remove(&m->open);
-    if (leases < DISPATCH_LEASES_PER_WORKER)
+    if (m->refills)
         list_push_back(&m->of->open[leases], &m->open);
+}
+
+// Of the last few: a worker that comes to another job learns soon.
+#define PACE_SHARE 0.125
+
+void member_begins(struct member *m, uint64_t now_ms)
+{
+    if (m->lease_count == 0)
+        m->lease_from_ms = now_ms;
+    member_holds(m, m->lease_count + 1);
+}
+
+void member_completes(struct member *m, uint64_t now_ms)
+{
+    double took = (double)(now_ms - m->lease_from_ms);
+
+    m->lease_from_ms = now_ms;
+    m->lease_ms += PACE_SHARE * (took - m->lease_ms);
+    m->lease_most = dispatch_most(m->lease_ms);
 }
 
 struct member *members_get(const struct members *ms, uint64_t id)

@@ -77,10 +77,13 @@ struct member {
     uint64_t attached_ms, heard_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
     uint64_t resident_bytes;
-    struct list leases; // worker: struct work, oldest first
-    uint32_t lease_count;
-    struct map opened; // worker: job -> struct opened, see job.h
-    struct map losing; // worker: job -> job, of leases taken while suspect
+    struct list leases;               // worker: struct work, oldest first
+    uint32_t lease_count, lease_most; // most: see dispatch.h
+    bool refills;    // worker: from when it holds half of the most, until all
+    double lease_ms; // worker: that one takes, lately
+    uint64_t lease_from_ms; // worker: the one under way, about
+    struct map opened;      // worker: job -> struct opened, see job.h
+    struct map losing;      // worker: job -> job, of leases taken while suspect
     struct member_debt owes; // worker
     struct map conduct;      // worker: job -> struct conduct, owned
 };
@@ -88,8 +91,8 @@ struct member {
 struct members {
     uint32_t heartbeat_ms, lease_ms;
     struct list all;
-    // Workers that hold 0, 1, ... leases; who holds all it may is in none.
-    struct list open[DISPATCH_LEASES_PER_WORKER];
+    // Workers that hold 0, 1, ... leases and may be given more.
+    struct list open[DISPATCH_LEASES_MOST];
     struct map by_id;
     uint32_t workers, psservers;
 };
@@ -108,6 +111,13 @@ void member_says(struct member *m, const char *why, const char *device);
 
 // A worker holds so many leases now; it is the last of those who do.
 void member_holds(struct member *m, uint32_t leases);
+
+// A worker is given one more lease.
+void member_begins(struct member *m, uint64_t now_ms);
+
+// A worker has completed one, which it still holds: so it is learned how long
+// they take. Nothing is learned from those that fail.
+void member_completes(struct member *m, uint64_t now_ms);
 
 struct member *members_get(const struct members *ms, uint64_t id); // or NULL
 struct member *members_find(struct members *ms, enum member_role role,

@@ -3,7 +3,8 @@
 
 #include "tests/harness/t.h"
 
-static const struct dispatch_worker idle = {.ready = true};
+static const struct dispatch_worker idle = {.most = DISPATCH_LEASES_LEAST,
+                                            .ready = true};
 
 TEST(dispatch, a_full_or_silent_worker_gets_nothing)
 {
@@ -11,13 +12,22 @@ TEST(dispatch, a_full_or_silent_worker_gets_nothing)
     struct dispatch_worker w = idle;
 
     T_EQ(dispatch_choose(&w, &job, 1), 0);
-    w.leases = DISPATCH_LEASES_PER_WORKER;
+    w.leases = DISPATCH_LEASES_LEAST;
     T_EQ(dispatch_choose(&w, &job, 1), -1);
     w.leases = 1;
     T_EQ(dispatch_choose(&w, &job, 1), 0);
     w.ready = false;
     T_EQ(dispatch_choose(&w, &job, 1), -1);
     T_EQ(dispatch_choose(&idle, NULL, 0), -1);
+}
+
+TEST(dispatch, short_leases_are_held_by_the_several)
+{
+    T_EQ(dispatch_most(1000), DISPATCH_LEASES_LEAST);
+    T_EQ(dispatch_most(DISPATCH_AHEAD_MS), DISPATCH_LEASES_LEAST);
+    T_EQ(dispatch_most(1), 4);
+    T_EQ(dispatch_most(0.5), DISPATCH_LEASES_MOST);
+    T_EQ(dispatch_most(0), DISPATCH_LEASES_MOST);
 }
 
 TEST(dispatch, external_jobs_and_workers_keep_to_themselves)
@@ -64,7 +74,7 @@ TEST(dispatch, fairness_holds_under_random_endings)
 {
     enum { JOBS = 5, WORKERS = 23, ROUNDS = 4000 };
     struct dispatch_job jobs[JOBS] = {0};
-    int has[WORKERS][DISPATCH_LEASES_PER_WORKER];
+    int has[WORKERS][DISPATCH_LEASES_LEAST];
     uint64_t served[JOBS] = {0}, turn = 0;
 
     memset(has, -1, sizeof(has));
@@ -72,7 +82,7 @@ TEST(dispatch, fairness_holds_under_random_endings)
         jobs[j].kind = WORK_TRAIN;
     for (unsigned round = 0; round < ROUNDS; round++) {
         unsigned w = (unsigned)t_below(WORKERS);
-        unsigned slot = (unsigned)t_below(DISPATCH_LEASES_PER_WORKER);
+        unsigned slot = (unsigned)t_below(DISPATCH_LEASES_LEAST);
         int j = has[w][slot];
 
         if (j >= 0)

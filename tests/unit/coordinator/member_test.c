@@ -123,9 +123,9 @@ TEST(member, workers_stand_by_the_leases_they_hold)
     member_holds(a, 1);
     T_PTR(first(&ms, 0), b);
     T_PTR(first(&ms, 1), a);
-    member_holds(a, DISPATCH_LEASES_PER_WORKER);
+    member_holds(a, DISPATCH_LEASES_LEAST);
     T_PTR(first(&ms, 1), NULL); // all that it may
-    T_EQ(a->lease_count, DISPATCH_LEASES_PER_WORKER);
+    T_EQ(a->lease_count, DISPATCH_LEASES_LEAST);
     member_holds(b, 1);
     member_holds(a, 1);
     T_PTR(first(&ms, 1), b); // who waits longer is the first
@@ -133,5 +133,39 @@ TEST(member, workers_stand_by_the_leases_they_hold)
     T_PTR(first(&ms, 1), a);
     member_holds(a, 0);
     T_PTR(first(&ms, 0), a);
+    members_release(&ms);
+}
+
+// One whose leases end at once is given several, when it has few left.
+TEST(member, short_leases_are_given_out_several_at_a_time)
+{
+    struct members ms;
+    struct member *m;
+
+    members_init(&ms, BEAT, LEASE);
+    m = add(&ms, "a", MEMBER_WORKER, 2, 0);
+    member_begins(m, 1000);
+    T_EQ(m->lease_most, DISPATCH_LEASES_LEAST);
+    for (int i = 0; i < 100; i++) {
+        member_completes(m, 1000);
+        member_holds(m, m->lease_count - 1);
+        member_begins(m, 1000);
+    }
+    T_EQ(m->lease_most, DISPATCH_LEASES_MOST);
+    while (m->lease_count < DISPATCH_LEASES_MOST) {
+        T_PTR(first(&ms, m->lease_count), m);
+        member_begins(m, 1000);
+    }
+    while (m->lease_count > DISPATCH_LEASES_MOST / 2 + 1) {
+        member_completes(m, 1000);
+        member_holds(m, m->lease_count - 1);
+        T_PTR(first(&ms, m->lease_count), m->refills ? m : NULL);
+    }
+    T_FALSE(m->refills);
+    member_completes(m, 1000);
+    member_holds(m, m->lease_count - 1);
+    T_PTR(first(&ms, m->lease_count), m);
+    member_completes(m, 1100); // and now one takes its time
+    T_EQ(m->lease_most, DISPATCH_LEASES_LEAST);
     members_release(&ms);
 }
