@@ -264,22 +264,16 @@ enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err)
 {
-    size_t cap = vendor(dev)->options.workspace_bytes, after = 0;
+    size_t cap = vendor_cap(dev, cap_bytes), after = 0;
     struct conv *p;
     enum sl_err rc;
 
     if (kern_desc_empty(d))
         return nothing_plan(out, workspace_bytes, dev, d, err);
-    if (cap > cap_bytes)
-        cap = cap_bytes;
     p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    p->base.base.backend = dev->base.backend;
-    p->base.base.impl = p->impl;
-    p->base.dev = dev;
-    p->base.run = conv_run;
-    p->base.free = conv_free;
+    cuda_plan_init(&p->base, dev, p->impl, conv_run, conv_free);
     p->desc = *d;
     rc = plan_graph(p, cap, err);
     if (rc == SL_OK)

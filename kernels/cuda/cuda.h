@@ -123,6 +123,20 @@ static inline cudaStream_t cuda_stream(struct kern_stream *s)
     return s ? ((struct cuda_stream *)s)->at : NULL;
 }
 
+// What every plan begins with. `impl` lives as long as the plan.
+static inline void
+cuda_plan_init(struct cuda_plan *p, struct cuda_dev *dev, const char *impl,
+               enum sl_err (*run)(struct cuda_plan *p, cudaStream_t s,
+                                  void *const *io, void *workspace),
+               void (*free)(struct cuda_plan *p))
+{
+    p->base.backend = dev->base.backend;
+    p->base.impl = impl;
+    p->dev = dev;
+    p->run = run;
+    p->free = free;
+}
+
 // SL_OK, or what `rc` means; notes a sticky error in the dev. `what` is the
 // call, for the text.
 enum sl_err cuda_result(struct cuda_dev *dev, cudaError_t rc, const char *what);

@@ -379,22 +379,16 @@ enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err)
 {
-    size_t cap = vendor(dev)->options.workspace_bytes, sums = 0;
+    size_t cap = vendor_cap(dev, cap_bytes), sums = 0;
     struct gemm *p;
     enum sl_err rc;
 
     if (kern_desc_empty(d))
         return nothing_plan(out, workspace_bytes, dev, d, err);
-    if (cap > cap_bytes)
-        cap = cap_bytes;
     p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    p->base.base.backend = dev->base.backend;
-    p->base.base.impl = p->impl;
-    p->base.dev = dev;
-    p->base.run = gemm_run;
-    p->base.free = gemm_free;
+    cuda_plan_init(&p->base, dev, p->impl, gemm_run, gemm_free);
     p->desc = *d;
     rc = set_up(p, cap < GEMM_WORKSPACE ? cap : GEMM_WORKSPACE, err);
     if (rc == SL_OK && kern_has(d, KERN_BGRAD))

@@ -82,11 +82,7 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
     p = sl_calloc(1, sizeof(*p));
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    p->base.base.backend = dev->backend;
-    p->base.base.impl = "own";
-    p->base.dev = cuda_dev(dev);
-    p->base.run = own_run;
-    p->base.free = own_free;
+    cuda_plan_init(&p->base, cuda_dev(dev), "own", own_run, own_free);
     p->desc = *desc;
     p->op = op;
     *out = &p->base.base;

@@ -179,11 +179,7 @@ enum sl_err cuda_record_end(struct kern_plan **out, struct kern_stream *s)
         return SL_ENOMEM;
     }
     r->at = at;
-    r->base.base.backend = dev->base.backend;
-    r->base.base.impl = "recorded";
-    r->base.dev = dev;
-    r->base.run = replay;
-    r->base.free = recording_free;
+    cuda_plan_init(&r->base, dev, "recorded", replay, recording_free);
     *out = &r->base.base;
     return SL_OK;
 }

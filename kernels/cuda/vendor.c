@@ -272,11 +272,7 @@ enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
 
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    p->base.base.backend = dev->base.backend;
-    p->base.base.impl = "nothing";
-    p->base.dev = dev;
-    p->base.run = nothing_run;
-    p->base.free = nothing_free;
+    cuda_plan_init(&p->base, dev, "nothing", nothing_run, nothing_free);
     p->desc = *d;
     *out = &p->base.base;
     *workspace_bytes = 0;

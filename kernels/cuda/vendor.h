@@ -72,6 +72,14 @@ enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err);
 enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,
                            const char *what);
 
+// The most workspace that one plan may have, given the caller's limit.
+static inline size_t vendor_cap(struct cuda_dev *dev, size_t cap_bytes)
+{
+    size_t own = vendor(dev)->options.workspace_bytes;
+
+    return own < cap_bytes ? own : cap_bytes;
+}
+
 // True if all n addresses are multiples of KERN_ALIGN.
 bool vendor_aligned(unsigned n, void *const *at);
 
