@@ -31,8 +31,8 @@ MODULE = "lib/sluice/kernels/sluice-kernels-cuda.so"
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 PROGRAMS = ["coordinator", "psserver", "worker", "sluice",
             "kernels-conformance", "bench.gpu_step"]
-SCRIPTS = ["bench/gpu", "bench/gpu_parts/*.py", "bench/peers/torch_gpu.py",
-           "bench/nets/imagenette-synthetic.yaml"]
+SCRIPTS = ["bench/gpu", "bench/gpu_parts/*.py", "bench/columns.py",
+           "bench/peers/torch_gpu.py", "bench/nets/imagenette-synthetic.yaml"]
 SPECS = ["fashion-cnn", "fashion-mlp", "toy"]
 # A lent machine takes 64 MiB, and the tree travels with the bundle.
 MOST_BYTES = 60 << 20

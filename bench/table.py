@@ -18,6 +18,8 @@ import json
 import pathlib
 import statistics
 
+from columns import columns, figure_text
+
 Bar = collections.namedtuple("Bar", "text holds")  # holds(ours, peer)
 Row = collections.namedtuple("Row", "name unit peer bar needs measure")
 Result = collections.namedtuple("Result", "row ours peer")
@@ -87,21 +89,10 @@ def as_json(r):
                        "bar": r.row.bar.text, "holds": holds(r)})
 
 
-def figure_text(figure):
-    if figure is None:
-        return "-"
-    return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
-
-
 def as_table(results):
     lines = [("name", "ours", "peer", "unit", "ratio", "bar", "holds", "against")]
     for r in results:
         lines.append((r.row.name, figure_text(r.ours), figure_text(r.peer),
                       r.row.unit, "-" if ratio(r) is None else f"{ratio(r):.2f}",
                       r.row.bar.text, "yes" if holds(r) else "NO", r.row.peer))
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    right = {1, 2, 4}
-    return "\n".join("  ".join(
-        text.rjust(width) if i in right else text.ljust(width)
-        for i, (text, width) in enumerate(zip(line, widths))).rstrip()
-        for line in lines)
+    return columns(lines, right={1, 2, 4})

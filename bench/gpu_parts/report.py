@@ -10,6 +10,8 @@ import os
 import pathlib
 import statistics
 
+import columns
+
 # ---- bars
 
 
@@ -134,9 +136,7 @@ def merged(paths):
 
 
 def figure_text(figure):
-    if figure is None:
-        return "-"
-    return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.4g}"
+    return columns.figure_text(figure, 4)
 
 
 def table(rows):
@@ -148,12 +148,7 @@ def table(rows):
                       figure_text(r["peer"]), r["unit"],
                       figure_text(r["ratio"]), r["bar"], said[r["holds"]],
                       r.get("note", "")))
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    right = {2, 3, 5}
-    return "\n".join("  ".join(
-        text.rjust(width) if i in right else text.ljust(width)
-        for i, (text, width) in enumerate(zip(line, widths))).rstrip()
-        for line in lines)
+    return columns.columns(lines, right={2, 3, 5})
 
 
 def falls_short(r):
