@@ -25,8 +25,9 @@ struct host {
     struct clock_fake clock;
     char path[300]; // of the socket
     atomic_uint asked;
-    const char *boot_id; // NULL: the real one
-    bool off;            // it shares nothing
+    // The I/O thread may still answer the question before this one.
+    const char *_Atomic boot_id; // NULL: the real one
+    atomic_bool off;             // it shares nothing
 };
 
 static struct host host;
@@ -34,13 +35,14 @@ static struct host host;
 static void about(struct rpc_call *call, void *arg)
 {
     struct host *h = arg;
+    const char *boot_id = h->boot_id;
     Sluice__V1__LocalReply reply;
     struct rpc_msg msg;
 
     rpc_msg_init(&msg);
     local_about(h->off ? NULL : h->local, &reply);
-    if (h->boot_id != NULL)
-        reply.boot_id = (char *)(uintptr_t)h->boot_id;
+    if (boot_id != NULL)
+        reply.boot_id = (char *)(uintptr_t)boot_id;
     T_ASSERT(wire_msg(&msg, &reply.base) == SL_OK);
     atomic_fetch_add(&h->asked, 1);
     rpc_answer(call, SL_OK, NULL, &msg);
