@@ -196,8 +196,9 @@ static void lost(void *arg)
 
 static void down(void *arg, const Sluice__V1__AttendDown *m)
 {
-    if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASE)
-        take_lease(arg, m->lease);
+    if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
+        for (size_t i = 0; i < m->leases->n_lease; i++)
+            take_lease(arg, m->leases->lease[i]);
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_REVOKE)
         program_die("a lease was revoked: %s", m->revoke->why);
 }

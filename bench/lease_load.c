@@ -20,7 +20,8 @@
 #include "bench/program.h"
 #include "bench/target.h"
 
-#define HELD_MAX 8 // the coordinator gives two
+#define HELD_MAX 8    // as many as the coordinator gives
+#define HELD_ENOUGH 4 // with more, completions wait, as in worker/member.c
 #define BEAT_NS (200 * 1000000L)
 
 struct lease {
@@ -36,8 +37,10 @@ struct load {
     struct rpc_stream *stream;
     struct wire_arena arena;
     struct meter meter;
-    uint32_t step;     // of held[0]
-    unsigned on_way;   // its pushes
+    uint32_t step;               // of held[0]
+    unsigned on_way;             // its pushes
+    struct lease done[HELD_MAX]; // and not said yet
+    unsigned done_count;
     atomic_bool over;  // the run
     sem_t idle;        // over, and nothing on its way
     uint64_t progress; // under the lock, as all below
@@ -83,13 +86,37 @@ static void say_hello(struct load *l)
     say(l, &up);
 }
 
-static void say_complete(struct load *l, const struct lease *lease)
+struct complete_parts {
+    Sluice__V1__Complete msg;
+    Sluice__V1__Attempt attempt;
+    Sluice__V1__StepMetrics metrics;
+};
+
+static void fill_complete(struct complete_parts *p, const struct load *l,
+                          const struct lease *lease,
+                          Sluice__V1__ShardEvidence **evidence)
+{
+    sluice__v1__complete__init(&p->msg);
+    sluice__v1__step_metrics__init(&p->metrics);
+    p->attempt = wire_attempt_msg(lease->attempt);
+    p->metrics.steps = p->metrics.samples = lease->steps;
+    p->msg.job = lease->job;
+    p->msg.job_incarnation = l->target[0].job_incarnation;
+    p->msg.closure = lease->closure;
+    p->msg.attempt = &p->attempt;
+    p->msg.n_evidence = l->shards;
+    p->msg.evidence = evidence;
+    p->msg.metrics = &p->metrics;
+}
+
+// All that are done, in one message.
+static void say_complete(struct load *l)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
-    Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
-    Sluice__V1__Attempt attempt = wire_attempt_msg(lease->attempt);
-    Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
+    Sluice__V1__Completes m = SLUICE__V1__COMPLETES__INIT;
     Sluice__V1__ShardEvidence evidence[TARGETS_MAX], *list[TARGETS_MAX];
+    Sluice__V1__Complete *done[HELD_MAX];
+    struct complete_parts part[HELD_MAX];
 
     for (size_t i = 0; i < l->shards; i++) {
         sluice__v1__shard_evidence__init(&evidence[i]);
@@ -97,16 +124,15 @@ static void say_complete(struct load *l, const struct lease *lease)
         evidence[i].incarnation = l->target[i].incarnation;
         list[i] = &evidence[i];
     }
-    metrics.steps = metrics.samples = lease->steps;
-    m.job = lease->job;
-    m.job_incarnation = l->target[0].job_incarnation;
-    m.closure = lease->closure;
-    m.attempt = &attempt;
-    m.n_evidence = l->shards;
-    m.evidence = list;
-    m.metrics = &metrics;
-    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
-    up.complete = &m;
+    for (unsigned i = 0; i < l->done_count; i++) {
+        fill_complete(&part[i], l, &l->done[i], list);
+        done[i] = &part[i].msg;
+    }
+    m.complete = done;
+    m.n_complete = l->done_count;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETES;
+    up.completes = &m;
+    l->done_count = 0;
     say(l, &up);
 }
 
@@ -161,11 +187,13 @@ static void begin_closure(struct load *l)
 
 static void end_closure(struct load *l)
 {
-    say_complete(l, &l->held[0]);
+    l->done[l->done_count++] = l->held[0];
     pthread_mutex_lock(&l->lock);
     l->count--;
     memmove(&l->held[0], &l->held[1], l->count * sizeof(l->held[0]));
     pthread_mutex_unlock(&l->lock);
+    if (l->count <= HELD_ENOUGH)
+        say_complete(l);
     begin_closure(l);
 }
 
@@ -219,8 +247,9 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
 
     (void)stream;
     program_must(rc == SL_ENOTSUP ? SL_OK : rc, &err, "the coordinator");
-    if (rc == SL_OK && m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASE)
-        take_lease(l, m->lease);
+    if (rc == SL_OK && m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
+        for (size_t i = 0; i < m->leases->n_lease; i++)
+            take_lease(l, m->leases->lease[i]);
     if (rc == SL_OK && m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_REVOKE)
         program_die("a lease was revoked: %s", m->revoke->why);
     wire_arena_reset(&l->arena);

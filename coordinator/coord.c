@@ -3,7 +3,7 @@
 //
 // The call sequence of the main event, one closure:
 //
-//   coord_tick or a report -> coord_dispatch -> send_lease
+//   coord_tick or a report -> coord_dispatch -> send_leases
 //   ... the worker computes; the shards count ...
 //   coord_hear -> coord_complete -> evidence_complete (C1)
 //     -> coord_advance: cut, evaluation, end
@@ -300,6 +300,13 @@ static void hear_heartbeat(struct coord *c, struct member *m,
     send_ack(c, m, beat->seq);
 }
 
+static void hear_complete(struct coord *c, struct member *m,
+                          const Sluice__V1__Complete *message)
+{
+    coord_stall_answer(m, message->job, message->attempt);
+    coord_complete(c, m, message);
+}
+
 static void hear_worker(struct coord *c, struct member *m,
                         const Sluice__V1__AttendUp *message)
 {
@@ -307,9 +314,11 @@ static void hear_worker(struct coord *c, struct member *m,
 
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_COMPLETE:
-        coord_stall_answer(m, message->complete->job,
-                           message->complete->attempt);
-        coord_complete(c, m, message->complete);
+        hear_complete(c, m, message->complete);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_COMPLETES:
+        for (size_t i = 0; i < message->completes->n_complete && !c->dead; i++)
+            hear_complete(c, m, message->completes->complete[i]);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_FAILED:
         coord_stall_answer(m, message->failed->job, message->failed->attempt);

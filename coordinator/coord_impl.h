@@ -95,7 +95,8 @@ void send_close(struct coord *c, const struct member *m, uint64_t job,
 void send_job_open(struct coord *c, const struct member *m,
                    const struct job *job);
 void send_map(struct coord *c, const struct member *m, const struct job *job);
-void send_lease(struct coord *c, const struct work *w);
+// Those of its leases that it was not sent yet.
+void send_leases(struct coord *c, struct member *m);
 void send_revoke(struct coord *c, const struct member *m, const struct work *w,
                  const char *why);
 void send_revoke_job(struct coord *c, const struct member *m,

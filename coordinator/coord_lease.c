@@ -193,7 +193,7 @@ static bool lease(struct coord *c, struct member *m, struct job *job,
             (int)w->kind, (unsigned long long)w->closure.id,
             (unsigned long long)c->term, (unsigned long long)c->attempts,
             m->name);
-    send_lease(c, w);
+    member_sends(m);
     LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
         job->id_text, (unsigned long long)w->closure.id,
         (unsigned long long)w->closure.attempt.n, m->name, (int)w->kind);
@@ -322,6 +322,13 @@ void coord_dispatch(struct coord *c)
         serve_all(c, have);
     if (c->dead)
         return;
+    list_for_safe(n, &c->members.unsent)
+    {
+        struct member *m = list_entry(n, struct member, unsent);
+
+        list_remove(n);
+        send_leases(c, m);
+    }
     // Counters of what was just leased again.
     list_for(j, &c->active)
     {

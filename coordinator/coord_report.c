@@ -443,8 +443,13 @@ void coord_take_leases(struct coord *c, struct member *m, enum leases_why why)
     struct list_node *n;
     bool first = true;
 
-    if (why == LEASES_LOST)
+    if (why == LEASES_LOST) {
         count_lost(c, m);
+        // Short closures may be complete and not said yet, so this one may
+        // blame the wrong one; the next will not.
+        if (m->lease_count > 0)
+            members_forget_pace(&c->members);
+    }
     // The oldest is what it computed; the other waited behind it.
     while ((n = list_first(&m->leases)) != NULL) {
         give_up_lease(c, m, list_entry(n, struct work, on_holder), first, why);

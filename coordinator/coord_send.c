@@ -398,27 +398,59 @@ static enum sl_err fill_evaluate(Sluice__V1__Lease *msg, const struct work *w)
     return SL_OK;
 }
 
-void send_lease(struct coord *c, const struct work *w)
-{
-    Sluice__V1__Lease msg = SLUICE__V1__LEASE__INIT;
-    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
-    DOWN(down, LEASE, lease, &msg);
+// One lease of a message, with what it points at.
+struct lease_parts {
+    Sluice__V1__Lease msg;
+    Sluice__V1__Attempt attempt;
+};
 
-    attempt.term = w->closure.attempt.term;
-    attempt.n = w->closure.attempt.n;
-    msg.term = c->term;
-    msg.job = w->job->id;
-    msg.job_incarnation = w->job->incarnation;
-    msg.closure = w->closure.id;
-    msg.attempt = &attempt;
-    msg.kind = (Sluice__V1__LeaseKind)w->kind;
-    msg.map_version = w->job->map_version;
+// msg.tags is to be freed.
+static enum sl_err fill_lease(struct lease_parts *p, uint64_t term,
+                              const struct work *w)
+{
+    sluice__v1__lease__init(&p->msg);
+    p->attempt = wire_attempt_msg(
+        (struct wire_attempt){w->closure.attempt.term, w->closure.attempt.n});
+    p->msg.term = term;
+    p->msg.job = w->job->id;
+    p->msg.job_incarnation = w->job->incarnation;
+    p->msg.closure = w->closure.id;
+    p->msg.attempt = &p->attempt;
+    p->msg.kind = (Sluice__V1__LeaseKind)w->kind;
+    p->msg.map_version = w->job->map_version;
     if (w->kind == WORK_TRAIN)
-        fill_train(&msg, w->job, w->closure.id);
-    else if (w->kind == WORK_EVALUATE && fill_evaluate(&msg, w) != SL_OK)
-        return give_up(c, w->holder->id);
-    send_down(c, w->holder->id, &down);
-    sl_free(msg.tags);
+        fill_train(&p->msg, w->job, w->closure.id);
+    else if (w->kind == WORK_EVALUATE)
+        return fill_evaluate(&p->msg, w);
+    return SL_OK;
+}
+
+void send_leases(struct coord *c, struct member *m)
+{
+    struct lease_parts part[DISPATCH_LEASES_MOST];
+    Sluice__V1__Lease *list[DISPATCH_LEASES_MOST];
+    Sluice__V1__Leases msg = SLUICE__V1__LEASES__INIT;
+    DOWN(down, LEASES, leases, &msg);
+    const struct list_node *n = &m->leases.head;
+    enum sl_err rc = SL_OK;
+
+    msg.lease = list;
+    msg.n_lease = m->leases_unsent;
+    m->leases_unsent = 0;
+    for (size_t i = 0; i < msg.n_lease; i++)
+        n = n->prev;
+    for (size_t i = 0; i < msg.n_lease; i++, n = n->next) {
+        list[i] = &part[i].msg;
+        if (fill_lease(&part[i], c->term,
+                       list_entry(n, struct work, on_holder)) != SL_OK)
+            rc = SL_ENOMEM;
+    }
+    if (rc == SL_OK)
+        send_down(c, m->id, &down);
+    else
+        give_up(c, m->id);
+    for (size_t i = 0; i < msg.n_lease; i++)
+        sl_free(part[i].msg.tags);
 }
 
 void send_revoke(struct coord *c, const struct member *m, const struct work *w,

@@ -18,8 +18,9 @@
 
 // Leases that a worker may hold: one is computed, one waits behind it, so that
 // dispatch is never waited for. Where leases end within less than so long, as
-// many wait as last that long, and they are given out several at a time, which
-// costs both sides fewer messages and wake-ups.
+// many wait as last that long, and they are given out several at a time, in one
+// message, which costs both sides less. A worker holds completions back only
+// while it has more than half of the most.
 #define DISPATCH_LEASES_LEAST 2
 #define DISPATCH_LEASES_MOST 8
 #define DISPATCH_AHEAD_MS 4

@@ -11,6 +11,7 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
     ms->heartbeat_ms = heartbeat_ms;
     ms->lease_ms = lease_ms;
     list_init(&ms->all);
+    list_init(&ms->unsent);
     for (uint32_t i = 0; i < DISPATCH_LEASES_MOST; i++)
         list_init(&ms->open[i]);
     map_init(&ms->by_id);
@@ -108,6 +109,7 @@ void members_remove(struct members *ms, struct member *m)
     map_remove(&ms->by_id, m->id);
     list_remove(&m->node);
     list_remove(&m->open);
+    list_remove(&m->unsent);
     member_free(m);
 }
 
@@ -121,6 +123,12 @@ void member_holds(struct member *m, uint32_t leases)
     list_remove(&m->open);
     if (m->refills)
         list_push_back(&m->of->open[leases], &m->open);
+}
+
+void member_sends(struct member *m)
+{
+    if (m->leases_unsent++ == 0)
+        list_push_back(&m->of->unsent, &m->unsent);
 }
 
 // Of the last few: a worker that comes to another job learns soon.
@@ -140,6 +148,19 @@ void member_completes(struct member *m, uint64_t now_ms)
     m->lease_from_ms = now_ms;
     m->lease_ms += PACE_SHARE * (took - m->lease_ms);
     m->lease_most = dispatch_most(m->lease_ms);
+}
+
+void members_forget_pace(struct members *ms)
+{
+    list_for(n, &ms->all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        m->lease_ms = DISPATCH_AHEAD_MS;
+        m->lease_most = DISPATCH_LEASES_LEAST;
+        if (m->role == MEMBER_WORKER)
+            member_holds(m, m->lease_count);
+    }
 }
 
 struct member *members_get(const struct members *ms, uint64_t id)

@@ -79,6 +79,8 @@ struct member {
     uint64_t resident_bytes;
     struct list leases;               // worker: struct work, oldest first
     uint32_t lease_count, lease_most; // most: see dispatch.h
+    struct list_node unsent;          // in members.unsent
+    uint32_t leases_unsent;           // the last so many of its leases
     bool refills;    // worker: from when it holds half of the most, until all
     double lease_ms; // worker: that one takes, lately
     uint64_t lease_from_ms; // worker: the one under way, about
@@ -93,6 +95,7 @@ struct members {
     struct list all;
     // Workers that hold 0, 1, ... leases and may be given more.
     struct list open[DISPATCH_LEASES_MOST];
+    struct list unsent; // workers that are to be told of leases
     struct map by_id;
     uint32_t workers, psservers;
 };
@@ -112,12 +115,19 @@ void member_says(struct member *m, const char *why, const char *device);
 // A worker holds so many leases now; it is the last of those who do.
 void member_holds(struct member *m, uint32_t leases);
 
+// Its newest lease goes with the next send_leases.
+void member_sends(struct member *m);
+
 // A worker is given one more lease.
 void member_begins(struct member *m, uint64_t now_ms);
 
 // A worker has completed one, which it still holds: so it is learned how long
 // they take. Nothing is learned from those that fail.
 void member_completes(struct member *m, uint64_t now_ms);
+
+// All workers get their leases as at first, until they show again how long
+// those take: none has so many that it holds completions back.
+void members_forget_pace(struct members *ms);
 
 struct member *members_get(const struct members *ms, uint64_t id); // or NULL
 struct member *members_find(struct members *ms, enum member_role role,

@@ -162,7 +162,7 @@ class Worker:
             role=coord.ROLE_WORKER, name=self.name,
             process=secrets.randbits(63) + 1, pid=os.getpid(),
             host=socket.gethostname(), version="python-example",
-            device="cpu (python)", protocol=1, external=True))
+            device="cpu (python)", protocol=2, external=True))
         try:
             for message in stream:
                 self.hear(message)
@@ -200,9 +200,10 @@ class Worker:
             elif kind == "map" and body.job in self.jobs:
                 if body.version > self.jobs[body.job].map.version:
                     self.jobs[body.job].map = body
-            elif kind == "lease":
-                self.held[body.job, body.closure] = body
-                self.leases.put(body)
+            elif kind == "leases":
+                for lease in body.lease:
+                    self.held[lease.job, lease.closure] = lease
+                    self.leases.put(lease)
             elif kind == "revoke":
                 self.revoked(body)
             elif kind == "goodbye":

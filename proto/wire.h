@@ -41,10 +41,11 @@
 #include "proto/jobs.pb-c.h"
 #include "proto/ps.pb-c.h"
 
-#define WIRE_PROTOCOL 1           // Hello.protocol
+#define WIRE_PROTOCOL 2           // Hello.protocol
 #define WIRE_NAME_BYTES 200       // names and ids: printable, no blanks at ends
 #define WIRE_TEXT_BYTES 4096      // reasons, paths
 #define WIRE_SHARDS_MAX 65536     // of one job
+#define WIRE_LEASES_MAX 64        // of one message
 #define WIRE_PIECES_MAX 262144    // of one job
 #define WIRE_VARIABLES_MAX 100000 // of one job
 #define WIRE_RANK_MAX 8           // of a variable

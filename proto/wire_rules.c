@@ -132,6 +132,7 @@ static const struct wire_rule snapshot_report[] = {
 static const struct wire_rule complete[] = {
     JOB(1), CLOSURE(2), FILL(3), COUNT(5, WIRE_SHARDS_MAX), FILL(6),
 };
+static const struct wire_rule completes[] = {COUNT(1, WIRE_LEASES_MAX)};
 static const struct wire_rule evidence[] = {SHARD(1), BORN(2)};
 static const struct wire_rule attempt_failed[] = {
     JOB(1),
@@ -188,6 +189,7 @@ static const struct wire_rule lease[] = {
     RANGE(10, 0, WIRE_CLOSURE_STEPS_MAX),
     COUNT(13, WIRE_SHARDS_MAX),
 };
+static const struct wire_rule leases[] = {COUNT(1, WIRE_LEASES_MAX)};
 static const struct wire_rule revoke[] = {JOB(1), CLOSURE(2), FILL(3)};
 
 // ---- ps.proto
@@ -252,6 +254,7 @@ static const struct wire_rules all[] = {
     RULES(shard_hello, shard_hello, NULL),
     RULES(snapshot_report, snapshot_report, check_snapshot),
     RULES(complete, complete, NULL),
+    RULES(completes, completes, NULL),
     RULES(shard_evidence, evidence, NULL),
     RULES(attempt_failed, attempt_failed, NULL),
     RULES(hand_back, hand_back, NULL),
@@ -268,6 +271,7 @@ static const struct wire_rules all[] = {
     RULES(job_open, job_open, NULL),
     RULES(job_map, job_map, check_job_map),
     RULES(map_entry, map_entry, NULL),
+    RULES(leases, leases, NULL),
     RULES(lease, lease, check_lease),
     RULES(revoke, revoke, NULL),
     RULES(local_reply, local_reply, NULL),

@@ -12,12 +12,8 @@
 #include "common/map.h"
 #include "common/mem.h"
 #include "proto/spec.h"
+#include "worker/outbox.h"
 #include "worker/report.h"
-
-struct kept { // a report that waits for a stream
-    struct list_node node;
-    Sluice__V1__AttendUp *up;
-};
 
 struct member {
     struct member_setup setup;
@@ -28,55 +24,11 @@ struct member {
     struct map records; // job -> struct record, a reference each
     struct list leases; // struct lease: held or running
     uint32_t leases_count;
-    struct list kept;
-    uint32_t kept_count;
+    struct outbox *outbox;
     bool draining;
     bool away;                    // no device
     char why[SL_ERROR_TEXT + 40]; // that is so; "": it is not
 };
-
-// ---- reports
-
-static void drop_kept(struct member *m, struct kept *k)
-{
-    list_remove(&k->node);
-    m->kept_count--;
-    wire_free(&k->up->base);
-    sl_free(k);
-}
-
-// Takes `up`.
-static void say(struct member *m, Sluice__V1__AttendUp *up)
-{
-    struct kept *k;
-
-    if (up == NULL)
-        return;
-    if (attendee_send(m->attend, up)) {
-        wire_free(&up->base);
-        return;
-    }
-    k = sl_malloc(sizeof(*k));
-    if (k == NULL) { // the closure is then issued again
-        wire_free(&up->base);
-        return;
-    }
-    k->up = up;
-    list_push_back(&m->kept, &k->node);
-    if (++m->kept_count > MEMBER_REPORTS)
-        drop_kept(m, list_entry(list_first(&m->kept), struct kept, node));
-}
-
-static void say_kept(struct member *m)
-{
-    while (!list_empty(&m->kept)) {
-        struct kept *k = list_entry(list_first(&m->kept), struct kept, node);
-
-        if (!attendee_send(m->attend, k->up))
-            return;
-        drop_kept(m, k);
-    }
-}
 
 // ---- leases
 
@@ -122,7 +74,7 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
             "job=%" PRIu64 " closure=%" PRIu64 " error=%s", msg->job,
             msg->closure, err.text);
         err.code = rc;
-        say(m, report_refused(msg, &err));
+        outbox_say(m->outbox, report_refused(msg, &err));
         return;
     }
     atomic_store(&l->gate.lease_ends_ms,
@@ -164,6 +116,10 @@ static void log_outcome(const struct lease *l)
     }
 }
 
+// With more than so many still to run, the coordinator gives no new ones yet
+// (coordinator/dispatch.h), so nobody waits for what is complete.
+#define LEASES_ENOUGH 4
+
 void member_done(void *arg, struct lease *l)
 {
     struct member *m = arg;
@@ -176,7 +132,10 @@ void member_done(void *arg, struct lease *l)
             " kind=%d outcome=%d",
             l->job, l->closure, l->attempt.term, l->attempt.n, (int)l->kind,
             (int)l->outcome.kind);
-    say(m, report_outcome(l));
+    if (l->outcome.kind == OUTCOME_COMPLETE && m->leases_count > LEASES_ENOUGH)
+        outbox_hold(m->outbox, report_outcome(l));
+    else
+        outbox_say(m->outbox, report_outcome(l));
     FAULT("task.reported");
     lease_free(l);
     if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
@@ -265,8 +224,9 @@ void member_down(void *arg, const Sluice__V1__AttendDown *d)
     case SLUICE__V1__ATTEND_DOWN__KIND_MAP:
         on_map(m, d->map);
         return;
-    case SLUICE__V1__ATTEND_DOWN__KIND_LEASE:
-        on_lease(m, d->lease);
+    case SLUICE__V1__ATTEND_DOWN__KIND_LEASES:
+        for (size_t i = 0; i < d->leases->n_lease; i++)
+            on_lease(m, d->leases->lease[i]);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
         on_revoke(m, d->revoke);
@@ -313,7 +273,7 @@ void member_renewed(void *arg)
 
     list_for(n, &m->leases) atomic_store(
         &list_entry(n, struct lease, node)->gate.lease_ends_ms, ends);
-    say_kept(m);
+    outbox_attached(m->outbox);
 }
 
 static uint64_t resident_bytes(void)
@@ -387,6 +347,7 @@ void member_beat(void *arg)
     size_t count = 0;
 
     watch(m);
+    outbox_flush(m->outbox); // those leases are not listed any more
     list_for(n, &m->leases)
     {
         struct lease *l = list_entry(n, struct lease, node);
@@ -446,16 +407,26 @@ void member_device(void *arg, enum compute_state state, const char *why)
 
 // ---- life
 
+static bool send(void *arg, const Sluice__V1__AttendUp *up)
+{
+    return attendee_send(((struct member *)arg)->attend, up);
+}
+
 enum sl_err member_new(struct member **out, const struct member_setup *setup)
 {
     struct member *m = sl_calloc(1, sizeof(*m));
+    enum sl_err rc;
 
     if (m == NULL)
         return SL_ENOMEM;
     m->setup = *setup;
     map_init(&m->records);
     list_init(&m->leases);
-    list_init(&m->kept);
+    rc = outbox_new(&m->outbox, setup->loop, send, m);
+    if (rc != SL_OK) {
+        sl_free(m);
+        return rc;
+    }
     *out = m;
     return SL_OK;
 }
@@ -502,8 +473,7 @@ void member_free(struct member *m)
 
     if (m == NULL)
         return;
-    while (!list_empty(&m->kept))
-        drop_kept(m, list_entry(list_first(&m->kept), struct kept, node));
+    outbox_free(m->outbox);
     while (map_next(&m->records, &at, &job, &record))
         record_unref(record);
     map_release(&m->records);

@@ -2,11 +2,9 @@
 // worker/member.h -- this worker as a member: jobs, leases, reports.
 //
 // What comes down the stream becomes records and leases; what the compute
-// thread gives back becomes reports. A report that cannot be sent is kept and
-// sent on the next stream: a completion is believed by its evidence, whenever
-// it comes and whoever coordinates by then (C1).
+// thread gives back becomes reports (outbox.h).
 //
-//   Lease -> lease_new -> compute_submit ... done -> report -> send, or keep
+//   Lease -> lease_new -> compute_submit ... done -> report -> outbox
 //
 // Losing the coordinator does not stop the lease that runs, only its end does;
 // leases held ahead are dropped when the next stream is welcome, since that
@@ -23,11 +21,10 @@
 #include "proto/attendee.h"
 #include "worker/compute.h"
 
-#define MEMBER_REPORTS 256 // kept at most; more are dropped, oldest first
-
 struct member;
 
 struct member_setup {
+    struct loop *loop;
     const struct sl_clock *clock;
     // Nothing is leased any more, after member_drain. May be NULL.
     void (*drained)(void *arg);

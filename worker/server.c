@@ -268,6 +268,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     const struct conf *c = daemon_conf(w->daemon);
     char options[1100];
     struct member_setup member = {
+        .loop = daemon_loop(w->daemon),
         .clock = sl_clock_real(),
         .drained = on_drained,
         .stuck = on_stuck,

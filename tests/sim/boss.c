@@ -170,8 +170,9 @@ static void io_send(void *arg, uint64_t member, const Sluice__V1__AttendDown *m)
 
     T_OK(wire_check(&m->base, t_err()));
     switch (m->kind_case) {
-    case SLUICE__V1__ATTEND_DOWN__KIND_LEASE:
-        check_lease(b, member, m->lease);
+    case SLUICE__V1__ATTEND_DOWN__KIND_LEASES:
+        for (size_t i = 0; i < m->leases->n_lease; i++)
+            check_lease(b, member, m->leases->lease[i]);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
         if (m->revoke->whole_job)

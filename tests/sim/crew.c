@@ -247,8 +247,9 @@ void crew_down(struct sim *s, struct proc *p,
     case SLUICE__V1__ATTEND_DOWN__KIND_MAP:
         take_map(c, down->map);
         break;
-    case SLUICE__V1__ATTEND_DOWN__KIND_LEASE:
-        take_lease(c, down->lease);
+    case SLUICE__V1__ATTEND_DOWN__KIND_LEASES:
+        for (size_t i = 0; i < down->leases->n_lease; i++)
+            take_lease(c, down->leases->lease[i]);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
         take_revoke(c, down->revoke);

@@ -40,8 +40,8 @@ TEST(coord, another_protocol_is_told_which_one_is_spoken)
 {
     struct world *w = begin();
 
-    T_FAILS(SL_ENOTSUP, hello(w, 99, "w", 1, 2));
-    T_HAS(err.text, "speaks 1");
+    T_FAILS(SL_ENOTSUP, hello(w, 99, "w", 1, WIRE_PROTOCOL + 1));
+    T_HAS(err.text, "speaks 2");
     world_release(w);
 }
 
@@ -61,15 +61,16 @@ TEST(coord, the_newest_process_of_a_name_wins_and_keeps_it)
 {
     struct world *w = begin();
 
-    T_OK(hello(w, 91, "w", 1, 1));
-    T_OK(hello(w, 92, "w", 2, 1)); // newer: 1 is sent away
+    T_OK(hello(w, 91, "w", 1, WIRE_PROTOCOL));
+    T_OK(hello(w, 92, "w", 2, WIRE_PROTOCOL)); // newer: 1 is sent away
     T_EQ(members(w), 1);
-    T_FAILS(SL_EEXIST, hello(w, 93, "w", 1, 1)); // 1 dials again
+    T_FAILS(SL_EEXIST, hello(w, 93, "w", 1, WIRE_PROTOCOL)); // 1 dials again
     T_HAS(err.text, "newer process");
     T_EQ(members(w), 1);
-    T_OK(hello(w, 94, "w", 2, 1)); // the same process on a new stream
+    // The same process on a new stream.
+    T_OK(hello(w, 94, "w", 2, WIRE_PROTOCOL));
     coord_detach(w->coord, 94);
-    T_OK(hello(w, 95, "w", 1, 1)); // the name is free again
+    T_OK(hello(w, 95, "w", 1, WIRE_PROTOCOL)); // the name is free again
     T_EQ(members(w), 1);
     world_release(w);
 }

@@ -75,6 +75,7 @@ TEST(life, a_quiet_job_finishes_with_honest_numbers)
     T_NEAR(s->evaluations[2]->accuracy, 0.5, 1e-12);
     T_NEAR(s->loss, 1, 1e-12);
     T_EQ(s->n_shards, w.shards);
+    T_GT(w.leases_at_once, 1); // what was given at once, was said at once
     wire_free(&s->base);
     world_release(&w);
 }

@@ -136,36 +136,61 @@ TEST(member, workers_stand_by_the_leases_they_hold)
     members_release(&ms);
 }
 
-// One whose leases end at once is given several, when it has few left.
-TEST(member, short_leases_are_given_out_several_at_a_time)
+static void complete_one(struct member *m, uint64_t now_ms)
 {
-    struct members ms;
+    member_completes(m, now_ms);
+    member_holds(m, m->lease_count - 1);
+}
+
+// One whose leases end at once.
+static struct member *quick(struct members *ms)
+{
     struct member *m;
 
-    members_init(&ms, BEAT, LEASE);
-    m = add(&ms, "a", MEMBER_WORKER, 2, 0);
+    members_init(ms, BEAT, LEASE);
+    m = add(ms, "a", MEMBER_WORKER, 2, 0);
     member_begins(m, 1000);
     T_EQ(m->lease_most, DISPATCH_LEASES_LEAST);
     for (int i = 0; i < 100; i++) {
-        member_completes(m, 1000);
-        member_holds(m, m->lease_count - 1);
+        complete_one(m, 1000);
         member_begins(m, 1000);
     }
     T_EQ(m->lease_most, DISPATCH_LEASES_MOST);
     while (m->lease_count < DISPATCH_LEASES_MOST) {
-        T_PTR(first(&ms, m->lease_count), m);
+        T_PTR(first(ms, m->lease_count), m);
         member_begins(m, 1000);
     }
+    return m;
+}
+
+TEST(member, short_leases_are_given_out_several_at_a_time)
+{
+    struct members ms;
+    struct member *m = quick(&ms);
+
     while (m->lease_count > DISPATCH_LEASES_MOST / 2 + 1) {
-        member_completes(m, 1000);
-        member_holds(m, m->lease_count - 1);
+        complete_one(m, 1000);
         T_PTR(first(&ms, m->lease_count), m->refills ? m : NULL);
     }
     T_FALSE(m->refills);
-    member_completes(m, 1000);
-    member_holds(m, m->lease_count - 1);
-    T_PTR(first(&ms, m->lease_count), m);
-    member_completes(m, 1100); // and now one takes its time
+    complete_one(m, 1000);
+    T_PTR(first(&ms, m->lease_count), m); // it has few left
+    member_completes(m, 1100);            // and now one takes its time
     T_EQ(m->lease_most, DISPATCH_LEASES_LEAST);
+    members_release(&ms);
+}
+
+TEST(member, after_a_loss_leases_are_given_out_one_by_one)
+{
+    struct members ms;
+    struct member *m = quick(&ms);
+
+    members_forget_pace(&ms);
+    T_EQ(m->lease_most, DISPATCH_LEASES_LEAST);
+    while (m->lease_count > DISPATCH_LEASES_LEAST / 2) {
+        T_PTR(first(&ms, m->lease_count), NULL);
+        complete_one(m, 1000);
+    }
+    T_PTR(first(&ms, m->lease_count), m);
     members_release(&ms);
 }

@@ -59,6 +59,16 @@ static void check_lease(struct world *w, struct fake_member *m,
     w->holder[lease->closure] = m->stream;
 }
 
+static void check_leases(struct world *w, struct fake_member *m,
+                         const Sluice__V1__Leases *leases)
+{
+    T_GT(leases->n_lease, 0);
+    if (leases->n_lease > w->leases_at_once)
+        w->leases_at_once = leases->n_lease;
+    for (size_t i = 0; i < leases->n_lease; i++)
+        check_lease(w, m, leases->lease[i]);
+}
+
 static void io_send(void *arg, uint64_t stream,
                     const Sluice__V1__AttendDown *message)
 {
@@ -69,8 +79,8 @@ static void io_send(void *arg, uint64_t stream,
     T_OK(wire_check(&message->base, t_err()));
     if (m == NULL)
         return;
-    if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASE)
-        check_lease(w, m, message->lease);
+    if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
+        check_leases(w, m, message->leases);
     if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_REVOKE &&
         message->revoke->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN &&
         !message->revoke->whole_job &&

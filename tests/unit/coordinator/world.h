@@ -103,7 +103,9 @@ struct world {
     uint64_t holder[WORLD_CLOSURES];
     uint64_t incarnations[WORLD_SHARDS]; // highest ever admitted
     uint64_t evaluated_ranges;
-    enum sl_err fatal; // io.fatal was called, and
+    size_t leases_at_once; // most in one message
+    unsigned completes;    // every second time, all that there are at once
+    enum sl_err fatal;     // io.fatal was called, and
     struct sl_error why;
     bool poison;     // a worker dies at closure 1
     bool hold_tasks; // pool threads do nothing by themselves

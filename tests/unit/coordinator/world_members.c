@@ -47,26 +47,66 @@ void fake_say(struct fake_member *m, const Sluice__V1__AttendUp *message)
     m->outbox[m->outbox_count++] = (Sluice__V1__AttendUp *)copy;
 }
 
-void fake_deliver_up(struct world *w, struct fake_member *m)
+static void ended(struct world *w, const struct fake_member *m,
+                  uint64_t closure)
 {
-    Sluice__V1__AttendUp *message =
-        take_first((void **)m->outbox, &m->outbox_count);
-    bool ends = message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
-                message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK ||
-                message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED;
-    uint64_t closure =
-        message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE
-            ? message->complete->closure
-        : message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK
-            ? message->hand_back->closure
-        : message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED
-            ? message->failed->closure
-            : 0;
-
-    if (ends && w->holder[closure] == m->stream)
+    if (w->holder[closure] == m->stream)
         w->holder[closure] = 0;
+}
+
+static void hear(struct world *w, struct fake_member *m,
+                 const Sluice__V1__AttendUp *message)
+{
     if (w->coord != NULL && m->stream != 0)
         coord_hear(w->coord, m->stream, message);
+}
+
+static bool next_is_complete(const struct fake_member *m)
+{
+    return m->outbox_count > 0 &&
+           m->outbox[0]->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
+}
+
+// Completions that follow each other, in one message.
+static void deliver_completes(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Completes all = SLUICE__V1__COMPLETES__INIT;
+    Sluice__V1__AttendUp *message[WIRE_LEASES_MAX];
+    Sluice__V1__Complete *list[WIRE_LEASES_MAX];
+
+    all.complete = list;
+    while (next_is_complete(m) && all.n_complete < WIRE_LEASES_MAX) {
+        Sluice__V1__AttendUp *one =
+            take_first((void **)m->outbox, &m->outbox_count);
+
+        message[all.n_complete] = one;
+        list[all.n_complete++] = one->complete;
+        ended(w, m, one->complete->closure);
+    }
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETES;
+    up.completes = &all;
+    hear(w, m, &up);
+    while (all.n_complete > 0)
+        wire_free(&message[--all.n_complete]->base);
+}
+
+void fake_deliver_up(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendUp *message;
+
+    if (next_is_complete(m) && w->completes++ % 2 == 0) {
+        deliver_completes(w, m);
+        return;
+    }
+    message = take_first((void **)m->outbox, &m->outbox_count);
+    if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE)
+        ended(w, m, message->complete->closure);
+    if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK)
+        ended(w, m, message->hand_back->closure);
+    if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED)
+        ended(w, m, message->failed->closure);
+    hear(w, m, message);
     wire_free(&message->base);
 }
 

@@ -85,8 +85,9 @@ void fake_worker_read(struct world *w, struct fake_member *m,
     case SLUICE__V1__ATTEND_DOWN__KIND_MAP:
         take_map(m, message->map);
         break;
-    case SLUICE__V1__ATTEND_DOWN__KIND_LEASE:
-        take_lease(w, m, message->lease);
+    case SLUICE__V1__ATTEND_DOWN__KIND_LEASES:
+        for (size_t i = 0; i < message->leases->n_lease; i++)
+            take_lease(w, m, message->leases->lease[i]);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
         take_revoke(m, message->revoke);

@@ -19,8 +19,8 @@ static const struct valid {
     const char *text;
 } valid[] = {
     {UP, "{'hello':{'role':'psserver','name':'ps-0','process':'0x1f',"
-         "'address':'10.0.0.1:7','protocol':1}}"},
-    {UP, "{'hello':{'role':'worker','name':'w','process':7,'protocol':1}}"},
+         "'address':'10.0.0.1:7','protocol':2}}"},
+    {UP, "{'hello':{'role':'worker','name':'w','process':7,'protocol':2}}"},
     {UP, "{'heartbeat':{'seq':1,'leases':[{'job':1,'closure':2,'attempt':"
          "{'term':1,'n':2},'metrics':{'steps':3,'loss_sum':0.5}}],"
          "'shards':[{'job':1,'shard':0,'incarnation':1}]}}"},
@@ -57,11 +57,13 @@ static const struct valid {
      ",'variables':[" VARIABLE "]}}"},
     {DOWN, "{'map':{'job':1,'version':2,'shards':[{'shard':0,'address':"
            "'unix:/tmp/x','incarnation':1},{'shard':1}]}}"},
-    {DOWN, "{'lease':{'term':1,'job':1,'closure':0,'attempt':{'term':1,'n':1},"
-           "'first':0,'count':512,'steps':16}}"},
-    {DOWN, "{'lease':{'term':1,'job':1,'kind':'probe'}}"},
+    {DOWN, "{'leases':{'lease':[{'term':1,'job':1,'closure':0,'attempt':"
+           "{'term':1,'n':1},'first':0,'count':512,'steps':16},"
+           "{'term':1,'job':1,'kind':'probe'}]}}"},
     {DOWN, "{'revoke':{'job':1,'whole_job':true}}"},
     {DOWN, "{'goodbye':{'why':'restart'}}"},
+    {UP, "{'completes':{'complete':[{'job':1,'closure':2,'attempt':{'n':1}},"
+         "{'job':1,'closure':3,'attempt':{'n':2}}]}}"},
     {&sluice__v1__submit_request__descriptor, "{'spec':" SPEC "}"},
     {&sluice__v1__job_request__descriptor, "{'id':'j-7'}"},
     {&sluice__v1__list_request__descriptor, "{}"},
@@ -115,19 +117,19 @@ static const struct refused {
     const char *text, *why;
 } refused[] = {
     {UP, "{}", "AttendUp holds no kind of message that this version knows"},
-    {UP, "{'hello':{'name':'w','process':7,'protocol':1}}",
+    {UP, "{'hello':{'name':'w','process':7,'protocol':2}}",
      "Hello.role is missing"},
-    {UP, "{'hello':{'role':'worker','process':7,'protocol':1}}",
+    {UP, "{'hello':{'role':'worker','process':7,'protocol':2}}",
      "Hello.name is missing"},
-    {UP, "{'hello':{'role':'worker','name':'a\\nb','process':7,'protocol':1}}",
+    {UP, "{'hello':{'role':'worker','name':'a\\nb','process':7,'protocol':2}}",
      "Hello.name has a control character"},
-    {UP, "{'hello':{'role':'worker','name':' w','process':7,'protocol':1}}",
+    {UP, "{'hello':{'role':'worker','name':' w','process':7,'protocol':2}}",
      "Hello.name begins or ends with a blank"},
-    {UP, "{'hello':{'role':'worker','name':'w','protocol':1}}",
+    {UP, "{'hello':{'role':'worker','name':'w','protocol':2}}",
      "Hello.process is missing"},
-    {UP, "{'hello':{'role':'worker','name':'w','process':7,'protocol':2}}",
-     "Hello.protocol is 2; 1 to 1 are allowed"},
-    {UP, "{'hello':{'role':'psserver','name':'w','process':7,'protocol':1}}",
+    {UP, "{'hello':{'role':'worker','name':'w','process':7,'protocol':3}}",
+     "Hello.protocol is 3; 2 to 2 are allowed"},
+    {UP, "{'hello':{'role':'psserver','name':'w','process':7,'protocol':2}}",
      "Hello.address is missing: workers dial a psserver"},
     {UP, "{'heartbeat':{'shards':[{'job':0}]}}", "ShardReport.job is missing"},
     {UP, "{'heartbeat':{'shards':[{'job':1,'shard':65536}]}}",
@@ -154,9 +156,9 @@ static const struct refused {
      "JobMap.shards[0] is shard 1: not in order"},
     {DOWN, "{'map':{'job':1,'shards':[{'incarnation':1}]}}",
      "JobMap.shards[0] is admitted but has no address"},
-    {DOWN, "{'lease':{'job':1,'attempt':{},'steps':4}}",
+    {DOWN, "{'leases':{'lease':[{'job':1,'attempt':{},'steps':4}]}}",
      "Lease.count is missing"},
-    {DOWN, "{'lease':{'job':1,'attempt':{},'count':4}}",
+    {DOWN, "{'leases':{'lease':[{'job':1,'attempt':{},'count':4}]}}",
      "Lease.steps is missing"},
     {DOWN, "{'job_open':{'job':1,'job_name':'a'}}", "JobOpen.spec is missing"},
     {DOWN,
