@@ -34,9 +34,9 @@
 struct buf;
 
 #define PART_ELEMENT_BYTES 4
-#define PART_TARGET_BYTES (UINT64_C(4) << 20)  // of a shard, of a large model
-#define PART_LEAST_BYTES (UINT64_C(512) << 10) // of a small one
-#define PART_TARGET_SHARDS 64                  // of those between
+#define PART_TARGET_BYTES (UINT64_C(4) << 20) // of a shard, of a large model
+#define PART_LEAST_BYTES (UINT64_C(1) << 20)  // of a small one
+#define PART_TARGET_SHARDS 64                 // of those between
 #define PART_MAX_SHARDS 65536
 #define PART_MAX_VARIABLES 1000000
 #define PART_MAX_ELEMENTS (UINT64_C(1) << 44)

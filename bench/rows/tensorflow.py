@@ -12,7 +12,7 @@ UPDATE = 16 * MIB
      needs=["psserver", "ps_load"])
 def push_tf(bench):
     """Dense updates of 16 MiB over TCP, SGD applied, 4 outstanding; placed as
-    jobs are by default, in shards of 4 MiB."""
+    jobs are by default, in shards of 1 MiB."""
     with bench.cluster(over="tcp") as c:
         _, target = c.place(elements=UPDATE // 4)
 

@@ -244,11 +244,11 @@ TEST(part, a_large_variable_keeps_to_itself)
     struct part_plan p;
 
     T_OK(part_plan_make(&p, vars, 7, &automatic, 0, 2, t_err()));
-    T_EQ(p.shard_count, 26); // of about PART_LEAST_BYTES
+    T_EQ(p.shard_count, 14); // of about PART_LEAST_BYTES
     T_EQ(p.shards[0].elements, 32 * 25 + 32 + 64 * 800 + 64);
     for (uint32_t s = 1; s < p.shard_count; s++)
-        T_NEAR(p.shards[s].elements, (1024 * 3137 + 10240) / 25, 3136);
-    T_EQ(p.shards[25].pieces, 3); // what follows is next to nothing
+        T_NEAR(p.shards[s].elements, (1024 * 3137 + 10240) / 13, 3136);
+    T_EQ(p.shards[13].pieces, 3); // what follows is next to nothing
     part_plan_release(&p);
 }
 
