@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each daemon in a network namespace of its own, on one bridge, with mutual
 TLS; nft cuts what a test wants cut. Needs root."""
+import ctypes
 import os
+import pathlib
 import subprocess
 
-from bed import BIN, Bed, check
+from asker import Asker
+from bed import BIN, ROOT, Bed, check
+from proxy import Proxy
 
 TAG = f"sf{os.getpid() % 100000}"
 NET = "10.78.0."
@@ -37,12 +41,28 @@ def address(name):
     return f"{NET}{HOSTS[name]}"
 
 
+class Window(Proxy):
+    """A socket here whose other end dials from a host."""
+
+    def __init__(self, here, name, there):
+        self.netns = pathlib.Path("/run/netns") / of(name)
+        super().__init__(here, there)
+
+    def accept(self):
+        with self.netns.open() as netns:  # this thread, and those it starts
+            check(ctypes.CDLL(None).setns(netns.fileno(), 0) == 0, "setns")
+        super().accept()
+
+
 class HostBed(Bed):
     """The net job on two workers and two psservers, five hosts."""
 
     def __init__(self, **more):
         super().__init__(programs=0, **more)
-        self.host_address = f"{NET}1:7070"
+        self.host_address, self.window = f"{NET}1:7070", None
+        self.asker = Asker(f"unix:{self.dir}/window.sock", ROOT / "proto", lambda: (
+            *(self.dir / "certs" / n for n in ("ca.crt", "client.key", "client.crt")),
+            address("coordinator")))
 
     def __enter__(self):
         try:
@@ -51,6 +71,8 @@ class HostBed(Bed):
             ip("link", "set", "br0", "up", netns=f"{TAG}sw")
             for name in HOSTS:
                 self.plug(name)
+            self.window = Window(self.dir / "window.sock", "coordinator",
+                                 (address("coordinator"), 7070))
         except BaseException:
             self.unplug()
             raise
@@ -73,8 +95,9 @@ class HostBed(Bed):
         ip("link", "set", "eth0", "up", netns=of(name))
         ip("link", "set", "lo", "up", netns=of(name))
 
-    @staticmethod
-    def unplug():
+    def unplug(self):
+        if self.window:
+            self.window.__exit__()
         for name in HOSTS:
             ip("netns", "del", of(name), must=False)
         ip("netns", "del", f"{TAG}sw", must=False)

@@ -46,6 +46,7 @@ class Hosts:
 
 class RemoteCluster(Cluster):
     """Each daemon behind `ip netns exec`, with the three files of its role."""
+    reachable = False
 
     def tls(self, role):
         folder = self.dir / "certs"
