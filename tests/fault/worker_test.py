@@ -8,6 +8,7 @@ import signal
 import conserve
 from bed import (Bed, check, check_counts, check_equal, dice, net, run, size,
                  wait_for)
+from cluster import fashion_source
 
 
 def fds(pid):
@@ -76,8 +77,12 @@ def F4_one_worker_lost_an_error_and_a_job_that_is_stopped():
 
 def killed_while_it_opens_the_data(times):
     """At most three times: four processes lost in one piece of work are
-    poison, and the job would rightly fail."""
-    with Bed(workers=1, programs=1, net_epochs=12) as b:
+    poison, and the job would rightly fail. The data are the whole file, which
+    takes a while to open."""
+    with Bed(workers=1, programs=1, jobs=False) as b:
+        slow = net(epochs=12)
+        slow["data"]["train"] = fashion_source("train", 3200, whole=True)
+        b.net, b.sum = b.submit(slow), b.submit(b.spec)
         at = {"w-0": 0, "x-0": 0}
         for _ in range(times):
             for name, word in (("w-0", "job opened"), ("x-0", "attending")):

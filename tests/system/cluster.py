@@ -7,7 +7,9 @@ A test waits for a state with a limit (wait_for) and never sleeps to let
 something happen. Everything that is started here is ended here.
 """
 import contextlib
+import gzip
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -309,11 +311,33 @@ def check_counts(status):
 
 # ---- jobs
 
-def fashion_source(part, limit):
-    return {"format": "idx",
-            "x": str(FASHION / f"{part}-images-idx3-ubyte.gz"),
-            "y": str(FASHION / f"{part}-labels-idx1-ubyte.gz"),
-            "scale": 1 / 255, "limit": limit}
+FEW = 6400  # samples that the files of most tests hold
+
+
+def with_few(name):
+    """A file of FASHION with its first FEW samples, beside the programs. Each
+    worker that starts opens its data, and 60000 images take it longer than
+    what most tests then do with some of them."""
+    path = BIN.parent / f"few-{name}"
+    if not path.exists():
+        with gzip.open(FASHION / name) as file:
+            head = file.read(4)
+            sizes = [int.from_bytes(file.read(4), "big") for _ in range(head[3])]
+            sizes[0] = min(sizes[0], FEW)
+            data = file.read(math.prod(sizes))
+        head += b"".join(n.to_bytes(4, "big") for n in sizes)
+        made = path.with_name(f"{path.name}.{os.getpid()}")  # others may, too
+        made.write_bytes(gzip.compress(head + data, 1))
+        made.rename(path)
+    return path
+
+
+def fashion_source(part, limit, whole=False):
+    x, y = (f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
+    whole = whole or limit == 0 or limit > FEW  # 0: as many as there are
+    x, y = (FASHION / n if whole else with_few(n) for n in (x, y))
+    return {"format": "idx", "x": str(x), "y": str(y), "scale": 1 / 255,
+            "limit": limit}
 
 
 def mlp_job(name="mlp", samples=6400, epochs=3, batch=32, **train):
