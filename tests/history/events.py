@@ -31,14 +31,24 @@ def read(folder):
     page, and a process may die between two of them."""
     events = []
     for path in sorted(pathlib.Path(folder).glob("*.jsonl")):
-        whole = path.read_bytes().rpartition(b"\n")[0]
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                events.append(Event(json.loads(line)))
-            except ValueError as error:
-                raise SystemExit(f"{path}:{number}: {error}") from error
+        lines = path.read_bytes().rpartition(b"\n")[0].splitlines()
+        try:  # all at once, which costs half
+            found = json.loads(b"[" + b",".join(lines) + b"]")
+            whole = len(found) == len(lines)
+        except ValueError:
+            whole = False
+        if not whole:
+            found = [parsed(line, path, n) for n, line in enumerate(lines, 1)]
+        events += map(Event, found)
     events.sort(key=lambda e: (e.us, e["seq"]))
     return events
+
+
+def parsed(line, path, number):
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise SystemExit(f"{path}:{number}: {error}") from error
 
 
 class Report:

@@ -21,6 +21,8 @@ does not go away with its coordinator, and which misbehaves as it is told:
 """
 import argparse
 import faulthandler
+import functools
+import itertools
 import math
 import os
 import pathlib
@@ -37,7 +39,7 @@ SAMPLES, BATCH, STEPS = 384, 4, 4
 def primes(count):
     found, n = [], 2
     while len(found) < count:
-        if all(n % p for p in found if p * p <= n):
+        if all(n % p for p in itertools.takewhile(lambda p: p * p <= n, found)):
             found.append(n)
         n += 1
     return found
@@ -73,6 +75,7 @@ def steps_of(samples, epochs):
             yield closure, step
 
 
+@functools.cache
 def expected(samples, epochs):
     """The four numbers that every row must hold in the end."""
     keys = list(steps_of(samples, epochs))
