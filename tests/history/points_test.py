@@ -114,8 +114,13 @@ def worker_gone(loop, victim):
 
 
 def sigterm(loop, victim):
+    """Once it has work in hand: else there is nothing to hand back."""
+    process = loop.c.processes[victim]
+    done = loop.c.history / f"worker-{process.pid}.jsonl"
+    wait_for("the worker to have a lease", lambda: loop.keep_busy() and
+             done.exists() and b'"event":"leased"' in done.read_bytes(), 30)
     with contextlib.suppress(ProcessLookupError):
-        loop.c.processes[victim].send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
 
 
 STIMULI = {"recover.reissue": worker_gone, "member.lost": worker_gone,

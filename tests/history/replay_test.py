@@ -20,12 +20,13 @@ from events import Report, read  # noqa: E402
 from replay import replay  # noqa: E402
 
 # What is killed when so many steps are counted; several: at the same moment.
-KILLS = [(100, ["ps-0"]), (700, ["w-0"]), (1300, ["ps-1", "w-1"]),
-         (1900, ["ps-0", "ps-1"]), (2500, ["coordinator"]), (3100, ["ps-1"])]
+# The last is far from the end: a job that is through loads nothing any more.
+KILLS = [(100, ["ps-0"]), (500, ["w-0"]), (900, ["ps-1", "w-1"]),
+         (1300, ["ps-0", "ps-1"]), (1700, ["coordinator"]), (2100, ["ps-1"])]
 
 
 def spec(**train):
-    job = mlp_job("replay", samples=3200, epochs=24, batch=16, steps_per_closure=5,
+    job = mlp_job("replay", samples=3200, epochs=32, batch=16, steps_per_closure=5,
                   **train)
     job["model"]["layers"][1]["units"] = 4  # small pushes
     # No snapshot that is reported goes before the end.
