@@ -36,6 +36,23 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     add_link_options(-Wl,-z,relro,-z,now)
 endif()
 
+# What a sanitizer looks for does not need -O2, except where much is computed
+# (sluice_computes). gold links its large objects in a third of the time.
+if(SLUICE_SANITIZE)
+    add_compile_options($<$<CONFIG:RelWithDebInfo>:-O1>)
+    find_program(SLUICE_GOLD ld.gold)
+    if(SLUICE_GOLD)
+        add_link_options(-fuse-ld=gold)
+    endif()
+endif()
+
+# For a folder whose tests compute for minutes.
+macro(sluice_computes)
+    if(SLUICE_SANITIZE)
+        add_compile_options($<$<CONFIG:RelWithDebInfo>:-O2>)
+    endif()
+endmacro()
+
 # A room's library: common/ becomes sluice_common.
 function(sluice_room name)
     cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
