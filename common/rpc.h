@@ -299,7 +299,7 @@ struct rpc_channel_options {
     unsigned keepalive_timeout_ms; // 0: 5000
     size_t max_message_bytes;      // of a reply; 0: RPC_DATA_BYTES
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
-    size_t window_bytes;           // of unary requests on their way; 0: 8 MiB
+    size_t window_bytes;           // of unary requests on their way; 0: 2 MiB
     unsigned thread;               // I/O thread + 1; 0: in turn
 };
 

@@ -27,7 +27,9 @@
 
 #define METHODS_MAX 64
 #define QUEUE_CAP ((size_t)64 << 20)
-#define WINDOW_BYTES ((size_t)8 << 20)
+// What is on its way cannot be overtaken, and lies in the caches of both ends:
+// so much that a link stays busy, and no more.
+#define WINDOW_BYTES ((size_t)2 << 20)
 #define WINDOW_LEAST 2 // calls, of any size: one is sent, one is computed
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
 

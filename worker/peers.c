@@ -9,10 +9,6 @@
 #include "common/list.h"
 #include "common/mem.h"
 
-// What is on its way cannot be overtaken: so much that the link stays busy, and
-// no more, since early layers are sent last and wanted first.
-#define WINDOW_BYTES ((size_t)2 << 20)
-
 struct peer {
     struct list_node node;
     struct rpc_channel *channel;
@@ -78,13 +74,12 @@ static struct peer *find_locked(struct peers *p, const char *address)
 static enum sl_err add_locked(struct peers *p, const char *address,
                               struct peer **out, struct sl_error *err)
 {
-    struct rpc_channel_options options = {.window_bytes = WINDOW_BYTES};
     struct peer *peer = sl_calloc(1, sizeof(*peer));
     enum sl_err rc;
 
     if (peer == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = rpc_channel_new(&peer->channel, p->io, address, p->tls, &options, err);
+    rc = rpc_channel_new(&peer->channel, p->io, address, p->tls, NULL, err);
     if (rc != SL_OK) {
         sl_free(peer);
         return rc;
