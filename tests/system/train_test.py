@@ -126,6 +126,17 @@ def check_accuracy(tensors, evaluation):
           f"numpy says {accuracy}, the job {evaluation['accuracy']}")
 
 
+def the_api_and_the_command_tell_the_same_status():
+    """What the tests ask over the job API (asker.py) is what people see."""
+    with Cluster(psservers=2, workers=1) as c:
+        job = c.submit(mlp_job("same", samples=640, epochs=2))
+        c.wait_state(job, "finished")
+        shown = c.json("status", job)
+        for key in ("spec", "schema_version"):
+            shown.pop(key, None)
+        check_equal(c.asker.status(job, 10), shown, "the status of a job")
+
+
 def jobs_stop_list_and_delete():
     with Cluster(psservers=1, workers=1) as c:
         job = c.submit(mlp_job("long", epochs=1000))
@@ -168,5 +179,6 @@ if __name__ == "__main__":
           every_sample_of_a_short_last_batch_counts,
           a_single_row_model_runs_on_more_servers_than_rows,
           checkpoints_and_export_load_in_python,
+          the_api_and_the_command_tell_the_same_status,
           jobs_stop_list_and_delete,
           follow_prints_a_summary])
