@@ -182,7 +182,7 @@ static void live(uint64_t seed, struct seen *seen)
     world_submit(&w, world_graph_job);
     faults = (unsigned)world_below(&w, 40);
     for (unsigned i = 0; i < faults; i++) {
-        for (uint64_t k = world_below(&w, 200); k > 0; k--) {
+        for (uint64_t k = world_below(&w, 120); k > 0; k--) {
             world_step(&w);
             if (world_below(&w, 50) == 0)
                 heal(&w);
