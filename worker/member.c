@@ -132,7 +132,7 @@ void member_done(void *arg, struct lease *l)
             " kind=%d outcome=%d",
             l->job, l->closure, l->attempt.term, l->attempt.n, (int)l->kind,
             (int)l->outcome.kind);
-    if (l->outcome.kind == OUTCOME_COMPLETE && m->leases_count > LEASES_ENOUGH)
+    if (m->leases_count > LEASES_ENOUGH)
         outbox_hold(m->outbox, report_outcome(l));
     else
         outbox_say(m->outbox, report_outcome(l));

@@ -129,9 +129,7 @@ void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up)
 
 void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up)
 {
-    if (up == NULL)
-        return;
-    if (up->kind_case != SLUICE__V1__ATTEND_UP__KIND_COMPLETE) {
+    if (up == NULL || up->kind_case != SLUICE__V1__ATTEND_UP__KIND_COMPLETE) {
         outbox_say(o, up);
         return;
     }

@@ -36,7 +36,7 @@ void outbox_free(struct outbox *o); // NULL is allowed
 // `up` may be NULL: no memory, or nothing to say.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
-// The same for a Complete that others will follow at once.
+// The same where others will follow at once: a Complete waits for them.
 void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up);
 
 // Says now what was held back.
