@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/copy.h"
 #include "common/crc.h"
 
 struct sl_slices slices_all(const struct sl_slice *at, size_t count)
@@ -90,7 +91,7 @@ enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n)
         size_t len;
         const uint8_t *run = slices_next(c, n, &len);
 
-        memcpy(at, run, len);
+        sl_copy(at, run, len);
         at += len;
         n -= len;
     }

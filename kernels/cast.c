@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/copy.h"
 #include "kernels/half.h"
 
 #define INF_BITS 0x7f800000u // of an f32; above it is NaN
@@ -163,7 +164,7 @@ void cast_widen(enum kern_dtype type, size_t n, const void *in, void *out)
 {
     assert(type == KERN_F32 || type == KERN_BF16 || type == KERN_F16);
     if (type == KERN_F32)
-        memcpy(out, in, n * sizeof(float));
+        sl_copy(out, in, n * sizeof(float));
     else if (type == KERN_BF16)
         loops()->widen_bf16(n, in, out);
     else
@@ -174,7 +175,7 @@ void cast_narrow(enum kern_dtype type, size_t n, const void *in, void *out)
 {
     assert(type == KERN_F32 || type == KERN_BF16 || type == KERN_F16);
     if (type == KERN_F32)
-        memcpy(out, in, n * sizeof(float));
+        sl_copy(out, in, n * sizeof(float));
     else if (type == KERN_BF16)
         loops()->narrow_bf16(n, in, out);
     else
