@@ -59,6 +59,7 @@ struct rpc_io_options {
     unsigned threads;  // 0: one per two cores, at least one
     const int *cpus;   // thread i is pinned to cpus[i % cpus_count]; NULL: no
     size_t cpus_count; // pinning
+    bool frugal;       // many peers, small messages: no huge pages
 
     // Called on an I/O thread after each event that it handled; NULL: nothing.
     void (*pause)(void *arg);

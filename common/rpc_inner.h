@@ -40,6 +40,7 @@ struct rpc_thread {
 
 struct rpc_io {
     atomic_uint turn;      // the next thread to be picked
+    bool frugal;           // as in its options
     atomic_size_t users;   // servers and channels
     grpc_channel *nowhere; // calls on it end at once
     void (*pause)(void *arg);

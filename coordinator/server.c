@@ -191,7 +191,7 @@ static void call_io(void *io, loop_fn fn, void *arg)
 static enum sl_err make_io(struct server *s, unsigned threads,
                            struct sl_error *err)
 {
-    struct rpc_io_options options = {.threads = threads};
+    struct rpc_io_options options = {.threads = threads, .frugal = true};
     struct loop_host host = {.call = call_io};
     enum sl_err rc;
 
