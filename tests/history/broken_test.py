@@ -104,6 +104,10 @@ def psserver_restarts(c):
     c.end(job)
 
 
+def many_snapshots(c):
+    c.end(c.begin(epochs=12))
+
+
 def psserver_restarts_and_is_replayed(c):
     c.payloads = True
     psserver_restarts(c)
@@ -237,7 +241,7 @@ VARIANTS = {
     "skip_term": (coordinator_restarts, {"fenced"}),
     "keep_leases": (stopped_by_request, {"account"}),
     "apply_rejected": (poisoned_push, {"inert"}),
-    "leak_snapshots": (psserver_restarts, {"bounded"}),
+    "leak_snapshots": (many_snapshots, {"bounded"}),
     "wrong_report": (plain, {"honest"}),
     "hang_call": (plain, {"typed"}),
     "crash_on_keep": (plain, {"clean"}),

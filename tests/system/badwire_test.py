@@ -128,18 +128,38 @@ def at_rest():
     job = c.submit(mlp_job("good", samples=3200, epochs=40))
     c.wait_steps(job, 50)
     c.kill("w-0")
-    wait_for("the worker to be missed",
-             lambda: not c.cluster_status().get("workers"))
+    wait_for("the worker to be missed", lambda: not members(c, "worker"))
     wait_for("the status to stand still", lambda: stands_still(c, job))
     return c, job
 
 
+def members(c, role):
+    return [m for m in c.cluster_status()["members"] if m["role"] == role]
+
+
 def stands_still(c, job):
-    """All that was counted is reported, and heartbeats bring nothing new."""
+    """All that was counted is reported, and heartbeats bring nothing new: of
+    two the second was sent after we looked."""
     first = picture(c, job)
     whole = all(int(counts["counted"]) == int(first["steps"])
                 for _, counts in first["shards"])
-    return whole and all(picture(c, job) == first for _ in range(15))
+    for _ in range(2):
+        await_heartbeat(c)
+    return whole and picture(c, job) == first
+
+
+def await_heartbeat(c):
+    """Waits for the psserver's next one."""
+    ages = [heartbeat_age(c)]
+
+    def another():
+        ages.append(heartbeat_age(c))
+        return ages[-1] < ages[-2]
+    wait_for("a heartbeat of ps-0", another)
+
+
+def heartbeat_age(c):
+    return float(members(c, "psserver")[0]["heartbeat_age_ms"])
 
 
 def picture(c, job):
