@@ -7,8 +7,9 @@
 //   Lease -> step: a push to every shard -> the last answer: the next step
 //   -> ... -> Complete -> the next lease, which is here already (ahead)
 //
-// Threads  all but main's heartbeats runs on one I/O thread; `lock` guards
-//          what those look at.
+// Threads  leases come on one I/O thread, answers to small pushes perhaps on
+//          another: they take turns. Main's heartbeats look at what `lock`
+//          guards.
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -41,9 +42,10 @@ struct load {
     unsigned on_way;             // its pushes
     struct lease done[HELD_MAX]; // and not said yet
     unsigned done_count;
-    atomic_bool over;  // the run
-    sem_t idle;        // over, and nothing on its way
-    uint64_t progress; // under the lock, as all below
+    atomic_bool over;     // the run
+    sem_t idle;           // over, and nothing on its way
+    pthread_mutex_t turn; // of callbacks: all but what is below
+    uint64_t progress;    // under the lock, as all below
 
     pthread_mutex_t lock;
     unsigned count;
@@ -197,12 +199,8 @@ static void end_closure(struct load *l)
     begin_closure(l);
 }
 
-static void pushed(struct target_op *op, enum sl_err rc,
-                   const struct sl_error *err)
+static void count_push(struct load *l, const struct target_op *op)
 {
-    struct load *l = op->arg;
-
-    program_must(rc, err, "a push");
     if (!meter_add(&l->meter, target_op_bytes(op), op->began_s,
                    program_now_s()))
         atomic_store(&l->over, true);
@@ -217,6 +215,17 @@ static void pushed(struct target_op *op, enum sl_err rc,
         push_step(l);
     else
         end_closure(l);
+}
+
+static void pushed(struct target_op *op, enum sl_err rc,
+                   const struct sl_error *err)
+{
+    struct load *l = op->arg;
+
+    program_must(rc, err, "a push");
+    pthread_mutex_lock(&l->turn);
+    count_push(l, op);
+    pthread_mutex_unlock(&l->turn);
 }
 
 // ---- what we hear
@@ -247,11 +256,13 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
 
     (void)stream;
     program_must(rc == SL_ENOTSUP ? SL_OK : rc, &err, "the coordinator");
+    pthread_mutex_lock(&l->turn);
     if (rc == SL_OK && m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
         for (size_t i = 0; i < m->leases->n_lease; i++)
             take_lease(l, m->leases->lease[i]);
     if (rc == SL_OK && m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_REVOKE)
         program_die("a lease was revoked: %s", m->revoke->why);
+    pthread_mutex_unlock(&l->turn);
     wire_arena_reset(&l->arena);
 }
 
@@ -326,9 +337,11 @@ int main(int argc, char **argv)
     if (strcmp(conf_str(c, "mode"), "pushpull") == 0)
         call = TARGET_PUSH_PULL;
     pthread_mutex_init(&l.lock, NULL);
+    pthread_mutex_init(&l.turn, NULL);
     sem_init(&l.idle, 0, 0);
     wire_arena_init(&l.arena);
     l.shards = targets_open(l.target, &io, c);
+    targets_share(l.target, l.shards, 1, c);
     for (size_t i = 0; i < l.shards; i++)
         l.op[i] = (struct target_op){
             .target = &l.target[i], .call = call, .done = pushed, .arg = &l};

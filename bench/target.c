@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "bench/program.h"
+#include "common/copy.h"
 
 #define DEADLINE_MS 60000
 #define SLOT_ALIGN 64
+#define SMALL_BYTES ((size_t)32 << 10)
 
 // Of no effect on the result: small, finite, and not denormal when it is
 // multiplied by a learning rate.
@@ -97,9 +99,10 @@ const struct conf_key target_keys[] = {
     {.name = "shm",
      .kind = CONF_CHOICE,
      .value = "off",
-     .choices = "off|there|copy",
-     .help = "Share memory instead of sending bytes: the gradient lies there "
-             "already, or is copied there for each call."},
+     .choices = "off|calls|there|copy",
+     .help = "As a worker of the psserver's host: small calls over a socket of "
+             "their own; and memory is shared instead of sending bytes, where "
+             "the gradient lies already, or is copied to for each call."},
     {.name = "cpu", .kind = CONF_INT, .value = "1", .help = "Our core."},
     {.name = NULL},
 };
@@ -151,13 +154,15 @@ void targets_share(struct target *targets, size_t count, size_t slots,
                    const struct conf *c)
 {
     const char *how = conf_str(c, "shm");
+    bool calls = strcmp(how, "calls") == 0;
 
     for (size_t i = 0; i < count && strcmp(how, "off") != 0; i++) {
         struct target *t = &targets[i];
 
-        target_shm_open(&t->shm, t->channel, slots * 2 * half_slot(t));
+        target_shm_open(&t->shm, t->channel,
+                        calls ? 0 : slots * 2 * half_slot(t));
         t->copies = strcmp(how, "copy") == 0;
-        for (size_t k = 0; k < slots; k++)
+        for (size_t k = 0; k < slots && !calls; k++)
             memcpy(t->shm.memory.at + k * 2 * half_slot(t), t->grad, t->bytes);
     }
 }
@@ -237,7 +242,8 @@ static enum sl_err take_values(const struct target_op *op, bool in_shm,
     struct target *t = op->target;
 
     if (in_shm) {
-        memcpy(t->values, t->shm.memory.at + ref_of(op, true).offset, t->bytes);
+        sl_copy(t->values, t->shm.memory.at + ref_of(op, true).offset,
+                t->bytes);
         return SL_OK;
     }
     if (values->bytes != t->bytes)
@@ -299,21 +305,29 @@ static void answered(void *arg, enum sl_err code, const struct sl_error *err,
     op->done(op, code, err);
 }
 
+// As a worker decides it (worker/sync_ps_call.c).
+static bool is_small(const struct target_op *op)
+{
+    return shares(op->target) || op->target->bytes <= SMALL_BYTES;
+}
+
 void target_start(struct target_op *op)
 {
     const struct target *t = op->target;
+    struct rpc_call_options how = options;
     struct rpc_msg msg;
 
     bool pushes = op->call == TARGET_PUSH || op->call == TARGET_PUSH_PULL;
 
     op->began_s = program_now_s();
     if (pushes && t->copies)
-        memcpy(t->shm.memory.at + ref_of(op, false).offset, t->grad, t->bytes);
+        sl_copy(t->shm.memory.at + ref_of(op, false).offset, t->grad, t->bytes);
     rpc_msg_init(&msg);
     program_must(head(&msg, op), NULL, "the head of a message");
     if (pushes && !shares(t))
         rpc_msg_part(&msg, t->grad, t->bytes);
-    rpc_call_start(t->channel, methods[op->call], &msg, &options, answered, op,
+    how.small = is_small(op);
+    rpc_call_start(t->channel, methods[op->call], &msg, &how, answered, op,
                    NULL);
 }
 

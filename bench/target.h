@@ -6,7 +6,8 @@
 // transport's slices to where they belong.
 //
 // Threads  targets_open, targets_close: one, which waits. target_start: any;
-//          `done` runs on the one I/O thread that all targets share.
+//          `done` runs on the one I/O thread that all targets share, that of
+//          their channels or, after targets_share, of small calls.
 // Memory   an op and its target are the caller's until done has run.
 // Units    bytes of values; steps as in common/schedule.h.
 // Errors   a refused push is an error here: nobody else pushes.
@@ -61,8 +62,8 @@ struct target_op {
 extern const struct conf_key target_keys[];
 size_t targets_open(struct target targets[TARGETS_MAX], struct rpc_io **io,
                     const struct conf *c);
-// As --shm says: from here on, no bytes are sent. `slots` calls may be under
-// way to one target.
+// As --shm says: from here on, no bytes are sent, or small calls take a socket
+// of their own. `slots` calls may be under way to one target.
 void targets_share(struct target *targets, size_t count, size_t slots,
                    const struct conf *c);
 void targets_close(struct target *targets, size_t count, struct rpc_io *io);

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench/program.h"
@@ -25,7 +26,7 @@ static struct rpc_body *ask(struct rpc_channel *channel)
     return body;
 }
 
-static struct local_note hear(int fd)
+static struct local_note hear(int fd, enum local_kind kind)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     struct local_note note;
@@ -34,20 +35,46 @@ static struct local_note hear(int fd)
     if (poll(&ready, 1, DEADLINE_MS) != 1)
         program_die("the psserver does not answer on its socket");
     program_must(local_hear(fd, &note, &passed), NULL, "the socket");
-    if (note.kind != LOCAL_MAPPED)
-        program_die("the psserver does not map our memory");
+    if (note.kind != (uint32_t)kind)
+        program_die("the psserver takes no memory or no calls from us");
     return note;
+}
+
+static void offer_calls(int fd, struct rpc_channel *channel, uint64_t token)
+{
+    struct local_note note = {.kind = LOCAL_CALLS, .token = token};
+    struct sl_error err = SL_ERROR_INIT;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   pair) != 0)
+        program_die("no socket pair");
+    program_must(local_say(fd, note, pair[1]), NULL, "offering a socket");
+    close(pair[1]);
+    (void)hear(fd, LOCAL_ADOPTED);
+    program_must(rpc_channel_adopt(channel, pair[0], &err), &err, "adopting");
+}
+
+static void hand_over(struct target_shm *s, size_t bytes, uint64_t token)
+{
+    struct local_note note = {
+        .kind = LOCAL_MAP, .bytes = bytes, .token = token};
+    struct sl_error err = SL_ERROR_INIT;
+    int fd;
+
+    program_must(shm_new(&s->memory, &fd, bytes, &err), &err, "memory");
+    program_must(local_say(s->fd, note, fd), NULL, "handing over memory");
+    close(fd);
+    s->region = hear(s->fd, LOCAL_MAPPED).region;
 }
 
 void target_shm_open(struct target_shm *s, struct rpc_channel *channel,
                      size_t bytes)
 {
-    struct local_note note = {.kind = LOCAL_MAP, .bytes = bytes};
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_body *body = ask(channel);
     Sluice__V1__LocalReply *m;
     struct wire_arena arena;
-    int fd;
 
     wire_arena_init(&arena);
     program_must(
@@ -56,19 +83,20 @@ void target_shm_open(struct target_shm *s, struct rpc_channel *channel,
     if (m->path[0] == '\0')
         program_die("the psserver shares no memory (--shm off?)");
     program_must(shm_connect(&s->fd, m->path, &err), &err, m->path);
-    program_must(shm_new(&s->memory, &fd, bytes, &err), &err, "memory");
-    note.token = m->token;
-    program_must(local_say(s->fd, note, fd), NULL, "handing over memory");
-    close(fd);
-    s->region = hear(s->fd).region;
+    s->open = true;
+    if (!rpc_channel_adopted(channel))
+        offer_calls(s->fd, channel, m->token);
+    if (bytes > 0)
+        hand_over(s, bytes, m->token);
     wire_arena_release(&arena);
     rpc_body_free(body);
 }
 
 void target_shm_close(struct target_shm *s)
 {
-    if (s->memory.at == NULL)
+    if (!s->open)
         return;
     shm_release(&s->memory);
     close(s->fd);
+    s->open = false;
 }

@@ -15,10 +15,12 @@
 struct target_shm {
     struct shm memory; // at NULL: bytes are sent
     uint64_t region;
+    bool open;
     int fd;
 };
 
-// Asks where, hands over `bytes`, and waits for the number.
+// Asks where, gives the channel a socket for its small calls if it has none,
+// hands over `bytes` (0: none), and waits for the number.
 void target_shm_open(struct target_shm *s, struct rpc_channel *channel,
                      size_t bytes);
 void target_shm_close(struct target_shm *s);

@@ -12,10 +12,11 @@
 //   -> (wire) -> done(arg, ...) on an I/O thread of the client.
 //
 // Threads  Callbacks run on I/O threads; those of one call or stream never run
-//          at the same time. They must not block: while one runs, nothing else
-//          of its I/O thread moves. Every function here may be called from any
-//          thread, except where it says that it waits: those must not be
-//          called from a callback.
+//          at the same time. (Adopted sockets have threads of their own, one
+//          beside each I/O thread, without `pause`.) They must not block: while
+//          one runs, nothing else of its I/O thread moves. Every function here
+//          may be called from any thread, except where it says that it waits:
+//          those must not be called from a callback.
 // Memory   What a callback is given is borrowed until it returns, or until the
 //          answer, where that is said. A message's payload stays the caller's,
 //          unchanged, until its release function runs: exactly once, on any
@@ -206,6 +207,14 @@ void rpc_server_free(struct rpc_server *server);
 // Calls and streams that are open now.
 size_t rpc_server_open_calls(struct rpc_server *server);
 
+// Serves calls over a socket of this host as well (SOCK_SEQPACKET, the other
+// end is for rpc_channel_adopt), until its peer goes away. Takes the descriptor
+// in every case. Whoever holds the other end may call any unary method, so it
+// is for a peer that has proved who it is. SL_ESTATE after stop, SL_EINVAL for
+// another kind of descriptor.
+enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
+                             struct sl_error *err);
+
 // The request, borrowed until the answer.
 const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 
@@ -319,6 +328,15 @@ void rpc_channel_free(struct rpc_channel *channel);
 
 const char *rpc_channel_address(const struct rpc_channel *channel);
 
+// Small calls (rpc_call_options) go over this socket from now on, whose other
+// end a server of this host adopted, until it ends: then those on their way
+// end with SL_EUNAVAIL, and later ones go where they went before. Takes the
+// descriptor in every case. SL_EEXIST: there is a socket already; SL_EINVAL:
+// this is none of that kind.
+enum sl_err rpc_channel_adopt(struct rpc_channel *channel, int fd,
+                              struct sl_error *err);
+bool rpc_channel_adopted(struct rpc_channel *channel); // it has one now
+
 // Try to connect at once, if it was waiting to try again.
 void rpc_channel_hurry(struct rpc_channel *channel);
 
@@ -328,6 +346,9 @@ struct rpc_call_options {
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
     unsigned turn; // among unary calls that wait for the window: lowest first
+    // The reply is expected to be of some KiB at most: may take an adopted
+    // socket, where a deadline is seen some 200 ms late. Not of rpc_call_sync.
+    bool small;
 };
 
 // A call in flight, to cancel it. A value: may be copied, forgotten, or used

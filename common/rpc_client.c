@@ -18,7 +18,7 @@
 // still.
 #include "common/history.h"
 #include "common/rpc_faulty.h"
-#include "common/rpc_inner.h"
+#include "common/rpc_sock.h"
 
 #include <assert.h>
 #include <semaphore.h>
@@ -39,7 +39,9 @@ struct client_call {
     struct rpc_channel *channel;
     struct list_node node; // in open or in pool
     uint64_t serial;
-    grpc_call *call; // NULL in the pool
+    grpc_call *call;       // NULL in the pool, and if
+    struct rpc_link *link; // it goes over this
+    struct rpc_link_call via;
     rpc_done_fn done;
     void *arg;
     struct sync_wait *sync; // instead of done
@@ -64,6 +66,7 @@ struct rpc_channel {
     struct rpc_io *io;
     struct rpc_thread *thread;
     grpc_channel *channel;
+    struct rpc_link *link; // under the lock; NULL: none was adopted
     char *address, *server_name;
     char target[RPC_TARGET_MAX];
     struct rpc_tuning tuning;
@@ -85,6 +88,9 @@ struct rpc_channel {
 };
 
 static void on_done(struct rpc_tag *tag, bool ok);
+static void on_link_over(struct rpc_link_call *via, enum sl_err code,
+                         const struct sl_error *err,
+                         const struct sl_slices *reply);
 
 // ---- the channel
 
@@ -191,6 +197,8 @@ static void cancel_all_calls(struct rpc_channel *ch)
     {
         struct client_call *c = list_entry(node, struct client_call, node);
 
+        if (c->link != NULL)
+            rpc_link_cancel(c->link, &c->via);
         if (c->call != NULL) // else: its callback has returned
             grpc_call_cancel(c->call, NULL);
     }
@@ -212,6 +220,13 @@ static void cancel_all_calls(struct rpc_channel *ch)
     start_all(&ready);
 }
 
+static void drop_link(struct rpc_link *link)
+{
+    if (link != NULL)
+        rpc_link_close(link);
+    rpc_link_unref(link);
+}
+
 void rpc_channel_free(struct rpc_channel *ch)
 {
     struct list_node *n;
@@ -226,6 +241,7 @@ void rpc_channel_free(struct rpc_channel *ch)
     while (!list_empty(&ch->open) || ch->streams_open > 0)
         pthread_cond_wait(&ch->idle, &ch->lock);
     pthread_mutex_unlock(&ch->lock);
+    drop_link(ch->link);
     grpc_channel_destroy(ch->channel);
     while ((n = list_pop_front(&ch->pool)) != NULL) {
         struct client_call *c = list_entry(n, struct client_call, node);
@@ -298,25 +314,36 @@ static grpc_call *create_call_locked(struct rpc_channel *ch, const char *method,
 
 // ---- unary calls
 
+static struct client_call *call_take_locked(struct rpc_channel *ch)
+{
+    struct list_node *n = list_pop_front(&ch->pool);
+    struct client_call *c;
+
+    if (n != NULL)
+        return list_entry(n, struct client_call, node);
+    c = gpr_zalloc(sizeof(*c));
+    c->channel = ch;
+    c->tag.event = on_done;
+    c->via.over = on_link_over;
+    return c;
+}
+
 static struct client_call *call_begin(struct rpc_channel *ch,
-                                      const char *method, int64_t deadline_ms,
+                                      const char *method, bool small,
+                                      int64_t deadline_ms,
                                       struct rpc_ticket *ticket)
 {
     struct client_call *c;
-    struct list_node *n;
 
     pthread_mutex_lock(&ch->lock);
     assert(!ch->closing); // a call on a channel that is being freed
-    n = list_pop_front(&ch->pool);
-    if (n != NULL) {
-        c = list_entry(n, struct client_call, node);
-    } else {
-        c = gpr_zalloc(sizeof(*c));
-        c->channel = ch;
-        c->tag.event = on_done;
-    }
+    c = call_take_locked(ch);
     c->serial = ++ch->serial;
-    c->call = create_call_locked(ch, method, deadline_ms);
+    c->via.cancelled = false;
+    if (small && ch->link != NULL)
+        c->link = rpc_link_ref(ch->link);
+    else
+        c->call = create_call_locked(ch, method, deadline_ms);
     list_push_back(&ch->open, &c->node);
     if (ticket != NULL)
         *ticket = (struct rpc_ticket){c, c->serial};
@@ -473,6 +500,8 @@ void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
     if (c == NULL)
         return;
     pthread_mutex_lock(&ch->lock);
+    if (c->serial == ticket.serial && c->link != NULL)
+        rpc_link_cancel(c->link, &c->via);
     if (c->serial == ticket.serial && c->call != NULL) {
         call = c->call;
         grpc_call_ref(call);
@@ -490,13 +519,109 @@ void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
     grpc_call_unref(call);
 }
 
+// ---- over a socket of this host
+
+enum sl_err rpc_channel_adopt(struct rpc_channel *ch, int fd,
+                              struct sl_error *err)
+{
+    struct rpc_link *link, *old;
+    enum sl_err rc = rpc_link_new(&link, ch->thread, fd, ch->address, err);
+
+    if (rc != SL_OK)
+        return rc;
+    pthread_mutex_lock(&ch->lock);
+    old = ch->link;
+    if (old != NULL && rpc_link_alive(old)) {
+        rc = sl_fail(err, SL_EEXIST, "%s: there is a socket already",
+                     ch->address);
+        old = link;
+    } else {
+        ch->link = link;
+    }
+    pthread_mutex_unlock(&ch->lock);
+    drop_link(old);
+    return rc;
+}
+
+bool rpc_channel_adopted(struct rpc_channel *ch)
+{
+    bool alive;
+
+    pthread_mutex_lock(&ch->lock);
+    alive = ch->link != NULL && rpc_link_alive(ch->link);
+    pthread_mutex_unlock(&ch->lock);
+    return alive;
+}
+
+// It was not started.
+static void leave_link(struct client_call *c, const char *method,
+                       int64_t deadline_ms)
+{
+    struct rpc_channel *ch = c->channel;
+    struct rpc_link *link;
+
+    pthread_mutex_lock(&ch->lock);
+    link = c->link;
+    c->link = NULL;
+    c->call = create_call_locked(ch, method, deadline_ms);
+    if (c->via.cancelled)
+        grpc_call_cancel(c->call, NULL);
+    pthread_mutex_unlock(&ch->lock);
+    rpc_link_unref(link);
+}
+
+// False: it goes by core. True: it may be over already.
+static bool start_on_link(struct client_call *c, const char *method,
+                          struct rpc_msg *msg, int64_t deadline_ms)
+{
+    struct rpc_link *link = c->link;
+    bool started;
+
+    if (link == NULL)
+        return false;
+    c->via.max_reply_bytes = c->max_reply_bytes;
+    rpc_link_ref(link); // the call's own may go meanwhile
+    started = rpc_link_start(link, &c->via, method, msg, deadline_ms);
+    rpc_link_unref(link);
+    if (started)
+        return true;
+    leave_link(c, method, deadline_ms);
+    return false;
+}
+
+static void on_link_over(struct rpc_link_call *via, enum sl_err code,
+                         const struct sl_error *err,
+                         const struct sl_slices *reply)
+{
+    struct client_call *c = sl_container_of(via, struct client_call, via);
+    struct rpc_channel *ch = c->channel;
+    struct rpc_link *link;
+
+    HISTORY("rpc_done", "id=%p.%llu code=%s", (void *)c,
+            (unsigned long long)c->serial, sl_err_name(code));
+    c->done(c->arg, code, err, reply);
+    pthread_mutex_lock(&ch->lock);
+    link = c->link;
+    c->link = NULL;
+    c->serial = 0;
+    list_remove(&c->node);
+    list_push_front(&ch->pool, &c->node);
+    if (ch->closing)
+        pthread_cond_signal(&ch->idle);
+    pthread_mutex_unlock(&ch->lock);
+    rpc_link_unref(link);
+}
+
 static void begin(struct rpc_channel *ch, const char *method,
                   struct rpc_msg *msg, const struct rpc_call_options *options,
                   rpc_done_fn done, void *arg, struct sync_wait *sync,
                   struct rpc_ticket *ticket)
 {
+    size_t bytes = msg != NULL ? rpc_msg_bytes(msg) : 0;
+    bool small = options->small && sync == NULL && options->deadline_ms > 0 &&
+                 bytes <= RPC_SOCK_BODY && strlen(method) <= RPC_SOCK_PATH_MAX;
     struct client_call *c =
-        call_begin(ch, method, options->deadline_ms, ticket);
+        call_begin(ch, method, small, options->deadline_ms, ticket);
 
     c->done = done;
     c->arg = arg;
@@ -505,11 +630,13 @@ static void begin(struct rpc_channel *ch, const char *method,
         options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
     c->wait_for_ready = options->wait_for_ready;
     c->order = options->turn;
-    c->request_bytes = msg != NULL ? rpc_msg_bytes(msg) : 0;
-    c->request = rpc_msg_seal(msg);
+    c->request_bytes = bytes;
     HISTORY("rpc_call", "id=%p.%llu method=%s to=%s deadline_ms=%lld",
             (void *)c, (unsigned long long)c->serial, method, ch->address,
             (long long)options->deadline_ms);
+    if (small && start_on_link(c, method, msg, options->deadline_ms))
+        return;
+    c->request = rpc_msg_seal(msg);
     grpc_metadata_array_init(&c->initial);
     rpc_outcome_init(&c->outcome);
     if (may_start(c))

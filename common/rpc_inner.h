@@ -32,10 +32,14 @@ struct rpc_tag {
     atomic_uint posted;
 };
 
+struct rpc_watch; // rpc_door.c
+
 struct rpc_thread {
     struct rpc_io *io;
     grpc_completion_queue *cq;
     pthread_t id;
+    int cpu;                           // it is pinned to; -1: none
+    _Atomic(struct rpc_watch *) watch; // beside it; NULL: none yet
 };
 
 struct rpc_io {
@@ -57,6 +61,9 @@ static inline void rpc_tag_post(struct rpc_tag *tag)
 
 void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
                      struct rpc_tag *tag);
+
+enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
+void rpc_watch_free(struct rpc_thread *thread); // rpc_door.c
 
 // `wish` is an index + 1, or 0: in turn.
 struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);

@@ -191,7 +191,7 @@ void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
     (void)rc;
 }
 
-static enum sl_err pin(pthread_t id, int cpu, struct sl_error *err)
+enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err)
 {
     cpu_set_t set;
 
@@ -216,6 +216,7 @@ static enum sl_err start_thread(struct rpc_io *io, unsigned i,
     int rc;
 
     t->io = io;
+    t->cpu = -1;
     t->cq = grpc_completion_queue_create_for_next(NULL);
     rc = pthread_create(&t->id, NULL, run, t);
     if (rc != 0) {
@@ -227,9 +228,10 @@ static enum sl_err start_thread(struct rpc_io *io, unsigned i,
     io->threads = i + 1;
     snprintf(name, sizeof(name), "io-%u", i);
     pthread_setname_np(t->id, name);
-    if (options != NULL && options->cpus != NULL && options->cpus_count > 0)
-        return pin(t->id, options->cpus[i % options->cpus_count], err);
-    return SL_OK;
+    if (options == NULL || options->cpus == NULL || options->cpus_count == 0)
+        return SL_OK;
+    t->cpu = options->cpus[i % options->cpus_count];
+    return rpc_pin(t->id, t->cpu, err);
 }
 
 enum sl_err rpc_io_new(struct rpc_io **out,
@@ -297,6 +299,7 @@ void rpc_io_free(struct rpc_io *io)
     for (unsigned i = 0; i < io->threads; i++) {
         pthread_join(io->thread[i].id, NULL);
         grpc_completion_queue_destroy(io->thread[i].cq);
+        rpc_watch_free(&io->thread[i]);
     }
     grpc_channel_destroy(io->nowhere);
     gpr_free(io);

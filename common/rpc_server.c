@@ -12,7 +12,7 @@
 // `live` counts what still has to come back from core: posted requests, open
 // calls and streams, and the shutdown itself. The server may be destroyed
 // when it is zero.
-#include "common/rpc_inner.h"
+#include "common/rpc_sock.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -54,6 +54,11 @@ struct rpc_call {
     struct served *served;
     struct rpc_call *next; // in the pool
     grpc_call *call;
+    struct rpc_host *host; // instead of call: it came over a socket, and the
+    uint64_t id;           // answer goes back there
+    struct sl_slice request;
+    uint8_t *room_for_request; // kept from call to call
+    size_t request_cap;
     gpr_timespec deadline;
     grpc_metadata_array metadata;
     grpc_call_details details; // of unknown methods
@@ -79,8 +84,10 @@ struct rpc_server {
     atomic_bool draining, stopping;
     atomic_size_t open;
     atomic_size_t live;
-    pthread_mutex_t lock; // for the wait of rpc_server_free
+    pthread_mutex_t lock; // for the wait of rpc_server_free, and of these:
     pthread_cond_t gone;
+    struct list hosts;
+    struct rpc_call *pool; // of calls over them
 };
 
 static void arrived(struct rpc_tag *tag, bool ok);
@@ -153,13 +160,14 @@ static void call_recycle(struct rpc_call *c)
     c->lane->pool = c;
 }
 
-static void pool_free(struct lane *lane)
+static void pool_free(struct rpc_call **pool)
 {
-    while (lane->pool != NULL) {
-        struct rpc_call *c = lane->pool;
+    while (*pool != NULL) {
+        struct rpc_call *c = *pool;
 
-        lane->pool = c->next;
+        *pool = c->next;
         rpc_body_release(&c->body);
+        sl_free(c->room_for_request);
         gpr_free(c);
     }
 }
@@ -193,7 +201,10 @@ int64_t rpc_call_left_ms(const struct rpc_call *c)
 
 bool rpc_call_identity(const struct rpc_call *c, char *out, size_t size)
 {
-    return rpc_identity(c->call, out, size);
+    if (c->host == NULL)
+        return rpc_identity(c->call, out, size);
+    out[0] = '\0';
+    return false;
 }
 
 // ---- a call's way
@@ -220,6 +231,25 @@ static void post_request(struct rpc_call *c, struct served *served)
             &c->tag);
     assert(rc == GRPC_CALL_OK);
     (void)rc;
+}
+
+// Over a socket. The call object is free again.
+static void answer_host(struct rpc_call *c, enum sl_err code,
+                        const struct sl_error *err, struct rpc_msg *reply)
+{
+    struct rpc_server *s = c->lane->server;
+    struct rpc_host *host = c->host;
+    uint64_t id = c->id;
+
+    rpc_host_answer(host, id, code, err, reply);
+    scratch_clear(c);
+    pthread_mutex_lock(&s->lock);
+    c->next = s->pool;
+    s->pool = c;
+    pthread_mutex_unlock(&s->lock);
+    rpc_host_unref(host);
+    atomic_fetch_sub(&s->open, 1);
+    live_down(s);
 }
 
 static void call_over(struct rpc_call *c)
@@ -252,8 +282,11 @@ void rpc_answer(struct rpc_call *c, enum sl_err code,
         code = sl_fail(&lost, SL_EUNAVAIL, "injected: the answer is lost");
     }
 #endif
-    HISTORY("rpc_answered", "id=%p code=%s", (void *)c->call,
-            sl_err_name(code));
+    HISTORY("rpc_answered", "id=%p code=%s", (void *)c, sl_err_name(code));
+    if (c->host != NULL) {
+        answer_host(c, code, err, reply);
+        return;
+    }
     rpc_body_clear(&c->body); // gives the transport its memory back
     memset(ops, 0, sizeof(ops));
     ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
@@ -281,14 +314,19 @@ static void refuse(struct rpc_call *c, enum sl_err code, const char *text)
     rpc_answer(c, code, &err, NULL);
 }
 
-static void refuse_unknown(struct rpc_call *c)
+static void refuse_named(struct rpc_call *c, const char *method, size_t bytes)
 {
     char text[SL_ERROR_TEXT];
 
-    snprintf(text, sizeof(text), "this server has no method %.*s",
-             (int)GRPC_SLICE_LENGTH(c->details.method),
-             GRPC_SLICE_START_PTR(c->details.method));
+    snprintf(text, sizeof(text), "this server has no method %.*s", (int)bytes,
+             method);
     refuse(c, SL_ENOTSUP, text);
+}
+
+static void refuse_unknown(struct rpc_call *c)
+{
+    refuse_named(c, (const char *)GRPC_SLICE_START_PTR(c->details.method),
+                 GRPC_SLICE_LENGTH(c->details.method));
 }
 
 static size_t request_limit(const struct served *served)
@@ -340,38 +378,153 @@ static void open_stream(struct rpc_call *c)
                      served->method.open, served->arg);
 }
 
+// False: it was refused.
+static bool admit(struct rpc_call *c, size_t bytes)
+{
+    if (atomic_load(&c->lane->server->draining)) {
+        refuse(c, SL_EUNAVAIL, "this server is draining; ask again soon");
+        return false;
+    }
+    if (bytes > request_limit(c->served)) {
+        refuse_large(c, bytes);
+        return false;
+    }
+    return true;
+}
+
+static void serve(struct rpc_call *c)
+{
+    HISTORY("rpc_served", "id=%p method=%s", (void *)c, c->served->method.path);
+    if (BROKEN_NTH(hang_call, 200))
+        return;
+    c->served->method.unary(c, c->served->arg);
+}
+
 static void dispatch(struct rpc_call *c)
 {
-    struct rpc_server *s = c->lane->server;
     struct served *served = c->served;
-    size_t bytes;
+    size_t bytes = c->payload ? grpc_byte_buffer_length(c->payload) : 0;
 
     if (served->registered == NULL) {
         refuse_unknown(c);
-        return;
-    }
-    if (atomic_load(&s->draining)) {
-        refuse(c, SL_EUNAVAIL, "this server is draining; ask again soon");
         return;
     }
     if (served->method.kind != RPC_BIDI && c->payload == NULL) {
         refuse(c, SL_EINVAL, "the call ended before its request");
         return;
     }
-    bytes = c->payload ? grpc_byte_buffer_length(c->payload) : 0;
-    if (bytes > request_limit(served)) {
-        refuse_large(c, bytes);
-    } else if (served->method.kind == RPC_UNARY) {
+    if (!admit(c, bytes))
+        return;
+    if (served->method.kind == RPC_UNARY) {
         rpc_body_set(&c->body, c->payload);
         c->payload = NULL;
-        HISTORY("rpc_served", "id=%p method=%s", (void *)c->call,
-                served->method.path);
-        if (BROKEN_NTH(hang_call, 200))
-            return;
-        served->method.unary(c, served->arg);
+        serve(c);
     } else {
         open_stream(c);
     }
+}
+
+// ---- calls over sockets of this host
+
+static struct served *find_unary(struct rpc_server *s, const char *path,
+                                 size_t bytes)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct rpc_method *m = &s->served[i].method;
+
+        if (m->kind == RPC_UNARY && strlen(m->path) == bytes &&
+            memcmp(m->path, path, bytes) == 0)
+            return &s->served[i];
+    }
+    return NULL;
+}
+
+static struct rpc_call *call_of_host(struct rpc_server *s,
+                                     struct rpc_host *host,
+                                     const struct rpc_sock_packet *p)
+{
+    struct rpc_call *c;
+
+    pthread_mutex_lock(&s->lock);
+    c = s->pool;
+    if (c != NULL)
+        s->pool = c->next;
+    pthread_mutex_unlock(&s->lock);
+    if (c == NULL)
+        c = call_new(&s->lanes[0]);
+    c->host = rpc_host_ref(host);
+    c->id = p->head.id;
+    c->deadline = rpc_deadline(p->head.deadline_ms);
+    c->served = find_unary(s, p->path, p->head.said);
+    atomic_fetch_add(&s->live, 1);
+    atomic_fetch_add(&s->open, 1);
+    return c;
+}
+
+// The packet is the thread's own; the handler may answer later.
+static bool keep_request(struct rpc_call *c, const struct rpc_sock_packet *p)
+{
+    if (p->bytes > c->request_cap) {
+        uint8_t *room = sl_malloc(p->bytes);
+
+        if (room == NULL)
+            return false;
+        sl_free(c->room_for_request);
+        c->room_for_request = room;
+        c->request_cap = p->bytes;
+    }
+    if (p->bytes > 0)
+        memcpy(c->room_for_request, p->body, p->bytes);
+    c->request = (struct sl_slice){c->room_for_request, p->bytes};
+    c->body.slices = slices_one(&c->request);
+    return true;
+}
+
+void rpc_server_heard(struct rpc_server *s, struct rpc_host *host,
+                      const struct rpc_sock_packet *p)
+{
+    struct rpc_call *c = call_of_host(s, host, p);
+
+    if (c->served == NULL) {
+        refuse_named(c, p->path, p->head.said);
+        return;
+    }
+    if (!admit(c, p->bytes))
+        return;
+    if (!keep_request(c, p)) {
+        refuse(c, SL_ENOMEM, "no memory for a request");
+        return;
+    }
+    serve(c);
+}
+
+void rpc_server_parted(struct rpc_server *s, struct rpc_host *host)
+{
+    pthread_mutex_lock(&s->lock);
+    list_remove(rpc_host_node(host));
+    pthread_mutex_unlock(&s->lock);
+    live_down(s);
+}
+
+enum sl_err rpc_server_adopt(struct rpc_server *s, int fd, struct sl_error *err)
+{
+    struct rpc_host *host = rpc_host_new(s, fd);
+    enum sl_err rc = SL_OK;
+
+    atomic_fetch_add(&s->live, 1);
+    pthread_mutex_lock(&s->lock);
+    if (atomic_load(&s->stopping))
+        rc = sl_fail(err, SL_ESTATE, "this server is ending");
+    if (rc == SL_OK)
+        rc = rpc_host_open(host, rpc_io_pick(s->io, 0), err);
+    if (rc == SL_OK)
+        list_push_back(&s->hosts, rpc_host_node(host));
+    pthread_mutex_unlock(&s->lock);
+    if (rc != SL_OK) {
+        rpc_host_unref(host);
+        live_down(s);
+    }
+    return rc;
 }
 
 // A request that was posted came back: with a call, or because we stop.
@@ -465,6 +618,7 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
                              : QUEUE_CAP;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->gone, NULL);
+    list_init(&s->hosts);
     atomic_fetch_add(&io->users, 1);
     copy_tables(s, tables, tables_count);
     create_core_server(s, options);
@@ -554,6 +708,12 @@ void rpc_server_stop(struct rpc_server *s)
     grpc_server_shutdown_and_notify(s->server, s->lanes[0].thread->cq,
                                     &s->stopped);
     grpc_server_cancel_all_calls(s->server);
+    pthread_mutex_lock(&s->lock);
+    list_for(n, &s->hosts)
+    {
+        rpc_host_close(rpc_host_of_node(n));
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 void rpc_server_free(struct rpc_server *s)
@@ -568,7 +728,8 @@ void rpc_server_free(struct rpc_server *s)
     grpc_server_destroy(s->server);
     rpc_sources_free(s->sources);
     for (unsigned i = 0; i < s->io->threads; i++)
-        pool_free(&s->lanes[i]);
+        pool_free(&s->lanes[i].pool);
+    pool_free(&s->pool);
     pthread_cond_destroy(&s->gone);
     pthread_mutex_destroy(&s->lock);
     atomic_fetch_sub(&s->io->users, 1);

@@ -15,12 +15,14 @@ enum sl_err local_hear(int fd, struct local_note *out, int *passed)
 {
     struct local_note note;
     enum sl_err rc = shm_hear(fd, &note, sizeof(note), passed);
+    bool passes;
 
     if (rc != SL_OK)
         return rc;
-    // Exactly a map brings a descriptor.
+    // Exactly these bring a descriptor.
+    passes = note.kind == LOCAL_MAP || note.kind == LOCAL_CALLS;
     if (note.magic != LOCAL_MAGIC || note.kind < LOCAL_MAP ||
-        note.kind > LOCAL_DROP || (note.kind == LOCAL_MAP) != (*passed >= 0)) {
+        note.kind > LOCAL_ADOPTED || passes != (*passed >= 0)) {
         if (*passed >= 0)
             close(*passed);
         return SL_ECORRUPT;

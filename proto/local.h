@@ -8,6 +8,9 @@
 //   caller   LOCAL_MAP {token, tag, bytes} + the memfd
 //   psserver LOCAL_MAPPED {tag, region}, or LOCAL_REFUSED {tag}
 //   caller   LOCAL_DROP {region}: references under way are honoured
+//   caller   LOCAL_CALLS {token} + one end of a socket pair (SOCK_SEQPACKET):
+//            small calls come over it from now on (common/rpc.h: adopt)
+//   psserver LOCAL_ADOPTED, or LOCAL_REFUSED with tag 0
 //
 // Threads  a socket: one at a time.
 // Memory   *passed is the caller's to close.
@@ -24,13 +27,15 @@ enum local_kind {
     LOCAL_MAPPED,
     LOCAL_REFUSED, // of its size, or there are too many: send bytes
     LOCAL_DROP,
+    LOCAL_CALLS,
+    LOCAL_ADOPTED,
 };
 
 struct local_note {
     uint32_t magic; // LOCAL_MAGIC: the version, too
     uint32_t kind;  // enum local_kind
     uint64_t token; // of LocalReply
-    uint64_t tag;   // the caller's own number of what it maps
+    uint64_t tag;   // the caller's own number of what it maps; not 0
     uint64_t region;
     uint64_t bytes;
 };

@@ -21,6 +21,7 @@ struct local {
     struct list peers; // of local_peer
     unsigned peer_count;
     struct local_table table;
+    struct rpc_server *server; // for calls; NULL: none
 };
 
 // A connection of a worker. It ends when it says what it must not.
@@ -32,6 +33,7 @@ struct local_peer {
     struct list regions; // of local_region
     unsigned region_count;
     size_t bytes;
+    bool calls; // it has handed us a socket for them
 };
 
 static void forget(struct local_peer *p, struct local_region *r)
@@ -81,6 +83,28 @@ static enum sl_err map_one(struct local_peer *p, const struct local_note *note,
     return local_say(p->fd, answer, -1);
 }
 
+// Takes the descriptor. One of each worker is enough.
+static enum sl_err adopt_one(struct local_peer *p,
+                             const struct local_note *note, int fd)
+{
+    struct local_note answer = {.kind = LOCAL_REFUSED};
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_server *server = p->local->server;
+
+    if (note->token != p->local->token || p->calls) {
+        close(fd);
+        return p->calls ? SL_EINVAL : SL_EDENIED;
+    }
+    if (server == NULL)
+        close(fd);
+    else if (rpc_server_adopt(server, fd, &err) == SL_OK)
+        answer.kind = LOCAL_ADOPTED;
+    else
+        LOG(WARN, "no calls over a socket of this host", "why=%s", err.text);
+    p->calls = answer.kind == LOCAL_ADOPTED;
+    return local_say(p->fd, answer, -1);
+}
+
 static enum sl_err drop_one(struct local_peer *p, uint64_t number)
 {
     list_for(n, &p->regions)
@@ -108,6 +132,8 @@ static enum sl_err hear_one(struct local_peer *p)
         close(fd);
         return rc;
     }
+    if (note.kind == LOCAL_CALLS)
+        return adopt_one(p, &note, fd);
     return note.kind == LOCAL_DROP ? drop_one(p, note.region) : SL_EINVAL;
 }
 
@@ -205,6 +231,12 @@ void local_free(struct local *l)
     sl_free(l->path);
     sl_free(l->name);
     sl_free(l);
+}
+
+void local_serve(struct local *l, struct rpc_server *server)
+{
+    if (l != NULL)
+        l->server = server;
 }
 
 void local_about(const struct local *l, Sluice__V1__LocalReply *out)

@@ -6,6 +6,9 @@
 // refer to ranges of it (wire_shm). It stays mapped until the worker drops it
 // or its connection ends, and then until the last call that uses it is done.
 //
+// Over the same socket a worker may hand us one end of another one, for its
+// small calls (local_serve).
+//
 // The worker may write to a region at any moment: nothing is believed that was
 // read from it before it was copied.
 //
@@ -20,6 +23,7 @@
 #include <stdbool.h>
 
 #include "common/loop.h"
+#include "common/rpc.h"
 #include "common/status.h"
 #include "proto/wire.h"
 
@@ -35,6 +39,10 @@ struct local_region;
 enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
                       const char *name, struct sl_error *err);
 void local_free(struct local *l); // NULL is allowed
+
+// Whose methods are called over sockets that are handed to us: from here on
+// (NULL: none).
+void local_serve(struct local *l, struct rpc_server *server);
 
 // What Shards/Local answers; borrows from `l`, which may be NULL: nothing is
 // shared.

@@ -57,8 +57,9 @@ const struct conf_key server_keys[] = {
      .kind = CONF_CHOICE,
      .value = "auto",
      .choices = "auto|off",
-     .help = "Memory shared with workers of this host instead of sent bytes: "
-             "auto where they ask for it, or off."},
+     .help = "Memory shared with workers of this host instead of sent bytes, "
+             "and sockets for their small calls: auto where they ask for it, "
+             "or off."},
     {.name = NULL},
 };
 
@@ -238,6 +239,7 @@ static void stop_parts(struct psserver *s)
         rpc_server_stop(s->rpc);
     if (s->api != NULL)
         api_stop(s->api);
+    local_serve(s->local, NULL);
     rpc_server_free(s->rpc);
     rpc_channel_free(s->channel);
     attend_free(s->attend);
@@ -285,6 +287,7 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
         return rc;
     }
     rpc_server_start(s->rpc);
+    local_serve(s->local, s->rpc);
     attend_start(s->attend, s->roster);
     LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
         s->name, s->address, s->folder, daemon_tls(d) != NULL,

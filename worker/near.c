@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/fault.h"
@@ -47,6 +48,8 @@ struct near {
     int fd; // -1: none
     struct loop_watch *watch;
     struct loop_task task;
+    int calls; // our end of a socket for calls, offered and not taken yet; -1
+    bool calls_offered; // over this connection
 
     struct {
         pthread_mutex_t lock;
@@ -64,6 +67,8 @@ struct near {
         struct list dropped; // to be told
         char *path, *name;   // of the psserver, owned
         uint64_t token;
+        bool calls_wished; // a socket for calls, over this connection
+        int calls;         // it was taken: the channel may have it; -1: none
     } shared;
 };
 
@@ -86,6 +91,13 @@ static void rooms_free(struct list *rooms)
         room_free(list_entry(n, struct room, node));
 }
 
+static void close_calls_locked(struct near *n)
+{
+    if (n->shared.calls >= 0)
+        close(n->shared.calls);
+    n->shared.calls = -1;
+}
+
 static void unref(struct near *n)
 {
     bool last;
@@ -98,6 +110,7 @@ static void unref(struct near *n)
     rooms_free(&n->shared.wished);
     rooms_free(&n->shared.free);
     rooms_free(&n->shared.dropped);
+    close_calls_locked(n); // nobody else is there
     sl_free(n->shared.path);
     sl_free(n->shared.name);
     pthread_mutex_destroy(&n->shared.lock);
@@ -125,6 +138,8 @@ static void reset_locked(struct near *n, enum near_state state, uint64_t ms)
     n->shared.again_ms = sl_now_ms(n->clock) + ms;
     n->shared.link++;
     n->shared.hung_up = n->shared.hung_up || linked;
+    n->shared.calls_wished = false;
+    close_calls_locked(n);
     rooms_free(&n->shared.wished);
     rooms_free(&n->shared.free);
     rooms_free(&n->shared.dropped);
@@ -202,6 +217,15 @@ static void refused(struct near *n, const struct local_note *note)
     pthread_mutex_unlock(&n->shared.lock);
 }
 
+static void adopted(struct near *n)
+{
+    pthread_mutex_lock(&n->shared.lock);
+    close_calls_locked(n);
+    n->shared.calls = n->calls;
+    pthread_mutex_unlock(&n->shared.lock);
+    n->calls = -1;
+}
+
 static void on_link(void *arg)
 {
     struct near *n = arg;
@@ -212,8 +236,10 @@ static void on_link(void *arg)
     while ((rc = local_hear(n->fd, &note, &passed)) == SL_OK) {
         if (note.kind == LOCAL_MAPPED)
             mapped(n, &note);
-        else if (note.kind == LOCAL_REFUSED)
+        else if (note.kind == LOCAL_REFUSED) // of calls: they go as before
             refused(n, &note);
+        else if (note.kind == LOCAL_ADOPTED)
+            adopted(n);
     }
     if (rc != SL_EBUSY)
         reset(n, NEAR_IDLE, AGAIN_MS);
@@ -225,7 +251,9 @@ static void hang_up(struct near *n)
     n->watch = NULL;
     if (n->fd >= 0)
         close(n->fd);
-    n->fd = -1;
+    if (n->calls >= 0)
+        close(n->calls);
+    n->fd = n->calls = -1;
 }
 
 static void link_up(struct near *n)
@@ -245,6 +273,7 @@ static void link_up(struct near *n)
     }
     pthread_mutex_lock(&n->shared.lock);
     n->fd = fd;
+    n->calls_offered = false;
     n->shared.state = NEAR_LINKED;
     pthread_mutex_unlock(&n->shared.lock);
 }
@@ -311,12 +340,37 @@ static enum sl_err tell_dropped(struct near *n)
     return rc;
 }
 
+// Once for each connection: what was offered and not taken is not offered
+// again.
+static enum sl_err offer_calls(struct near *n)
+{
+    struct local_note note = {.kind = LOCAL_CALLS, .token = n->shared.token};
+    enum sl_err rc;
+    int pair[2];
+    bool wished;
+
+    pthread_mutex_lock(&n->shared.lock);
+    wished = n->shared.calls_wished;
+    pthread_mutex_unlock(&n->shared.lock);
+    if (!wished || n->calls_offered ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   pair) != 0)
+        return SL_OK;
+    n->calls_offered = true;
+    n->calls = pair[0];
+    rc = local_say(n->fd, note, pair[1]);
+    close(pair[1]);
+    return rc;
+}
+
 // A socket that takes no more is one whose other end does not read.
 static void serve_link(struct near *n)
 {
     struct room *r;
     enum sl_err rc = tell_dropped(n);
 
+    if (rc == SL_OK)
+        rc = offer_calls(n);
     while (rc == SL_OK && (r = next_wish(n)) != NULL)
         rc = hand_over(n, r);
     if (rc != SL_OK)
@@ -419,7 +473,7 @@ enum sl_err near_new(struct near **out, struct loop *loop,
     n->loop = loop;
     n->clock = clock;
     n->channel = channel;
-    n->fd = -1;
+    n->fd = n->calls = n->shared.calls = -1;
     *out = n;
     return SL_OK;
 }
@@ -470,26 +524,58 @@ static void wish_locked(struct near *n, size_t bytes)
     post_locked(n);
 }
 
+static bool may_ask_locked(struct near *n)
+{
+    if (sl_now_ms(n->clock) < n->shared.again_ms ||
+        (n->shared.state != NEAR_IDLE && n->shared.state != NEAR_FAR))
+        return false;
+    n->shared.state = NEAR_ASKED;
+    n->shared.refs++;
+    return true;
+}
+
+// The channel's from here on, or a wish for one. -1: not now.
+static int take_calls_locked(struct near *n)
+{
+    int fd = n->shared.calls;
+
+    n->shared.calls = -1;
+    if (fd < 0 && !n->shared.calls_wished && !rpc_channel_adopted(n->channel)) {
+        n->shared.calls_wished = true;
+        post_locked(n);
+    }
+    return fd;
+}
+
+void near_look(struct near *n)
+{
+    bool asks = false;
+    int fd = -1;
+
+    pthread_mutex_lock(&n->shared.lock);
+    if (n->shared.state == NEAR_LINKED)
+        fd = take_calls_locked(n);
+    else
+        asks = may_ask_locked(n);
+    pthread_mutex_unlock(&n->shared.lock);
+    if (fd >= 0)
+        (void)rpc_channel_adopt(n->channel, fd, NULL);
+    if (asks)
+        ask(n);
+}
+
 struct near_room *near_take(struct near *n, size_t bytes)
 {
     struct room *r = NULL;
-    bool asks = false, due;
 
+    near_look(n);
     pthread_mutex_lock(&n->shared.lock);
-    due = sl_now_ms(n->clock) >= n->shared.again_ms;
     if (n->shared.state == NEAR_LINKED) {
         r = free_locked(n, bytes);
-        if (r == NULL && due)
+        if (r == NULL && sl_now_ms(n->clock) >= n->shared.again_ms)
             wish_locked(n, bytes);
-    } else if (due &&
-               (n->shared.state == NEAR_IDLE || n->shared.state == NEAR_FAR)) {
-        n->shared.state = NEAR_ASKED;
-        n->shared.refs++;
-        asks = true;
     }
     pthread_mutex_unlock(&n->shared.lock);
-    if (asks)
-        ask(n);
     return r != NULL ? &r->room : NULL;
 }
 

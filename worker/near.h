@@ -18,8 +18,11 @@
 // room is given back as not clean, and its memory is never used again. The
 // psserver is told, and unmaps it when no call uses it any more.
 //
-// Threads  any for near_new, near_take, near_give and near_free, none of which
-//          waits; not from an rpc callback. The socket is the loop's.
+// The same connection brings the channel a socket of its own for small calls.
+//
+// Threads  any for near_new, near_look, near_take, near_give and near_free,
+//          none of which waits; not from an rpc callback. The socket is the
+//          loop's.
 // Memory   near_free before its channel is freed; rooms are given back before.
 //          What is under way holds on to what it needs, so the loop must not be
 //          freed before the channel; it runs what was posted before it ends.
@@ -47,6 +50,10 @@ struct near_room {
 enum sl_err near_new(struct near **out, struct loop *loop,
                      const struct sl_clock *clock, struct rpc_channel *channel);
 void near_free(struct near *n); // NULL is allowed
+
+// Before a call, whatever its size: has the psserver asked, and its channel
+// adopt a socket for small calls once there is one (rpc_channel_adopt).
+void near_look(struct near *n);
 
 // A room for `bytes` each way; NULL: not now. One that is missing is asked for,
 // and there soon.

@@ -110,11 +110,12 @@ enum sl_err peers_get(struct peers *p, const char *address,
 }
 
 struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
-                        size_t bytes)
+                        size_t bytes, bool *worth)
 {
     struct near *near = NULL;
 
-    if (p->loop == NULL || bytes < p->at_least)
+    *worth = bytes >= p->at_least;
+    if (p->loop == NULL)
         return NULL;
     pthread_mutex_lock(&p->lock);
     list_for(n, &p->list)

@@ -20,17 +20,18 @@ enum sl_err peers_new(struct peers **out, struct rpc_io *io,
 void peers_free(struct peers *p); // NULL is allowed
 
 // From now on psservers of this host are offered memory instead of payloads
-// of `at_least` bytes and more. The loop outlives the peers.
+// of `at_least` bytes and more, and a socket for small calls. The loop outlives
+// the peers.
 void peers_share(struct peers *p, struct loop *loop,
                  const struct sl_clock *clock, size_t at_least);
 
 // The channel to an address, new or shared.
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct sl_error *err);
-// What a payload of so many bytes may be shared with there; NULL: send it.
-// Lives as long as the channel is held.
+// What may be shared with there; NULL: nothing. Lives as long as the channel is
+// held. `*worth`: a payload of so many bytes should be.
 struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
-                        size_t bytes);
+                        size_t bytes, bool *worth);
 void peers_put(struct peers *p, struct rpc_channel *channel); // NULL: nothing
 
 #endif

@@ -109,10 +109,11 @@ const struct conf_key server_keys[] = {
      .value = "auto",
      .choices = "auto|off",
      .help = "Share memory with psservers of this host instead of sending them "
-             "bytes: auto where that works, or off."},
+             "bytes, and call them over a socket of our own: auto where that "
+             "works, or off."},
     {.name = "shm-min",
      .kind = CONF_BYTES,
-     .value = "128KiB",
+     .value = "32KiB", // what fits a packet goes along with it
      .min = 4,
      .max = 1 << 30,
      .help = "Smaller gradients are sent as bytes all the same."},

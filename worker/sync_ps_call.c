@@ -13,6 +13,7 @@
 
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
+#define SMALL_REPLY_BYTES ((size_t)32 << 10)
 
 static enum kern_dtype dtype_of(enum wire_type type)
 {
@@ -166,7 +167,7 @@ static struct wire_shm shm_ref(const struct ps_shard *p, bool values)
 // Before a call with a payload. Without a room now, this one sends bytes.
 static bool has_room(struct ps_shard *p)
 {
-    if (p->near == NULL || p->by_bytes)
+    if (p->near == NULL || !p->roomy || p->by_bytes)
         return false;
     if (p->room == NULL)
         p->room = near_take(p->near, wire_shm_bytes(p->s->o.wire, p->count));
@@ -290,7 +291,7 @@ static enum sl_err connect_to(struct ps_shard *p, const char *address)
     ps_disconnect(p);
     p->channel = channel;
     p->near = peers_near(p->s->o.peers, channel,
-                         p->count * wire_type_bytes(p->s->o.wire));
+                         p->count * wire_type_bytes(p->s->o.wire), &p->roomy);
     return SL_OK;
 }
 
@@ -306,6 +307,13 @@ static const struct {
                  push_message},
     [PS_CUT] = {WIRE_PULL, DATA_DEADLINE_MS, RPC_DATA_BYTES, pull_message},
 };
+
+// What comes back fits a packet, so far as we know.
+static bool is_small(const struct ps_shard *p)
+{
+    return p->want == PS_ASK || p->named ||
+           p->count * sizeof(float) <= SMALL_REPLY_BYTES;
+}
 
 bool ps_start(struct ps_shard *p)
 {
@@ -331,6 +339,9 @@ bool ps_start(struct ps_shard *p)
         return false;
     }
     p->calling = true;
+    options.small = is_small(p);
+    if (p->near != NULL)
+        near_look(p->near);
     if (p->want == PS_PUSH)
         FAULT("task.push");
     rpc_call_start(p->channel, calls[p->want].method, &msg, &options, done, p,

@@ -49,7 +49,8 @@ struct ps_shard {
     uint64_t due_ms; // not before
     unsigned tries;
     struct rpc_channel *channel; // counted in peers
-    struct near *near;           // of the channel; NULL: bytes are sent
+    struct near *near;           // of the channel; NULL: nothing is shared
+    bool roomy;                  // the payload is worth a room
     struct near_room *room;      // ours until it is given back
     bool named;                  // the call in flight refers to `room`
     bool by_bytes;               // this call's payload is not to be shared

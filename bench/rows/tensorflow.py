@@ -46,7 +46,7 @@ class EmptyClosures(Job):
             return super().command(name)
         return [str(cluster.BIN / "bench.lease_load"), *map(str, self.target),
                 "--coordinator", self.address, "--seconds", "600",
-                "--cpu", name[2:]]
+                "--cpu", name[2:], "--shm", "calls"]
 
     def begin(self, cpus):
         job, self.target = self.place(elements=1, shards=1, steps_per_closure=1)

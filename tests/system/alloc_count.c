@@ -9,7 +9,8 @@
 // counted beside.
 //
 // The time is cut into windows of WINDOW batches that the program gives to
-// gRPC: a step of a worker is one for each shard, a push at a psserver is one.
+// gRPC, or packets that it sends for a call beside it (common/rpc_sock.h): a
+// step of a worker is one for each shard, a push at a psserver is one.
 // A window is clean if nothing of ours was allocated between its ends, so
 // something that is allocated in every step, or in every tenth, leaves none.
 //
@@ -32,8 +33,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/rpc_sock.h"
 
 #define WINDOW 256
 #define SITES 256
@@ -247,7 +251,26 @@ EXPORT void *mmap(void *at, size_t bytes, int protect, int flags, int fd,
     return (void *)syscall(SYS_mmap, at, bytes, protect, flags, fd, offset);
 }
 
-// ---- in front of gRPC
+// ---- in front of gRPC, and of calls beside it
+
+static void count_call(void)
+{
+    if (counts != NULL &&
+        atomic_fetch_add(&counts->batches, 1) % WINDOW == WINDOW - 1)
+        end_window();
+}
+
+// A packet of ours says so first.
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+    uint32_t magic = 0;
+
+    if (m->msg_iovlen > 0 && m->msg_iov[0].iov_len >= sizeof(magic))
+        memcpy(&magic, m->msg_iov[0].iov_base, sizeof(magic));
+    if (magic == RPC_SOCK_ASKS || magic == RPC_SOCK_ANSWERS)
+        count_call();
+    return (ssize_t)syscall(SYS_sendmsg, fd, m, flags);
+}
 
 EXPORT grpc_call_error grpc_call_start_batch(grpc_call *call,
                                              const grpc_op *ops, size_t count,
@@ -258,8 +281,6 @@ EXPORT grpc_call_error grpc_call_start_batch(grpc_call *call,
 
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "grpc_call_start_batch");
-    if (counts != NULL &&
-        atomic_fetch_add(&counts->batches, 1) % WINDOW == WINDOW - 1)
-        end_window();
+    count_call();
     return real(call, ops, count, tag, reserved);
 }

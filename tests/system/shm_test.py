@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory shared between a worker and psservers of one host: used without being
-asked for, off where it is switched off, and no difference to what counts."""
+"""Memory shared between a worker and psservers of one host, and a socket of
+their own for small calls: used without being asked for, off where it is
+switched off, and no difference to what counts."""
 import os
+import pathlib
 import random
 
 import conserve
@@ -27,6 +29,16 @@ def regions(c, name):
         return sum("memfd:sluice" in line for line in f)
 
 
+def calls_nearby(c, name):
+    """Whether it has begun to watch a socket for small calls."""
+    names = pathlib.Path(f"/proc/{c.processes[name].pid}/task").glob("*/comm")
+    return any(comm.read_text() == "io-near\n" for comm in names)
+
+
+def wait_calls(c, name):
+    wait_for(f"{name} to have a socket for small calls", lambda: calls_nearby(c, name))
+
+
 def says_shared(c, worker, psserver):
     return f'"shared memory","with":"{psserver}"' in c.log(worker)
 
@@ -39,6 +51,8 @@ def it_is_used_without_being_asked_for():
     with Cluster(psservers=2, workers=2) as c:
         job = c.submit(wide_job("by-default"))
         wait_shared(c, "ps-0")
+        for name in ("w-0", "w-1", "ps-0", "ps-1"):
+            wait_calls(c, name)
         check_counts(c.wait_state(job))
         for worker in ("w-0", "w-1"):
             for psserver in ("ps-0", "ps-1"):
@@ -52,6 +66,8 @@ def off_is_off():
             job = c.submit(wide_job(f"off-{who}", epochs=2))
             c.wait_steps(job, 100)
             check_equal(regions(c, "ps-0"), 0, f"regions, {who} off")
+            for name in ("w-0", "ps-0"):
+                check(not calls_nearby(c, name), f"{name} has a socket, {who} off")
             check_counts(c.wait_state(job))
             check(not says_shared(c, "w-0", "ps-0"), "shared all the same")
 
@@ -61,6 +77,7 @@ def small_shards_send_bytes():
         spec = wide_job("small", epochs=2)
         spec["model"]["layers"][1]["units"] = 8
         job = c.submit(spec)
+        wait_calls(c, "ps-0")  # whatever their size
         c.wait_steps(job, 100)
         check_equal(regions(c, "ps-0"), 0, "regions of small shards")
         check_counts(c.wait_state(job))

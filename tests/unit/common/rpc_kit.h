@@ -36,6 +36,22 @@ __attribute__((unused)) static void wait_for_at(sem_t *sem, const char *file,
     }
 }
 
+// A method that answers with its request.
+__attribute__((unused)) static void kit_echo(struct rpc_call *call, void *arg)
+{
+    const struct sl_slices *body = rpc_call_body(call);
+    uint8_t *copy = sl_malloc(body->bytes + 1); // also of nothing
+    struct rpc_msg msg;
+
+    (void)arg;
+    T_ASSERT(copy != NULL);
+    slices_copy(copy, body);
+    rpc_msg_init(&msg);
+    rpc_msg_part(&msg, copy, body->bytes);
+    rpc_msg_on_release(&msg, sl_free, copy);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
 struct world {
     struct rpc_io *io;
     struct rpc_server *server;
@@ -132,6 +148,7 @@ struct wire {
     int listener, near, far, stop[2];
     unsigned port, to;
     atomic_bool frozen; // swallows everything, closes nothing
+    bool again;         // after a connection, the next
     pthread_t thread;
 };
 
@@ -174,24 +191,27 @@ static bool wire_pass(struct wire *w, int from, int to)
     return true;
 }
 
-static void *wire_run(void *arg)
+// False: it was told to stop.
+static bool wire_pass_one(struct wire *w)
 {
-    struct wire *w = arg;
     struct linger at_once = {1, 0};
-    struct pollfd fds[3];
-    bool up = true;
+    struct pollfd fds[3] = {{w->listener, POLLIN, 0}, {w->stop[0], POLLIN, 0}};
+    bool up = true, stopped = false;
 
+    T_ASSERT(poll(fds, 2, PATIENCE_S * 1000) > 0);
+    if (fds[1].revents)
+        return false;
     w->near = accept(w->listener, NULL, NULL);
     if (w->near < 0)
-        return NULL;
+        return false;
     w->far = local_socket(&w->to, false);
     while (up) {
         fds[0] = (struct pollfd){w->near, POLLIN, 0};
         fds[1] = (struct pollfd){w->far, POLLIN, 0};
         fds[2] = (struct pollfd){w->stop[0], POLLIN, 0};
         T_ASSERT(poll(fds, 3, PATIENCE_S * 1000) > 0);
-        if (fds[2].revents)
-            up = false;
+        stopped = fds[2].revents != 0;
+        up = !stopped;
         if (up && fds[0].revents)
             up = wire_pass(w, w->near, w->far);
         if (up && fds[1].revents)
@@ -201,15 +221,26 @@ static void *wire_run(void *arg)
     setsockopt(w->far, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     close(w->near);
     close(w->far);
+    return !stopped;
+}
+
+static void *wire_run(void *arg)
+{
+    struct wire *w = arg;
+
+    while (wire_pass_one(w) && w->again)
+        ;
     close(w->listener); // a client that dials again is refused
     return NULL;
 }
 
 // Passes one connection, made to `port` (0: any), on to a port of this machine.
+// With `again` one after another.
 __attribute__((unused)) static void wire_open_at(struct wire *w, unsigned port,
-                                                 unsigned to)
+                                                 unsigned to, bool again)
 {
     memset(w, 0, sizeof(*w));
+    w->again = again;
     w->port = port;
     w->to = to;
     w->listener = local_socket(&w->port, true);
@@ -219,7 +250,7 @@ __attribute__((unused)) static void wire_open_at(struct wire *w, unsigned port,
 
 __attribute__((unused)) static void wire_open(struct wire *w, unsigned to)
 {
-    wire_open_at(w, 0, to);
+    wire_open_at(w, 0, to, false);
 }
 
 // Both ends see a reset.

@@ -15,21 +15,6 @@ struct service {
     int64_t left_ms;
 };
 
-static void echo(struct rpc_call *call, void *arg)
-{
-    const struct sl_slices *body = rpc_call_body(call);
-    uint8_t *copy = sl_malloc(body->bytes);
-    struct rpc_msg msg;
-
-    (void)arg;
-    T_ASSERT(copy != NULL);
-    slices_copy(copy, body);
-    rpc_msg_init(&msg);
-    rpc_msg_part(&msg, copy, body->bytes);
-    rpc_msg_on_release(&msg, sl_free, copy);
-    rpc_answer(call, SL_OK, NULL, &msg);
-}
-
 // The first byte of the request is the code to fail with.
 static void fail(struct rpc_call *call, void *arg)
 {
@@ -101,7 +86,7 @@ static void scratch(struct rpc_call *call, void *arg)
 }
 
 static const struct rpc_method methods[] = {
-    {"/t.T/Echo", RPC_UNARY, RPC_DATA_BYTES, echo, NULL},
+    {"/t.T/Echo", RPC_UNARY, RPC_DATA_BYTES, kit_echo, NULL},
     {"/t.T/Fail", RPC_UNARY, 0, fail, NULL},
     {"/t.T/Hold", RPC_UNARY, 0, hold, NULL},
     {"/t.T/Scratch", RPC_UNARY, 1000, scratch, NULL},

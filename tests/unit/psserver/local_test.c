@@ -3,6 +3,9 @@
 #include "psserver/local.h"
 
 #include <fcntl.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -222,12 +225,130 @@ TEST(local, who_says_what_it_must_not_is_cut_off)
     is_cut_off((struct local_note){.kind = LOCAL_DROP, .region = 5}, true,
                false);
     is_cut_off((struct local_note){.kind = LOCAL_MAPPED}, true, false);
+    is_cut_off((struct local_note){.kind = LOCAL_CALLS}, true, false);
+    is_cut_off((struct local_note){.kind = LOCAL_ADOPTED}, true, false);
     is_cut_off((struct local_note){.kind = 99}, true, false);
     is_cut_off((struct local_note){.kind = LOCAL_DROP}, true, true);
 
     desk_open(&d);
     T_OK(shm_say(d.fd, "GET / HTTP/1.1", 14, -1));
     T_FAILS(SL_EUNAVAIL, hear(&d, &map));
+    desk_close(&d);
+}
+
+// ---- a socket for calls
+
+struct service {
+    struct rpc_io *io;
+    struct rpc_server *server;
+    struct rpc_channel *channel; // to where nobody listens
+    atomic_int heard;
+    sem_t over;
+};
+
+static void count(struct rpc_call *call, void *arg)
+{
+    struct service *s = arg;
+
+    atomic_fetch_add(&s->heard, 1);
+    rpc_answer(call, SL_OK, NULL, NULL);
+}
+
+static void service_open(struct service *s)
+{
+    static const struct rpc_method methods[] = {
+        {.path = "/t/C", .unary = count}};
+    struct rpc_table table = {methods, 1, s};
+
+    *s = (struct service){.io = NULL};
+    sem_init(&s->over, 0, 0);
+    T_OK(rpc_io_new(&s->io, NULL, t_err()));
+    T_OK(rpc_server_new(&s->server, s->io, &table, 1, NULL, t_err()));
+    rpc_server_start(s->server);
+    T_OK(rpc_channel_new(&s->channel, s->io, "unix:/nowhere/at/all", NULL, NULL,
+                         t_err()));
+}
+
+static void service_close(struct service *s)
+{
+    rpc_channel_free(s->channel);
+    rpc_server_free(s->server);
+    rpc_io_free(s->io);
+    sem_destroy(&s->over);
+}
+
+static void ended(void *arg, enum sl_err code, const struct sl_error *err,
+                  const struct sl_slices *reply)
+{
+    struct service *s = arg;
+
+    (void)err;
+    (void)reply;
+    T_ASSERT(code == SL_OK);
+    sem_post(&s->over);
+}
+
+// Offers one end; the other is the caller's.
+static int offer(struct desk *d, uint64_t token)
+{
+    struct local_note note = {.kind = LOCAL_CALLS, .token = token};
+    int pair[2];
+
+    T_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                    pair),
+         0);
+    T_OK(local_say(d->fd, note, pair[1]));
+    close(pair[1]);
+    return pair[0];
+}
+
+TEST(local, calls_over_a_socket_that_is_handed_over)
+{
+    struct rpc_call_options options = {.deadline_ms = 60000, .small = true};
+    struct local_note note;
+    struct service s;
+    struct desk d;
+    int fd;
+
+    desk_open(&d);
+    service_open(&s);
+    local_serve(d.local, s.server);
+    fd = offer(&d, d.about.token);
+    T_OK(hear(&d, &note));
+    T_EQ(note.kind, LOCAL_ADOPTED);
+    T_OK(rpc_channel_adopt(s.channel, fd, t_err()));
+    rpc_call_start(s.channel, "/t/C", NULL, &options, ended, &s, NULL);
+    while (sem_wait(&s.over) != 0)
+        ;
+    T_EQ(atomic_load(&s.heard), 1);
+    close(offer(&d, d.about.token)); // one is enough
+    T_FAILS(SL_EUNAVAIL, hear(&d, &note));
+    service_close(&s);
+    desk_close(&d);
+}
+
+TEST(local, no_calls_without_a_server_or_over_something_else)
+{
+    struct local_note calls = {.kind = LOCAL_CALLS}, note;
+    struct service s;
+    struct desk d;
+    struct shm m;
+    int fd;
+
+    desk_open(&d);
+    close(offer(&d, d.about.token));
+    T_OK(hear(&d, &note));
+    T_EQ(note.kind, LOCAL_REFUSED);
+    service_open(&s);
+    local_serve(d.local, s.server);
+    calls.token = d.about.token;
+    T_OK(shm_new(&m, &fd, BYTES, t_err()));
+    is_refused(&d, calls, fd); // memory is no socket
+    close(fd);
+    shm_release(&m);
+    close(offer(&d, d.about.token ^ 1));
+    T_FAILS(SL_EUNAVAIL, hear(&d, &note));
+    service_close(&s);
     desk_close(&d);
 }
 

@@ -24,6 +24,7 @@ struct host {
     struct near *near;
     struct clock_fake clock;
     char path[300]; // of the socket
+    char address[300];
     atomic_uint asked;
     // The I/O thread may still answer the question before this one.
     const char *_Atomic boot_id; // NULL: the real one
@@ -57,21 +58,26 @@ static void local_open(struct host *h)
     T_OK(local_new(&h->local, h->loop, h->path, "ps-0", t_err()));
 }
 
-static void host_open(struct host *h)
+static void server_open(struct host *h)
 {
     struct rpc_table table = {methods, 1, h};
-    char address[300];
 
+    T_OK(rpc_server_new(&h->rpc, h->io, &table, 1, NULL, t_err()));
+    T_OK(rpc_server_bind(h->rpc, h->address, NULL, NULL, t_err()));
+    rpc_server_start(h->rpc);
+    local_serve(h->local, h->rpc);
+}
+
+static void host_open(struct host *h)
+{
     memset(h, 0, sizeof(*h));
     clock_fake_init(&h->clock, LONG_MS * 1000, 0);
-    snprintf(address, sizeof(address), "unix:%s/ps", t_tmpdir());
+    snprintf(h->address, sizeof(h->address), "unix:%s/ps", t_tmpdir());
     T_OK(loop_new(&h->loop, t_err()));
     T_OK(rpc_io_new(&h->io, NULL, t_err()));
     local_open(h);
-    T_OK(rpc_server_new(&h->rpc, h->io, &table, 1, NULL, t_err()));
-    T_OK(rpc_server_bind(h->rpc, address, NULL, NULL, t_err()));
-    rpc_server_start(h->rpc);
-    T_OK(rpc_channel_new(&h->channel, h->io, address, NULL, NULL, t_err()));
+    server_open(h);
+    T_OK(rpc_channel_new(&h->channel, h->io, h->address, NULL, NULL, t_err()));
     T_OK(near_new(&h->near, h->loop, &h->clock.clock, h->channel));
 }
 
@@ -79,6 +85,7 @@ static void host_close(struct host *h)
 {
     near_free(h->near);
     rpc_channel_free(h->channel);
+    local_serve(h->local, NULL);
     rpc_server_free(h->rpc);
     loop_turn(h->loop); // hangs up
     local_free(h->local);
@@ -243,6 +250,83 @@ TEST(near, a_psserver_that_goes_takes_the_rooms_along)
     near_give(host.near, out, true); // of a connection that is over
     T_PTR(near_take(host.near, BYTES), NULL);
     near_give(host.near, r, true);
+    host_close(&host);
+}
+
+struct outcome {
+    enum sl_err code;
+    atomic_bool over;
+};
+
+static void ended(void *arg, enum sl_err code, const struct sl_error *err,
+                  const struct sl_slices *reply)
+{
+    struct outcome *o = arg;
+
+    (void)err;
+    (void)reply;
+    o->code = code;
+    atomic_store(&o->over, true);
+}
+
+static void a_small_call(struct host *h)
+{
+    struct rpc_call_options options = {
+        .deadline_ms = LONG_MS, .small = true, .wait_for_ready = true};
+    struct outcome o = {.code = SL_OK};
+    unsigned before = atomic_load(&h->asked);
+
+    atomic_init(&o.over, false);
+    rpc_call_start(h->channel, WIRE_LOCAL, NULL, &options, ended, &o, NULL);
+    UNTIL(h, atomic_load(&o.over));
+    T_EQ(o.code, SL_OK);
+    T_EQ(atomic_load(&h->asked), before + 1);
+}
+
+static void is_adopted(struct host *h)
+{
+    UNTIL(h, (clock_fake_advance_ms(&h->clock, 1), near_look(h->near),
+              rpc_channel_adopted(h->channel)));
+}
+
+TEST(near, small_calls_have_a_socket_of_their_own)
+{
+    host_open(&host);
+    is_adopted(&host);
+    T_EQ(atomic_load(&host.asked), 1);
+    T_EQ(local_bytes(host.local), 0); // whether memory is shared or not
+    a_small_call(&host);
+    near_give(host.near, room(&host, BYTES), true);
+    host_close(&host);
+}
+
+TEST(near, a_psserver_that_comes_back_gets_another_socket)
+{
+    host_open(&host);
+    is_adopted(&host);
+    local_free(host.local);
+    rpc_server_free(host.rpc);
+    UNTIL(&host, !rpc_channel_adopted(host.channel));
+    near_look(host.near);
+    local_open(&host);
+    server_open(&host);
+    clock_fake_advance_ms(&host.clock, LONG_MS);
+    is_adopted(&host);
+    a_small_call(&host);
+    host_close(&host);
+}
+
+TEST(near, a_psserver_that_takes_no_calls_so)
+{
+    host_open(&host);
+    local_serve(host.local, NULL);
+    near_give(host.near, room(&host, BYTES), true);
+    for (int i = 0; i < 100; i++) {
+        near_look(host.near);
+        loop_turn(host.loop);
+    }
+    T_FALSE(rpc_channel_adopted(host.channel));
+    a_small_call(&host);
     host_close(&host);
 }
 
