@@ -23,7 +23,8 @@ PORT = {"coordinator": 7070, "ps-0": 7071, "ps-1": 7072}
 
 class FarBed(Bed):
     """The worker at the near end of a link, on the clients' core; coordinator
-    and two psservers at the far end, on the servers'."""
+    and two psservers at the far end, on the servers'. Namespaces are one host
+    still, so the worker is told to share nothing: that would go by no link."""
 
     def __init__(self, link, cpus):
         super().__init__(psservers=2, workers=1, cpu=None)
@@ -52,7 +53,7 @@ class FarBed(Bed):
     def command(self, name):
         if name[0] == "w":
             return self.place(self.link.near, "worker",
-                              ["--name", name, "--threads", "1"])
+                              ["--name", name, "--threads", "1", "--shm", "off"])
         words = ["--listen", f"{self.far}:{PORT[name]}", "--state",
                  str(self.dir / name), "--store", str(self.dir / "store")]
         if name[0] == "p":

@@ -58,7 +58,8 @@ class HostBed(Bed):
     """The net job on two workers and two psservers, five hosts."""
 
     def __init__(self, **more):
-        super().__init__(programs=0, **more)
+        # Hosts in one machine: what they would share there goes by no link.
+        super().__init__(programs=0, worker_args=["--shm", "off"], **more)
         self.host_address, self.window = f"{NET}1:7070", None
         self.asker = Asker(f"unix:{self.dir}/window.sock", ROOT / "proto", lambda: (
             *(self.dir / "certs" / n for n in ("ca.crt", "client.key", "client.crt")),

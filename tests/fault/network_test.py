@@ -24,7 +24,7 @@ def returns(b, name, at):
 
 
 def N2_worker_cut_off_from_the_coordinator_only():
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         b.on()
         before, at = b.mark("coordinator"), b.mark("w-0")
         b.cut("w-0", "coordinator")
@@ -36,7 +36,7 @@ def N2_worker_cut_off_from_the_coordinator_only():
 
 
 def N3_worker_cut_off_from_one_shard_of_two():
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         b.on()
         b.cut("w-0", "ps-1")
         b.on(20, 60)
@@ -45,7 +45,7 @@ def N3_worker_cut_off_from_one_shard_of_two():
 
 
 def one_way(host, other, way):
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         b.on()
         at, here = b.mark("coordinator"), b.mark(host)
         b.cut(host, other, ways=(way,))
@@ -68,7 +68,7 @@ def N4_psserver_is_not_heard_by_the_coordinator():
 
 
 def N4_worker_pushes_and_hears_no_answer():
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         b.on()
         b.cut("w-0", "ps-0", ways=("input",))
         b.on(20, 60)
@@ -78,7 +78,7 @@ def N4_worker_pushes_and_hears_no_answer():
 
 def N4_half_open_no_end_of_a_connection_is_ever_seen():
     """The worker dies and nobody is told: neither FIN nor RST gets out."""
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         b.on()
         at = b.mark("coordinator")
         b.drop("w-0", ("output", "tcp flags & (fin|rst) != 0"))
@@ -112,7 +112,7 @@ def certificate(b, role, days):
 def N27_certificates_expire_and_are_replaced_under_load():
     """A worker whose certificate has expired is not let in; with a new one it
     is, while the job goes on."""
-    with HostBed(net_epochs=60) as b:
+    with HostBed(net_epochs=90) as b:
         b.on()
         b.kill("w-0")
         certificate(b, "worker", -1)
@@ -141,7 +141,7 @@ def replace(b, folder):
 def N27_certificates_are_replaced_while_all_daemons_live():
     """The authority too, and the old one is gone at once: whoever still showed
     or trusted an old file would not get another connection."""
-    with HostBed(net_epochs=100) as b:
+    with HostBed(net_epochs=250) as b:
         b.on()
         shutil.copytree(b.dir / "certs", b.dir / "old")
         b.make_certificates("fresh")
@@ -173,7 +173,7 @@ def N27_certificates_are_replaced_while_all_daemons_live():
 def N27_files_that_do_not_hold_are_not_taken():
     """A key that does not fit, and a file that is gone: the old ones stay in
     use, for new connections too."""
-    with HostBed(net_epochs=60) as b:
+    with HostBed(net_epochs=90) as b:
         b.on()
         folder, at = b.dir / "certs", b.mark("coordinator")
         shutil.copytree(folder, b.dir / "good")
@@ -209,7 +209,7 @@ def wrong_clock(test):
 @wrong_clock
 def N27_a_clock_that_is_a_year_ahead_is_told_so():
     """To it the certificates have expired; the others do not care."""
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         at = b.mark("coordinator")
         certificate(b, "coordinator", 10)
         b.on_log("coordinator", "certificates replaced", at)
@@ -234,7 +234,7 @@ def N27_a_clock_that_is_a_year_ahead_is_told_so():
 @wrong_clock
 def N27_a_clock_that_is_an_hour_ahead_changes_nothing():
     """Leases, heartbeats and deadlines are spans, never times of day."""
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=60) as b:
         b.no_history("its lines are ordered by the clock that is wrong here")
         b.on()
         for name in ("w-0", "ps-1", "coordinator"):

@@ -11,7 +11,9 @@ from proxy import Proxy
 
 
 class ProxyBed(Bed):
-    """Everybody reaches everybody through a proxy."""
+    """Everybody reaches everybody through a proxy. Workers but those in `near`
+    share nothing with psservers, which would go past it."""
+    near = ()
 
     def __enter__(self):
         self.proxies, self.stack = {}, contextlib.ExitStack()
@@ -34,6 +36,8 @@ class ProxyBed(Bed):
             line[line.index("--coordinator") + 1] = f"unix:{self.dir}/coordinator.proxy"
         if name[0] == "p":
             line += ["--advertise", f"unix:{self.dir}/{name}.proxy"]
+        if name[0] == "w" and name not in self.near:
+            line += ["--shm", "off"]
         return line
 
 
