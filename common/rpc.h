@@ -345,7 +345,9 @@ struct rpc_call_options {
     size_t max_reply_bytes; // per message; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
-    unsigned turn; // among unary calls that wait for the window: lowest first
+    // Among unary calls that wait for the window: lowest first. What would be
+    // behind a higher one on its way may take a second connection.
+    unsigned turn;
     // The reply is expected to be of some KiB at most: may take an adopted
     // socket, where a deadline is seen some 200 ms late. Not of rpc_call_sync.
     bool small;

@@ -194,6 +194,17 @@ enum sl_err rpc_files_creds(grpc_channel_credentials **out,
     return SL_OK;
 }
 
+enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
+                            struct tls_files *files, unsigned *serial,
+                            struct sl_error *err)
+{
+    if (files != NULL)
+        return rpc_files_creds(out, files, serial, err);
+    *out = is_unix(address) ? grpc_local_credentials_create(UDS)
+                            : grpc_insecure_credentials_create();
+    return SL_OK;
+}
+
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
                              struct tls_files **files, unsigned *serial,
                              const char *address, const struct rpc_tls *tls,
@@ -201,16 +212,10 @@ enum sl_err rpc_client_creds(grpc_channel_credentials **out,
 {
     enum sl_err rc;
 
-    if (is_unix(address)) {
-        *out = grpc_local_credentials_create(UDS);
-        return SL_OK;
-    }
-    if (tls == NULL) {
-        if (!rpc_address_is_local(address))
-            return refuse_open(address, "talk to", err);
-        *out = grpc_insecure_credentials_create();
-        return SL_OK;
-    }
+    if (!is_unix(address) && tls == NULL && !rpc_address_is_local(address))
+        return refuse_open(address, "talk to", err);
+    if (is_unix(address) || tls == NULL)
+        return rpc_creds_again(out, address, NULL, serial, err);
     rc = tls_files_open(files, tls, err);
     if (rc == SL_OK)
         rc = rpc_files_creds(out, *files, serial, err);

@@ -7,17 +7,13 @@
 // freed with the channel only, so a ticket may be looked at at any time: it
 // names a call for as long as the serial is the same.
 //
-// Core's client credentials never change. So when the certificate files were
-// replaced (tls.h) and a call finds no connection standing, core's channel is
-// replaced too, before it would dial with the old ones. A connection that
-// stands is used on, and calls in flight keep the old one until they end.
-//
 // A caller may start more than the peer has memory for: a worker pushes all its
 // shards at once. So large requests wait here, by their turns, until those
-// before them were answered (the window); what waits is the caller's own memory
-// still.
+// before them were answered (rpc_window.h); what waits is the caller's own
+// memory still.
 #include "common/history.h"
 #include "common/rpc_faulty.h"
+#include "common/rpc_lane.h"
 #include "common/rpc_sock.h"
 
 #include <assert.h>
@@ -25,12 +21,10 @@
 
 #include <grpc/support/string_util.h>
 
-#define METHODS_MAX 64
 #define QUEUE_CAP ((size_t)64 << 20)
 // What is on its way cannot be overtaken, and lies in the caches of both ends:
 // so much that a link stays busy, and no more.
 #define WINDOW_BYTES ((size_t)2 << 20)
-#define WINDOW_LEAST 2 // calls, of any size: one is sent, one is computed
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
 
 // One unary call.
@@ -46,10 +40,12 @@ struct client_call {
     void *arg;
     struct sync_wait *sync; // instead of done
     bool wait_for_ready;
-    bool waits, flies;     // for the window; in it
-    struct list_node turn; // in waiting
-    unsigned order;        // there
-    size_t request_bytes;
+    struct rpc_turn turn;
+    struct rpc_errand errand; // to start it
+    struct list_node ready;   // in a list of those to be started
+    unsigned method;          // of the channel's lanes
+    gpr_timespec deadline;
+    bool cancelled; // call has been told
     size_t max_reply_bytes;
     grpc_byte_buffer *request, *reply;
     grpc_metadata_array initial;
@@ -57,34 +53,19 @@ struct client_call {
     struct rpc_body body;
 };
 
-struct known_method { // core wants a name that outlives the channel
-    char *name;
-    void *registered;
-};
-
 struct rpc_channel {
     struct rpc_io *io;
     struct rpc_thread *thread;
-    grpc_channel *channel;
     struct rpc_link *link; // under the lock; NULL: none was adopted
-    char *address, *server_name;
-    char target[RPC_TARGET_MAX];
-    struct rpc_tuning tuning;
-    struct tls_files *files; // NULL: no certificates
-    unsigned files_serial;   // of those that `channel` has
     size_t queue_cap_bytes;
     pthread_mutex_t lock;
     pthread_cond_t idle;
-    size_t window_bytes;
-    struct list open, pool, streams; // under the lock, as all below
-    struct list waiting;             // of those in open
-    size_t flying_bytes;
-    unsigned flying;
+    struct rpc_lanes lanes; // under the lock, as all below
+    struct rpc_window window;
+    struct list open, pool, streams;
     size_t streams_open; // streams leaves a stream out once it is cancelled
     uint64_t serial;
     bool closing;
-    struct known_method methods[METHODS_MAX];
-    unsigned methods_count;
 };
 
 static void on_done(struct rpc_tag *tag, bool ok);
@@ -96,50 +77,22 @@ static void on_link_over(struct rpc_link_call *via, enum sl_err code,
 
 static void tune(struct rpc_channel *ch, const struct rpc_channel_options *o)
 {
-    ch->tuning.max_receive_bytes = RPC_DATA_BYTES;
+    struct rpc_tuning *tuning = &ch->lanes.tuning;
+    size_t window_bytes = WINDOW_BYTES;
+
+    tuning->max_receive_bytes = RPC_DATA_BYTES;
     ch->queue_cap_bytes = QUEUE_CAP;
-    ch->window_bytes = WINDOW_BYTES;
-    if (o == NULL)
-        return;
-    ch->tuning.keepalive_ms = o->keepalive_ms;
-    ch->tuning.keepalive_timeout_ms = o->keepalive_timeout_ms;
-    if (o->max_message_bytes)
-        ch->tuning.max_receive_bytes = o->max_message_bytes;
-    if (o->stream_queue_bytes)
-        ch->queue_cap_bytes = o->stream_queue_bytes;
-    if (o->window_bytes)
-        ch->window_bytes = o->window_bytes;
-}
-
-// Takes the credentials.
-static grpc_channel *dial(const struct rpc_channel *ch,
-                          grpc_channel_credentials *creds)
-{
-    struct rpc_args args;
-    grpc_channel *out;
-
-    rpc_args_client(&args, &ch->tuning, ch->server_name);
-    out = grpc_channel_create(ch->target, creds, &args.list);
-    grpc_channel_credentials_release(creds);
-    return out;
-}
-
-// New certificates, and no connection that would have to be given up.
-static void renew_locked(struct rpc_channel *ch)
-{
-    grpc_channel_credentials *creds;
-    grpc_channel *old = ch->channel;
-
-    if (ch->files == NULL || tls_files_serial(ch->files) == ch->files_serial ||
-        grpc_channel_check_connectivity_state(old, 0) == GRPC_CHANNEL_READY)
-        return;
-    if (rpc_files_creds(&creds, ch->files, &ch->files_serial, NULL) != SL_OK)
-        return; // no memory: at the next call
-    ch->channel = dial(ch, creds);
-    for (unsigned i = 0; i < ch->methods_count; i++)
-        ch->methods[i].registered = grpc_channel_register_call(
-            ch->channel, ch->methods[i].name, NULL, NULL);
-    grpc_channel_destroy(old);
+    if (o != NULL) {
+        tuning->keepalive_ms = o->keepalive_ms;
+        tuning->keepalive_timeout_ms = o->keepalive_timeout_ms;
+        if (o->max_message_bytes)
+            tuning->max_receive_bytes = o->max_message_bytes;
+        if (o->stream_queue_bytes)
+            ch->queue_cap_bytes = o->stream_queue_bytes;
+        if (o->window_bytes)
+            window_bytes = o->window_bytes;
+    }
+    rpc_window_init(&ch->window, window_bytes);
 }
 
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
@@ -147,33 +100,21 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const struct rpc_channel_options *options,
                             struct sl_error *err)
 {
-    grpc_channel_credentials *creds;
-    struct tls_files *files = NULL;
-    struct rpc_channel *ch;
-    struct rpc_address a;
-    unsigned serial = 0;
-    enum sl_err rc = rpc_address_parse(&a, address, err);
+    struct rpc_channel *ch = gpr_zalloc(sizeof(*ch));
+    enum sl_err rc;
 
-    if (rc == SL_OK)
-        rc = rpc_client_creds(&creds, &files, &serial, address, tls, err);
-    if (rc != SL_OK)
+    tune(ch, options);
+    rc = rpc_lanes_open(&ch->lanes, address, tls, err);
+    if (rc != SL_OK) {
+        gpr_free(ch);
         return rc;
-    ch = gpr_zalloc(sizeof(*ch));
+    }
     ch->io = io;
     ch->thread = rpc_io_pick(io, options ? options->thread : 0);
-    ch->address = gpr_strdup(address);
-    if (tls != NULL && tls->server_name != NULL)
-        ch->server_name = gpr_strdup(tls->server_name);
-    ch->files = files;
-    ch->files_serial = serial;
-    tune(ch, options);
-    rpc_address_target(ch->target, &a);
-    ch->channel = dial(ch, creds);
     pthread_mutex_init(&ch->lock, NULL);
     pthread_cond_init(&ch->idle, NULL);
     list_init(&ch->open);
     list_init(&ch->pool);
-    list_init(&ch->waiting);
     list_init(&ch->streams);
     atomic_fetch_add(&io->users, 1);
     *out = ch;
@@ -181,13 +122,18 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
 }
 
 static void start_all(struct list *calls);
-static void leave_locked(struct client_call *c);
+
+static struct client_call *call_of(struct rpc_turn *turn)
+{
+    return sl_container_of(turn, struct client_call, turn);
+}
 
 static void cancel_all_calls(struct rpc_channel *ch)
 {
-    struct list ready;
     struct rpc_stream *stream;
+    struct rpc_turn *turn;
     struct list_node *n;
+    struct list ready;
 
     list_init(&ready);
     pthread_mutex_lock(&ch->lock);
@@ -203,9 +149,9 @@ static void cancel_all_calls(struct rpc_channel *ch)
             grpc_call_cancel(c->call, NULL);
     }
     // What was cancelled ends when it starts.
-    while ((n = list_first(&ch->waiting)) != NULL) {
-        leave_locked(list_entry(n, struct client_call, turn));
-        list_push_back(&ready, n);
+    while ((turn = rpc_window_first(&ch->window)) != NULL) {
+        rpc_window_leave(&ch->window, turn);
+        list_push_back(&ready, &call_of(turn)->ready);
     }
     // A stream's does, and its end takes ours: so one at a time, referenced.
     while ((n = list_first(&ch->streams)) != NULL) {
@@ -242,74 +188,29 @@ void rpc_channel_free(struct rpc_channel *ch)
         pthread_cond_wait(&ch->idle, &ch->lock);
     pthread_mutex_unlock(&ch->lock);
     drop_link(ch->link);
-    grpc_channel_destroy(ch->channel);
+    rpc_lanes_close(&ch->lanes);
     while ((n = list_pop_front(&ch->pool)) != NULL) {
         struct client_call *c = list_entry(n, struct client_call, node);
 
         rpc_body_release(&c->body);
         gpr_free(c);
     }
-    for (unsigned i = 0; i < ch->methods_count; i++)
-        gpr_free(ch->methods[i].name);
     pthread_cond_destroy(&ch->idle);
     pthread_mutex_destroy(&ch->lock);
     atomic_fetch_sub(&ch->io->users, 1);
-    tls_files_close(ch->files);
-    gpr_free(ch->server_name);
-    gpr_free(ch->address);
     gpr_free(ch);
 }
 
 const char *rpc_channel_address(const struct rpc_channel *ch)
 {
-    return ch->address;
+    return ch->lanes.address;
 }
 
 void rpc_channel_hurry(struct rpc_channel *ch)
 {
     pthread_mutex_lock(&ch->lock);
-    renew_locked(ch);
-    grpc_channel_reset_connect_backoff(ch->channel);
+    rpc_lanes_hurry(&ch->lanes);
     pthread_mutex_unlock(&ch->lock);
-}
-
-// NULL beyond METHODS_MAX names.
-static void *registered_locked(struct rpc_channel *ch, const char *method)
-{
-    struct known_method *m;
-
-    for (unsigned i = 0; i < ch->methods_count; i++) {
-        if (strcmp(ch->methods[i].name, method) == 0)
-            return ch->methods[i].registered;
-    }
-    if (ch->methods_count == METHODS_MAX)
-        return NULL;
-    m = &ch->methods[ch->methods_count++];
-    m->name = gpr_strdup(method);
-    m->registered =
-        grpc_channel_register_call(ch->channel, m->name, NULL, NULL);
-    return m->registered;
-}
-
-static grpc_call *create_call_locked(struct rpc_channel *ch, const char *method,
-                                     int64_t deadline_ms)
-{
-    gpr_timespec deadline = rpc_deadline(deadline_ms);
-    grpc_slice name;
-    grpc_call *call;
-    void *registered;
-
-    renew_locked(ch);
-    registered = registered_locked(ch, method);
-    if (registered != NULL)
-        return grpc_channel_create_registered_call(
-            ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->thread->cq,
-            registered, deadline, NULL);
-    name = grpc_slice_from_copied_string(method);
-    call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
-                                    ch->thread->cq, name, NULL, deadline, NULL);
-    grpc_slice_unref(name);
-    return call;
 }
 
 // ---- unary calls
@@ -328,6 +229,15 @@ static struct client_call *call_take_locked(struct rpc_channel *ch)
     return c;
 }
 
+static void create_locked(struct client_call *c, enum rpc_lane_kind lane,
+                          const char *method)
+{
+    struct rpc_channel *ch = c->channel;
+
+    c->call = rpc_lanes_call(&ch->lanes, lane, c->method, method, c->deadline,
+                             ch->thread->cq);
+}
+
 static struct client_call *call_begin(struct rpc_channel *ch,
                                       const char *method, bool small,
                                       int64_t deadline_ms,
@@ -340,10 +250,13 @@ static struct client_call *call_begin(struct rpc_channel *ch,
     c = call_take_locked(ch);
     c->serial = ++ch->serial;
     c->via.cancelled = false;
+    c->method = rpc_lanes_method(&ch->lanes, method);
+    c->deadline = rpc_deadline(deadline_ms);
+    c->cancelled = false;
     if (small && ch->link != NULL)
         c->link = rpc_link_ref(ch->link);
     else
-        c->call = create_call_locked(ch, method, deadline_ms);
+        create_locked(c, RPC_USUAL, method);
     list_push_back(&ch->open, &c->node);
     if (ticket != NULL)
         *ticket = (struct rpc_ticket){c, c->serial};
@@ -374,77 +287,78 @@ static void start(struct client_call *c)
 
 // ---- the window
 
-static bool fits_locked(const struct rpc_channel *ch, size_t bytes)
+static bool may_overtake_locked(struct rpc_channel *ch,
+                                const struct client_call *c)
 {
-    return ch->flying < WINDOW_LEAST ||
-           (ch->flying_bytes < ch->window_bytes &&
-            bytes <= ch->window_bytes - ch->flying_bytes);
+    return c->method != RPC_NO_METHOD && !c->cancelled &&
+           rpc_window_behind(&ch->window, c->turn.order) &&
+           rpc_lanes_express(&ch->lanes);
 }
 
-static void enter_locked(struct client_call *c)
+// It may go, and has not begun. Its call belongs to a connection.
+static void board_locked(struct client_call *c)
 {
-    c->flies = true;
-    c->channel->flying++;
-    c->channel->flying_bytes += c->request_bytes;
-}
+    grpc_call *usual = c->call;
 
-static void leave_locked(struct client_call *c)
-{
-    if (c->waits)
-        list_remove(&c->turn);
-    if (c->flies) {
-        c->channel->flying--;
-        c->channel->flying_bytes -= c->request_bytes;
-    }
-    c->waits = c->flies = false;
-}
-
-// Behind those of the same turn or a lower one.
-static void wait_locked(struct client_call *c)
-{
-    struct list *waiting = &c->channel->waiting;
-    struct list_node *at = waiting->head.prev;
-
-    while (at != &waiting->head &&
-           list_entry(at, struct client_call, turn)->order > c->order)
-        at = at->prev;
-    list_insert_after(at, &c->turn);
-    c->waits = true;
+    if (c->turn.lane == RPC_USUAL)
+        return;
+    create_locked(c, c->turn.lane, NULL);
+    grpc_call_unref(usual);
 }
 
 // False: it waits, and somebody else starts it.
 static bool may_start(struct client_call *c)
 {
     struct rpc_channel *ch = c->channel;
+    bool may = true;
 
-    if (c->request_bytes <= SMALL_BYTES)
+    if (c->turn.bytes <= SMALL_BYTES)
         return true;
     pthread_mutex_lock(&ch->lock);
-    if (!ch->closing &&
-        !(list_empty(&ch->waiting) && fits_locked(ch, c->request_bytes))) {
-        wait_locked(c);
-        pthread_mutex_unlock(&ch->lock);
-        return false;
+    if (!ch->closing) {
+        may =
+            rpc_window_enter(&ch->window, &c->turn, may_overtake_locked(ch, c));
+        if (may)
+            board_locked(c);
     }
-    enter_locked(c);
     pthread_mutex_unlock(&ch->lock);
-    return true;
+    return may;
 }
 
 // Moves those whose turn it is to `ready`.
 static void take_turns_locked(struct rpc_channel *ch, struct list *ready)
 {
-    struct client_call *c;
-    struct list_node *n;
+    struct rpc_turn *turn;
 
-    while ((n = list_first(&ch->waiting)) != NULL) {
-        c = list_entry(n, struct client_call, turn);
-        if (!fits_locked(ch, c->request_bytes))
+    while ((turn = rpc_window_first(&ch->window)) != NULL) {
+        struct client_call *c = call_of(turn);
+
+        if (rpc_window_next(&ch->window, may_overtake_locked(ch, c)) == NULL)
             return;
-        leave_locked(c);
-        enter_locked(c);
-        list_push_back(ready, n);
+        board_locked(c);
+        list_push_back(ready, &c->ready);
     }
+}
+
+static void start_errand(void *arg)
+{
+    start(arg);
+}
+
+// Whoever starts a call writes it, and encrypts what he writes. Of a large one
+// that is the I/O thread, which does nothing better: the caller computes.
+static void start_there(struct client_call *c)
+{
+    struct rpc_thread *thread = c->channel->thread;
+
+    if (c->turn.bytes <= SMALL_BYTES ||
+        pthread_equal(pthread_self(), thread->id)) {
+        start(c);
+        return;
+    }
+    c->errand.fn = start_errand;
+    c->errand.arg = c;
+    rpc_thread_call(thread, &c->errand);
 }
 
 // Not under the lock. A call may be over, and its channel gone, as soon as it
@@ -454,7 +368,7 @@ static void start_all(struct list *calls)
     struct list_node *n;
 
     while ((n = list_pop_front(calls)) != NULL)
-        start(list_entry(n, struct client_call, turn));
+        start(list_entry(n, struct client_call, ready));
 }
 
 // After the callback. The channel may be gone when this returns.
@@ -481,7 +395,7 @@ static void call_end(struct client_call *c)
     grpc_call_unref(call);
 
     pthread_mutex_lock(&ch->lock);
-    leave_locked(c);
+    rpc_window_leave(&ch->window, &c->turn);
     take_turns_locked(ch, &ready);
     list_remove(&c->node);
     list_push_front(&ch->pool, &c->node);
@@ -505,9 +419,10 @@ void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
     if (c->serial == ticket.serial && c->call != NULL) {
         call = c->call;
         grpc_call_ref(call);
-        waits = c->waits;
+        c->cancelled = true;
+        waits = c->turn.waits;
         if (waits)
-            leave_locked(c);
+            rpc_window_leave(&ch->window, &c->turn);
     }
     pthread_mutex_unlock(&ch->lock);
     if (call == NULL)
@@ -525,7 +440,8 @@ enum sl_err rpc_channel_adopt(struct rpc_channel *ch, int fd,
                               struct sl_error *err)
 {
     struct rpc_link *link, *old;
-    enum sl_err rc = rpc_link_new(&link, ch->thread, fd, ch->address, err);
+    enum sl_err rc =
+        rpc_link_new(&link, ch->thread, fd, ch->lanes.address, err);
 
     if (rc != SL_OK)
         return rc;
@@ -533,7 +449,7 @@ enum sl_err rpc_channel_adopt(struct rpc_channel *ch, int fd,
     old = ch->link;
     if (old != NULL && rpc_link_alive(old)) {
         rc = sl_fail(err, SL_EEXIST, "%s: there is a socket already",
-                     ch->address);
+                     ch->lanes.address);
         old = link;
     } else {
         ch->link = link;
@@ -554,8 +470,7 @@ bool rpc_channel_adopted(struct rpc_channel *ch)
 }
 
 // It was not started.
-static void leave_link(struct client_call *c, const char *method,
-                       int64_t deadline_ms)
+static void leave_link(struct client_call *c, const char *method)
 {
     struct rpc_channel *ch = c->channel;
     struct rpc_link *link;
@@ -563,7 +478,7 @@ static void leave_link(struct client_call *c, const char *method,
     pthread_mutex_lock(&ch->lock);
     link = c->link;
     c->link = NULL;
-    c->call = create_call_locked(ch, method, deadline_ms);
+    create_locked(c, RPC_USUAL, method);
     if (c->via.cancelled)
         grpc_call_cancel(c->call, NULL);
     pthread_mutex_unlock(&ch->lock);
@@ -585,7 +500,7 @@ static bool start_on_link(struct client_call *c, const char *method,
     rpc_link_unref(link);
     if (started)
         return true;
-    leave_link(c, method, deadline_ms);
+    leave_link(c, method);
     return false;
 }
 
@@ -629,10 +544,10 @@ static void begin(struct rpc_channel *ch, const char *method,
     c->max_reply_bytes =
         options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
     c->wait_for_ready = options->wait_for_ready;
-    c->order = options->turn;
-    c->request_bytes = bytes;
+    c->turn.order = options->turn;
+    c->turn.bytes = bytes;
     HISTORY("rpc_call", "id=%p.%llu method=%s to=%s deadline_ms=%lld",
-            (void *)c, (unsigned long long)c->serial, method, ch->address,
+            (void *)c, (unsigned long long)c->serial, method, ch->lanes.address,
             (long long)options->deadline_ms);
     if (small && start_on_link(c, method, msg, options->deadline_ms))
         return;
@@ -640,7 +555,7 @@ static void begin(struct rpc_channel *ch, const char *method,
     grpc_metadata_array_init(&c->initial);
     rpc_outcome_init(&c->outcome);
     if (may_start(c))
-        start(c);
+        start_there(c);
 }
 
 #ifdef SLUICE_FAULTS
@@ -688,7 +603,7 @@ struct sync_wait {
 
 static enum sl_err outcome(struct client_call *c, struct sl_error *err)
 {
-    const char *address = c->channel->address;
+    const char *address = c->channel->lanes.address;
     size_t bytes;
     enum sl_err rc = rpc_outcome_read(&c->outcome, address, err);
 
@@ -780,7 +695,7 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
         .queue_cap_bytes = ch->queue_cap_bytes,
         .gone = stream_gone,
         .owner = ch,
-        .address = ch->address,
+        .address = ch->lanes.address,
     };
     struct rpc_stream *stream;
 
@@ -790,9 +705,11 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
         if (request != NULL)
             rpc_msg_drop(request);
         return sl_fail(err, SL_ESTATE, "%s: the channel is being closed",
-                       ch->address);
+                       ch->lanes.address);
     }
-    seed.call = create_call_locked(ch, method, options->deadline_ms);
+    seed.call = rpc_lanes_call(
+        &ch->lanes, RPC_USUAL, rpc_lanes_method(&ch->lanes, method), method,
+        rpc_deadline(options->deadline_ms), ch->thread->cq);
     stream = rpc_stream_new(&seed);
     list_push_back(&ch->streams, rpc_stream_node(stream));
     ch->streams_open++;

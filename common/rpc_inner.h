@@ -120,6 +120,18 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                              struct sl_error *err);
 void rpc_outcome_release(struct rpc_outcome *o);
 
+// ---- rpc_io.c: on its thread
+
+struct rpc_errand { // zeroes, but for fn and arg
+    struct rpc_tag tag;
+    grpc_call *call;
+    struct rpc_outcome outcome;
+    void (*fn)(void *arg); // the errand is the caller's again
+    void *arg;
+};
+
+void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
+
 // ---- rpc_args.c: channel arguments and credentials
 
 #define RPC_ARGS_MAX 32
@@ -160,6 +172,10 @@ enum sl_err rpc_client_creds(grpc_channel_credentials **out,
 
 // New credentials of the texts now in use.
 enum sl_err rpc_files_creds(grpc_channel_credentials **out,
+                            struct tls_files *files, unsigned *serial,
+                            struct sl_error *err);
+// For another connection to where rpc_client_creds allowed one.
+enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
                             struct tls_files *files, unsigned *serial,
                             struct sl_error *err);
 bool rpc_identity(grpc_call *call, char *out, size_t size);

@@ -141,35 +141,25 @@ static void *run(void *arg)
 // Something to do on an I/O thread that no call brought there. Core has no
 // door for that, but a call that goes nowhere ends at once, on the thread that
 // its queue belongs to.
-struct errand {
-    struct rpc_tag tag;
-    grpc_call *call;
-    struct rpc_outcome outcome;
-    void (*fn)(void *arg);
-    void *arg;
-};
-
 static void on_errand(struct rpc_tag *tag, bool ok)
 {
-    struct errand *e = sl_container_of(tag, struct errand, tag);
+    struct rpc_errand *e = sl_container_of(tag, struct rpc_errand, tag);
+    void (*fn)(void *arg) = e->fn;
+    void *arg = e->arg;
 
     (void)ok;
-    e->fn(e->arg);
     rpc_outcome_release(&e->outcome);
     grpc_call_unref(e->call);
-    gpr_free(e);
+    fn(arg); // the errand may be gone
 }
 
-void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg)
+void rpc_thread_call(struct rpc_thread *t, struct rpc_errand *e)
 {
-    struct errand *e = gpr_zalloc(sizeof(*e));
     grpc_op ops[2];
 
     e->tag.event = on_errand;
-    e->fn = fn;
-    e->arg = arg;
     e->call = grpc_channel_create_call(
-        io->nowhere, NULL, GRPC_PROPAGATE_DEFAULTS, io->thread[0].cq,
+        t->io->nowhere, NULL, GRPC_PROPAGATE_DEFAULTS, t->cq,
         grpc_slice_from_static_string("/"), NULL,
         gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     rpc_outcome_init(&e->outcome);
@@ -177,6 +167,31 @@ void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg)
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
     rpc_outcome_op(&ops[1], &e->outcome);
     rpc_start_batch(e->call, ops, 2, &e->tag);
+}
+
+struct owned_errand {
+    struct rpc_errand errand;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static void run_owned(void *arg)
+{
+    struct owned_errand *o = arg;
+
+    o->fn(o->arg);
+    gpr_free(o);
+}
+
+void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg)
+{
+    struct owned_errand *o = gpr_zalloc(sizeof(*o));
+
+    o->fn = fn;
+    o->arg = arg;
+    o->errand.fn = run_owned;
+    o->errand.arg = o;
+    rpc_thread_call(&io->thread[0], &o->errand);
 }
 
 void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
