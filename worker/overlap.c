@@ -34,8 +34,10 @@ static void touch(struct overlap *o, const struct program *p, uint32_t op,
          s < o->shards && shards[s].first < end; s++) {
         if (op < o->wait_before[s])
             o->wait_before[s] = op;
-        if (op > o->send_after[s])
+        if (arg->place == PROGRAM_GRADS && op > o->send_after[s])
             o->send_after[s] = op;
+        if (arg->place == PROGRAM_PARAMS)
+            o->read_until[s] = op + 1; // ops come in order
     }
 }
 
@@ -69,18 +71,20 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
     struct overlap o = {.shards = count};
     struct pair *room = sl_malloc_array(count, sizeof(*room));
 
-    o.wait_before = sl_malloc_array((size_t)count * 4, sizeof(uint32_t));
+    o.wait_before = sl_malloc_array((size_t)count * 5, sizeof(uint32_t));
     if (room == NULL || o.wait_before == NULL) {
         sl_free(room);
         sl_free(o.wait_before);
         return sl_fail(err, SL_ENOMEM, "no memory");
     }
     o.send_after = o.wait_before + count;
-    o.by_wait = o.send_after + count;
+    o.read_until = o.send_after + count;
+    o.by_wait = o.read_until + count;
     o.by_send = o.by_wait + count;
     for (uint32_t s = 0; s < count; s++) {
         o.wait_before[s] = p->count;
         o.send_after[s] = p->forward > 0 ? p->forward - 1 : 0;
+        o.read_until[s] = 0;
     }
     for (uint32_t i = 0; i < p->count; i++) {
         for (uint32_t k = 0; k < p->ops[i].args; k++) {

@@ -3,9 +3,10 @@
 //
 // A shard is a range of elements of the flat vectors. Before the first op that
 // reads its parameters or writes its gradient, its last answer must have come.
-// After the last op that does either, its gradient is whole and its parameters
-// are not read any more in this step: it may be sent, and the answer may
-// overwrite it, while earlier layers are still computing. Nothing is sent
+// After the last op that writes its gradient it may be sent, while earlier
+// layers are still computing, and the layer itself: what a dense layer hands
+// back through its weights takes as long as their gradient did. After the last
+// op that reads its parameters the answer may overwrite them. Nothing is sent
 // before the loss is known to be finite.
 //
 // Threads  pure; read-only after overlap_make.
@@ -27,7 +28,8 @@ struct overlap_range {
 struct overlap {
     uint32_t shards;
     uint32_t *wait_before; // per shard: its first op; program's count: none
-    uint32_t *send_after;  // per shard: its last op, or the loss
+    uint32_t *send_after;  // per shard: its gradient's last op, or the loss
+    uint32_t *read_until;  // per shard: behind the last op of its parameters
     uint32_t *by_wait;     // shards by wait_before, then by number
     uint32_t *by_send;     // shards by send_after, then by number
 };

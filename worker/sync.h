@@ -9,7 +9,8 @@
 //   sync_open(closure)
 //     sync_begin -> a step to compute, or all is counted
 //       sync_wait(range) before its parameters are read or gradient written
-//       sync_send(range) when its gradient is whole and its weights unread
+//       sync_send(range) when its gradient is whole
+//       sync_past when parameters of what was sent are not read any more
 //     sync_next -> the step after it, while answers are still under way; ...
 //     sync_settle: all answers are in
 //   sync_close
@@ -20,9 +21,9 @@
 //
 // Threads  The compute thread; sync_map and sync_wake: any.
 // Memory   What a closure points at is borrowed from open to close. The two
-//          vectors are the sync's; it writes the parameters of a range between
-//          sync_send and the next sync_wait of it, and reads the gradient in
-//          that time.
+//          vectors are the sync's; it reads the gradient of a range between
+//          sync_send and the next sync_wait of it, and writes the parameters in
+//          that time, but not before `reads_until`.
 // Units    elements; steps of the closure.
 // Errors   SYNC_FAILED sets *err.
 #ifndef WORKER_SYNC_H
@@ -56,6 +57,7 @@ struct sync_step {
     uint32_t step;
     uint64_t samples, digest;
     uint32_t wanted; // of this range: the op before which the next step waits
+    uint32_t reads_until; // ops before this one read its parameters; 0: none
 };
 
 // What this attempt saw, for reports.
@@ -86,6 +88,8 @@ struct sync_ops {
     enum sync_result (*send)(struct sync *s, uint32_t range,
                              const struct sync_step *step, bool skip,
                              struct sl_error *err);
+    // The ops before this one have run; begin, settle and close: all have.
+    void (*past)(struct sync *s, uint32_t op);
     enum sync_result (*settle)(struct sync *s, struct sl_error *err);
     // True if the step was counted newly by what this attempt sent (as range
     // 0 said). Meaningful after a wait or settle of range 0.

@@ -90,7 +90,8 @@ static bool news_locked(const struct sync_ps *s)
     if (s->shared.has_newer)
         return true;
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
-        if (s->shards[i].calling && s->shards[i].shared.answered)
+        if (s->shards[i].calling && s->shards[i].shared.answered &&
+            !s->shards[i].shared.read)
             return true;
     }
     return false;
@@ -192,12 +193,31 @@ static bool all_known(struct sync_ps *s, uint32_t arg)
     return known;
 }
 
+static void past_locked(struct sync_ps *s, uint32_t op)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (s->shards[i].step.reads_until <= op)
+            s->shards[i].shared.read = false;
+    }
+}
+
+static void ps_past(struct sync *sync, uint32_t op)
+{
+    struct sync_ps *s = self(sync);
+
+    pthread_mutex_lock(&s->shared.lock);
+    past_locked(s, op);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
 static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
                                  struct sl_error *err)
 {
     struct sync_ps *s = self(sync);
-    enum sync_result result = drive(s, all_known, 0, false, err);
+    enum sync_result result;
 
+    ps_past(sync, UINT32_MAX); // of a step that was given up
+    result = drive(s, all_known, 0, false, err);
     if (result != SYNC_OK)
         return result;
     s->again = false;
@@ -229,6 +249,7 @@ static bool range_ready(struct sync_ps *s, uint32_t range)
 static enum sync_result ps_wait(struct sync *sync, uint32_t range,
                                 struct sl_error *err)
 {
+    assert(!self(sync)->shards[range].shared.read); // only we set it
     return drive(self(sync), range_ready, range, true, err);
 }
 
@@ -244,6 +265,7 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     ps_adopt_locked(s);
     ps_absorb_locked(s);
     result = verdict(s, true, err);
+    p->shared.read = result == SYNC_OK && step->reads_until > 0;
     pthread_mutex_unlock(&s->shared.lock);
     if (result != SYNC_OK)
         return result;
@@ -268,6 +290,7 @@ static bool all_at_rest(struct sync_ps *s, uint32_t arg)
 
 static enum sync_result ps_settle(struct sync *sync, struct sl_error *err)
 {
+    ps_past(sync, UINT32_MAX);
     return drive(self(sync), all_at_rest, 0, true, err);
 }
 
@@ -301,6 +324,7 @@ static void abandon(struct sync_ps *s)
             s->shards[i].want = PS_NOTHING;
     }
     pthread_mutex_lock(&s->shared.lock);
+    past_locked(s, UINT32_MAX);
     for (;;) {
         ps_absorb_locked(s);
         for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
@@ -429,6 +453,7 @@ static const struct sync_ops ps_ops = {
     .next = ps_next,
     .wait = ps_wait,
     .send = ps_send,
+    .past = ps_past,
     .settle = ps_settle,
     .counted = ps_counted,
     .evidence = ps_evidence,

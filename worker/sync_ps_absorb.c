@@ -183,6 +183,7 @@ static void absorb(struct ps_shard *p)
 {
     const struct ps_answer *a = &p->shared.answer;
 
+    ps_take_kept(p);
     look_at_room(p, a);
     if (a->rc != SL_OK) {
         failed_call(p, a);
@@ -211,7 +212,7 @@ void ps_absorb_locked(struct sync_ps *s)
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
 
-        if (!p->calling || !p->shared.answered)
+        if (!p->calling || !p->shared.answered || p->shared.read)
             continue;
         p->shared.answered = false;
         p->calling = false;

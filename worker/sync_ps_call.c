@@ -35,6 +35,58 @@ static void widen_slices(float *to, enum wire_type type,
         cast_widen(dtype_of(type), n, run, to);
 }
 
+static void widen_room(struct ps_shard *p, enum wire_type type)
+{
+    cast_widen(dtype_of(type), p->count, p->room->memory.at + p->room->half,
+               p->target);
+}
+
+// For later: what a message holds is gone when its callback returns.
+static enum sl_err keep_payload(struct ps_shard *p, bool in_shm,
+                                enum wire_type type,
+                                const struct sl_slices *payload,
+                                struct sl_error *err)
+{
+    struct ps_answer *a = &p->shared.answer;
+    void *bytes = in_shm ? NULL : sl_malloc(payload->bytes);
+
+    if (!in_shm && bytes == NULL)
+        return sl_fail(err, SL_ENOMEM, "shard %u: no memory for parameters",
+                       p->number);
+    if (!in_shm)
+        slices_copy(bytes, payload);
+    a->kept.any = true;
+    a->kept.in_shm = in_shm;
+    a->kept.type = type;
+    a->kept.bytes = bytes;
+    return SL_OK;
+}
+
+void ps_take_kept(struct ps_shard *p)
+{
+    struct ps_answer *a = &p->shared.answer;
+
+    if (!a->kept.any)
+        return;
+    if (a->kept.in_shm)
+        widen_room(p, a->kept.type);
+    else
+        cast_widen(dtype_of(a->kept.type), p->count, a->kept.bytes, p->target);
+    sl_free(a->kept.bytes);
+    a->kept.any = false;
+    a->kept.bytes = NULL;
+}
+
+static bool still_read(struct ps_shard *p)
+{
+    bool read;
+
+    pthread_mutex_lock(&p->s->shared.lock);
+    read = p->shared.read;
+    pthread_mutex_unlock(&p->s->shared.lock);
+    return read;
+}
+
 // The parameters of an answer: from the message, or from where we asked for
 // them. A psserver may always answer with f32, but not in a smaller room.
 static enum sl_err take_payload(struct ps_shard *p, bool in_shm,
@@ -51,13 +103,14 @@ static enum sl_err take_payload(struct ps_shard *p, bool in_shm,
                        "shard %u answers with %zu bytes of parameters in %s, "
                        "not %zu",
                        p->number, payload->bytes, wire_type_names[type], bytes);
-    if (in_shm) {
+    if (in_shm)
         FAULT("shm.answered");
-        cast_widen(dtype_of(type), p->count, p->room->memory.at + p->room->half,
-                   p->target);
-    } else {
+    if (still_read(p))
+        return keep_payload(p, in_shm, type, payload, err);
+    if (in_shm)
+        widen_room(p, type);
+    else
         widen_slices(p->target, type, payload);
-    }
     return SL_OK;
 }
 

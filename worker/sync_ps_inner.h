@@ -37,6 +37,12 @@ struct ps_answer {
     struct wire_refused refused;
     size_t counted_bytes;
     uint8_t counted[WIRE_COUNTED_BYTES];
+    // Parameters that came while the old ones were read.
+    struct {
+        bool any, in_shm;
+        enum wire_type type;
+        void *bytes; // owned; NULL: in the room
+    } kept;
 };
 
 struct ps_shard {
@@ -71,6 +77,8 @@ struct ps_shard {
     struct {
         bool answered;   // the call has ended; `answer` holds
         bool referenced; // the transport still reads our gradient
+        bool read; // the compute thread still reads its parameters: an answer
+                   // is not taken before it has done with them
         struct ps_answer answer;
     } shared;
 };
@@ -113,6 +121,9 @@ bool ps_start(struct ps_shard *p);
 void ps_cancel(struct ps_shard *p);
 // Gives back channel and room. No call is in flight.
 void ps_disconnect(struct ps_shard *p);
+
+// Takes the parameters that were kept, if any. On the compute thread.
+void ps_take_kept(struct ps_shard *p);
 
 // sync_ps_absorb.c: takes the answers that are there. With the lock.
 void ps_absorb_locked(struct sync_ps *s);

@@ -2,9 +2,10 @@
 // worker/task_train.c -- a closure of optimizer steps.
 //
 // The compute thread walks the program's ops. Before the first op that touches
-// a shard it waits for that shard's last answer; after the last one it sends
-// the shard. So answers of one step arrive while the next one's first layers,
-// whose shards were sent last, are waited for and the rest is fresh already.
+// a shard it waits for that shard's last answer; when its gradient is whole it
+// sends the shard. So answers of one step arrive while the next one's first
+// layers, whose shards were sent last, are waited for and the rest is fresh
+// already.
 // A device is given all ops at once; then its gradients are taken one by one.
 #include <inttypes.h>
 #include <math.h>
@@ -38,8 +39,9 @@ struct train {
     struct batch batch;
     struct job_program *p;
     struct step step;
-    uint32_t op, waited; // next op; of overlap.by_wait, how many are done
-    bool whole;          // clipping, f16: all is computed before any is sent
+    uint32_t op, waited;  // next op; of overlap.by_wait, how many are done
+    uint32_t reads_until; // of all that was sent
+    bool whole;           // clipping, f16: all is computed before any is sent
 };
 
 static enum sync_result failed(struct train *t, enum sl_err rc)
@@ -79,6 +81,10 @@ static enum sync_result run_to(struct train *t, uint32_t end)
         if (rc != SL_OK)
             return failed(t, rc);
         t->op = stop;
+        if (t->reads_until > 0)
+            t->sync->ops->past(t->sync, t->op);
+        if (t->reads_until <= t->op)
+            t->reads_until = 0;
     }
     return SYNC_OK;
 }
@@ -130,6 +136,10 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
                              .wanted = t->p->overlap.wait_before[range]};
     enum sync_result result = SYNC_OK;
 
+    if (t->p->overlap.read_until[range] > t->op)
+        step.reads_until = t->p->overlap.read_until[range];
+    if (step.reads_until > t->reads_until)
+        t->reads_until = step.reads_until;
     // One that no op touches was not waited for.
     if (t->p->overlap.wait_before[range] >= t->p->program->count)
         result = t->sync->ops->wait(t->sync, range, &t->err);
@@ -197,6 +207,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
         scale_is_why(t, loss_finite) ? SYNC_OK : not_finite(t);
 
     note_pending(t, false);
+    t->op = t->p->program->count; // the rest is not computed
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
         result = t->sync->ops->wait(t->sync, o->by_wait[t->waited++], &t->err);
@@ -272,7 +283,7 @@ static enum sync_result compute_step(struct train *t)
     enum sl_err rc;
 
     FAULT("task.compute");
-    t->op = t->waited = 0;
+    t->op = t->waited = t->reads_until = 0;
     if (t->job->precision == SPEC_F16)
         program_set_loss_scale(p, t->job->scale.s);
     program_set_step(p, schedule_global_step(&t->lease->record->schedule,

@@ -413,8 +413,9 @@ static void copy(struct net *n, void *to, const void *from,
 }
 
 // One step as the worker does it: until a shard was waited for, its parameters
-// are not there yet; once it was sent, they are overwritten by the answer. The
-// gradient that left must be the true one.
+// are not there yet; once it was sent and they are said to be read no more,
+// they are overwritten by the answer. The gradient that left must be the true
+// one.
 static void check_overlap(struct net *n, const void *params, const void *want)
 {
     struct overlap_range shards[6];
@@ -434,8 +435,13 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 
             T_GE(op + 1, n->p->forward); // not before the loss is known
             copy(n, sent, n->io.grads, r);
-            poison(n, n->io.params, r);
             poison(n, n->io.grads, r);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t sent_at = o.send_after[i] + 1, read = o.read_until[i];
+
+            if (op + 1 == (read > sent_at ? read : sent_at))
+                poison(n, n->io.params, shards[i]);
         }
     }
     T_EQ(w, count);
@@ -503,6 +509,9 @@ TEST(overlap, late_layers_leave_first)
     T_EQ(o.wait_before[0], 0);
     T_GT(o.wait_before[1], 0);
     T_EQ(o.send_after[0], n.p->count - 1);
+    T_LE(o.read_until[0], o.send_after[0] + 1);
+    // What a layer hands back comes after its gradient.
+    T_GT(o.read_until[1], o.send_after[1] + 1);
     overlap_release(&o);
     net_close(&n);
 }

@@ -168,9 +168,9 @@ static void on_want_map(void *arg, uint64_t job, uint64_t have)
 // Whether worlds share memory, whatever the size of a payload.
 static bool sharing;
 
-static void local_open(struct world *w)
+static void local_open(struct world *w, const char *path)
 {
-    T_OK(local_new(&w->local, w->loop, t_path("l"), "ps-0", t_err()));
+    T_OK(local_new(&w->local, w->loop, path, "ps-0", t_err()));
 }
 
 static void world_open_with(struct world *w, const char *extra,
@@ -185,8 +185,10 @@ static void world_open_with(struct world *w, const char *extra,
     struct fake_ps_options ps = {
         .shards = SHARDS, .job = JOB, .job_incarnation = 1, .rate = 0.05f};
     size_t counts[SHARDS];
+    char local[600]; // the same for each world of a test: there may be many
 
     memset(w, 0, sizeof(*w));
+    snprintf(local, sizeof(local), "%s/l", t_tmpdir());
     w->spec = read_spec(extra);
     if (change != NULL)
         change(w->spec);
@@ -201,7 +203,7 @@ static void world_open_with(struct world *w, const char *extra,
     ps.address = w->address;
     ps.counts = counts;
     if (sharing)
-        local_open(w);
+        local_open(w, local);
     ps.local = w->local;
     w->ps = fake_ps_new(w->io, &ps);
     T_OK(peers_new(&w->peers, w->io, NULL, t_err()));
@@ -899,7 +901,7 @@ static void reopen(void *arg)
 
     fake_ps_local(w->ps, NULL);
     local_free(w->local);
-    local_open(w);
+    local_open(w, t_path("l"));
     fake_ps_local(w->ps, w->local);
 }
 

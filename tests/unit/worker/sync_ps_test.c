@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is sent before its layer has done with the parameters: the answer waits.
+// The psserver is in this process, over real RPC.
+#include "tests/harness/t.h"
+
+#include <sched.h>
+
+#include "common/mem.h"
+#include "fake_ps.h"
+#include "worker/sync_ps.h"
+#include "worker/sync_ps_inner.h"
+
+#define JOB 7
+#define SHARDS 2
+#define COUNT 40 // of a shard
+#define PATIENCE_US 60000000u
+
+struct world {
+    struct rpc_io *io;
+    struct fake_ps *ps;
+    struct peers *peers;
+    struct gate gate;
+    struct sync *sync;
+    float before[SHARDS * COUNT];
+    char address[600];
+};
+
+static const struct overlap_range ranges[] = {{.first = 0, .count = COUNT},
+                                              {.first = COUNT, .count = COUNT}};
+
+static void want_map(void *arg, uint64_t job, uint64_t have)
+{
+    struct world *w = arg;
+    struct sync_map_entry entries[] = {
+        {.incarnation = 1, .address = w->address},
+        {.incarnation = 1, .address = w->address}};
+
+    (void)job;
+    w->sync->ops->map(w->sync, have + 1, entries, SHARDS);
+}
+
+// A closure is open, and all parameters are there.
+static void world_open(struct world *w, enum wire_type wire)
+{
+    static const size_t counts[] = {COUNT, COUNT};
+    struct rpc_io_options io = {.threads = 1};
+    struct fake_ps_options ps = {.shards = SHARDS,
+                                 .counts = counts,
+                                 .job = JOB,
+                                 .job_incarnation = 1,
+                                 .rate = 0.5f};
+    struct sync_ps_options o = {.job = JOB,
+                                .job_incarnation = 1,
+                                .shards = ranges,
+                                .shards_count = SHARDS,
+                                .elements = SHARDS * COUNT,
+                                .wire = wire,
+                                .clock = sl_clock_real(),
+                                .want_map = want_map,
+                                .arg = w};
+    struct sync_closure c = {
+        .attempt = {.term = 1, .n = 1}, .steps = 4, .gate = &w->gate};
+    uint32_t step = 99;
+    bool done = true;
+
+    memset(w, 0, sizeof(*w));
+    atomic_store(&w->gate.lease_ends_ms, UINT64_MAX);
+    snprintf(w->address, sizeof(w->address), "unix:%s/ps", t_tmpdir());
+    T_OK(rpc_io_new(&w->io, &io, t_err()));
+    ps.address = w->address;
+    w->ps = fake_ps_new(w->io, &ps);
+    T_OK(peers_new(&w->peers, w->io, NULL, t_err()));
+    o.peers = w->peers;
+    T_OK(sync_ps_new(&w->sync, &o, t_err()));
+    want_map(w, JOB, 0);
+    T_EQ(w->sync->ops->open(w->sync, &c, t_err()), SYNC_OK);
+    T_EQ(w->sync->ops->begin(w->sync, &step, &done, t_err()), SYNC_OK);
+    T_EQ(step, 0);
+    T_FALSE(done);
+    for (uint32_t i = 0; i < SHARDS * COUNT; i++)
+        w->sync->grads[i] = 1;
+    memcpy(w->before, w->sync->params, sizeof(w->before));
+}
+
+static void world_close(struct world *w)
+{
+    w->sync->ops->close(w->sync);
+    w->sync->ops->free(w->sync);
+    fake_ps_free(w->ps);
+    peers_free(w->peers);
+    rpc_io_free(w->io);
+}
+
+static void send(struct world *w, uint32_t range, uint32_t reads_until)
+{
+    struct sync_step step = {
+        .step = 0, .samples = 1, .digest = 5, .reads_until = reads_until};
+
+    T_EQ(w->sync->ops->send(w->sync, range, &step, false, t_err()), SYNC_OK);
+}
+
+static bool answered(struct world *w, uint32_t range)
+{
+    struct sync_ps *s = sl_container_of(w->sync, struct sync_ps, sync);
+    bool is;
+
+    pthread_mutex_lock(&s->shared.lock);
+    is = s->shards[range].shared.answered;
+    pthread_mutex_unlock(&s->shared.lock);
+    return is;
+}
+
+static void wait_answered(struct world *w, uint32_t range)
+{
+    uint64_t until = sl_now_us(sl_clock_real()) + PATIENCE_US;
+
+    while (!answered(w, range)) {
+        T_ASSERT(sl_now_us(sl_clock_real()) < until);
+        sched_yield();
+    }
+}
+
+static bool is_old(const struct world *w, uint32_t range)
+{
+    size_t first = (size_t)range * COUNT;
+
+    return memcmp(&w->sync->params[first], &w->before[first],
+                  COUNT * sizeof(float)) == 0;
+}
+
+// What the psserver has now, as the wire can say it.
+static void check_fresh(struct world *w, uint32_t range, double within)
+{
+    struct fake_shard *shard = &fake_ps_lock(w->ps)[range];
+
+    T_EQ(shard->applied, 1);
+    for (size_t i = 0; i < COUNT; i++)
+        T_NEAR(w->sync->params[range * COUNT + i], shard->values[i], within);
+    fake_ps_unlock(w->ps);
+    T_FALSE(is_old(w, range));
+}
+
+static void answers_wait(enum wire_type wire, double within)
+{
+    struct world w;
+
+    world_open(&w, wire);
+    send(&w, 0, 7);
+    send(&w, 1, 0);
+    wait_answered(&w, 0);
+    wait_answered(&w, 1);
+    T_TRUE(is_old(&w, 0));
+    // To wait for another takes only what may be taken.
+    T_EQ(w.sync->ops->wait(w.sync, 1, t_err()), SYNC_OK);
+    check_fresh(&w, 1, within);
+    w.sync->ops->past(w.sync, 6); // the last op that reads them is the 6th
+    T_TRUE(answered(&w, 0));
+    T_TRUE(is_old(&w, 0));
+    w.sync->ops->past(w.sync, 7);
+    T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+    check_fresh(&w, 0, within);
+    T_TRUE(w.sync->ops->counted(w.sync, 0));
+    world_close(&w);
+}
+
+TEST(sync_ps, an_answer_waits_while_its_parameters_are_read)
+{
+    answers_wait(WIRE_F32, 0);
+    answers_wait(WIRE_BF16, 0.01);
+}
+
+TEST(sync_ps, one_that_comes_later_is_taken_as_it_comes)
+{
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    fake_ps_hold(w.ps, true);
+    send(&w, 0, 7);
+    w.sync->ops->past(w.sync, 7);
+    fake_ps_hold(w.ps, false);
+    wait_answered(&w, 0);
+    check_fresh(&w, 0, 0);
+    T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+    world_close(&w);
+}
+
+// A step that was given up halfway reads nothing any more.
+TEST(sync_ps, settling_and_beginning_again_take_what_was_kept)
+{
+    for (int again = 0; again < 2; again++) {
+        struct world w;
+        uint32_t step;
+        bool done;
+
+        world_open(&w, WIRE_F32);
+        send(&w, 0, 7);
+        wait_answered(&w, 0);
+        if (again)
+            T_EQ(w.sync->ops->begin(w.sync, &step, &done, t_err()), SYNC_OK);
+        else
+            T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_OK);
+        check_fresh(&w, 0, 0);
+        world_close(&w);
+    }
+}
+
+TEST(sync_ps, closing_forgets_nothing_that_was_kept)
+{
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    send(&w, 0, 7);
+    wait_answered(&w, 0);
+    w.sync->ops->close(w.sync); // the leak checker looks
+    check_fresh(&w, 0, 0);
+    world_close(&w);
+}
