@@ -22,9 +22,12 @@ PORT = {"coordinator": 7070, "ps-0": 7071, "ps-1": 7072}
 
 
 class FarBed(Bed):
-    """The worker at the near end of a link, on the clients' core; coordinator
-    and two psservers at the far end, on the servers'. Namespaces are one host
-    still, so the worker is told to share nothing: that would go by no link."""
+    """The worker at the near end of a link; coordinator and two psservers at
+    the far end, on the servers' core. The worker computes with one thread, as
+    the floor does, and may use both cores, as it does unless it is told
+    otherwise: on one, what TLS and sockets take of it is added to computing,
+    however well the two overlap. Namespaces are one host still, so the worker
+    is told to share nothing: that would go by no link."""
 
     def __init__(self, link, cpus):
         super().__init__(psservers=2, workers=1, cpu=None)
@@ -45,8 +48,8 @@ class FarBed(Bed):
         super().start_all()
 
     def place(self, where, role, words):
-        near = where == self.link.near
-        return ["taskset", "-c", str(self.cpus[near]), *self.link.inside(where),
+        cpus = self.cpus if where == self.link.near else self.cpus[:1]
+        return ["taskset", "-c", ",".join(map(str, cpus)), *self.link.inside(where),
                 str(cluster.BIN / role), "--coordinator", self.address,
                 *self.tls("client" if role == "sluice" else role), *words]
 
