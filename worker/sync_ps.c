@@ -208,6 +208,15 @@ static void ps_past(struct sync *sync, uint32_t op)
     pthread_mutex_lock(&s->shared.lock);
     past_locked(s, op);
     pthread_mutex_unlock(&s->shared.lock);
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (!p->held || p->shared.read)
+            continue;
+        p->held = false;
+        if (p->want != PS_NOTHING && !p->calling) // it was not given up
+            ps_start(p);
+    }
 }
 
 static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
@@ -275,7 +284,11 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     p->step = *step;
     p->skip = skip;
     p->rounded = false;
-    ps_start(p);
+    // Nothing travels through shared memory: an answer would only be kept, and
+    // copied by this thread instead of by another.
+    p->held = p->shared.read && p->room != NULL && !p->by_bytes;
+    if (!p->held)
+        ps_start(p);
     return SYNC_OK;
 }
 
@@ -320,6 +333,7 @@ static void abandon(struct sync_ps *s)
 {
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         ps_cancel(&s->shards[i]);
+        s->shards[i].held = false;
         if (!s->shards[i].calling)
             s->shards[i].want = PS_NOTHING;
     }
@@ -428,12 +442,18 @@ static void ps_wake(struct sync *sync)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
+static void free_shard(struct ps_shard *p)
+{
+    ps_disconnect(p);
+    sl_free(p->spare);
+}
+
 static void ps_free(struct sync *sync)
 {
     struct sync_ps *s = self(sync);
 
     for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
-        ps_disconnect(&s->shards[i]);
+        free_shard(&s->shards[i]);
     pthread_mutex_destroy(&s->shared.lock);
     pthread_cond_destroy(&s->shared.changed);
     sl_free(s->shared.newer.entries);

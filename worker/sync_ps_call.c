@@ -48,17 +48,17 @@ static enum sl_err keep_payload(struct ps_shard *p, bool in_shm,
                                 struct sl_error *err)
 {
     struct ps_answer *a = &p->shared.answer;
-    void *bytes = in_shm ? NULL : sl_malloc(payload->bytes);
 
-    if (!in_shm && bytes == NULL)
+    if (!in_shm && p->spare == NULL)
+        p->spare = sl_malloc_array(p->count, sizeof(float)); // the widest
+    if (!in_shm && p->spare == NULL)
         return sl_fail(err, SL_ENOMEM, "shard %u: no memory for parameters",
                        p->number);
     if (!in_shm)
-        slices_copy(bytes, payload);
+        slices_copy(p->spare, payload);
     a->kept.any = true;
     a->kept.in_shm = in_shm;
     a->kept.type = type;
-    a->kept.bytes = bytes;
     return SL_OK;
 }
 
@@ -71,10 +71,8 @@ void ps_take_kept(struct ps_shard *p)
     if (a->kept.in_shm)
         widen_room(p, a->kept.type);
     else
-        cast_widen(dtype_of(a->kept.type), p->count, a->kept.bytes, p->target);
-    sl_free(a->kept.bytes);
+        cast_widen(dtype_of(a->kept.type), p->count, p->spare, p->target);
     a->kept.any = false;
-    a->kept.bytes = NULL;
 }
 
 static bool still_read(struct ps_shard *p)

@@ -39,9 +39,8 @@ struct ps_answer {
     uint8_t counted[WIRE_COUNTED_BYTES];
     // Parameters that came while the old ones were read.
     struct {
-        bool any, in_shm;
+        bool any, in_shm; // in the room, else in `spare`
         enum wire_type type;
-        void *bytes; // owned; NULL: in the room
     } kept;
 };
 
@@ -64,6 +63,7 @@ struct ps_shard {
     struct rpc_ticket ticket;
     struct wire_tag tag; // PS_CUT
     float *target;       // where an answer's payload goes
+    void *spare; // owned, for one that has to wait; NULL: none had to yet
 
     struct evidence evidence;
     bool have_params;
@@ -71,6 +71,7 @@ struct ps_shard {
 
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;
+    bool held;        // not started before its parameters are read no more
     bool counted_new; // `counted_step` was counted by our push
     uint32_t counted_step;
 

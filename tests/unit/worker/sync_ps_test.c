@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is sent before its layer has done with the parameters: the answer waits.
-// The psserver is in this process, over real RPC.
+// What is sent before its layer has done with the parameters: the answer waits,
+// or, where memory is shared, the call. The psserver is in this process, over
+// real RPC.
 #include "tests/harness/t.h"
 
 #include <sched.h>
@@ -16,7 +17,10 @@
 #define PATIENCE_US 60000000u
 
 struct world {
+    struct loop *loop;
+    pthread_t thread; // runs it
     struct rpc_io *io;
+    struct local *local; // NULL: nothing is shared
     struct fake_ps *ps;
     struct peers *peers;
     struct gate gate;
@@ -39,8 +43,20 @@ static void want_map(void *arg, uint64_t job, uint64_t have)
     w->sync->ops->map(w->sync, have + 1, entries, SHARDS);
 }
 
+static void *run_loop(void *arg)
+{
+    loop_run(arg);
+    return NULL;
+}
+
+static void share(struct world *w, struct fake_ps_options *ps)
+{
+    T_OK(local_new(&w->local, w->loop, t_path("l"), "ps-0", t_err()));
+    ps->local = w->local;
+}
+
 // A closure is open, and all parameters are there.
-static void world_open(struct world *w, enum wire_type wire)
+static void world_open_as(struct world *w, enum wire_type wire, bool shares)
 {
     static const size_t counts[] = {COUNT, COUNT};
     struct rpc_io_options io = {.threads = 1};
@@ -66,10 +82,16 @@ static void world_open(struct world *w, enum wire_type wire)
     memset(w, 0, sizeof(*w));
     atomic_store(&w->gate.lease_ends_ms, UINT64_MAX);
     snprintf(w->address, sizeof(w->address), "unix:%s/ps", t_tmpdir());
+    T_OK(loop_new(&w->loop, t_err()));
     T_OK(rpc_io_new(&w->io, &io, t_err()));
+    if (shares)
+        share(w, &ps);
     ps.address = w->address;
     w->ps = fake_ps_new(w->io, &ps);
     T_OK(peers_new(&w->peers, w->io, NULL, t_err()));
+    if (shares)
+        peers_share(w->peers, w->loop, sl_clock_real(), sizeof(float));
+    T_ASSERT(pthread_create(&w->thread, NULL, run_loop, w->loop) == 0);
     o.peers = w->peers;
     T_OK(sync_ps_new(&w->sync, &o, t_err()));
     want_map(w, JOB, 0);
@@ -82,26 +104,46 @@ static void world_open(struct world *w, enum wire_type wire)
     memcpy(w->before, w->sync->params, sizeof(w->before));
 }
 
+static void world_open(struct world *w, enum wire_type wire)
+{
+    world_open_as(w, wire, false);
+}
+
 static void world_close(struct world *w)
 {
     w->sync->ops->close(w->sync);
     w->sync->ops->free(w->sync);
     fake_ps_free(w->ps);
+    loop_stop(w->loop);
+    pthread_join(w->thread, NULL);
+    local_free(w->local);
     peers_free(w->peers);
     rpc_io_free(w->io);
+    loop_free(w->loop);
 }
 
-static void send(struct world *w, uint32_t range, uint32_t reads_until)
+static void send_step(struct world *w, uint32_t range, uint32_t number,
+                      uint32_t reads_until)
 {
     struct sync_step step = {
-        .step = 0, .samples = 1, .digest = 5, .reads_until = reads_until};
+        .step = number, .samples = 1, .digest = 5, .reads_until = reads_until};
 
     T_EQ(w->sync->ops->send(w->sync, range, &step, false, t_err()), SYNC_OK);
 }
 
+static void send(struct world *w, uint32_t range, uint32_t reads_until)
+{
+    send_step(w, range, 0, reads_until);
+}
+
+static struct sync_ps *inner(struct world *w)
+{
+    return sl_container_of(w->sync, struct sync_ps, sync);
+}
+
 static bool answered(struct world *w, uint32_t range)
 {
-    struct sync_ps *s = sl_container_of(w->sync, struct sync_ps, sync);
+    struct sync_ps *s = inner(w);
     bool is;
 
     pthread_mutex_lock(&s->shared.lock);
@@ -213,5 +255,36 @@ TEST(sync_ps, closing_forgets_nothing_that_was_kept)
     wait_answered(&w, 0);
     w.sync->ops->close(w.sync); // the leak checker looks
     check_fresh(&w, 0, 0);
+    world_close(&w);
+}
+
+// Nothing travels there, so nothing is gained by an answer that has to wait.
+TEST(sync_ps, what_shares_memory_is_sent_when_its_parameters_are_free)
+{
+    uint64_t until = sl_now_us(sl_clock_real()) + PATIENCE_US;
+    struct ps_shard *p;
+    struct world w;
+
+    world_open_as(&w, WIRE_F32, true);
+    p = &inner(&w)->shards[0];
+    while (p->room == NULL) { // it takes a moment; what is counted is pulled
+        T_ASSERT(sl_now_us(sl_clock_real()) < until);
+        send(&w, 0, 0);
+        T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+    }
+    check_fresh(&w, 0, 0);
+    send_step(&w, 0, 1, 7);
+    T_FALSE(p->calling);
+    w.sync->ops->past(w.sync, 6);
+    T_FALSE(p->calling);
+    w.sync->ops->past(w.sync, 7);
+    T_TRUE(p->calling);
+    T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+    T_TRUE(w.sync->ops->counted(w.sync, 1));
+    send_step(&w, 0, 2, 7); // given up before it went
+    w.sync->ops->close(w.sync);
+    T_FALSE(p->calling);
+    T_EQ(fake_ps_lock(w.ps)[0].applied, 2);
+    fake_ps_unlock(w.ps);
     world_close(&w);
 }
