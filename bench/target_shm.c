@@ -46,9 +46,7 @@ static void offer_calls(int fd, struct rpc_channel *channel, uint64_t token)
     struct sl_error err = SL_ERROR_INIT;
     int pair[2];
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                   pair) != 0)
-        program_die("no socket pair");
+    program_must(rpc_socket_pair(pair, &err), &err, "a socket");
     program_must(local_say(fd, note, pair[1]), NULL, "offering a socket");
     close(pair[1]);
     (void)hear(fd, LOCAL_ADOPTED);

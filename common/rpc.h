@@ -207,8 +207,13 @@ void rpc_server_free(struct rpc_server *server);
 // Calls and streams that are open now.
 size_t rpc_server_open_calls(struct rpc_server *server);
 
-// Serves calls over a socket of this host as well (SOCK_SEQPACKET, the other
-// end is for rpc_channel_adopt), until its peer goes away. Takes the descriptor
+// The two ends of a socket of this host (SOCK_SEQPACKET) for small calls: one
+// for rpc_channel_adopt, the other handed over to who calls rpc_server_adopt.
+// The caller's to close until then.
+enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
+
+// Serves calls over such a socket as well, until its peer goes away. Takes the
+// descriptor
 // in every case. Whoever holds the other end may call any unary method, so it
 // is for a peer that has proved who it is. SL_ESTATE after stop, SL_EINVAL for
 // another kind of descriptor.

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -37,6 +38,15 @@ static void told(struct rpc_watch *w)
     ssize_t n = write(w->wake, &one, sizeof(one));
 
     (void)n; // full means that it was told
+}
+
+enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err)
+{
+    int type = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+    if (socketpair(AF_UNIX, type, 0, pair) != 0)
+        return sl_fail(err, SL_EBUSY, "no socket pair: %s", strerror(errno));
+    return SL_OK;
 }
 
 // ---- the thread

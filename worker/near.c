@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/fault.h"
@@ -204,11 +203,23 @@ static void mapped(struct near *n, const struct local_note *note)
     say_once(n, shares, NULL);
 }
 
-// It takes no more, or none of that size: not again for a while.
+static void drop_calls(struct near *n)
+{
+    if (n->calls >= 0)
+        close(n->calls);
+    n->calls = -1;
+}
+
+// It takes no more, or none of that size: not again for a while. Or no calls,
+// which go as before.
 static void refused(struct near *n, const struct local_note *note)
 {
     struct room *r;
 
+    if (note->tag == 0) {
+        drop_calls(n);
+        return;
+    }
     pthread_mutex_lock(&n->shared.lock);
     r = take_wished_locked(n, note->tag);
     if (r != NULL)
@@ -236,7 +247,7 @@ static void on_link(void *arg)
     while ((rc = local_hear(n->fd, &note, &passed)) == SL_OK) {
         if (note.kind == LOCAL_MAPPED)
             mapped(n, &note);
-        else if (note.kind == LOCAL_REFUSED) // of calls: they go as before
+        else if (note.kind == LOCAL_REFUSED)
             refused(n, &note);
         else if (note.kind == LOCAL_ADOPTED)
             adopted(n);
@@ -251,9 +262,8 @@ static void hang_up(struct near *n)
     n->watch = NULL;
     if (n->fd >= 0)
         close(n->fd);
-    if (n->calls >= 0)
-        close(n->calls);
-    n->fd = n->calls = -1;
+    n->fd = -1;
+    drop_calls(n);
 }
 
 static void link_up(struct near *n)
@@ -352,9 +362,7 @@ static enum sl_err offer_calls(struct near *n)
     pthread_mutex_lock(&n->shared.lock);
     wished = n->shared.calls_wished;
     pthread_mutex_unlock(&n->shared.lock);
-    if (!wished || n->calls_offered ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                   pair) != 0)
+    if (!wished || n->calls_offered || rpc_socket_pair(pair, NULL) != SL_OK)
         return SL_OK;
     n->calls_offered = true;
     n->calls = pair[0];

@@ -10,8 +10,9 @@
 // finite (kernels/cast.h), so a large gradient is clipped to what f16 can say.
 //
 // Threads  as sync.h. Answers are taken on I/O threads: parameters are copied
-//          there, straight from the wire's slices; what they mean is decided
-//          on the compute thread.
+//          there, straight from the wire's slices (into memory of their own
+//          while the old ones are read); what they mean is decided on the
+//          compute thread.
 #ifndef WORKER_SYNC_PS_H
 #define WORKER_SYNC_PS_H
 

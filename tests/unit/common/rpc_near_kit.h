@@ -182,8 +182,7 @@ struct near {
 
 KIT void pair(int fd[2])
 {
-    T_ASSERT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                        0, fd) == 0);
+    T_ASSERT(rpc_socket_pair(fd, NULL) == SL_OK);
 }
 
 // A new socket between them.

@@ -294,9 +294,7 @@ static int offer(struct desk *d, uint64_t token)
     struct local_note note = {.kind = LOCAL_CALLS, .token = token};
     int pair[2];
 
-    T_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                    pair),
-         0);
+    T_OK(rpc_socket_pair(pair, t_err()));
     T_OK(local_say(d->fd, note, pair[1]));
     close(pair[1]);
     return pair[0];

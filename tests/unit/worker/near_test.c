@@ -318,6 +318,8 @@ TEST(near, a_psserver_that_comes_back_gets_another_socket)
 
 TEST(near, a_psserver_that_takes_no_calls_so)
 {
+    struct near_room *r;
+
     host_open(&host);
     local_serve(host.local, NULL);
     near_give(host.near, room(&host, BYTES), true);
@@ -327,6 +329,12 @@ TEST(near, a_psserver_that_takes_no_calls_so)
     }
     T_FALSE(rpc_channel_adopted(host.channel));
     a_small_call(&host);
+    // Answers keep their order: when the first of these is there, the refusal
+    // has been heard. It was of calls: rooms are had while no time passes.
+    for (unsigned i = 1; i <= 2; i++) {
+        UNTIL(&host, (r = near_take(host.near, i * OTHER_BYTES)) != NULL);
+        near_give(host.near, r, true);
+    }
     host_close(&host);
 }
 
