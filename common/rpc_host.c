@@ -113,7 +113,8 @@ static enum sl_err hear(struct rpc_host *h)
     enum sl_err rc = rpc_sock_hear(&h->door, RPC_SOCK_ASKS, packet, &count);
 
     for (unsigned i = 0; i < count && rc == SL_OK; i++) {
-        if (packet[i].bytes != packet[i].head.total)
+        if (packet[i].bytes != packet[i].head.total ||
+            atomic_load(&h->refs) > RPC_SOCK_OPEN_MOST) // one each, and its own
             rc = SL_ECORRUPT;
         else
             rpc_server_heard(h->server, h, &packet[i]);

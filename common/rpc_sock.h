@@ -28,6 +28,9 @@
 #define RPC_SOCK_PACKET ((size_t)64 << 10)
 #define RPC_SOCK_PATH_MAX 128
 #define RPC_SOCK_BATCH 8 // packets that are read at once
+// Calls of one peer that a server has not answered: ours waits for 256 at most,
+// and may have given up some. Who has more is cut off.
+#define RPC_SOCK_OPEN_MOST 768
 
 // In front of every packet: both ends are programs of one host.
 struct rpc_sock_head {

@@ -113,6 +113,32 @@ TEST(rpc_near_client, an_empty_packet_and_a_half_closed_socket_are_the_end)
     near_close(&n);
 }
 
+// One more than it may have. Before the last one is sent the others are known
+// to be held: it waits for them.
+TEST(rpc_near_client, a_client_that_waits_for_too_much_is_cut_off)
+{
+    struct near n;
+    int fd;
+
+    near_open(&n, false);
+    open_raw_client(&n, &fd);
+    for (unsigned i = 0; i < RPC_SOCK_OPEN_MOST; i++) {
+        ask_raw(fd, i, "/t.T/Hold", "", 0);
+        wait_for(&n.s.entered);
+    }
+    ask_raw(fd, 1000, "/t.T/Echo", "ok", 2);
+    check_closed(fd);
+    close(fd);
+    open_raw_client(&n, &fd); // another one is served
+    ask_raw(fd, 77, "/t.T/Echo", "ok", 2);
+    check_echo(fd, 77);
+    let_go(&n.s);
+    ask_raw(fd, 78, "/t.T/Hold", "", 0); // and so is one who is answered
+    wait_for(&n.s.entered);
+    close(fd);
+    near_close(&n);
+}
+
 TEST(rpc_near_client, a_client_may_name_its_calls_as_it_likes)
 {
     static const uint64_t ids[] = {0, 5, 5, UINT64_MAX, 5, 0};
