@@ -85,17 +85,21 @@ TEST(up, strays_are_ended_and_strangers_are_not)
     struct updir d;
     char variable[600], text[16], ready[8];
     pid_t stray, stranger;
-    int status, pipes[2];
+    int status, pipes[2], silence[2];
 
     T_OK(updir_open(&d, t_path("c"), t_err()));
     snprintf(variable, sizeof(variable), "%s=%s", UPDIR_VARIABLE, d.path);
     T_EQ(pipe(pipes), 0);
+    T_EQ(pipe(silence), 0);
     stray = fork();
     if (stray == 0) {
+        // It becomes nobody else after its word: in the middle of an exec a
+        // process has no environment.
         char *args[] = {(char *)"/bin/sh", (char *)"-c",
-                        (char *)"echo ok; exec sleep 600", NULL};
+                        (char *)"echo ok; read nothing", NULL};
         char *env[] = {variable, NULL};
 
+        dup2(silence[0], STDIN_FILENO);
         dup2(pipes[1], STDOUT_FILENO);
         execve(args[0], args, env);
         _exit(1);
@@ -125,5 +129,7 @@ TEST(up, strays_are_ended_and_strangers_are_not)
     waitpid(stranger, &status, 0);
     close(pipes[0]);
     close(pipes[1]);
+    close(silence[0]);
+    close(silence[1]);
     updir_release(&d);
 }
