@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench/program.h"

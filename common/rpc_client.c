@@ -19,8 +19,6 @@
 #include <assert.h>
 #include <semaphore.h>
 
-#include <grpc/support/string_util.h>
-
 #define QUEUE_CAP ((size_t)64 << 20)
 // What is on its way cannot be overtaken, and lies in the caches of both ends:
 // so much that a link stays busy, and no more.

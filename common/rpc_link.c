@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <grpc/support/string_util.h>
+
 #include "common/clock.h"
 #include "common/mem.h"
 
@@ -241,7 +243,7 @@ enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
     atomic_init(&l->refs, 2); // the caller's and the door's
     pthread_mutex_init(&l->lock, NULL);
     list_init(&l->ended);
-    l->address = strcpy(gpr_malloc(strlen(address) + 1), address);
+    l->address = gpr_strdup(address);
     l->door =
         (struct rpc_door){.fd = fd, .ready = ready, .tick = tick, .gone = gone};
     rc = rpc_door_open(&l->door, thread, err);
