@@ -8,11 +8,16 @@
 #include <limits.h>
 #include <stdio.h>
 
+static grpc_arg *next_arg(struct rpc_args *args)
+{
+    assert(args->list.num_args < RPC_ARGS_MAX);
+    return &args->arg[args->list.num_args++];
+}
+
 static void add_int(struct rpc_args *args, const char *key, size_t value)
 {
-    grpc_arg *arg = &args->arg[args->list.num_args++];
+    grpc_arg *arg = next_arg(args);
 
-    assert(args->list.num_args <= RPC_ARGS_MAX);
     arg->type = GRPC_ARG_INTEGER;
     arg->key = (char *)key;
     arg->value.integer = value > INT_MAX ? INT_MAX : (int)value;
@@ -20,9 +25,8 @@ static void add_int(struct rpc_args *args, const char *key, size_t value)
 
 static void add_text(struct rpc_args *args, const char *key, const char *value)
 {
-    grpc_arg *arg = &args->arg[args->list.num_args++];
+    grpc_arg *arg = next_arg(args);
 
-    assert(args->list.num_args <= RPC_ARGS_MAX);
     arg->type = GRPC_ARG_STRING;
     arg->key = (char *)key;
     arg->value.string = (char *)value;
@@ -79,6 +83,7 @@ void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning)
     add_int(args, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
     add_int(args, GRPC_ARG_MAX_CONCURRENT_STREAMS, 100);
     add_int(args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
+    rpc_pacing_arg(next_arg(args), true);
 }
 
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
@@ -94,6 +99,8 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
     // may take. At 100 ms a busy machine cannot even connect to itself.
     add_int(args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
     add_int(args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    if (tuning->this_host)
+        rpc_pacing_arg(next_arg(args), false);
     if (server_name != NULL)
         add_text(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, server_name);
 }

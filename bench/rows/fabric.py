@@ -1,10 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fabric: what reaches a real psserver, and is applied and counted there,
 against what a socket carries when nobody looks at it."""
+import pathlib
+import statistics
+
 from table import MIB, at_least, row
 
 NEEDS = ["psserver", "ps_load", "raw_stream"]
 OUTSTANDING = 4
+
+
+def unpaced(bench, over, ours, raw):
+    """Beside the row: ours against a stream that has the congestion control
+    which ours chooses (common/rpc_pacing.c), where the system has another."""
+    usual = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text()
+    if over != "tcp" or usual.strip() == "reno":
+        return
+    streams = [raw("--congestion", "reno") for _ in ours]
+    ratio = statistics.median(ours) / statistics.median(streams)
+    bench.note(f"the system paces by {usual.strip()}; a stream that chooses reno, "
+               f"as ours does: {statistics.median(streams):.4g} GB/s, ours "
+               f"{ratio:.2f} of it")
 
 
 def stream(bench, mode, over, shm="off", against=None):
@@ -18,14 +34,16 @@ def stream(bench, mode, over, shm="off", against=None):
                                  "--cpu", bench.client_cpu)
             return done["bytes_per_s"] / 1e9
 
-        def raw():
+        def raw(*chosen):
             done = bench.program("raw_stream", *bench.timed(), "--mode", mode,
                                  "--over", against or over, "--bytes", MIB,
                                  "--outstanding", OUTSTANDING,
                                  "--far-cpu", bench.server_cpu,
-                                 "--near-cpu", bench.client_cpu)
+                                 "--near-cpu", bench.client_cpu, *chosen)
             return done["bytes_per_s"] / 1e9
-        return bench.alternate(ours, raw)
+        figures = bench.alternate(ours, raw)
+        unpaced(bench, over, figures[0], raw)
+        return figures
 
 
 @row("push-tcp", unit="GB/s", peer="raw TCP", bar=at_least(0.85), needs=NEEDS)
