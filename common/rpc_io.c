@@ -40,6 +40,15 @@ __attribute__((visibility("default"))) const char *__tsan_default_options(void)
 {
     return "ignore_noninstrumented_modules=1";
 }
+
+// A thread that core's executor adds while core ends is not joined; it has
+// ended by then. Threads of ours are still reported.
+const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *
+__tsan_default_suppressions(void)
+{
+    return "thread:grpc_core::Thread::Thread\n";
+}
 #endif
 
 // Core's own messages: what it calls an error is a connection that failed,
