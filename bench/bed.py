@@ -7,6 +7,7 @@ cannot put both on one in one run and apart in the next.
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -19,6 +20,13 @@ from cluster import Failed, check, wait_for  # noqa: E402,F401
 STEPS = 1 << 36
 STEPS_PER_CLOSURE = 16
 DAEMONS = ["coordinator", "psserver", "worker", "sluice"]
+
+
+def at_one_pace(ours, peer):
+    """Figures of which each pair was measured side by side: ours as it were at
+    the peer's median pace. The medians' ratio is then that of the median pair."""
+    pace = statistics.median(peer)
+    return [o / p * pace for o, p in zip(ours, peer)], list(peer)
 
 
 class Bed(cluster.Cluster):
@@ -144,6 +152,17 @@ class Bench:
             self.note(f"round {i + 1} of {self.rounds}: ours "
                       f"{figures[0][-1]:.4g}, peer {figures[1][-1]:.4g}")
         return figures
+
+    def between(self, ours, peer):
+        """The same, but the peer is measured on both sides of each of ours, and
+        its mean counts: for what takes so long that the machine's pace changes
+        meanwhile."""
+        before = []
+
+        def one():
+            before.append(peer())
+            return ours()
+        return at_one_pace(*self.alternate(one, lambda: (before.pop() + peer()) / 2))
 
     def shared(self, key, measure):
         """A measurement that several rows use is made once."""

@@ -8,7 +8,7 @@ import shutil
 import statistics
 import tempfile
 
-from bed import ROOT, cluster
+from bed import ROOT, at_one_pace, cluster
 from table import at_most, row
 
 SLICES = 16  # in turn: what else the machine does then hits both alike
@@ -104,8 +104,7 @@ def slowest(bench, *names):
         bench.note(f"{name}: a step takes {ratio(name):.4f} x of one with its "
                    "batch in memory; by process " +
                    " ".join(f"{step / memory:.3f}" for step, memory in found[name]))
-    steps_ms, memory_ms = zip(*found[max(names, key=ratio)])
-    return list(steps_ms), list(memory_ms)
+    return at_one_pace(*zip(*found[max(names, key=ratio)]))
 
 
 @row("input", unit="ms", peer="its batches in memory", bar=at_most(1.03),

@@ -48,9 +48,7 @@ def mlp256(bench):
 @row("overhead64", unit="ms", peer="the same kernels, bare loop",
      bar=at_most(1.10), needs=["psserver"] + NEEDS)
 def overhead64(bench):
-    """A step of one worker of a real job on a core of its own; the loop is
-    measured before and after each job, half as long each time, for the
-    machine's pace changes within seconds."""
+    """A step of one worker of a real job on a core of its own."""
     cpus = {"c": bench.server_cpu, "p": bench.server_cpu, "w": bench.client_cpu}
 
     def ours():
@@ -62,10 +60,4 @@ def overhead64(bench):
             "bare_step", "--spec", ROOT / "examples" / "fashion-cnn.yaml",
             "--batch", 64, "--rounds", 1, "--seconds", bench.seconds,
             "--cpu", bench.client_cpu, "--no-apply")["step_ms"][0]
-
-    before = []
-
-    def between():
-        before.append(loop())
-        return ours()
-    return bench.alternate(between, lambda: (before.pop() + loop()) / 2)
+    return bench.between(ours, loop)
