@@ -59,7 +59,7 @@ class Bed(Cluster):
 
     def __exit__(self, *why):
         if self.programs:
-            self.programs.__exit__()
+            self.programs.__exit__(*why)
         return super().__exit__(*why)
 
     def submit_both(self):

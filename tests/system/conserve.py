@@ -20,6 +20,7 @@ does not go away with its coordinator, and which misbehaves as it is told:
     --via OLD=NEW       dials NEW where the map says OLD (a proxy of a test)
 """
 import argparse
+import contextlib
 import faulthandler
 import functools
 import itertools
@@ -161,10 +162,25 @@ class Programs:
         self.kill(name)
         self.start(name, *flags)
 
+    def tell(self):
+        """Where a test has failed: each writes into its log what it is doing, or
+        here, how it has ended."""
+        from cluster import Failed, wait_for
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                print(f"{name} had ended: {process.returncode}", file=sys.stderr)
+                continue
+            process.send_signal(signal.SIGUSR1)
+            with contextlib.suppress(Failed):
+                wait_for(f"{name} to say where it is", lambda: process.poll() is not
+                         None or "most recent call" in self.c.log(name), limit_s=5)
+
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, *_):
+        if kind is not None:
+            self.tell()
         for name in list(self.running):
             self.kill(name)
 
