@@ -34,6 +34,7 @@ coord, coord_grpc = grpc.protos_and_services("coord.proto")
 ps, ps_grpc = grpc.protos_and_services("ps.proto")
 
 CALL_S = 10  # deadline of one call to a shard
+WELCOME_S = 10  # a coordinator that says nothing for so long is given up
 
 
 # ---- the problem: y = w . x + b, with a little noise ----------------------
@@ -158,6 +159,9 @@ class Worker:
         channel = grpc.insecure_channel(self.address)
         stream = coord_grpc.CoordinatorStub(channel).Attend(
             iter(self.up.get, None))
+        self.late = threading.Timer(WELCOME_S, stream.cancel)
+        self.late.daemon = True
+        self.late.start()
         self.say(hello=coord.Hello(
             role=coord.ROLE_WORKER, name=self.name,
             process=secrets.randbits(63) + 1, pid=os.getpid(),
@@ -168,6 +172,7 @@ class Worker:
                 self.hear(message)
         except grpc.RpcError as error:
             self.failure = f"{error.code().name}: {error.details()}"
+        self.late.cancel()
         with self.changed:  # nobody renews our leases or sends us maps now
             self.held.clear()
             self.changed.notify_all()
@@ -191,6 +196,7 @@ class Worker:
         body = getattr(message, kind) if kind else None
         with self.changed:
             if kind == "welcome":
+                self.late.cancel()
                 print(f"attending {self.address} as {self.name}, "
                       f"term {body.term}", flush=True)
                 threading.Thread(target=self.heartbeat, daemon=True,

@@ -15,6 +15,7 @@
 #define BACKOFF_MAX_MS 2000
 #define SILENT_MIN_MS 5000   // a stream that says nothing for so long, and for
 #define SILENT_HEARTBEATS 10 // so many heartbeats, is given up
+#define WELCOME_MS 10000     // one on which no Welcome comes, too
 #define BEATS 64             // heartbeats whose acknowledgement may come
 
 struct attendee {
@@ -27,7 +28,7 @@ struct attendee {
     bool attached, stopped;
     bool told;           // that we are down
     unsigned backoff_ms; // the next
-    struct loop_timer *dial_timer, *heartbeat_timer;
+    struct loop_timer *dial_timer, *welcome_timer, *heartbeat_timer;
     uint32_t heartbeat_ms;
     uint64_t heard_ms, hello_ms, renewed_ms;
     uint64_t seq, sent_ms[BEATS]; // when heartbeat seq was sent
@@ -77,6 +78,7 @@ static void went_down(struct attendee *a, const struct sl_error *why)
 
     a->session = NULL;
     a->attached = false;
+    loop_timer_stop(a->welcome_timer);
     loop_timer_stop(a->heartbeat_timer);
     if (!a->stopped && (was || !a->told))
         LOG(WARN, was ? "coordinator lost" : "coordinator not reached",
@@ -112,6 +114,7 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
         " lease_ms=%" PRIu32,
         rpc_channel_address(a->setup.channel), m->term, m->member,
         m->heartbeat_ms, m->lease_ms);
+    loop_timer_stop(a->welcome_timer);
     a->told = false;
     a->attached = true;
     a->backoff_ms = BACKOFF_MIN_MS;
@@ -300,7 +303,22 @@ static void dial(void *arg)
     }
     a->session = s;
     a->heard_ms = sl_now_ms(a->setup.clock);
+    loop_timer_start(a->welcome_timer, a->setup.welcome_ms, 0);
     say_hello(a);
+}
+
+// The stream stands, for all we know, but nobody has answered on it.
+static void not_welcomed(void *arg)
+{
+    struct attendee *a = arg;
+
+    if (a->session == NULL || a->attached)
+        return;
+    if (!a->told)
+        LOG(WARN, "coordinator does not answer; dialing again",
+            "peer=%s waited_ms=%u", rpc_channel_address(a->setup.channel),
+            a->setup.welcome_ms);
+    rpc_stream_cancel(a->session->stream);
 }
 
 static void beat(void *arg)
@@ -382,6 +400,8 @@ enum sl_err attendee_new(struct attendee **out,
     a->setup.name = sl_strdup(setup->name);
     a->setup.address = copy_text(setup->address);
     a->setup.device = copy_text(setup->device);
+    if (a->setup.welcome_ms == 0)
+        a->setup.welcome_ms = WELCOME_MS;
     a->backoff_ms = BACKOFF_MIN_MS;
     atomic_init(&a->sessions, 0);
     if (gethostname(a->host, sizeof(a->host) - 1) != 0)
@@ -392,6 +412,8 @@ enum sl_err attendee_new(struct attendee **out,
         rc = random_process(&a->process, err);
     if (rc == SL_OK)
         rc = loop_timer_new(&a->dial_timer, setup->loop, dial, a);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&a->welcome_timer, setup->loop, not_welcomed, a);
     if (rc == SL_OK)
         rc = loop_timer_new(&a->heartbeat_timer, setup->loop, beat, a);
     if (rc != SL_OK) {
@@ -427,6 +449,7 @@ void attendee_stop(struct attendee *a)
     a->session = NULL;
     a->attached = false;
     loop_timer_stop(a->dial_timer);
+    loop_timer_stop(a->welcome_timer);
     loop_timer_stop(a->heartbeat_timer);
     if (s == NULL)
         return;
@@ -443,6 +466,7 @@ void attendee_free(struct attendee *a)
     while (atomic_load(&a->sessions) > 0)
         loop_turn(a->setup.loop);
     loop_timer_free(a->dial_timer);
+    loop_timer_free(a->welcome_timer);
     loop_timer_free(a->heartbeat_timer);
     sl_free((char *)a->setup.name);
     sl_free((char *)a->setup.address);

@@ -4,7 +4,7 @@
 //
 //   DOWN --dial--> DIALING --Welcome--> ATTACHED
 //    ^               |                     |
-//    +---- the stream ended, or was silent +
+//    +---- the stream ended, or was silent +    (DIALING: for 10 s)
 //
 // It dials for ever, with a backoff of 100 ms to 2 s and some randomness, so
 // that a restarted coordinator is not met by everybody at once. On every
@@ -42,6 +42,7 @@ struct attendee_setup {
     const char *address; // where workers dial us; NULL: nowhere
     const char *device;  // what we compute on; NULL: nothing
     bool external;       // a worker of external models, and only those
+    unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000
     // All run on the loop. welcome: may we attach? false refuses a coordinator
     // of an older term. attached: now we are (may be NULL). lost: no longer.
     // down: any other message. beat: it is time for a heartbeat. renewed:

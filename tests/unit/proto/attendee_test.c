@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The near end of Attend against a coordinator that says nothing, and one that
+// welcomes; over a real socket. Its manners otherwise: unit.psserver.attend.
+#include "proto/attendee.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "tests/harness/t.h"
+
+struct scene {
+    struct rpc_io *io;
+    struct rpc_server *server;
+    struct rpc_channel *channel;
+    struct loop *loop;
+    struct attendee *attendee;
+    bool welcomes;
+    atomic_uint streams, messages; // that came to the coordinator
+    unsigned enough;               // of streams, or of messages: the loop ends
+};
+
+static void say_welcome(struct rpc_stream *stream)
+{
+    Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
+    Sluice__V1__Welcome welcome = SLUICE__V1__WELCOME__INIT;
+    struct rpc_msg msg;
+
+    welcome.term = welcome.member = 1;
+    welcome.heartbeat_ms = 50;
+    welcome.lease_ms = 60000;
+    down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_WELCOME;
+    down.welcome = &welcome;
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_msg(&msg, &down.base) == SL_OK);
+    T_ASSERT(rpc_stream_send(stream, &msg) == SL_OK);
+}
+
+static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
+                       void *user)
+{
+    struct scene *s = user;
+    unsigned n = atomic_fetch_add(&s->messages, 1) + 1;
+
+    (void)body;
+    if (!s->welcomes)
+        return;
+    if (n == 1) // the Hello
+        say_welcome(stream);
+    if (n == s->enough)
+        loop_stop(s->loop);
+}
+
+static void open_attend(struct rpc_stream *stream, void *arg)
+{
+    static const struct rpc_stream_events events = {.on_message = on_message};
+    struct scene *s = arg;
+    unsigned n = atomic_fetch_add(&s->streams, 1) + 1;
+
+    rpc_stream_set(stream, &events, s);
+    if (!s->welcomes && n == s->enough)
+        loop_stop(s->loop);
+}
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_ATTEND, .kind = RPC_BIDI, .open = open_attend}};
+
+// ---- the attendee's owner
+
+static bool welcome(void *arg, const Sluice__V1__Welcome *m)
+{
+    (void)arg;
+    return m->term == 1;
+}
+
+static void lost(void *arg)
+{
+    (void)arg;
+}
+
+static void down(void *arg, const Sluice__V1__AttendDown *m)
+{
+    (void)arg;
+    (void)m;
+}
+
+static void beat(void *arg)
+{
+    struct scene *s = arg;
+    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+
+    attendee_heartbeat(s->attendee, &m);
+}
+
+// Until there is enough.
+static void play(struct scene *s, unsigned welcome_ms)
+{
+    struct rpc_table table = {methods, 1, s};
+    struct attendee_setup setup = {.clock = sl_clock_real(),
+                                   .role = SLUICE__V1__ROLE__ROLE_WORKER,
+                                   .name = "w",
+                                   .welcome_ms = welcome_ms,
+                                   .welcome = welcome,
+                                   .lost = lost,
+                                   .down = down,
+                                   .beat = beat,
+                                   .arg = s};
+    char address[300];
+
+    snprintf(address, sizeof(address), "unix:%s", t_path("sock"));
+    T_OK(loop_new(&s->loop, t_err()));
+    T_OK(rpc_io_new(&s->io, NULL, t_err()));
+    T_OK(rpc_server_new(&s->server, s->io, &table, 1, NULL, t_err()));
+    T_OK(rpc_server_bind(s->server, address, NULL, NULL, t_err()));
+    rpc_server_start(s->server);
+    T_OK(rpc_channel_new(&s->channel, s->io, address, NULL, NULL, t_err()));
+    setup.loop = s->loop;
+    setup.channel = s->channel;
+    T_OK(attendee_new(&s->attendee, &setup, t_err()));
+    attendee_start(s->attendee);
+    loop_run(s->loop);
+    attendee_stop(s->attendee);
+    rpc_channel_free(s->channel);
+    attendee_free(s->attendee);
+    rpc_server_free(s->server);
+    rpc_io_free(s->io);
+    loop_free(s->loop);
+}
+
+TEST(attendee, who_is_not_welcomed_dials_again)
+{
+    struct scene s = {.enough = 3};
+
+    play(&s, 100);
+    T_GE(atomic_load(&s.streams), 3);
+    T_LE(atomic_load(&s.messages), atomic_load(&s.streams)); // a Hello each
+}
+
+// Its heartbeats go on for longer than a Welcome was waited for.
+TEST(attendee, who_was_welcomed_stays)
+{
+    struct scene s = {.welcomes = true, .enough = 80};
+
+    play(&s, 3000);
+    T_EQ(atomic_load(&s.streams), 1);
+}
