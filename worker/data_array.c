@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/copy.h"
 #include "common/mem.h"
 #include "worker/data_source.h"
 
@@ -223,6 +224,18 @@ bool array_is_floats(const struct array *a)
     return a->type == ARRAY_F32 && !a->swap;
 }
 
+// In one pass; a value may lie anywhere, and may be replaced in its place.
+static void scale_floats(const uint8_t *raw, size_t n, float scale,
+                         float offset, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        float value;
+
+        memcpy(&value, raw + i * sizeof(value), sizeof(value));
+        out[i] = value * scale + offset;
+    }
+}
+
 void array_floats(const struct array *a, const uint8_t *raw, size_t n,
                   float scale, float offset, float *out)
 {
@@ -233,12 +246,10 @@ void array_floats(const struct array *a, const uint8_t *raw, size_t n,
         return;
     }
     if (array_is_floats(a)) {
-        if (raw != (const uint8_t *)out)
-            memcpy(out, raw, n * sizeof(float));
-        if (scale != 1.0f || offset != 0.0f) {
-            for (size_t i = 0; i < n; i++)
-                out[i] = out[i] * scale + offset;
-        }
+        if (scale != 1.0f || offset != 0.0f)
+            scale_floats(raw, n, scale, offset, out);
+        else if (raw != (const uint8_t *)out)
+            sl_copy(out, raw, n * sizeof(float));
         return;
     }
     for (size_t i = 0; i < n; i++)
