@@ -18,7 +18,7 @@ def unpaced(bench, over, ours, raw):
         return
     streams = [raw("--congestion", "reno") for _ in ours]
     ratio = statistics.median(ours) / statistics.median(streams)
-    bench.note(f"the system paces by {usual.strip()}; a stream that chooses reno, "
+    bench.note(f"the system's streams use {usual.strip()}; one that chooses reno, "
                f"as ours does: {statistics.median(streams):.4g} GB/s, ours "
                f"{ratio:.2f} of it")
 
