@@ -307,13 +307,12 @@ static void dial(void *arg)
     say_hello(a);
 }
 
-// The stream stands, for all we know, but nobody has answered on it.
+// The stream stands, for all we know, but nobody has answered on it. (The timer
+// runs only while it is so.)
 static void not_welcomed(void *arg)
 {
     struct attendee *a = arg;
 
-    if (a->session == NULL || a->attached)
-        return;
     if (!a->told)
         LOG(WARN, "coordinator does not answer; dialing again",
             "peer=%s waited_ms=%u", rpc_channel_address(a->setup.channel),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker's training step on one core, against what its products need."""
 from bed import ROOT
-from rows.jobs import FashionJob
+from rows.jobs import FashionJob, loop_ms
 from table import at_least, at_most, row
 
 NEEDS = ["bare_step"]
@@ -54,10 +54,4 @@ def overhead64(bench):
     def ours():
         with FashionJob(workers=1, cpus=cpus) as c:
             return 1e3 / c.steps_per_s(c.begin(), max(4, 2 * bench.seconds))
-
-    def loop():
-        return bench.program(
-            "bare_step", "--spec", ROOT / "examples" / "fashion-cnn.yaml",
-            "--batch", 64, "--rounds", 1, "--seconds", bench.seconds,
-            "--cpu", bench.client_cpu, "--no-apply")["step_ms"][0]
-    return bench.between(ours, loop)
+    return bench.between(ours, lambda: loop_ms(bench, "--no-apply"))
