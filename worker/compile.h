@@ -41,6 +41,9 @@ struct compile_options {
     // the loss, what batch norm knows and all gradients that leave stay f32.
     enum kern_dtype compute;
     enum kern_math math; // of f32 products
+    // A dense layer's kernel of four times as many bytes is computed in parts
+    // of about so many: compile_dense.c. 0: 1 MiB.
+    size_t part_bytes;
     bool f64; // reals are doubles; ref only, for checks by differences
     // As for a device, on a host, for checks: operands of products aligned,
     // 16-bit images padded.

@@ -155,19 +155,59 @@ static void input_grad(struct build *b, uint32_t i, struct kern_desc *d)
     took(b, node->input[0], dx);
 }
 
+// dw and db of some units; dy is copied so that theirs lies together.
+static void part_grads(struct build *b, uint32_t i, const struct dense_dims *m,
+                       int64_t first, int64_t units, uint32_t dw, uint32_t db)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t part = compile_part(b, i, m, b->grad[i], first, units);
+    struct build_ref refs[4];
+    struct kern_desc d;
+    unsigned n = 0;
+
+    kern_desc_matmul(&d, units, m->k, m->rows, true, false,
+                     db == NO_TENSOR ? 0 : KERN_BGRAD);
+    compile_type(b, &d, b->t);
+    refs[n++] = WHOLE(part);
+    refs[n++] = WHOLE(b->value[node->input[0]]);
+    refs[n++] = WHOLE(compile_rows(b, dw, first * m->k, units * m->k));
+    if (db != NO_TENSOR)
+        refs[n++] = WHOLE(compile_rows(b, db, first, units));
+    compile_emit(b, i, &d, refs);
+}
+
+// Large ones in parts, so that the first leave while the last are computed.
+static void dense_grads_in_parts(struct build *b, uint32_t i,
+                                 const struct dense_dims *m, bool both)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dw = compile_weight(b, node, MODEL_KERNEL, PROGRAM_GRADS);
+    uint32_t db = NO_TENSOR;
+
+    if (both)
+        db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
+    for (int64_t at = 0; at < m->units; at += m->part)
+        part_grads(b, i, m, at, compile_part_units(m, at), dw, db);
+    if (!both && node->weight[MODEL_BIAS] != MODEL_NONE)
+        bias_grad(b, i);
+}
+
 static void dense(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t input = node->input[0], dy = b->grad[i];
-    int64_t k = (int64_t)node->in.dim[node->in.rank - 1];
-    int64_t units = (int64_t)node->out.dim[node->out.rank - 1];
-    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / k;
+    struct dense_dims m = compile_dense_dims(b, i);
     struct kern_desc with, without, d;
 
-    kern_desc_matmul(&with, units, k, rows, true, false, KERN_BGRAD);
-    kern_desc_matmul(&without, units, k, rows, true, false, 0);
-    weight_grads(b, i, &with, &without, WHOLE(dy), WHOLE(b->value[input]));
-    kern_desc_matmul(&d, rows, k, units, false, false, 0);
+    kern_desc_matmul(&with, m.units, m.k, m.rows, true, false, KERN_BGRAD);
+    kern_desc_matmul(&without, m.units, m.k, m.rows, true, false, 0);
+    if (m.part < m.units)
+        dense_grads_in_parts(b, i, &m,
+                             node->weight[MODEL_BIAS] != MODEL_NONE &&
+                                 compile_fuses(b, &with, &without));
+    else
+        weight_grads(b, i, &with, &without, WHOLE(dy), WHOLE(b->value[input]));
+    kern_desc_matmul(&d, m.rows, m.k, m.units, false, false, 0);
     input_grad(b, i, &d);
 }
 

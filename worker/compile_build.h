@@ -123,6 +123,31 @@ enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 // The window of a convolution or pool, with its pads; of a global pool, all.
 struct kern_window compile_window(const struct model_node *node);
 
+// ---- compile_dense.c
+
+// A dense layer's products: [rows, k] by [units, k]. A large one is computed in
+// parts of so many units, which are rows of its kernel: what a shard has of it
+// is then ready before the rest, and needed after the rest was used.
+struct dense_dims {
+    int64_t rows, k, units;
+    int64_t part; // units: it is not cut
+};
+
+struct dense_dims compile_dense_dims(const struct build *b, uint32_t i);
+// Of the part that begins at `first`.
+int64_t compile_part_units(const struct dense_dims *m, int64_t first);
+// Elements of a variable or its gradient, as a tensor of their own: so it is
+// known of which an op is.
+uint32_t compile_rows(struct build *b, uint32_t vector, int64_t first,
+                      int64_t elements);
+// A copy of columns [first, first + units) of y [rows, m->units].
+uint32_t compile_part(struct build *b, uint32_t node,
+                      const struct dense_dims *m, uint32_t y, int64_t first,
+                      int64_t units);
+// y = x kernel^T in parts, and then the bias.
+uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
+                                const struct dense_dims *m, uint32_t x);
+
 // ---- compile_operand.c
 
 // The output, if only the loss reads it: its activation is computed in f32

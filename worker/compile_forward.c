@@ -110,12 +110,15 @@ static uint32_t bias_bit(const struct model_node *node)
 static void dense(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t k = (int64_t)node->in.dim[node->in.rank - 1];
-    int64_t units = (int64_t)node->out.dim[node->out.rank - 1];
-    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / k;
+    struct dense_dims m = compile_dense_dims(b, i);
     struct kern_desc d;
 
-    kern_desc_matmul(&d, rows, units, k, false, true, bias_bit(node));
+    if (m.part < m.units) {
+        activate(b, i, compile_dense_in_parts(b, i, &m, input_of(b, node)),
+                 true);
+        return;
+    }
+    kern_desc_matmul(&d, m.rows, m.units, m.k, false, true, bias_bit(node));
     weighted(b, i, &d);
 }
 

@@ -167,15 +167,14 @@ static bool is_moving(const struct net *n, size_t element)
 }
 
 // Every coordinate if there are few, else 200 random ones.
-static void check_gradient(const char *text, enum spec_loss loss,
-                           bool from_logits, uint32_t batch)
+static void check_gradient_as(const char *text, const struct compile_options *o)
 {
     struct net n;
     double *grads;
     size_t tries;
 
     draw();
-    net_open(&n, "ref", text, loss, from_logits, true, batch, true);
+    net_open_as(&n, "ref", text, o);
     T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
     grads = sl_malloc(n.elements * sizeof(double));
     memcpy(grads, n.io.grads, n.elements * sizeof(double));
@@ -198,6 +197,19 @@ static void check_gradient(const char *text, enum spec_loss loss,
     }
     sl_free(grads);
     net_close(&n);
+}
+
+static void check_gradient(const char *text, enum spec_loss loss,
+                           bool from_logits, uint32_t batch)
+{
+    struct compile_options o = {.loss = loss,
+                                .from_logits = from_logits,
+                                .train = true,
+                                .batch = batch,
+                                .seed = 5,
+                                .f64 = true};
+
+    check_gradient_as(text, &o);
 }
 
 TEST(compile, gradient_of_everything)
@@ -226,6 +238,71 @@ TEST(compile, gradient_of_mlp)
     check_gradient(NET_MLP, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, 6);
     check_gradient(NET_MLP, SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, 6);
     check_gradient(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 6);
+}
+
+// ---- large dense layers
+
+static const struct compile_options wide = {.loss =
+                                                SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                            .train = true,
+                                            .batch = 6,
+                                            .seed = 5,
+                                            .part_bytes = NET_WIDE_PART};
+
+TEST(compile, gradient_in_parts)
+{
+    struct compile_options o = wide;
+
+    o.f64 = true;
+    check_gradient_as(NET_WIDE, &o);
+}
+
+static double distance(const struct net *a, const struct net *b, const void *va,
+                       const void *vb, size_t count);
+
+TEST(compile, parts_have_the_numbers_of_the_whole)
+{
+    struct net whole, parts;
+
+    draw();
+    net_open(&whole, "cpu", NET_WIDE, wide.loss, false, true, wide.batch,
+             false);
+    net_open_as(&parts, "cpu", NET_WIDE, &wide);
+    T_GT(parts.p->count, whole.p->count);
+    T_OK(program_run(whole.p, &whole.io, 0, whole.p->count, t_err()));
+    T_OK(program_run(parts.p, &parts.io, 0, parts.p->count, t_err()));
+    T_NEAR(whole.p->stats[0] / parts.p->stats[0], 1, 1e-6);
+    T_LT(distance(&whole, &parts, whole.io.grads, parts.io.grads,
+                  whole.elements) *
+             1e6,
+         1);
+    net_close(&whole);
+    net_close(&parts);
+}
+
+// Who evaluates has all parameters, and sends nothing; a device is given all
+// ops at once.
+TEST(compile, parts_are_for_those_who_train_on_a_host)
+{
+    struct compile_options o = wide;
+    struct net whole, parts;
+
+    draw();
+    o.train = false;
+    o.part_bytes = 0;
+    net_open_as(&whole, "cpu", NET_WIDE, &o);
+    o.part_bytes = NET_WIDE_PART;
+    net_open_as(&parts, "cpu", NET_WIDE, &o);
+    T_EQ(parts.p->count, whole.p->count);
+    net_close(&parts);
+    net_close(&whole);
+    o.train = o.as_device = true;
+    net_open_as(&parts, "cpu", NET_WIDE, &o);
+    o.part_bytes = 0;
+    net_open_as(&whole, "cpu", NET_WIDE, &o);
+    T_EQ(parts.p->count, whole.p->count);
+    net_close(&parts);
+    net_close(&whole);
 }
 
 // ---- backends
@@ -454,7 +531,7 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,
-                                       NET_RESIDUAL, NET_MLP};
+                                       NET_RESIDUAL, NET_MLP, NET_WIDE};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -482,6 +559,8 @@ TEST(overlap, what_leaves_early_is_whole_and_unread)
                                 .batch = 3,
                                 .seed = 5};
 
+    check_overlaps(&o);
+    o.part_bytes = NET_WIDE_PART;
     check_overlaps(&o);
     o.as_device = true;
     check_overlaps(&o);
@@ -512,6 +591,29 @@ TEST(overlap, late_layers_leave_first)
     T_LE(o.read_until[0], o.send_after[0] + 1);
     // What a layer hands back comes after its gradient.
     T_GT(o.read_until[1], o.send_after[1] + 1);
+    overlap_release(&o);
+    net_close(&n);
+}
+
+// Nor do the shards of one large layer wait for each other.
+TEST(overlap, a_large_layer_comes_and_goes_in_parts)
+{
+    enum { SHARDS = 4, UNITS = 72, INPUTS = 20, FIRST = 12 * 20 + 20 };
+    struct overlap_range shards[SHARDS];
+    struct overlap o;
+    struct net n;
+
+    draw();
+    net_open_as(&n, "cpu", NET_WIDE, &wide);
+    for (int i = 0; i < SHARDS; i++) // parts have 16 units, these 18
+        shards[i] = (struct overlap_range){(uint64_t)(FIRST + i * 18 * INPUTS),
+                                           (uint64_t)18 * INPUTS};
+    T_OK(overlap_make(&o, n.p, shards, SHARDS, t_err()));
+    for (int i = 1; i < SHARDS; i++) {
+        T_GT(o.wait_before[i], o.wait_before[i - 1]);
+        T_GT(o.send_after[i], o.send_after[i - 1]);
+    }
+    T_LT(o.wait_before[SHARDS - 1], n.p->forward);
     overlap_release(&o);
     net_close(&n);
 }

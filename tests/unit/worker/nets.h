@@ -93,4 +93,13 @@ static inline struct model *t_model(const char *text)
     "{'type': 'dense', 'units': 6, 'activation': 'softmax'},"                  \
     "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
 
+// Its wide layers are computed in parts, if those have NET_WIDE_PART bytes.
+#define NET_WIDE_PART 800
+#define NET_WIDE                                                               \
+    "{'input_shape': [12], 'layers': ["                                        \
+    "{'type': 'dense', 'units': 20, 'activation': 'tanh'},"                    \
+    "{'type': 'dense', 'units': 72, 'activation': 'relu'},"                    \
+    "{'type': 'dense', 'units': 72, 'use_bias': false},"                       \
+    "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
+
 #endif
