@@ -42,7 +42,7 @@ struct compile_options {
     enum kern_dtype compute;
     enum kern_math math; // of f32 products
     // A dense layer's kernel of four times as many bytes is computed in parts
-    // of about so many: compile_dense.c. 0: 1 MiB.
+    // of so many or more: compile_dense.c. 0: 1 MiB.
     size_t part_bytes;
     bool f64; // reals are doubles; ref only, for checks by differences
     // As for a device, on a host, for checks: operands of products aligned,

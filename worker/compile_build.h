@@ -130,7 +130,7 @@ struct kern_window compile_window(const struct model_node *node);
 // is then ready before the rest, and needed after the rest was used.
 struct dense_dims {
     int64_t rows, k, units;
-    int64_t part; // units: it is not cut
+    int64_t part; // >= units: it is not cut
 };
 
 struct dense_dims compile_dense_dims(const struct build *b, uint32_t i);

@@ -13,7 +13,23 @@
 
 #define PART_BYTES ((int64_t)1 << 20) // shards of such a model are as large
 #define PARTS_LEAST 4
+#define PARTS_MOST 16 // each reads all of x
+#define UNITS_LEAST 64
 #define UNITS_MULTIPLE 16 // floats of a vector register
+
+// Of a kernel of `units` rows.
+static int64_t part_units(int64_t part_bytes, int64_t unit_bytes, int64_t units)
+{
+    int64_t part = part_bytes / unit_bytes, least = units / PARTS_MOST;
+
+    if (units * unit_bytes < PARTS_LEAST * part_bytes)
+        return units;
+    if (part < least)
+        part = least;
+    if (part < UNITS_LEAST)
+        part = UNITS_LEAST;
+    return (part + UNITS_MULTIPLE - 1) / UNITS_MULTIPLE * UNITS_MULTIPLE;
+}
 
 struct dense_dims compile_dense_dims(const struct build *b, uint32_t i)
 {
@@ -22,15 +38,11 @@ struct dense_dims compile_dense_dims(const struct build *b, uint32_t i)
     int64_t units = (int64_t)node->out.dim[node->out.rank - 1];
     int64_t elements = (int64_t)(b->o->batch * model_shape_elements(&node->in));
     int64_t bytes = b->o->part_bytes ? (int64_t)b->o->part_bytes : PART_BYTES;
-    int64_t unit_bytes = k * (int64_t)sizeof(float), part;
     struct dense_dims m = {elements / k, k, units, units};
 
     // A device is given all at once; 16 bits are converted in one go.
-    if (b->device || b->t != KERN_F32 || !b->o->train ||
-        units * unit_bytes < PARTS_LEAST * bytes)
-        return m;
-    part = bytes / unit_bytes / UNITS_MULTIPLE * UNITS_MULTIPLE;
-    m.part = part > 0 ? part : UNITS_MULTIPLE;
+    if (!b->device && b->t == KERN_F32 && b->o->train)
+        m.part = part_units(bytes, k * (int64_t)sizeof(float), units);
     return m;
 }
 

@@ -598,16 +598,17 @@ TEST(overlap, late_layers_leave_first)
 // Nor do the shards of one large layer wait for each other.
 TEST(overlap, a_large_layer_comes_and_goes_in_parts)
 {
-    enum { SHARDS = 4, UNITS = 72, INPUTS = 20, FIRST = 12 * 20 + 20 };
+    enum { SHARDS = 3, UNITS = 70, INPUTS = 20, FIRST = 12 * 20 + 20 };
     struct overlap_range shards[SHARDS];
     struct overlap o;
     struct net n;
 
     draw();
     net_open_as(&n, "cpu", NET_WIDE, &wide);
-    for (int i = 0; i < SHARDS; i++) // parts have 16 units, these 18
-        shards[i] = (struct overlap_range){(uint64_t)(FIRST + i * 18 * INPUTS),
-                                           (uint64_t)18 * INPUTS};
+    for (int i = 0; i < SHARDS; i++) // of 200 units; parts have 64
+        shards[i] = (struct overlap_range){
+            (uint64_t)(FIRST + i * UNITS * INPUTS),
+            (uint64_t)(i < SHARDS - 1 ? UNITS : 60) * INPUTS};
     T_OK(overlap_make(&o, n.p, shards, SHARDS, t_err()));
     for (int i = 1; i < SHARDS; i++) {
         T_GT(o.wait_before[i], o.wait_before[i - 1]);

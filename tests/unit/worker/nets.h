@@ -94,12 +94,12 @@ static inline struct model *t_model(const char *text)
     "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
 
 // Its wide layers are computed in parts, if those have NET_WIDE_PART bytes.
-#define NET_WIDE_PART 800
+#define NET_WIDE_PART 4000
 #define NET_WIDE                                                               \
     "{'input_shape': [12], 'layers': ["                                        \
     "{'type': 'dense', 'units': 20, 'activation': 'tanh'},"                    \
-    "{'type': 'dense', 'units': 72, 'activation': 'relu'},"                    \
-    "{'type': 'dense', 'units': 72, 'use_bias': false},"                       \
+    "{'type': 'dense', 'units': 200, 'activation': 'relu'},"                   \
+    "{'type': 'dense', 'units': 150, 'use_bias': false},"                      \
     "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
 
 #endif
