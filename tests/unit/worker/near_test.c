@@ -2,6 +2,7 @@
 // Rooms shared with the real socket of a psserver, in one process.
 #include "worker/near.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct host {
     struct rpc_io *io;
     struct rpc_server *rpc;
     struct rpc_channel *channel;
+    pthread_mutex_t lock; // questions may come while the test replaces:
     struct local *local;
     struct near *near;
     struct clock_fake clock;
@@ -41,10 +43,12 @@ static void about(struct rpc_call *call, void *arg)
     struct rpc_msg msg;
 
     rpc_msg_init(&msg);
+    pthread_mutex_lock(&h->lock);
     local_about(h->off ? NULL : h->local, &reply);
     if (boot_id != NULL)
         reply.boot_id = (char *)(uintptr_t)boot_id;
     T_ASSERT(wire_msg(&msg, &reply.base) == SL_OK);
+    pthread_mutex_unlock(&h->lock);
     atomic_fetch_add(&h->asked, 1);
     rpc_answer(call, SL_OK, NULL, &msg);
 }
@@ -52,10 +56,29 @@ static void about(struct rpc_call *call, void *arg)
 static const struct rpc_method methods[] = {
     {.path = WIRE_LOCAL, .unary = about}};
 
+static struct local *swap_local(struct host *h, struct local *local)
+{
+    struct local *old;
+
+    pthread_mutex_lock(&h->lock);
+    old = h->local;
+    h->local = local;
+    pthread_mutex_unlock(&h->lock);
+    return old;
+}
+
 static void local_open(struct host *h)
 {
+    struct local *local;
+
     snprintf(h->path, sizeof(h->path), "%s/l", t_tmpdir());
-    T_OK(local_new(&h->local, h->loop, h->path, "ps-0", t_err()));
+    T_OK(local_new(&local, h->loop, h->path, "ps-0", t_err()));
+    T_PTR(swap_local(h, local), NULL);
+}
+
+static void local_close(struct host *h)
+{
+    local_free(swap_local(h, NULL));
 }
 
 static void server_open(struct host *h)
@@ -71,6 +94,7 @@ static void server_open(struct host *h)
 static void host_open(struct host *h)
 {
     memset(h, 0, sizeof(*h));
+    pthread_mutex_init(&h->lock, NULL);
     clock_fake_init(&h->clock, LONG_MS * 1000, 0);
     snprintf(h->address, sizeof(h->address), "unix:%s/ps", t_tmpdir());
     T_OK(loop_new(&h->loop, t_err()));
@@ -88,7 +112,8 @@ static void host_close(struct host *h)
     local_serve(h->local, NULL);
     rpc_server_free(h->rpc);
     loop_turn(h->loop); // hangs up
-    local_free(h->local);
+    local_close(h);
+    pthread_mutex_destroy(&h->lock);
     rpc_io_free(h->io);
     loop_free(h->loop);
 }
@@ -219,11 +244,11 @@ TEST(near, another_host_or_a_psserver_that_shares_nothing)
 TEST(near, a_socket_that_cannot_be_reached)
 {
     host_open(&host);
-    local_free(host.local); // the file is gone, too
+    local_close(&host); // the file is gone, too
     local_open(&host);
     T_EQ(unlink(host.path), 0);
     is_far(&host);
-    local_free(host.local); // later it can
+    local_close(&host); // later it can
     local_open(&host);
     near_give(host.near, room(&host, BYTES), true);
     host_close(&host);
@@ -236,7 +261,7 @@ TEST(near, a_psserver_that_goes_takes_the_rooms_along)
     host_open(&host);
     out = room(&host, BYTES);
     near_give(host.near, room(&host, BYTES), true);
-    local_free(host.local); // with its connections
+    local_close(&host); // with its connections
     UNTIL(&host, near_take(host.near, OTHER_BYTES) == NULL &&
                      atomic_load(&host.asked) == 1);
     for (int i = 0; i < 100; i++)
@@ -304,7 +329,7 @@ TEST(near, a_psserver_that_comes_back_gets_another_socket)
 {
     host_open(&host);
     is_adopted(&host);
-    local_free(host.local);
+    local_close(&host);
     rpc_server_free(host.rpc);
     UNTIL(&host, !rpc_channel_adopted(host.channel));
     near_look(host.near);
