@@ -109,6 +109,15 @@ static void bias_grad(struct build *b, uint32_t i)
     compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
 }
 
+// Does a bias's gradient come from the op that computes the kernel's?
+static bool fuses_bias(struct build *b, uint32_t i,
+                       const struct kern_desc *with,
+                       const struct kern_desc *without)
+{
+    return b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE &&
+           compile_fuses(b, with, without);
+}
+
 // dw and db. `with` computes both in one op; if the backend is worse at that,
 // `without` and a sum.
 static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
@@ -122,7 +131,7 @@ static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
     compile_type(b, with, b->t);
     compile_type(b, without, b->t);
     given = compile_grad_dtype(b, with, without);
-    both = bias && compile_fuses(b, with, without);
+    both = fuses_bias(b, i, with, without);
     dw = compile_grad_at(b, i, MODEL_KERNEL, given);
     if (both) {
         db = compile_grad_at(b, i, MODEL_BIAS, KERN_F32);
@@ -178,33 +187,34 @@ static void part_grads(struct build *b, uint32_t i, const struct dense_dims *m,
 
 // Large ones in parts, so that the first leave while the last are computed.
 static void dense_grads_in_parts(struct build *b, uint32_t i,
-                                 const struct dense_dims *m, bool both)
+                                 const struct dense_dims *m,
+                                 struct kern_desc *with,
+                                 struct kern_desc *without)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dw = compile_weight(b, node, MODEL_KERNEL, PROGRAM_GRADS);
     uint32_t db = NO_TENSOR;
 
-    if (both)
+    compile_type(b, with, b->t);
+    compile_type(b, without, b->t);
+    if (fuses_bias(b, i, with, without))
         db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
     for (int64_t at = 0; at < m->units; at += m->part)
         part_grads(b, i, m, at, compile_part_units(m, at), dw, db);
-    if (!both && node->weight[MODEL_BIAS] != MODEL_NONE)
+    if (db == NO_TENSOR && node->weight[MODEL_BIAS] != MODEL_NONE)
         bias_grad(b, i);
 }
 
 static void dense(struct build *b, uint32_t i)
 {
-    const struct model_node *node = &b->model->nodes[i];
-    uint32_t input = node->input[0], dy = b->grad[i];
+    uint32_t input = b->model->nodes[i].input[0], dy = b->grad[i];
     struct dense_dims m = compile_dense_dims(b, i);
     struct kern_desc with, without, d;
 
     kern_desc_matmul(&with, m.units, m.k, m.rows, true, false, KERN_BGRAD);
     kern_desc_matmul(&without, m.units, m.k, m.rows, true, false, 0);
     if (m.part < m.units)
-        dense_grads_in_parts(b, i, &m,
-                             node->weight[MODEL_BIAS] != MODEL_NONE &&
-                                 compile_fuses(b, &with, &without));
+        dense_grads_in_parts(b, i, &m, &with, &without);
     else
         weight_grads(b, i, &with, &without, WHOLE(dy), WHOLE(b->value[input]));
     kern_desc_matmul(&d, m.rows, m.k, m.units, false, false, 0);

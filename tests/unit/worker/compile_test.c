@@ -106,16 +106,22 @@ static void net_open_as(struct net *n, const char *backend, const char *text,
     program_set_step(n->p, 3);
 }
 
+static struct compile_options options(enum spec_loss loss, bool from_logits,
+                                      bool train, uint32_t batch, bool f64)
+{
+    return (struct compile_options){.loss = loss,
+                                    .from_logits = from_logits,
+                                    .train = train,
+                                    .batch = batch,
+                                    .seed = 5,
+                                    .f64 = f64};
+}
+
 static void net_open(struct net *n, const char *backend, const char *text,
                      enum spec_loss loss, bool from_logits, bool train,
                      uint32_t batch, bool f64)
 {
-    struct compile_options o = {.loss = loss,
-                                .from_logits = from_logits,
-                                .train = train,
-                                .batch = batch,
-                                .seed = 5,
-                                .f64 = f64};
+    struct compile_options o = options(loss, from_logits, train, batch, f64);
 
     net_open_as(n, backend, text, &o);
 }
@@ -202,12 +208,7 @@ static void check_gradient_as(const char *text, const struct compile_options *o)
 static void check_gradient(const char *text, enum spec_loss loss,
                            bool from_logits, uint32_t batch)
 {
-    struct compile_options o = {.loss = loss,
-                                .from_logits = from_logits,
-                                .train = true,
-                                .batch = batch,
-                                .seed = 5,
-                                .f64 = true};
+    struct compile_options o = options(loss, from_logits, true, batch, true);
 
     check_gradient_as(text, &o);
 }
