@@ -166,10 +166,11 @@ static void input_grad(struct build *b, uint32_t i, struct kern_desc *d)
 
 // dw and db of some units; dy is copied so that theirs lies together.
 static void part_grads(struct build *b, uint32_t i, const struct dense_dims *m,
-                       int64_t first, int64_t units, uint32_t dw, uint32_t db)
+                       int64_t first, uint32_t dw, uint32_t db)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t part = compile_part(b, i, m, b->grad[i], first, units);
+    int64_t units = compile_part_units(m, first);
+    uint32_t part = compile_part(b, i, m, b->grad[i], first);
     struct build_ref refs[4];
     struct kern_desc d;
     unsigned n = 0;
@@ -200,7 +201,7 @@ static void dense_grads_in_parts(struct build *b, uint32_t i,
     if (fuses_bias(b, i, with, without))
         db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
     for (int64_t at = 0; at < m->units; at += m->part)
-        part_grads(b, i, m, at, compile_part_units(m, at), dw, db);
+        part_grads(b, i, m, at, dw, db);
     if (db == NO_TENSOR && node->weight[MODEL_BIAS] != MODEL_NONE)
         bias_grad(b, i);
 }

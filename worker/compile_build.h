@@ -140,10 +140,9 @@ int64_t compile_part_units(const struct dense_dims *m, int64_t first);
 // known of which an op is.
 uint32_t compile_rows(struct build *b, uint32_t vector, int64_t first,
                       int64_t elements);
-// A copy of columns [first, first + units) of y [rows, m->units].
+// A copy of that part's columns of y [rows, m->units].
 uint32_t compile_part(struct build *b, uint32_t node,
-                      const struct dense_dims *m, uint32_t y, int64_t first,
-                      int64_t units);
+                      const struct dense_dims *m, uint32_t y, int64_t first);
 // y = x kernel^T in parts, and then the bias.
 uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
                                 const struct dense_dims *m, uint32_t x);

@@ -51,11 +51,21 @@ int64_t compile_part_units(const struct dense_dims *m, int64_t first)
     return m->units - first < m->part ? m->units - first : m->part;
 }
 
-// Columns of a [rows, units] tensor.
+// Columns of a [rows, units] tensor that lie together, and room for them.
+static struct kern_shape together(const struct dense_dims *m, int64_t units)
+{
+    return kern_shape(KERN_F32, 2, (int64_t[]){m->rows, units});
+}
+
+static uint32_t room(struct build *b, const struct dense_dims *m, int64_t units)
+{
+    return compile_tensor(b, (size_t)(m->rows * units) * b->real);
+}
+
+// The same within the tensor.
 static struct kern_shape columns(const struct dense_dims *m, int64_t units)
 {
-    struct kern_shape s =
-        kern_shape(KERN_F32, 2, (int64_t[]){m->rows, m->units});
+    struct kern_shape s = together(m, m->units);
 
     s.dim[1] = units;
     return s;
@@ -80,12 +90,11 @@ uint32_t compile_rows(struct build *b, uint32_t vector, int64_t first,
 }
 
 uint32_t compile_part(struct build *b, uint32_t node,
-                      const struct dense_dims *m, uint32_t y, int64_t first,
-                      int64_t units)
+                      const struct dense_dims *m, uint32_t y, int64_t first)
 {
-    struct kern_shape from = columns(m, units);
-    struct kern_shape to = kern_shape(KERN_F32, 2, (int64_t[]){m->rows, units});
-    uint32_t part = compile_tensor(b, (size_t)(m->rows * units) * b->real);
+    int64_t units = compile_part_units(m, first);
+    struct kern_shape from = columns(m, units), to = together(m, units);
+    uint32_t part = room(b, m, units);
     struct kern_desc d;
 
     kern_desc_axpby(&d, &from, &to, 1, 0);
@@ -100,10 +109,8 @@ static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
     int64_t units = compile_part_units(m, first);
     uint32_t w = compile_rows(b, compile_operand(b, i, MODEL_KERNEL),
                               first * m->k, units * m->k);
-    struct kern_shape from =
-        kern_shape(KERN_F32, 2, (int64_t[]){m->rows, units});
-    struct kern_shape to = columns(m, units);
-    uint32_t part = compile_tensor(b, (size_t)(m->rows * units) * b->real);
+    struct kern_shape from = together(m, units), to = columns(m, units);
+    uint32_t part = room(b, m, units);
     struct kern_desc d;
 
     kern_desc_matmul(&d, m->rows, units, m->k, false, true, 0);
@@ -119,7 +126,7 @@ static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
 static void add_bias(struct build *b, uint32_t i, const struct dense_dims *m,
                      uint32_t y)
 {
-    struct kern_shape all = columns(m, m->units), bias = all;
+    struct kern_shape all = together(m, m->units), bias = all;
     struct kern_desc d;
 
     bias.stride[0] = 0;
@@ -132,7 +139,7 @@ static void add_bias(struct build *b, uint32_t i, const struct dense_dims *m,
 uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
                                 const struct dense_dims *m, uint32_t x)
 {
-    uint32_t y = compile_tensor(b, (size_t)(m->rows * m->units) * b->real);
+    uint32_t y = room(b, m, m->units);
 
     for (int64_t at = 0; at < m->units; at += m->part)
         put_part(b, i, m, x, y, at);

@@ -241,6 +241,30 @@ TEST(compile, gradient_of_mlp)
     check_gradient(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 6);
 }
 
+static double distance(const struct net *a, const struct net *b, const void *va,
+                       const void *vb, size_t count)
+{
+    double apart = 0, size = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        double x = get(a, va, i), y = get(b, vb, i);
+
+        apart += (x - y) * (x - y);
+        size += x * x;
+    }
+    return sqrt(apart / (size + 1e-30));
+}
+
+// Runs both: losses and gradients are the same, but for so much.
+static void check_alike(struct net *a, struct net *b, double loss,
+                        double grads_e6)
+{
+    T_OK(program_run(a->p, &a->io, 0, a->p->count, t_err()));
+    T_OK(program_run(b->p, &b->io, 0, b->p->count, t_err()));
+    T_NEAR(a->p->stats[0] / b->p->stats[0], 1, loss);
+    T_LT(distance(a, b, a->io.grads, b->io.grads, a->elements) * 1e6, grads_e6);
+}
+
 // ---- large dense layers
 
 static const struct compile_options wide = {.loss =
@@ -258,9 +282,6 @@ TEST(compile, gradient_in_parts)
     check_gradient_as(NET_WIDE, &o);
 }
 
-static double distance(const struct net *a, const struct net *b, const void *va,
-                       const void *vb, size_t count);
-
 TEST(compile, parts_have_the_numbers_of_the_whole)
 {
     struct net whole, parts;
@@ -270,13 +291,7 @@ TEST(compile, parts_have_the_numbers_of_the_whole)
              false);
     net_open_as(&parts, "cpu", NET_WIDE, &wide);
     T_GT(parts.p->count, whole.p->count);
-    T_OK(program_run(whole.p, &whole.io, 0, whole.p->count, t_err()));
-    T_OK(program_run(parts.p, &parts.io, 0, parts.p->count, t_err()));
-    T_NEAR(whole.p->stats[0] / parts.p->stats[0], 1, 1e-6);
-    T_LT(distance(&whole, &parts, whole.io.grads, parts.io.grads,
-                  whole.elements) *
-             1e6,
-         1);
+    check_alike(&whole, &parts, 1e-6, 1);
     net_close(&whole);
     net_close(&parts);
 }
@@ -308,20 +323,6 @@ TEST(compile, parts_are_for_those_who_train_on_a_host)
 
 // ---- backends
 
-static double distance(const struct net *a, const struct net *b, const void *va,
-                       const void *vb, size_t count)
-{
-    double apart = 0, size = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        double x = get(a, va, i), y = get(b, vb, i);
-
-        apart += (x - y) * (x - y);
-        size += x * x;
-    }
-    return sqrt(apart / (size + 1e-30));
-}
-
 static void check_backends(const char *text, enum spec_loss loss,
                            bool from_logits, uint32_t batch)
 {
@@ -330,10 +331,7 @@ static void check_backends(const char *text, enum spec_loss loss,
     draw();
     net_open(&a, "ref", text, loss, from_logits, true, batch, false);
     net_open(&b, "cpu", text, loss, from_logits, true, batch, false);
-    T_OK(program_run(a.p, &a.io, 0, a.p->count, t_err()));
-    T_OK(program_run(b.p, &b.io, 0, b.p->count, t_err()));
-    T_NEAR(a.p->stats[0] / b.p->stats[0], 1, 1e-5);
-    T_LT(distance(&a, &b, a.io.grads, b.io.grads, a.elements) * 1e6, 100);
+    check_alike(&a, &b, 1e-5, 100);
     net_close(&a);
     net_close(&b);
 }
@@ -371,13 +369,7 @@ static void check_bytes(const char *backend, const char *text, bool train)
     T_EQ(bytes.p->ops[0].op, KERN_IMAGE_U8);
     T_EQ(bytes.p->ops[0].arg[0].place, PROGRAM_X);
     T_EQ(bytes.p->ops[0].arg[0].bytes, BATCH * bytes.features);
-    T_OK(program_run(floats.p, &floats.io, 0, floats.p->count, t_err()));
-    T_OK(program_run(bytes.p, &bytes.io, 0, bytes.p->count, t_err()));
-    T_NEAR(bytes.p->stats[0] / floats.p->stats[0], 1, 1e-6);
-    T_LT(distance(&bytes, &floats, bytes.io.grads, floats.io.grads,
-                  bytes.elements) *
-             1e6,
-         10);
+    check_alike(&bytes, &floats, 1e-6, 10);
     net_close(&floats);
     net_close(&bytes);
 }
