@@ -56,7 +56,8 @@ enum sl_err shm_listen(int *out, const char *path, struct sl_error *err);
 // The next caller. SL_EDENIED: it was another user's process, and is gone.
 enum sl_err shm_accept(int *out, int listening);
 
-// SL_EDENIED if it is another user's socket.
+// SL_EDENIED if it is another user's socket; SL_EUNAVAIL if nobody listens at
+// it any more; SL_ENOENT if there is none.
 enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
 
 // Sends one message, with a descriptor unless `pass` is -1.

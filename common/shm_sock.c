@@ -18,8 +18,7 @@ static enum sl_err failed(struct sl_error *err, const char *path)
 {
     int e = errno;
 
-    return sl_fail(err, e == EACCES || e == EPERM ? SL_EDENIED : SL_EUNAVAIL,
-                   "%s: %s", path, strerror(e));
+    return sl_fail(err, sl_err_from_errno(e), "%s: %s", path, strerror(e));
 }
 
 // A path that does not fit goes by way of its folder's descriptor, which the

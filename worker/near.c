@@ -146,10 +146,14 @@ static void reset_locked(struct near *n, enum near_state state, uint64_t ms)
         post_locked(n);
 }
 
-static void reset(struct near *n, enum near_state state, uint64_t ms)
+// Whoever is gone (SL_EUNAVAIL) may be back soon, with its memory.
+static void reset(struct near *n, enum sl_err why)
 {
     pthread_mutex_lock(&n->shared.lock);
-    reset_locked(n, state, ms);
+    if (why == SL_EUNAVAIL)
+        reset_locked(n, NEAR_IDLE, AGAIN_MS);
+    else
+        reset_locked(n, NEAR_FAR, FAR_MS);
     pthread_mutex_unlock(&n->shared.lock);
 }
 
@@ -253,7 +257,7 @@ static void on_link(void *arg)
             adopted(n);
     }
     if (rc != SL_EBUSY)
-        reset(n, NEAR_IDLE, AGAIN_MS);
+        reset(n, rc);
 }
 
 static void hang_up(struct near *n)
@@ -278,7 +282,7 @@ static void link_up(struct near *n)
         if (fd >= 0)
             close(fd);
         say_once(n, shares_not, err.text);
-        reset(n, NEAR_FAR, FAR_MS);
+        reset(n, rc);
         return;
     }
     pthread_mutex_lock(&n->shared.lock);
@@ -371,7 +375,7 @@ static enum sl_err offer_calls(struct near *n)
     return rc;
 }
 
-// A socket that takes no more is one whose other end does not read.
+// A socket that takes no more (SL_EBUSY) is one whose other end does not read.
 static void serve_link(struct near *n)
 {
     struct room *r;
@@ -381,8 +385,8 @@ static void serve_link(struct near *n)
         rc = offer_calls(n);
     while (rc == SL_OK && (r = next_wish(n)) != NULL)
         rc = hand_over(n, r);
-    if (rc != SL_OK)
-        reset(n, NEAR_FAR, FAR_MS);
+    if (rc != SL_OK) // that it is gone may be seen here before on_link runs
+        reset(n, rc);
 }
 
 static void work(void *arg)

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "proto/wire.h"
 #include "psserver/local.h"
 #include "tests/harness/t.h"
 
 enum { BYTES = 1000, OTHER_BYTES = 5000 };
 #define LONG_MS 60000 // past every pause
+#define SOON_MS 1000  // past one for what was lost
 #define PATIENCE_US 60000000
 
 struct host {
@@ -278,6 +280,38 @@ TEST(near, a_psserver_that_goes_takes_the_rooms_along)
     host_close(&host);
 }
 
+static void on_line(void *arg, enum log_level level, const char *line,
+                    size_t len)
+{
+    static const char not_reached[] = "no shared memory: bytes are sent";
+
+    (void)level;
+    if (memmem(line, len, not_reached, strlen(not_reached)) != NULL)
+        ++*(unsigned *)arg;
+}
+
+// It was asked, and died before the connection was made.
+TEST(near, a_psserver_that_died_meanwhile_is_asked_soon)
+{
+    struct near_room *r;
+    unsigned not_reached = 0;
+    int fd;
+
+    host_open(&host);
+    log_set_sink(on_line, &not_reached);
+    T_OK(shm_listen(&fd, host.path, t_err())); // takes the place of ours
+    close(fd);                                 // and leaves the file
+    UNTIL(&host, (near_look(host.near), not_reached == 1));
+    log_set_sink(NULL, NULL);
+    local_close(&host);
+    local_open(&host);
+    clock_fake_advance_ms(&host.clock, SOON_MS);
+    UNTIL(&host, (r = near_take(host.near, BYTES)) != NULL);
+    T_EQ(atomic_load(&host.asked), 2);
+    near_give(host.near, r, true);
+    host_close(&host);
+}
+
 struct outcome {
     enum sl_err code;
     atomic_bool over;
@@ -338,6 +372,33 @@ TEST(near, a_psserver_that_comes_back_gets_another_socket)
     clock_fake_advance_ms(&host.clock, LONG_MS);
     is_adopted(&host);
     a_small_call(&host);
+    host_close(&host);
+}
+
+static void dies(void *arg)
+{
+    local_close(arg);
+}
+
+// Its calls failed first, and by the time the loop tells it of their room, it
+// is gone.
+TEST(near, a_psserver_found_dead_by_telling_it_is_asked_soon)
+{
+    struct near_room *r;
+
+    host_open(&host);
+    r = room(&host, BYTES);
+    is_adopted(&host);
+    loop_turn(host.loop); // nothing is on its way to us
+    T_OK(loop_post(host.loop, dies, &host));
+    near_give(host.near, r, false); // posts, too
+    for (int i = 0; i < 100; i++)
+        loop_turn(host.loop);
+    local_open(&host);
+    clock_fake_advance_ms(&host.clock, SOON_MS);
+    UNTIL(&host, (r = near_take(host.near, BYTES)) != NULL);
+    T_EQ(atomic_load(&host.asked), 2);
+    near_give(host.near, r, true);
     host_close(&host);
 }
 
