@@ -290,10 +290,21 @@ static void on_line(void *arg, enum log_level level, const char *line,
         ++*(unsigned *)arg;
 }
 
+// Another psserver takes its place.
+static void is_shared_soon(struct host *h)
+{
+    struct near_room *r;
+
+    local_open(h);
+    clock_fake_advance_ms(&h->clock, SOON_MS);
+    UNTIL(h, (r = near_take(h->near, BYTES)) != NULL);
+    T_EQ(atomic_load(&h->asked), 2);
+    near_give(h->near, r, true);
+}
+
 // It was asked, and died before the connection was made.
 TEST(near, a_psserver_that_died_meanwhile_is_asked_soon)
 {
-    struct near_room *r;
     unsigned not_reached = 0;
     int fd;
 
@@ -304,11 +315,7 @@ TEST(near, a_psserver_that_died_meanwhile_is_asked_soon)
     UNTIL(&host, (near_look(host.near), not_reached == 1));
     log_set_sink(NULL, NULL);
     local_close(&host);
-    local_open(&host);
-    clock_fake_advance_ms(&host.clock, SOON_MS);
-    UNTIL(&host, (r = near_take(host.near, BYTES)) != NULL);
-    T_EQ(atomic_load(&host.asked), 2);
-    near_give(host.near, r, true);
+    is_shared_soon(&host);
     host_close(&host);
 }
 
@@ -394,11 +401,7 @@ TEST(near, a_psserver_found_dead_by_telling_it_is_asked_soon)
     near_give(host.near, r, false); // posts, too
     for (int i = 0; i < 100; i++)
         loop_turn(host.loop);
-    local_open(&host);
-    clock_fake_advance_ms(&host.clock, SOON_MS);
-    UNTIL(&host, (r = near_take(host.near, BYTES)) != NULL);
-    T_EQ(atomic_load(&host.asked), 2);
-    near_give(host.near, r, true);
+    is_shared_soon(&host);
     host_close(&host);
 }
 
