@@ -12,7 +12,6 @@
 // --memory: steps, and steps on batches that lie in memory.
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "bench/floor.h"
@@ -205,7 +204,7 @@ static double time_of(void (*fn)(void *arg), void *arg, double seconds)
 
 // Of both kinds of step, neither of which does the other's reading: the ring
 // is as in the middle of an epoch when its time begins. Their batches lie at
-// the same places, for where they lie makes 3 %.
+// the same places, so that those make no difference.
 static void compare(struct bare *b, double seconds, double *step,
                     double *memory)
 {

@@ -129,12 +129,12 @@ static void post_locked(struct near *n)
 
 // Nothing that was handed over holds any more. Rooms that are out are dropped
 // when they come back.
-static void reset_locked(struct near *n, enum near_state state, uint64_t ms)
+static void reset_locked(struct near *n, bool lost)
 {
     bool linked = n->shared.state == NEAR_LINKED;
 
-    n->shared.state = state;
-    n->shared.again_ms = sl_now_ms(n->clock) + ms;
+    n->shared.state = lost ? NEAR_IDLE : NEAR_FAR;
+    n->shared.again_ms = sl_now_ms(n->clock) + (lost ? AGAIN_MS : FAR_MS);
     n->shared.link++;
     n->shared.hung_up = n->shared.hung_up || linked;
     n->shared.calls_wished = false;
@@ -150,10 +150,7 @@ static void reset_locked(struct near *n, enum near_state state, uint64_t ms)
 static void reset(struct near *n, enum sl_err why)
 {
     pthread_mutex_lock(&n->shared.lock);
-    if (why == SL_EUNAVAIL)
-        reset_locked(n, NEAR_IDLE, AGAIN_MS);
-    else
-        reset_locked(n, NEAR_FAR, FAR_MS);
+    reset_locked(n, why == SL_EUNAVAIL);
     pthread_mutex_unlock(&n->shared.lock);
 }
 
@@ -455,7 +452,7 @@ static void answered(void *arg, enum sl_err code, const struct sl_error *err,
         code = wire_unpack_local_reply(&m, &arena, reply, NULL);
     pthread_mutex_lock(&n->shared.lock);
     if (code != SL_OK || !same_host(m) || found_locked(n, m) != SL_OK)
-        reset_locked(n, NEAR_FAR, lost ? AGAIN_MS : FAR_MS);
+        reset_locked(n, lost);
     pthread_mutex_unlock(&n->shared.lock);
     wire_arena_release(&arena);
     unref(n);
