@@ -2,13 +2,14 @@
 """A real job, all of it on two cores, against the same net trained by others.
 
 Ours: coordinator, 2 psservers, 2 workers, a process each, examples/
-fashion-cnn.yaml as it stands but for its end and its evaluation, which the peers
-do not have either; checkpoints are on. Steps counted by the shards between two
-looks at the job's status.
+fashion-cnn.yaml as it stands but for its end, its evaluation and its falling rate,
+which the peers do not have either; checkpoints are on. Steps counted by the shards
+between two looks at the job's status.
 """
 import time
 
 from bed import ROOT, Bed
+from peers.common import LEARNING_RATE
 from peers.start import peer
 from table import at_least, row
 
@@ -54,7 +55,9 @@ class FashionJob(Job):
 
     def begin(self, *sets):
         """Submits the example without an end, and waits until it runs well."""
-        words = ["train.epochs=10000", "evaluate.every_epochs=0", *sets]
+        words = ["train.epochs=10000", "evaluate.every_epochs=0",
+                 f"optimizer.learning_rate={LEARNING_RATE}",
+                 "optimizer.schedule.alpha=1", *sets]
         job = self.run("submit", ROOT / "examples" / "fashion-cnn.yaml",
                        "--no-wait", *(w for s in words for w in ("--set", s))
                        ).stdout.strip()
