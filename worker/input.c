@@ -55,7 +55,7 @@ struct input {
     pthread_cond_t changed; // of any state below
     pthread_cond_t help;    // there is something to do for helpers
     bool quit;
-    unsigned expect;  // the first reader's: so many batches are told of
+    unsigned expect;  // so many batches the system is told of
     unsigned shared;  // runs whose samples many threads may read
     struct list runs; // struct input_run, the next to be read first
     struct slot slot[INPUT_SLOTS];
@@ -147,22 +147,18 @@ static void read_part(const struct slot *s, struct part *p)
     }
 }
 
-// Tells the system what is read next, if the last batches came from a disk.
-static void read_expecting(struct input *in, const struct slot *s,
-                           struct part *p)
+// The same, where the last batches came from a disk: the system is told first
+// what will be read. True: this one did, too.
+static bool read_expecting(const struct slot *s, struct part *p, bool expect)
 {
     const struct input_run *run = s->run;
     uint64_t began = sl_now_us(sl_clock_real());
 
-    if (in->expect > 0) {
-        in->expect--;
-        for (uint32_t i = p->from; i < p->end; i++)
-            data_expect(run->data, sample_of(run, s->batch.step, i));
-    }
+    for (uint32_t i = p->from; i < p->end && expect; i++)
+        data_expect(run->data, sample_of(run, s->batch.step, i));
     read_part(s, p);
-    if (sl_now_us(sl_clock_real()) - began >
-        (uint64_t)(p->end - p->from) * SLOW_US)
-        in->expect = EXPECT_BATCHES;
+    return sl_now_us(sl_clock_real()) - began >
+           (uint64_t)(p->end - p->from) * SLOW_US;
 }
 
 // The next batch to read, as a slot whose samples nobody can take yet; NULL:
@@ -242,7 +238,8 @@ static void begin_locked(struct input *in, struct slot *s)
 // Reads the next samples of a batch, if there are some that nobody has.
 static void help_locked(struct input *in, struct slot *s)
 {
-    bool shared = data_shared(s->run->data);
+    bool shared = data_shared(s->run->data), expect = in->expect > 0;
+    bool slow = false;
     struct part p = {.from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
 
     if (shared && p.end - p.from > SHARE)
@@ -255,8 +252,10 @@ static void help_locked(struct input *in, struct slot *s)
     if (shared)
         read_part(s, &p);
     else
-        read_expecting(in, s, &p);
+        slow = read_expecting(s, &p, expect);
     pthread_mutex_lock(&in->lock);
+    if (!shared)
+        in->expect = slow ? EXPECT_BATCHES : in->expect - expect;
     s->readers--;
     note_locked(s, &p);
 }
@@ -508,17 +507,29 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
     return ready;
 }
 
+// Where reading is cheap, a reader is woken for half a ring and not for each
+// batch, and after the lock is free: where it shares a core with the compute
+// thread, it sleeps once every other step and not twice a step. Whoever wants a
+// batch that nobody reads wakes it anyway (find_locked).
 void input_put(struct input *in, const struct batch *batch)
 {
+    unsigned free = 0;
+    bool now;
+
     pthread_mutex_lock(&in->lock);
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
         struct slot *s = &in->slot[i];
 
         if (s->state == SLOT_TAKEN && s->batch.x == batch->x)
             s->state = SLOT_FREE;
+        free += s->state == SLOT_FREE;
     }
-    wake_locked(in);
+    now = in->expect > 0 || free >= INPUT_SLOTS / 2;
+    if (in->shared > 0)
+        wake_locked(in);
     pthread_mutex_unlock(&in->lock);
+    if (now)
+        pthread_cond_broadcast(&in->changed);
 }
 
 static bool filling_locked(const struct input *in, const struct input_run *run)

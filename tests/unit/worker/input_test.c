@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/harness/t.h"
 
+#include <sched.h>
+
 #include "common/schedule.h"
 #include "worker/input.h"
 
@@ -129,6 +131,39 @@ TEST(input, any_step_at_any_time)
     }
     input_close(in, &b);
     input_close(in, &c);
+    input_free(in);
+    data_free(d);
+}
+
+static void wait_ready(struct input *in, const struct input_run *run,
+                       uint32_t step)
+{
+    while (!input_ready(in, run, step)) // the test's limit ends it
+        sched_yield();
+}
+
+// The ring is read full before anything is asked for, and what is given back is
+// read anew, at the latest when it is half the ring.
+TEST(input, what_is_given_back_is_read_ahead)
+{
+    struct data *d = numbers(640);
+    struct input_run run = run_of(d, 0, 0, 640, 10, true);
+    uint32_t half = INPUT_SLOTS / 2, steps = input_run_steps(&run);
+    struct input *in;
+
+    T_OK(input_new(&in, 1, t_err()));
+    input_open(in, &run);
+    wait_ready(in, &run, INPUT_SLOTS - 1);
+    for (uint32_t k = 0; k + INPUT_SLOTS < steps; k++) {
+        struct batch x;
+
+        T_OK(input_get(in, &run, k, &x, t_err()));
+        T_TRUE(!input_ready(in, &run, k + INPUT_SLOTS)); // no room for it
+        input_put(in, &x);
+        if (k % half == half - 1)
+            wait_ready(in, &run, k + INPUT_SLOTS);
+    }
+    input_close(in, &run);
     input_free(in);
     data_free(d);
 }
