@@ -513,7 +513,7 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
 // batch that nobody reads wakes it anyway (find_locked).
 void input_put(struct input *in, const struct batch *batch)
 {
-    unsigned free = 0;
+    unsigned vacant = 0;
     bool now;
 
     pthread_mutex_lock(&in->lock);
@@ -522,9 +522,9 @@ void input_put(struct input *in, const struct batch *batch)
 
         if (s->state == SLOT_TAKEN && s->batch.x == batch->x)
             s->state = SLOT_FREE;
-        free += s->state == SLOT_FREE;
+        vacant += s->state == SLOT_FREE;
     }
-    now = in->expect > 0 || free >= INPUT_SLOTS / 2;
+    now = in->expect > 0 || vacant >= INPUT_SLOTS / 2;
     if (in->shared > 0)
         wake_locked(in);
     pthread_mutex_unlock(&in->lock);
