@@ -81,7 +81,7 @@ void coord_conduct_judge(struct coord *c, struct member *m, struct job *job)
     const struct conduct *conduct = map_get(&m->conduct, job->id);
     enum conduct_why why;
 
-    if (conduct == NULL || job_ended(job))
+    if (conduct == NULL || job_ended(job) || coord_aside(c, m, job))
         return;
     why = conduct_judge(conduct, job->good_steps);
     if (why != CONDUCT_GOOD && replaceable(c, m, job))
@@ -93,6 +93,9 @@ bool coord_conduct_excuses(struct coord *c, struct member *m,
 {
     const struct conduct *conduct = map_get(&m->conduct, job->id);
 
+    // What it says of its other leases was on the way when it was put aside.
+    if (coord_aside(c, m, job))
+        return true;
     return conduct != NULL && conduct_others_good(conduct, job->good_steps) &&
            replaceable(c, m, job);
 }

@@ -193,7 +193,7 @@ static void note_failure(struct coord *c, struct member *m, struct job *job,
 {
     struct conduct *conduct = coord_conduct(m, job);
 
-    if (conduct == NULL || c->dead || job_ended(job))
+    if (conduct == NULL || c->dead || job_ended(job) || coord_aside(c, m, job))
         return;
     conduct_failed(conduct);
     if (numeric)
