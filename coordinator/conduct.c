@@ -21,6 +21,7 @@ void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
                    uint64_t skipped, uint64_t good)
 {
     if (applied > 0) {
+        c->good = true;
         begin_run(c, good);
         c->times = 0;
         return;
@@ -41,6 +42,11 @@ void conduct_failed(struct conduct *c)
 bool conduct_others_good(const struct conduct *c, uint64_t good)
 {
     return good - c->good_at >= CONDUCT_OTHERS;
+}
+
+bool conduct_alone(const struct conduct *c, uint64_t good)
+{
+    return conduct_others_good(c, good) || (!c->good && good > 0);
 }
 
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good)

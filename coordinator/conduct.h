@@ -8,6 +8,11 @@
 // that is as badly off as everybody else is left alone: then it is the job
 // that is wrong, and train.max_nonfinite or poison ends it.
 //
+// What a worker says of the job, that its numbers are not finite, counts as
+// little if it is that worker which is badly off (conduct_alone). One that
+// never had a good step need not be slower than others for that: if the job is
+// wrong, those who had some will say so themselves.
+//
 // "Good" steps are those that were applied, whoever computed them; the job
 // counts them as they are reported.
 //
@@ -41,6 +46,7 @@ enum conduct_why {
 };
 
 struct conduct {
+    bool good;         // it had a good step, some time
     uint64_t good_at;  // the job's good steps when the bad run began
     uint64_t skipped;  // steps in a row
     uint64_t closure;  // the last one of that run,
@@ -61,6 +67,9 @@ void conduct_failed(struct conduct *c);
 
 // Others had enough good steps since its own last one.
 bool conduct_others_good(const struct conduct *c, uint64_t good);
+
+// Others had, or only others ever had any.
+bool conduct_alone(const struct conduct *c, uint64_t good);
 
 // Why it should be put aside, or CONDUCT_GOOD.
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);

@@ -91,12 +91,12 @@ void coord_conduct_judge(struct coord *c, struct member *m, struct job *job)
 bool coord_conduct_excuses(struct coord *c, struct member *m,
                            const struct job *job)
 {
-    const struct conduct *conduct = map_get(&m->conduct, job->id);
+    const struct conduct *conduct = coord_conduct(m, job);
 
     // What it says of its other leases was on the way when it was put aside.
     if (coord_aside(c, m, job))
         return true;
-    return conduct != NULL && conduct_others_good(conduct, job->good_steps) &&
+    return conduct != NULL && conduct_alone(conduct, job->good_steps) &&
            replaceable(c, m, job);
 }
 

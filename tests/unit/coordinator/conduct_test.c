@@ -49,6 +49,21 @@ TEST(conduct, a_single_good_step_ends_the_run)
     T_FALSE(conduct_others_good(&c, 500 + CONDUCT_OTHERS - 1));
 }
 
+TEST(conduct, who_never_had_a_good_step_is_alone_as_soon_as_others_have)
+{
+    struct conduct c;
+
+    conduct_init(&c, 3);
+    T_TRUE(conduct_alone(&c, 3));
+    conduct_init(&c, 0);
+    T_FALSE(conduct_alone(&c, 0)); // nobody had
+    skip(&c, 8);
+    T_TRUE(conduct_alone(&c, 1));
+    conduct_steps(&c, 50, 1, 0, 500);
+    T_FALSE(conduct_alone(&c, 500 + CONDUCT_OTHERS - 1));
+    T_TRUE(conduct_alone(&c, 500 + CONDUCT_OTHERS));
+}
+
 TEST(conduct, failures_in_a_row_are_bad_too)
 {
     struct conduct c;

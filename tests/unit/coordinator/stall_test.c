@@ -396,6 +396,33 @@ TEST(stall, one_worker_alone_cannot_fail_the_job_with_its_numbers)
     world_release(w);
 }
 
+// It comes, and is at its limit before others have got on at all.
+TEST(stall, a_newcomer_cannot_fail_the_job_with_its_numbers)
+{
+    struct world *w = begin(1);
+    struct fake_member *m;
+    Sluice__V1__JobStatus *s;
+    bool counted = false;
+
+    while (!counted) {
+        work_for(w, 50);
+        s = world_status(w);
+        counted = s->steps_counted > 0;
+        wire_free(&s->base);
+    }
+    worker(w, 0)->waits = true;
+    m = world_add(w, FAKE_WORKER, "bad");
+    world_attach(w, m);
+    fake_read_all(w, m);
+    say_not_finite(w, m, 0);
+    T_EQ(world_state(w), JOB_RUNNING);
+    T_HAS(why_nothing(w, "bad"), "not finite");
+    worker(w, 0)->waits = false;
+    fake_read_all(w, m);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 TEST(stall, the_last_worker_fails_the_job_with_its_numbers)
 {
     struct world *w = begin(1);
