@@ -8,10 +8,10 @@
 // that is as badly off as everybody else is left alone: then it is the job
 // that is wrong, and train.max_nonfinite or poison ends it.
 //
-// What a worker says of the job, that its numbers are not finite, counts as
-// little if it is that worker which is badly off (conduct_alone). One that
-// never had a good step need not be slower than others for that: if the job is
-// wrong, those who had some will say so themselves.
+// A worker that says that the job is wrong, as its numbers are not finite, is
+// not believed if it is alone with that (conduct_alone). One that never had a
+// good step is alone as soon as anybody had one: should the job be wrong all
+// the same, those who had will say so themselves.
 //
 // "Good" steps are those that were applied, whoever computed them; the job
 // counts them as they are reported.
