@@ -18,7 +18,7 @@ import traceback
 
 import conserve
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts, check_equal,
-                     mlp_job, wait_for)
+                     children_of, mlp_job, wait_for)
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -40,11 +40,10 @@ def net(name="net", epochs=8, **train):
 def end_tracers(folder):
     """A daemon that is killed while strace -D attaches to it leaves one of that
     strace's processes behind, which waits for ever."""
-    for proc in pathlib.Path("/proc").glob("[0-9]*"):
+    for pid in children_of(folder):
         with contextlib.suppress(OSError):
-            line = (proc / "cmdline").read_bytes()
-            if line.startswith(b"strace\0") and f"{folder}/".encode() in line:
-                os.kill(int(proc.name), signal.SIGKILL)
+            if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii") == "strace\n":
+                os.kill(pid, signal.SIGKILL)
 
 
 class Bed(Cluster):

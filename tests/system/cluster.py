@@ -55,6 +55,16 @@ def wait_for(what, probe, limit_s=60):
         time.sleep(0.02)  # between looks; nothing is assumed to have happened
 
 
+def children_of(folder):
+    """Processes whose command line names the folder (this test's own only)."""
+    found = []
+    for proc in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in (proc / "cmdline").read_bytes():
+                found.append(int(proc.name))
+    return found
+
+
 class NotifySocket:
     """Where daemons say READY=1, as they would to systemd."""
 

@@ -12,7 +12,8 @@ import socket
 import subprocess
 import tempfile
 
-from cluster import BIN, ROOT, Failed, check, check_equal, main, mlp_job, wait_for
+from cluster import (BIN, ROOT, Failed, check, check_equal, children_of, main,
+                     mlp_job, wait_for)
 
 
 def free_port():
@@ -71,16 +72,6 @@ class Up:
         self.process.wait()
         self.out.close()
         shutil.rmtree(self.dir, ignore_errors=True)
-
-
-def children_of(folder):
-    """Processes whose command line names the folder (this test's own only)."""
-    found = []
-    for proc in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if str(folder).encode() in (proc / "cmdline").read_bytes():
-                found.append(int(proc.name))
-    return found
 
 
 def nothing_is_left(up):
