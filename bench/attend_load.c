@@ -17,9 +17,9 @@
 
 #include "bench/program.h"
 #include "bench/target.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/rng.h"
+#include "common/base/clock.h"
+#include "common/run/log.h"
+#include "common/base/rng.h"
 #include "proto/attendee.h"
 
 #define HELD_MAX 8 // the coordinator gives two

@@ -19,8 +19,8 @@
 #include "bench/op_times.h"
 #include "bench/program.h"
 #include "kernels/optim.h"
-#include "worker/input.h"
-#include "worker/job.h"
+#include "worker/data/input.h"
+#include "worker/lease/job.h"
 
 #define ROUNDS_MAX 64
 #define TIMED_STEPS 200 // of --where

@@ -16,8 +16,8 @@
 
 #include "bench/net_job.h"
 #include "bench/program.h"
-#include "common/rng.h"
-#include "worker/job.h"
+#include "common/base/rng.h"
+#include "worker/lease/job.h"
 
 #define ROUNDS_MAX 64
 #define WARM_STEPS 5

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "bench/program.h"
-#include "worker/input.h"
+#include "worker/data/input.h"
 
 #define PLAIN_BYTES ((size_t)1 << 20) // of one read
 #define ROUNDS_MAX 64

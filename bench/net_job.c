@@ -4,7 +4,7 @@
 
 #include "bench/program.h"
 #include "client/specfile.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 #define SETS_MAX 16
 

@@ -7,9 +7,9 @@
 #ifndef BENCH_NET_JOB_H
 #define BENCH_NET_JOB_H
 
-#include "common/conf.h"
+#include "common/run/conf.h"
 #include "proto/model.h"
-#include "worker/record.h"
+#include "worker/lease/record.h"
 
 // --spec FILE and any number of --set PATH=VALUE.
 extern const struct conf_key net_job_keys[];

@@ -13,7 +13,7 @@
 #define BENCH_OP_TIMES_H
 
 #include "proto/model.h"
-#include "worker/program.h"
+#include "worker/compile/program.h"
 
 struct op_times;
 

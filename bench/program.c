@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/fs.h"
+#include "common/base/buf.h"
+#include "common/base/fs.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/conf.h"
-#include "common/status.h"
+#include "common/run/conf.h"
+#include "common/base/status.h"
 
 // Reads the options of these tables (the last is NULL), or prints the help and
 // exits.

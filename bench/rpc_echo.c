@@ -19,7 +19,7 @@
 #include <grpc/support/alloc.h>
 
 #include "bench/program.h"
-#include "common/rpc.h"
+#include "common/net/rpc.h"
 
 #define METHOD "/bench.Echo/Call"
 #define POSTED 64

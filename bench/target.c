@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/program.h"
-#include "common/copy.h"
+#include "common/base/copy.h"
 
 #define DEADLINE_MS 60000
 #define SLOT_ALIGN 64
@@ -305,7 +305,7 @@ static void answered(void *arg, enum sl_err code, const struct sl_error *err,
     op->done(op, code, err);
 }
 
-// As a worker decides it (worker/sync_ps_call.c).
+// As a worker decides it (worker/sync/sync_ps_call.c).
 static bool is_small(const struct target_op *op)
 {
     return shares(op->target) || op->target->bytes <= SMALL_BYTES;

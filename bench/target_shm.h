@@ -8,8 +8,8 @@
 #ifndef BENCH_TARGET_SHM_H
 #define BENCH_TARGET_SHM_H
 
-#include "common/rpc.h"
-#include "common/shm.h"
+#include "common/net/rpc.h"
+#include "common/net/local/shm.h"
 #include "proto/wire.h"
 
 struct target_shm {

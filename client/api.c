@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fault.h"
-#include "common/mem.h"
-#include "common/wirescan.h"
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "common/net/wirescan.h"
 
 // Replies of one verb: each has its own arena, since an unpack sets a budget.
 struct reply {

@@ -11,9 +11,9 @@
 
 #include <stdbool.h>
 
-#include "common/conf.h"
-#include "common/rpc.h"
-#include "common/status.h"
+#include "common/run/conf.h"
+#include "common/net/rpc.h"
+#include "common/base/status.h"
 #include "proto/wire.h"
 
 struct api;

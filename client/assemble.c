@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 enum sl_err assemble_payload(float *flat, const struct layout *layout,
                              uint32_t shard, const struct sl_slices *payload,

@@ -14,10 +14,10 @@
 
 #include <stdint.h>
 
-#include "common/fs.h"
-#include "common/slices.h"
-#include "common/status.h"
-#include "common/tensorfile.h"
+#include "common/base/fs.h"
+#include "common/base/slices.h"
+#include "common/base/status.h"
+#include "common/base/tensorfile.h"
 #include "proto/layout.h"
 
 // A shard's payload as the wire has it. SL_ECORRUPT if the length is wrong.

@@ -15,8 +15,8 @@
 #include "client/cli.h"
 #include "client/command.h"
 #include "client/verbs.h"
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 
 #define OPENSSL_MS 30000
 #define CA_DAYS "3650"

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 
 #define LIVED_LONG_MS 10000 // such a death starts a new count
 #define PAUSE_FIRST_MS 200

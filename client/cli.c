@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fs.h"
-#include "common/mem.h"
-#include "common/suggest.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+#include "common/base/suggest.h"
 
 #define COLUMNS 80
 

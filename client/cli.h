@@ -15,9 +15,9 @@
 #include <stddef.h>
 
 #include "client/out.h"
-#include "common/buf.h"
-#include "common/conf.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/run/conf.h"
+#include "common/base/status.h"
 
 // X(NAME, code, what it means for a user)
 #define CLI_EXIT_MAP(X)                                                        \

@@ -8,8 +8,8 @@
 #ifndef CLIENT_COMMAND_H
 #define CLIENT_COMMAND_H
 
-#include "common/buf.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/status.h"
 
 #define COMMAND_OUTPUT_MAX ((size_t)1 << 20)
 

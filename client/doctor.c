@@ -7,7 +7,7 @@
 #include "client/cli.h"
 #include "client/findings.h"
 #include "client/verbs.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const char *const level_names[FINDING_LEVELS] = {
     [FINDING_OK] = "ok",

@@ -12,7 +12,7 @@
 
 #include "client/command.h"
 #include "client/findings.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #define PROGRAM_MS 10000
 #define NOFILE_WANTED 4096

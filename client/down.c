@@ -8,8 +8,8 @@
 #include "client/cli.h"
 #include "client/updir.h"
 #include "client/verbs.h"
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 
 #define ROLES 3 // each has its own grace
 

@@ -12,7 +12,7 @@
 #include "client/cli.h"
 #include "client/manifest.h"
 #include "client/verbs.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct export
 {

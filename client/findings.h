@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 #include "client/out.h"
-#include "common/conf.h"
-#include "common/status.h"
+#include "common/run/conf.h"
+#include "common/base/status.h"
 
 enum finding_level {
     FINDING_OK,

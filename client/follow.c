@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
-#include "common/rng.h"
-#include "common/wirescan.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/net/wirescan.h"
 
 #define BACKOFF_FIRST_MS 200
 #define BACKOFF_MAX_MS 5000

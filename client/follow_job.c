@@ -11,10 +11,10 @@
 #include "client/follow.h"
 #include "client/progress.h"
 #include "client/summary.h"
-#include "common/fault.h"
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/json.h"
+#include "common/base/fault.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/json.h"
 
 #define REDRAW_MS 200 // CLI-4: at most 5 redraws a second
 #define WAIT_MS 1000

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/command.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 // Opening eight GPUs one after the other takes its time.
 #define LIST_MS 60000

@@ -10,7 +10,7 @@
 #ifndef CLIENT_GPUS_H
 #define CLIENT_GPUS_H
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #define GPUS_MOST 64
 

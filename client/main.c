@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/cli.h"
-#include "common/fault.h"
+#include "common/base/fault.h"
 
 int main(int argc, char **argv)
 {

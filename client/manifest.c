@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "common/base64.h"
-#include "common/buf.h"
-#include "common/json.h"
-#include "common/mem.h"
+#include "common/base/base64.h"
+#include "common/base/buf.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
 #include "proto/manifest.h"
 #include "proto/wire.h"
 

@@ -9,9 +9,9 @@
 
 #include <stdint.h>
 
-#include "common/fs.h"
-#include "common/hash.h"
-#include "common/status.h"
+#include "common/base/fs.h"
+#include "common/base/hash.h"
+#include "common/base/status.h"
 #include "proto/layout.h"
 
 struct manifest_shard {

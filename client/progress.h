@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/status.h"
 #include "proto/jobs.pb-c.h"
 
 // "epoch 2/5  step 1,860/4,690 (39 %, 2m04s left)  loss 0.4123  acc 0.8530

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "client/yaml.h"
-#include "common/fs.h"
-#include "common/json.h"
-#include "common/mem.h"
+#include "common/base/fs.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 #include "proto/wire.h"

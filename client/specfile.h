@@ -17,8 +17,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "common/buf.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/status.h"
 #include "proto/job.pb-c.h"
 
 // sets[i] is "train.epochs=2" or "model.layers[0].units=32"; the value is

@@ -9,9 +9,9 @@
 #include "client/follow.h"
 #include "client/specfile.h"
 #include "client/verbs.h"
-#include "common/fault.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "proto/model.h"
 
 static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,

@@ -5,8 +5,8 @@
 
 #include "client/out.h"
 #include "client/progress.h"
-#include "common/mem.h"
-#include "common/schedule.h"
+#include "common/base/mem.h"
+#include "common/plan/schedule.h"
 #include "proto/wire.h"
 
 typedef Sluice__V1__JobStatus job_status;

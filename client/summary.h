@@ -14,8 +14,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/status.h"
 #include "proto/jobs.pb-c.h"
 
 // Both need a status that was asked for with its shards.

@@ -12,9 +12,9 @@
 
 #include "client/cli.h"
 #include "client/verbs.h"
-#include "common/clock.h"
-#include "common/rng.h"
-#include "common/sdnotify.h"
+#include "common/base/clock.h"
+#include "common/base/rng.h"
+#include "common/daemon/sdnotify.h"
 
 #define START_MS 60000  // until everybody must be ready
 #define KILLED_MS 10000 // until a killed process must be gone

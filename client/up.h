@@ -17,7 +17,7 @@
 #include "client/child.h"
 #include "client/gpus.h"
 #include "client/updir.h"
-#include "common/conf.h"
+#include "common/run/conf.h"
 
 enum up_phase {
     UP_STARTING_COORDINATOR,

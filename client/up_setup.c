@@ -16,9 +16,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/fs.h"
-#include "common/mem.h"
-#include "common/rpc.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+#include "common/net/rpc.h"
 
 #define ADDRESS_BYTES 256
 

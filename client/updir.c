@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "client/cli.h"
-#include "common/buf.h"
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 
 #define ENVIRON_BYTES ((size_t)4 << 20)
 #define KILLED_WAIT_MS 10000

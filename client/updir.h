@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/statelock.h"
-#include "common/status.h"
+#include "common/daemon/statelock.h"
+#include "common/base/status.h"
 
 #define UPDIR_VARIABLE "SLUICE_UP_DIR" // in a child's environment: its DIR
 

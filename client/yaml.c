@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 // An open mapping or sequence.
 struct frame {

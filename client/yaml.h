@@ -18,7 +18,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #define YAML_BYTES_MAX ((size_t)1 << 20)
 #define YAML_DEPTH_MAX 32

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/main.c -- the coordinator daemon.
-#include "common/daemon.h"
-#include "coordinator/server.h"
+#include "common/daemon/daemon.h"
+#include "coordinator/service/server.h"
 
 static const struct conf_about about = {
     .program = "coordinator",

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/copy.h"
+#include "common/base/copy.h"
 #include "kernels/half.h"
 
 #define INF_BITS 0x7f800000u // of an f32; above it is NaN

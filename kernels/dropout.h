@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 struct dropout_key {
     uint64_t seed, step;

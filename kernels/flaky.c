@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/desc.h"
 #include "kernels/host.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum sl_err host_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
                        enum kern_place place)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/desc.h"
 #include "kernels/door.h"

@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #define KERN_ABI 1
 #define KERN_ALIGN 16 // bytes

@@ -17,7 +17,7 @@
 
 #include <stdarg.h>
 
-#include "common/log.h"
+#include "common/run/log.h"
 #include "kernels/kern.h"
 
 // What a module is given. Append-only; `size` tells what the host knows.

@@ -7,9 +7,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 2000

@@ -26,9 +26,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/clock.h"
-#include "common/loop.h"
-#include "common/rpc.h"
+#include "common/base/clock.h"
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
 #include "proto/wire.h"
 
 struct attendee;

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "common/list.h"
-#include "common/mem.h"
-#include "common/wirescan.h"
+#include "common/base/list.h"
+#include "common/base/mem.h"
+#include "common/net/wirescan.h"
 #include "proto/descriptor_set.h"
 #include "proto/health.pb-c.h"
 #include "proto/reflection.pb-c.h"

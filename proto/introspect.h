@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/rpc.h"
-#include "common/status.h"
+#include "common/net/rpc.h"
+#include "common/base/status.h"
 
 struct introspect;
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "common/map.h"
-#include "common/mem.h"
+#include "common/base/map.h"
+#include "common/base/mem.h"
 
 enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
                         uint64_t *row_elements, struct sl_error *err)

@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/part.h"
-#include "common/status.h"
+#include "common/plan/part.h"
+#include "common/base/status.h"
 #include "proto/common.pb-c.h"
 #include "proto/model.h"
 

@@ -9,18 +9,18 @@
 //   psserver LOCAL_MAPPED {tag, region}, or LOCAL_REFUSED {tag}
 //   caller   LOCAL_DROP {region}: references under way are honoured
 //   caller   LOCAL_CALLS {token} + one end of a socket pair (SOCK_SEQPACKET):
-//            small calls come over it from now on (common/rpc.h: adopt)
+//            small calls come over it from now on (common/net/rpc.h: adopt)
 //   psserver LOCAL_ADOPTED, or LOCAL_REFUSED with tag 0
 //
 // Threads  a socket: one at a time.
 // Memory   *passed is the caller's to close.
 // Units    bytes.
-// Errors   those of common/shm.h; SL_ECORRUPT: no such note, end the
+// Errors   those of common/net/local/shm.h; SL_ECORRUPT: no such note, end the
 //          connection.
 #ifndef PROTO_LOCAL_H
 #define PROTO_LOCAL_H
 
-#include "common/shm.h"
+#include "common/net/local/shm.h"
 
 enum local_kind {
     LOCAL_MAP = 1,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/manifest.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "proto/pbjson.h"
 
 static enum sl_err check_format(const json_t *root, const char *path,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/manifest.h -- how every reader of a cut's manifest begins.
 //
-// The coordinator writes it (coordinator/manifest.h says what is in it). It is
-// read to start a job from, and by a client without a coordinator; somebody
-// may have edited it in between.
+// The coordinator writes it (coordinator/journal/manifest.h says what is in
+// it). It is read to start a job from, and by a client without a coordinator;
+// somebody may have edited it in between.
 //
 // Threads  any; manifest_parse waits for a disk.
 // Memory   json_decref what was parsed.
@@ -15,9 +15,9 @@
 
 #include <stddef.h>
 
-#include "common/fs.h"
-#include "common/json.h"
-#include "common/status.h"
+#include "common/base/fs.h"
+#include "common/base/json.h"
+#include "common/base/status.h"
 #include "proto/jobs.pb-c.h"
 
 #define MANIFEST_FORMAT 1

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/suggest.h"
+#include "common/base/mem.h"
+#include "common/base/suggest.h"
 #include "proto/model_build.h"
 
 enum sl_err build_fail(const struct build *b, const char *fmt, ...)

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "common/base/status.h"
 #include "proto/job.pb-c.h"
 
 #define MODEL_RANK_MAX 8 // of variables; samples have at most 4

@@ -3,7 +3,7 @@
 #ifndef PROTO_MODEL_BUILD_H
 #define PROTO_MODEL_BUILD_H
 
-#include "common/map.h"
+#include "common/base/map.h"
 #include "proto/model.h"
 
 // A model that is being made, and the layer at hand.

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 // Appends a variable; its name is moved in, also when this fails.
 static enum sl_err append(struct build *b, char *name,

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/suggest.h"
+#include "common/base/buf.h"
+#include "common/base/suggest.h"
 
 static const char *const layer_names[] = {
 #define LAYER_NAME(code, name) name,

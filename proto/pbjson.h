@@ -22,8 +22,8 @@
 #include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
 
-#include "common/buf.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/status.h"
 
 // *out is a new reference. SL_ENOMEM only; text that is not UTF-8 is mended.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);

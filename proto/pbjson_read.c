@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base64.h"
-#include "common/mem.h"
-#include "common/suggest.h"
+#include "common/base/base64.h"
+#include "common/base/mem.h"
+#include "common/base/suggest.h"
 #include "proto/field.h"
 #include "proto/wire.h"
 

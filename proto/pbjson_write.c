@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base64.h"
-#include "common/json.h"
-#include "common/utf8.h"
+#include "common/base/base64.h"
+#include "common/base/json.h"
+#include "common/base/utf8.h"
 #include "proto/field.h"
 
 const char *pbjson_enum(char out[PBJSON_ENUM_TEXT],

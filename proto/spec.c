@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/mem.h"
-#include "common/suggest.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "common/base/suggest.h"
 #include "proto/field.h"
 
 enum sl_err spec_string(char **at, const char *value)

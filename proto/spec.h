@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/part.h"
-#include "common/status.h"
+#include "common/plan/part.h"
+#include "common/base/status.h"
 #include "proto/job.pb-c.h"
 #include "proto/model.h"
 #include "proto/wire.h"

@@ -27,13 +27,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buf.h"
-#include "common/counted.h"
-#include "common/rpc.h"
-#include "common/schedule.h"
-#include "common/slices.h"
-#include "common/status.h"
-#include "common/wirescan.h"
+#include "common/base/buf.h"
+#include "common/plan/counted.h"
+#include "common/net/rpc.h"
+#include "common/plan/schedule.h"
+#include "common/base/slices.h"
+#include "common/base/status.h"
+#include "common/net/wirescan.h"
 
 #include "proto/common.pb-c.h"
 #include "proto/coord.pb-c.h"

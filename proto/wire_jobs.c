@@ -2,7 +2,7 @@
 // The doors of the control plane, and packing and copying of any message.
 #include "proto/wire_check.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 // One function per line of the map.
 #define WIRE_UNPACK_BODY(name, Type)                                           \

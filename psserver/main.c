@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/server.h"
+#include "psserver/service/server.h"
 
 int main(int argc, char **argv)
 {

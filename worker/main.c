@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/devices.h"
-#include "worker/server.h"
+#include "worker/device/devices.h"
+#include "worker/service/server.h"
 
 // For people who wonder what "auto" would choose and why, and for sluice up.
 static int list_devices(bool json)

@@ -12,7 +12,7 @@ OUTSTANDING = 4
 
 def unpaced(bench, over, ours, raw):
     """Beside the row: ours against a stream that has the congestion control
-    which ours chooses (common/rpc_pacing.c), where the system has another."""
+    which ours chooses (common/net/rpc_pacing.c), where the system has another."""
     usual = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text()
     if over != "tcp" or usual.strip() == "reno":
         return

@@ -9,7 +9,7 @@
 // A cast (AXPBY with a = 1, b = 0, one side f32) needs no twin.
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
 #define CHUNK 8192 // elements that one thread converts at a time

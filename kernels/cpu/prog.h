@@ -12,7 +12,7 @@
 #ifndef KERNELS_CPU_PROG_H
 #define KERNELS_CPU_PROG_H
 
-#include "common/status.h"
+#include "common/base/status.h"
 #include "kernels/cpu/onednn.h"
 
 #define PROG_SLOTS 16

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cuda/vendor.h"
 
 #define COMPILED_MOST                                                          \

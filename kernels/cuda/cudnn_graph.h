@@ -26,7 +26,7 @@
 #include <cudnn_graph.h>
 #include <stdbool.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "kernels/kern.h"
 
 #define GRAPH_MADE 16    // descriptors in one graph

@@ -101,7 +101,7 @@ template <class T> DEV void fill_of(const struct args_view &a)
 
 // ---- Dropout --------------------------------------------------------------
 
-// common/rng.h's philox4x32.
+// common/base/rng.h's philox4x32.
 DEV void philox(uint32_t out[4], const uint32_t counter[4], uint32_t k0,
                 uint32_t k1)
 {

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
 #include "kernels/cuda/vendor.h"
 
 #define GEMM_WORKSPACE ((size_t)32 << 20) // as cuBLAS itself takes on Hopper

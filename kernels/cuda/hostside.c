@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/hostside.c -- common/mem.h and common/log.h inside the module.
+// kernels/cuda/hostside.c -- common/base/mem.h and common/run/log.h inside the
+// module.
 //
 // The module links neither: what it allocates and logs goes to the program
 // that loaded it, so there is one allocator (and one point of failure, in
@@ -8,7 +9,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const struct kern_host *host;
 

@@ -6,7 +6,7 @@
 // vtable. Sticky errors of the device end in SL_ELOST, from whichever part.
 #include "kernels/module.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cuda/hostside.h"
 #include "kernels/cuda/vendor.h"
 

@@ -56,7 +56,7 @@ target_link_libraries(sluice_cuda_vendor PUBLIC sluice_cudnn
 
 # The module has its own copy of what is pure; memory and log are the
 # program's (hostside.c), so it links none of our libraries.
-set(pure common/status.c common/buf.c kernels/desc.c kernels/check.c
+set(pure common/base/status.c common/base/buf.c kernels/desc.c kernels/check.c
     kernels/optim.c)
 list(TRANSFORM pure PREPEND ${CMAKE_SOURCE_DIR}/)
 add_library(sluice-kernels-cuda MODULE

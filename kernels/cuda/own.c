@@ -2,7 +2,7 @@
 // kernels/cuda/own.c -- ops by our own kernels: which, and how work is cut.
 #include "kernels/cuda/own.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const struct own_op *const table[KERN_OP_COUNT] = {
     [KERN_POOL_FWD] = &own_pool_fwd,

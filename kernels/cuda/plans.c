@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/run/log.h"
 
 static void tell(const struct plans *p, const char *what)
 {

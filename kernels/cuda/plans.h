@@ -15,7 +15,7 @@
 #ifndef KERNELS_CUDA_PLANS_H
 #define KERNELS_CUDA_PLANS_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define PLANS_BYTES_MOST (16 << 20) // of the file; beyond, nothing is added
 

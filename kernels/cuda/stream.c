@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cuda/stream.c -- streams, copies, events, recording.
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cuda/cuda.h"
 
 enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *base,

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
 
 #define WORKSPACE_MIB 1024 // default cap of one plan
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "kernels/desc.h"
 
 #define KC_CASES 160

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/half.h"
 #include "kernels/ref/ref.h"
 #include "tests/conform/kc.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/conform/kc.h"
 
 #define ALLOCATIONS_MOST 400 // of one plan; more is a loop without end

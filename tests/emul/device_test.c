@@ -3,7 +3,7 @@
 // stand-in for libcudart: what breaks, and what is said of it.
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "tests/emul/backend.h"
 #include "tests/emul/cudart.h"

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/unit/worker/nets.h"
 
 const char *rig_net;

@@ -9,8 +9,8 @@
 #define TESTS_EMUL_RIG_H
 
 #include "tests/harness/t.h"
-#include "worker/compile.h"
-#include "worker/step.h"
+#include "worker/compile/compile.h"
+#include "worker/device/step.h"
 
 #define RANGES 3
 #define PROGRAMS 3

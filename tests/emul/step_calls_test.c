@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/step_calls_test.c -- what a step asks of the emulated device, and
 // what remains when a call fails.
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/emul/cudart.h"
 #include "tests/emul/rig.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/step_test.c -- steps on the emulated device: the numbers of ref,
 // whatever the order in which streams get on.
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/emul/cudart.h"
 #include "tests/emul/rig.h"
 

@@ -56,7 +56,7 @@ def REL8_everything_is_late_by_a_random_time():
 
 class FaultyBed(Bed):
     """Calls between workers and psservers come twice, again much later, or not
-    at all, and answers are lost (common/rpc_faulty.h; testing builds)."""
+    at all, and answers are lost (common/net/rpc_faulty.h; testing builds)."""
 
     def start(self, name, *more, **options):
         if name[0] in "pw":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/array_kit.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/fuzz/fuzz.h"
 
 #define ROWS_MOST 64

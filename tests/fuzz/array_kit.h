@@ -5,7 +5,7 @@
 #ifndef TESTS_FUZZ_ARRAY_KIT_H
 #define TESTS_FUZZ_ARRAY_KIT_H
 
-#include "worker/data_array.h"
+#include "worker/data/data_array.h"
 
 // The result of opening a file of `size` bytes into *a, which was all zeroes:
 // refused with words and empty; or consistent, and every row can be read.

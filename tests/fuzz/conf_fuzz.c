@@ -2,9 +2,9 @@
 // A configuration file, with a key of every kind.
 #include <math.h>
 
-#include "common/buf.h"
-#include "common/conf.h"
-#include "common/fs.h"
+#include "common/base/buf.h"
+#include "common/run/conf.h"
+#include "common/base/fs.h"
 #include "tests/fuzz/fuzz.h"
 
 static const struct conf_key keys[] = {

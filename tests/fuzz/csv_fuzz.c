@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/data.h"
+#include "worker/data/data.h"
 
 #define SAMPLES_MOST 64
 

@@ -20,8 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "common/slices.h"
-#include "common/status.h"
+#include "common/base/slices.h"
+#include "common/base/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

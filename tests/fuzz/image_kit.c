@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/image_kit.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/data_image.h"
+#include "worker/data/data_image.h"
 
 #define PIXELS_MOST 65536 // decoding more only takes time
 #define FILE_MOST ((size_t)1 << 16)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON within its bounds. Bit 0 of byte 0: small limits.
-#include "common/buf.h"
-#include "common/json.h"
+#include "common/base/buf.h"
+#include "common/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
 static unsigned depth_of(const json_t *v)

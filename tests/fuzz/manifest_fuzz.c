@@ -2,7 +2,7 @@
 // A cut's manifest, as `sluice export` reads it.
 #include "client/manifest.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/fuzz/fuzz.h"
 
 #define UNTOUCHED 0xa5

@@ -2,8 +2,8 @@
 // The model's graph, from the JSON of a ModelSpec to nodes and variables.
 #include <jansson.h>
 
-#include "common/json.h"
-#include "common/mem.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
 #include "proto/layout.h"
 #include "proto/model.h"
 #include "proto/pbjson.h"

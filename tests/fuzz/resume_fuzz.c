@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cut's manifest, as the coordinator reads it to start a job from.
-#include "coordinator/resume.h"
+#include "coordinator/core/resume.h"
 
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "tests/fuzz/fuzz.h"
 
 #define UNTOUCHED 0xa5

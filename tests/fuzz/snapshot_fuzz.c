@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/mem.h"
-#include "common/tensorfile.h"
-#include "psserver/snap.h"
+#include "common/base/mem.h"
+#include "common/base/tensorfile.h"
+#include "psserver/snap/snap.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/psserver/kit.h"
 

@@ -2,7 +2,7 @@
 #include "tests/fuzz/spec_kit.h"
 
 #include "client/specfile.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 #include "proto/wire.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // safetensors. What is accepted has no hole and no overlap, and is written and
 // read again as the same tensors.
-#include "common/mem.h"
-#include "common/tensorfile.h"
+#include "common/base/mem.h"
+#include "common/base/tensorfile.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_tensor(const struct tensorfile *f, const uint8_t *data,

@@ -3,8 +3,8 @@
 // the messages that snapshots hold. Byte 0 chooses which.
 #include <jansson.h>
 
-#include "common/json.h"
-#include "common/mem.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
 #include "proto/pbjson.h"
 #include "proto/wire.h"
 #include "tests/fuzz/fuzz.h"

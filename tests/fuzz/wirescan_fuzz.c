@@ -3,7 +3,7 @@
 // a limit of its own. Byte 0 chooses the message, byte 1 the limits.
 #include <stdlib.h>
 
-#include "common/wirescan.h"
+#include "common/net/wirescan.h"
 #include "proto/wire.h"
 #include "tests/fuzz/fuzz.h"
 

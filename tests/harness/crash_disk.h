@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/list.h"
-#include "common/rng.h"
+#include "common/base/list.h"
+#include "common/base/rng.h"
 
 #define DISK_SECTOR 512
 

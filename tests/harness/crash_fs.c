@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/harness/crash_fs.c -- common/fs.h over a crash_disk, counting steps.
+// tests/harness/crash_fs.c -- common/base/fs.h over a crash_disk, counting
+// steps.
 #include "tests/harness/crash_fs.h"
 
 #include <stdlib.h>

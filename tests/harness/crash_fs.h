@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/harness/crash_fs.h -- a disk in memory that dies where one asks it to.
 //
-// Implements common/fs.h. Each operation that changes something (create,
+// Implements common/base/fs.h. Each operation that changes something (create,
 // write, sync, rename, sync_dir, unlink, mkdir) is a step, counted from 1.
 // When the machine dies at a step, that operation fails with SL_EIO, perhaps
 // half done, and all later ones fail too, until crash_fs_reboot.
@@ -33,7 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 struct crash_fs;
 

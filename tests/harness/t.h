@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 typedef void (*t_fn)(void);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A checker is worth what it catches: deliberate mistakes of common/broken.h
+"""A checker is worth what it catches: deliberate mistakes of common/base/broken.h
 must be caught, in a run that is fine without them.
 
 For each variant its scenario runs twice: sound, where everything must hold, and

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading a history, and writing down what is wrong with it.
 
-A history is a folder of <role>-<pid>.jsonl files (common/history.h). All its
+A history is a folder of <role>-<pid>.jsonl files (common/base/history.h). All its
 processes ran on one host, so `us`, the monotonic clock, orders their events:
 what caused another event has the smaller stamp.
 """
@@ -77,7 +77,7 @@ class Report:
 
 
 class Geometry:
-    """Which steps a job has; common/schedule.h, written again."""
+    """Which steps a job has; common/plan/schedule.h, written again."""
 
     def __init__(self, e):
         self.event = e

@@ -30,8 +30,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/mem.h"
-#include "psserver/snap.h"
+#include "common/base/mem.h"
+#include "psserver/snap/snap.h"
 
 #define SHARDS 256
 #define MEMORIES 4096

@@ -20,20 +20,30 @@ MAY = {
     "client": {"client", "proto", "common"},
 }
 
-# An outside library has one door: header prefix -> files that may open it.
-DOORS = {
-    "grpc/": r"common/(rpc|tls)",
-    "uv.h": r"common/",
-    "protobuf-c": r"(proto/|common/(payload|wirescan))",
-    "microhttpd": r"common/http",
-    "jansson": r"(common/json|proto/pbjson|proto/|client/|coordinator/)",
-    "openssl/": r"common/(hash|tls)",
-    "sqlite3": r"coordinator/journal",
+# The rooms inside a room, from the lowest: a file includes what lies in its own
+# or in a lower one. Those of one line are strangers to each other. Files
+# beside the rooms (a daemon's main.c) are above all of them.
+FLOORS = {
+    "common": ["base", "plan run", "net net/local", "daemon"],
+    "worker": ["data", "compile", "device", "sync", "lease", "service"],
+    "coordinator": ["rules", "journal", "core", "service"],
+    "psserver": ["shard", "snap local", "roster", "service"],
+}
+
+# Who may include an outside library: header prefix -> files.
+OPENED_BY = {
+    "grpc/": r"common/net/(rpc|tls|local/rpc)",
+    "uv.h": r"common/(base|run|net)/",
+    "protobuf-c": r"(proto/|common/net/(payload|wirescan))",
+    "microhttpd": r"common/net/http",
+    "jansson": r"(common/base/json|proto/|client/|coordinator/)",
+    "openssl/": r"common/(base/hash|net/tls)",
+    "sqlite3": r"coordinator/journal/journal",
     "yaml.h": r"client/yaml",
-    "zlib": r"worker/data",
-    "jpeglib": r"worker/data_image_jpeg",
-    "jerror": r"worker/data_image_jpeg",
-    "png.h": r"worker/data_image_png",
+    "zlib": r"worker/data/data",
+    "jpeglib": r"worker/data/data_image_jpeg",
+    "jerror": r"worker/data/data_image_jpeg",
+    "png.h": r"worker/data/data_image_png",
     "dnnl": r"kernels/cpu/",
     "oneapi/dnnl": r"kernels/cpu/",
     "cuda": r"kernels/cuda/",
@@ -47,10 +57,39 @@ DOORS = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
+def floor(name):
+    """(which floor of its room, which room inside it) of a file or header."""
+    room, *inner = name.split("/")[:-1]
+    inner = "/".join(inner)
+    floors = FLOORS.get(room, [])
+    for number, rooms in enumerate(floors):
+        if inner in rooms.split():
+            return number, inner
+    return len(floors), inner
+
+
+def climbs(name, header):
+    """True if the file may not include the header of its own room."""
+    (here, inner), (there, other) = floor(name), floor(header)
+    if name.split("/")[0] not in FLOORS:
+        return False
+    same = other.split("/")[0] == inner.split("/")[0]
+    return there > here or there == here and not same
+
+
+def unknown(name):
+    """True if its folder has no place among the floors of its room."""
+    room = name.split("/")[0]
+    return room in FLOORS and "/" in name[len(room) + 1:] and \
+        floor(name)[0] == len(FLOORS[room])
+
+
 def check(path):
     """Yields what is wrong with the includes of one file."""
     name = path.relative_to(ROOT).as_posix()
     room = name.split("/")[0]
+    if unknown(name):
+        yield f"{name}: its folder is not among the floors of {room}"
     for number, line in enumerate(path.read_text().splitlines(), 1):
         found = INCLUDE.match(line)
         if not found:
@@ -61,9 +100,11 @@ def check(path):
             yield f'{name}:{number}: "{header}" is not a path from the root'
         elif kind == '"' and target not in MAY[room]:
             yield f"{name}:{number}: {room} may not include {header}"
-        for prefix, door in DOORS.items():
-            if header.startswith(prefix) and not re.match(door, name):
-                yield f"{name}:{number}: <{header}> is opened only by {door}"
+        elif kind == '"' and target == room and climbs(name, header):
+            yield f"{name}:{number}: {header} lies on a higher floor"
+        for prefix, users in OPENED_BY.items():
+            if header.startswith(prefix) and not re.match(users, name):
+                yield f"{name}:{number}: <{header}> is opened only by {users}"
 
 
 def main():

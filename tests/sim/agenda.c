@@ -3,8 +3,8 @@
 //
 // A binary heap of events by (time, order of saying). Running one moves the
 // clock to its time and mixes what it is into the trace.
-#include "common/buf.h"
-#include "common/rng.h"
+#include "common/base/buf.h"
+#include "common/base/rng.h"
 #include "tests/sim/sim.h"
 
 // ---- chance and trace

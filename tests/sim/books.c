@@ -2,8 +2,8 @@
 // tests/sim/books.c -- see books.h.
 #include "tests/sim/books.h"
 
-#include "coordinator/job.h"
-#include "coordinator/journal.h"
+#include "coordinator/core/job.h"
+#include "coordinator/journal/journal.h"
 
 // ---- shards
 

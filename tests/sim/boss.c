@@ -9,8 +9,8 @@
 
 #include <inttypes.h>
 
-#include "common/json.h"
-#include "coordinator/coord_impl.h"
+#include "common/base/json.h"
+#include "coordinator/core/coord_impl.h"
 #include "proto/pbjson.h"
 #include "tests/sim/books.h"
 #include "tests/sim/net.h"

@@ -2,7 +2,7 @@
 // tests/sim/crew.c -- a worker's process: leases, maps, reports.
 #include "tests/sim/crew.h"
 
-#include "common/broken.h"
+#include "common/base/broken.h"
 #include "tests/harness/lease.h"
 #include "tests/sim/net.h"
 

@@ -6,8 +6,8 @@
 // all cuts that are kept are there and are what they were.
 #include <inttypes.h>
 
-#include "common/buf.h"
-#include "common/hash.h"
+#include "common/base/buf.h"
+#include "common/base/hash.h"
 #include "tests/sim/books.h"
 #include "tests/sim/boss.h"
 #include "tests/sim/disk.h"

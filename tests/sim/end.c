@@ -3,8 +3,8 @@
 // conservation, `honest`. And for one that has not: a story.
 #include <inttypes.h>
 
-#include "common/buf.h"
-#include "coordinator/job.h"
+#include "common/base/buf.h"
+#include "coordinator/core/job.h"
 #include "tests/sim/boss.h"
 #include "tests/sim/truth_own.h"
 

@@ -4,7 +4,7 @@
 //   SIM_SEED=n   runs that seed alone
 //   SIM_SEEDS=n  how many seeds the long test runs
 //   SIM_FIRST=n  from which
-#include "common/log.h"
+#include "common/run/log.h"
 #include "tests/sim/sim.h"
 
 // Virtual time after which a healed job must have finished.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A simulation is worth what it catches: deliberate mistakes of
-common/broken.h, each of which must fail some seed of tests/sim.
+common/base/broken.h, each of which must fail some seed of tests/sim.
 
     mutants_test.py PATH/sim.life                all of them
     mutants_test.py PATH/sim.life rule_K5 ...    only these

@@ -2,7 +2,7 @@
 // tests/sim/net.c -- calls, and who reaches whom. See net.h.
 #include "tests/sim/net_own.h"
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 #define PATIENCE_US (2 * SIM_SECOND) // of a caller
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sim/pool.c -- common/loop.h for the psserver in the simulation.
+// tests/sim/pool.c -- common/run/loop.h for the psserver in the simulation.
 //
 // The linker takes these functions instead of libuv's. Only what roster*.c
 // needs works; the rest aborts, so that nobody waits for a real clock here.
@@ -118,7 +118,7 @@ void pool_end_all(struct proc *p)
     }
 }
 
-// ---- common/loop.h
+// ---- common/run/loop.h
 
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)
 {

@@ -7,10 +7,10 @@
 #ifndef TESTS_SIM_POOL_H
 #define TESTS_SIM_POOL_H
 
-#include "common/loop.h"
+#include "common/run/loop.h"
 #include "tests/sim/sim.h"
 
-// The loop of a psserver: common/loop.h's functions take it, by pool.c.
+// The loop of a psserver: common/run/loop.h's functions take it, by pool.c.
 struct loop {
     struct sim *sim;
     struct proc *proc;

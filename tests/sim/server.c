@@ -2,12 +2,13 @@
 // tests/sim/server.c -- a psserver: the real roster, store, shards, snapshots.
 //
 // Left out is what only moves bytes: rpc, the attendee, the mapping cache. The
-// dispatch below is that of psserver/attend.c and psserver/api.c.
+// dispatch below is that of psserver/service/attend.c and
+// psserver/service/api.c.
 #include "tests/sim/server.h"
 
-#include "common/mem.h"
-#include "psserver/archive.h"
-#include "psserver/roster.h"
+#include "common/base/mem.h"
+#include "psserver/snap/archive.h"
+#include "psserver/roster/roster.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"
 #include "tests/sim/truth.h"
@@ -72,7 +73,7 @@ static void say(void *arg, const Sluice__V1__AttendUp *up)
     session_up(me->sim, p, &mine);
 }
 
-// ---- downwards: psserver/attend.c
+// ---- downwards: psserver/service/attend.c
 
 bool server_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
 {
@@ -179,7 +180,7 @@ void server_down(struct sim *s, struct proc *p,
     hear_echo(s, p);
 }
 
-// ---- calls: psserver/api.c
+// ---- calls: psserver/service/api.c
 
 static struct sl_slices bytes_of(const struct sim_call *call,
                                  struct sl_slice *one)

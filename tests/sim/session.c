@@ -5,7 +5,7 @@
 // has an event that hears the queue's first; where the way is cut, the event
 // tries again, as TCP does. The member's manners (when it dials, beats and
 // gives up) are those of proto/attendee.c.
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "tests/sim/net_own.h"
 
 #define BACKOFF_MIN_US (100 * 1000)

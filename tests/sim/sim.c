@@ -2,8 +2,8 @@
 // tests/sim/sim.c -- processes, and a life from sim_new to sim_free.
 #include "tests/sim/sim.h"
 
-#include "common/rng.h"
-#include "coordinator/journal.h"
+#include "common/base/rng.h"
+#include "coordinator/journal/journal.h"
 #include "tests/sim/boss.h"
 #include "tests/sim/crew.h"
 #include "tests/sim/disk.h"

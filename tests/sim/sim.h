@@ -17,7 +17,7 @@
 //   net.c      calls between workers and shards: loss, repeats, delay
 //   session.c  Attend streams: in order until they break, on both ends or one
 //   disk.c     a struct fs per process over the host's crash_fs
-//   pool.c     common/loop.h by hand: pool threads become events
+//   pool.c     common/run/loop.h by hand: pool threads become events
 //   boss.c     the coordinator's process; checks what it says
 //   books.c    its journal, read beside it
 //   server.c   a psserver's process
@@ -36,10 +36,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/list.h"
-#include "common/schedule.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/list.h"
+#include "common/plan/schedule.h"
 #include "proto/wire.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sim/task.c -- one lease, as worker/task_train.c and sync_ps*.c do it.
+// tests/sim/task.c -- one lease, as worker/lease/task_train.c and sync_ps*.c do
+// it.
 //
 //   BEGIN    ask every shard, pull what is missing
 //   COMPUTE  the first step that is not counted everywhere, for some time
@@ -213,7 +214,7 @@ static void start_due(struct crew *c)
     want_map(c);
 }
 
-// ---- what answers mean: worker/sync_ps_absorb.c
+// ---- what answers mean: worker/sync/sync_ps_absorb.c
 
 static void refused(struct crew *c, struct part *p, enum wire_refused_why why)
 {

@@ -2,7 +2,7 @@
 // tests/sim/truth.c -- see truth.h.
 #include "tests/sim/truth.h"
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/truth_own.h"
 

@@ -17,8 +17,8 @@
 #ifndef TESTS_SIM_TRUTH_H
 #define TESTS_SIM_TRUTH_H
 
-#include "psserver/shard.h"
-#include "psserver/snap.h"
+#include "psserver/shard/shard.h"
+#include "psserver/snap/snap.h"
 #include "tests/sim/sim.h"
 
 enum { TRUTH_NOT, TRUTH_APPLIED, TRUTH_SKIPPED };

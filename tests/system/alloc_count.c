@@ -5,14 +5,15 @@
 // realloc, aligned allocation and mapping. Whose it is says the call stack: the
 // first frame that is not of the C or C++ library, nor of gpr, which is gRPC's
 // name for malloc. In the program itself it is *ours*, whether through
-// common/mem.h or past it; in any other library (gRPC, oneDNN, libuv) it is
-// counted beside.
+// common/base/mem.h or past it; in any other library (gRPC, oneDNN, libuv) it
+// is counted beside.
 //
 // The time is cut into windows of WINDOW batches that the program gives to
-// gRPC, or packets that it sends for a call beside it (common/rpc_sock.h): a
-// step of a worker is one for each shard, a push at a psserver is one.
-// A window is clean if nothing of ours was allocated between its ends, so
-// something that is allocated in every step, or in every tenth, leaves none.
+// gRPC, or packets that it sends for a call beside it
+// (common/net/local/rpc_sock.h): a step of a worker is one for each shard, a
+// push at a psserver is one. A window is clean if nothing of ours was allocated
+// between its ends, so something that is allocated in every step, or in every
+// tenth, leaves none.
 //
 // All is in a file that the environment names (ALLOC_COUNT), mapped, so that
 // it may be read while the daemon runs: see struct counts.
@@ -37,7 +38,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/rpc_sock.h"
+#include "common/net/local/rpc_sock.h"
 
 #define WINDOW 256
 #define SITES 256

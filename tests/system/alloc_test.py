@@ -5,7 +5,7 @@ alloc_count.c, which says whose allocation it was.
 
 A step is: read a batch, compute, push the gradient, check and apply it, answer
 with the parameters, take them. It allocates nothing of ours: neither through
-common/mem.h nor past it. What gRPC takes for a call, and oneDNN for a product, is
+common/base/mem.h nor past it. What gRPC takes for a call, and oneDNN for a product, is
 theirs; it is printed. Closures, heartbeats and reports may allocate, so the test
 makes them rare and wants windows of 256 calls between them that are clean.
 """

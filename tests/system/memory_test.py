@@ -22,7 +22,7 @@ def memory_is_flat_over_ten_thousand_steps():
         for name in names:
             grown = late[name] - early[name]
             print(f"{name}: {early[name]} KiB, then {late[name]} KiB")
-            # The heap is of huge pages (common/rpc_io.c): it grows by 2 MiB,
+            # The heap is of huge pages (common/net/rpc_io.c): it grows by 2 MiB,
             # wherever its first use of a corner falls. 1 KiB a step is 7,900.
             check(grown < max(7900, early[name] // 20),
                   f"{name} grew by {grown} KiB over 7,900 steps")

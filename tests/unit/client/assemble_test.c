@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/assemble.h"
 
-#include "common/hash.h"
+#include "common/base/hash.h"
 #include "tests/harness/t.h"
 
 // Two variables on two shards: a dense kernel [out 3, in 2], cut after its

@@ -3,7 +3,7 @@
 
 #include "client/cli.h"
 #include "client/command.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "tests/harness/t.h"
 
 static int run(const char *const *words)

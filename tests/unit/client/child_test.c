@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/updir.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 // Statuses as waitpid gives them.

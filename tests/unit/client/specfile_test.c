@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "proto/wire.h"
 #include "tests/harness/t.h"
 

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static void free_list(char **list)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/yaml.h"
 
-#include "common/buf.h"
-#include "common/json.h"
+#include "common/base/buf.h"
+#include "common/base/json.h"
 #include "tests/harness/t.h"
 
 static void reads_as(const char *yaml, const char *json)

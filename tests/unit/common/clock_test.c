@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include "tests/harness/t.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/conf.h"
+#include "common/run/conf.h"
 
-#include "common/buf.h"
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static const struct conf_about about = {

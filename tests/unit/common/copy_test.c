@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/copy.h"
+#include "common/base/copy.h"
 
 #include <stdint.h>
 #include <string.h>

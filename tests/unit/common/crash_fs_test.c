@@ -3,7 +3,7 @@
 // lost, and keep what must be kept?
 #include "tests/harness/crash_fs.h"
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "tests/harness/t.h"
 
 #define SEEDS 200

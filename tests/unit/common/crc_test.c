@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/crc.h"
+#include "common/base/crc.h"
 
 #include "tests/harness/t.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each case is a real process: a child runs daemon_main, the parent is its
 // service manager at the other end of NOTIFY_SOCKET and waits for its words.
-#include "common/daemon.h"
+#include "common/daemon/daemon.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/fs.h"
-#include "common/sdnotify.h"
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "common/daemon/sdnotify.h"
 #include "tests/harness/t.h"
 
 enum how {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/deadline.h"
+#include "common/base/deadline.h"
 
 #include "tests/harness/t.h"
 

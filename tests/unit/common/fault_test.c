@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fault points and history. In a build without SLUICE_TESTING: that they are
 // nothing.
-#include "common/fault.h"
+#include "common/base/fault.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/broken.h"
-#include "common/history.h"
+#include "common/base/broken.h"
+#include "common/base/history.h"
 #include "tests/harness/t.h"
 
 #ifndef SLUICE_FAULTS

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One suite for what a file system has to do, run over the real one and over
 // crash_fs; then what makes a file durable.
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/hash.h"
+#include "common/base/hash.h"
 
-#include "common/fs.h"
-#include "common/mem.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 // FIPS 180-4.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/json.h"
+#include "common/base/json.h"
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "tests/harness/t.h"
 
 static enum sl_err parse(const char *text, const struct sl_json_limits *limits,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/log.h"
+#include "common/run/log.h"
 
 #include <pthread.h>
 
-#include "common/buf.h"
-#include "common/json.h"
+#include "common/base/buf.h"
+#include "common/base/json.h"
 #include "tests/harness/t.h"
 
 static struct buf lines;

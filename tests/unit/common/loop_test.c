@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/loop.h"
+#include "common/run/loop.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 #define THREADS 4

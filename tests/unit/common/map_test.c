@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/map.h"
+#include "common/base/map.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 #define KEYS 300

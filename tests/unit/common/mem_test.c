@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #include "tests/harness/t.h"
 

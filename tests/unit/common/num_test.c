@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/num.h"
+#include "common/base/num.h"
 
 #include "tests/harness/t.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/order.h"
+#include "common/plan/order.h"
 
 #include "tests/harness/t.h"
 

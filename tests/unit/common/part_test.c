@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/part.h"
+#include "common/plan/part.h"
 
-#include "common/buf.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static const struct part_rule automatic = {.kind = PART_AUTO};

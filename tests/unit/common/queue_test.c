@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/queue.h"
+#include "common/base/queue.h"
 
 #include <pthread.h>
 #include <sched.h>

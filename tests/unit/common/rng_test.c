@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 #include <math.h>
 

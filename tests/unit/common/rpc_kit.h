@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/mem.h"
-#include "common/rpc.h"
+#include "common/base/mem.h"
+#include "common/net/rpc.h"
 #include "tests/harness/t.h"
 
 #define PATIENCE_S 60 // a test that waits longer is broken

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a message becomes, slice by slice, before core sees it.
-#include "common/rpc_inner.h"
+#include "common/net/rpc_inner.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static void count(void *user)

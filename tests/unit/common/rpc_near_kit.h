@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_COMMON_RPC_NEAR_KIT_H
 #define TESTS_UNIT_COMMON_RPC_NEAR_KIT_H
 
-#include "common/rpc_sock.h"
+#include "common/net/local/rpc_sock.h"
 #include "tests/unit/common/rpc_kit.h"
 
 #define HELD_MAX 1024

@@ -2,8 +2,8 @@
 // How much of what is started on a channel is on its way at once.
 #include "tests/unit/common/rpc_kit.h"
 
-#include "common/clock.h"
-#include "common/rpc_window.h"
+#include "common/base/clock.h"
+#include "common/net/rpc_window.h"
 
 #define CALLS 6
 #define LARGE ((size_t)300 << 10)

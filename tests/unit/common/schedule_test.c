@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/schedule.h"
+#include "common/plan/schedule.h"
 
 #include "tests/harness/t.h"
 

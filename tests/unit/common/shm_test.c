@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/shm.h"
+#include "common/net/local/shm.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/loop.h"
+#include "common/run/loop.h"
 #include "tests/harness/t.h"
 
 enum { BYTES = 8192 };

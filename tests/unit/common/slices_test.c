@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/slices.h"
+#include "common/base/slices.h"
 
-#include "common/buf.h"
-#include "common/crc.h"
+#include "common/base/buf.h"
+#include "common/base/crc.h"
 #include "tests/harness/t.h"
 
 #define BYTES 4096

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/statelock.h"
+#include "common/daemon/statelock.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/fs.h"
+#include "common/base/buf.h"
+#include "common/base/fs.h"
 #include "tests/harness/t.h"
 
 // In a child: an fcntl lock does not hold against its own process. The exit

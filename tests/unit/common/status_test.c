@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 

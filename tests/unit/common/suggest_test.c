@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/suggest.h"
+#include "common/base/suggest.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 #include "tests/harness/t.h"
 
 TEST(suggest, distances)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/tensorfile.h"
+#include "common/base/tensorfile.h"
 
-#include "common/buf.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 

@@ -5,10 +5,10 @@
 
 #include <fcntl.h>
 
-#include "common/buf.h"
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/buf.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/run/log.h"
 
 // Two authorities; a server and a client of the first, a client of the other.
 static const char make_certs[] =

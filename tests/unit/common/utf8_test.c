@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/utf8.h"
+#include "common/base/utf8.h"
 
 #include "tests/harness/t.h"
 

@@ -16,7 +16,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 struct node {

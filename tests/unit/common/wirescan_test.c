@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/wirescan.h"
+#include "common/net/wirescan.h"
 
 #include "tests/unit/common/wire_kit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/admit.h"
+#include "coordinator/rules/admit.h"
 
 #include "tests/harness/t.h"
 

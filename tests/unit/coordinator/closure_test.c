@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/closure.h"
+#include "coordinator/rules/closure.h"
 
 #include "tests/harness/t.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/conduct.h"
+#include "coordinator/rules/conduct.h"
 
 #include "tests/harness/t.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that start from a cut, through the coordinator's own door (world.h).
-#include "coordinator/coord.h"
+#include "coordinator/core/coord.h"
 
-#include "common/json.h"
-#include "coordinator/job.h"
+#include "common/base/json.h"
+#include "coordinator/core/job.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single situations, through the coordinator's own door (see world.h).
-#include "coordinator/coord.h"
+#include "coordinator/core/coord.h"
 
 #include <string.h>
 
-#include "coordinator/job.h"
-#include "coordinator/manifest.h"
+#include "coordinator/core/job.h"
+#include "coordinator/journal/manifest.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/cut.h"
+#include "coordinator/rules/cut.h"
 
 #include "tests/harness/t.h"
 

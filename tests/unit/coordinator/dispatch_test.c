@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/dispatch.h"
+#include "coordinator/rules/dispatch.h"
 
 #include "tests/harness/t.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/evaluation.h"
+#include "coordinator/rules/evaluation.h"
 
 #include "tests/harness/t.h"
 

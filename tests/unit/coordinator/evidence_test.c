@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/evidence.h"
+#include "coordinator/rules/evidence.h"
 
 #include "tests/harness/t.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was committed is there after the journal is opened again; what was not
 // is not. (The system tests kill the process instead of closing the file.)
-#include "coordinator/journal.h"
+#include "coordinator/journal/journal.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

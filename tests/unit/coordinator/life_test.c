@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole lives of jobs in one process: see world.h.
-#include "common/log.h"
-#include "coordinator/job.h"
+#include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "tests/unit/coordinator/world.h"
 
 // The sanitizers look at the code, not at chance.

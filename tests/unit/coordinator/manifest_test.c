@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/manifest.h"
+#include "coordinator/journal/manifest.h"
 
-#include "common/json.h"
+#include "common/base/json.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 

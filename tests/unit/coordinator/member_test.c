@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/member.h"
+#include "coordinator/rules/member.h"
 
 #include "tests/harness/t.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/meter.h"
+#include "coordinator/rules/meter.h"
 
 #include "tests/harness/t.h"
 

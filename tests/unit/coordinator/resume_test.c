@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a job may start from a cut: the pure part, and what a manifest that
 // somebody has edited can do.
-#include "coordinator/resume.h"
+#include "coordinator/core/resume.h"
 
-#include "common/json.h"
-#include "common/mem.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
 #include "proto/pbjson.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"

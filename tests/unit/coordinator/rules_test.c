@@ -4,7 +4,7 @@
 // with the mistake that must make the test fail.
 #include <string.h>
 
-#include "coordinator/job.h"
+#include "coordinator/core/job.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 

@@ -3,9 +3,9 @@
 // that they compute counts. See world.h.
 #include <string.h>
 
-#include "coordinator/conduct.h"
-#include "coordinator/job.h"
-#include "coordinator/member.h"
+#include "coordinator/rules/conduct.h"
+#include "coordinator/core/job.h"
+#include "coordinator/rules/member.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "common/json.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world_members.h"
 

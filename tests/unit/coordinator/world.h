@@ -14,9 +14,9 @@
 #ifndef TESTS_UNIT_COORDINATOR_WORLD_H
 #define TESTS_UNIT_COORDINATOR_WORLD_H
 
-#include "common/clock.h"
-#include "common/counted.h"
-#include "coordinator/coord.h"
+#include "common/base/clock.h"
+#include "common/plan/counted.h"
+#include "coordinator/core/coord.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 

@@ -2,7 +2,7 @@
 // tests/unit/kernels/cast_test.c -- the loops against the scalars of half.h.
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cast.h"
 #include "kernels/half.h"
 #include "tests/harness/t.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/desc.h"
 #include "tests/harness/t.h"
 

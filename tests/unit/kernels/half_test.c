@@ -2,7 +2,7 @@
 // tests/unit/kernels/half_test.c -- f16 and bf16: every value, every tie.
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/half.h"
 #include "tests/harness/t.h"

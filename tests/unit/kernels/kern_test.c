@@ -2,8 +2,8 @@
 // tests/unit/kernels/kern_test.c -- opening devices, planning, memory.
 #include "kernels/kern.h"
 
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static struct sl_error err; // of calls whose text is looked at

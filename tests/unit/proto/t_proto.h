@@ -3,8 +3,8 @@
 #ifndef TESTS_UNIT_PROTO_T_PROTO_H
 #define TESTS_UNIT_PROTO_T_PROTO_H
 
-#include "common/json.h"
-#include "common/mem.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
 #include "proto/field.h"
 #include "proto/pbjson.h"
 #include "proto/wire.h"

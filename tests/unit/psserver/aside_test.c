@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/aside.h"
+#include "psserver/roster/aside.h"
 
 #include <pthread.h>
 #include <sys/resource.h>

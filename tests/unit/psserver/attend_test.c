@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A psserver as others see it: the stream to the coordinator, and what it
 // answers to workers.
-#include "psserver/attend.h"
+#include "psserver/service/attend.h"
 
 #include <stdatomic.h>
 
-#include "common/mem.h"
-#include "psserver/snap.h"
+#include "common/base/mem.h"
+#include "psserver/snap/snap.h"
 #include "tests/unit/psserver/stage.h"
 
 enum { ALL = 47, KERNEL = 35, MOVING = 3 };

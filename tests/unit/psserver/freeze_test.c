@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/freeze.h"
+#include "psserver/shard/freeze.h"
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 #define BLOCK_WORDS (FREEZE_BLOCK_BYTES / sizeof(uint32_t))

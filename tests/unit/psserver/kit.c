@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/psserver/kit.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/half.h"
 
 void kit_clear(struct kit *k)

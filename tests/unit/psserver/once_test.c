@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/once.h"
+#include "psserver/shard/once.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static const struct schedule small = {

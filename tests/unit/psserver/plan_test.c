@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/plan.h"
+#include "psserver/shard/plan.h"
 
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/unit/psserver/kit.h"
 
 TEST(plan, neighbours_that_are_updated_alike_are_one_run)

@@ -2,9 +2,9 @@
 // Rules of the protocol that this room keeps and no other file here shows:
 // each by its name. tests/history/RULES.md lists them all, with the mistake
 // that must make the test fail.
-#include "common/mem.h"
-#include "psserver/roster.h"
-#include "psserver/snap.h"
+#include "common/base/mem.h"
+#include "psserver/roster/roster.h"
+#include "psserver/snap/snap.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/unit/psserver/kit.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/shard.h"
+#include "psserver/shard/shard.h"
 
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "kernels/half.h"
 #include "tests/unit/psserver/kit.h"
 

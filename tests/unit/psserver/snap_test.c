@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/snap.h"
+#include "psserver/snap/snap.h"
 
 #include <stdatomic.h>
 
-#include "common/buf.h"
-#include "common/mem.h"
-#include "common/tensorfile.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "common/base/tensorfile.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/unit/psserver/kit.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shards that start from files of another job: what comes of parts of several
 // must be, to the bit, the shard that was never cut.
-#include "psserver/snap.h"
+#include "psserver/snap/snap.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/unit/psserver/kit.h"
 

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "common/deadline.h"
-#include "common/mem.h"
+#include "common/base/deadline.h"
+#include "common/base/mem.h"
 
 #define PATIENCE_MS 60000 // a test that waits longer is broken
 #define HEARTBEAT_MS 5

@@ -11,12 +11,12 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "common/loop.h"
-#include "common/rpc.h"
-#include "psserver/api.h"
-#include "psserver/attend.h"
-#include "psserver/roster.h"
-#include "psserver/store.h"
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "psserver/service/api.h"
+#include "psserver/service/attend.h"
+#include "psserver/roster/roster.h"
+#include "psserver/shard/store.h"
 #include "tests/unit/psserver/kit.h"
 
 #define STAGE_MESSAGES 4096
@@ -24,7 +24,7 @@
 struct stage {
     struct rpc_io *io;
     char coordinator[256], psserver[256]; // addresses
-    char socket[256];                     // of psserver/local.h
+    char socket[256];                     // of psserver/local/local.h
     const char *folder;
 
     // the coordinator

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/harness/t.h"
 
-#include "worker/arena.h"
+#include "worker/compile/arena.h"
 
 #define MOST 60
 

@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "nets.h"
-#include "worker/compile.h"
-#include "worker/grad.h"
-#include "worker/overlap.h"
+#include "worker/compile/compile.h"
+#include "worker/device/grad.h"
+#include "worker/compile/overlap.h"
 
 // A program with vectors and a batch of random numbers.
 struct net {

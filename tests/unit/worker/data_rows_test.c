@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "worker/data.h"
-#include "worker/data_array.h"
+#include "worker/data/data.h"
+#include "worker/data/data_array.h"
 
 #define LONGEST 100
 

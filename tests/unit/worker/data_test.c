@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "data_golden.h"
-#include "worker/data.h"
-#include "worker/data_array.h"
+#include "worker/data/data.h"
+#include "worker/data/data_array.h"
 
 // u8 [2,3] = 0..5
 static const uint8_t golden_idx[] = {0, 0, 8, 2, 0, 0, 0, 2, 0,

@@ -2,7 +2,7 @@
 // Where a closure resumes, as a table: W1 and W2 without a network.
 #include "tests/harness/t.h"
 
-#include "worker/evidence.h"
+#include "worker/sync/evidence.h"
 
 static void take(struct evidence *e, uint64_t incarnation, uint8_t bits)
 {

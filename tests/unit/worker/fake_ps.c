@@ -4,8 +4,8 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "kernels/half.h"
 #include "tests/harness/t.h"
 

@@ -16,9 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/rpc.h"
+#include "common/net/rpc.h"
 #include "proto/wire.h"
-#include "psserver/local.h"
+#include "psserver/local/local.h"
 
 #define FAKE_SHARDS 8
 #define FAKE_CLOSURES 64

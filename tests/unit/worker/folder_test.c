@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/mem.h"
-#include "common/schedule.h"
-#include "worker/data.h"
-#include "worker/data_folder.h"
-#include "worker/input.h"
+#include "common/base/mem.h"
+#include "common/plan/schedule.h"
+#include "worker/data/data.h"
+#include "worker/data/data_folder.h"
+#include "worker/data/input.h"
 
 #define SIDE 8
 #define FEATURES (SIDE * SIDE * 3)

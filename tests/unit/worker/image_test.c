@@ -3,8 +3,8 @@
 // formula in fractions, and files cut short or changed anywhere.
 #include "tests/harness/t.h"
 
-#include "common/mem.h"
-#include "worker/data_image.h"
+#include "common/base/mem.h"
+#include "worker/data/data_image.h"
 
 #ifndef IMAGES
 #error "IMAGES: the folder of the files"

@@ -3,8 +3,8 @@
 
 #include <sched.h>
 
-#include "common/schedule.h"
-#include "worker/input.h"
+#include "common/plan/schedule.h"
+#include "worker/data/input.h"
 
 static struct data *numbers(uint64_t samples)
 {

@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "worker/loss_scale.h"
+#include "worker/device/loss_scale.h"
 
 // algorithms.md 7: growth after 3.
 TEST(loss_scale, golden)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/worker/loss_test.c -- what becomes of a lost device; pure parts.
-#include "worker/loss.h"
+#include "worker/lease/loss.h"
 
 #include <string.h>
 

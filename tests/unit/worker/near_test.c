@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rooms shared with the real socket of a psserver, in one process.
-#include "worker/near.h"
+#include "worker/sync/near.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/run/log.h"
 #include "proto/wire.h"
-#include "psserver/local.h"
+#include "psserver/local/local.h"
 #include "tests/harness/t.h"
 
 enum { BYTES = 1000, OTHER_BYTES = 5000 };

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_WORKER_NETS_H
 #define TESTS_UNIT_WORKER_NETS_H
 
-#include "common/json.h"
+#include "common/base/json.h"
 #include "proto/model.h"
 #include "proto/pbjson.h"
 #include "proto/wire.h"

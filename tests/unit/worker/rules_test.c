@@ -3,8 +3,8 @@
 // each by its name. tests/history/RULES.md lists them all.
 #include "tests/harness/t.h"
 
-#include "worker/sync_ps.h"
-#include "worker/sync_ps_inner.h"
+#include "worker/sync/sync_ps.h"
+#include "worker/sync/sync_ps_inner.h"
 
 static void no_map(void *arg, uint64_t job, uint64_t have)
 {

@@ -6,10 +6,10 @@
 
 #include <sched.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "fake_ps.h"
-#include "worker/sync_ps.h"
-#include "worker/sync_ps_inner.h"
+#include "worker/sync/sync_ps.h"
+#include "worker/sync/sync_ps_inner.h"
 
 #define JOB 7
 #define SHARDS 2

@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "fake_ps.h"
 #include "nets.h"
 #include "proto/layout.h"
 #include "proto/spec.h"
-#include "worker/compute.h"
+#include "worker/lease/compute.h"
 
 #ifndef TASK_DEVICE // tests/emul has another
 #define TASK_DEVICE "ref"

@@ -3,14 +3,14 @@
 // optimizer in one process learn what they should.
 #include "tests/harness/t.h"
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "kernels/optim.h"
 #include "nets.h"
-#include "worker/compile.h"
-#include "worker/grad.h"
-#include "worker/input.h"
-#include "worker/loss_scale.h"
+#include "worker/compile/compile.h"
+#include "worker/device/grad.h"
+#include "worker/data/input.h"
+#include "worker/device/loss_scale.h"
 
 struct learner {
     struct kern_dev *dev;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/buf.h -- a growing byte buffer that owns its bytes.
+//
+// Invariant: data[len] is 0 when data is not NULL, so that text can be read
+// as a C string (buf_text gives "" for an empty one).
+//
+// Threads  one at a time.
+// Memory   buf_release frees; BUF_INIT or all zeroes is an empty buffer.
+// Errors   SL_ENOMEM leaves the buffer as it was.
+#ifndef COMMON_BASE_BUF_H
+#define COMMON_BASE_BUF_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/slices.h"
+#include "common/base/status.h"
+
+struct buf {
+    uint8_t *data; // owned
+    size_t len;    // bytes in use
+    size_t cap;    // bytes allocated
+};
+#define BUF_INIT                                                               \
+    {                                                                          \
+        NULL, 0, 0                                                             \
+    }
+
+void buf_init(struct buf *b);
+void buf_release(struct buf *b); // leaves an empty buffer
+void buf_reset(struct buf *b);   // len = 0, keeps the memory
+
+// Room for `more` bytes after len, and the 0 behind them.
+enum sl_err buf_reserve(struct buf *b, size_t more);
+
+// Lengthens by n bytes of unknown content; NULL when out of memory. The
+// pointer holds until the buffer next grows.
+uint8_t *buf_extend(struct buf *b, size_t n);
+
+enum sl_err buf_append(struct buf *b, const void *bytes, size_t n);
+enum sl_err buf_append_str(struct buf *b, const char *text);
+enum sl_err buf_append_char(struct buf *b, char c);
+enum sl_err buf_appendf(struct buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+enum sl_err buf_vappendf(struct buf *b, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
+const char *buf_text(const struct buf *b);
+
+// Hands the bytes over (free with sl_free) and leaves an empty buffer.
+uint8_t *buf_detach(struct buf *b, size_t *len);
+
+#endif

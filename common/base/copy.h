@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/copy.h -- memcpy for payloads.
+//
+// glibc up to 2.38, so Debian 12's too, copies a few KiB and more with `rep
+// movsb` where the processor recommends it. On AMD's Zen 3 and 4 that takes
+// sixteen times as long if the target begins up to 63 bytes beyond the source,
+// modulo 4096 (glibc's bug 30994): 3.4 instead of 54 GB/s, measured from 4 to
+// 256 KiB. Payloads that came over a wire begin anywhere, so some always meet
+// it. This one copies with plain vectors, which are as fast in every position.
+//
+// Threads  any.
+// Memory   the ranges must not overlap; any alignment.
+// Units    bytes.
+#ifndef COMMON_BASE_COPY_H
+#define COMMON_BASE_COPY_H
+
+#include <stddef.h>
+
+void sl_copy(void *to, const void *from, size_t bytes);
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/crc.h -- CRC-32C (Castagnoli), as in TFRecord and iSCSI.
+//
+// By the SSE4.2 instruction where the processor has it, else by table; both
+// are tested against each other.
+//
+// Threads  any.
+#ifndef COMMON_BASE_CRC_H
+#define COMMON_BASE_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Continues `crc` (0 at the start) over n bytes.
+uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
+
+// The table's answer, whatever the processor has: for tests.
+uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n);
+
+// TFRecord stores a masked CRC, since a CRC of data that holds CRCs is weak.
+static inline uint32_t crc32c_mask(uint32_t crc)
+{
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+static inline uint32_t crc32c_unmask(uint32_t masked)
+{
+    uint32_t rot = masked - 0xa282ead8u;
+
+    return (rot >> 17) | (rot << 15);
+}
+
+#endif

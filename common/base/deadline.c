@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/deadline.h"
+
+#define NEVER_MS (UINT64_C(1) << 60) // 36 million years
+
+struct deadline deadline_in_ms(uint64_t ms)
+{
+    struct deadline d;
+
+    if (ms > NEVER_MS)
+        ms = NEVER_MS;
+    clock_gettime(CLOCK_MONOTONIC, &d.at);
+    d.at.tv_sec += (time_t)(ms / 1000);
+    d.at.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (d.at.tv_nsec >= 1000000000) {
+        d.at.tv_sec++;
+        d.at.tv_nsec -= 1000000000;
+    }
+    return d;
+}
+
+bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
+                   pthread_mutex_t *lock)
+{
+    return pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &d->at) == 0;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/deadline.h -- waiting for a condition, but not for ever.
+//
+// By the monotonic clock: whoever sets the wall clock makes no wait shorter
+// or longer. The condition variable needs no attribute for that.
+//
+//     struct deadline until = deadline_in_ms(10000);
+//
+//     pthread_mutex_lock(&lock);
+//     while (!ended && deadline_wait(&until, &changed, &lock))
+//         ;
+//
+// Threads  any.
+// Memory   values.
+#ifndef COMMON_BASE_DEADLINE_H
+#define COMMON_BASE_DEADLINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct deadline {
+    struct timespec at; // CLOCK_MONOTONIC
+};
+
+// Any number of milliseconds; what the clock cannot hold is as good as never.
+struct deadline deadline_in_ms(uint64_t ms);
+
+// Waits until somebody signals, or for no reason, as such waits may: look at
+// the condition again. False once the deadline is over.
+bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
+                   pthread_mutex_t *lock);
+
+#endif

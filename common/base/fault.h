@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/fault.h -- named places where bad luck may strike.
+//
+// FAULT("snap.rename") marks a durable or visible step, at the line. In a build
+// with SLUICE_FAULTS (cmake -DSLUICE_TESTING=ON) the binary lists its points
+// (--list-faults) and the environment arms them:
+//
+//   SLUICE_FAULT="snap.rename=kill"            the first time it is reached
+//   SLUICE_FAULT="api.ack=kill@3,apply.half=delay:50"     the third; each time
+//   SLUICE_FAULT="journal.committed=pause:/tmp/go"  until that file exists;
+//                                              /tmp/go.here says that it waits
+//   SLUICE_FAULT="snap.fsync=error@2"          FAULT_ERR gives SL_EIO
+//   SLUICE_FAULT_LOG=/tmp/reached              a line per point, when first hit
+//
+// In every other build FAULT is nothing and no name is in the binary.
+//
+// Threads  any. Arming happens once, when the first point is reached.
+// Errors   a bad SLUICE_FAULT ends the process with status 2 and says why: a
+//          test whose fault was never armed must not pass.
+#ifndef COMMON_BASE_FAULT_H
+#define COMMON_BASE_FAULT_H
+
+#include "common/base/status.h"
+
+#ifdef SLUICE_FAULTS
+
+struct fault_point {
+    const char *name;
+    const char *file;
+    int line;
+    unsigned reached; // times, atomically
+};
+
+// Does what is armed for the point; SL_EIO if that is `error`.
+enum sl_err fault_reached(struct fault_point *point);
+
+// Each point is an entry of a linker section: all are known without running.
+#define FAULT_ERR(text)                                                        \
+    __extension__({                                                            \
+        static struct fault_point fault_here                                   \
+            __attribute__((section("sl_faults"), used, aligned(8))) = {        \
+                text, __FILE__, __LINE__, 0};                                  \
+        fault_reached(&fault_here);                                            \
+    })
+#define FAULT(text) ((void)FAULT_ERR(text))
+
+#else
+
+#define FAULT_ERR(text) SL_OK
+#define FAULT(text) ((void)0)
+
+#endif
+
+// Writes "name file:line" for each point to stdout, sorted by name; false if
+// this build has none.
+bool fault_list(void);
+
+#endif

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/fs_posix.c -- the real file system.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/base/fs.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+
+struct posix_file {
+    struct fs_file base;
+    int fd;
+};
+
+static struct posix_file *file_of(struct fs_file *f)
+{
+    return sl_container_of(f, struct posix_file, base);
+}
+
+static enum sl_err fail(struct sl_error *err, const char *call,
+                        const char *path)
+{
+    int errnum = errno;
+
+    return sl_fail(err, sl_err_from_errno(errnum), "%s: %s: %s", path, call,
+                   strerror(errnum));
+}
+
+// An armed FAULT_ERR, as if the call had failed so.
+static enum sl_err injected(struct sl_error *err, const char *call,
+                            const char *path)
+{
+    return sl_fail(err, SL_EIO, "%s: %s: injected error", path, call);
+}
+
+static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
+                              const char *path, enum fs_mode mode,
+                              struct sl_error *err)
+{
+    static const int flags[] = {
+        [FS_READ] = O_RDONLY,
+        [FS_CREATE] = O_RDWR | O_CREAT | O_EXCL,
+        [FS_WRITE] = O_RDWR | O_CREAT | O_TRUNC,
+        [FS_APPEND] = O_RDWR | O_CREAT | O_APPEND,
+    };
+    struct posix_file *f = sl_calloc(1, sizeof(*f));
+
+    if (f == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+    f->base.fs = fs;
+    f->base.path = sl_strdup(path);
+    f->fd = -1;
+    if (f->base.path == NULL) {
+        sl_free(f);
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+    }
+    do {
+        f->fd = open(path, flags[mode] | O_CLOEXEC, 0644);
+    } while (f->fd < 0 && errno == EINTR);
+    if (f->fd < 0) {
+        enum sl_err rc = fail(err, "open", path);
+
+        sl_free(f->base.path);
+        sl_free(f);
+        return rc;
+    }
+    *out = &f->base;
+    return SL_OK;
+}
+
+static void posix_close(struct fs_file *base)
+{
+    struct posix_file *f = file_of(base);
+
+    close(f->fd);
+    sl_free(f->base.path);
+    sl_free(f);
+}
+
+// A signal or a full disk may cut a write short; the next call tells which.
+static enum sl_err posix_write(struct fs_file *base, const void *bytes,
+                               size_t n, struct sl_error *err)
+{
+    const uint8_t *at = bytes;
+
+    if (FAULT_ERR("fs.write") != SL_OK)
+        return injected(err, "write", base->path);
+    while (n > 0) {
+        ssize_t done = write(file_of(base)->fd, at, n);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return fail(err, "write", base->path);
+        at += done;
+        n -= (size_t)done;
+    }
+    return SL_OK;
+}
+
+static enum sl_err posix_pwrite(struct fs_file *base, uint64_t offset,
+                                const void *bytes, size_t n,
+                                struct sl_error *err)
+{
+    const uint8_t *at = bytes;
+
+    while (n > 0) {
+        ssize_t done = pwrite(file_of(base)->fd, at, n, (off_t)offset);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return fail(err, "pwrite", base->path);
+        at += done;
+        offset += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return SL_OK;
+}
+
+static enum sl_err posix_pread(struct fs_file *base, uint64_t offset, void *to,
+                               size_t n, size_t *got, struct sl_error *err)
+{
+    uint8_t *at = to;
+    size_t have = 0;
+
+    while (have < n) {
+        ssize_t done = pread(file_of(base)->fd, at + have, n - have,
+                             (off_t)(offset + have));
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return fail(err, "pread", base->path);
+        if (done == 0)
+            break;
+        have += (size_t)done;
+    }
+    *got = have;
+    return SL_OK;
+}
+
+static void posix_expect(struct fs_file *base, uint64_t offset, size_t n)
+{
+    (void)posix_fadvise(file_of(base)->fd, (off_t)offset, (off_t)n,
+                        POSIX_FADV_WILLNEED);
+}
+
+static enum sl_err posix_sync(struct fs_file *base, struct sl_error *err)
+{
+    if (FAULT_ERR("fs.fsync") != SL_OK)
+        return injected(err, "fsync", base->path);
+    if (BROKEN(early_report))
+        return SL_OK;
+    // Not repeated, not even after EINTR: see fs.h.
+    if (fsync(file_of(base)->fd) != 0)
+        return fail(err, "fsync", base->path);
+    HISTORY("fs", "op=fsync path=%s", base->path);
+    return SL_OK;
+}
+
+static enum sl_err posix_size(struct fs_file *base, uint64_t *out,
+                              struct sl_error *err)
+{
+    struct stat st;
+
+    if (fstat(file_of(base)->fd, &st) != 0)
+        return fail(err, "fstat", base->path);
+    *out = (uint64_t)st.st_size;
+    return SL_OK;
+}
+
+static enum sl_err posix_map(struct fs_file *base, struct fs_map *out,
+                             struct sl_error *err)
+{
+    uint64_t bytes = 0;
+    enum sl_err rc = posix_size(base, &bytes, err);
+    void *p;
+
+    if (rc != SL_OK)
+        return rc;
+    if (bytes == 0) { // which mmap refuses
+        *out = (struct fs_map){NULL, 0, NULL};
+        return SL_OK;
+    }
+    p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file_of(base)->fd, 0);
+    if (p == MAP_FAILED)
+        return fail(err, "mmap", base->path);
+    *out = (struct fs_map){p, bytes, p};
+    return SL_OK;
+}
+
+static void posix_unmap(struct fs *fs, struct fs_map *m)
+{
+    munmap(m->impl, m->bytes);
+}
+
+static enum sl_err posix_rename(struct fs *fs, const char *from, const char *to,
+                                struct sl_error *err)
+{
+    if (FAULT_ERR("fs.rename") != SL_OK)
+        return injected(err, "rename", to);
+    if (rename(from, to) != 0)
+        return fail(err, "rename", to);
+    HISTORY("fs", "op=rename path=%s from=%s", to, from);
+    FAULT("fs.renamed");
+    return SL_OK;
+}
+
+static enum sl_err posix_sync_dir(struct fs *fs, const char *dir,
+                                  struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    int fd;
+
+    if (FAULT_ERR("fs.dirsync") != SL_OK)
+        return injected(err, "fsync", dir);
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return fail(err, "open", dir);
+    if (fsync(fd) != 0)
+        rc = fail(err, "fsync", dir);
+    else
+        HISTORY("fs", "op=dirsync path=%s", dir);
+    close(fd);
+    return rc;
+}
+
+static enum sl_err posix_unlink(struct fs *fs, const char *path,
+                                struct sl_error *err)
+{
+    if (FAULT_ERR("fs.unlink") != SL_OK)
+        return injected(err, "unlink", path);
+    if (unlink(path) != 0)
+        return fail(err, "unlink", path);
+    HISTORY("fs", "op=unlink path=%s", path);
+    FAULT("fs.unlinked");
+    return SL_OK;
+}
+
+static enum sl_err posix_mkdir(struct fs *fs, const char *path,
+                               struct sl_error *err)
+{
+    if (mkdir(path, 0755) != 0)
+        return fail(err, "mkdir", path);
+    return SL_OK;
+}
+
+static enum sl_err posix_stat(struct fs *fs, const char *path,
+                              struct fs_stat *out, struct sl_error *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return fail(err, "stat", path);
+    out->bytes = (uint64_t)st.st_size;
+    out->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u +
+                    (uint64_t)st.st_mtim.tv_nsec;
+    out->is_dir = S_ISDIR(st.st_mode);
+    return SL_OK;
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int not_dots(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static enum sl_err posix_list(struct fs *fs, const char *dir, fs_name_fn fn,
+                              void *arg, struct sl_error *err)
+{
+    struct dirent **names;
+    enum sl_err rc = SL_OK;
+    int count = scandir(dir, &names, not_dots, by_bytes);
+
+    if (count < 0)
+        return fail(err, "scandir", dir);
+    for (int i = 0; i < count; i++) {
+        if (rc == SL_OK)
+            rc = fn(arg, names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+    return rc;
+}
+
+static const struct fs_ops posix_ops = {
+    .open = posix_open,
+    .close = posix_close,
+    .write = posix_write,
+    .pwrite = posix_pwrite,
+    .pread = posix_pread,
+    .expect = posix_expect,
+    .sync = posix_sync,
+    .size = posix_size,
+    .map = posix_map,
+    .unmap = posix_unmap,
+    .rename = posix_rename,
+    .sync_dir = posix_sync_dir,
+    .unlink = posix_unlink,
+    .mkdir = posix_mkdir,
+    .stat = posix_stat,
+    .list = posix_list,
+};
+
+struct fs *fs_posix(void)
+{
+    static struct fs fs = {&posix_ops};
+
+    return &fs;
+}
+
+enum sl_err fs_absolute(char **path, struct sl_error *err)
+{
+    char *full = realpath(*path, NULL);
+    char *copy = full == NULL ? NULL : sl_strdup(full);
+
+    free(full);
+    if (copy == NULL)
+        return sl_fail(err, SL_EIO, "%s: no absolute path", *path);
+    sl_free(*path);
+    *path = copy;
+    return SL_OK;
+}

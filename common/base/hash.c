@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/hash.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+
+#define READ_BYTES ((size_t)1 << 20)
+
+enum sl_err sha256_init(struct sha256 *h)
+{
+    h->ctx = EVP_MD_CTX_new();
+    if (h->ctx == NULL)
+        return SL_ENOMEM;
+    if (EVP_DigestInit_ex(h->ctx, EVP_sha256(), NULL) != 1) {
+        sha256_release(h);
+        return SL_ENOTSUP;
+    }
+    return SL_OK;
+}
+
+enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n)
+{
+    return EVP_DigestUpdate(h->ctx, bytes, n) == 1 ? SL_OK : SL_EINTERNAL;
+}
+
+enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES])
+{
+    unsigned n = 0;
+    bool ok = EVP_DigestFinal_ex(h->ctx, out, &n) == 1 && n == SHA256_BYTES;
+
+    sha256_release(h);
+    return ok ? SL_OK : SL_EINTERNAL;
+}
+
+void sha256_release(struct sha256 *h)
+{
+    EVP_MD_CTX_free(h->ctx);
+    h->ctx = NULL;
+}
+
+enum sl_err sha256_hex(char out[SHA256_HEX], const void *bytes, size_t n)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 h;
+    enum sl_err rc = sha256_init(&h);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = sha256_update(&h, bytes, n);
+    if (rc != SL_OK) {
+        sha256_release(&h);
+        return rc;
+    }
+    rc = sha256_final(&h, digest);
+    if (rc == SL_OK)
+        hex_encode(out, digest, sizeof(digest));
+    return rc;
+}
+
+// What is left of a file, piece by piece.
+static enum sl_err update_from(struct sha256 *h, struct fs_file *f,
+                               uint8_t *room, struct sl_error *err)
+{
+    size_t got = READ_BYTES;
+    enum sl_err rc = SL_OK;
+
+    for (uint64_t at = 0; rc == SL_OK && got == READ_BYTES; at += got) {
+        rc = fs_pread(f, at, room, READ_BYTES, &got, err);
+        if (rc == SL_OK && sha256_update(h, room, got) != SL_OK)
+            rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", f->path);
+    }
+    return rc;
+}
+
+enum sl_err sha256_file(struct fs *fs, const char *path,
+                        uint8_t out[SHA256_BYTES], struct sl_error *err)
+{
+    struct sha256 h = {NULL};
+    struct fs_file *f = NULL;
+    uint8_t *room = sl_malloc(READ_BYTES);
+    enum sl_err rc = room == NULL ? SL_ENOMEM : sha256_init(&h);
+
+    if (rc != SL_OK)
+        sl_fail(err, rc, "SHA-256 of %s: %s", path, sl_err_text(rc));
+    else
+        rc = fs_open(fs, &f, path, FS_READ, err);
+    if (rc == SL_OK)
+        rc = update_from(&h, f, room, err);
+    if (rc == SL_OK && sha256_final(&h, out) != SL_OK)
+        rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", path);
+    sha256_release(&h);
+    fs_close(f);
+    sl_free(room);
+    return rc;
+}
+
+enum sl_err sha256_file_is(struct fs *fs, const char *path,
+                           const uint8_t want[SHA256_BYTES], const char *source,
+                           struct sl_error *err)
+{
+    uint8_t got[SHA256_BYTES];
+    enum sl_err rc = sha256_file(fs, path, got, err);
+
+    if (rc == SL_OK && memcmp(got, want, sizeof(got)) != 0)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "%s is not the file that the %s names (SHA-256 differs)",
+                     path, source);
+    return rc;
+}
+
+void hex_encode(char *out, const void *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *at = bytes;
+
+    for (size_t i = 0; i < n; i++) {
+        *out++ = digits[at[i] >> 4];
+        *out++ = digits[at[i] & 15];
+    }
+    *out = '\0';
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+enum sl_err hex_decode(void *out, size_t n, const char *text)
+{
+    uint8_t *to = out;
+
+    if (strlen(text) != 2 * n ||
+        strspn(text, "0123456789abcdefABCDEF") != 2 * n)
+        return SL_EINVAL;
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+    return SL_OK;
+}

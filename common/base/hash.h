@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/hash.h -- SHA-256 of bytes and of files, through libcrypto.
+//
+// Threads  struct sha256: one at a time.
+// Memory   sha256_release frees, also after a failure; sha256_final releases.
+// Errors   SL_ENOMEM; SL_ENOTSUP if libcrypto refuses the digest. Of a file,
+//          *err names it.
+#ifndef COMMON_BASE_HASH_H
+#define COMMON_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct fs;
+
+#define SHA256_BYTES 32
+#define SHA256_HEX 65 // with the terminating 0
+
+struct sha256 {
+    void *ctx; // owned
+};
+
+enum sl_err sha256_init(struct sha256 *h);
+enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
+enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
+void sha256_release(struct sha256 *h);
+
+// Of one piece, as lower-case hex.
+enum sl_err sha256_hex(char out[SHA256_HEX], const void *bytes, size_t n);
+
+// Of a whole file. It is read, never mapped: a bad sector, or somebody who
+// shortens it meanwhile, is an error here and not a signal.
+enum sl_err sha256_file(struct fs *fs, const char *path,
+                        uint8_t out[SHA256_BYTES], struct sl_error *err);
+
+// That a file is the one that was meant: SL_ECORRUPT if it has another hash
+// than `source` ("manifest") says.
+enum sl_err sha256_file_is(struct fs *fs, const char *path,
+                           const uint8_t want[SHA256_BYTES], const char *source,
+                           struct sl_error *err);
+
+// 2 n + 1 bytes of text; and back: SL_EINVAL unless exactly 2 n digits.
+void hex_encode(char *out, const void *bytes, size_t n);
+enum sl_err hex_decode(void *out, size_t n, const char *text);
+
+#endif

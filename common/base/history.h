@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/history.h -- what really happened, for the checker of
+// tests/history.
+//
+// HISTORY("counted", "job=%llu shard=%u", ...) appends one JSON line to
+// $SLUICE_HISTORY/<role>-<pid>.jsonl, in a build with SLUICE_HISTORY (cmake
+// -DSLUICE_TESTING=ON) and when that folder is named; else it is nothing. A
+// line is one write(), so that what a process did before it was killed is in
+// the file. Lines begin with `us` (monotonic, one clock for all processes of a
+// host), `wall`, `seq` (per process), `role`, `node`, `pid`, `event`.
+//
+// Write the line under the lock that makes the event true, where there is one:
+// then the order of `seq` is the order of the events.
+//
+// With SLUICE_HISTORY_PAYLOADS=1 too, history_bytes keeps what was pushed, in
+// $SLUICE_HISTORY/<role>-<pid>.payloads, for a replay (tests/history/replay.c).
+//
+// Threads  any.
+// Errors   a line that cannot be written ends the process with status 2: a
+//          history with holes proves nothing.
+#ifndef COMMON_BASE_HISTORY_H
+#define COMMON_BASE_HISTORY_H
+
+#ifdef SLUICE_HISTORY
+
+#include <stdbool.h>
+
+#include "common/base/slices.h"
+
+#define HISTORY_BYTES_MAX ((size_t)4 << 20) // of one payload
+
+// Names the lines to come and opens the file, if a folder is named.
+void history_open(const char *role, const char *node);
+bool history_on(void);
+
+// Keeps the bytes; says where in the side file they begin. -1: nobody asked for
+// payloads, or `bytes` is NULL. Call it in the arguments of the event that
+// names the place. Over HISTORY_BYTES_MAX: as a line that cannot be written.
+long long history_bytes(const struct sl_slices *bytes);
+
+// An event `resources`: open files, threads, resident bytes.
+void history_resources(void *unused);
+void history_event(const char *event, const char *pairs, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define HISTORY(event, ...)                                                    \
+    do {                                                                       \
+        if (history_on())                                                      \
+            history_event(event, " " __VA_ARGS__);                             \
+    } while (0)
+
+#else
+
+#define history_open(role, node) ((void)0)
+#define history_on() false
+#define history_bytes(bytes) ((void)(bytes), -1LL)
+#define HISTORY(event, ...) ((void)0)
+
+#endif
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/json.h -- jansson, with bounds.
+//
+// A scan without recursion checks size, depth, number of values and string
+// lengths before jansson sees a byte; jansson then refuses duplicate keys,
+// bad UTF-8, integers beyond 64 bits and reals beyond double. The scan does
+// not judge syntax: what it lets through, jansson still has to like.
+// Values are jansson's (json_t, json_decref); only parsing and printing are
+// ours.
+//
+// Threads  any; a json_t: one at a time.
+// Errors   SL_EINVAL with "name:line:column: reason"; SL_ERANGE over a limit.
+#ifndef COMMON_BASE_JSON_H
+#define COMMON_BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct buf;
+
+struct sl_json_limits {
+    size_t bytes;        // 0 in any field: the default of formats.md 16
+    unsigned depth;      // 64
+    size_t values;       // 10^6
+    size_t string_bytes; // 1 MiB, as written
+};
+
+// `name` is what the text is called in errors; limits may be NULL. The text
+// must be an object or an array.
+enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
+                          size_t len, const struct sl_json_limits *limits,
+                          struct sl_error *err);
+
+// Appends compactly, with keys in the order of insertion; or indented by 2.
+// Reals have the fewest digits that read back as the same number.
+enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
+
+// Appends text as a JSON string with its quotes. Bytes that are not UTF-8
+// become U+FFFD, so the result is always valid.
+enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len);
+
+// Members of an object. SL_ENOENT if missing, SL_EINVAL if of another type;
+// *out untouched; *err says which key. The string is borrowed.
+enum sl_err sl_json_str(const char **out, const json_t *object, const char *key,
+                        struct sl_error *err);
+enum sl_err sl_json_u64(uint64_t *out, const json_t *object, const char *key,
+                        struct sl_error *err);
+enum sl_err sl_json_double(double *out, const json_t *object, const char *key,
+                           struct sl_error *err);
+enum sl_err sl_json_bool(bool *out, const json_t *object, const char *key,
+                         struct sl_error *err);
+
+#endif

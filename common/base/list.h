@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/list.h -- an intrusive, circular, doubly linked list.
+//
+// The node lies in the struct that is listed; the list owns nothing. A node
+// is in at most one list. A node that is in none has next == NULL, so that
+// list_on tells; list_remove of such a node does nothing.
+//
+// Threads  whoever owns the list.
+#ifndef COMMON_BASE_LIST_H
+#define COMMON_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/status.h"
+
+struct list_node {
+    struct list_node *prev, *next;
+};
+
+struct list {
+    struct list_node head;
+};
+
+static inline void list_init(struct list *l)
+{
+    l->head.prev = l->head.next = &l->head;
+}
+
+static inline void list_node_init(struct list_node *n)
+{
+    n->prev = n->next = NULL;
+}
+
+static inline bool list_on(const struct list_node *n)
+{
+    return n->next != NULL;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+    return l->head.next == &l->head;
+}
+
+static inline void list_insert_after(struct list_node *where,
+                                     struct list_node *n)
+{
+    n->prev = where;
+    n->next = where->next;
+    where->next->prev = n;
+    where->next = n;
+}
+
+static inline void list_push_front(struct list *l, struct list_node *n)
+{
+    list_insert_after(&l->head, n);
+}
+
+static inline void list_push_back(struct list *l, struct list_node *n)
+{
+    list_insert_after(l->head.prev, n);
+}
+
+static inline void list_remove(struct list_node *n)
+{
+    if (n->next == NULL)
+        return;
+    n->prev->next = n->next;
+    n->next->prev = n->prev;
+    n->prev = n->next = NULL;
+}
+
+// NULL when the list is empty.
+static inline struct list_node *list_first(struct list *l)
+{
+    return list_empty(l) ? NULL : l->head.next;
+}
+
+static inline struct list_node *list_last(struct list *l)
+{
+    return list_empty(l) ? NULL : l->head.prev;
+}
+
+// NULL after the last.
+static inline struct list_node *list_next(struct list *l, struct list_node *n)
+{
+    return n->next == &l->head ? NULL : n->next;
+}
+
+static inline struct list_node *list_pop_front(struct list *l)
+{
+    struct list_node *n = list_first(l);
+
+    if (n != NULL)
+        list_remove(n);
+    return n;
+}
+
+// Moves all of `from` behind the last of `to`; `from` is then empty. Callbacks
+// that may change the list being walked: move to a local list first.
+static inline void list_take_all(struct list *to, struct list *from)
+{
+    if (list_empty(from))
+        return;
+    from->head.next->prev = to->head.prev;
+    to->head.prev->next = from->head.next;
+    from->head.prev->next = &to->head;
+    to->head.prev = from->head.prev;
+    list_init(from);
+}
+
+#define list_entry(node, type, member) sl_container_of(node, type, member)
+
+// `n` is declared by the loop; the second form allows removing n.
+#define list_for(n, l)                                                         \
+    for (struct list_node *n = (l)->head.next; n != &(l)->head; n = n->next)
+#define list_for_safe(n, l)                                                    \
+    for (struct list_node *n = (l)->head.next, *n##_next = n->next;            \
+         n != &(l)->head; n = n##_next, n##_next = n->next)
+
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/map.h -- from a 64-bit id, or from a string, to a pointer.
+//
+// Open addressing with linear probing; removal shifts back, so there are no
+// tombstones and a map that shrinks stays quick.
+//
+// Threads  one at a time.
+// Memory   values are borrowed (but by map_release_owned) and never NULL;
+//          strmap copies its keys.
+//          All zeroes is an empty map.
+// Errors   SL_ENOMEM leaves the map as it was.
+#ifndef COMMON_BASE_MAP_H
+#define COMMON_BASE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct map_slot {
+    uint64_t key;
+    void *value; // NULL: free
+};
+
+struct map {
+    struct map_slot *slots; // owned; cap is 0 or a power of two
+    size_t cap;
+    size_t len;
+};
+
+void map_init(struct map *m);
+void map_release(struct map *m);       // frees the table, not the values
+void map_release_owned(struct map *m); // and sl_free's each value
+
+void *map_get(const struct map *m, uint64_t key);
+
+// Sets or replaces. After map_reserve(m, n), n puts of new keys cannot fail.
+enum sl_err map_put(struct map *m, uint64_t key, void *value);
+enum sl_err map_reserve(struct map *m, size_t more);
+
+// The value that was there, or NULL.
+void *map_remove(struct map *m, uint64_t key);
+
+// Walks in no particular order: start with *at = 0; false at the end. The
+// map must not change meanwhile.
+bool map_next(const struct map *m, size_t *at, uint64_t *key, void **value);
+
+struct strmap_slot {
+    char *key; // owned; NULL: free
+    uint64_t hash;
+    void *value;
+};
+
+struct strmap {
+    struct strmap_slot *slots;
+    size_t cap;
+    size_t len;
+};
+
+void strmap_init(struct strmap *m);
+void strmap_release(struct strmap *m);
+void *strmap_get(const struct strmap *m, const char *key);
+enum sl_err strmap_put(struct strmap *m, const char *key, void *value);
+void *strmap_remove(struct strmap *m, const char *key);
+bool strmap_next(const struct strmap *m, size_t *at, const char **key,
+                 void **value);
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/mem.h -- the allocator, with a point of failure for tests.
+//
+// Out of memory is an answer (NULL), never an exit: a daemon that cannot take
+// one more request still has others to serve. Tests raise the point of
+// failure until a call succeeds, and so visit every unwinding path:
+//
+//     for (uint64_t n = 1;; n++) {
+//         sl_mem_fail_at(n);
+//         rc = thing_new(&t, &err);
+//         if (!sl_mem_failed()) break;
+//         T_EQ(rc, SL_ENOMEM);
+//     }
+//
+// Threads  any.
+// Memory   what these return is freed with sl_free only.
+#ifndef COMMON_BASE_MEM_H
+#define COMMON_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+
+// As in C, except that size 0 gives a pointer that is not NULL, and that
+// count * size is checked for overflow.
+void *sl_malloc(size_t bytes);
+void *sl_calloc(size_t count, size_t size);
+void *sl_realloc(void *old, size_t bytes); // on NULL `old` is still valid
+void *sl_malloc_array(size_t count, size_t size);
+void *sl_realloc_array(void *old, size_t count, size_t size);
+void sl_free(void *p); // NULL is allowed
+char *sl_strdup(const char *text);
+char *sl_strndup(const char *text, size_t len);
+
+// `bytes` rounded up to whole cache lines, aligned to `align` (a power of
+// two, at least 64). For parameters and activations.
+void *sl_aligned(size_t align, size_t bytes);
+
+// The n-th allocation from now, and every later one, fails; 0: none does.
+// Process-wide, for tests.
+void sl_mem_fail_at(uint64_t n);
+
+// True if an allocation was refused since sl_mem_fail_at(n > 0); switches the
+// point of failure off.
+bool sl_mem_failed(void);
+
+// Allocations that live now; successful allocations since the start.
+uint64_t sl_mem_live(void);
+uint64_t sl_mem_calls(void);
+
+#endif

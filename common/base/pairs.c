@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/pairs.c -- "key=format ..." written pair by pair.
+//
+// Not one vsnprintf: then a value that contains " x=" would forge a pair. The
+// format is walked instead, one conversion at a time, and each value is quoted
+// on its own.
+#include "common/base/pairs.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/utf8.h"
+
+#define VALUE_MAX_BYTES 4096
+
+void pairs_bytes(struct pairs *l, const char *bytes, size_t n)
+{
+    size_t room = sizeof(l->text) - 1 - l->len;
+
+    if (n > room)
+        n = room;
+    memcpy(l->text + l->len, bytes, n);
+    l->len += n;
+}
+
+void pairs_str(struct pairs *l, const char *text)
+{
+    pairs_bytes(l, text, strlen(text));
+}
+
+// A JSON string, valid whatever the bytes are. One that no longer fits is
+// closed anyway, so the line stays JSON.
+void pairs_quoted(struct pairs *l, const char *text)
+{
+    size_t limit = sizeof(l->text) - 16;
+
+    pairs_bytes(l, "\"", 1);
+    while (*text != '\0' && l->len < limit) {
+        unsigned char c = (unsigned char)*text;
+        size_t n = utf8_sequence(text, strnlen(text, 4));
+        char escape[8];
+
+        if (n > 1) {
+            pairs_bytes(l, text, n);
+        } else if (n == 0) {
+            pairs_str(l, "\\ufffd");
+            n = 1;
+        } else if (c == '"' || c == '\\') {
+            snprintf(escape, sizeof(escape), "\\%c", c);
+            pairs_str(l, escape);
+        } else if (c < 0x20 || c == 0x7f) {
+            snprintf(escape, sizeof(escape), "\\u%04x", c);
+            pairs_str(l, escape);
+        } else {
+            pairs_bytes(l, text, 1);
+        }
+        text += n;
+    }
+    pairs_bytes(l, "\"", 1);
+}
+
+// One value's text and whether it is a JSON number.
+struct value {
+    char text[VALUE_MAX_BYTES];
+    size_t len;
+    int conversions;
+    bool number, other; // of the last conversion; literal text beside it
+};
+
+static void value_literal(struct value *v, char c)
+{
+    if (v->len + 1 < sizeof(v->text))
+        v->text[v->len++] = c;
+    v->other = true;
+}
+
+// Prints one conversion with its own arguments. `spec` is "%-5.3lld" etc.
+#define PRINT(T)                                                               \
+    (stars == 0 ? snprintf(to, room, spec, va_arg(a->ap, T))                   \
+     : stars == 1                                                              \
+         ? snprintf(to, room, spec, star[0], va_arg(a->ap, T))                 \
+         : snprintf(to, room, spec, star[0], star[1], va_arg(a->ap, T)))
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void value_print(struct value *v, const char *spec, int stars,
+                        struct pairs_args *a)
+{
+    int star[2] = {0, 0}, n;
+    char *to = v->text + v->len, conv = spec[strlen(spec) - 1];
+    size_t room = sizeof(v->text) - v->len;
+    bool wide = strchr(spec, 'l') != NULL || strchr(spec, 'z') != NULL ||
+                strchr(spec, 'j') != NULL || strchr(spec, 't') != NULL;
+
+    for (int i = 0; i < stars; i++)
+        star[i] = va_arg(a->ap, int);
+    v->conversions++;
+    v->number = strchr("diufFeEgG", conv) != NULL;
+    if (conv == 's') {
+        n = PRINT(const char *);
+    } else if (conv == 'p') {
+        n = PRINT(void *);
+    } else if (strchr("fFeEgGaA", conv) != NULL) {
+        n = PRINT(double);
+    } else if (wide) { // long, size_t, intmax_t are all 64 bits here
+        n = PRINT(long long);
+    } else {
+        n = PRINT(int);
+    }
+    if (n > 0)
+        v->len += (size_t)n < room ? (size_t)n : room - 1;
+}
+#pragma GCC diagnostic pop
+_Static_assert(sizeof(long) == sizeof(long long) &&
+                   sizeof(size_t) == sizeof(long long),
+               "value_print takes all wide integers as one");
+
+// Copies "%...conv" to spec; returns the format behind it.
+static const char *read_spec(const char *fmt, char *spec, size_t room,
+                             int *stars)
+{
+    size_t n = 0;
+
+    *stars = 0;
+    do {
+        if (*fmt == '*' && *stars < 2)
+            ++*stars;
+        if (n + 1 < room)
+            spec[n++] = *fmt;
+        fmt++;
+    } while (*fmt != '\0' && strchr("diouxXfFeEgGaAcsp%", *fmt) == NULL);
+    if (n + 1 < room && *fmt != '\0')
+        spec[n++] = *fmt++;
+    spec[n] = '\0';
+    return fmt;
+}
+
+// JSON knows no inf and nan, no "+5" and no padding; and many readers know no
+// integers beyond 63 bits.
+static bool is_json_number(const char *text)
+{
+    const char *at = text + (*text == '-');
+
+    if (!isdigit((unsigned char)*at) || strpbrk(text, "xX ") != NULL ||
+        strspn(at, "0123456789") > 18)
+        return false;
+    return at[0] != '0' || at[1] == '\0' || strchr(".eE", at[1]) != NULL;
+}
+
+static void put_pair(struct pairs *l, const char *key, size_t key_len,
+                     const struct value *v)
+{
+    bool number = v->conversions == 1 && v->number && !v->other &&
+                  is_json_number(v->text);
+
+    if (l->len + key_len + 32 > sizeof(l->text))
+        return; // no room for a pair that would still be well formed
+    if (l->json) {
+        pairs_str(l, ",\"");
+        pairs_bytes(l, key, key_len);
+        pairs_str(l, "\":");
+    } else {
+        pairs_str(l, " ");
+        pairs_bytes(l, key, key_len);
+        pairs_str(l, "=");
+    }
+    if (number || (!l->json && v->text[0] != '\0' &&
+                   strpbrk(v->text, " \"\\=\n\r\t\x1b") == NULL))
+        pairs_str(l, v->text);
+    else
+        pairs_quoted(l, v->text);
+}
+
+void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a)
+{
+    struct value v;
+    char spec[32];
+    int stars;
+
+    while (*fmt != '\0') {
+        const char *key = fmt += strspn(fmt, " ");
+        size_t key_len = strcspn(fmt, "= ");
+
+        fmt += key_len;
+        if (*fmt != '=')
+            continue; // a word without value: nothing to consume
+        fmt++;
+        v.len = 0;
+        v.conversions = 0;
+        v.number = v.other = false;
+        while (*fmt != '\0' && *fmt != ' ') {
+            if (*fmt != '%') {
+                value_literal(&v, *fmt++);
+            } else if (fmt[1] == '%') {
+                value_literal(&v, '%');
+                fmt += 2;
+            } else {
+                fmt = read_spec(fmt, spec, sizeof(spec), &stars);
+                value_print(&v, spec, stars, a);
+            }
+        }
+        v.text[v.len] = '\0';
+        put_pair(l, key, key_len, &v);
+    }
+}
+
+void pairs_end(struct pairs *l)
+{
+    if (l->json) {
+        if (l->len > sizeof(l->text) - 2)
+            l->len = sizeof(l->text) - 2;
+        l->text[l->len++] = '}';
+    }
+    l->text[l->len++] = '\n';
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/pairs.h -- one line of "key=value" pairs, as text or as JSON.
+//
+// The log and the history write their lines with it. A format holds pairs like
+// "job=%llu addr=%s:%d"; a value may have several conversions but no blank.
+// Printed strings may hold anything: they are quoted.
+//
+// Threads  any; a struct pairs belongs to one.
+// Memory   a value, on the caller's stack.
+// Units    bytes.
+// Errors   what does not fit is left out, pair by pair; the line stays whole.
+#ifndef COMMON_BASE_PAIRS_H
+#define COMMON_BASE_PAIRS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PAIRS_LINE 8192
+
+// A line under construction; the last byte is kept for the newline.
+struct pairs {
+    char text[PAIRS_LINE];
+    size_t len;
+    bool json;
+};
+
+// A va_list that can be handed down by pointer on every platform.
+struct pairs_args {
+    va_list ap;
+};
+
+void pairs_bytes(struct pairs *l, const char *bytes, size_t n);
+void pairs_str(struct pairs *l, const char *text);
+
+// A JSON string, valid whatever the bytes are.
+void pairs_quoted(struct pairs *l, const char *text);
+
+// ` key=value` each, or `,"key":value`.
+void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
+
+// The closing brace, if it is JSON, and the newline.
+void pairs_end(struct pairs *l);
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/queue.h -- many producers, one consumer, no lock.
+//
+// Producers push on a stack; the consumer takes the whole stack at once and
+// turns it round, so that what it sees is first in, first out (per producer,
+// and in the order of the pushes). Nobody pops one by one: a wake-up may stand
+// for many pushes, and draining all is the only safe answer to it.
+//
+// Threads  queue_push: any. queue_drain: one at a time.
+// Memory   nodes are the caller's and must live until they were drained.
+#ifndef COMMON_BASE_QUEUE_H
+#define COMMON_BASE_QUEUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/status.h"
+
+struct queue_node {
+    struct queue_node *next;
+};
+
+struct queue {
+    struct queue_node *_Atomic top;
+};
+
+void queue_init(struct queue *q);
+
+// True if the queue was empty: then the consumer has to be woken.
+bool queue_push(struct queue *q, struct queue_node *n);
+
+// All nodes, oldest first, linked by `next`; NULL if there are none.
+struct queue_node *queue_drain(struct queue *q);
+
+bool queue_empty(struct queue *q);
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/rng.h -- randomness that is a function of its arguments.
+//
+// Philox4x32-10 (Salmon et al., SC 2011): a block of four words is computed
+// from (seed, stream, block number), so element i of a variable has the same
+// value however many shards there are and whoever computes it. Element i of a
+// fill lies in block i / 4, lane i % 4.
+//
+// Threads  all functions: any; struct rng: one at a time.
+// Units    first and count are elements; first + count < 2^48.
+#ifndef COMMON_BASE_RNG_H
+#define COMMON_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The generator itself; `out` may be `counter`.
+void philox4x32(uint32_t out[4], const uint32_t counter[4],
+                const uint32_t key[2]);
+
+// Elements [first, first + count) of a stream. uniform: [0, 1), a multiple of
+// 2^-24. normal: mean 0, deviation 1 (Box-Muller in double). truncated: the
+// same, redrawn until |x| < 2, as Keras' initializers do.
+void rng_fill_uniform(float *out, uint64_t seed, uint64_t stream,
+                      uint64_t first, size_t count);
+void rng_fill_normal(float *out, uint64_t seed, uint64_t stream, uint64_t first,
+                     size_t count);
+void rng_fill_truncated(float *out, uint64_t seed, uint64_t stream,
+                        uint64_t first, size_t count);
+
+// The same, drawn one after another.
+struct rng {
+    uint64_t seed, stream;
+    uint64_t block; // the next to compute
+    uint32_t words[4];
+    unsigned used; // of words; 4: all
+};
+
+void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
+uint32_t rng_u32(struct rng *r);
+uint64_t rng_u64(struct rng *r);
+uint64_t rng_below(struct rng *r, uint64_t n); // [0, n) without bias; n > 0
+float rng_float(struct rng *r);                // [0, 1)
+double rng_normal(struct rng *r);
+
+// Mixes all bits (the finalizer of splitmix64); a bijection.
+static inline uint64_t sl_mix64(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+// A hash of bytes for tables and streams (FNV-1a, then mixed); not for
+// anything an adversary could choose.
+uint64_t sl_hash64(const void *bytes, size_t len);
+
+#endif

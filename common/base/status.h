@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/status.h -- what went wrong, in one vocabulary.
+//
+// A function that can fail returns enum sl_err; SL_OK is 0. If it also takes a
+// `struct sl_error *err` (always last), then on failure it says there which
+// tensor, peer or path it was about; on success it leaves *err alone, and NULL
+// is always allowed. Library code never logs an error it also returns: the
+// function that ends the story, in an api.c or main.c, logs it once.
+// Numbers cross the wire: append, never reorder. The gRPC status beside each
+// code is what a client in another language sees.
+//
+// Threads  all functions: any.
+// Memory   struct sl_error is a value; it owns nothing.
+#ifndef COMMON_BASE_STATUS_H
+#define COMMON_BASE_STATUS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+// X(code, gRPC status, sentence)
+#define SL_ERR_MAP(X)                                                          \
+    X(OK, OK, "ok")                                                            \
+    X(EINVAL, INVALID_ARGUMENT, "invalid argument")                            \
+    X(ERANGE, INVALID_ARGUMENT, "range lies outside the tensor")               \
+    X(ENOENT, NOT_FOUND, "not found")                                          \
+    X(EEXIST, ALREADY_EXISTS, "exists already")                                \
+    X(ESTALE, FAILED_PRECONDITION, "a newer term, map or attempt holds")       \
+    X(ESTATE, FAILED_PRECONDITION, "not possible in this state")               \
+    X(EBUSY, RESOURCE_EXHAUSTED, "over the limit for now; try again later")    \
+    X(ENOMEM, RESOURCE_EXHAUSTED, "out of memory")                             \
+    X(ECORRUPT, DATA_LOSS, "checksum or format does not hold")                 \
+    X(EIO, INTERNAL, "input or output failed")                                 \
+    X(ECANCELED, CANCELLED, "canceled")                                        \
+    X(ETIMEDOUT, DEADLINE_EXCEEDED, "timed out")                               \
+    X(EUNAVAIL, UNAVAILABLE, "peer is not reachable")                          \
+    X(ENOTSUP, UNIMPLEMENTED, "not supported")                                 \
+    X(EDENIED, PERMISSION_DENIED, "not allowed")                               \
+    X(EAUTH, UNAUTHENTICATED, "identity is not proven")                        \
+    X(ENUMERIC, INVALID_ARGUMENT, "a value is not finite")                     \
+    X(ELOST, ABORTED, "device or process is lost")                             \
+    X(EPREEMPTED, ABORTED, "preempted, with notice")                           \
+    X(EINTERNAL, INTERNAL, "a bug: an invariant does not hold")
+
+enum sl_err {
+#define SL_ERR_ENUM(code, grpc, text) SL_##code,
+    SL_ERR_MAP(SL_ERR_ENUM)
+#undef SL_ERR_ENUM
+        SL_ERR_COUNT
+};
+
+#define SL_ERROR_TEXT 400
+
+// What failed, where, and (where one can say) what to do next: one sentence
+// without a full stop, e.g. "examples/a.yaml:7: unknown key 'modle'; did you
+// mean 'model'?".
+struct sl_error {
+    enum sl_err code;
+    char text[SL_ERROR_TEXT];
+};
+#define SL_ERROR_INIT                                                          \
+    {                                                                          \
+        SL_OK, ""                                                              \
+    }
+
+// Fills *err (NULL allowed) and returns `code`, so that a failing line reads
+// `return sl_fail(err, SL_EINVAL, "...", ...)`. Long texts are cut.
+enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
+                    ...) __attribute__((format(printf, 3, 4)));
+
+// Puts "prefix: " before the text that is there: where it happened.
+enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
+                      ...) __attribute__((format(printf, 3, 4)));
+
+// "SL_EINVAL", and the sentence of the table. Unknown codes have words too.
+const char *sl_err_name(enum sl_err code);
+const char *sl_err_text(enum sl_err code);
+
+// The gRPC status number of a code, and the code nearest to a gRPC status.
+int sl_err_to_grpc(enum sl_err code);
+enum sl_err sl_err_from_grpc(int grpc_status);
+
+// True for what may go away by itself: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.
+bool sl_err_transient(enum sl_err code);
+
+// errno as a code: ENOENT, ENOSPC (SL_EIO), EACCES (SL_EDENIED) and so on.
+enum sl_err sl_err_from_errno(int errnum);
+
+#define sl_container_of(ptr, type, member)                                     \
+    ((type *)((char *)(ptr)-offsetof(type, member)))
+#define SL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/tensorfile.h -- safetensors: named tensors in one file
+// (formats.md 8).
+//
+//     u64 N | N bytes of JSON, padded with blanks | tensor bytes
+//
+// The writer lays the header out first, streams the tensors, and puts the
+// finished header in place afterwards: what is not known before the data (the
+// checksums) has fixed width. Then sync, rename, sync of the folder; until
+// then the file has the name path + ".tmp". The reader maps the file and
+// checks everything formats.md asks for before it answers anything: bounds,
+// duplicates, and that the tensors leave no hole and no overlap.
+//
+// Threads  one at a time; a reader's queries: any.
+// Memory   what a reader returns points into it and holds until it is closed.
+// Units    shapes and counts are elements, begin and end bytes in the data.
+// Errors   SL_ECORRUPT says which tensor and what was expected.
+#ifndef COMMON_BASE_TENSORFILE_H
+#define COMMON_BASE_TENSORFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "common/base/status.h"
+
+#define TENSOR_RANK_MAX 8
+#define TENSORFILE_TENSORS_MAX 1000000
+#define TENSORFILE_HEADER_MAX 100000000 // by the format
+#define TENSORFILE_HEADER_OURS (16u << 20)
+#define TENSORFILE_BLOCK_BYTES (16u << 20) // one data checksum per block
+#define TENSORFILE_KEY_DATA "sluice.data_crc32c"
+#define TENSORFILE_KEY_HEADER "sluice.header_crc32c"
+
+// X(name, bytes)
+#define TENSOR_DTYPE_MAP(X)                                                    \
+    X(BOOL, 1)                                                                 \
+    X(U8, 1)                                                                   \
+    X(I8, 1)                                                                   \
+    X(I16, 2)                                                                  \
+    X(U16, 2)                                                                  \
+    X(F16, 2)                                                                  \
+    X(BF16, 2)                                                                 \
+    X(I32, 4)                                                                  \
+    X(U32, 4)                                                                  \
+    X(F32, 4)                                                                  \
+    X(F64, 8)                                                                  \
+    X(I64, 8)                                                                  \
+    X(U64, 8)
+
+enum tensor_dtype {
+#define TENSOR_DTYPE_ENUM(name, bytes) TENSOR_##name,
+    TENSOR_DTYPE_MAP(TENSOR_DTYPE_ENUM)
+#undef TENSOR_DTYPE_ENUM
+        TENSOR_DTYPE_COUNT
+};
+
+const char *tensor_dtype_name(enum tensor_dtype dtype);
+size_t tensor_dtype_bytes(enum tensor_dtype dtype);
+enum sl_err tensor_dtype_parse(const char *word, enum tensor_dtype *out);
+
+struct tensor_info {
+    const char *name;
+    enum tensor_dtype dtype;
+    unsigned rank;
+    uint64_t shape[TENSOR_RANK_MAX];
+    uint64_t begin, end; // set by the writer and the reader
+};
+
+struct tensor_meta {
+    const char *key, *value; // UTF-8
+};
+
+// SL_ERANGE if the product of shape and element size overflows.
+enum sl_err tensor_bytes(uint64_t *out, const struct tensor_info *t);
+
+// Sorts as the format's reference writer does (element size descending, then
+// name) and sets begin and end. Tensors are then appended in this order.
+enum sl_err tensorfile_layout(struct tensor_info *tensors, size_t count,
+                              struct sl_error *err);
+
+// --- writing
+
+struct tensorfile_writer;
+
+// Begins path + ".tmp", replacing one that an earlier death left behind.
+// `tensors` must be laid out (any order without hole will do). With `checks`
+// the two checksum keys are added to the metadata and filled in by
+// tensorfile_finish. Nothing that is passed in is kept.
+enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
+                              const char *path,
+                              const struct tensor_info *tensors, size_t count,
+                              const struct tensor_meta *meta, size_t meta_count,
+                              bool checks, struct sl_error *err);
+
+// The next n bytes of data, cut anywhere. SL_ERANGE beyond the last tensor.
+enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
+                              size_t n, struct sl_error *err);
+
+// Replaces the value of a metadata key by one of the same length. SL_ENOENT
+// without such a key, SL_EINVAL if the length differs or it needs escapes.
+enum sl_err tensorfile_patch(struct tensorfile_writer *w, const char *key,
+                             const char *value, struct sl_error *err);
+
+// Makes the file durable under its name and frees w, also when it fails.
+// SL_ESTATE if bytes are missing. *bytes (may be NULL) is the file's size.
+enum sl_err tensorfile_finish(struct tensorfile_writer *w, uint64_t *bytes,
+                              struct sl_error *err);
+
+// Removes the temporary file and frees w. NULL is allowed.
+void tensorfile_abort(struct tensorfile_writer *w);
+
+// --- reading
+
+struct tensorfile;
+
+// header_limit 0: TENSORFILE_HEADER_MAX.
+enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
+                            const char *path, size_t header_limit,
+                            struct sl_error *err);
+
+// The same over bytes that outlive the reader. `name` is for errors.
+enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
+                             const void *bytes, size_t n, size_t header_limit,
+                             struct sl_error *err);
+void tensorfile_close(struct tensorfile *f); // NULL is allowed
+
+size_t tensorfile_count(const struct tensorfile *f);
+const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
+const struct tensor_info *tensorfile_find(const struct tensorfile *f,
+                                          const char *name); // or NULL
+
+// t->end - t->begin bytes, aligned as the file has them.
+const uint8_t *tensorfile_data(const struct tensorfile *f,
+                               const struct tensor_info *t);
+
+size_t tensorfile_meta_count(const struct tensorfile *f);
+struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
+const char *tensorfile_meta(const struct tensorfile *f, const char *key);
+
+// Verifies both checksums. SL_ENOENT: the file has none; SL_ECORRUPT: which
+// block is wrong.
+enum sl_err tensorfile_verify(const struct tensorfile *f, struct sl_error *err);
+
+#endif

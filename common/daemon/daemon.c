@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/daemon/daemon.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/base/buf.h"
+#include "common/base/broken.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/fs.h"
+#include "common/base/history.h"
+#include "common/daemon/sdnotify.h"
+#include "common/daemon/statelock.h"
+
+#define RESOURCES_MS 300 // between two looks, in a build with history
+
+enum phase {
+    STARTING, // the loop does not run yet
+    RUNNING,
+    DRAINING, // hooks.drain was called; waiting for daemon_drained
+    ENDING,   // the loop is about to stop
+};
+
+struct daemon {
+    const struct conf_about *about;
+    const struct conf_key *keys;
+    const struct daemon_hooks *hooks;
+    void *arg;
+    int argc;
+    char **argv;
+
+    struct conf *conf;
+    struct loop *loop;
+    struct rpc_tls tls; // ca_file NULL: none
+    struct loop_timer *grace, *watchdog, *look;
+    bool looking, insist, again; // a look is under way; it was asked for;
+                                 // asked for again meanwhile
+#ifdef SLUICE_HISTORY
+    struct loop_timer *resources;
+#endif
+    struct statelock lock;
+    char state_dir[4096];
+    char node[256];
+
+    enum phase phase;
+    bool ready;
+    int code;       // to exit with, unless
+    bool by_signal; // the end began with `signum`
+    int signum;     // the first deadly signal; 0: none
+};
+
+static const struct conf_key daemon_keys[] = {
+    {.name = "state",
+     .kind = CONF_STRING,
+     .help = "Folder of everything that has to survive; without it, "
+             "$STATE_DIRECTORY or ./sluice-ROLE."},
+    {.name = "node",
+     .kind = CONF_STRING,
+     .help = "Name of this process in logs; without it, the host's name.",
+     .min = 1,
+     .max = 200},
+    {.name = "log-format",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|text|json",
+     .help = "Form of the lines on stderr; auto is text on a terminal, JSON "
+             "elsewhere."},
+    {.name = "log-level",
+     .kind = CONF_CHOICE,
+     .value = "info",
+     .choices = "debug|info|warn|error",
+     .help = "The least level that is logged. SIGHUP reads it again."},
+    {.name = "grace",
+     .kind = CONF_MS,
+     .value = "10s",
+     .min = 0,
+     .max = 3600000,
+     .help = "How long to drain after SIGTERM before ending anyway."},
+    {.name = NULL},
+};
+
+// --- queries
+
+struct loop *daemon_loop(struct daemon *d)
+{
+    return d->loop;
+}
+
+const struct conf *daemon_conf(const struct daemon *d)
+{
+    return d->conf;
+}
+
+const char *daemon_role(const struct daemon *d)
+{
+    return d->about->program;
+}
+
+const char *daemon_node(const struct daemon *d)
+{
+    return d->node;
+}
+
+const char *daemon_state_dir(const struct daemon *d)
+{
+    return d->state_dir;
+}
+
+const struct rpc_tls *daemon_tls(const struct daemon *d)
+{
+    return d->tls.ca_file != NULL ? &d->tls : NULL;
+}
+
+bool daemon_draining(const struct daemon *d)
+{
+    return d->phase >= DRAINING;
+}
+
+int daemon_pid(void)
+{
+    return (int)getpid();
+}
+
+// --- the end
+
+static void end_now(struct daemon *d)
+{
+    if (d->phase == ENDING)
+        return;
+    d->phase = ENDING;
+    loop_stop(d->loop);
+}
+
+void daemon_drained(struct daemon *d)
+{
+    if (d->phase == DRAINING)
+        end_now(d);
+}
+
+static void grace_over(void *arg)
+{
+    struct daemon *d = arg;
+
+    LOG(WARN, "drain took too long; ending without it", "grace_ms=%lld",
+        (long long)conf_int(d->conf, "grace"));
+    end_now(d);
+}
+
+static void begin_drain(struct daemon *d)
+{
+    if (d->phase >= DRAINING)
+        return;
+    d->phase = DRAINING;
+    (void)sdnotify("STOPPING=1");
+    loop_timer_start(d->grace, (uint64_t)conf_int(d->conf, "grace"), 0);
+    if (d->hooks->drain != NULL)
+        d->hooks->drain(d, d->arg);
+    else
+        daemon_drained(d);
+}
+
+void daemon_stop(struct daemon *d, int code)
+{
+    if (d->phase >= DRAINING)
+        return;
+    d->code = code;
+    begin_drain(d);
+}
+
+void daemon_end(struct daemon *d, int code)
+{
+    if (d->phase >= DRAINING)
+        return;
+    d->code = code;
+    (void)sdnotify("STOPPING=1");
+    end_now(d);
+}
+
+// Does not return, unless we are process 1, for which the default action of a
+// signal is nothing.
+static void die_of(int signum)
+{
+    if (getpid() == 1)
+        return;
+    signal(signum, SIG_DFL);
+    raise(signum);
+    _exit(128 + signum);
+}
+
+static void on_deadly(struct daemon *d, int signum, const char *name)
+{
+    if (d->signum != 0) { // the second one
+        LOG(WARN, "second signal; ending at once", "signal=%s", name);
+        die_of(signum);
+        _exit(128 + signum);
+    }
+    d->signum = signum;
+    d->by_signal = d->phase < DRAINING;
+    LOG(INFO, "signal; draining", "signal=%s", name);
+    begin_drain(d);
+}
+
+static void on_term(void *arg)
+{
+    on_deadly(arg, SIGTERM, "SIGTERM");
+}
+
+static void on_int(void *arg)
+{
+    on_deadly(arg, SIGINT, "SIGINT");
+}
+
+// --- while it runs
+
+void daemon_ready(struct daemon *d)
+{
+    if (d->ready || d->phase >= DRAINING)
+        return;
+    d->ready = true;
+    if (d->phase == RUNNING) // else live() says it, once it hears signals
+        (void)sdnotify("READY=1");
+}
+
+void daemon_status(struct daemon *d, const char *fmt, ...)
+{
+    char text[512] = "STATUS=";
+    size_t n = strlen(text);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+    va_end(ap);
+    (void)sdnotify(text);
+}
+
+static void on_watchdog(void *arg)
+{
+    (void)sdnotify("WATCHDOG=1");
+}
+
+// --- certificates that are replaced
+
+static void look(void *arg) // on a pool thread: a disk may be slow
+{
+    tls_look(((struct daemon *)arg)->insist);
+}
+
+static void begin_look(struct daemon *d, bool insist);
+
+static void looked(void *arg)
+{
+    struct daemon *d = arg;
+    bool again = d->again;
+
+    d->looking = d->insist = d->again = false;
+    if (again)
+        begin_look(d, true);
+}
+
+static void begin_look(struct daemon *d, bool insist)
+{
+    if (daemon_tls(d) == NULL || d->phase >= DRAINING)
+        return;
+    if (d->looking) {
+        d->again = d->again || insist;
+        return;
+    }
+    d->insist = insist;
+    d->looking = loop_work(d->loop, look, looked, d) == SL_OK;
+}
+
+static void on_look(void *arg)
+{
+    begin_look(arg, false);
+}
+
+// --- SIGHUP
+
+static enum sl_err new_conf(struct conf **out, const struct daemon *d)
+{
+    struct conf *c;
+    enum sl_err rc = conf_new(&c, d->about, d->keys);
+
+    if (rc == SL_OK)
+        rc = conf_add(c, daemon_keys);
+    if (rc == SL_OK)
+        rc = conf_add(c, tls_keys);
+    if (rc == SL_OK)
+        *out = c;
+    return rc;
+}
+
+// Only the level: other settings are borrowed by whoever asked for them.
+static void reload_level(struct daemon *d)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum log_level level = log_get_level();
+    struct conf *c = NULL;
+    enum sl_err rc = new_conf(&c, d);
+
+    if (rc == SL_OK)
+        rc = conf_load(c, fs_posix(), d->argc, d->argv, environ, &err);
+    if (rc == SL_OK) {
+        (void)log_level_parse(conf_str(c, "log-level"), &level);
+        log_set_level(level);
+    } else {
+        LOG(WARN, "reload: configuration is left as it was", "error=%s",
+            err.text);
+    }
+    conf_free(c);
+}
+
+static void on_hup(void *arg)
+{
+    struct daemon *d = arg;
+    char text[64];
+
+    snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)sl_now_us(sl_clock_real()));
+    (void)sdnotify(text);
+    LOG(INFO, "reloading");
+    reload_level(d);
+    begin_look(d, true);
+    if (d->hooks->reload != NULL)
+        d->hooks->reload(d, d->arg);
+    if (d->ready)
+        (void)sdnotify("READY=1");
+}
+
+// --- the beginning
+
+static int usage(const struct daemon *d, const char *text)
+{
+    fprintf(stderr, "%s: %s\n%s: `%s --help` lists all options\n",
+            d->about->program, text, d->about->program, d->about->program);
+    return DAEMON_EXIT_USAGE;
+}
+
+static int print(enum sl_err (*fn)(struct buf *, const struct conf *),
+                 const struct conf *c)
+{
+    struct buf out = BUF_INIT;
+    enum sl_err rc = fn(&out, c);
+
+    if (rc == SL_OK)
+        fwrite(buf_text(&out), 1, out.len, stdout);
+    buf_release(&out);
+    return rc == SL_OK && fflush(stdout) == 0 ? DAEMON_EXIT_OK
+                                              : DAEMON_EXIT_FAILED;
+}
+
+#define GO_ON (-1) // no exit code
+
+// Reads the settings; GO_ON, or the code to exit with.
+static int configure(struct daemon *d)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (new_conf(&d->conf, d) != SL_OK)
+        return usage(d, "out of memory");
+    if (conf_load(d->conf, fs_posix(), d->argc, d->argv, environ, &err) !=
+        SL_OK)
+        return usage(d, err.text);
+    if (conf_wants_help(d->conf))
+        return print(conf_help, d->conf);
+    if (conf_wants_version(d->conf))
+        return print(conf_version, d->conf);
+    if (conf_wants_print(d->conf))
+        return print(conf_print, d->conf);
+    if (conf_arg_count(d->conf) > 0) {
+        sl_fail(&err, SL_EINVAL, "unexpected argument '%.100s'",
+                conf_arg(d->conf, 0));
+        return usage(d, err.text);
+    }
+    if (tls_read_conf(&d->tls, d->conf, &err) != SL_OK)
+        return usage(d, err.text);
+    return GO_ON;
+}
+
+static void set_up_log(struct daemon *d)
+{
+    const char *node = conf_str(d->conf, "node");
+    enum log_format format = LOG_FORMAT_AUTO;
+    enum log_level level = LOG_LEVEL_INFO;
+
+    if (node != NULL)
+        snprintf(d->node, sizeof(d->node), "%s", node);
+    else if (gethostname(d->node, sizeof(d->node) - 1) != 0)
+        snprintf(d->node, sizeof(d->node), "unnamed");
+    (void)log_format_parse(conf_str(d->conf, "log-format"), &format);
+    (void)log_level_parse(conf_str(d->conf, "log-level"), &level);
+    log_init(format, level, d->about->program, d->node);
+}
+
+// Freed tensors are taken again at once; giving their pages back and faulting
+// them in anew costs more than the copy (transport.md).
+static void set_up_process(void)
+{
+    struct rlimit files;
+
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 64 << 20);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // then the write says EFBIG
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+static enum sl_err take_state_dir(struct daemon *d, struct sl_error *err)
+{
+    const char *dir = conf_str(d->conf, "state");
+    enum sl_err rc;
+    int n;
+
+    if (dir == NULL)
+        dir = getenv("STATE_DIRECTORY");
+    if (d->hooks->stateless && (dir == NULL || *dir == '\0')) {
+        snprintf(d->state_dir, sizeof(d->state_dir), "-");
+        return SL_OK;
+    }
+    if (dir != NULL && *dir != '\0')
+        n = snprintf(d->state_dir, sizeof(d->state_dir), "%s", dir);
+    else
+        n = snprintf(d->state_dir, sizeof(d->state_dir), "./sluice-%s",
+                     d->about->program);
+    if ((size_t)n >= sizeof(d->state_dir))
+        return sl_fail(err, SL_EINVAL, "--state: the path is too long");
+    rc = fs_mkdirs(fs_posix(), d->state_dir, err);
+    return rc == SL_OK ? statelock_take(&d->lock, d->state_dir, err) : rc;
+}
+
+static int exit_code_of(enum sl_err rc)
+{
+    switch (rc) {
+    case SL_EINVAL:
+    case SL_ENOENT:
+    case SL_ENOTSUP:
+    case SL_EAUTH:
+    case SL_EDENIED:
+    case SL_EBUSY:
+        return DAEMON_EXIT_USAGE;
+    default:
+        return sl_err_transient(rc) ? DAEMON_EXIT_TRANSIENT
+                                    : DAEMON_EXIT_FAILED;
+    }
+}
+
+static enum sl_err set_up_loop(struct daemon *d, struct sl_error *err)
+{
+    enum sl_err rc = loop_new(&d->loop, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = loop_timer_new(&d->grace, d->loop, grace_over, d);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&d->watchdog, d->loop, on_watchdog, d);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&d->look, d->loop, on_look, d);
+#ifdef SLUICE_HISTORY
+    if (rc == SL_OK)
+        rc = loop_timer_new(&d->resources, d->loop, history_resources, NULL);
+    if (rc == SL_OK)
+        loop_timer_start(d->resources, RESOURCES_MS, RESOURCES_MS);
+#endif
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "event loop: out of memory");
+    return SL_OK;
+}
+
+static enum sl_err listen_to_signals(struct daemon *d)
+{
+    uint64_t watchdog_ms = sdnotify_watchdog_ms();
+    enum sl_err rc = loop_signal(d->loop, SIGTERM, on_term, d);
+
+    if (rc == SL_OK)
+        rc = loop_signal(d->loop, SIGINT, on_int, d);
+    if (rc == SL_OK)
+        rc = loop_signal(d->loop, SIGHUP, on_hup, d);
+    if (watchdog_ms > 0)
+        loop_timer_start(d->watchdog, watchdog_ms, watchdog_ms);
+    if (daemon_tls(d) != NULL)
+        loop_timer_start(d->look, 0, DAEMON_LOOK_MS);
+    return rc;
+}
+
+static void tear_down(struct daemon *d)
+{
+    loop_timer_free(d->grace);
+    loop_timer_free(d->watchdog);
+    loop_timer_free(d->look);
+#ifdef SLUICE_HISTORY
+    loop_timer_free(d->resources);
+#endif
+    loop_free(d->loop);
+    statelock_release(&d->lock);
+    conf_free(d->conf);
+}
+
+static void run(struct daemon *d)
+{
+    if (d->phase == STARTING) { // start may have ended it already
+        d->phase = RUNNING;
+        if (d->ready)
+            (void)sdnotify("READY=1");
+    }
+    loop_run(d->loop);
+}
+
+// From the locked folder to the end of the loop.
+static enum sl_err live(struct daemon *d, struct sl_error *err)
+{
+    enum sl_err rc = take_state_dir(d, err);
+
+    if (rc == SL_OK)
+        rc = set_up_loop(d, err);
+    if (rc == SL_OK)
+        rc = d->hooks->start(d, d->arg, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = listen_to_signals(d);
+    if (rc != SL_OK)
+        sl_fail(err, rc, "cannot listen to signals");
+    if (rc == SL_OK)
+        run(d);
+    if (d->hooks->stop != NULL)
+        d->hooks->stop(d, d->arg);
+    return rc;
+}
+
+// What a build for tests can do to itself; other builds know no such words.
+static bool lists_faults(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--list-faults") == 0)
+        return fault_list();
+    if (argc == 2 && strcmp(argv[1], "--list-breaks") == 0)
+        return broken_list();
+    return false;
+}
+
+int daemon_main(const struct conf_about *about, const struct conf_key *keys,
+                const struct daemon_hooks *hooks, void *arg, int argc,
+                char **argv)
+{
+    struct daemon d = {.about = about,
+                       .keys = keys,
+                       .hooks = hooks,
+                       .arg = arg,
+                       .argc = argc,
+                       .argv = argv,
+                       .lock = STATELOCK_INIT};
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+    int code;
+
+    if (lists_faults(argc, argv))
+        return DAEMON_EXIT_OK;
+    code = configure(&d);
+    if (code != GO_ON) {
+        conf_free(d.conf);
+        return code;
+    }
+    set_up_log(&d);
+    history_open(about->program, d.node);
+    set_up_process();
+    rc = live(&d, &err);
+    if (rc != SL_OK) {
+        LOG(ERROR, "cannot go on", "error=%s code=%s", err.text,
+            sl_err_name(rc));
+        d.code = exit_code_of(rc);
+    } else {
+        LOG(INFO, "ended", "code=%d", d.code);
+    }
+    tear_down(&d);
+    if (rc == SL_OK && d.by_signal)
+        die_of(d.signum);
+    return d.code;
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/local/rpc_door.c -- the I/O thread that watches sockets of this
+// host, and their packets; see rpc_sock.h.
+//
+// While a door waits for something the thread wakes every RPC_TICK_MS to look
+// at deadlines. When none did for a whole tick it sleeps until it is told
+// (`dozing`), so that an idle process stays asleep, and a busy one is told
+// nothing.
+#include "common/net/local/rpc_sock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+
+#define EVENTS_MAX 16
+
+struct rpc_watch {
+    pthread_t id;
+    int epoll, wake;
+    pthread_mutex_t lock; // of `open`; only the thread takes out
+    struct list open;
+    unsigned leaving;
+    atomic_bool stop, dozing;
+    uint8_t room[RPC_SOCK_BATCH][RPC_SOCK_PACKET];
+};
+
+static void told(struct rpc_watch *w)
+{
+    uint64_t one = 1;
+    ssize_t n = write(w->wake, &one, sizeof(one));
+
+    (void)n; // full means that it was told
+}
+
+enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err)
+{
+    int type = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+    if (socketpair(AF_UNIX, type, 0, pair) != 0)
+        return sl_fail(err, SL_EBUSY, "no socket pair: %s", strerror(errno));
+    return SL_OK;
+}
+
+// ---- the thread
+
+// The next door, which only this thread could take away meanwhile.
+static struct rpc_door *next_door(struct rpc_watch *w, struct rpc_door *door)
+{
+    struct list_node *n;
+
+    pthread_mutex_lock(&w->lock);
+    n = door == NULL ? list_first(&w->open) : list_next(&w->open, &door->node);
+    pthread_mutex_unlock(&w->lock);
+    return n == NULL ? NULL : list_entry(n, struct rpc_door, node);
+}
+
+static bool tick_all(struct rpc_watch *w)
+{
+    struct rpc_door *door = NULL;
+    bool busy = false;
+
+    while ((door = next_door(w, door)) != NULL)
+        if (door->tick != NULL && !door->leaving)
+            busy |= door->tick(door);
+    return busy;
+}
+
+static void say_gone(struct rpc_watch *w)
+{
+    struct rpc_door *door, *next;
+
+    for (door = next_door(w, NULL); door != NULL && w->leaving > 0;
+         door = next) {
+        next = next_door(w, door);
+        if (!door->leaving)
+            continue;
+        pthread_mutex_lock(&w->lock);
+        list_remove(&door->node);
+        pthread_mutex_unlock(&w->lock);
+        w->leaving--;
+        door->gone(door);
+    }
+}
+
+static void hear_wake(struct rpc_watch *w)
+{
+    uint64_t count;
+    ssize_t n = read(w->wake, &count, sizeof(count));
+
+    (void)n;
+}
+
+// True: somebody wants a tick now.
+static bool serve(struct rpc_watch *w, const struct epoll_event *ev, int n)
+{
+    bool wanted = false;
+
+    for (int i = 0; i < n; i++) {
+        struct rpc_door *door = ev[i].data.ptr;
+
+        if (door == NULL) {
+            hear_wake(w);
+            wanted = true;
+        } else if (!door->leaving) {
+            door->ready(door, ev[i].events);
+        }
+    }
+    return wanted;
+}
+
+// Their owners have closed them, and we have not heard of it yet.
+static void see_off(struct rpc_watch *w)
+{
+    struct rpc_door *door;
+
+    while ((door = next_door(w, NULL)) != NULL) {
+        if (!door->leaving)
+            door->ready(door, EPOLLIN | EPOLLHUP);
+        say_gone(w);
+    }
+}
+
+static void *watch(void *arg)
+{
+    struct rpc_watch *w = arg;
+    struct epoll_event ev[EVENTS_MAX];
+    uint64_t looked = sl_now_ms(sl_clock_real());
+    bool busy = false;
+    int n;
+
+    while (!atomic_load(&w->stop)) {
+        n = epoll_wait(w->epoll, ev, EVENTS_MAX, busy ? RPC_TICK_MS : -1);
+        if (serve(w, ev, n) ||
+            sl_now_ms(sl_clock_real()) - looked >= RPC_TICK_MS) {
+            looked = sl_now_ms(sl_clock_real());
+            busy = tick_all(w);
+            if (!busy) { // what starts from here on tells us
+                atomic_store(&w->dozing, true);
+                busy = tick_all(w);
+            }
+        }
+        if (w->leaving > 0)
+            say_gone(w);
+    }
+    see_off(w);
+    return NULL;
+}
+
+// ---- its life
+
+static void watch_drop(struct rpc_watch *w)
+{
+    if (w->epoll >= 0)
+        close(w->epoll);
+    if (w->wake >= 0)
+        close(w->wake);
+    pthread_mutex_destroy(&w->lock);
+    gpr_free(w);
+}
+
+static enum sl_err watch_start(struct rpc_watch **out, int cpu,
+                               struct sl_error *err)
+{
+    struct rpc_watch *w = gpr_zalloc(sizeof(*w));
+    struct epoll_event ev = {.events = EPOLLIN};
+    int rc = 0;
+
+    pthread_mutex_init(&w->lock, NULL);
+    list_init(&w->open);
+    atomic_init(&w->dozing, true);
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->epoll < 0 || w->wake < 0 ||
+        epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) != 0)
+        rc = errno;
+    if (rc == 0)
+        rc = pthread_create(&w->id, NULL, watch, w);
+    if (rc != 0) {
+        watch_drop(w);
+        return sl_fail(err, sl_err_from_errno(rc),
+                       "cannot watch sockets of this host: %s", strerror(rc));
+    }
+    pthread_setname_np(w->id, "io-near");
+    if (cpu >= 0)
+        (void)rpc_pin(w->id, cpu, NULL); // as the thread that it is beside
+    *out = w;
+    return SL_OK;
+}
+
+static enum sl_err watch_of(struct rpc_thread *t, struct rpc_watch **out,
+                            struct sl_error *err)
+{
+    static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+    struct rpc_watch *w;
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&starting);
+    w = atomic_load(&t->watch);
+    if (w == NULL)
+        rc = watch_start(&w, t->cpu, err);
+    if (rc == SL_OK)
+        atomic_store(&t->watch, w);
+    pthread_mutex_unlock(&starting);
+    *out = w;
+    return rc;
+}
+
+void rpc_watch_free(struct rpc_thread *t)
+{
+    struct rpc_watch *w = atomic_load(&t->watch);
+
+    if (w == NULL)
+        return;
+    atomic_store(&w->stop, true);
+    told(w);
+    pthread_join(w->id, NULL);
+    watch_drop(w);
+}
+
+// What cannot be shut down would never leave.
+static enum sl_err check_kind(int fd, struct sl_error *err)
+{
+    int type = 0;
+    socklen_t size = sizeof(type);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+        type != SOCK_SEQPACKET)
+        return sl_fail(err, SL_EINVAL,
+                       "descriptor %d is no socket of this host for packets "
+                       "(SOCK_SEQPACKET)",
+                       fd);
+    return SL_OK;
+}
+
+enum sl_err rpc_door_open(struct rpc_door *door, struct rpc_thread *thread,
+                          struct sl_error *err)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = door};
+    struct rpc_watch *w;
+    enum sl_err rc = check_kind(door->fd, err);
+
+    if (rc == SL_OK)
+        rc = watch_of(thread, &w, err);
+    if (rc != SL_OK)
+        return rc;
+    door->watch = w;
+    door->leaving = false;
+    pthread_mutex_lock(&w->lock);
+    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, door->fd, &ev) != 0)
+        rc = sl_fail(err, sl_err_from_errno(errno),
+                     "cannot watch a socket of this host: %s", strerror(errno));
+    else
+        list_push_back(&w->open, &door->node);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+void rpc_door_leave(struct rpc_door *door)
+{
+    if (door->leaving)
+        return;
+    door->leaving = true;
+    door->watch->leaving++;
+    (void)epoll_ctl(door->watch->epoll, EPOLL_CTL_DEL, door->fd, NULL);
+    (void)shutdown(door->fd, SHUT_RDWR); // the peer need not wait for our end
+}
+
+void rpc_door_want(struct rpc_door *door, unsigned events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = door};
+
+    // One that has left meanwhile wants nothing.
+    (void)epoll_ctl(door->watch->epoll, EPOLL_CTL_MOD, door->fd, &ev);
+}
+
+void rpc_door_stir(struct rpc_door *door)
+{
+    struct rpc_watch *w = door->watch;
+
+    if (atomic_load(&w->dozing) && atomic_exchange(&w->dozing, false))
+        told(w);
+}
+
+void rpc_door_wake(struct rpc_door *door)
+{
+    told(door->watch);
+}
+
+// ---- packets
+
+static bool read_packet(struct rpc_sock_packet *out, const uint8_t *at,
+                        size_t bytes, uint32_t magic)
+{
+    size_t path;
+
+    if (bytes < sizeof(out->head))
+        return false;
+    memcpy(&out->head, at, sizeof(out->head));
+    path = magic == RPC_SOCK_ASKS ? out->head.said : 0;
+    if (out->head.magic != magic || path > RPC_SOCK_PATH_MAX ||
+        bytes - sizeof(out->head) < path)
+        return false;
+    out->path = (const char *)at + sizeof(out->head);
+    out->body = at + sizeof(out->head) + path;
+    out->bytes = bytes - sizeof(out->head) - path;
+    return out->head.at <= out->head.total &&
+           out->bytes <= out->head.total - out->head.at;
+}
+
+enum sl_err rpc_sock_hear(struct rpc_door *door, uint32_t magic,
+                          struct rpc_sock_packet out[RPC_SOCK_BATCH],
+                          unsigned *count)
+{
+    struct rpc_watch *w = door->watch;
+    struct mmsghdr m[RPC_SOCK_BATCH];
+    struct iovec part[RPC_SOCK_BATCH];
+    int n;
+
+    memset(m, 0, sizeof(m));
+    for (unsigned i = 0; i < RPC_SOCK_BATCH; i++) {
+        part[i] = (struct iovec){w->room[i], RPC_SOCK_PACKET};
+        m[i].msg_hdr.msg_iov = &part[i];
+        m[i].msg_hdr.msg_iovlen = 1;
+    }
+    *count = 0;
+    n = recvmmsg(door->fd, m, RPC_SOCK_BATCH, MSG_DONTWAIT, NULL);
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR) ? SL_EBUSY
+                                                            : SL_EUNAVAIL;
+    for (int i = 0; i < n; i++) {
+        if (m[i].msg_len == 0) // the end reads as an empty packet
+            return *count > 0 ? SL_OK : SL_EUNAVAIL;
+        if ((m[i].msg_hdr.msg_flags & MSG_TRUNC) ||
+            !read_packet(&out[*count], w->room[i], m[i].msg_len, magic))
+            return SL_ECORRUPT;
+        (*count)++;
+    }
+    return SL_OK;
+}
+
+// The bytes [at, at + most) of a message, as far as it has them, as ranges.
+static void cut(struct iovec *to, unsigned *used, const struct rpc_msg *msg,
+                size_t at, size_t most)
+{
+    size_t left = most;
+
+    for (unsigned i = 0; i <= msg->parts && left > 0; i++) {
+        const uint8_t *data = i == 0 ? msg->head : msg->part[i - 1].data;
+        size_t n = i == 0 ? msg->head_bytes : msg->part[i - 1].len;
+        size_t skip = at < n ? at : n;
+
+        at -= skip;
+        n -= skip;
+        n = n < left ? n : left;
+        if (n > 0)
+            to[(*used)++] = (struct iovec){(void *)(uintptr_t)(data + skip), n};
+        left -= n;
+    }
+}
+
+void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n)
+{
+    struct iovec part[1 + RPC_MSG_PARTS];
+    unsigned used = 0;
+
+    if (n > 0)
+        cut(part, &used, msg, at, n);
+    for (unsigned i = 0; i < used; i++) {
+        memcpy(to, part[i].iov_base, part[i].iov_len);
+        to += part[i].iov_len;
+    }
+}
+
+static enum sl_err send_parts(int fd, struct iovec *part, unsigned count)
+{
+    struct msghdr m = {.msg_iov = part, .msg_iovlen = count};
+
+    if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        return SL_OK;
+    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ||
+                   errno == ENOMEM
+               ? SL_EBUSY
+               : SL_EUNAVAIL;
+}
+
+enum sl_err rpc_sock_send(int fd, const void *packet, size_t bytes)
+{
+    struct iovec part = {(void *)(uintptr_t)packet, bytes};
+
+    return send_parts(fd, &part, 1);
+}
+
+enum sl_err rpc_sock_say(int fd, const struct rpc_sock_head *head,
+                         const char *path, const struct rpc_msg *msg)
+{
+    struct iovec part[3 + RPC_MSG_PARTS];
+    unsigned used = 0;
+
+    part[used++] = (struct iovec){(void *)(uintptr_t)head, sizeof(*head)};
+    if (path != NULL)
+        part[used++] = (struct iovec){(void *)(uintptr_t)path, head->said};
+    if (msg != NULL)
+        cut(part, &used, msg, head->at, RPC_SOCK_BODY);
+    return send_parts(fd, part, used);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/local/rpc_sock.h -- unary calls over a socket of this host, beside
+// core.
+//
+// Core takes some 30 us of each end for a small call, and twice that when its
+// caches are cold. Where two processes share a host, small calls may go over a
+// private socket instead (SOCK_SEQPACKET): one message is one packet, written
+// and read in one system call each, and nothing stands between.
+//
+//   rpc_link_start -> packet -> rpc_server_heard -> method->unary -> rpc_answer
+//        -> rpc_host_answer -> packet(s) -> over, on the link's I/O thread
+//
+// Beside each I/O thread there is one that watches such sockets. It starts with
+// the first of them.
+//
+// Only rpc*.c files include this.
+//
+// Threads  any, except where it says. `ready`, `tick`, `gone` and `over` run on
+//          the watching thread, never under a lock of ours.
+// Memory   links and hosts are counted references; a descriptor is closed with
+//          the last one, so nobody writes to one that was used again.
+// Units    bytes, ms.
+// Errors   a peer that says what it must not loses its socket.
+#ifndef COMMON_NET_LOCAL_RPC_SOCK_H
+#define COMMON_NET_LOCAL_RPC_SOCK_H
+
+#include "common/net/rpc_inner.h"
+
+#define RPC_SOCK_PACKET ((size_t)64 << 10)
+#define RPC_SOCK_PATH_MAX 128
+#define RPC_SOCK_BATCH 8 // packets that are read at once
+// Calls of one peer that a server has not answered: ours waits for 256 at most,
+// and may have given up some. Who has more is cut off.
+#define RPC_SOCK_OPEN_MOST 768
+
+// In front of every packet: both ends are programs of one host.
+struct rpc_sock_head {
+    uint32_t magic;      // RPC_SOCK_ASKS or RPC_SOCK_ANSWERS
+    uint32_t said;       // bytes of the method's path, or enum sl_err
+    uint64_t id;         // the caller's
+    uint64_t total;      // bytes of the body, or of the error's text
+    uint64_t at;         // those of this packet begin here
+    int64_t deadline_ms; // of a request, from now
+};
+#define RPC_SOCK_ASKS 0x31514b53u
+#define RPC_SOCK_ANSWERS 0x31414b53u
+
+// Bytes of a body that one packet holds, whatever the method's path.
+#define RPC_SOCK_BODY                                                          \
+    (RPC_SOCK_PACKET - sizeof(struct rpc_sock_head) - RPC_SOCK_PATH_MAX)
+
+// ---- rpc_door.c: the thread, and what it watches
+
+struct rpc_door {
+    int fd; // its owner closes it, after `gone`
+    struct rpc_watch *watch;
+    struct list_node node;
+    bool leaving;
+    // The socket can be read or written, or has ended (epoll's bits).
+    void (*ready)(struct rpc_door *door, unsigned events);
+    // Every RPC_TICK_MS while one of them says that it waits for something,
+    // and soon after rpc_door_wake. NULL: never.
+    bool (*tick)(struct rpc_door *door);
+    void (*gone)(struct rpc_door *door); // last; the door may be freed
+};
+
+#define RPC_TICK_MS 200
+
+// Watched beside `thread`.
+enum sl_err rpc_door_open(struct rpc_door *door, struct rpc_thread *thread,
+                          struct sl_error *err);
+// On the thread only; `gone` runs before it sleeps again.
+void rpc_door_leave(struct rpc_door *door);
+// What `ready` is called for: `events` of epoll.
+void rpc_door_want(struct rpc_door *door, unsigned events);
+// Something is to be waited for that was not there when it went to sleep.
+void rpc_door_stir(struct rpc_door *door);
+void rpc_door_wake(struct rpc_door *door); // a tick, soon
+
+// ---- packets
+
+struct rpc_sock_packet {
+    struct rpc_sock_head head;
+    const char *path; // of a request; head.said bytes
+    const uint8_t *body;
+    size_t bytes; // of this packet's body
+};
+
+// Reads what is there, on the thread: its memory is the thread's, until the
+// next call. SL_EBUSY: nothing now; SL_EUNAVAIL: the peer has gone;
+// SL_ECORRUPT: something else than packets of this kind.
+enum sl_err rpc_sock_hear(struct rpc_door *door, uint32_t magic,
+                          struct rpc_sock_packet out[RPC_SOCK_BATCH],
+                          unsigned *count);
+
+// Sends the part of `msg` that begins at head->at and fits. SL_EBUSY: no room.
+enum sl_err rpc_sock_say(int fd, const struct rpc_sock_head *head,
+                         const char *path, const struct rpc_msg *msg);
+enum sl_err rpc_sock_send(int fd, const void *packet, size_t bytes);
+// Bytes [at, at + n) of a message.
+void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n);
+
+// ---- rpc_link.c: the caller's end
+
+struct rpc_link;
+
+struct rpc_link_call { // all zeroes before
+    void (*over)(struct rpc_link_call *call, enum sl_err code,
+                 const struct sl_error *err, const struct sl_slices *reply);
+    size_t max_reply_bytes;
+
+    // The link's.
+    struct list_node node;
+    uint64_t id, until_ms;
+    bool flies, cancelled;
+    enum sl_err code;
+    uint8_t *pieces; // of an answer in several packets
+    size_t have, total;
+};
+
+// Takes the descriptor in every case.
+enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
+                         int fd, const char *address, struct sl_error *err);
+struct rpc_link *rpc_link_ref(struct rpc_link *link);
+void rpc_link_unref(struct rpc_link *link); // NULL is allowed
+bool rpc_link_alive(struct rpc_link *link);
+void rpc_link_close(struct rpc_link *link); // what flies ends
+
+// False: it is full, or has ended; nothing has happened, `msg` (NULL: empty)
+// is still the caller's. Otherwise it was taken, and `over` runs once.
+bool rpc_link_start(struct rpc_link *link, struct rpc_link_call *call,
+                    const char *method, struct rpc_msg *msg,
+                    int64_t deadline_ms);
+// It ends soon, with SL_ECANCELED unless it has ended; also one that is about
+// to be started.
+void rpc_link_cancel(struct rpc_link *link, struct rpc_link_call *call);
+
+// ---- rpc_host.c: the server's end
+
+struct rpc_host;
+
+// Takes the descriptor. Nothing is heard before rpc_host_open; if that fails,
+// unref it.
+struct rpc_host *rpc_host_new(struct rpc_server *server, int fd);
+enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
+                          struct sl_error *err);
+struct rpc_host *rpc_host_ref(struct rpc_host *host);
+void rpc_host_unref(struct rpc_host *host);
+struct list_node *rpc_host_node(struct rpc_host *host); // the server's list
+struct rpc_host *rpc_host_of_node(struct list_node *node);
+void rpc_host_close(struct rpc_host *host);
+// Takes the message; NULL: an empty one.
+void rpc_host_answer(struct rpc_host *host, uint64_t id, enum sl_err code,
+                     const struct sl_error *err, struct rpc_msg *reply);
+
+// ---- rpc_server.c
+
+// A request has come. On the thread.
+void rpc_server_heard(struct rpc_server *server, struct rpc_host *host,
+                      const struct rpc_sock_packet *packet);
+// The last that is heard of a host.
+void rpc_server_parted(struct rpc_server *server, struct rpc_host *host);
+
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/local/shm.h -- memory that two processes of one host share, and
+// the socket over which one hands it to the other.
+//
+// The memory is a memfd whose size is sealed, so that its maker can never make
+// it smaller under the other's hands (SIGBUS). What is in it may change at any
+// moment: whoever must rely on a value copies it first.
+//
+// The socket is a private unix one of whole messages (SOCK_SEQPACKET) between
+// processes of one user. Nothing here ever blocks.
+//
+// Threads  any; a socket, one at a time.
+// Memory   shm_release unmaps; the file lives until the last of its mappings
+//          and descriptors is gone.
+// Units    bytes.
+// Errors   SL_EBUSY: not now (shm_accept, shm_say, shm_hear). SL_EUNAVAIL: the
+//          other end is gone.
+#ifndef COMMON_NET_LOCAL_SHM_H
+#define COMMON_NET_LOCAL_SHM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct shm {
+    uint8_t *at; // NULL: none
+    size_t bytes;
+};
+
+// Makes, allocates, seals and maps `bytes` (> 0) of zeroes. *fd is the
+// caller's, to hand over and close.
+enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
+                    struct sl_error *err);
+
+// Maps what somebody else made, to read and write; *fd stays the caller's.
+// SL_EDENIED unless it is plain memory of exactly this size, and sealed.
+enum sl_err shm_map(struct shm *out, int fd, size_t bytes,
+                    struct sl_error *err);
+void shm_release(struct shm *m); // all zeroes is allowed
+
+// This boot of this host; false if it does not say.
+#define SHM_BOOT_ID 64
+bool shm_boot_id(char out[SHM_BOOT_ID]);
+
+// A number that nobody guesses; never 0.
+enum sl_err shm_secret(uint64_t *out);
+
+// ---- the socket; descriptors are the caller's to close
+
+// Listens at a path, for this user only. What lies there is replaced: the
+// caller knows that nobody answers on it. A path may be longer than sun_path.
+enum sl_err shm_listen(int *out, const char *path, struct sl_error *err);
+
+// The next caller. SL_EDENIED: it was another user's process, and is gone.
+enum sl_err shm_accept(int *out, int listening);
+
+// SL_EDENIED if it is another user's socket; SL_EUNAVAIL if nobody listens at
+// it any more; SL_ENOENT if there is none.
+enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
+
+// Sends one message, with a descriptor unless `pass` is -1.
+enum sl_err shm_say(int fd, const void *bytes, size_t n, int pass);
+
+// Takes one message of exactly n bytes; *passed is -1 or the caller's to
+// close. SL_ECORRUPT: it was another one.
+enum sl_err shm_hear(int fd, void *bytes, size_t n, int *passed);
+
+#endif

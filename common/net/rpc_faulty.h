@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_faulty.h -- unary calls that come twice, late, or not at all.
+//
+// In a build with SLUICE_FAULTS the environment says how often, per thousand:
+//
+//   SLUICE_RPC_FAULT="seed=7,double=50,replay=50,lose=10,lose_reply=10"
+//
+//   double      a call is sent twice; the second answer is thrown away
+//   replay      before a call, some earlier one to the same peer is sent again:
+//               old messages overtake new ones, and come out of order
+//   lose        a call never leaves; it ends as one whose deadline is over
+//   lose_reply  (server) the call is served, and its answer is lost
+//
+// In every other build nothing of this is in the binary. Used by rpc_client.c
+// and rpc_server.c only.
+//
+// Threads  any.
+// Memory   keeps copies of the last FAULTY_KEPT calls of the process.
+// Errors   a bad SLUICE_RPC_FAULT ends the process with status 2.
+#ifndef COMMON_NET_RPC_FAULTY_H
+#define COMMON_NET_RPC_FAULTY_H
+
+#include <stdbool.h>
+
+#include "common/net/rpc.h"
+
+#ifdef SLUICE_FAULTS
+
+#define FAULTY_KEPT 64
+#define FAULTY_BYTES ((size_t)4 << 20) // of a message that is kept
+
+typedef void (*rpc_faulty_send)(struct rpc_channel *ch, const char *method,
+                                struct rpc_msg *msg,
+                                const struct rpc_call_options *options);
+
+// Sends what is doubled or replayed beside this call, which may be kept.
+void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
+                       const struct rpc_msg *msg,
+                       const struct rpc_call_options *options,
+                       rpc_faulty_send send);
+// `ch` is about to end: nothing is sent on it again.
+void rpc_faulty_forget(struct rpc_channel *ch);
+
+bool rpc_faulty_loses(void);
+bool rpc_faulty_loses_reply(void);
+
+#endif
+#endif

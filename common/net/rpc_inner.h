@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_inner.h -- what the rpc*.c files share. Nobody else includes
+// it.
+//
+// Everything asynchronous is a tag: a struct that core hands back through a
+// completion queue when an operation is done. Each I/O thread owns one queue
+// and runs the events of its tags one after the other.
+//
+// gRPC ends the process when memory is out (gpr_malloc), so the bookkeeping
+// of a call is allocated the same way; what a caller sizes (heads, scratch) is
+// from common/base/mem.h and can fail.
+#ifndef COMMON_NET_RPC_INNER_H
+#define COMMON_NET_RPC_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
+
+#include "common/base/list.h"
+#include "common/net/rpc.h"
+
+// ---- rpc_io.c: threads and their queues
+
+struct rpc_tag {
+    void (*event)(struct rpc_tag *tag, bool ok);
+
+    // Core's own locks are invisible to the thread sanitizer; this counter
+    // tells it that what was written before the post is seen by the event.
+    atomic_uint posted;
+};
+
+struct rpc_watch; // rpc_door.c
+
+struct rpc_thread {
+    struct rpc_io *io;
+    grpc_completion_queue *cq;
+    pthread_t id;
+    int cpu;                           // it is pinned to; -1: none
+    _Atomic(struct rpc_watch *) watch; // beside it; NULL: none yet
+};
+
+struct rpc_io {
+    atomic_uint turn;      // the next thread to be picked
+    bool frugal;           // as in its options
+    atomic_size_t users;   // servers and channels
+    grpc_channel *nowhere; // calls on it end at once
+    void (*pause)(void *arg);
+    void *pause_arg;
+    unsigned threads;
+    struct rpc_thread thread[];
+};
+
+// Call before handing the tag to core.
+static inline void rpc_tag_post(struct rpc_tag *tag)
+{
+    atomic_fetch_add_explicit(&tag->posted, 1, memory_order_release);
+}
+
+void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
+                     struct rpc_tag *tag);
+
+enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
+void rpc_watch_free(struct rpc_thread *thread); // rpc_door.c
+
+// `wish` is an index + 1, or 0: in turn.
+struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);
+
+gpr_timespec rpc_deadline(int64_t from_now_ms);
+int64_t rpc_left_ms(gpr_timespec deadline);
+
+// ---- rpc_msg.c: bytes in and out
+
+#define RPC_BODY_FEW 16
+
+struct rpc_body {
+    grpc_byte_buffer *buffer; // NULL: empty
+    struct sl_slices slices;
+    struct sl_slice *more; // used beyond RPC_BODY_FEW slices; kept
+    size_t more_cap;
+    struct sl_slice few[RPC_BODY_FEW];
+};
+
+void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer); // takes it
+void rpc_body_clear(struct rpc_body *body);   // empty again, keeps `more`
+void rpc_body_release(struct rpc_body *body); // frees all
+struct rpc_body *rpc_body_move(struct rpc_body *from); // to the heap
+
+// Turns a message into what core sends, and takes it; NULL is an empty one.
+grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
+
+// Waits until no payload is lent to core any more: a socket that died is torn
+// down by threads of its own, which even grpc_shutdown_blocking does not join
+// while a channel is still on its way out.
+void rpc_msg_await_releases(void);
+
+// ---- rpc_status.c: codes and texts on the wire
+
+struct rpc_status_room { // must stay until the batch was started
+    grpc_metadata code;
+    grpc_slice details;
+};
+
+void rpc_status_op(grpc_op *op, struct rpc_status_room *room, enum sl_err code,
+                   const struct sl_error *err);
+void rpc_status_room_release(struct rpc_status_room *room);
+
+// Where the client's batch puts the outcome.
+struct rpc_outcome {
+    grpc_metadata_array trailing;
+    grpc_status_code status;
+    grpc_slice details;
+};
+
+void rpc_outcome_init(struct rpc_outcome *o);
+void rpc_outcome_op(grpc_op *op, struct rpc_outcome *o);
+enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
+                             struct sl_error *err);
+void rpc_outcome_release(struct rpc_outcome *o);
+
+// ---- rpc_io.c: on its thread
+
+struct rpc_errand { // zeroes, but for fn and arg
+    struct rpc_tag tag;
+    grpc_call *call;
+    struct rpc_outcome outcome;
+    void (*fn)(void *arg); // the errand is the caller's again
+    void *arg;
+};
+
+void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
+
+// ---- rpc_args.c: channel arguments and credentials
+
+#define RPC_ARGS_MAX 32
+
+struct rpc_args {
+    grpc_arg arg[RPC_ARGS_MAX];
+    grpc_channel_args list;
+};
+
+struct rpc_tuning {
+    unsigned keepalive_ms, keepalive_timeout_ms; // 0: defaults
+    size_t max_receive_bytes;
+    bool this_host; // a client's: the other end cannot be on another
+};
+
+void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
+void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
+                     const char *server_name);
+
+// Where a listener's certificates come from. Core asks before each handshake,
+// so it is closed after the server is gone.
+struct rpc_source {
+    struct rpc_source *next;
+    struct tls_files *files;
+    atomic_uint serial; // of what core has
+};
+
+// *source stays NULL where no certificates are used.
+enum sl_err rpc_server_creds(grpc_server_credentials **out,
+                             struct rpc_source **source, const char *address,
+                             const struct rpc_tls *tls, struct sl_error *err);
+void rpc_sources_free(struct rpc_source *list);
+
+// *files stays NULL where no certificates are used.
+enum sl_err rpc_client_creds(grpc_channel_credentials **out,
+                             struct tls_files **files, unsigned *serial,
+                             const char *address, const struct rpc_tls *tls,
+                             struct sl_error *err);
+
+// New credentials of the texts now in use.
+enum sl_err rpc_files_creds(grpc_channel_credentials **out,
+                            struct tls_files *files, unsigned *serial,
+                            struct sl_error *err);
+// For another connection to where rpc_client_creds allowed one.
+enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
+                            struct tls_files *files, unsigned *serial,
+                            struct sl_error *err);
+bool rpc_identity(grpc_call *call, char *out, size_t size);
+
+// ---- rpc_pacing.c
+
+// The argument that has sockets prepared: a client's each, a server's where it
+// was told so.
+void rpc_pacing_arg(grpc_arg *out, bool server);
+// Whether what this thread binds from now on is reached from this host only.
+void rpc_pacing_binds_here(bool here);
+
+// ---- rpc_address.c
+
+#define RPC_TARGET_MAX 300
+
+struct rpc_address {
+    bool unix_path;
+    char host[256]; // or the path
+    unsigned port;
+};
+
+enum sl_err rpc_address_parse(struct rpc_address *out, const char *address,
+                              struct sl_error *err);
+void rpc_address_target(char out[RPC_TARGET_MAX], const struct rpc_address *a);
+
+// Before binding: clears a stale socket file; SL_EEXIST if it is alive.
+enum sl_err rpc_address_claim(const struct rpc_address *a,
+                              struct sl_error *err);
+
+// After binding failed: says why.
+enum sl_err rpc_address_diagnose(const struct rpc_address *a,
+                                 struct sl_error *err);
+
+// ---- rpc_stream.c, for server and client
+
+struct rpc_stream_seed { // what a new stream is made from
+    grpc_call *call;     // taken
+    struct rpc_thread *thread;
+    size_t max_message_bytes, queue_cap_bytes;
+    void (*gone)(struct rpc_stream *stream, void *owner); // after on_end
+    void *owner;
+    const char *address; // client: for error texts; NULL: server
+};
+
+struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed);
+struct list_node *rpc_stream_node(struct rpc_stream *stream);
+struct rpc_stream *rpc_stream_of_node(struct list_node *node);
+void rpc_stream_serve(struct rpc_stream *stream, enum rpc_kind kind,
+                      grpc_byte_buffer *request,
+                      void (*open)(struct rpc_stream *, void *), void *arg);
+void rpc_stream_dial(struct rpc_stream *stream, struct rpc_msg *request,
+                     bool wait_for_ready);
+void rpc_stream_listen(struct rpc_stream *stream,
+                       const struct rpc_stream_events *events, void *user);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_lane.c -- see rpc_lane.h.
+//
+// Core's client credentials never change. So when the certificate files were
+// replaced (tls.h) and a call finds no connection standing, core's channel is
+// replaced too, before it would dial with the old ones. A connection that
+// stands is used on, and calls in flight keep the old one until they end.
+#include "common/net/rpc_lane.h"
+
+#include <assert.h>
+
+#include <grpc/support/string_util.h>
+
+// Takes the credentials.
+static void dial(struct rpc_lanes *l, struct rpc_lane *lane,
+                 grpc_channel_credentials *creds)
+{
+    struct rpc_args args;
+
+    rpc_args_client(&args, &l->tuning, l->server_name);
+    lane->channel = grpc_channel_create(l->target, creds, &args.list);
+    lane->methods = 0;
+    grpc_channel_credentials_release(creds);
+}
+
+static bool stands(const struct rpc_lane *lane, bool dials)
+{
+    return grpc_channel_check_connectivity_state(lane->channel, dials) ==
+           GRPC_CHANNEL_READY;
+}
+
+// New certificates, and no connection that would have to be given up.
+static void renew(struct rpc_lanes *l, struct rpc_lane *lane)
+{
+    grpc_channel_credentials *creds;
+    grpc_channel *old = lane->channel;
+
+    if (l->files == NULL || tls_files_serial(l->files) == lane->files_serial ||
+        stands(lane, false))
+        return;
+    if (rpc_files_creds(&creds, l->files, &lane->files_serial, NULL) != SL_OK)
+        return; // no memory: at the next call
+    dial(l, lane, creds);
+    grpc_channel_destroy(old);
+}
+
+enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
+                           const struct rpc_tls *tls, struct sl_error *err)
+{
+    struct rpc_lane *usual = &l->lane[RPC_USUAL];
+    grpc_channel_credentials *creds;
+    struct rpc_address a;
+    enum sl_err rc = rpc_address_parse(&a, address, err);
+
+    if (rc == SL_OK)
+        rc = rpc_client_creds(&creds, &l->files, &usual->files_serial, address,
+                              tls, err);
+    if (rc != SL_OK)
+        return rc;
+    l->address = gpr_strdup(address);
+    l->tuning.this_host = rpc_address_is_local(address);
+    if (tls != NULL && tls->server_name != NULL)
+        l->server_name = gpr_strdup(tls->server_name);
+    rpc_address_target(l->target, &a);
+    dial(l, usual, creds);
+    return SL_OK;
+}
+
+void rpc_lanes_close(struct rpc_lanes *l)
+{
+    for (int i = 0; i < RPC_LANES; i++) {
+        if (l->lane[i].channel != NULL)
+            grpc_channel_destroy(l->lane[i].channel);
+    }
+    for (unsigned i = 0; i < l->methods_count; i++)
+        gpr_free(l->methods[i]);
+    tls_files_close(l->files);
+    gpr_free(l->server_name);
+    gpr_free(l->address);
+}
+
+void rpc_lanes_hurry(struct rpc_lanes *l)
+{
+    for (int i = 0; i < RPC_LANES; i++) {
+        struct rpc_lane *lane = &l->lane[i];
+
+        if (lane->channel == NULL)
+            continue;
+        renew(l, lane);
+        grpc_channel_reset_connect_backoff(lane->channel);
+    }
+}
+
+bool rpc_lanes_express(struct rpc_lanes *l)
+{
+    struct rpc_lane *lane = &l->lane[RPC_EXPRESS];
+    grpc_channel_credentials *creds;
+
+    if (lane->channel == NULL) {
+        if (rpc_creds_again(&creds, l->address, l->files, &lane->files_serial,
+                            NULL) != SL_OK)
+            return false;
+        dial(l, lane, creds);
+    }
+    renew(l, lane);
+    return stands(lane, true);
+}
+
+unsigned rpc_lanes_method(struct rpc_lanes *l, const char *name)
+{
+    for (unsigned i = 0; i < l->methods_count; i++) {
+        if (strcmp(l->methods[i], name) == 0)
+            return i;
+    }
+    if (l->methods_count == RPC_METHODS_MAX)
+        return RPC_NO_METHOD;
+    l->methods[l->methods_count] = gpr_strdup(name);
+    return l->methods_count++;
+}
+
+static void *registered(struct rpc_lanes *l, struct rpc_lane *lane,
+                        unsigned method)
+{
+    while (lane->methods <= method) {
+        lane->registered[lane->methods] = grpc_channel_register_call(
+            lane->channel, l->methods[lane->methods], NULL, NULL);
+        lane->methods++;
+    }
+    return lane->registered[method];
+}
+
+grpc_call *rpc_lanes_call(struct rpc_lanes *l, enum rpc_lane_kind kind,
+                          unsigned method, const char *name,
+                          gpr_timespec deadline, grpc_completion_queue *cq)
+{
+    struct rpc_lane *lane = &l->lane[kind];
+    grpc_slice slice;
+    grpc_call *call;
+
+    renew(l, lane);
+    if (method != RPC_NO_METHOD)
+        return grpc_channel_create_registered_call(
+            lane->channel, NULL, GRPC_PROPAGATE_DEFAULTS, cq,
+            registered(l, lane, method), deadline, NULL);
+    assert(kind == RPC_USUAL);
+    slice = grpc_slice_from_copied_string(name);
+    call =
+        grpc_channel_create_call(lane->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
+                                 cq, slice, NULL, deadline, NULL);
+    grpc_slice_unref(slice);
+    return call;
+}

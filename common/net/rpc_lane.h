@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_lane.h -- the connections of one channel: core's channels,
+// dialled anew when there are new certificates, and the methods that they know.
+//
+// The express lane (rpc_window.h) is dialled when it is first asked for, and
+// used only while it stands: what it is for goes the usual way until then.
+//
+// Threads  the channel's lock; rpc_lanes_open and _close: nobody else is there.
+#ifndef COMMON_NET_RPC_LANE_H
+#define COMMON_NET_RPC_LANE_H
+
+#include "common/net/rpc_inner.h"
+#include "common/net/rpc_window.h"
+
+#define RPC_METHODS_MAX 64
+#define RPC_NO_METHOD RPC_METHODS_MAX // its name was one too many
+
+struct rpc_lane {
+    grpc_channel *channel; // NULL: not dialled
+    unsigned files_serial; // of the certificates that it has
+    void *registered[RPC_METHODS_MAX];
+    unsigned methods; // of them
+};
+
+struct rpc_lanes {
+    char *address, *server_name;
+    char target[RPC_TARGET_MAX];
+    struct rpc_tuning tuning;
+    struct tls_files *files;        // NULL: no certificates
+    char *methods[RPC_METHODS_MAX]; // core wants names that outlive a channel
+    unsigned methods_count;
+    struct rpc_lane lane[RPC_LANES];
+};
+
+// The tuning is set. Dials the usual lane.
+enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
+                           const struct rpc_tls *tls, struct sl_error *err);
+void rpc_lanes_close(struct rpc_lanes *l);
+
+void rpc_lanes_hurry(struct rpc_lanes *l);
+bool rpc_lanes_express(struct rpc_lanes *l); // does it stand?
+
+unsigned rpc_lanes_method(struct rpc_lanes *l, const char *name);
+// `method` is its number; a name that has none is of the usual lane.
+grpc_call *rpc_lanes_call(struct rpc_lanes *l, enum rpc_lane_kind lane,
+                          unsigned method, const char *name,
+                          gpr_timespec deadline, grpc_completion_queue *cq);
+
+#endif

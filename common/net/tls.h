@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/tls.h -- who may talk: certificates of one private authority.
+//
+// Both sides show a certificate and both check the other's: there is no
+// one-sided form. `sluice cert init` makes the files.
+//
+// Threads  any.
+// Memory   struct rpc_tls borrows its strings; whoever takes one reads the
+//          files at once and keeps no pointer.
+// Errors   tls_load checks what the transport would only log: that the files
+//          are there, are PEM, belong together, are valid today, and that the
+//          key is not readable for everybody. Files that are replaced by
+//          worse ones are a warning in the log, and change nothing.
+#ifndef COMMON_NET_TLS_H
+#define COMMON_NET_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "common/run/conf.h"
+#include "common/base/status.h"
+
+struct rpc_tls {
+    const char *ca_file;     // PEM, the authority; may hold several
+    const char *cert_file;   // PEM, our certificate, then intermediates
+    const char *key_file;    // PEM, its key
+    const char *server_name; // client: the name to expect in the server's
+                             // certificate; NULL: the host of the address
+};
+
+struct tls_pem {
+    char *ca, *cert, *key; // texts; the key is wiped on release
+    time_t ends;           // when `cert` expires, by the wall clock
+};
+
+enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
+                     struct sl_error *err);
+
+// Wipes and frees. All zeroes is allowed.
+void tls_pem_release(struct tls_pem *pem);
+
+// ---- settings
+
+// --tls-ca, --tls-cert and --tls-key, as daemons have them.
+extern const struct conf_key tls_keys[];
+
+// The three as said, borrowed from `conf`; all NULL if none was said.
+// SL_EINVAL if only some were.
+enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
+                          struct sl_error *err);
+
+// ---- files that are replaced while the process lives
+//
+// A set of three files is read once per process, however many servers and
+// channels use it, and again when tls_look finds that a file was replaced. New
+// texts that hold get a new serial, which each user compares with its own
+// before a handshake. Texts that do not hold are said in the log, once, and
+// tried again at each look: files are replaced one after the other, so what is
+// wrong at one look only is not even said.
+
+struct tls_files;
+
+// The errors of tls_load.
+enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
+                           struct sl_error *err);
+void tls_files_close(struct tls_files *files); // NULL is allowed
+
+unsigned tls_files_serial(const struct tls_files *files); // from 1
+
+// A copy of the texts in use and their serial.
+enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
+                           unsigned *serial, struct sl_error *err);
+
+// Looks at all open sets. Reads files, so not on a thread that must not wait.
+// `insist`: somebody asks, so what is wrong is said at once and again.
+void tls_look(bool insist);
+
+// ---- the transport's words
+
+// What a failed handshake means, and what to do; NULL if `text` (OpenSSL's
+// words in an error or a log line) is about something else.
+const char *tls_explain(const char *text);
+
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/wirescan.h -- protobuf bytes from outside, checked before
+// unpacking.
+//
+// protobuf-c has no limit of depth: 34 KB of nested messages overflow the
+// stack. So bytes are first walked without recursion, with the descriptor of
+// the message they claim to be: size, depth, number of fields, wire types as
+// declared, lengths inside their parent, no groups. Only then are they
+// unpacked, into an arena with a budget.
+//
+// Threads  any; an arena belongs to one thread at a time.
+// Memory   An unpacked message lives in its arena and dies with its reset or
+//          release: no *_free_unpacked.
+// Errors   SL_ECORRUPT for what is no message of this type; SL_ERANGE for one
+//          over a limit. The text names message, field and offset.
+#ifndef COMMON_NET_WIRESCAN_H
+#define COMMON_NET_WIRESCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/base/slices.h"
+#include "common/base/status.h"
+
+#define WIRE_MAX_DEPTH 8 // messages inside the outermost one
+
+struct wire_limits {
+    size_t max_bytes;   // 0: 4 MiB
+    unsigned max_depth; // 0: WIRE_MAX_DEPTH, which is also the most
+    size_t max_fields;  // fields and elements at all levels; 0: 262144
+};
+
+enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
+                      const uint8_t *bytes, size_t size,
+                      const struct wire_limits *limits, struct sl_error *err);
+
+#define WIRE_ARENA_ROOM 4096
+
+// An allocator for one or more messages that never holds more than its
+// budget. Large: lives in a call's scratch, on a stack, in a struct.
+struct wire_arena {
+    ProtobufCAllocator allocator;
+    struct wire_chunk *chunks; // beyond `room`, newest first
+    size_t used_bytes, budget_bytes;
+    uint8_t *next, *end;
+    _Alignas(16) uint8_t room[WIRE_ARENA_ROOM];
+};
+
+void wire_arena_init(struct wire_arena *arena);
+void wire_arena_reset(struct wire_arena *arena); // as after init
+void wire_arena_release(struct wire_arena *arena);
+
+// More memory of the arena, within the budget set by the last unpack (64 KiB
+// before that); NULL beyond.
+void *wire_arena_alloc(struct wire_arena *arena, size_t bytes);
+
+// Scans, then unpacks into the arena. *out is of the descriptor's type.
+enum sl_err wire_unpack_checked(ProtobufCMessage **out,
+                                struct wire_arena *arena,
+                                const ProtobufCMessageDescriptor *descriptor,
+                                const uint8_t *bytes, size_t size,
+                                const struct wire_limits *limits,
+                                struct sl_error *err);
+
+// The same for slices: gathered in the arena first if there are several.
+enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
+                               const ProtobufCMessageDescriptor *descriptor,
+                               const struct sl_slices *slices,
+                               const struct wire_limits *limits,
+                               struct sl_error *err);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/plan/schedule.h -- which samples are which step of which closure.
+//
+// An epoch is `samples` positions of its order, cut into batches; a batch is
+// one step; `steps_per_closure` consecutive steps are a closure. The last
+// batch of an epoch and the last closure of an epoch may be short; no closure
+// spans two epochs. Ids and ranges are functions of these four numbers alone.
+//
+// Threads  pure.
+// Units    closures count from 0 through all epochs; a step counts from 0
+//          within its closure; a global step, from 0 through the job.
+// Errors   schedule_check first: the rest asserts what it has checked.
+#ifndef COMMON_PLAN_SCHEDULE_H
+#define COMMON_PLAN_SCHEDULE_H
+
+#include <stdint.h>
+
+#include "common/base/rng.h"
+#include "common/base/status.h"
+
+#define SCHEDULE_MAX_CLOSURE_STEPS 65536
+#define SCHEDULE_MAX_EPOCHS (UINT64_C(1) << 32)
+
+struct schedule {
+    uint64_t samples; // in the data set; at most ORDER_MAX_SAMPLES
+    uint64_t batch;   // samples per step
+    uint64_t epochs;
+    uint64_t steps_per_closure; // at most SCHEDULE_MAX_CLOSURE_STEPS
+};
+
+// SL_EINVAL names the number that is wrong, SL_ERANGE a product that is too
+// large (more than 2^62 steps in all).
+enum sl_err schedule_check(const struct schedule *s, struct sl_error *err);
+
+uint64_t schedule_steps_per_epoch(const struct schedule *s);
+uint64_t schedule_closures_per_epoch(const struct schedule *s);
+uint64_t schedule_closures(const struct schedule *s); // in all epochs
+uint64_t schedule_steps(const struct schedule *s);    // in all epochs
+
+// What the first `steps` steps of the job train on; the last step of an epoch
+// may be short.
+uint64_t schedule_samples(const struct schedule *s, uint64_t steps);
+
+// For a closure below schedule_closures.
+uint64_t schedule_epoch(const struct schedule *s, uint64_t closure);
+uint32_t schedule_closure_steps(const struct schedule *s, uint64_t closure);
+uint64_t schedule_global_step(const struct schedule *s, uint64_t closure,
+                              uint32_t step);
+
+// The positions [*first, *first + *count) in the epoch's order that a step
+// trains on; and those of a whole closure.
+void schedule_step_range(const struct schedule *s, uint64_t closure,
+                         uint32_t step, uint64_t *first, uint64_t *count);
+void schedule_closure_range(const struct schedule *s, uint64_t closure,
+                            uint64_t *first, uint64_t *count);
+
+// Where a global step below schedule_steps lies.
+void schedule_find(const struct schedule *s, uint64_t global_step,
+                   uint64_t *closure, uint32_t *step);
+
+// What one sample adds to the digest of its epoch (modulo 2^64). The sum over
+// what was counted equals schedule_epoch_digest() exactly when, up to hash
+// collision, each sample of the epoch was counted once (invariant `cover`).
+// The definition is part of the protocol: workers in other languages push it.
+static inline uint64_t schedule_digest(uint64_t epoch, uint64_t sample)
+{
+    return sl_mix64(sl_mix64(epoch) ^ sample);
+}
+
+// The digest of a whole epoch; epochs count from 0. Takes time in `samples`.
+static inline uint64_t schedule_epoch_digest(const struct schedule *s,
+                                             uint64_t epoch)
+{
+    uint64_t digest = 0;
+
+    for (uint64_t i = 0; i < s->samples; i++)
+        digest += schedule_digest(epoch, i);
+    return digest;
+}
+
+#endif

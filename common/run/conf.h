@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/run/conf.h -- settings: flag > environment > file > default.
+//
+// One table describes every key: its kind, bounds, unit, default and help.
+// From it come --key VALUE and --key=VALUE, SLUICE_KEY, `key = value` in the
+// file that --config names, --help, and --print-config with the origin of
+// each value. Keys are written with '-'; in the environment upper case and
+// '_'. An unknown key is an error with "did you mean"; an unknown SLUICE_
+// variable is left alone (it may be another program's).
+//
+// Threads  one at a time; queries: any.
+// Memory   tables and their strings must outlive the conf; strings that
+//          queries return live as long as it.
+// Errors   SL_EINVAL says where the value came from and what would be right.
+//          Asking for a key that is in no table, or as another kind, is a bug
+//          and asserts.
+#ifndef COMMON_RUN_CONF_H
+#define COMMON_RUN_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct buf;
+struct conf;
+struct fs;
+
+enum conf_kind {
+    CONF_STRING, // min, max: length in bytes
+    CONF_INT,    // min <= value <= max; `unit` is for the help
+    CONF_BYTES,  // an integer with B, KiB, MiB, GiB, TiB; bare: bytes
+    CONF_MS,     // an integer with ms, s, m, h, d; bare: milliseconds
+    CONF_FLOAT,  // min <= value <= max
+    CONF_BOOL,   // --key, --no-key, --key=true|false; yes no on off 1 0
+    CONF_LIST,   // split at commas; repeated flags add
+    CONF_MULTI,  // not split; repeated flags add
+    CONF_CHOICE, // one of `choices`, separated by '|'
+};
+
+struct conf_key {
+    const char *name; // "grace"; NULL ends a table that is not counted
+    enum conf_kind kind;
+    const char *value;   // the default as it would be written; NULL: unset
+    const char *help;    // one sentence
+    int64_t min, max;    // both 0: no bounds
+    const char *unit;    // or NULL: "steps", "workers"
+    const char *choices; // CONF_CHOICE: "auto|text|json"
+    char letter;         // 0, or a short form: -o
+    bool secret;         // --print-config shows "(set)"
+};
+
+struct conf_about {
+    const char *program; // "psserver"
+    const char *usage;   // "psserver [OPTION]..."
+    const char *text;    // what it does: one or two sentences
+    const char *example; // one that can be pasted
+    const char *after;   // more text at the end of the help, or NULL
+};
+
+enum conf_origin {
+    CONF_DEFAULT,
+    CONF_FILE,
+    CONF_ENVIRONMENT,
+    CONF_FLAG,
+};
+
+// --help, --version, --print-config and --config exist without being in a
+// table. `keys` is ended by a name of NULL; further tables are added before
+// conf_load. A key that an earlier table has is left out, so a room can give
+// a common key its own default.
+enum sl_err conf_new(struct conf **out, const struct conf_about *about,
+                     const struct conf_key *keys);
+enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
+void conf_free(struct conf *c); // NULL is allowed
+
+// argv[0] is skipped; env is like environ (NULL: none). What is not a flag is
+// an argument (conf_arg); "--" ends the flags. After an error the conf can
+// only be freed. With --help, --version or --print-config other complaints
+// about values come first, except that --help always wins.
+enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
+                      char *const *argv, char *const *env,
+                      struct sl_error *err);
+
+// What conf_load was asked to do instead of running.
+bool conf_wants_help(const struct conf *c);
+bool conf_wants_version(const struct conf *c);
+bool conf_wants_print(const struct conf *c);
+
+// Values. Unset strings are NULL, unset lists empty, other unset keys 0.
+const char *conf_str(const struct conf *c, const char *name);
+int64_t conf_int(const struct conf *c, const char *name); // INT, BYTES, MS
+double conf_float(const struct conf *c, const char *name);
+bool conf_bool(const struct conf *c, const char *name);
+size_t conf_list_count(const struct conf *c, const char *name);
+const char *conf_list_at(const struct conf *c, const char *name, size_t i);
+bool conf_is_set(const struct conf *c, const char *name);
+enum conf_origin conf_origin(const struct conf *c, const char *name);
+const char *conf_origin_name(enum conf_origin origin);
+
+size_t conf_arg_count(const struct conf *c);
+const char *conf_arg(const struct conf *c, size_t i);
+
+// Sets a key as if it stood in the environment or the file did: for callers
+// that have their own source. `where` is for errors.
+enum sl_err conf_set(struct conf *c, const char *name, const char *value,
+                     enum conf_origin origin, const char *where,
+                     struct sl_error *err);
+
+// Texts for stdout: at most 80 columns.
+enum sl_err conf_help(struct buf *out, const struct conf *c);
+enum sl_err conf_print(struct buf *out, const struct conf *c);
+enum sl_err conf_version(struct buf *out, const struct conf *c);
+
+#endif

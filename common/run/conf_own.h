@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/run/conf_own.h -- within conf*.c only: what a conf is made of.
+#ifndef COMMON_RUN_CONF_OWN_H
+#define COMMON_RUN_CONF_OWN_H
+
+#include "common/run/conf.h"
+
+// A key and what it is set to.
+struct conf_value {
+    const struct conf_key *key;
+    enum conf_origin origin;
+    bool set;
+    char *text;      // owned: as it was written; lists: joined by commas
+    int64_t integer; // INT, BYTES, MS; BOOL: 0 or 1
+    double real;     // FLOAT
+    char **list;     // owned: LIST, MULTI
+    size_t list_count;
+};
+
+struct conf {
+    const struct conf_about *about;
+    struct conf_value *values; // owned
+    size_t count;
+    char **args; // owned array of argv's strings
+    size_t arg_count;
+    bool help, version, print;
+};
+
+// Reads `text` as the key's kind into *v, replacing its value or, for a list
+// of the same origin, adding to it. `where` begins the error.
+enum sl_err conf_value_set(struct conf_value *v, const char *text,
+                           enum conf_origin origin, const char *where,
+                           struct sl_error *err);
+void conf_value_release(struct conf_value *v);
+
+// By name, where '_' may stand for '-'; NULL: no such key.
+struct conf_value *conf_find(const struct conf *c, const char *name,
+                             size_t len);
+
+// "512", "64MiB", "10s": as a default or a bound is shown.
+void conf_show_integer(char *out, size_t room, const struct conf_key *key,
+                       int64_t value);
+
+#endif

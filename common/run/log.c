@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/run/log.c -- one event, one line, one write.
+#include "common/run/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/pairs.h"
+
+#define NAME_MAX_BYTES 64
+
+_Static_assert(LOG_LINE == PAIRS_LINE, "a line of the log is one of pairs");
+
+static struct {
+    pthread_mutex_t lock; // guards sink and the write
+    log_sink sink;
+    void *sink_arg;
+    _Atomic int level;
+    bool json, journal;
+    char role[NAME_MAX_BYTES], node[NAME_MAX_BYTES];
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_LEVEL_INFO};
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static const char *const format_names[] = {"auto", "text", "json"};
+
+static void put_start(struct pairs *l, enum log_level level, const char *msg)
+{
+    static const int syslog_priority[] = {7, 6, 4, 3};
+    char ts[CLOCK_RFC3339], text[128];
+
+    sl_rfc3339(ts, sl_wall_us(sl_clock_real()));
+    if (shared.journal && shared.sink == NULL) {
+        snprintf(text, sizeof(text), "<%d>", syslog_priority[level]);
+        pairs_str(l, text);
+    }
+    if (!shared.json) {
+        snprintf(text, sizeof(text), "%s %-5s ", ts, level_names[level]);
+        pairs_str(l, text);
+        pairs_str(l, msg);
+        return;
+    }
+    snprintf(text, sizeof(text),
+             "{\"ts\":\"%s\",\"level\":\"%s\",\"role\":", ts,
+             level_names[level]);
+    pairs_str(l, text);
+    pairs_quoted(l, shared.role);
+    pairs_str(l, ",\"node\":");
+    pairs_quoted(l, shared.node);
+    pairs_str(l, ",\"msg\":");
+    pairs_quoted(l, msg);
+}
+
+static void emit(struct pairs *l, enum log_level level)
+{
+    pthread_mutex_lock(&shared.lock);
+    if (shared.sink != NULL) {
+        shared.sink(shared.sink_arg, level, l->text, l->len);
+    } else {
+        ssize_t n = write(STDERR_FILENO, l->text, l->len);
+
+        (void)n; // nobody left to tell
+    }
+    pthread_mutex_unlock(&shared.lock);
+}
+
+void log_vevent(enum log_level level, const char *msg, const char *pairs,
+                va_list ap)
+{
+    struct pairs l;
+    struct pairs_args a;
+
+    l.len = 0;
+    l.json = shared.json;
+    put_start(&l, level, msg);
+    va_copy(a.ap, ap);
+    pairs_add(&l, pairs, &a);
+    va_end(a.ap);
+    pairs_end(&l);
+    emit(&l, level);
+}
+
+void log_event(enum log_level level, const char *msg, const char *pairs, ...)
+{
+    va_list ap;
+
+    va_start(ap, pairs);
+    log_vevent(level, msg, pairs, ap);
+    va_end(ap);
+}
+
+// Under systemd the variable names the stream that is the journal's; stderr
+// may have been redirected since.
+static bool stderr_is_journal(void)
+{
+    const char *text = getenv("JOURNAL_STREAM");
+    unsigned long long dev, ino;
+    struct stat st;
+
+    return text != NULL && sscanf(text, "%llu:%llu", &dev, &ino) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev &&
+           st.st_ino == ino;
+}
+
+void log_init(enum log_format format, enum log_level level, const char *role,
+              const char *node)
+{
+    shared.json = format == LOG_FORMAT_JSON ||
+                  (format == LOG_FORMAT_AUTO && !isatty(STDERR_FILENO));
+    shared.journal = stderr_is_journal();
+    snprintf(shared.role, sizeof(shared.role), "%s", role);
+    snprintf(shared.node, sizeof(shared.node), "%s", node);
+    log_set_level(level);
+}
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&shared.level, (int)level, memory_order_relaxed);
+}
+
+enum log_level log_get_level(void)
+{
+    return (enum log_level)atomic_load_explicit(&shared.level,
+                                                memory_order_relaxed);
+}
+
+bool log_on(enum log_level level)
+{
+    return level >= log_get_level();
+}
+
+void log_set_sink(log_sink sink, void *arg)
+{
+    pthread_mutex_lock(&shared.lock);
+    shared.sink = sink;
+    shared.sink_arg = arg;
+    pthread_mutex_unlock(&shared.lock);
+}
+
+static int index_of(const char *word, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(word, names[i]) == 0)
+            return i;
+    }
+    return -1;
+}
+
+enum sl_err log_level_parse(const char *word, enum log_level *out)
+{
+    int i = index_of(word, level_names, SL_COUNT(level_names));
+
+    if (i < 0)
+        return SL_EINVAL;
+    *out = (enum log_level)i;
+    return SL_OK;
+}
+
+enum sl_err log_format_parse(const char *word, enum log_format *out)
+{
+    int i = index_of(word, format_names, SL_COUNT(format_names));
+
+    if (i < 0)
+        return SL_EINVAL;
+    *out = (enum log_format)i;
+    return SL_OK;
+}

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord.c -- who comes, speaks and goes; the passing of time.
+//
+// The call sequence of the main event, one closure:
+//
+//   coord_tick or a report -> coord_dispatch -> send_leases
+//   ... the worker computes; the shards count ...
+//   coord_hear -> coord_complete -> evidence_complete (C1)
+//     -> coord_advance: cut, evaluation, end
+//     -> coord_dispatch: the next one
+#include "coordinator/core/coord_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "common/base/rng.h"
+#include "coordinator/core/coord_link.h"
+
+// ---- making
+
+static void release(struct coord *c)
+{
+    size_t at = 0;
+    void *value;
+
+    members_release(&c->members);
+    while (map_next(&c->jobs, &at, NULL, &value)) {
+        struct job *job = value;
+
+        job->held = 0; // the holders are gone
+        job_free(job);
+    }
+    map_release(&c->jobs);
+    map_release(&c->replaced);
+    map_release_owned(&c->debts);
+    coord_link_close(c->link);
+    sl_free(c->store);
+    sl_free(c->state_dir);
+    sl_free(c);
+}
+
+static struct coord *make(const struct coord_options *options,
+                          const struct coord_io *io)
+{
+    struct coord *c = sl_calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->options = *options;
+    c->io = *io;
+    c->journal = options->journal;
+    members_init(&c->members, options->heartbeat_ms, options->lease_ms);
+    map_init(&c->jobs);
+    map_init(&c->debts);
+    list_init(&c->active);
+    c->store = sl_strdup(options->store);
+    c->state_dir = sl_strdup(options->state_dir);
+    c->link = coord_link_new(c);
+    c->started_ms = c->ticked_ms = coord_now(c);
+    if (c->store == NULL || c->state_dir == NULL || c->link == NULL) {
+        release(c);
+        return NULL;
+    }
+    return c;
+}
+
+enum sl_err coord_new(struct coord **out, const struct coord_options *options,
+                      const struct coord_io *io, struct sl_error *err)
+{
+    struct coord *c = make(options, io);
+    enum sl_err rc;
+
+    if (c == NULL)
+        return sl_fail(err, SL_ENOMEM, "a coordinator");
+    rc = coord_recover(c, err);
+    if (rc != SL_OK) {
+        release(c);
+        return rc;
+    }
+    *out = c;
+    return SL_OK;
+}
+
+void coord_free(struct coord *c)
+{
+    if (c != NULL)
+        release(c);
+}
+
+uint64_t coord_term(const struct coord *c)
+{
+    return c->term;
+}
+
+struct job *coord_job(const struct coord *c, uint64_t id)
+{
+    return map_get(&c->jobs, id);
+}
+
+struct job *coord_live_job(const struct coord *c, uint64_t id,
+                           uint64_t incarnation)
+{
+    struct job *job = coord_job(c, id);
+
+    if (job == NULL || job_ended(job) || job->incarnation != incarnation)
+        return NULL;
+    return job;
+}
+
+uint64_t coord_random(struct coord *c)
+{
+    return sl_mix64(c->options.seed + sl_mix64(++c->draws));
+}
+
+enum sl_err coord_fatal(struct coord *c, const struct sl_error *err)
+{
+    if (!c->dead) {
+        c->dead = true;
+        c->io.fatal(c->io.arg, err);
+    }
+    return err->code;
+}
+
+bool coord_wrote(struct coord *c, enum sl_err rc, const struct sl_error *err)
+{
+    if (rc == SL_OK)
+        return true;
+    coord_fatal(c, err);
+    return false;
+}
+
+// ---- members
+
+static void flush_all(struct coord *c)
+{
+    list_for_safe(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        coord_map_flush(c, job);
+        coord_flush_counters(c, job);
+    }
+}
+
+// Takes from a member all that it held. It is still in the table.
+static void strip(struct coord *c, struct member *m, enum leases_why why)
+{
+    if (why == LEASES_LOST)
+        m->state = MEMBER_LOST;
+    if (m->role == MEMBER_WORKER)
+        coord_take_leases(c, m, why);
+    else
+        coord_shards_down(c, m, true);
+}
+
+static void note_psservers(struct coord *c)
+{
+    if (c->members.psservers == 0)
+        c->first_psserver_ms = 0;
+    else if (c->first_psserver_ms == 0)
+        c->first_psserver_ms = coord_now(c) + 1; // never 0
+}
+
+static void remove_member(struct coord *c, struct member *m,
+                          enum leases_why why)
+{
+    HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
+            member_role_name(m->role), (unsigned long long)m->process);
+    strip(c, m, why);
+    FAULT("member.lost");
+    coord_stall_left(c, m);
+    members_remove(&c->members, m);
+    note_psservers(c);
+}
+
+// The newest process of a name wins. (The same process on a new stream: its
+// old one is half open.) One that was sent away is remembered, so that two of
+// a name do not throw each other out for ever.
+static void replace(struct coord *c, struct member *old, uint64_t process)
+{
+    bool same = old->process == process;
+    char why[160];
+
+    snprintf(why, sizeof(why),
+             "a newer process attached as %s '%.80s'; give each its own --name",
+             member_role_name(old->role), old->name);
+    if (!same) {
+        LOG(WARN, "member replaced", "member=%s why=%s", old->name,
+            "another process took its name");
+        send_goodbye(c, old, why);
+        if (c->replaced.len >= COORD_REPLACED_MAX)
+            map_release(&c->replaced);
+        (void)map_put(&c->replaced, old->process, c);
+    }
+    c->io.hang_up(c->io.arg, old->id);
+    remove_member(c, old, same ? LEASES_REDIAL : LEASES_LOST);
+}
+
+static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
+{
+    *out = (struct member_hello){
+        .role = hello->role == SLUICE__V1__ROLE__ROLE_WORKER ? MEMBER_WORKER
+                                                             : MEMBER_PSSERVER,
+        .name = hello->name,
+        .address = hello->address,
+        .host = hello->host,
+        .version = hello->version,
+        .device = hello->device,
+        .process = hello->process,
+        .pid = hello->pid,
+        .external = hello->external,
+    };
+}
+
+static enum sl_err judge_hello(const Sluice__V1__Hello *hello,
+                               struct sl_error *err)
+{
+    if (hello->protocol != WIRE_PROTOCOL)
+        return sl_fail(err, SL_ENOTSUP,
+                       "protocol %u is not spoken here; this coordinator (%s) "
+                       "speaks %u",
+                       hello->protocol, SLUICE_VERSION, WIRE_PROTOCOL);
+    if (hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER &&
+        hello->address[0] == '\0')
+        return sl_fail(err, SL_EINVAL,
+                       "psserver '%s' says no address for workers to dial",
+                       hello->name);
+    return SL_OK;
+}
+
+enum sl_err coord_attach(struct coord *c, uint64_t member,
+                         const Sluice__V1__Hello *hello, struct sl_error *err)
+{
+    struct member_hello said;
+    struct member *m;
+    enum sl_err rc;
+
+    if (c->dead)
+        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    rc = judge_hello(hello, err);
+    if (rc != SL_OK)
+        return rc;
+    read_hello(&said, hello);
+    m = members_find(&c->members, said.role, said.name);
+    if (m != NULL && m->process != said.process &&
+        map_get(&c->replaced, said.process) != NULL)
+        return sl_fail(err, SL_EEXIST,
+                       "a newer process is attached as %s '%.80s'; give each "
+                       "its own --name",
+                       member_role_name(m->role), m->name);
+    if (m != NULL)
+        replace(c, m, said.process);
+    if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "one more member");
+    coord_stall_back(c, m);
+    LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
+        member_role_name(m->role), m->name, m->host,
+        (unsigned long long)m->pid);
+
+    FAULT("member.join");
+    HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
+            member_role_name(m->role), (unsigned long long)m->process);
+    send_welcome(c, m);
+    note_psservers(c);
+    if (m->role == MEMBER_PSSERVER)
+        coord_place_member(c, m);
+    flush_all(c);
+    coord_dispatch(c);
+    return SL_OK;
+}
+
+void coord_detach(struct coord *c, uint64_t member)
+{
+    struct member *m = members_get(&c->members, member);
+
+    if (c->dead || m == NULL)
+        return;
+    LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
+        member_role_name(m->role), m->name, m->lease_count, m->draining);
+    remove_member(c, m, LEASES_LOST);
+    flush_all(c);
+    coord_dispatch(c);
+}
+
+// ---- hear
+
+static void hear_heartbeat(struct coord *c, struct member *m,
+                           const Sluice__V1__Heartbeat *beat)
+{
+    m->draining = beat->draining;
+    m->resident_bytes = beat->resident_bytes;
+    member_says(m, beat->why, beat->device);
+    for (size_t i = 0; i < beat->n_leases; i++)
+        coord_progress(c, m, beat->leases[i]);
+    for (size_t i = 0; i < beat->n_shards; i++)
+        coord_shard_report(c, m, beat->shards[i]);
+    send_ack(c, m, beat->seq);
+}
+
+static void hear_complete(struct coord *c, struct member *m,
+                          const Sluice__V1__Complete *message)
+{
+    coord_stall_answer(m, message->job, message->attempt);
+    coord_complete(c, m, message);
+}
+
+static void hear_worker(struct coord *c, struct member *m,
+                        const Sluice__V1__AttendUp *message)
+{
+    struct job *job;
+
+    switch (message->kind_case) {
+    case SLUICE__V1__ATTEND_UP__KIND_COMPLETE:
+        hear_complete(c, m, message->complete);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_COMPLETES:
+        for (size_t i = 0; i < message->completes->n_complete && !c->dead; i++)
+            hear_complete(c, m, message->completes->complete[i]);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_FAILED:
+        coord_stall_answer(m, message->failed->job, message->failed->attempt);
+        coord_failed(c, m, message->failed);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_HAND_BACK:
+        coord_stall_answer(m, message->hand_back->job,
+                           message->hand_back->attempt);
+        coord_hand_back(c, m, message->hand_back);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED:
+        // One that has the newest waits for the next, which comes by itself.
+        job = coord_job(c, message->map_wanted->job);
+        if (job != NULL && job->placed && !job_ended(job) &&
+            job->map_version > message->map_wanted->have_version)
+            send_map(c, m, job);
+        break;
+    default:
+        break;
+    }
+}
+
+static void hear_psserver(struct coord *c, struct member *m,
+                          const Sluice__V1__AttendUp *message)
+{
+    switch (message->kind_case) {
+    case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
+        coord_shard_hello(c, m, message->shard_hello);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
+        coord_snapshot_report(c, m, message->snapshot);
+        break;
+    default:
+        break;
+    }
+}
+
+void coord_hear(struct coord *c, uint64_t member,
+                const Sluice__V1__AttendUp *message)
+{
+    struct member *m = members_get(&c->members, member);
+    enum member_state state;
+
+    if (c->dead || m == NULL)
+        return;
+    state = m->state;
+    if (member_heard(m, coord_now(c))) {
+        LOG(INFO, "member is back", "kind=%s member=%s",
+            member_role_name(m->role), m->name);
+        map_release(&m->losing);
+        if (m->role == MEMBER_PSSERVER)
+            coord_shards_back(c, m);
+    }
+    if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
+        hear_heartbeat(c, m, message->heartbeat);
+        member_heard(m, coord_now(c)); // may be draining now
+    } else if (m->role == MEMBER_WORKER) {
+        hear_worker(c, m, message);
+    } else {
+        hear_psserver(c, m, message);
+    }
+    if (c->dead)
+        return;
+    flush_all(c);
+    // A worker that says no more than that it is there frees no work.
+    if (message->kind_case != SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT ||
+        m->role == MEMBER_PSSERVER || m->state != state)
+        coord_dispatch(c);
+}
+
+// ---- time
+
+// If we slept (the machine did, or a debugger held us), the silence was ours
+// and nobody else's: it is taken off everybody.
+static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
+{
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        m->heard_ms += slept_ms;
+        if (m->heard_ms > now_ms)
+            m->heard_ms = now_ms;
+        coord_stall_forgive(m, slept_ms, now_ms);
+    }
+}
+
+static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
+{
+    if (!member_check(&c->members, m, now_ms))
+        return;
+    if (m->state == MEMBER_SUSPECT) {
+        LOG(WARN, "member is silent", "kind=%s member=%s leases=%u",
+            member_role_name(m->role), m->name, m->lease_count);
+        if (m->role == MEMBER_WORKER)
+            coord_take_leases(c, m, LEASES_LOST);
+        else
+            coord_shards_down(c, m, false);
+    } else if (m->state == MEMBER_LOST) {
+        LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
+            member_role_name(m->role), m->name,
+            (unsigned long long)(now_ms - m->heard_ms));
+        c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
+        remove_member(c, m, LEASES_LOST);
+    }
+}
+
+static void tick_job(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+
+    if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
+        meter_rate_add(&job->meter, now,
+                       schedule_samples(&job->schedule, job_steps(job)));
+    coord_place_again(c, job);
+    coord_advance(c, job);
+}
+
+void coord_tick(struct coord *c)
+{
+    uint64_t now = coord_now(c);
+    uint64_t slept = now - c->ticked_ms;
+
+    if (c->dead)
+        return;
+    c->ticked_ms = now;
+    if (slept > c->options.heartbeat_ms)
+        forgive(c, slept, now);
+    list_for_safe(n, &c->members.all)
+    {
+        check_member(c, list_entry(n, struct member, node), now);
+        if (c->dead)
+            return;
+    }
+    coord_stall_check(c);
+    if (c->dead)
+        return;
+    list_for_safe(j, &c->active)
+    {
+        tick_job(c, list_entry(j, struct job, on_active));
+        if (c->dead)
+            return;
+    }
+    flush_all(c);
+    coord_dispatch(c);
+}

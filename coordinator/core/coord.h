@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord.h -- the parts wired together, without a network.
+//
+// A coord is told what happens (a member attached, said something, went away;
+// time passed; a client asked) and says what is to be done through a few
+// functions of its io. So the daemon is a thin shell (attend.c, api.c), and a
+// test is the world: scripted members, a clock driven by hand.
+//
+// Threads  one: the loop's.
+// Memory   messages are borrowed, both ways, until the call returns.
+// Units    *_ms on options.clock, monotonic; wall clock only for people.
+// Errors   A journal that cannot be written, or that is behind what shards
+//          show (I7), is fatal: io.fatal is called once, and from then on the
+//          coord does and says nothing more.
+#ifndef COORDINATOR_CORE_COORD_H
+#define COORDINATOR_CORE_COORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/status.h"
+#include "coordinator/journal/journal.h"
+#include "proto/wire.h"
+
+struct coord;
+
+struct coord_io {
+    void *arg;
+
+    // Queues a message to a member, in order. A member that is gone already
+    // (its detach is on the way) swallows it.
+    void (*send)(void *arg, uint64_t member,
+                 const Sluice__V1__AttendDown *message);
+
+    // Ends a member's stream, after what was sent or at once; no coord_detach
+    // follows.
+    void (*hang_up)(void *arg, uint64_t member);
+    void (*cut_off)(void *arg, uint64_t member);
+
+    // work(task) anywhere, then done(task) on our thread, once; perhaps after
+    // coord_free.
+    enum sl_err (*work)(void *arg, void (*work)(void *task),
+                        void (*done)(void *task), void *task);
+
+    // Something of this job that a watcher may see has changed; it has ended.
+    void (*changed)(void *arg, uint64_t job);
+
+    void (*fatal)(void *arg, const struct sl_error *err);
+};
+
+struct coord_options {
+    const struct sl_clock *clock;
+    struct fs *fs;
+    struct journal *journal; // borrowed
+    const char *store;       // folder of manifests
+    const char *state_dir;   // for people
+    uint32_t heartbeat_ms, lease_ms;
+    uint32_t settle_ms; // after the first psserver, before a job is placed
+    uint64_t seed;      // of the ids of new jobs
+};
+
+// Takes the next term first, settles open intents (K6), loads the jobs; only
+// then may anybody be let in. SL_ESTATE: manifests are there that the journal
+// does not know (I7).
+enum sl_err coord_new(struct coord **out, const struct coord_options *options,
+                      const struct coord_io *io, struct sl_error *err);
+void coord_free(struct coord *c); // NULL is allowed
+
+uint64_t coord_term(const struct coord *c);
+
+// ---- members
+
+// A new stream said Hello; `member` is the caller's number for it, new for
+// each stream. A member of the same role and name is sent away: the newest
+// process wins. On failure *err is what Goodbye should say.
+enum sl_err coord_attach(struct coord *c, uint64_t member,
+                         const Sluice__V1__Hello *hello, struct sl_error *err);
+
+// It said something else; members that are gone are ignored.
+void coord_hear(struct coord *c, uint64_t member,
+                const Sluice__V1__AttendUp *message);
+
+// Its stream has ended.
+void coord_detach(struct coord *c, uint64_t member);
+
+// Time has passed: at least every heartbeat_ms / 2.
+void coord_tick(struct coord *c);
+
+// ---- clients. Replies are messages of the heap: wire_free.
+
+enum sl_err coord_submit(struct coord *c,
+                         const Sluice__V1__SubmitRequest *request,
+                         Sluice__V1__SubmitReply **reply, struct sl_error *err);
+enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
+                      Sluice__V1__JobStatus **reply, struct sl_error *err);
+enum sl_err coord_list(struct coord *c, const Sluice__V1__ListRequest *request,
+                       Sluice__V1__ListReply **reply, struct sl_error *err);
+enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
+                       Sluice__V1__JobStatus **reply, struct sl_error *err);
+enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
+                         Sluice__V1__DeleteReply **reply, struct sl_error *err);
+enum sl_err coord_checkpoints(struct coord *c,
+                              const Sluice__V1__JobRequest *request,
+                              Sluice__V1__CheckpointsReply **reply,
+                              struct sl_error *err);
+enum sl_err coord_cluster(struct coord *c,
+                          const Sluice__V1__ClusterRequest *request,
+                          Sluice__V1__ClusterReply **reply,
+                          struct sl_error *err);
+
+// For watchers: the number of the job that a request means.
+enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
+                       struct sl_error *err);
+
+// A number that rises with what a watcher may see; 0: there is no such job.
+// *ended: it will not rise again.
+uint64_t coord_changes(const struct coord *c, uint64_t job, bool *ended);
+
+#endif

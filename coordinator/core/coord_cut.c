@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_cut.c -- making cuts, publishing them, dropping old
+// ones.
+//
+//   coord_cut_check: due -> SnapshotRequest to every shard
+//   coord_snapshot_report: one by one; publishable (K4)? -> publish:
+//     journal: intent | pool thread: manifest, durable | journal: outcome
+//   written: only now the cut exists -> old ones dropped, Keep, waiting hellos
+//
+// A cut that is being written belongs to the job until its outcome is in the
+// journal, also if the job ends meanwhile.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "coordinator/core/coord_link.h"
+#include "coordinator/journal/manifest.h"
+
+bool coord_cut_complete(const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+
+    return last != NULL && last->checkpoint->complete;
+}
+
+void coord_cut_give_up(struct coord *c, struct job *job, const char *why)
+{
+    LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
+        (unsigned long long)job->cut->n, why);
+    cut_free(job->cut);
+    job->cut = NULL;
+    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+}
+
+// ---- publishing
+
+struct publish {
+    struct coord_link *link;
+    struct fs *fs;
+    uint64_t job, cut;
+    char *path;
+    struct buf text;
+    struct job_cut made; // becomes the job's on success
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void publish_free(struct publish *p)
+{
+    coord_link_unref(p->link);
+    buf_release(&p->text);
+    job_cut_release(&p->made);
+    sl_free(p->path);
+    sl_free(p);
+}
+
+static void *list_of(size_t count)
+{
+    return sl_calloc(count, sizeof(void *));
+}
+
+static enum sl_err fill_shard(Sluice__V1__CheckpointShard **out, uint32_t shard,
+                              const struct cut_shard *from)
+{
+    Sluice__V1__CheckpointShard s = SLUICE__V1__CHECKPOINT_SHARD__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg(from->tag);
+    ProtobufCMessage *copy = NULL;
+    enum sl_err rc;
+
+    s.shard = shard;
+    s.psserver = from->psserver;
+    s.address = from->address;
+    s.tag = &tag;
+    s.folder = from->folder;
+    s.file = from->file;
+    s.file_bytes = from->file_bytes;
+    s.sha256.data = (uint8_t *)from->sha256;
+    s.sha256.len = sizeof(from->sha256);
+    s.steps = counted_steps(&from->counted);
+    rc = wire_dup(&copy, &s.base);
+    *out = (Sluice__V1__CheckpointShard *)copy;
+    return rc;
+}
+
+static enum sl_err make_checkpoint(struct coord *c, const struct cut *cut,
+                                   Sluice__V1__Checkpoint **out)
+{
+    Sluice__V1__Checkpoint *msg = sl_malloc(sizeof(*msg));
+    enum sl_err rc = SL_OK;
+
+    if (msg == NULL)
+        return SL_ENOMEM;
+    *msg = (Sluice__V1__Checkpoint)SLUICE__V1__CHECKPOINT__INIT;
+    msg->cut = cut->n;
+    msg->unix_time = (double)sl_wall_us(c->options.clock) / 1e6;
+    msg->bytes = cut_file_bytes(cut);
+    msg->epoch = cut_epochs(cut);
+    msg->steps = cut_steps(cut);
+    msg->complete = cut_full(cut);
+    msg->shards = list_of(cut->shards);
+    if (msg->shards == NULL)
+        rc = SL_ENOMEM;
+    for (uint32_t i = 0; rc == SL_OK && i < cut->shards - BROKEN(hole_in_cut);
+         i++) {
+        msg->n_shards = i + 1;
+        rc = fill_shard(&msg->shards[i], i, &cut->shard[i]);
+    }
+    if (rc != SL_OK)
+        wire_free(&msg->base);
+    else
+        *out = msg;
+    return rc;
+}
+
+static enum sl_err make_counts(const struct job *job, const struct cut *cut,
+                               Sluice__V1__JobStatus **out)
+{
+    Sluice__V1__JobStatus *msg = sl_malloc(sizeof(*msg));
+    enum sl_err rc = SL_OK;
+
+    if (msg == NULL)
+        return SL_ENOMEM;
+    *msg = (Sluice__V1__JobStatus)SLUICE__V1__JOB_STATUS__INIT;
+    msg->job = job->id;
+    msg->id = sl_strdup(job->id_text);
+    msg->name = sl_strdup(job->name);
+    msg->shards = list_of(cut->shards);
+    if (msg->id == NULL || msg->name == NULL || msg->shards == NULL)
+        rc = SL_ENOMEM;
+    for (uint32_t i = 0; rc == SL_OK && i < cut->shards; i++) {
+        Sluice__V1__ShardStatus s = SLUICE__V1__SHARD_STATUS__INIT;
+        ProtobufCMessage *copy = NULL;
+
+        s.shard = i;
+        s.incarnation = cut->shard[i].tag.incarnation;
+        s.counts = cut->shard[i].counts;
+        rc = wire_dup(&copy, &s.base);
+        msg->shards[i] = (Sluice__V1__ShardStatus *)copy;
+        msg->n_shards = i + 1;
+    }
+    if (rc != SL_OK)
+        wire_free(&msg->base);
+    else
+        *out = msg;
+    return rc;
+}
+
+static enum sl_err make_text(struct coord *c, struct job *job,
+                             struct publish *p)
+{
+    struct manifest m = {
+        .job = job->id,
+        .job_uid = job->uid,
+        .job_incarnation = job->incarnation,
+        .term = c->term,
+        .job_name = job->name,
+        .spec = job->spec,
+        .schedule = &job->schedule,
+        .layout = job->layout,
+        .checkpoint = p->made.checkpoint,
+        .counts = p->made.counts,
+    };
+    struct buf path = BUF_INIT;
+    enum sl_err rc =
+        manifest_path(&path, c->store, job->name, job->id, job->uid, p->cut);
+
+    if (rc == SL_OK) {
+        p->made.path = sl_strdup(buf_text(&path));
+        p->path = sl_strdup(buf_text(&path));
+        if (p->path == NULL || p->made.path == NULL)
+            rc = SL_ENOMEM;
+    }
+    buf_release(&path);
+    return rc == SL_OK ? manifest_text(&p->text, &m) : rc;
+}
+
+static struct publish *publish_new(struct coord *c, struct job *job)
+{
+    struct publish *p = sl_calloc(1, sizeof(*p));
+
+    if (p == NULL)
+        return NULL;
+    p->link = coord_link_ref(c->link);
+    p->fs = c->options.fs;
+    p->job = job->id;
+    p->cut = p->made.n = job->cut->n;
+    p->made.epochs = cut_epochs(job->cut);
+    if (make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
+        make_counts(job, job->cut, &p->made.counts) != SL_OK ||
+        make_text(c, job, p) != SL_OK) {
+        publish_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static enum sl_err write_intent(struct coord *c, struct job *job,
+                                const struct publish *p, struct sl_error *err)
+{
+    struct buf checkpoint = BUF_INIT, counts = BUF_INIT;
+    struct journal_cut row = {
+        .cut = p->cut,
+        .path = p->path,
+        .epochs = p->made.epochs,
+        .low = cut_low(job->cut),
+    };
+    Sluice__V1__CheckpointsReply one = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
+    Sluice__V1__Checkpoint *list[1] = {p->made.checkpoint};
+    enum sl_err rc;
+
+    FAULT("journal.watermark");
+    one.checkpoints = list;
+    one.n_checkpoints = 1;
+    rc = wire_pack(&one.base, &checkpoint);
+    if (rc == SL_OK)
+        rc = wire_pack(&p->made.counts->base, &counts);
+    if (rc != SL_OK) {
+        rc = sl_fail(err, rc, "cut %llu", (unsigned long long)p->cut);
+    } else {
+        row.checkpoint = (struct journal_blob){checkpoint.data, checkpoint.len};
+        row.counts = (struct journal_blob){counts.data, counts.len};
+        rc = journal_cut_intent(c->journal, job->id, &row, err);
+    }
+    buf_release(&checkpoint);
+    buf_release(&counts);
+    return rc;
+}
+
+// ---- for the history
+
+static void note_intent(const struct job *job, const struct publish *p)
+{
+    HISTORY("cut_intent", "job=%llu uid=%llx cut=%llu shards=%u path=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)p->cut, job->shards, p->path);
+    for (uint32_t i = 0; i < p->made.checkpoint->n_shards; i++)
+        HISTORY(
+            "cut_shard",
+            "job=%llu uid=%llx cut=%llu shard=%u incarnation=%llu "
+            "sequence=%llu newest=%llu steps=%llu",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)p->cut, i,
+            (unsigned long long)p->made.checkpoint->shards[i]->tag->incarnation,
+            (unsigned long long)p->made.checkpoint->shards[i]->tag->sequence,
+            (unsigned long long)job->evidence.shard[i].incarnation,
+            (unsigned long long)counted_steps(&job->cut->shard[i].counted));
+}
+
+static void note_outcome(const struct job *job, uint64_t cut, const char *state)
+{
+    HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)cut, state);
+}
+
+// ---- after the file
+
+static void drop_old(struct coord *c, struct job *job)
+{
+    bool needed[COORD_CUTS_MAX], drop[COORD_CUTS_MAX];
+    size_t count = job->cuts_count;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (count > COORD_CUTS_MAX)
+        return;
+    coord_eval_needs(job, needed);
+    if (cut_prune(needed, count, job->spec->checkpoint->keep, drop) == 0)
+        return;
+    for (size_t i = count; i-- > 0;) {
+        if (!drop[i])
+            continue;
+        if (!coord_wrote(
+                c, journal_cut_drop(c->journal, job->id, job->cuts[i].n, &err),
+                &err))
+            return;
+        note_outcome(job, job->cuts[i].n, "dropped");
+        FAULT("cut.gc");
+        // One that cannot be removed is litter, and no promise any more.
+        if (manifest_remove(c->options.fs, job->cuts[i].path, &err) != SL_OK)
+            LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
+                err.text);
+        job_remove_cut(job, i);
+    }
+}
+
+static void keep_all(struct coord *c, struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards; i++) {
+        if (job->shard[i].server != 0)
+            send_keep(c, job->shard[i].server, job, i);
+    }
+}
+
+static void published(struct coord *c, struct job *job, struct publish *p)
+{
+    struct cut *cut = job->cut;
+    struct wire_tag *tags = sl_malloc_array(cut->shards, sizeof(*tags));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (tags == NULL || job_add_cut(job, &p->made) != SL_OK) {
+        // The intent stands in the journal: only a restart may settle it.
+        sl_free(tags);
+        sl_fail(&err, SL_ENOMEM, "no memory to publish a cut");
+        coord_fatal(c, &err);
+        return;
+    }
+    memset(&p->made, 0, sizeof(p->made));
+    for (uint32_t i = 0; i < cut->shards; i++)
+        tags[i] = cut->shard[i].tag;
+    rc = journal_cut_publish(c->journal, job->id, cut->n, tags, cut->shards,
+                             &err);
+    if (coord_wrote(c, rc, &err)) {
+        for (uint32_t i = 0; i < cut->shards; i++)
+            job->shard[i].cut = tags[i];
+        note_outcome(job, cut->n, "published");
+        job->cuts_published++;
+        job->cut_last_ms = coord_now(c);
+        job->counters_changed = true;
+        LOG(INFO, "cut published",
+            "job=%s cut=%llu steps=%llu complete=%d path=%s", job->id_text,
+            (unsigned long long)cut->n, (unsigned long long)cut_steps(cut),
+            cut_full(cut), p->path);
+    }
+    sl_free(tags);
+}
+
+// The manifest could not be written: it must not turn up later.
+static void aborted(struct coord *c, struct job *job, struct publish *p)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    note_outcome(job, p->cut, "aborted");
+    LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
+        p->err.text);
+    if (!coord_wrote(c, manifest_remove(c->options.fs, p->path, &err), &err))
+        return;
+    coord_wrote(c, journal_cut_abort(c->journal, job->id, p->cut, &err), &err);
+    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+}
+
+static void settle(struct coord *c, struct job *job, struct publish *p)
+{
+    if (p->rc == SL_OK)
+        published(c, job, p);
+    else
+        aborted(c, job, p);
+    if (c->dead)
+        return;
+    cut_free(job->cut);
+    job->cut = NULL;
+    drop_old(c, job);
+    keep_all(c, job);
+    if (c->dead || job_ended(job))
+        return;
+    coord_shard_retry(c, job); // K5 is over
+    if (!c->dead)
+        coord_advance(c, job);
+    if (!c->dead) {
+        coord_map_flush(c, job);
+        coord_flush_counters(c, job);
+        coord_dispatch(c);
+    }
+}
+
+static void publish_work(void *task)
+{
+    struct publish *p = task;
+
+    FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
+    if (!BROKEN(early_manifest))
+        p->rc = manifest_write(p->fs, p->path, &p->text, &p->err);
+}
+
+static void publish_done(void *task)
+{
+    struct publish *p = task;
+    struct coord *c = coord_link_get(p->link);
+    struct job *job = c == NULL || c->dead ? NULL : coord_job(c, p->job);
+
+    // Without us the intent is settled by the next coordinator (K6).
+    if (job != NULL && job->cut != NULL && job->cut->n == p->cut)
+        settle(c, job, p);
+    publish_free(p);
+}
+
+static void publish(struct coord *c, struct job *job)
+{
+    struct publish *p = publish_new(c, job);
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (p == NULL) {
+        coord_cut_give_up(c, job, "out of memory");
+        return;
+    }
+    FAULT("cut.collected");
+    note_intent(job, p);
+    if (!BROKEN(rule_K4) &&
+        !coord_wrote(c, write_intent(c, job, p, &err), &err)) {
+        publish_free(p);
+        return;
+    }
+    job->cut->writing = true; // K5 begins
+    if (c->io.work(c->io.arg, publish_work, publish_done, p) != SL_OK) {
+        p->rc = sl_fail(&p->err, SL_ENOMEM, "no pool thread");
+        publish_done(p);
+    }
+}
+
+// ---- collecting
+
+static void ask(struct coord *c, struct job *job, uint32_t shard)
+{
+    if (job->shard[shard].server != 0)
+        send_snapshot(c, job->shard[shard].server, job, shard);
+}
+
+static void begin(struct coord *c, struct job *job, enum cut_why why)
+{
+    static const char *const names[] = {"", "final", "epoch", "time"};
+
+    job->cut = cut_new(job->last_cut + 1, (c->term << 32) | ++c->requests,
+                       job->shards, coord_now(c));
+    if (job->cut == NULL)
+        return; // the next tick tries again
+    job->last_cut++;
+    FAULT("cut.request");
+    LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
+        (unsigned long long)job->cut->n, names[why]);
+    for (uint32_t i = 0; i < job->shards; i++)
+        ask(c, job, i);
+}
+
+static struct cut_when when(struct coord *c, const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+    const Sluice__V1__CheckpointSpec *spec = job->spec->checkpoint;
+
+    return (struct cut_when){
+        .all_counted = evidence_full(&job->evidence),
+        .last_full = coord_cut_complete(job),
+        .epochs = evidence_epochs(&job->evidence),
+        .last_epochs = last == NULL ? 0 : last->epochs,
+        .every_epoch = spec->every_epoch,
+        .evaluate_every = job->external || job->spec->evaluate == NULL
+                              ? 0
+                              : job->spec->evaluate->every_epochs,
+        .every_ms = (uint64_t)(spec->every_seconds * 1000.0),
+        .since_ms = coord_now(c) - job->cut_last_ms,
+        .steps = evidence_steps(&job->evidence),
+        .last_steps = last == NULL ? 0 : last->checkpoint->steps,
+    };
+}
+
+void coord_cut_check(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+    struct cut_when is;
+    enum cut_why why;
+
+    if (job->cut != NULL) {
+        if (job->cut->writing)
+            return;
+        if (cut_publishable(job->cut, &job->evidence))
+            publish(c, job);
+        else if (now - job->cut->started_ms >= CUT_TIMEOUT_MS)
+            coord_cut_give_up(c, job, "not every shard reported in time");
+        return;
+    }
+    if (job->state == JOB_PLACING || !job_served(job) ||
+        now < job->cut_after_ms)
+        return;
+    is = when(c, job);
+    why = cut_due(&is);
+    if (why != CUT_NOT)
+        begin(c, job, why);
+}
+
+void coord_snapshot_report(struct coord *c, struct member *m,
+                           const Sluice__V1__SnapshotReport *report)
+{
+    struct job *job = coord_live_job(c, report->job, report->job_incarnation);
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (job == NULL || job->cut == NULL || report->shard >= job->shards ||
+        job->shard[report->shard].server != m->id)
+        return;
+    if (report->failure[0] != '\0') {
+        if (report->request == job->cut->request && !job->cut->writing)
+            coord_cut_give_up(c, job, report->failure);
+        return;
+    }
+    if (cut_take(job->cut, report, m->name, m->address, &job->evidence, &err) !=
+        SL_OK) {
+        LOG(INFO, "snapshot not taken", "job=%s shard=%u why=%s", job->id_text,
+            report->shard, err.text);
+        return;
+    }
+    job_counts_take(job, report->shard, report->counts);
+    coord_advance(c, job);
+}
+
+void coord_cut_admitted(struct coord *c, struct job *job, uint32_t shard,
+                        bool renewed)
+{
+    if (job->cut == NULL || job->cut->writing)
+        return;
+    if (!renewed && !BROKEN(publish_old))
+        cut_void(job->cut, shard); // it named a memory that is gone (K4)
+    if (!job->cut->shard[shard].reported)
+        ask(c, job, shard);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_eval.c -- evaluations: begun when a cut holds the
+// epoch, journalled when every range is in.
+#include "coordinator/core/coord_impl.h"
+
+#include "common/run/log.h"
+
+static uint32_t every(const struct job *job)
+{
+    return job->external || job->spec->evaluate == NULL
+               ? 0
+               : job->spec->evaluate->every_epochs;
+}
+
+static struct evaluation_cut *list_cuts(const struct job *job)
+{
+    struct evaluation_cut *cuts =
+        sl_malloc_array(job->cuts_count, sizeof(*cuts));
+
+    for (size_t i = 0; cuts != NULL && i < job->cuts_count; i++)
+        cuts[i] = (struct evaluation_cut){job->cuts[i].n, job->cuts[i].epochs};
+    return cuts;
+}
+
+static bool next_plan(const struct job *job, struct evaluation_plan *plan)
+{
+    struct evaluation_cut *cuts;
+    bool found;
+
+    if (every(job) == 0)
+        return false;
+    cuts = list_cuts(job);
+    if (cuts == NULL)
+        return false;
+    found = evaluation_next(plan, every(job), job_evaluated(job), cuts,
+                            job->cuts_count);
+    sl_free(cuts);
+    return found;
+}
+
+bool coord_eval_pending(const struct job *job)
+{
+    struct evaluation_plan plan;
+
+    return job->evaluation != NULL || next_plan(job, &plan);
+}
+
+void coord_eval_needs(const struct job *job, bool *needed)
+{
+    struct evaluation_cut *cuts = list_cuts(job);
+
+    for (size_t i = 0; i < job->cuts_count; i++)
+        needed[i] = cuts == NULL; // without memory nothing is dropped
+    if (cuts != NULL && every(job) > 0 && !job_ended(job))
+        evaluation_needs(needed, every(job), job_evaluated(job), cuts,
+                         job->cuts_count);
+    sl_free(cuts);
+}
+
+// One row per epoch that shares this cut.
+static void finish(struct coord *c, struct job *job)
+{
+    struct evaluation *e = job->evaluation;
+    uint32_t step = every(job);
+    size_t count = (e->plan.last_epoch - e->plan.first_epoch) / step + 1;
+    struct journal_evaluation *rows = sl_malloc_array(count, sizeof(*rows));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = rows == NULL ? SL_ENOMEM : SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        rows[i] = (struct journal_evaluation){
+            .epoch = e->plan.first_epoch + (uint32_t)i * step,
+            .cut = e->plan.cut,
+            .samples = e->sums.samples,
+            .loss = evaluation_loss(e),
+            .accuracy = evaluation_accuracy(e),
+        };
+    }
+    if (rc == SL_OK &&
+        coord_wrote(
+            c, journal_evaluations_add(c->journal, job->id, rows, count, &err),
+            &err)) {
+        for (size_t i = 0; i < count; i++)
+            (void)job_add_evaluation(job, &rows[i]);
+        LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
+            job->id_text, e->plan.last_epoch, (unsigned long long)e->plan.cut,
+            evaluation_loss(e), evaluation_accuracy(e));
+        evaluation_free(e);
+        job->evaluation = NULL;
+    }
+    sl_free(rows);
+}
+
+void coord_eval_check(struct coord *c, struct job *job)
+{
+    const Sluice__V1__EvaluateSpec *spec = job->spec->evaluate;
+    struct evaluation_plan plan;
+
+    if (every(job) == 0 || !job->placed)
+        return;
+    if (job->evaluation != NULL && evaluation_complete(job->evaluation))
+        finish(c, job);
+    if (c->dead || job->evaluation != NULL || !next_plan(job, &plan))
+        return;
+    job->evaluation =
+        evaluation_new(&plan, job, job->facts.test_samples,
+                       (uint64_t)spec->batch * spec->batches_per_closure,
+                       job->spec->train->max_attempts);
+    if (job->evaluation != NULL)
+        LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
+            job->id_text, plan.last_epoch, (unsigned long long)plan.cut,
+            job->evaluation->count);
+}

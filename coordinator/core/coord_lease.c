@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_lease.c -- what each job has for a worker, and leasing
+// it.
+//
+// A pass fills idle workers before any gets a second lease, so that few
+// closures are spread. What a job offers is derived from evidence (C3), within
+// the window (C5); who is served is decided by dispatch.c.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+
+// ---- what a job offers
+
+// Some other worker could take what this one is blamed for.
+static bool others(struct coord *c, const struct member *not_this,
+                   const struct job *job, const struct closure *closure)
+{
+    uint64_t now = coord_now(c);
+
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m != not_this && m->role == MEMBER_WORKER &&
+            m->external == not_this->external && member_ready(m, now) &&
+            !coord_aside(c, m, job) && !closure_blames(closure, m->process))
+            return true;
+    }
+    return false;
+}
+
+static bool avoids(struct coord *c, const struct member *m,
+                   const struct job *job, const struct closure *closure)
+{
+    return closure_blames(closure, m->process) && others(c, m, job, closure);
+}
+
+// The first closure that some shard lacks a step of, that nobody has and that
+// this worker may try; evidence.closures if there is none. Within one pass of
+// dispatch evidence stands still and leases only come, so what was passed over
+// for good is not looked at again (job->scan_from).
+static uint64_t next_closure(struct coord *c, struct job *job,
+                             const struct member *m)
+{
+    uint64_t limit =
+        evidence_limit(&job->evidence, job->spec->train->window_closures);
+    uint64_t at = evidence_next(&job->evidence, job->scan_from);
+    bool avoided = false;
+
+    while (at < limit) {
+        struct work *w = map_get(&job->active, at);
+        bool free = w == NULL || w->closure.state == CLOSURE_WAITING;
+
+        if (!avoided)
+            job->scan_from = at;
+        if (free && (w == NULL || !avoids(c, m, job, &w->closure)))
+            return at;
+        avoided |= free;
+        at = evidence_next(&job->evidence, at + 1);
+    }
+    if (!avoided)
+        job->scan_from = at;
+    return job->evidence.closures;
+}
+
+struct offer {
+    enum work_kind kind;
+    struct work *work; // probe and evaluation
+    uint64_t closure;  // WORK_TRAIN
+};
+
+static struct offer offer_probe(struct coord *c, struct job *job,
+                                const struct member *m)
+{
+    struct work *w = &job->probe;
+
+    if (job->has_facts || job->external ||
+        w->closure.state != CLOSURE_WAITING || avoids(c, m, job, &w->closure))
+        return (struct offer){.kind = WORK_NONE};
+    return (struct offer){.kind = WORK_PROBE, .work = w};
+}
+
+static struct offer offer_range(struct coord *c, struct job *job,
+                                const struct member *m)
+{
+    struct work *w = job->evaluation == NULL
+                         ? NULL
+                         : evaluation_offer(job->evaluation, m->process, false);
+
+    if (w == NULL && job->evaluation != NULL) {
+        w = evaluation_offer(job->evaluation, m->process, true);
+        if (w != NULL && others(c, m, job, &w->closure))
+            w = NULL;
+    }
+    return w == NULL ? (struct offer){.kind = WORK_NONE}
+                     : (struct offer){.kind = WORK_EVALUATE, .work = w};
+}
+
+static struct offer job_offer(struct coord *c, struct job *job,
+                              const struct member *m)
+{
+    struct offer o;
+
+    if (job->state == JOB_PLACING)
+        return offer_probe(c, job, m);
+    if (!job_served(job)) // a push would only wait for the shard
+        return (struct offer){.kind = WORK_NONE};
+    o = offer_range(c, job, m);
+    if (o.kind != WORK_NONE || job->state != JOB_RUNNING)
+        return o;
+    o.closure = next_closure(c, job, m);
+    if (o.closure < job->evidence.closures)
+        o.kind = WORK_TRAIN;
+    return o;
+}
+
+// ---- leasing
+
+static struct work *train_work(struct job *job, uint64_t closure)
+{
+    struct work *w = map_get(&job->active, closure);
+
+    if (w != NULL)
+        return w;
+    w = sl_calloc(1, sizeof(*w));
+    if (w == NULL)
+        return NULL;
+    closure_init(&w->closure, closure, job->spec->train->max_attempts);
+    w->kind = WORK_TRAIN;
+    w->job = job;
+    if (map_put(&job->active, closure, w) != SL_OK) {
+        sl_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+// JobOpen comes before the first lease of a job on a stream, and again once it
+// is placed, if the worker was told before that.
+static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
+{
+    struct opened *opened = map_get(&m->opened, job->id);
+
+    if (opened != NULL && opened->placed == job->placed)
+        return SL_OK;
+    if (opened == NULL) {
+        opened = sl_calloc(1, sizeof(*opened));
+        if (opened == NULL)
+            return SL_ENOMEM;
+        if (map_put(&m->opened, job->id, opened) != SL_OK) {
+            sl_free(opened);
+            return SL_ENOMEM;
+        }
+    }
+    opened->placed = job->placed;
+    send_job_open(c, m, job);
+    return SL_OK;
+}
+
+static bool lease(struct coord *c, struct member *m, struct job *job,
+                  const struct offer *o)
+{
+    struct work *w =
+        o->kind == WORK_TRAIN ? train_work(job, o->closure) : o->work;
+    bool again;
+
+    if (w == NULL || open_job(c, m, job) != SL_OK)
+        return false;
+    again = w->closure.again;
+    FAULT("dispatch.lease");
+    if (again)
+        FAULT("recover.reissue");
+    if (closure_lease(&w->closure, m->process,
+                      (struct attempt){c->term, ++c->attempts},
+                      coord_now(c)) != SL_OK)
+        return false;
+    w->holder = m;
+    memset(&w->seen, 0, sizeof(w->seen));
+    coord_stall_begin(c, w);
+    coord_second_chance(c, m, job);
+    list_push_back(&m->leases, &w->on_holder);
+    member_begins(m, coord_now(c));
+    job_hold(job, m->id);
+    job->served = ++c->turn;
+    if (again && w->kind == WORK_TRAIN)
+        coord_count(job, &job->counters.closures_retried);
+    HISTORY("lease",
+            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu worker=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (int)w->kind, (unsigned long long)w->closure.id,
+            (unsigned long long)c->term, (unsigned long long)c->attempts,
+            m->name);
+    member_sends(m);
+    LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
+        job->id_text, (unsigned long long)w->closure.id,
+        (unsigned long long)w->closure.attempt.n, m->name, (int)w->kind);
+    return true;
+}
+
+void coord_unlease(struct work *w)
+{
+    struct member *m = w->holder;
+
+    HISTORY("lease_end",
+            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu now=%s",
+            (unsigned long long)w->job->id, (unsigned long long)w->job->uid,
+            (int)w->kind, (unsigned long long)w->closure.id,
+            (unsigned long long)w->closure.attempt.term,
+            (unsigned long long)w->closure.attempt.n,
+            closure_state_name(w->closure.state));
+    list_remove(&w->on_holder);
+    member_holds(m, m->lease_count - 1);
+    job_unhold(w->job, m->id);
+    w->holder = NULL;
+}
+
+// ---- who is served
+
+#define DISPATCH_JOBS 64 // looked at per worker; more wait their turn
+
+static void describe(struct coord *c, struct job *job, const struct member *m,
+                     struct dispatch_job *out, struct offer *offer)
+{
+    *out = (struct dispatch_job){
+        .kind = WORK_NONE,
+        .external = job->external,
+        .held_here = map_get(&job->holders, m->id) != NULL,
+        .held = job->held,
+        .workers = (uint32_t)job->holders.len,
+        .max_workers = job->spec->train->max_workers,
+        .served = job->served,
+    };
+    *offer = (struct offer){.kind = WORK_NONE};
+    if (m->external == job->external && !coord_aside(c, m, job))
+        *offer = job_offer(c, job, m);
+    out->kind = offer->kind;
+}
+
+static bool serve(struct coord *c, struct member *m)
+{
+    struct dispatch_worker w = {
+        .leases = m->lease_count,
+        .most = m->lease_most,
+        .ready = member_ready(m, coord_now(c)),
+        .external = m->external,
+    };
+    struct dispatch_job jobs[DISPATCH_JOBS];
+    struct offer offers[DISPATCH_JOBS];
+    struct job *job[DISPATCH_JOBS];
+    size_t count = 0;
+    int chosen;
+
+    if (!dispatch_worker_free(&w))
+        return false;
+    list_for(n, &c->active)
+    {
+        if (count == DISPATCH_JOBS)
+            break;
+        job[count] = list_entry(n, struct job, on_active);
+        describe(c, job[count], m, &jobs[count], &offers[count]);
+        count += jobs[count].kind != WORK_NONE;
+    }
+    chosen = dispatch_choose(&w, jobs, count);
+    return chosen >= 0 && lease(c, m, job[chosen], &offers[chosen]);
+}
+
+// May a job have something for a worker, whoever that is? `newcomer`: for one
+// that holds nothing of it. What was found exhausted in this pass is not asked
+// again for each of a thousand workers.
+static bool may_offer(const struct job *job, bool newcomer)
+{
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+
+    if (newcomer && train->max_workers != 0 &&
+        job->holders.len >= train->max_workers)
+        return false;
+    if (job->state == JOB_PLACING)
+        return !job->has_facts && !job->external; // the probe
+    if (!job_served(job))
+        return false;
+    if (job->evaluation != NULL)
+        return true;
+    return job->state == JOB_RUNNING &&
+           job->scan_from <
+               evidence_limit(&job->evidence, train->window_closures);
+}
+
+static bool any_offers(struct coord *c, bool newcomer)
+{
+    list_for(j, &c->active)
+    {
+        if (may_offer(list_entry(j, struct job, on_active), newcomer))
+            return true;
+    }
+    return false;
+}
+
+// Serves those who hold so many leases, until nothing is left for them.
+static void serve_all(struct coord *c, uint32_t have)
+{
+    bool more = any_offers(c, have == 0);
+
+    list_for_safe(n, &c->members.open[have])
+    {
+        if (!more || c->dead)
+            return;
+        if (!serve(c, list_entry(n, struct member, open)))
+            more = any_offers(c, have == 0);
+    }
+}
+
+void coord_dispatch(struct coord *c)
+{
+    list_for(j, &c->active)
+    {
+        list_entry(j, struct job, on_active)->scan_from = 0;
+    }
+    for (uint32_t have = 0; have < DISPATCH_LEASES_MOST; have++)
+        serve_all(c, have);
+    if (c->dead)
+        return;
+    list_for_safe(n, &c->members.unsent)
+    {
+        struct member *m = list_entry(n, struct member, unsent);
+
+        list_remove(n);
+        send_leases(c, m);
+    }
+    // Counters of what was just leased again.
+    list_for(j, &c->active)
+    {
+        coord_flush_counters(c, list_entry(j, struct job, on_active));
+    }
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_place.c -- which psserver takes which shard, and
+// telling it so.
+//
+// A job is placed once: rows are cut into shards (common/part), each shard is
+// given to a psserver by *name*, and both are journalled. From then on a
+// psserver is told to take its shards whenever it attaches.
+#include "coordinator/core/coord_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/run/log.h"
+#include "common/plan/part.h"
+#include "coordinator/core/resume.h"
+#include "proto/layout.h"
+#include "proto/model.h"
+#include "proto/spec.h"
+
+// ---- who may take shards
+
+struct candidate {
+    struct member *member;
+    uint64_t shards; // of all jobs that have not ended
+};
+
+static uint64_t shards_of(struct coord *c, const char *psserver)
+{
+    uint64_t count = 0;
+
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards; i++)
+            count += strcmp(job->shard[i].psserver, psserver) == 0;
+    }
+    return count;
+}
+
+static int emptier(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    if (x->shards != y->shards)
+        return x->shards < y->shards ? -1 : 1;
+    return strcmp(x->member->name, y->member->name);
+}
+
+struct member *coord_psserver(struct coord *c, const char *name)
+{
+    struct member *m = members_find(&c->members, MEMBER_PSSERVER, name);
+
+    return m == NULL || m->state >= MEMBER_SUSPECT ? NULL : m;
+}
+
+// The psservers a job may use, emptiest first; at most `limit` (0: all).
+static enum sl_err candidates(struct coord *c, uint32_t limit,
+                              struct candidate **out, uint32_t *count)
+{
+    struct candidate *list =
+        sl_malloc_array(c->members.psservers, sizeof(*list));
+    uint32_t n = 0;
+
+    if (list == NULL)
+        return SL_ENOMEM;
+    list_for(node, &c->members.all)
+    {
+        struct member *m = list_entry(node, struct member, node);
+
+        if (m->role == MEMBER_PSSERVER && m->state == MEMBER_READY)
+            list[n++] = (struct candidate){m, shards_of(c, m->name)};
+    }
+    qsort(list, n, sizeof(*list), emptier);
+    *out = list;
+    *count = limit == 0 || n < limit ? n : limit;
+    return SL_OK;
+}
+
+// ---- cutting
+
+// What a spec becomes on so many psservers.
+struct draft {
+    struct model *model;
+    struct part_plan plan;
+};
+
+static enum sl_err make_plan(struct part_plan *out, const struct model *model,
+                             const Sluice__V1__JobSpec *spec, uint32_t servers,
+                             struct sl_error *err)
+{
+    struct part_var *vars = NULL;
+    struct part_rule rule;
+    uint64_t target;
+    enum sl_err rc = layout_part_vars(&vars, model);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the variables of the model");
+    spec_part_rule(&rule, &target, spec->placement);
+    rc = part_plan_make(out, vars, model->variables_count, &rule, target,
+                        servers, err);
+    sl_free(vars);
+    return rc;
+}
+
+static void draft_release(struct draft *d)
+{
+    part_plan_release(&d->plan);
+    model_free(d->model);
+}
+
+static enum sl_err draft_make(struct draft *out,
+                              const Sluice__V1__JobSpec *spec, uint32_t servers,
+                              struct sl_error *err)
+{
+    struct draft d = {.model = NULL};
+    enum sl_err rc = model_make(&d.model, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = make_plan(&d.plan, d.model, spec, servers, err);
+    if (rc == SL_OK)
+        *out = d;
+    else
+        draft_release(&d);
+    return rc;
+}
+
+// Variables and pieces as a message, which manifests and clients see too.
+static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
+                               const struct draft *d)
+{
+    Sluice__V1__CheckpointsReply *l = sl_malloc(sizeof(*l));
+
+    if (l == NULL)
+        return SL_ENOMEM;
+    *l = (Sluice__V1__CheckpointsReply)SLUICE__V1__CHECKPOINTS_REPLY__INIT;
+    if (layout_variables(&l->variables, d->model) != SL_OK) {
+        wire_free(&l->base);
+        return SL_ENOMEM;
+    }
+    l->n_variables = d->model->variables_count;
+    if (layout_pieces(&l->pieces, &d->plan) != SL_OK) {
+        wire_free(&l->base);
+        return SL_ENOMEM;
+    }
+    l->n_pieces = d->plan.piece_count;
+    *out = l;
+    return SL_OK;
+}
+
+// The journal first; then it is so.
+static enum sl_err commit(struct coord *c, struct job *job,
+                          Sluice__V1__CheckpointsReply *layout,
+                          const char *const *names, uint32_t shards,
+                          struct sl_error *err)
+{
+    struct buf packed = BUF_INIT;
+    enum sl_err rc = wire_pack(&layout->base, &packed);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the layout of job %s", job->id_text);
+    rc = job_place(job, layout, names, shards, err);
+    if (rc == SL_OK) {
+        struct sl_error bad = SL_ERROR_INIT;
+
+        coord_wrote(
+            c,
+            journal_job_place(c->journal, job->id,
+                              (struct journal_blob){packed.data, packed.len},
+                              names, shards, &bad),
+            &bad);
+    }
+    buf_release(&packed);
+    return rc;
+}
+
+// Shards that stay as they were cut go to whom they lay with, if all of them
+// are here: with disks of their own, nobody else has the files.
+static void name_as_before(struct coord *c, const struct job *job,
+                           const Sluice__V1__CheckpointsReply *layout,
+                           const char **names, uint32_t shards)
+{
+    const Sluice__V1__Checkpoint *cut;
+    const struct member *m;
+
+    if (job->resume == NULL || !resume_same_shards(job->resume, layout))
+        return;
+    cut = job->resume->cut->checkpoints[0];
+    for (uint32_t i = 0; i < shards; i++) {
+        m = coord_psserver(c, cut->shards[i]->psserver);
+        if (m == NULL || m->state != MEMBER_READY)
+            return;
+    }
+    for (uint32_t i = 0; i < shards; i++)
+        names[i] = cut->shards[i]->psserver;
+}
+
+static enum sl_err place_on(struct coord *c, struct job *job,
+                            const struct candidate *on, uint32_t servers,
+                            struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply *layout = NULL;
+    const struct part_plan *plan;
+    const char **names = NULL;
+    struct draft draft;
+    enum sl_err rc = draft_make(&draft, job->spec, servers, err);
+
+    if (rc != SL_OK)
+        return rc;
+    plan = &draft.plan;
+    rc = make_layout(&layout, &draft);
+    if (rc == SL_OK && job->resume != NULL)
+        rc = resume_fits(job->resume, layout, job_samples(job), err);
+    if (rc == SL_OK) {
+        names = sl_malloc_array(plan->shard_count, sizeof(*names));
+        rc = names == NULL ? SL_ENOMEM : SL_OK;
+    }
+    for (uint32_t i = 0; rc == SL_OK && i < plan->shard_count; i++)
+        names[i] = on[plan->shards[i].server].member->name;
+    if (rc == SL_OK)
+        name_as_before(c, job, layout, names, plan->shard_count);
+    if (rc == SL_OK)
+        rc = commit(c, job, layout, names, plan->shard_count, err);
+    if (rc != SL_OK && layout != NULL)
+        wire_free(&layout->base);
+    sl_free(names);
+    draft_release(&draft);
+    return rc;
+}
+
+// A little patience: with two psservers starting together, a job should not
+// end up on whichever was quicker.
+static bool settled(struct coord *c, const struct job *job, uint32_t servers)
+{
+    uint32_t wanted = job->spec->placement->psservers;
+
+    if (servers == 0)
+        return false;
+    if (wanted != 0 && servers >= wanted)
+        return true;
+    return c->first_psserver_ms != 0 &&
+           coord_now(c) + 1 >= c->first_psserver_ms + c->options.settle_ms;
+}
+
+void coord_place_job(struct coord *c, struct job *job)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct candidate *on = NULL;
+    uint32_t servers = 0;
+    enum sl_err rc;
+
+    if (job->placed || job_samples(job) == 0)
+        return;
+    if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
+        return; // the next tick tries again
+    if (settled(c, job, servers)) {
+        rc = place_on(c, job, on, servers, &err);
+        if (rc == SL_OK && !c->dead)
+            LOG(INFO, "job placed",
+                "job=%s shards=%u psservers=%u closures=%llu", job->id_text,
+                job->shards, servers,
+                (unsigned long long)job->evidence.closures);
+        else if (rc != SL_OK && rc != SL_ENOMEM)
+            coord_fail_job(c, job, "it cannot be placed: %s", err.text);
+    }
+    sl_free(on);
+    if (!job->placed || c->dead)
+        return;
+    for (uint32_t i = 0; i < job->shards; i++) {
+        job->shard[i].since_ms = coord_now(c);
+        send_place(c, coord_psserver(c, job->shard[i].psserver), job, i);
+    }
+}
+
+// ---- telling
+
+static enum sl_err tell_deleted(void *arg, uint64_t job, uint64_t uid,
+                                const char *psserver, struct sl_error *err)
+{
+    struct coord *c = arg;
+
+    send_close(c, members_find(&c->members, MEMBER_PSSERVER, psserver), job,
+               uid, true);
+    return SL_OK;
+}
+
+void coord_place_member(struct coord *c, struct member *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (!coord_wrote(
+            c, journal_each_deleted(c->journal, m->name, tell_deleted, c, &err),
+            &err))
+        return;
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards; i++) {
+            if (strcmp(job->shard[i].psserver, m->name) == 0)
+                send_place(c, m, job, i);
+        }
+    }
+}
+
+void coord_place_again(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+        struct member *m;
+
+        if (s->failure == NULL || now - s->place_ms < COORD_PLACE_AGAIN_MS)
+            continue;
+        m = coord_psserver(c, s->psserver);
+        if (m != NULL)
+            send_place(c, m, job, i);
+    }
+}
+
+// ---- explaining
+
+// As if it were placed now; for one psserver where there is none. *servers:
+// those that are there.
+static enum sl_err draft_now(struct draft *out, uint32_t *servers,
+                             struct coord *c, const Sluice__V1__JobSpec *spec,
+                             struct sl_error *err)
+{
+    struct candidate *on = NULL;
+    enum sl_err rc = candidates(c, spec->placement->psservers, &on, servers);
+
+    sl_free(on);
+    return rc != SL_OK
+               ? rc
+               : draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
+}
+
+static enum sl_err explain_plan(struct buf *out, const struct draft *d)
+{
+    const char **names =
+        sl_malloc_array(d->model->variables_count, sizeof(*names));
+    enum sl_err rc;
+
+    if (names == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < d->model->variables_count; i++)
+        names[i] = d->model->variables[i].name;
+    rc = part_explain(out, &d->plan, names);
+    sl_free(names);
+    return rc;
+}
+
+// Where nobody is attached yet, an uneven cut is looked at when the job is
+// placed.
+enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
+                              const Sluice__V1__ResumeSource *from,
+                              struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply *layout = NULL;
+    Sluice__V1__ResumeSource as_if = *from;
+    uint64_t samples = 0;
+    uint32_t servers = 0;
+    struct draft draft;
+    enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
+
+    if (rc != SL_OK)
+        return rc;
+    as_if.even = from->even || servers == 0;
+    if (spec->data != NULL && spec->data->train != NULL && spec_external(spec))
+        samples = spec->data->train->samples;
+    rc = make_layout(&layout, &draft);
+    if (rc == SL_OK)
+        rc = resume_fits(&as_if, layout, samples, err);
+    if (layout != NULL)
+        wire_free(&layout->base);
+    draft_release(&draft);
+    return rc;
+}
+
+enum sl_err coord_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
+                          struct buf *out, struct sl_error *err)
+{
+    uint32_t servers = 0;
+    struct draft draft;
+    enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (servers == 0)
+        rc = buf_append_str(out, "no psserver is attached; shown for one\n");
+    if (rc == SL_OK)
+        rc = buf_appendf(out, "%llu parameters in %u variables\n",
+                         (unsigned long long)draft.model->elements,
+                         draft.model->variables_count);
+    if (rc == SL_OK)
+        rc = explain_plan(out, &draft);
+    draft_release(&draft);
+    return rc;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_resume.c -- a job that starts from a cut of another
+// job.
+//
+// The cut is read once, when the job is submitted, and journalled with it:
+// from then on its manifest is not needed any more, only the files of its
+// shards, and those until the new job has a cut of its own.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/run/log.h"
+#include "coordinator/journal/manifest.h"
+#include "coordinator/core/resume.h"
+
+// ---- which manifest
+
+// A path of the store, whole or below it, that does not lead out of it.
+static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
+                                 struct sl_error *err)
+{
+    size_t n = strlen(c->store);
+
+    *out = what[0] == '/' ? sl_strdup(what) : fs_join(c->store, what);
+    if (*out == NULL)
+        return sl_fail(err, SL_ENOMEM, "a path");
+    if (strncmp(*out, c->store, n) == 0 && (*out)[n] == '/' &&
+        strstr(*out, "/../") == NULL)
+        return SL_OK;
+    sl_free(*out);
+    *out = NULL;
+    return sl_fail(err, SL_EDENIED,
+                   "%s is not in this coordinator's store %s; 'sluice "
+                   "checkpoints JOB' lists manifests",
+                   what, c->store);
+}
+
+static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
+                                 struct sl_error *err)
+{
+    const struct job_cut *last;
+    uint64_t id;
+    enum sl_err rc;
+
+    if (strchr(what, '/') != NULL)
+        return path_in_store(c, what, out, err);
+    rc = coord_find(c, what, &id, err);
+    if (rc != SL_OK)
+        return rc;
+    last = job_last_cut(coord_job(c, id));
+    if (last == NULL)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s has no checkpoint to resume from", what);
+    *out = sl_strdup(last->path);
+    return *out == NULL ? sl_fail(err, SL_ENOMEM, "a path") : SL_OK;
+}
+
+// ---- the job that it is of
+
+static struct job *job_of(const struct coord *c,
+                          const Sluice__V1__ResumeSource *from)
+{
+    struct job *job = coord_job(c, from->cut->job);
+
+    return job != NULL && job->uid == from->job_uid ? job : NULL;
+}
+
+static bool cut_even(const struct job_cut *cut)
+{
+    Sluice__V1__ShardCounts *counts[WIRE_SHARDS_MAX];
+    char apart[RESUME_APART_BYTES];
+
+    for (size_t i = 0; i < cut->counts->n_shards; i++)
+        counts[i] = cut->counts->shards[i]->counts;
+    return resume_even(counts, cut->counts->n_shards, apart);
+}
+
+// To a refusal: which other cut would do.
+static enum sl_err add_hint(struct coord *c,
+                            const Sluice__V1__ResumeSource *from,
+                            struct sl_error *err)
+{
+    const struct job *job = job_of(c, from);
+    struct sl_error why = *err;
+
+    for (size_t i = job == NULL ? 0 : job->cuts_count; i-- > 0;)
+        if (cut_even(&job->cuts[i]))
+            return sl_fail(err, why.code,
+                           "%s; or resume from cut-%llu.json, "
+                           "which is even",
+                           why.text, (unsigned long long)job->cuts[i].n);
+    return err->code;
+}
+
+// ---- submit
+
+static enum sl_err judge(struct coord *c, struct manifest_found *found,
+                         const Sluice__V1__JobSpec *spec, struct sl_error *err)
+{
+    Sluice__V1__ResumeSource *from = found->source;
+    const struct job *job = job_of(c, from);
+    char apart[RESUME_APART_BYTES];
+    enum sl_err rc;
+
+    // Its psservers delete the files of old cuts while it goes on.
+    if (job != NULL && !job_ended(job))
+        return sl_fail(err, SL_ESTATE,
+                       "job %s is %s; stop it first: sluice stop %s",
+                       job->id_text, job_state_name(job->state), job->id_text);
+    rc = resume_check_spec(found, spec, err);
+    if (rc != SL_OK)
+        return rc;
+    from->even = resume_even(found->counts, found->shards, apart);
+    sl_free(from->apart == protobuf_c_empty_string ? NULL : from->apart);
+    from->apart = sl_strdup(apart);
+    if (from->apart == NULL)
+        return sl_fail(err, SL_ENOMEM, "a cut");
+    rc = coord_place_check(c, spec, from, err);
+    return rc == SL_ESTATE ? add_hint(c, from, err) : rc;
+}
+
+enum sl_err coord_resume_read(struct coord *c, const char *what,
+                              const Sluice__V1__JobSpec *spec,
+                              Sluice__V1__ResumeSource **out,
+                              struct sl_error *err)
+{
+    struct manifest_found found = {0};
+    char *path = NULL;
+    enum sl_err rc = find_manifest(c, what, &path, err);
+
+    if (rc == SL_OK)
+        rc = manifest_load(&found, c->options.fs, path, err);
+    if (rc == SL_OK)
+        rc = judge(c, &found, spec, err);
+    if (rc == SL_OK) {
+        *out = found.source;
+        found.source = NULL;
+    }
+    manifest_found_release(&found);
+    sl_free(path);
+    return rc;
+}
+
+// ---- afterwards
+
+const struct job *coord_resumed_by(struct coord *c, const struct job *job)
+{
+    list_for(n, &c->active)
+    {
+        const struct job *other = list_entry(n, struct job, on_active);
+
+        if (other->resume != NULL && other->cuts_count == 0 &&
+            job_of(c, other->resume) == job)
+            return other;
+    }
+    return NULL;
+}

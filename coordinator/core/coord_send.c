@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_send.c -- messages downwards, one function each.
+//
+// Everything is borrowed from job and spec for the length of the call, except
+// the small arrays of pointers that repeated fields want.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/run/log.h"
+#include "coordinator/core/resume.h"
+
+typedef Sluice__V1__AttendDown down_t;
+
+static void send_down(struct coord *c, uint64_t member, down_t *down)
+{
+    if (!c->dead)
+        c->io.send(c->io.arg, member, down);
+}
+
+#define DOWN(name_, KIND, field_, value_)                                      \
+    down_t name_ = SLUICE__V1__ATTEND_DOWN__INIT;                              \
+    name_.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_##KIND;                    \
+    name_.field_ = (value_)
+
+// Out of memory for one message: the member would wait for ever. So it counts
+// as silent since ever, is sent away by the next tick, and comes back.
+static void give_up(struct coord *c, uint64_t member)
+{
+    struct member *m = members_get(&c->members, member);
+
+    LOG(ERROR, "out of memory for a message", "member=%llu",
+        (unsigned long long)member);
+    if (m != NULL)
+        m->heard_ms = 0;
+}
+
+void send_welcome(struct coord *c, const struct member *m)
+{
+    Sluice__V1__Welcome msg = SLUICE__V1__WELCOME__INIT;
+    DOWN(down, WELCOME, welcome, &msg);
+
+    msg.term = c->term;
+    msg.member = m->id;
+    msg.heartbeat_ms = c->options.heartbeat_ms;
+    msg.lease_ms = c->options.lease_ms;
+    send_down(c, m->id, &down);
+}
+
+void send_ack(struct coord *c, const struct member *m, uint64_t seq)
+{
+    Sluice__V1__HeartbeatAck msg = SLUICE__V1__HEARTBEAT_ACK__INIT;
+    DOWN(down, HEARTBEAT_ACK, heartbeat_ack, &msg);
+
+    msg.seq = seq;
+    send_down(c, m->id, &down);
+}
+
+void send_goodbye(struct coord *c, const struct member *m, const char *why)
+{
+    Sluice__V1__Goodbye msg = SLUICE__V1__GOODBYE__INIT;
+    DOWN(down, GOODBYE, goodbye, &msg);
+
+    msg.why = (char *)why;
+    send_down(c, m->id, &down);
+}
+
+// ---- psservers
+
+// The pieces of one shard, and the variables that they name.
+struct shard_parts {
+    Sluice__V1__Piece **pieces; // borrowed run of the layout
+    size_t pieces_count;
+    Sluice__V1__Variable **variables; // ours: pointers only
+    uint32_t *ids;                    // ours
+    size_t variables_count;
+};
+
+static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
+                              uint32_t shard)
+{
+    Sluice__V1__CheckpointsReply *l = job->layout;
+    size_t first = 0, last;
+
+    while (first < l->n_pieces && l->pieces[first]->shard != shard)
+        first++;
+    last = first;
+    while (last < l->n_pieces && l->pieces[last]->shard == shard)
+        last++;
+    *out = (struct shard_parts){.pieces = l->pieces + first,
+                                .pieces_count = last - first};
+    // A shard holds one run of rows of a variable, so no variable twice.
+    out->variables =
+        sl_malloc_array(out->pieces_count, sizeof(out->variables[0]));
+    out->ids = sl_malloc_array(out->pieces_count, sizeof(out->ids[0]));
+    if (out->variables == NULL || out->ids == NULL) {
+        sl_free(out->variables);
+        sl_free(out->ids);
+        return SL_ENOMEM;
+    }
+    for (size_t i = 0; i < out->pieces_count; i++) {
+        out->ids[i] = out->pieces[i]->variable;
+        out->variables[i] = l->variables[out->ids[i]];
+    }
+    out->variables_count = out->pieces_count;
+    return SL_OK;
+}
+
+// The files that hold a shard's rows, of a job that was resumed.
+struct source_parts {
+    Sluice__V1__SourceFile *files; // ours; their texts are borrowed
+    Sluice__V1__SourceFile **list; // ours
+    size_t count;
+};
+
+static void source_parts_release(struct source_parts *p)
+{
+    sl_free(p->files);
+    sl_free(p->list);
+}
+
+static enum sl_err take_sources(struct source_parts *out, const struct job *job,
+                                uint32_t shard)
+{
+    bool needed[WIRE_SHARDS_MAX];
+    const Sluice__V1__Checkpoint *cut;
+
+    *out = (struct source_parts){0};
+    if (job->resume == NULL)
+        return SL_OK;
+    cut = job->resume->cut->checkpoints[0];
+    resume_needs(job->resume, job->layout, shard, needed);
+    out->files = sl_malloc_array(cut->n_shards, sizeof(out->files[0]));
+    out->list = sl_malloc_array(cut->n_shards, sizeof(out->list[0]));
+    if (out->files == NULL || out->list == NULL) {
+        source_parts_release(out);
+        return SL_ENOMEM;
+    }
+    for (size_t i = 0; i < cut->n_shards; i++) {
+        Sluice__V1__SourceFile *file = &out->files[out->count];
+
+        if (!needed[i])
+            continue;
+        *file = (Sluice__V1__SourceFile)SLUICE__V1__SOURCE_FILE__INIT;
+        file->folder = cut->shards[i]->folder;
+        file->file = cut->shards[i]->file;
+        file->sha256 = cut->shards[i]->sha256;
+        out->list[out->count++] = file;
+    }
+    return SL_OK;
+}
+
+void send_place(struct coord *c, const struct member *m, struct job *job,
+                uint32_t shard)
+{
+    Sluice__V1__Place msg = SLUICE__V1__PLACE__INIT;
+    Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
+    Sluice__V1__Geometry geometry = wire_geometry(&job->schedule);
+    Sluice__V1__Tag at_least = wire_tag_msg(job->shard[shard].cut);
+    struct source_parts sources;
+    struct shard_parts parts;
+    DOWN(down, PLACE, place, &msg);
+
+    if (take_sources(&sources, job, shard) != SL_OK)
+        return give_up(c, m->id);
+    if (take_parts(&parts, job, shard) != SL_OK) {
+        source_parts_release(&sources);
+        return give_up(c, m->id);
+    }
+    spec.job = job->id;
+    spec.job_incarnation = job->incarnation;
+    spec.shard = shard;
+    spec.pieces = parts.pieces;
+    spec.n_pieces = parts.pieces_count;
+    spec.variables = parts.variables;
+    spec.n_variables = parts.variables_count;
+    spec.variable_ids = parts.ids;
+    spec.n_variable_ids = parts.variables_count;
+    spec.optimizer = job->spec->optimizer;
+    spec.geometry = &geometry;
+    spec.seed = job->spec->train->seed;
+    spec.job_name = job->name;
+    spec.job_uid = job->uid;
+    spec.sources = sources.list;
+    spec.n_sources = sources.count;
+    msg.term = c->term;
+    msg.shard = &spec;
+    msg.at_least = &at_least;
+    job->shard[shard].place_ms = coord_now(c);
+    send_down(c, m->id, &down);
+    source_parts_release(&sources);
+    sl_free(parts.variables);
+    sl_free(parts.ids);
+}
+
+void send_admit(struct coord *c, const struct member *m, const struct job *job,
+                uint32_t shard)
+{
+    Sluice__V1__Admit msg = SLUICE__V1__ADMIT__INIT;
+    DOWN(down, ADMIT, admit, &msg);
+
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.shard = shard;
+    msg.incarnation = job->evidence.shard[shard].incarnation;
+    msg.map_version = job->map_version;
+    send_down(c, m->id, &down);
+}
+
+void send_refuse(struct coord *c, const struct member *m, uint64_t job,
+                 uint32_t shard, const char *why, const struct wire_tag *load)
+{
+    Sluice__V1__Refuse msg = SLUICE__V1__REFUSE__INIT;
+    Sluice__V1__Tag tag =
+        wire_tag_msg(load == NULL ? (struct wire_tag){0, 0} : *load);
+    DOWN(down, REFUSE, refuse, &msg);
+
+    LOG(INFO, "shard refused", "member=%s job=%llu shard=%u why=%s", m->name,
+        (unsigned long long)job, shard, why);
+    msg.term = c->term;
+    msg.job = job;
+    msg.shard = shard;
+    msg.why = (char *)why;
+    msg.load = load == NULL ? NULL : &tag;
+    send_down(c, m->id, &down);
+}
+
+void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
+                   uint32_t shard)
+{
+    Sluice__V1__SnapshotRequest msg = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+    DOWN(down, SNAPSHOT, snapshot, &msg);
+
+    msg.job = job->id;
+    msg.shard = shard;
+    msg.incarnation = job->evidence.shard[shard].incarnation;
+    msg.request = job->cut->request;
+    send_down(c, member, &down);
+}
+
+void send_keep(struct coord *c, uint64_t member, const struct job *job,
+               uint32_t shard)
+{
+    Sluice__V1__Keep msg = SLUICE__V1__KEEP__INIT;
+    Sluice__V1__Tag **tags;
+    DOWN(down, KEEP, keep, &msg);
+
+    if (job->cuts_count == 0)
+        return;
+    tags = sl_malloc_array(job->cuts_count, sizeof(tags[0]));
+    if (tags == NULL)
+        return; // kept too long is no harm; the next cut says it again
+    for (size_t i = 0; i < job->cuts_count; i++)
+        tags[i] = job->cuts[i].checkpoint->shards[shard]->tag;
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.shard = shard;
+    msg.tags = tags;
+    msg.n_tags = job->cuts_count;
+    if (BROKEN(rule_K3_keep)) {
+        msg.tags += msg.n_tags - 1;
+        msg.n_tags = 1;
+    }
+    send_down(c, member, &down);
+    sl_free(tags);
+}
+
+void send_close(struct coord *c, const struct member *m, uint64_t job,
+                uint64_t uid, bool delete_snapshots)
+{
+    Sluice__V1__CloseJob msg = SLUICE__V1__CLOSE_JOB__INIT;
+    DOWN(down, CLOSE_JOB, close_job, &msg);
+
+    msg.term = c->term;
+    msg.job = job;
+    msg.job_uid = uid;
+    msg.delete_snapshots = delete_snapshots;
+    send_down(c, m->id, &down);
+}
+
+// ---- workers
+
+struct map_parts {
+    Sluice__V1__JobMap msg;
+    Sluice__V1__MapEntry *entries;   // ours
+    Sluice__V1__MapEntry **pointers; // ours
+};
+
+static void map_parts_release(struct map_parts *p)
+{
+    sl_free(p->entries);
+    sl_free(p->pointers);
+}
+
+static enum sl_err make_map(struct coord *c, struct map_parts *out,
+                            const struct job *job)
+{
+    uint32_t shards = job->placed ? job->shards : 0;
+
+    *out = (struct map_parts){.msg = SLUICE__V1__JOB_MAP__INIT};
+    out->entries = sl_malloc_array(shards, sizeof(out->entries[0]));
+    out->pointers = sl_malloc_array(shards, sizeof(out->pointers[0]));
+    if (out->entries == NULL || out->pointers == NULL) {
+        map_parts_release(out);
+        return SL_ENOMEM;
+    }
+    for (uint32_t i = 0; i < shards; i++) {
+        const struct job_shard *s = &job->shard[i];
+        struct member *m = members_get(&c->members, s->server);
+        Sluice__V1__MapEntry *e = &out->entries[i];
+
+        *e = (Sluice__V1__MapEntry)SLUICE__V1__MAP_ENTRY__INIT;
+        e->shard = i;
+        if (m != NULL) { // incarnation 0: not admitted now, wait
+            e->address = m->address;
+            e->incarnation = job->evidence.shard[i].incarnation;
+        }
+        out->pointers[i] = e;
+    }
+    out->msg.job = job->id;
+    out->msg.version = job->map_version;
+    out->msg.shards = out->pointers;
+    out->msg.n_shards = shards;
+    return SL_OK;
+}
+
+void send_map(struct coord *c, const struct member *m, const struct job *job)
+{
+    struct map_parts map;
+
+    if (make_map(c, &map, job) != SL_OK)
+        return give_up(c, m->id);
+    DOWN(down, MAP, map, &map.msg);
+    send_down(c, m->id, &down);
+    map_parts_release(&map);
+}
+
+void send_job_open(struct coord *c, const struct member *m,
+                   const struct job *job)
+{
+    Sluice__V1__JobOpen msg = SLUICE__V1__JOB_OPEN__INIT;
+    Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
+    Sluice__V1__Geometry geometry;
+    struct map_parts map;
+    DOWN(down, JOB_OPEN, job_open, &msg);
+
+    if (make_map(c, &map, job) != SL_OK)
+        return give_up(c, m->id);
+    msg.job = job->id;
+    msg.job_incarnation = job->incarnation;
+    msg.job_name = job->name;
+    msg.spec = job->spec;
+    msg.map = &map.msg;
+    msg.loss_scale = job->loss_scale;
+    if (job->placed) {
+        geometry = wire_geometry(&job->schedule);
+        msg.geometry = &geometry;
+        msg.variables = job->layout->variables;
+        msg.n_variables = job->layout->n_variables;
+        msg.pieces = job->layout->pieces;
+        msg.n_pieces = job->layout->n_pieces;
+    }
+    if (job->has_facts) {
+        facts.train_samples = job->facts.train_samples;
+        facts.test_samples = job->facts.test_samples;
+        facts.train_hash = job->facts.train_hash;
+        facts.test_hash = job->facts.test_hash;
+        msg.facts = &facts;
+    }
+    send_down(c, m->id, &down);
+    map_parts_release(&map);
+}
+
+static void fill_train(Sluice__V1__Lease *msg, const struct job *job,
+                       uint64_t closure)
+{
+    msg->epoch = (uint32_t)schedule_epoch(&job->schedule, closure);
+    msg->steps = schedule_closure_steps(&job->schedule, closure);
+    schedule_closure_range(&job->schedule, closure, &msg->first, &msg->count);
+}
+
+// The tags of the cut whose parameters an evaluation reads.
+static enum sl_err fill_evaluate(Sluice__V1__Lease *msg, const struct work *w)
+{
+    const struct job_cut *cut = job_find_cut(w->job, w->cut);
+
+    msg->cut = w->cut;
+    msg->first = w->first;
+    msg->count = w->count;
+    msg->tags =
+        sl_malloc_array(cut->checkpoint->n_shards, sizeof(msg->tags[0]));
+    if (msg->tags == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < cut->checkpoint->n_shards; i++)
+        msg->tags[i] = cut->checkpoint->shards[i]->tag;
+    msg->n_tags = cut->checkpoint->n_shards;
+    return SL_OK;
+}
+
+// One lease of a message, with what it points at.
+struct lease_parts {
+    Sluice__V1__Lease msg;
+    Sluice__V1__Attempt attempt;
+};
+
+// msg.tags is to be freed.
+static enum sl_err fill_lease(struct lease_parts *p, uint64_t term,
+                              const struct work *w)
+{
+    sluice__v1__lease__init(&p->msg);
+    p->attempt = wire_attempt_msg(
+        (struct wire_attempt){w->closure.attempt.term, w->closure.attempt.n});
+    p->msg.term = term;
+    p->msg.job = w->job->id;
+    p->msg.job_incarnation = w->job->incarnation;
+    p->msg.closure = w->closure.id;
+    p->msg.attempt = &p->attempt;
+    p->msg.kind = (Sluice__V1__LeaseKind)w->kind;
+    p->msg.map_version = w->job->map_version;
+    if (w->kind == WORK_TRAIN)
+        fill_train(&p->msg, w->job, w->closure.id);
+    else if (w->kind == WORK_EVALUATE)
+        return fill_evaluate(&p->msg, w);
+    return SL_OK;
+}
+
+void send_leases(struct coord *c, struct member *m)
+{
+    struct lease_parts part[DISPATCH_LEASES_MOST];
+    Sluice__V1__Lease *list[DISPATCH_LEASES_MOST];
+    Sluice__V1__Leases msg = SLUICE__V1__LEASES__INIT;
+    DOWN(down, LEASES, leases, &msg);
+    const struct list_node *n = &m->leases.head;
+    enum sl_err rc = SL_OK;
+
+    msg.lease = list;
+    msg.n_lease = m->leases_unsent;
+    m->leases_unsent = 0;
+    for (size_t i = 0; i < msg.n_lease; i++)
+        n = n->prev;
+    for (size_t i = 0; i < msg.n_lease; i++, n = n->next) {
+        list[i] = &part[i].msg;
+        if (fill_lease(&part[i], c->term,
+                       list_entry(n, struct work, on_holder)) != SL_OK)
+            rc = SL_ENOMEM;
+    }
+    if (rc == SL_OK)
+        send_down(c, m->id, &down);
+    else
+        give_up(c, m->id);
+    for (size_t i = 0; i < msg.n_lease; i++)
+        sl_free(part[i].msg.tags);
+}
+
+void send_revoke(struct coord *c, const struct member *m, const struct work *w,
+                 const char *why)
+{
+    Sluice__V1__Revoke msg = SLUICE__V1__REVOKE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    DOWN(down, REVOKE, revoke, &msg);
+
+    attempt.term = w->closure.attempt.term;
+    attempt.n = w->closure.attempt.n;
+    msg.job = w->job->id;
+    msg.closure = w->closure.id;
+    msg.attempt = &attempt;
+    msg.kind = (Sluice__V1__LeaseKind)w->kind;
+    msg.why = (char *)why;
+    send_down(c, m->id, &down);
+}
+
+void send_revoke_job(struct coord *c, const struct member *m,
+                     const struct job *job, const char *why)
+{
+    Sluice__V1__Revoke msg = SLUICE__V1__REVOKE__INIT;
+    Sluice__V1__Attempt none = SLUICE__V1__ATTEMPT__INIT;
+    DOWN(down, REVOKE, revoke, &msg);
+
+    msg.job = job->id;
+    msg.attempt = &none;
+    msg.why = (char *)why;
+    msg.whole_job = true;
+    send_down(c, m->id, &down);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/coord_shard.c -- hellos of shards, admission, and the map.
+//
+// On a ShardHello (protocol.md 5): K5; live and newest: renew; else K7, commit
+// the incarnation (I1), Admit, evidence := what the hello has counted (C2),
+// void the shard's unpublished report; closures are then issued again by C3.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "coordinator/rules/admit.h"
+
+// ---- the map
+
+void coord_map_changed(struct coord *c, struct job *job)
+{
+    job->map_version++;
+    job->map_changed = true;
+    job->changes++;
+}
+
+// All changes since the last time leave as one message per worker. Leases are
+// given only while every shard is served, and a change is flushed before the
+// dispatch that follows it.
+void coord_map_flush(struct coord *c, struct job *job)
+{
+    if (!job->map_changed || job_ended(job) || c->dead)
+        return;
+    job->map_changed = false;
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+        struct opened *opened = map_get(&m->opened, job->id);
+
+        if (m->role == MEMBER_WORKER && opened != NULL && opened->placed)
+            send_map(c, m, job);
+        FAULT("map.announce");
+    }
+}
+
+// ---- admission
+
+static void behind(struct coord *c, const struct member *m,
+                   const Sluice__V1__ShardHello *h, uint64_t newest)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    uint64_t shown = h->live_incarnation > h->loaded->incarnation
+                         ? h->live_incarnation
+                         : h->loaded->incarnation;
+
+    sl_fail(&err, SL_ESTATE,
+            "I7: psserver '%s' shows shard %u of job j-%llu at incarnation "
+            "%llu, but this journal knows only %llu: it is older than what "
+            "ran. Restore the newest journal.sqlite into the state folder, or "
+            "stop the psserver and remove its state and store if that job is "
+            "not wanted any more",
+            m->name, h->shard, (unsigned long long)h->job,
+            (unsigned long long)shown, (unsigned long long)newest);
+    coord_fatal(c, &err);
+}
+
+// Without memory there is no text, which only people miss.
+static void set_text(char **to, const char *text)
+{
+    char *copy = text == NULL ? NULL : sl_strdup(text);
+
+    sl_free(*to);
+    *to = copy;
+}
+
+// Everything an admission changes, once it may happen.
+static void admit(struct coord *c, struct member *m, struct job *job,
+                  const Sluice__V1__ShardHello *h, bool renew)
+{
+    struct job_shard *s = &job->shard[h->shard];
+    uint64_t newest = job->evidence.shard[h->shard].incarnation;
+    struct sl_error err = SL_ERROR_INIT;
+    struct counted counted;
+
+    if (wire_counted_read(&counted, &job->schedule, h->counted, &err) !=
+        SL_OK) {
+        send_refuse(c, m, job->id, h->shard, err.text, NULL);
+        return;
+    }
+    if (!renew) { // I1: committed before the admission is sent
+        newest++;
+        if (!coord_wrote(c,
+                         BROKEN(rule_I1)
+                             ? SL_OK
+                             : journal_shard_incarnation(
+                                   c->journal, job->id, h->shard, newest, &err),
+                         &err)) {
+            counted_release(&counted);
+            return;
+        }
+        FAULT("map.commit");
+        job_counts_reset(job, h->shard);
+    }
+    HISTORY("admission",
+            "job=%llu uid=%llx shard=%u incarnation=%llu renewed=%d live=%llu "
+            "from_i=%llu from_n=%llu cut_i=%llu cut_n=%llu steps=%llu",
+            (unsigned long long)job->id, (unsigned long long)job->uid, h->shard,
+            (unsigned long long)newest, renew,
+            (unsigned long long)h->live_incarnation,
+            (unsigned long long)h->loaded->incarnation,
+            (unsigned long long)h->loaded->sequence,
+            (unsigned long long)s->cut.incarnation,
+            (unsigned long long)s->cut.sequence,
+            (unsigned long long)counted_steps(&counted));
+    evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
+    s->server = m->id;
+    s->silent_server = 0;
+    s->since_ms = coord_now(c);
+    s->was_lost = false;
+    set_text(&s->failure, NULL);
+    job_counts_take(job, h->shard, h->counts);
+    if (!renew || !BROKEN(rule_I2))
+        coord_map_changed(c, job); // I2: every admission
+    send_admit(c, m, job, h->shard);
+    send_keep(c, m->id, job, h->shard);
+    coord_cut_admitted(c, job, h->shard, renew);
+    LOG(INFO, "shard admitted",
+        "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
+        job->id_text, h->shard, m->name, (unsigned long long)newest, renew,
+        (unsigned long long)counted_low(
+            &job->evidence.shard[h->shard].counted));
+}
+
+// K5: kept until the manifest is settled. The newest word of a shard counts.
+static void keep_waiting(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__ShardHello *h)
+{
+    struct job_shard *s = &job->shard[h->shard];
+    ProtobufCMessage *copy = NULL;
+
+    if (wire_dup(&copy, &h->base) != SL_OK) {
+        m->heard_ms = 0; // no memory: it is sent away and asks again
+        return;
+    }
+    wire_free((ProtobufCMessage *)s->waiting);
+    s->waiting = (Sluice__V1__ShardHello *)copy;
+    s->waiting_member = m->id;
+}
+
+static void stuck(struct coord *c, struct member *m, struct job *job,
+                  const Sluice__V1__ShardHello *h)
+{
+    struct job_shard *s = &job->shard[h->shard];
+
+    LOG(ERROR, "shard cannot be loaded", "job=%s shard=%u member=%s why=%s",
+        job->id_text, h->shard, m->name, h->failure);
+    set_text(&s->failure, h->failure);
+    s->place_ms = coord_now(c);
+    job->changes++;
+}
+
+static void judge(struct coord *c, struct member *m, struct job *job,
+                  const Sluice__V1__ShardHello *h)
+{
+    struct job_shard *s = &job->shard[h->shard];
+    struct admit_case is = {
+        .writing = job->cut != NULL && job->cut->writing,
+        .failed = h->failure[0] != '\0',
+        .live = h->live_incarnation,
+        .loaded = wire_tag_of(h->loaded),
+        .newest = job->evidence.shard[h->shard].incarnation,
+        .cut = s->cut,
+    };
+
+    switch (admit_judge(&is)) {
+    case ADMIT_RENEW:
+        FAULT("recover.query");
+        admit(c, m, job, h, true);
+        break;
+    case ADMIT_NEW:
+        admit(c, m, job, h, false);
+        break;
+    case ADMIT_WAIT:
+        keep_waiting(c, m, job, h);
+        break;
+    case ADMIT_RELOAD:
+        send_refuse(c, m, job->id, h->shard,
+                    is.live != 0 ? "a newer incarnation of it was admitted"
+                                 : "K7: it lies before the last cut",
+                    &s->cut);
+        break;
+    case ADMIT_STUCK:
+        stuck(c, m, job, h);
+        break;
+    case ADMIT_BEHIND:
+        behind(c, m, h, is.newest);
+        break;
+    }
+}
+
+void coord_shard_hello(struct coord *c, struct member *m,
+                       const Sluice__V1__ShardHello *h)
+{
+    struct job *job = coord_job(c, h->job);
+
+    if (job == NULL && h->job > c->last_job) {
+        behind(c, m, h, 0);
+    } else if (job == NULL || job_ended(job)) {
+        send_refuse(c, m, h->job, h->shard, "the job has ended", NULL);
+    } else if (job->incarnation != h->job_incarnation) {
+        send_refuse(c, m, h->job, h->shard,
+                    "the job has another incarnation now", NULL);
+    } else if (h->shard >= job->shards ||
+               strcmp(job->shard[h->shard].psserver, m->name) != 0) {
+        send_refuse(c, m, h->job, h->shard, "the shard lies elsewhere", NULL);
+    } else {
+        judge(c, m, job, h);
+        if (!c->dead)
+            coord_advance(c, job);
+    }
+}
+
+void coord_shard_retry(struct coord *c, struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards && !job_ended(job); i++) {
+        struct job_shard *s = &job->shard[i];
+        Sluice__V1__ShardHello *h = s->waiting;
+        struct member *m = members_get(&c->members, s->waiting_member);
+
+        s->waiting = NULL;
+        if (h != NULL && m != NULL)
+            judge(c, m, job, h);
+        wire_free((ProtobufCMessage *)h);
+        if (c->dead)
+            return;
+    }
+}
+
+void coord_shard_report(struct coord *c, struct member *m,
+                        const Sluice__V1__ShardReport *report)
+{
+    struct job *job = coord_job(c, report->job);
+
+    if (job != NULL && job_ended(job))
+        coord_final_report(c, m, job, report);
+    if (job == NULL || job_ended(job) || report->shard >= job->shards)
+        return;
+    if (job->evidence.shard[report->shard].incarnation != report->incarnation ||
+        job->shard[report->shard].server != m->id)
+        return; // C1, for numbers too
+    job_counts_take(job, report->shard, report->counts);
+}
+
+// ---- silence, and the end of it
+
+// `m` served a shard until it fell silent or went away. A silent one that is
+// lost later counts as lost then, once.
+static void down_in_job(struct coord *c, struct member *m, struct job *job,
+                        bool lost)
+{
+    bool fell = false, was_silent = false;
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+
+        if (s->server == m->id) {
+            s->server = 0;
+            s->silent_server = lost ? 0 : m->id;
+            s->since_ms = coord_now(c);
+            s->was_lost = true;
+            fell = true;
+        } else if (s->silent_server == m->id) {
+            was_silent = true;
+            if (lost)
+                s->silent_server = 0;
+        }
+    }
+    if (fell)
+        coord_map_changed(c, job);
+    if (lost && (fell || was_silent))
+        coord_count(job, &job->counters.psservers_lost);
+    if (fell)
+        LOG(WARN, "shards are not served", "job=%s psserver=%s lost=%d",
+            job->id_text, m->name, lost);
+}
+
+void coord_shards_down(struct coord *c, struct member *m, bool lost)
+{
+    list_for(n, &c->active)
+    {
+        down_in_job(c, m, list_entry(n, struct job, on_active), lost);
+    }
+}
+
+void coord_shards_back(struct coord *c, struct member *m)
+{
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        bool back = false;
+
+        for (uint32_t i = 0; i < job->shards; i++) {
+            struct job_shard *s = &job->shard[i];
+
+            // Nobody else can have been admitted under its name meanwhile.
+            if (s->silent_server == m->id) {
+                s->silent_server = 0;
+                s->server = m->id;
+                s->since_ms = coord_now(c);
+                s->was_lost = false;
+                back = true;
+            }
+        }
+        if (back)
+            coord_map_changed(c, job);
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/job.c -- a job and its state machine.
+//
+//   PLACING ------> RUNNING <------------> FINISHING -----> FINISHED
+//      |   all shards  |   a shard is back     |   E1: a published cut
+//      |   are served  |   with less (E1)      |   holds it all, and every
+//      |               |   / all is counted    |   evaluation is done
+//      +---------------+-----------------------+-----> FAILED, STOPPED
+//
+// PLACING    waits for the facts of its data, for psservers, or for shards to
+//            load.
+// RUNNING    closures are issued while every shard is served.
+// FINISHING  all evidence is full; it waits for the cut that holds it.
+//            Workers stay leasable.
+// Ended states are final, and in the journal before anybody is told (E2).
+#include "coordinator/core/job.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "proto/spec.h"
+
+#define BIT(state) (1u << (state))
+#define ENDS (BIT(JOB_FAILED) | BIT(JOB_STOPPED))
+
+static const unsigned may_enter[JOB_STATES] = {
+    [JOB_PLACING] = BIT(JOB_RUNNING) | ENDS,
+    [JOB_RUNNING] = BIT(JOB_FINISHING) | ENDS,
+    [JOB_FINISHING] = BIT(JOB_RUNNING) | BIT(JOB_FINISHED) | ENDS,
+};
+
+void job_enter(struct job *job, enum job_state next)
+{
+    assert(may_enter[job->state] & BIT(next));
+    job->state = next;
+    job->changes++;
+    HISTORY("job", "job=%llu uid=%llx state=%s", (unsigned long long)job->id,
+            (unsigned long long)job->uid, job_state_name(next));
+}
+
+bool job_ended(const struct job *job)
+{
+    return job->state >= JOB_FINISHED;
+}
+
+const char *job_state_name(enum job_state state)
+{
+    static const char *const names[JOB_STATES] = {
+        "unknown",  "placing", "running", "finishing",
+        "finished", "failed",  "stopped"};
+
+    return (unsigned)state < JOB_STATES ? names[state] : names[0];
+}
+
+struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
+                    const char *name, const char *request_id,
+                    Sluice__V1__JobSpec *spec)
+{
+    struct job *job = sl_calloc(1, sizeof(*job));
+
+    if (job == NULL)
+        return NULL;
+    job->id = id;
+    job->uid = uid;
+    job->incarnation = incarnation;
+    snprintf(job->id_text, sizeof(job->id_text), "j-%llu",
+             (unsigned long long)id);
+    job->name = sl_strdup(name);
+    job->request_id = sl_strdup(request_id == NULL ? "" : request_id);
+    if (job->name == NULL || job->request_id == NULL) {
+        job_free(job);
+        return NULL;
+    }
+    job->state = JOB_PLACING;
+    job->spec = spec;
+    job->external = spec_external(spec);
+    closure_init(&job->probe.closure, 0, spec->train->max_attempts);
+    job->probe.kind = WORK_PROBE;
+    job->probe.job = job;
+    map_init(&job->active);
+    map_init(&job->holders);
+    meter_init(&job->meter);
+    return job;
+}
+
+static void release_shards(struct job *job)
+{
+    for (uint32_t i = 0; job->shard != NULL && i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+
+        sl_free(s->psserver);
+        sl_free(s->failure);
+        wire_free((ProtobufCMessage *)s->waiting);
+    }
+    sl_free(job->shard);
+    job->shard = NULL;
+}
+
+void job_release_work(struct job *job)
+{
+    size_t at = 0;
+    void *value;
+
+    assert(job->held == 0);
+    while (map_next(&job->active, &at, NULL, &value)) {
+        struct work *w = value;
+
+        buf_release(&w->story);
+        sl_free(w);
+    }
+    map_release(&job->active);
+    map_release(&job->holders);
+    evaluation_free(job->evaluation);
+    job->evaluation = NULL;
+    evidence_release(&job->evidence);
+    buf_release(&job->probe.story);
+}
+
+void job_cut_release(struct job_cut *cut)
+{
+    sl_free(cut->path);
+    wire_free((ProtobufCMessage *)cut->checkpoint);
+    wire_free((ProtobufCMessage *)cut->counts);
+    memset(cut, 0, sizeof(*cut));
+}
+
+void job_free(struct job *job)
+{
+    if (job == NULL)
+        return;
+    job_release_work(job);
+    release_shards(job);
+    cut_free(job->cut);
+    for (size_t i = 0; i < job->cuts_count; i++)
+        job_cut_release(&job->cuts[i]);
+    sl_free(job->cuts);
+    sl_free(job->evaluations);
+    wire_free((ProtobufCMessage *)job->layout);
+    wire_free((ProtobufCMessage *)job->spec);
+    wire_free((ProtobufCMessage *)job->resume);
+    wire_free((ProtobufCMessage *)job->final);
+    sl_free(job->name);
+    sl_free(job->request_id);
+    sl_free(job->reason);
+    sl_free(job);
+}
+
+uint64_t job_samples(const struct job *job)
+{
+    const Sluice__V1__DataSpec *data = job->spec->data;
+
+    if (job->has_facts)
+        return job->facts.train_samples;
+    if (job->external && data != NULL && data->train != NULL)
+        return data->train->samples;
+    return 0;
+}
+
+static enum sl_err make_shards(struct job *job, const char *const *names,
+                               uint32_t shards)
+{
+    job->shard = sl_calloc(shards, sizeof(*job->shard));
+    if (job->shard == NULL)
+        return SL_ENOMEM;
+    job->shards = shards;
+    for (uint32_t i = 0; i < shards; i++) {
+        job->shard[i].psserver = sl_strdup(names[i]);
+        if (job->shard[i].psserver == NULL)
+            return SL_ENOMEM;
+    }
+    return SL_OK;
+}
+
+enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
+                      const char *const *names, uint32_t shards,
+                      struct sl_error *err)
+{
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+    enum sl_err rc;
+
+    job->schedule = (struct schedule){
+        .samples = job_samples(job),
+        .batch = train->batch,
+        .epochs = train->epochs,
+        .steps_per_closure = train->steps_per_closure,
+    };
+    rc = evidence_init(&job->evidence, &job->schedule, shards, err);
+    if (rc == SL_OK) {
+        rc = make_shards(job, names, shards);
+        if (rc != SL_OK)
+            rc = sl_fail(err, rc, "%u shards of job %s", shards, job->id_text);
+    }
+    if (rc != SL_OK) {
+        evidence_release(&job->evidence);
+        release_shards(job);
+        job->shards = 0;
+        return rc;
+    }
+    job->parameters = 0;
+    for (size_t i = 0; i < layout->n_pieces; i++) {
+        job->shard[layout->pieces[i]->shard].elements +=
+            layout->pieces[i]->elements;
+        job->parameters += layout->pieces[i]->elements;
+    }
+    job->layout = layout;
+    job->placed = true;
+    job->changes++;
+    return SL_OK;
+}
+
+bool job_served(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards; i++) {
+        if (job->shard[i].server == 0)
+            return false;
+    }
+    return job->shards > 0;
+}
+
+// ---- counts
+
+void job_counts_reset(struct job *job, uint32_t shard)
+{
+    memset(&job->shard[shard].counts, 0, sizeof(job->shard[shard].counts));
+}
+
+void job_counts_take(struct job *job, uint32_t shard,
+                     const Sluice__V1__ShardCounts *counts)
+{
+    struct job_counts *to = &job->shard[shard].counts;
+
+    if (counts->counted < to->counted || counts->version < to->version ||
+        counts->duplicates + counts->refused < to->duplicates + to->refused)
+        return;
+    to->version = counts->version;
+    to->applied = counts->applied;
+    to->skipped = counts->skipped;
+    to->counted = counts->counted;
+    to->duplicates = counts->duplicates;
+    to->refused = counts->refused;
+    to->low = counts->low;
+    memset(to->staleness, 0, sizeof(to->staleness));
+    for (size_t i = 0; i < counts->n_staleness && i < WIRE_STALENESS_BUCKETS;
+         i++)
+        to->staleness[i] = counts->staleness[i];
+    job->changes++;
+}
+
+uint64_t job_steps(const struct job *job)
+{
+    uint64_t steps = UINT64_MAX;
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        uint64_t reported = job->shard[i].counts.counted;
+        uint64_t known = counted_steps(&job->evidence.shard[i].counted);
+        uint64_t of_shard = reported > known ? reported : known;
+
+        if (of_shard < steps)
+            steps = of_shard;
+    }
+    return job->shards == 0 ? 0 : steps;
+}
+
+uint64_t job_resumed_steps(const struct job *job)
+{
+    return job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->steps;
+}
+
+// ---- cuts and evaluations
+
+const struct job_cut *job_last_cut(const struct job *job)
+{
+    return job->cuts_count == 0 ? NULL : &job->cuts[job->cuts_count - 1];
+}
+
+const struct job_cut *job_find_cut(const struct job *job, uint64_t n)
+{
+    for (size_t i = 0; i < job->cuts_count; i++) {
+        if (job->cuts[i].n == n)
+            return &job->cuts[i];
+    }
+    return NULL;
+}
+
+enum sl_err job_add_cut(struct job *job, const struct job_cut *cut)
+{
+    struct job_cut *more =
+        sl_realloc_array(job->cuts, job->cuts_count + 1, sizeof(*job->cuts));
+
+    if (more == NULL)
+        return SL_ENOMEM;
+    job->cuts = more;
+    job->cuts[job->cuts_count++] = *cut;
+    job->changes++;
+    return SL_OK;
+}
+
+void job_remove_cut(struct job *job, size_t index)
+{
+    job_cut_release(&job->cuts[index]);
+    job->cuts_count--;
+    memmove(&job->cuts[index], &job->cuts[index + 1],
+            (job->cuts_count - index) * sizeof(*job->cuts));
+}
+
+enum sl_err job_add_evaluation(struct job *job,
+                               const struct journal_evaluation *row)
+{
+    struct journal_evaluation *more =
+        sl_realloc_array(job->evaluations, job->evaluations_count + 1,
+                         sizeof(*job->evaluations));
+
+    if (more == NULL)
+        return SL_ENOMEM;
+    job->evaluations = more;
+    job->evaluations[job->evaluations_count++] = *row;
+    job->changes++;
+    return SL_OK;
+}
+
+uint32_t job_evaluated(const struct job *job)
+{
+    uint32_t found =
+        job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->epoch;
+
+    if (job->evaluations_count > 0)
+        return job->evaluations[job->evaluations_count - 1].epoch;
+    return found == 0 ? 0 : found - 1;
+}
+
+// ---- time and leases
+
+uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms)
+{
+    uint64_t run =
+        job->running_since_ms == 0 ? 0 : now_ms - job->running_since_ms;
+
+    return job->counters.elapsed_ms + run;
+}
+
+void job_hold(struct job *job, uint64_t member)
+{
+    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
+
+    // Without memory the job counts as held by one worker fewer, which only
+    // max_workers would notice.
+    (void)map_put(&job->holders, member, (void *)(held + 1));
+    job->held++;
+    job->changes++;
+}
+
+void job_unhold(struct job *job, uint64_t member)
+{
+    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
+
+    if (held <= 1)
+        map_remove(&job->holders, member);
+    else
+        (void)map_put(&job->holders, member, (void *)(held - 1));
+    job->held--;
+    job->changes++;
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/job.h -- one job: what it is, where it stands, what is
+// known.
+//
+// The states are those of jobs.proto. An ended job keeps its last status and
+// its cuts; everything else is released.
+//
+// Threads  the loop.
+// Memory   job_free frees all. Members point at jobs only through leases and
+//          `opened`, which job_end and the coordinator clear first.
+// Units    *_ms monotonic, *_us wall clock.
+#ifndef COORDINATOR_CORE_JOB_H
+#define COORDINATOR_CORE_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "common/plan/schedule.h"
+#include "coordinator/rules/cut.h"
+#include "coordinator/rules/evaluation.h"
+#include "coordinator/rules/evidence.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/rules/meter.h"
+#include "coordinator/rules/work.h"
+#include "proto/wire.h"
+
+enum job_state { // numbers as in JobState
+    JOB_PLACING = 1,
+    JOB_RUNNING,
+    JOB_FINISHING,
+    JOB_FINISHED,
+    JOB_FAILED,
+    JOB_STOPPED,
+    JOB_STATES,
+};
+
+// What a shard said last about its present incarnation.
+struct job_counts {
+    uint64_t version, applied, skipped, counted, duplicates, refused, low;
+    uint64_t staleness[WIRE_STALENESS_BUCKETS];
+};
+
+struct job_shard {
+    char *psserver; // by name; owned
+    uint64_t elements;
+    uint64_t server;        // member that serves it now; 0: nobody
+    uint64_t silent_server; // served it and is only silent; 0: none
+    uint64_t since_ms;      // when that began, or ended
+    bool was_lost;          // it was served in this term, and then was not
+    struct wire_tag cut;    // that the last cut names
+    char *failure;          // owned: what its psserver could not load
+    uint64_t place_ms;      // when it was last told to take the shard
+    struct job_counts counts;
+    Sluice__V1__ShardHello *waiting; // K5; owned
+    uint64_t waiting_member;
+};
+
+// A published cut that was not dropped.
+struct job_cut {
+    uint64_t n;
+    uint32_t epochs;                    // whole in every file
+    char *path;                         // owned
+    Sluice__V1__Checkpoint *checkpoint; // owned
+    Sluice__V1__JobStatus *counts;      // owned: of its files, with epochs
+};
+
+// What a worker was told about a job: the value of member.opened.
+struct opened {
+    bool placed; // with layout and facts; else before the probe
+};
+
+struct job {
+    struct list_node on_active; // in coord.active, while it has not ended
+    uint64_t id, uid, incarnation;
+    char id_text[24]; // "j-7"
+    char *name, *request_id;
+    enum job_state state;
+    char *reason; // of the end; owned, may be NULL
+    Sluice__V1__JobSpec *spec;
+    Sluice__V1__ResumeSource *resume; // owned; NULL: it starts from the seed
+    bool external;
+    bool has_facts;
+    struct journal_facts facts;
+    uint64_t submitted_us, ended_us;
+
+    // once it is placed
+    bool placed;
+    Sluice__V1__CheckpointsReply *layout; // variables and pieces
+    struct schedule schedule;
+    uint64_t parameters;
+    uint32_t shards;
+    struct job_shard *shard;
+    struct evidence evidence;
+    uint64_t map_version;
+    bool map_changed; // the workers do not know yet
+
+    // work
+    struct work probe;
+    struct map active;   // closure -> struct work: leased, or with blame
+    uint64_t scan_from;  // of this dispatch pass: nothing to issue lies below
+    uint64_t served;     // turn in which it was last given a worker
+    uint32_t held;       // leases
+    struct map holders;  // member -> leases it holds, as a number
+    uint64_t moved_ms;   // when any holder last got on
+    uint64_t good_steps; // that were applied, by what workers report
+    double loss_scale;   // the last reported; 0: none
+
+    // cuts and evaluations
+    struct cut *cut;       // being made
+    uint64_t cut_after_ms; // not before (after a failure)
+    uint64_t cut_last_ms;
+    uint64_t last_cut; // highest number used
+    struct job_cut *cuts;
+    size_t cuts_count;
+    uint64_t cuts_published;       // ever
+    struct evaluation *evaluation; // running
+    struct journal_evaluation *evaluations;
+    size_t evaluations_count;
+
+    // numbers
+    struct meter meter;
+    struct journal_counters counters;
+    bool counters_changed;
+    uint64_t running_since_ms; // 0: not running
+    uint64_t changes;          // rises with everything a watcher may see
+
+    Sluice__V1__JobStatus *final; // ended: the last status
+};
+
+// Takes the name, request id and spec (which it then owns). NULL: no memory,
+// and the spec is still the caller's.
+struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
+                    const char *name, const char *request_id,
+                    Sluice__V1__JobSpec *spec);
+void job_free(struct job *job); // NULL is allowed
+
+// The only way to change a job's state.
+void job_enter(struct job *job, enum job_state next);
+bool job_ended(const struct job *job);
+const char *job_state_name(enum job_state state);
+
+// Releases what only a job that has not ended needs; leases are gone already.
+void job_release_work(struct job *job);
+
+// Fixes layout, schedule, shards and evidence (with nothing counted). Takes
+// the layout message on success. names[s] is the psserver of shard s.
+enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
+                      const char *const *names, uint32_t shards,
+                      struct sl_error *err);
+
+// Samples in an epoch, which the probe found or an external spec says; 0: not
+// known yet.
+uint64_t job_samples(const struct job *job);
+
+// Every shard is served.
+bool job_served(const struct job *job);
+
+// Notes what a shard said about its newest incarnation: facts of one
+// incarnation only grow, so the larger report is the newer one.
+void job_counts_take(struct job *job, uint32_t shard,
+                     const Sluice__V1__ShardCounts *counts);
+// A new incarnation: what was said before is void.
+void job_counts_reset(struct job *job, uint32_t shard);
+
+// Steps counted on every shard, by reports or by evidence.
+uint64_t job_steps(const struct job *job);
+
+// Steps that the cut held from which it was resumed.
+uint64_t job_resumed_steps(const struct job *job);
+
+// The last published cut, or NULL; one by its number, or NULL.
+const struct job_cut *job_last_cut(const struct job *job);
+const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
+
+// Appends a published cut; takes what `cut` owns on success.
+enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
+void job_remove_cut(struct job *job, size_t index);
+void job_cut_release(struct job_cut *cut);
+
+enum sl_err job_add_evaluation(struct job *job,
+                               const struct journal_evaluation *row);
+// The last epoch that is not to be evaluated any more, or 0. Of the epochs that
+// a resumed job found done only the last one is: its parameters are at hand.
+uint32_t job_evaluated(const struct job *job);
+
+// What job_elapsed_ms says includes the present run.
+uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
+
+// Leases, counted here and listed by their holders.
+void job_hold(struct job *job, uint64_t member);
+void job_unhold(struct job *job, uint64_t member);
+
+#endif

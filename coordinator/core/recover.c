@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/recover.c -- from the journal to a coordinator that may let
+// people in.
+//
+//   1. term + 1, committed
+//   2. jobs with shards, cuts, evaluations, blames
+//   3. K6: an intent without an outcome: the manifest is there: published;
+//      not there: aborted, also if it turns up later
+//   4. I7: a manifest that the journal does not know: refuse to run
+//
+// Evidence starts empty, under the newest incarnations: the shards will say
+// what they have counted. Attempts are forgotten, which costs only work.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/buf.h"
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "coordinator/journal/manifest.h"
+
+struct loading {
+    struct coord *c;
+    struct job *job;
+    // shards, collected before the job can be placed
+    char **names;
+    uint64_t *incarnations;
+    struct wire_tag *tags;
+    uint32_t count;
+    // intents to settle, collected while their rows are being walked
+    uint64_t *intents;
+    struct job_cut *intent_cuts;
+    size_t intents_count;
+};
+
+// ---- messages
+
+typedef enum sl_err (*unpack_fn)(ProtobufCMessage **out,
+                                 struct wire_arena *arena,
+                                 const struct sl_slices *bytes,
+                                 struct sl_error *err);
+
+#define UNPACK(name, Type)                                                     \
+    static enum sl_err unpack_##name(                                          \
+        ProtobufCMessage **out, struct wire_arena *arena,                      \
+        const struct sl_slices *bytes, struct sl_error *err)                   \
+    {                                                                          \
+        Sluice__V1__##Type *m = NULL;                                          \
+        enum sl_err rc = wire_unpack_##name(&m, arena, bytes, err);            \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            *out = &m->base;                                                   \
+        return rc;                                                             \
+    }
+UNPACK(job_spec, JobSpec)
+UNPACK(checkpoints_reply, CheckpointsReply)
+UNPACK(job_status, JobStatus)
+UNPACK(resume_source, ResumeSource)
+
+// A packed message of the journal, on the heap.
+static enum sl_err load(ProtobufCMessage **out, unpack_fn unpack,
+                        struct journal_blob blob, const char *what,
+                        struct sl_error *err)
+{
+    struct sl_slice slice = {blob.data, blob.bytes};
+    struct sl_slices bytes = slices_one(&slice);
+    struct wire_arena *arena = sl_malloc(sizeof(*arena));
+    ProtobufCMessage *borrowed = NULL;
+    enum sl_err rc;
+
+    if (arena == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s", what);
+    wire_arena_init(arena);
+    rc = unpack(&borrowed, arena, &bytes, err);
+    if (rc == SL_OK)
+        rc = wire_dup(out, borrowed);
+    else
+        rc = sl_prefix(err, SL_ECORRUPT, "journal: %s", what);
+    wire_arena_release(arena);
+    sl_free(arena);
+    return rc;
+}
+
+// ---- rows
+
+static enum sl_err take_shard(void *arg, const struct journal_shard *row,
+                              struct sl_error *err)
+{
+    struct loading *l = arg;
+    uint32_t n = l->count + 1;
+    char **names = sl_realloc_array(l->names, n, sizeof(*names));
+    uint64_t *incarnations;
+    struct wire_tag *tags;
+
+    if (names == NULL)
+        return sl_fail(err, SL_ENOMEM, "shards");
+    l->names = names;
+    incarnations = sl_realloc_array(l->incarnations, n, sizeof(*incarnations));
+    if (incarnations == NULL)
+        return sl_fail(err, SL_ENOMEM, "shards");
+    l->incarnations = incarnations;
+    tags = sl_realloc_array(l->tags, n, sizeof(*tags));
+    if (tags == NULL)
+        return sl_fail(err, SL_ENOMEM, "shards");
+    l->tags = tags;
+    names[l->count] = sl_strdup(row->psserver);
+    if (names[l->count] == NULL)
+        return sl_fail(err, SL_ENOMEM, "shards");
+    incarnations[l->count] = row->incarnation;
+    tags[l->count] = row->cut;
+    l->count = n;
+    return SL_OK;
+}
+
+static enum sl_err load_cut(struct job_cut *out, const struct journal_cut *row,
+                            struct sl_error *err)
+{
+    ProtobufCMessage *reply = NULL, *checkpoint = NULL, *counts = NULL;
+    Sluice__V1__CheckpointsReply *one;
+    enum sl_err rc =
+        load(&reply, unpack_checkpoints_reply, row->checkpoint, "a cut", err);
+
+    if (rc != SL_OK)
+        return rc;
+    one = (Sluice__V1__CheckpointsReply *)reply;
+    rc = one->n_checkpoints == 1
+             ? wire_dup(&checkpoint, &one->checkpoints[0]->base)
+             : sl_fail(err, SL_ECORRUPT, "journal: a cut without checkpoint");
+    wire_free(reply);
+    if (rc == SL_OK)
+        rc = load(&counts, unpack_job_status, row->counts, "counts of a cut",
+                  err);
+    if (rc != SL_OK) {
+        wire_free(checkpoint);
+        return rc;
+    }
+    *out = (struct job_cut){
+        .n = row->cut,
+        .epochs = row->epochs,
+        .path = sl_strdup(row->path),
+        .checkpoint = (Sluice__V1__Checkpoint *)checkpoint,
+        .counts = (Sluice__V1__JobStatus *)counts,
+    };
+    if (out->path != NULL)
+        return SL_OK;
+    job_cut_release(out);
+    return sl_fail(err, SL_ENOMEM, "cuts");
+}
+
+static enum sl_err add_intent(struct loading *l, struct job_cut *cut)
+{
+    struct job_cut *more =
+        sl_realloc_array(l->intent_cuts, l->intents_count + 1, sizeof(*more));
+
+    if (more == NULL)
+        return SL_ENOMEM;
+    l->intent_cuts = more;
+    l->intent_cuts[l->intents_count++] = *cut;
+    return SL_OK;
+}
+
+static void note_outcome(const struct job *job, const struct journal_cut *row)
+{
+    if (row->state != JOURNAL_CUT_INTENT)
+        HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
+                (unsigned long long)job->id, (unsigned long long)job->uid,
+                (unsigned long long)row->cut,
+                row->state == JOURNAL_CUT_PUBLISHED ? "published"
+                : row->state == JOURNAL_CUT_DROPPED ? "dropped"
+                                                    : "aborted");
+}
+
+static enum sl_err take_cut(void *arg, const struct journal_cut *row,
+                            struct sl_error *err)
+{
+    struct loading *l = arg;
+    struct job_cut cut;
+    enum sl_err rc;
+
+    if (row->cut > l->job->last_cut)
+        l->job->last_cut = row->cut;
+    note_outcome(l->job, row); // whoever committed it may have died at that
+    if (row->state == JOURNAL_CUT_DROPPED)
+        l->job->cuts_published++;
+    if (row->state == JOURNAL_CUT_ABORTED || row->state == JOURNAL_CUT_DROPPED)
+        return SL_OK;
+    rc = load_cut(&cut, row, err);
+    if (rc != SL_OK)
+        return rc;
+    if (row->state == JOURNAL_CUT_INTENT) {
+        rc = add_intent(l, &cut);
+    } else {
+        rc = job_add_cut(l->job, &cut);
+        l->job->cuts_published++;
+    }
+    if (rc != SL_OK) {
+        job_cut_release(&cut);
+        return sl_fail(err, rc, "cuts");
+    }
+    return SL_OK;
+}
+
+static enum sl_err take_evaluation(void *arg,
+                                   const struct journal_evaluation *row,
+                                   struct sl_error *err)
+{
+    struct loading *l = arg;
+
+    return job_add_evaluation(l->job, row) == SL_OK
+               ? SL_OK
+               : sl_fail(err, SL_ENOMEM, "evaluations");
+}
+
+static enum sl_err take_blame(void *arg, uint64_t closure, uint64_t worker,
+                              struct sl_error *err)
+{
+    struct loading *l = arg;
+    struct work *w = map_get(&l->job->active, closure);
+
+    if (w == NULL) {
+        w = sl_calloc(1, sizeof(*w));
+        if (w == NULL || map_put(&l->job->active, closure, w) != SL_OK) {
+            sl_free(w);
+            return sl_fail(err, SL_ENOMEM, "blames");
+        }
+        closure_init(&w->closure, closure, l->job->spec->train->max_attempts);
+        w->kind = WORK_TRAIN;
+        w->job = l->job;
+        w->closure.again = true;
+    }
+    closure_remember(&w->closure, worker);
+    buf_appendf(&w->story, "%sone before the restart",
+                w->story.len > 0 ? ", " : "");
+    return SL_OK;
+}
+
+// ---- K6
+
+static enum sl_err settle_published(struct loading *l, struct job_cut *cut,
+                                    struct sl_error *err)
+{
+    uint32_t shards = (uint32_t)cut->checkpoint->n_shards;
+    struct wire_tag *tags = sl_malloc_array(shards, sizeof(*tags));
+    enum sl_err rc;
+
+    if (tags == NULL || shards != l->count) {
+        sl_free(tags);
+        return sl_fail(err, SL_ECORRUPT, "journal: cut %llu has %u shards",
+                       (unsigned long long)cut->n, shards);
+    }
+    for (uint32_t i = 0; i < shards; i++)
+        tags[i] = wire_tag_of(cut->checkpoint->shards[i]->tag);
+    rc = journal_cut_publish(l->c->journal, l->job->id, cut->n, tags, shards,
+                             err);
+    if (rc == SL_OK && job_add_cut(l->job, cut) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "cuts");
+    if (rc == SL_OK) {
+        memset(cut, 0, sizeof(*cut));
+        memcpy(l->tags, tags, shards * sizeof(*tags));
+        l->job->cuts_published++;
+    }
+    sl_free(tags);
+    return rc;
+}
+
+static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < l->intents_count; i++) {
+        struct job_cut *cut = &l->intent_cuts[i];
+        uint64_t n = cut->n;
+        bool there = false;
+
+        rc = manifest_settle(l->c->options.fs, cut->path, &there, err);
+        if (rc == SL_OK)
+            rc = (there || BROKEN(rule_K6_invents)) && !BROKEN(rule_K6)
+                     ? settle_published(l, cut, err)
+                     : journal_cut_abort(l->c->journal, l->job->id, n, err);
+        HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
+                (unsigned long long)l->job->id, (unsigned long long)l->job->uid,
+                (unsigned long long)n, there ? "published" : "aborted");
+        if (rc == SL_OK)
+            LOG(INFO, "open intent settled", "job=%s cut=%llu published=%d",
+                l->job->id_text, (unsigned long long)n, there);
+    }
+    return rc;
+}
+
+// ---- I7
+
+static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
+{
+    struct buf folder = BUF_INIT;
+    uint64_t highest = 0;
+    enum sl_err rc = manifest_folder(&folder, l->c->store, l->job->name,
+                                     l->job->id, l->job->uid);
+
+    if (rc == SL_OK)
+        rc = manifest_highest(l->c->options.fs, buf_text(&folder), &highest,
+                              err);
+    if (rc == SL_OK && highest > l->job->last_cut && !BROKEN(rule_I7_manifest))
+        rc = sl_fail(err, SL_ESTATE,
+                     "I7: %s holds cut %llu, but this journal knows only %llu: "
+                     "it is older than what ran. Restore the newest "
+                     "journal.sqlite into the state folder",
+                     buf_text(&folder), (unsigned long long)highest,
+                     (unsigned long long)l->job->last_cut);
+    buf_release(&folder);
+    return rc;
+}
+
+// ---- a job
+
+static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
+                               struct sl_error *err)
+{
+    ProtobufCMessage *layout = NULL;
+    Sluice__V1__CheckpointsReply *typed;
+    enum sl_err rc;
+
+    if (l->count == 0)
+        return SL_OK; // was not placed yet
+    rc = load(&layout, unpack_checkpoints_reply, row->layout, "a layout", err);
+    if (rc != SL_OK)
+        return rc;
+    typed = (Sluice__V1__CheckpointsReply *)layout;
+    for (size_t i = 0; rc == SL_OK && i < typed->n_pieces; i++) {
+        if (typed->pieces[i]->shard >= l->count)
+            rc = sl_fail(err, SL_ECORRUPT, "journal: a piece on shard %u of %u",
+                         typed->pieces[i]->shard, l->count);
+    }
+    if (rc == SL_OK)
+        rc = job_place(l->job, typed, (const char *const *)l->names, l->count,
+                       err);
+    if (rc != SL_OK)
+        wire_free(layout);
+    return rc;
+}
+
+static void adopt_shards(struct loading *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        l->job->evidence.shard[i].incarnation = l->incarnations[i];
+        l->job->shard[i].cut = l->tags[i];
+        l->job->shard[i].since_ms = coord_now(l->c);
+    }
+}
+
+static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
+                              struct sl_error *err)
+{
+    struct journal *j = l->c->journal;
+    enum sl_err rc = journal_each_shard(j, row->id, take_shard, l, err);
+
+    if (rc == SL_OK)
+        rc = load_layout(l, row, err);
+    if (rc == SL_OK)
+        rc = journal_each_cut(j, row->id, take_cut, l, err);
+    if (rc == SL_OK)
+        rc = settle_intents(l, err);
+    if (rc == SL_OK)
+        rc = check_manifests(l, err);
+    if (rc == SL_OK)
+        rc = journal_each_evaluation(j, row->id, take_evaluation, l, err);
+    if (rc == SL_OK)
+        rc = journal_each_blame(j, row->id, take_blame, l, err);
+    if (rc == SL_OK)
+        adopt_shards(l);
+    return rc;
+}
+
+static void loading_release(struct loading *l)
+{
+    for (uint32_t i = 0; i < l->count; i++)
+        sl_free(l->names[i]);
+    for (size_t i = 0; i < l->intents_count; i++)
+        job_cut_release(&l->intent_cuts[i]);
+    sl_free(l->names);
+    sl_free(l->incarnations);
+    sl_free(l->tags);
+    sl_free(l->intent_cuts);
+}
+
+static enum sl_err load_resume(struct job *job, const struct journal_job *row,
+                               struct sl_error *err)
+{
+    ProtobufCMessage *resume = NULL;
+    enum sl_err rc;
+
+    if (row->resume.bytes == 0)
+        return SL_OK;
+    rc = load(&resume, unpack_resume_source, row->resume, "a resumed cut", err);
+    job->resume = (Sluice__V1__ResumeSource *)resume;
+    if (rc == SL_OK && job->resume->cut->n_checkpoints != 1)
+        rc = sl_fail(err, SL_ECORRUPT, "journal: a resumed job without a cut");
+    return rc;
+}
+
+static enum sl_err make_job(struct coord *c, const struct journal_job *row,
+                            struct job **out, struct sl_error *err)
+{
+    ProtobufCMessage *spec = NULL;
+    struct job *job;
+    enum sl_err rc = load(&spec, unpack_job_spec, row->spec, "a spec", err);
+
+    if (rc != SL_OK)
+        return rc;
+    job = job_new(row->id, row->uid, row->incarnation, row->name,
+                  row->request_id, (Sluice__V1__JobSpec *)spec);
+    if (job == NULL) {
+        wire_free(spec);
+        return sl_fail(err, SL_ENOMEM, "job %s", row->name);
+    }
+    rc = load_resume(job, row, err);
+    if (rc != SL_OK) {
+        job_free(job);
+        return rc;
+    }
+    job->has_facts = row->has_facts;
+    job->facts = row->facts;
+    job->submitted_us = row->submitted_us;
+    job->ended_us = row->ended_us;
+    job->counters = row->counters;
+    job->map_version = c->term << 32; // rises over restarts
+    if (row->has_facts)
+        job->probe.closure.state = CLOSURE_DONE;
+    *out = job;
+    return SL_OK;
+}
+
+// A job that has not ended starts as PLACING; its shards' hellos move it on.
+static enum sl_err revive(struct coord *c, struct job *job,
+                          struct sl_error *err)
+{
+    list_push_back(&c->active, &job->on_active);
+    job->counters.restarts++;
+    return journal_job_counters(c->journal, job->id, &job->counters, err);
+}
+
+static enum sl_err bury(struct job *job, const struct journal_job *row,
+                        struct sl_error *err)
+{
+    ProtobufCMessage *final = NULL;
+    enum sl_err rc =
+        load(&final, unpack_job_status, row->final, "a last status", err);
+
+    if (rc != SL_OK)
+        return rc;
+    job->final = (Sluice__V1__JobStatus *) final;
+    job->state = (enum job_state)row->state;
+    job->reason = sl_strdup(row->reason);
+    job_release_work(job);
+    return SL_OK;
+}
+
+static enum sl_err load_job(void *arg, const struct journal_job *row,
+                            struct sl_error *err)
+{
+    struct coord *c = arg;
+    struct loading l = {.c = c};
+    enum sl_err rc = make_job(c, row, &l.job, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = load_parts(&l, row, err);
+    if (rc == SL_OK)
+        rc = row->state >= JOB_FINISHED ? bury(l.job, row, err)
+                                        : revive(c, l.job, err);
+    HISTORY("recovered", "job=%llu uid=%llx state=%s",
+            (unsigned long long)row->id, (unsigned long long)row->uid,
+            job_state_name(l.job->state));
+    if (rc == SL_OK && map_put(&c->jobs, row->id, l.job) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "job %s", row->name);
+    loading_release(&l);
+    if (rc != SL_OK) {
+        list_remove(&l.job->on_active);
+        job_free(l.job);
+        return sl_prefix(err, rc, "job j-%llu", (unsigned long long)row->id);
+    }
+    return SL_OK;
+}
+
+enum sl_err coord_recover(struct coord *c, struct sl_error *err)
+{
+    enum sl_err rc = journal_next_term(c->journal, &c->term, err);
+
+    HISTORY("term", "term=%llu", (unsigned long long)c->term);
+    FAULT("term.bump");
+    if (rc == SL_OK)
+        rc = journal_last_job(c->journal, &c->last_job, err);
+    if (rc == SL_OK)
+        rc = journal_each_job(c->journal, load_job, c, err);
+    FAULT("recover.journal");
+    return rc;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/core/resume.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "proto/spec.h"
+
+typedef unsigned long long ull;
+
+// ---- even
+
+static bool same_epochs(const Sluice__V1__ShardCounts *a,
+                        const Sluice__V1__ShardCounts *b)
+{
+    if (a->n_epochs != b->n_epochs)
+        return false;
+    for (size_t i = 0; i < a->n_epochs; i++)
+        if (a->epochs[i]->epoch != b->epochs[i]->epoch ||
+            a->epochs[i]->steps != b->epochs[i]->steps ||
+            a->epochs[i]->samples != b->epochs[i]->samples ||
+            a->epochs[i]->digest != b->epochs[i]->digest)
+            return false;
+    return true;
+}
+
+// A step that one shard applied and another one skipped makes versions differ,
+// and a shard has one.
+static bool same(const Sluice__V1__ShardCounts *a,
+                 const Sluice__V1__ShardCounts *b)
+{
+    return a->counted == b->counted && a->low == b->low &&
+           a->applied == b->applied && a->skipped == b->skipped &&
+           same_epochs(a, b);
+}
+
+bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
+                 char apart[RESUME_APART_BYTES])
+{
+    size_t least = 0, most = 0, other = 0;
+
+    apart[0] = '\0';
+    for (size_t i = 1; i < shards; i++) {
+        if (counts[i]->counted < counts[least]->counted)
+            least = i;
+        if (counts[i]->counted > counts[most]->counted)
+            most = i;
+        if (other == 0 && !same(counts[0], counts[i]))
+            other = i;
+    }
+    if (other == 0)
+        return true;
+    if (least != most)
+        snprintf(apart, RESUME_APART_BYTES,
+                 "shard %zu has counted %llu steps, shard %zu %llu", least,
+                 (ull)counts[least]->counted, most, (ull)counts[most]->counted);
+    else
+        snprintf(apart, RESUME_APART_BYTES,
+                 "shards 0 and %zu have counted %llu steps each, but not the "
+                 "same ones or not with the same result",
+                 other, (ull)counts[0]->counted);
+    return false;
+}
+
+// ---- the spec
+
+static enum sl_err differs(const char *key, uint64_t now, uint64_t then,
+                           struct sl_error *err)
+{
+    return sl_fail(err, SL_EINVAL,
+                   "%s: %llu, but the cut is of a job with %llu; what is "
+                   "resumed must go on with the same steps",
+                   key, (ull)now, (ull)then);
+}
+
+static enum sl_err check_train(const Sluice__V1__TrainSpec *now,
+                               const Sluice__V1__TrainSpec *then,
+                               struct sl_error *err)
+{
+    if (now->batch != then->batch)
+        return differs("train.batch", now->batch, then->batch, err);
+    if (now->steps_per_closure != then->steps_per_closure)
+        return differs("train.steps_per_closure", now->steps_per_closure,
+                       then->steps_per_closure, err);
+    if (now->seed != then->seed)
+        return differs("train.seed", now->seed, then->seed, err);
+    if (now->shuffle != then->shuffle)
+        return differs("train.shuffle", now->shuffle, then->shuffle, err);
+    if (now->epochs < then->epochs)
+        return sl_fail(err, SL_EINVAL,
+                       "train.epochs: %u, but the cut is of a job with %u; "
+                       "more are possible, not fewer",
+                       now->epochs, then->epochs);
+    return SL_OK;
+}
+
+// The slots of a shard go with it, so they must be those of the optimizer.
+static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
+                                   const Sluice__V1__OptimizerSpec *then,
+                                   struct sl_error *err)
+{
+    struct spec_optimizer a, b;
+    enum sl_err rc = spec_optimizer(&a, now, err);
+
+    if (rc == SL_OK)
+        rc = spec_optimizer(&b, then, err);
+    if (rc != SL_OK)
+        return rc;
+    if (a.kind != b.kind)
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer.type: %s, but the cut is of a job with %s",
+                       now->type, then->type);
+    if ((a.momentum != 0) != (b.momentum != 0))
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer.momentum: %g, but the cut is of a job with "
+                       "%g, which has other slots",
+                       a.momentum, b.momentum);
+    if (a.amsgrad != b.amsgrad)
+        return differs("optimizer.amsgrad", a.amsgrad, b.amsgrad, err);
+    if (a.centered != b.centered)
+        return differs("optimizer.centered", a.centered, b.centered, err);
+    return SL_OK;
+}
+
+enum sl_err resume_check_spec(const struct manifest_found *from,
+                              const Sluice__V1__JobSpec *spec,
+                              struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *then = from->spec;
+    enum sl_err rc = SL_OK;
+
+    if (strcmp(spec->model->type, then->model->type) != 0)
+        rc = sl_fail(err, SL_EINVAL,
+                     "model.type: %s, but the cut is of a job with %s",
+                     spec->model->type, then->model->type);
+    if (rc == SL_OK)
+        rc = check_train(spec->train, then->train, err);
+    if (rc == SL_OK)
+        rc = check_optimizer(spec->optimizer, then->optimizer, err);
+    return rc == SL_OK ? SL_OK
+                       : sl_prefix(err, rc, "cannot resume from %s",
+                                   from->source->cut->checkpoints[0]->manifest);
+}
+
+// ---- the layout
+
+static bool same_variable(const Sluice__V1__Variable *a,
+                          const Sluice__V1__Variable *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->kind == b->kind &&
+           a->n_shape == b->n_shape &&
+           (a->n_shape == 0 ||
+            memcmp(a->shape, b->shape, a->n_shape * sizeof(a->shape[0])) == 0);
+}
+
+static enum sl_err check_variables(const Sluice__V1__CheckpointsReply *now,
+                                   const Sluice__V1__CheckpointsReply *then,
+                                   struct sl_error *err)
+{
+    size_t both = now->n_variables < then->n_variables ? now->n_variables
+                                                       : then->n_variables;
+
+    for (size_t i = 0; i < both; i++)
+        if (!same_variable(now->variables[i], then->variables[i]))
+            return sl_fail(err, SL_EINVAL,
+                           "model: variable %zu is '%s', but '%s' in the cut, "
+                           "or of another shape",
+                           i, now->variables[i]->name,
+                           then->variables[i]->name);
+    if (now->n_variables != then->n_variables)
+        return sl_fail(err, SL_EINVAL,
+                       "model: it has %zu variables, the cut %zu",
+                       now->n_variables, then->n_variables);
+    return SL_OK;
+}
+
+bool resume_same_shards(const Sluice__V1__ResumeSource *from,
+                        const Sluice__V1__CheckpointsReply *now)
+{
+    const Sluice__V1__CheckpointsReply *then = from->cut;
+
+    if (now->n_pieces != then->n_pieces)
+        return false;
+    for (size_t i = 0; i < now->n_pieces; i++) {
+        const Sluice__V1__Piece *a = now->pieces[i], *b = then->pieces[i];
+
+        if (a->variable != b->variable || a->first_row != b->first_row ||
+            a->rows != b->rows || a->shard != b->shard)
+            return false;
+    }
+    return true;
+}
+
+static unsigned psservers_of(const Sluice__V1__Checkpoint *cut)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < cut->n_shards; i++) {
+        size_t before = 0;
+
+        while (before < i && strcmp(cut->shards[before]->psserver,
+                                    cut->shards[i]->psserver) != 0)
+            before++;
+        count += before == i;
+    }
+    return count;
+}
+
+enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
+                        const Sluice__V1__CheckpointsReply *layout,
+                        uint64_t samples, struct sl_error *err)
+{
+    const Sluice__V1__Checkpoint *cut = from->cut->checkpoints[0];
+    unsigned psservers = psservers_of(cut);
+    enum sl_err rc = check_variables(layout, from->cut, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (samples != 0 && samples != from->geometry->samples)
+        return differs("data.train: samples", samples, from->geometry->samples,
+                       err);
+    if (from->even || resume_same_shards(from, layout) || BROKEN(merge_sets))
+        return SL_OK;
+    return sl_fail(err, SL_ESTATE,
+                   "cut %llu of job j-%llu is uneven: %s. Its rows would move "
+                   "to other shards than its %zu, where they cannot share a "
+                   "counted set. Place it as it was: --set "
+                   "placement.psservers=%u, with so many attached",
+                   (ull)cut->cut, (ull)from->cut->job, from->apart,
+                   cut->n_shards, psservers);
+}
+
+// ---- which files
+
+// Both lists of pieces lie in model order and have every element once.
+struct walk {
+    const Sluice__V1__CheckpointsReply *layout;
+    size_t piece;
+    uint64_t end; // of the piece, in the flat vector
+};
+
+static const Sluice__V1__Piece *at(const struct walk *w)
+{
+    return w->layout->pieces[w->piece];
+}
+
+static bool step(struct walk *w)
+{
+    if (++w->piece == w->layout->n_pieces)
+        return false;
+    w->end += at(w)->elements;
+    return true;
+}
+
+void resume_needs(const Sluice__V1__ResumeSource *from,
+                  const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
+                  bool *needed)
+{
+    struct walk now = {layout, 0, layout->pieces[0]->elements};
+    struct walk then = {from->cut, 0, from->cut->pieces[0]->elements};
+    bool more = true;
+
+    memset(needed, 0, from->cut->checkpoints[0]->n_shards * sizeof(*needed));
+    while (more) { // both pieces have an element in common
+        if (at(&now)->shard == shard)
+            needed[at(&then)->shard] = true;
+        if (now.end < then.end) {
+            more = step(&now);
+        } else if (now.end > then.end) {
+            more = step(&then);
+        } else {
+            more = step(&now);
+            more = step(&then) && more;
+        }
+    }
+}

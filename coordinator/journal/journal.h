@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal.h -- decisions that survive a restart.
+//
+// What is here was decided; what is not, was not. Each function that writes is
+// one transaction, durable when it returns SL_OK: WAL with synchronous=FULL
+// (operations.md O6). A write that fails is final, because a failed fsync has
+// thrown the pages away: the journal then refuses everything, and the
+// coordinator stops with exit code 1 rather than acknowledge it later.
+//
+// In it: the term; jobs with spec, state, facts of their data, layout and
+// counters; per shard its psserver, its newest incarnation (I1) and the tag
+// that the last cut names (K7); cuts as intent, published, aborted (K4, K6);
+// evaluations; whom a closure took down; jobs that were deleted, so that a
+// psserver that was away is told. No row per step or closure: the shards are
+// the authority on what was counted.
+//
+// Threads  the loop.
+// Memory   rows are borrowed: what a reader's callback gets holds until it
+//          returns.
+// Units    *_us since 1970 (wall clock, for people only); *_ms durations.
+// Errors   SL_EIO or SL_ECORRUPT with SQLite's words: stop. SL_ENOENT: no such
+//          row. SL_ENOTSUP: written by a newer version.
+#ifndef COORDINATOR_JOURNAL_JOURNAL_H
+#define COORDINATOR_JOURNAL_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+#define JOURNAL_SCHEMA 2 // 1: without jobs.resume
+
+struct journal;
+
+// ":memory:" is allowed, for tests.
+enum sl_err journal_open(struct journal **out, const char *path,
+                         struct sl_error *err);
+void journal_close(struct journal *j); // NULL is allowed
+
+// The term in force: 0 in a new journal.
+enum sl_err journal_term(struct journal *j, uint64_t *term,
+                         struct sl_error *err);
+enum sl_err journal_next_term(struct journal *j, uint64_t *term,
+                              struct sl_error *err);
+
+// The highest job number that was ever given, also to deleted jobs.
+enum sl_err journal_last_job(struct journal *j, uint64_t *id,
+                             struct sl_error *err);
+
+struct journal_blob {
+    const void *data;
+    size_t bytes;
+};
+
+// ---- jobs
+
+struct journal_facts {
+    uint64_t train_samples, test_samples, train_hash, test_hash;
+};
+
+struct journal_counters {
+    uint64_t closures_retried, workers_lost, psservers_lost, restarts;
+    uint64_t elapsed_ms; // running
+};
+
+struct journal_job {
+    uint64_t id, uid, incarnation;
+    const char *name, *request_id, *reason;
+    int state;                  // enum JobState of jobs.proto
+    struct journal_blob spec;   // packed JobSpec, checked
+    struct journal_blob layout; // packed CheckpointsReply: variables, pieces
+    struct journal_blob final;  // packed JobStatus, of a job that has ended
+    struct journal_blob resume; // packed ResumeSource; empty: from the seed
+    bool has_facts;
+    struct journal_facts facts;
+    uint64_t submitted_us, ended_us;
+    struct journal_counters counters;
+};
+
+// Takes uid, incarnation, name, request_id, state, reason, spec, resume and
+// submitted_us of *job; *id is the new number. The caller has looked for the
+// request_id before.
+enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
+                            uint64_t *id, struct sl_error *err);
+
+// SL_ENOENT if no job came with this request id.
+enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
+                                   uint64_t *id, struct sl_error *err);
+
+enum sl_err journal_job_facts(struct journal *j, uint64_t id,
+                              const struct journal_facts *facts,
+                              struct sl_error *err);
+
+// The layout, and a row per shard: names[s] is the psserver of shard s.
+enum sl_err journal_job_place(struct journal *j, uint64_t id,
+                              struct journal_blob layout,
+                              const char *const *names, uint32_t shards,
+                              struct sl_error *err);
+
+enum sl_err journal_job_counters(struct journal *j, uint64_t id,
+                                 const struct journal_counters *counters,
+                                 struct sl_error *err);
+enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
+                              struct sl_error *err);
+
+// What was said of an ended job after its end.
+enum sl_err journal_job_final(struct journal *j, uint64_t id,
+                              struct journal_blob final, struct sl_error *err);
+
+// A terminal state, with its reason, its last status and its counters.
+enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
+                            const char *reason, uint64_t ended_us,
+                            struct journal_blob final,
+                            const struct journal_counters *counters,
+                            struct sl_error *err);
+
+// Forgets the job and all that belongs to it; leaves a row per psserver that
+// has to be told, and the folder of its manifests.
+enum sl_err journal_job_delete(struct journal *j, uint64_t id,
+                               struct sl_error *err);
+
+// ---- shards
+
+// I1: before the admission is sent.
+enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
+                                      uint32_t shard, uint64_t incarnation,
+                                      struct sl_error *err);
+
+struct journal_shard {
+    uint32_t shard;
+    const char *psserver;
+    uint64_t incarnation;
+    struct wire_tag cut; // (0, 0): no cut names it
+};
+
+// ---- cuts
+
+enum journal_cut_state {
+    JOURNAL_CUT_INTENT,
+    JOURNAL_CUT_PUBLISHED,
+    JOURNAL_CUT_ABORTED,
+    JOURNAL_CUT_DROPPED, // published once, collected since
+};
+
+struct journal_cut {
+    uint64_t cut;
+    enum journal_cut_state state;
+    const char *path;
+    uint32_t epochs;                // whole in every file
+    uint64_t low;                   // durable watermark, in closures (C4)
+    struct journal_blob checkpoint; // packed CheckpointsReply of this one
+    struct journal_blob counts;     // packed JobStatus: shards with counts
+};
+
+enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
+                               const struct journal_cut *cut,
+                               struct sl_error *err);
+
+// K4, K6. Published also writes the tags that the cut names to the shards.
+enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
+                                const struct wire_tag *tags, uint32_t shards,
+                                struct sl_error *err);
+enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
+                              struct sl_error *err);
+enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
+                             struct sl_error *err);
+
+// ---- evaluations
+
+struct journal_evaluation {
+    uint32_t epoch;
+    uint64_t cut, samples;
+    double loss, accuracy;
+};
+
+// All rows in one transaction.
+enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
+                                    const struct journal_evaluation *rows,
+                                    size_t count, struct sl_error *err);
+
+// ---- whom a closure took down (training closures only)
+
+enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
+                          uint64_t worker, struct sl_error *err);
+enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
+                            struct sl_error *err);
+
+// ---- reading, after a start: in order of their numbers. A callback that
+// returns anything but SL_OK ends the walk with that.
+
+typedef enum sl_err (*journal_job_fn)(void *arg, const struct journal_job *row,
+                                      struct sl_error *err);
+typedef enum sl_err (*journal_shard_fn)(void *arg,
+                                        const struct journal_shard *row,
+                                        struct sl_error *err);
+typedef enum sl_err (*journal_cut_fn)(void *arg, const struct journal_cut *row,
+                                      struct sl_error *err);
+typedef enum sl_err (*journal_evaluation_fn)(
+    void *arg, const struct journal_evaluation *row, struct sl_error *err);
+typedef enum sl_err (*journal_blame_fn)(void *arg, uint64_t closure,
+                                        uint64_t worker, struct sl_error *err);
+
+// A deleted job on one psserver.
+typedef enum sl_err (*journal_deleted_fn)(void *arg, uint64_t job, uint64_t uid,
+                                          const char *psserver,
+                                          struct sl_error *err);
+
+enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
+                             struct sl_error *err);
+enum sl_err journal_each_shard(struct journal *j, uint64_t job,
+                               journal_shard_fn fn, void *arg,
+                               struct sl_error *err);
+enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
+                             void *arg, struct sl_error *err);
+enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
+                                    journal_evaluation_fn fn, void *arg,
+                                    struct sl_error *err);
+enum sl_err journal_each_blame(struct journal *j, uint64_t job,
+                               journal_blame_fn fn, void *arg,
+                               struct sl_error *err);
+
+// Those of one psserver.
+enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
+                                 journal_deleted_fn fn, void *arg,
+                                 struct sl_error *err);
+
+#endif

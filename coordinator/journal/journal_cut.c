@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_cut.c -- rows of cuts, evaluations and blames.
+#include "coordinator/journal/journal_sql.h"
+
+enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
+                               const struct journal_cut *cut,
+                               struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j,
+        "INSERT INTO cuts(job, cut, state, path, epochs, low, checkpoint,"
+        " counts) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, cut->cut);
+    journal_bind_u64(s, 3, JOURNAL_CUT_INTENT);
+    journal_bind_text(s, 4, cut->path);
+    journal_bind_u64(s, 5, cut->epochs);
+    journal_bind_u64(s, 6, cut->low);
+    journal_bind_blob(s, 7, cut->checkpoint);
+    journal_bind_blob(s, 8, cut->counts);
+    return journal_run(j, s, err);
+}
+
+static enum sl_err set_state(struct journal *j, uint64_t job, uint64_t cut,
+                             enum journal_cut_state from,
+                             enum journal_cut_state to, struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(j,
+                                  "UPDATE cuts SET state = ?3"
+                                  " WHERE job = ?1 AND cut = ?2 AND state = ?4",
+                                  err);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, cut);
+    journal_bind_u64(s, 3, to);
+    journal_bind_u64(s, 4, from);
+    rc = journal_run(j, s, err);
+    if (rc == SL_OK && sqlite3_changes(j->db) != 1)
+        return sl_fail(err, SL_ENOENT,
+                       "journal: cut %llu of job %llu is not in that state",
+                       (unsigned long long)cut, (unsigned long long)job);
+    return rc;
+}
+
+static enum sl_err set_tag(struct journal *j, uint64_t job, uint32_t shard,
+                           struct wire_tag tag, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j,
+                    "UPDATE shards SET cut_incarnation = ?3, cut_sequence = ?4"
+                    " WHERE job = ?1 AND shard = ?2",
+                    err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, shard);
+    journal_bind_u64(s, 3, tag.incarnation);
+    journal_bind_u64(s, 4, tag.sequence);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
+                                const struct wire_tag *tags, uint32_t shards,
+                                struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = set_state(j, job, cut, JOURNAL_CUT_INTENT, JOURNAL_CUT_PUBLISHED, err);
+    for (uint32_t i = 0; rc == SL_OK && i < shards; i++)
+        rc = set_tag(j, job, i, tags[i], err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
+                              struct sl_error *err)
+{
+    return set_state(j, job, cut, JOURNAL_CUT_INTENT, JOURNAL_CUT_ABORTED, err);
+}
+
+enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
+                             struct sl_error *err)
+{
+    return set_state(j, job, cut, JOURNAL_CUT_PUBLISHED, JOURNAL_CUT_DROPPED,
+                     err);
+}
+
+static enum sl_err add_evaluation(struct journal *j, uint64_t job,
+                                  const struct journal_evaluation *row,
+                                  struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j,
+        "INSERT INTO evaluations(job, epoch, cut, samples, loss, accuracy)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+        err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, row->epoch);
+    journal_bind_u64(s, 3, row->cut);
+    journal_bind_u64(s, 4, row->samples);
+    sqlite3_bind_double(s, 5, row->loss);
+    sqlite3_bind_double(s, 6, row->accuracy);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
+                                    const struct journal_evaluation *rows,
+                                    size_t count, struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = add_evaluation(j, job, &rows[i], err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
+                          uint64_t worker, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, "INSERT OR IGNORE INTO blames VALUES(?1, ?2, ?3)", err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, closure);
+    journal_bind_u64(s, 3, worker);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
+                            struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j, "DELETE FROM blames WHERE job = ?1 AND closure = ?2", err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, closure);
+    return journal_run(j, s, err);
+}
+
+// ---- reading
+
+static sqlite3_stmt *walk(struct journal *j, const char *sql, uint64_t job,
+                          struct sl_error *err)
+{
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK) {
+        journal_bad(j, sql, err);
+        return NULL;
+    }
+    journal_bind_u64(s, 1, job);
+    return s;
+}
+
+static enum sl_err walked(sqlite3_stmt *s, enum sl_err rc)
+{
+    sqlite3_finalize(s);
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
+enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
+                             void *arg, struct sl_error *err)
+{
+    sqlite3_stmt *s = walk(j,
+                           "SELECT cut, state, path, epochs, low, checkpoint,"
+                           " counts FROM cuts WHERE job = ?1"
+                           " ORDER BY cut",
+                           job, err);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
+        struct journal_cut row = {
+            .cut = journal_u64(s, 0),
+            .state = (enum journal_cut_state)journal_u64(s, 1),
+            .path = journal_text(s, 2),
+            .epochs = (uint32_t)journal_u64(s, 3),
+            .low = journal_u64(s, 4),
+            .checkpoint = journal_blob_at(s, 5),
+            .counts = journal_blob_at(s, 6),
+        };
+
+        rc = fn(arg, &row, err);
+    }
+    return walked(s, rc);
+}
+
+enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
+                                    journal_evaluation_fn fn, void *arg,
+                                    struct sl_error *err)
+{
+    sqlite3_stmt *s = walk(j,
+                           "SELECT epoch, cut, samples, loss, accuracy"
+                           " FROM evaluations WHERE job = ?1 ORDER BY epoch",
+                           job, err);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
+        struct journal_evaluation row = {
+            .epoch = (uint32_t)journal_u64(s, 0),
+            .cut = journal_u64(s, 1),
+            .samples = journal_u64(s, 2),
+            .loss = sqlite3_column_double(s, 3),
+            .accuracy = sqlite3_column_double(s, 4),
+        };
+
+        rc = fn(arg, &row, err);
+    }
+    return walked(s, rc);
+}
+
+enum sl_err journal_each_blame(struct journal *j, uint64_t job,
+                               journal_blame_fn fn, void *arg,
+                               struct sl_error *err)
+{
+    sqlite3_stmt *s = walk(j,
+                           "SELECT closure, worker FROM blames WHERE job = ?1"
+                           " ORDER BY closure, worker",
+                           job, err);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
+        rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), err);
+    return walked(s, rc);
+}

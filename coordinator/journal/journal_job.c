@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_job.c -- rows of jobs and shards.
+#include "coordinator/journal/journal_sql.h"
+
+enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
+                            uint64_t *id, struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j,
+        "INSERT INTO jobs(uid, incarnation, name, request_id, state, reason,"
+        " spec, submitted_us, resume)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        err);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job->uid);
+    journal_bind_u64(s, 2, job->incarnation);
+    journal_bind_text(s, 3, job->name);
+    journal_bind_text(s, 4, job->request_id);
+    journal_bind_u64(s, 5, (uint64_t)job->state);
+    sqlite3_bind_text(s, 6, job->reason == NULL ? "" : job->reason, -1,
+                      SQLITE_STATIC);
+    journal_bind_blob(s, 7, job->spec);
+    journal_bind_u64(s, 8, job->submitted_us);
+    journal_bind_blob(s, 9, job->resume);
+    rc = journal_run(j, s, err);
+    if (rc == SL_OK)
+        *id = (uint64_t)sqlite3_last_insert_rowid(j->db);
+    return rc;
+}
+
+enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
+                                   uint64_t *id, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, "SELECT id FROM jobs WHERE request_id = ?1", err);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_text(s, 1, request_id);
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK)
+        return rc;
+    *id = journal_u64(s, 0);
+    sqlite3_reset(s);
+    return SL_OK;
+}
+
+enum sl_err journal_job_facts(struct journal *j, uint64_t id,
+                              const struct journal_facts *facts,
+                              struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j,
+                    "UPDATE jobs SET train_samples = ?2, test_samples = ?3,"
+                    " train_hash = ?4, test_hash = ?5 WHERE id = ?1",
+                    err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, id);
+    journal_bind_u64(s, 2, facts->train_samples);
+    journal_bind_u64(s, 3, facts->test_samples);
+    journal_bind_u64(s, 4, facts->train_hash);
+    journal_bind_u64(s, 5, facts->test_hash);
+    return journal_run(j, s, err);
+}
+
+static enum sl_err add_shard(struct journal *j, uint64_t job, uint32_t shard,
+                             const char *psserver, struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j, "INSERT INTO shards(job, shard, psserver) VALUES(?1, ?2, ?3)", err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, shard);
+    journal_bind_text(s, 3, psserver);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_job_place(struct journal *j, uint64_t id,
+                              struct journal_blob layout,
+                              const char *const *names, uint32_t shards,
+                              struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+    sqlite3_stmt *s;
+
+    if (rc != SL_OK)
+        return rc;
+    s = journal_sql(j, "UPDATE jobs SET layout = ?2 WHERE id = ?1", err);
+    if (s != NULL) {
+        journal_bind_u64(s, 1, id);
+        journal_bind_blob(s, 2, layout);
+    }
+    rc = journal_run(j, s, err);
+    for (uint32_t i = 0; rc == SL_OK && i < shards; i++)
+        rc = add_shard(j, id, i, names[i], err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_job_counters(struct journal *j, uint64_t id,
+                                 const struct journal_counters *counters,
+                                 struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j,
+        "UPDATE jobs SET closures_retried = ?2, workers_lost = ?3,"
+        " psservers_lost = ?4, restarts = ?5, elapsed_ms = ?6 WHERE id = ?1",
+        err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, id);
+    journal_bind_u64(s, 2, counters->closures_retried);
+    journal_bind_u64(s, 3, counters->workers_lost);
+    journal_bind_u64(s, 4, counters->psservers_lost);
+    journal_bind_u64(s, 5, counters->restarts);
+    journal_bind_u64(s, 6, counters->elapsed_ms);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
+                              struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, "UPDATE jobs SET state = ?2 WHERE id = ?1", err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, id);
+    journal_bind_u64(s, 2, (uint64_t)state);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
+                            const char *reason, uint64_t ended_us,
+                            struct journal_blob final,
+                            const struct journal_counters *counters,
+                            struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+    sqlite3_stmt *s;
+
+    if (rc != SL_OK)
+        return rc;
+    s = journal_sql(j,
+                    "UPDATE jobs SET state = ?2, reason = ?3, ended_us = ?4,"
+                    " final = ?5 WHERE id = ?1",
+                    err);
+    if (s != NULL) {
+        journal_bind_u64(s, 1, id);
+        journal_bind_u64(s, 2, (uint64_t)state);
+        sqlite3_bind_text(s, 3, reason, -1, SQLITE_STATIC);
+        journal_bind_u64(s, 4, ended_us);
+        journal_bind_blob(s, 5, final);
+    }
+    rc = journal_run(j, s, err);
+    if (rc == SL_OK)
+        rc = journal_job_counters(j, id, counters, err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_job_final(struct journal *j, uint64_t id,
+                              struct journal_blob final, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, "UPDATE jobs SET final = ?2 WHERE id = ?1", err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, id);
+    journal_bind_blob(s, 2, final);
+    return journal_run(j, s, err);
+}
+
+static enum sl_err by_job(struct journal *j, const char *sql, uint64_t job,
+                          struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(j, sql, err);
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    return journal_run(j, s, err);
+}
+
+enum sl_err journal_job_delete(struct journal *j, uint64_t id,
+                               struct sl_error *err)
+{
+    static const char *const statements[] = {
+        "INSERT OR REPLACE INTO deleted(job, uid, psserver)"
+        " SELECT DISTINCT jobs.id, jobs.uid, shards.psserver"
+        " FROM jobs JOIN shards ON shards.job = jobs.id WHERE jobs.id = ?1",
+        "DELETE FROM shards WHERE job = ?1",
+        "DELETE FROM cuts WHERE job = ?1",
+        "DELETE FROM evaluations WHERE job = ?1",
+        "DELETE FROM blames WHERE job = ?1",
+        "DELETE FROM jobs WHERE id = ?1",
+    };
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(statements); i++)
+        rc = by_job(j, statements[i], id, err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
+                                      uint32_t shard, uint64_t incarnation,
+                                      struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j,
+                    "UPDATE shards SET incarnation = ?3"
+                    " WHERE job = ?1 AND shard = ?2 AND incarnation < ?3",
+                    err);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    journal_bind_u64(s, 1, job);
+    journal_bind_u64(s, 2, shard);
+    journal_bind_u64(s, 3, incarnation);
+    rc = journal_run(j, s, err);
+    if (rc == SL_OK && sqlite3_changes(j->db) != 1)
+        return sl_fail(err, SL_EINTERNAL,
+                       "journal: incarnation %llu of shard %u of job %llu "
+                       "does not rise",
+                       (unsigned long long)incarnation, shard,
+                       (unsigned long long)job);
+    return rc;
+}
+
+// ---- reading
+
+static void read_job(struct journal_job *row, sqlite3_stmt *s)
+{
+    *row = (struct journal_job){
+        .id = journal_u64(s, 0),
+        .uid = journal_u64(s, 1),
+        .incarnation = journal_u64(s, 2),
+        .name = journal_text(s, 3),
+        .request_id = journal_text(s, 4),
+        .state = (int)journal_u64(s, 5),
+        .reason = journal_text(s, 6),
+        .spec = journal_blob_at(s, 7),
+        .layout = journal_blob_at(s, 8),
+        .final = journal_blob_at(s, 9),
+        .has_facts = sqlite3_column_type(s, 10) != SQLITE_NULL,
+        .facts = {journal_u64(s, 10), journal_u64(s, 11), journal_u64(s, 12),
+                  journal_u64(s, 13)},
+        .submitted_us = journal_u64(s, 14),
+        .ended_us = journal_u64(s, 15),
+        .counters = {journal_u64(s, 16), journal_u64(s, 17), journal_u64(s, 18),
+                     journal_u64(s, 19), journal_u64(s, 20)},
+        .resume = journal_blob_at(s, 21),
+    };
+}
+
+// A callback may use the journal, so rows are read by a statement of the
+// walk's own, which is finalised at its end.
+static sqlite3_stmt *walk(struct journal *j, const char *sql,
+                          struct sl_error *err)
+{
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK)
+        journal_bad(j, sql, err);
+    return s;
+}
+
+static enum sl_err walked(sqlite3_stmt *s, enum sl_err rc)
+{
+    sqlite3_finalize(s);
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
+enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
+                             struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        walk(j,
+             "SELECT id, uid, incarnation, name, request_id, state, reason,"
+             " spec, layout, final, train_samples, test_samples, train_hash,"
+             " test_hash, submitted_us, ended_us, closures_retried,"
+             " workers_lost, psservers_lost, restarts, elapsed_ms,"
+             " resume FROM jobs ORDER BY id",
+             err);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
+        struct journal_job row;
+
+        read_job(&row, s);
+        rc = fn(arg, &row, err);
+    }
+    return walked(s, rc);
+}
+
+enum sl_err journal_each_shard(struct journal *j, uint64_t job,
+                               journal_shard_fn fn, void *arg,
+                               struct sl_error *err)
+{
+    sqlite3_stmt *s = walk(
+        j,
+        "SELECT shard, psserver, incarnation, cut_incarnation, cut_sequence"
+        " FROM shards WHERE job = ?1 ORDER BY shard",
+        err);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    if (rc == SL_OK)
+        journal_bind_u64(s, 1, job);
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
+        struct journal_shard row = {
+            .shard = (uint32_t)journal_u64(s, 0),
+            .psserver = journal_text(s, 1),
+            .incarnation = journal_u64(s, 2),
+            .cut = {journal_u64(s, 3), journal_u64(s, 4)},
+        };
+
+        rc = fn(arg, &row, err);
+    }
+    return walked(s, rc);
+}
+
+enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
+                                 journal_deleted_fn fn, void *arg,
+                                 struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        walk(j, "SELECT job, uid FROM deleted WHERE psserver = ?1 ORDER BY job",
+             err);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    if (rc == SL_OK)
+        journal_bind_text(s, 1, psserver);
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
+        rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), psserver, err);
+    return walked(s, rc);
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_sqlite.c -- opening, the schema, transactions.
+//
+// One connection, used by the loop alone. EXCLUSIVE locking keeps the WAL
+// index in our memory; the daemon's own lock on the state folder says who may
+// open it at all.
+#include "coordinator/journal/journal_sql.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+
+static const char schema[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+    "INSERT INTO meta VALUES('term', 0);"
+    "CREATE TABLE jobs("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, uid INTEGER NOT NULL,"
+    " incarnation INTEGER NOT NULL, name TEXT NOT NULL, request_id TEXT,"
+    " state INTEGER NOT NULL, reason TEXT NOT NULL, spec BLOB NOT NULL,"
+    " layout BLOB, final BLOB, train_samples INTEGER, test_samples INTEGER,"
+    " train_hash INTEGER, test_hash INTEGER, submitted_us INTEGER NOT NULL,"
+    " ended_us INTEGER NOT NULL DEFAULT 0,"
+    " closures_retried INTEGER NOT NULL DEFAULT 0,"
+    " workers_lost INTEGER NOT NULL DEFAULT 0,"
+    " psservers_lost INTEGER NOT NULL DEFAULT 0,"
+    " restarts INTEGER NOT NULL DEFAULT 0,"
+    " elapsed_ms INTEGER NOT NULL DEFAULT 0);"
+    "CREATE UNIQUE INDEX jobs_request ON jobs(request_id)"
+    " WHERE request_id IS NOT NULL;"
+    "CREATE TABLE shards("
+    " job INTEGER NOT NULL, shard INTEGER NOT NULL, psserver TEXT NOT NULL,"
+    " incarnation INTEGER NOT NULL DEFAULT 0,"
+    " cut_incarnation INTEGER NOT NULL DEFAULT 0,"
+    " cut_sequence INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY(job, shard)) WITHOUT ROWID;"
+    "CREATE TABLE cuts("
+    " job INTEGER NOT NULL, cut INTEGER NOT NULL, state INTEGER NOT NULL,"
+    " path TEXT NOT NULL, epochs INTEGER NOT NULL, low INTEGER NOT NULL,"
+    " checkpoint BLOB NOT NULL, counts BLOB NOT NULL,"
+    " PRIMARY KEY(job, cut));"
+    "CREATE TABLE evaluations("
+    " job INTEGER NOT NULL, epoch INTEGER NOT NULL, cut INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, loss REAL, accuracy REAL,"
+    " PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
+    "CREATE TABLE blames("
+    " job INTEGER NOT NULL, closure INTEGER NOT NULL, worker INTEGER NOT NULL,"
+    " PRIMARY KEY(job, closure, worker)) WITHOUT ROWID;"
+    "CREATE TABLE deleted("
+    " job INTEGER NOT NULL, uid INTEGER NOT NULL, psserver TEXT NOT NULL,"
+    " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
+    "PRAGMA user_version = 1;";
+
+// From schema 1 to 2: jobs that start from a cut.
+static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"
+                               "PRAGMA user_version = 2;";
+
+enum sl_err journal_bad(struct journal *j, const char *what,
+                        struct sl_error *err)
+{
+    int code = sqlite3_errcode(j->db);
+
+    j->failed = true;
+    return sl_fail(err,
+                   code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? SL_ECORRUPT
+                                                                   : SL_EIO,
+                   "journal: %s: %s; the coordinator cannot go on", what,
+                   sqlite3_errmsg(j->db));
+}
+
+enum sl_err journal_exec(struct journal *j, const char *sql,
+                         struct sl_error *err)
+{
+    if (j->failed)
+        return sl_fail(err, SL_EIO, "journal: a write failed before");
+    if (sqlite3_exec(j->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return journal_bad(j, "exec", err);
+    return SL_OK;
+}
+
+sqlite3_stmt *journal_sql(struct journal *j, const char *sql,
+                          struct sl_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    if (j->failed) {
+        sl_fail(err, SL_EIO, "journal: a write failed before");
+        return NULL;
+    }
+    for (unsigned i = 0; i < j->cached; i++) {
+        if (j->cache[i].sql == sql) {
+            sqlite3_reset(j->cache[i].stmt);
+            sqlite3_clear_bindings(j->cache[i].stmt);
+            return j->cache[i].stmt;
+        }
+    }
+    if (j->cached == JOURNAL_STATEMENTS ||
+        sqlite3_prepare_v3(j->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt,
+                           NULL) != SQLITE_OK) {
+        journal_bad(j, sql, err);
+        return NULL;
+    }
+    j->cache[j->cached].sql = sql;
+    j->cache[j->cached].stmt = stmt;
+    j->cached++;
+    return stmt;
+}
+
+enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
+                         struct sl_error *err)
+{
+    int rc = sqlite3_step(stmt);
+
+    if (rc == SQLITE_ROW)
+        return SL_OK;
+    if (rc == SQLITE_DONE) {
+        sqlite3_reset(stmt); // a statement left open would hold the snapshot
+        return SL_ENOENT;
+    }
+    return journal_bad(j, sqlite3_sql(stmt), err);
+}
+
+enum sl_err journal_run(struct journal *j, sqlite3_stmt *stmt,
+                        struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (stmt == NULL)
+        return SL_EIO;
+    FAULT("journal.begin");
+    rc = journal_step(j, stmt, err);
+    FAULT("journal.committed"); // unless it is a part of a transaction
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
+enum sl_err journal_begin(struct journal *j, struct sl_error *err)
+{
+    return journal_exec(j, "BEGIN IMMEDIATE", err);
+}
+
+enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
+{
+    FAULT("journal.commit");
+    if (rc == SL_OK)
+        return journal_exec(j, "COMMIT", err);
+    sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+// ---- values
+
+void journal_bind_u64(sqlite3_stmt *s, int at, uint64_t v)
+{
+    sqlite3_bind_int64(s, at, (sqlite3_int64)v);
+}
+
+void journal_bind_text(sqlite3_stmt *s, int at, const char *text)
+{
+    if (text == NULL || text[0] == '\0')
+        sqlite3_bind_null(s, at);
+    else
+        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+}
+
+void journal_bind_blob(sqlite3_stmt *s, int at, struct journal_blob b)
+{
+    if (b.bytes == 0)
+        sqlite3_bind_zeroblob(s, at, 0);
+    else
+        sqlite3_bind_blob64(s, at, b.data, b.bytes, SQLITE_STATIC);
+}
+
+uint64_t journal_u64(sqlite3_stmt *s, int column)
+{
+    return (uint64_t)sqlite3_column_int64(s, column);
+}
+
+const char *journal_text(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+
+    return text == NULL ? "" : text;
+}
+
+struct journal_blob journal_blob_at(sqlite3_stmt *s, int column)
+{
+    struct journal_blob b = {sqlite3_column_blob(s, column), 0};
+
+    b.bytes = (size_t)sqlite3_column_bytes(s, column);
+    return b;
+}
+
+// ---- open
+
+static enum sl_err pragma_int(struct journal *j, const char *sql, int *out,
+                              struct sl_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW)
+        rc = journal_bad(j, sql, err);
+    else
+        *out = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+static enum sl_err set_up(struct journal *j, const char *path,
+                          struct sl_error *err)
+{
+    enum sl_err rc;
+    int version = 0;
+
+    rc = journal_exec(j,
+                      "PRAGMA locking_mode = EXCLUSIVE;"
+                      "PRAGMA journal_mode = WAL;"
+                      "PRAGMA synchronous = FULL;"
+                      "PRAGMA foreign_keys = OFF;",
+                      err);
+    if (rc == SL_OK)
+        rc = pragma_int(j, "PRAGMA user_version", &version, err);
+    if (rc != SL_OK)
+        return rc;
+    if (version > JOURNAL_SCHEMA)
+        return sl_fail(err, SL_ENOTSUP,
+                       "%s has schema %d, this program knows %d: it was "
+                       "written by a newer coordinator",
+                       path, version, JOURNAL_SCHEMA);
+    if (version == JOURNAL_SCHEMA)
+        return SL_OK;
+    rc = journal_begin(j, err);
+    if (rc != SL_OK)
+        return rc;
+    if (version < 1)
+        rc = journal_exec(j, schema, err);
+    if (rc == SL_OK)
+        rc = journal_exec(j, schema_2, err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_open(struct journal **out, const char *path,
+                         struct sl_error *err)
+{
+    struct journal *j = sl_calloc(1, sizeof(*j));
+    enum sl_err rc;
+
+    if (j == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s", path);
+    if (sqlite3_open_v2(path, &j->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        rc = journal_bad(j, path, err);
+    else
+        rc = set_up(j, path, err);
+    if (rc != SL_OK) {
+        journal_close(j);
+        return rc;
+    }
+    *out = j;
+    return SL_OK;
+}
+
+void journal_close(struct journal *j)
+{
+    if (j == NULL)
+        return;
+    for (unsigned i = 0; i < j->cached; i++)
+        sqlite3_finalize(j->cache[i].stmt);
+    sqlite3_close(j->db);
+    sl_free(j);
+}
+
+// ---- meta
+
+enum sl_err journal_term(struct journal *j, uint64_t *term,
+                         struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, "SELECT value FROM meta WHERE key = 'term'", err);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK)
+        return rc == SL_ENOENT ? sl_fail(err, SL_ECORRUPT, "journal: no term")
+                               : rc;
+    *term = journal_u64(s, 0);
+    sqlite3_reset(s);
+    return SL_OK;
+}
+
+enum sl_err journal_next_term(struct journal *j, uint64_t *term,
+                              struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j, "UPDATE meta SET value = value + 1 WHERE key = 'term'", err);
+    enum sl_err rc;
+
+    if (BROKEN(skip_term) && journal_term(j, term, err) == SL_OK && *term > 0)
+        return SL_OK;
+    rc = journal_run(j, s, err);
+    return rc == SL_OK ? journal_term(j, term, err) : rc;
+}
+
+enum sl_err journal_last_job(struct journal *j, uint64_t *id,
+                             struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'", err);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    *id = rc == SL_OK ? journal_u64(s, 0) : 0;
+    sqlite3_reset(s);
+    return SL_OK;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/journal/manifest.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
+#include "proto/manifest.h"
+#include "proto/pbjson.h"
+
+// Names are DNS labels by the spec's check; whatever else came in some other
+// way cannot lead out of the store.
+static enum sl_err append_name(struct buf *out, const char *name)
+{
+    enum sl_err rc = SL_OK;
+
+    for (; rc == SL_OK && *name != '\0'; name++)
+        rc = buf_append_char(
+            out, isalnum((unsigned char)*name) || *name == '-' ? *name : '_');
+    return rc;
+}
+
+enum sl_err manifest_folder(struct buf *out, const char *store,
+                            const char *name, uint64_t id, uint64_t uid)
+{
+    enum sl_err rc = buf_appendf(out, "%s/", store);
+
+    if (rc == SL_OK)
+        rc = append_name(out, name);
+    if (rc == SL_OK)
+        rc = buf_appendf(out, "-j-%llu-%08x", (unsigned long long)id,
+                         (unsigned)(uint32_t)uid);
+    return rc;
+}
+
+enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
+                          uint64_t id, uint64_t uid, uint64_t cut)
+{
+    enum sl_err rc = manifest_folder(out, store, name, id, uid);
+
+    if (rc == SL_OK)
+        rc = buf_appendf(out, "/cut-%llu.json", (unsigned long long)cut);
+    return rc;
+}
+
+// ---- text
+
+// jansson's *_new calls take the value, also when they fail.
+static enum sl_err set(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0 ? SL_OK : SL_ENOMEM;
+}
+
+static enum sl_err set_msg(json_t *object, const char *key,
+                           const ProtobufCMessage *msg)
+{
+    json_t *value = NULL;
+    enum sl_err rc = pbjson_write(&value, msg);
+
+    return rc == SL_OK ? set(object, key, value) : rc;
+}
+
+static enum sl_err set_list(json_t *object, const char *key,
+                            ProtobufCMessage *const *list, size_t count)
+{
+    json_t *array = json_array(), *value = NULL;
+    enum sl_err rc = array == NULL ? SL_ENOMEM : SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        rc = pbjson_write(&value, list[i]);
+        if (rc == SL_OK && json_array_append_new(array, value) != 0)
+            rc = SL_ENOMEM;
+    }
+    if (rc == SL_OK)
+        return set(object, key, array);
+    json_decref(array);
+    return rc;
+}
+
+// A shard as CheckpointShard has it, but with its checksum as people (and
+// sha256sum) write it, and with its counts.
+static enum sl_err add_shard(json_t *array,
+                             const Sluice__V1__CheckpointShard *shard,
+                             const Sluice__V1__ShardCounts *counts)
+{
+    char hex[SHA256_HEX];
+    json_t *value = NULL;
+    enum sl_err rc = pbjson_write(&value, &shard->base);
+
+    if (rc != SL_OK)
+        return rc;
+    hex_encode(hex, shard->sha256.data, shard->sha256.len);
+    rc = set(value, "sha256", json_string(hex));
+    if (rc == SL_OK)
+        rc = set_msg(value, "counts", &counts->base);
+    if (rc == SL_OK)
+        return json_array_append_new(array, value) == 0 ? SL_OK : SL_ENOMEM;
+    json_decref(value);
+    return rc;
+}
+
+static enum sl_err set_shards(json_t *object, const struct manifest *m)
+{
+    json_t *array = json_array();
+    enum sl_err rc = array == NULL ? SL_ENOMEM : SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < m->checkpoint->n_shards; i++)
+        rc = add_shard(array, m->checkpoint->shards[i],
+                       m->counts->shards[i]->counts);
+    if (rc == SL_OK)
+        return set(object, "shards", array);
+    json_decref(array);
+    return rc;
+}
+
+static enum sl_err set_head(json_t *o, const struct manifest *m)
+{
+    const Sluice__V1__Checkpoint *c = m->checkpoint;
+    char uid[24];
+    enum sl_err rc;
+
+    snprintf(uid, sizeof(uid), "0x%016llx", (unsigned long long)m->job_uid);
+    rc = set(o, "format", json_integer(MANIFEST_FORMAT));
+    if (rc == SL_OK)
+        rc = set(o, "program", json_string("sluice " SLUICE_VERSION));
+    if (rc == SL_OK)
+        rc = set(o, "job", json_integer((json_int_t)m->job));
+    if (rc == SL_OK)
+        rc = set(o, "job_name", json_string(m->job_name));
+    if (rc == SL_OK)
+        rc = set(o, "job_uid", json_string(uid));
+    if (rc == SL_OK)
+        rc = set(o, "job_incarnation",
+                 json_integer((json_int_t)m->job_incarnation));
+    if (rc == SL_OK)
+        rc = set(o, "term", json_integer((json_int_t)m->term));
+    if (rc == SL_OK)
+        rc = set(o, "cut", json_integer((json_int_t)c->cut));
+    if (rc == SL_OK)
+        rc = set(o, "unix_time", json_real(c->unix_time));
+    if (rc == SL_OK)
+        rc = set(o, "epoch", json_integer(c->epoch));
+    if (rc == SL_OK)
+        rc = set(o, "steps", json_integer((json_int_t)c->steps));
+    if (rc == SL_OK)
+        rc = set(o, "complete", json_boolean(c->complete));
+    return rc;
+}
+
+static enum sl_err set_body(json_t *o, const struct manifest *m)
+{
+    Sluice__V1__Geometry geometry = wire_geometry(m->schedule);
+    enum sl_err rc = set_msg(o, "spec", &m->spec->base);
+
+    if (rc == SL_OK)
+        rc = set_msg(o, "geometry", &geometry.base);
+    if (rc == SL_OK)
+        rc = set_list(o, "variables",
+                      (ProtobufCMessage *const *)m->layout->variables,
+                      m->layout->n_variables);
+    if (rc == SL_OK)
+        rc = set_list(o, "pieces", (ProtobufCMessage *const *)m->layout->pieces,
+                      m->layout->n_pieces);
+    if (rc == SL_OK)
+        rc = set_shards(o, m);
+    return rc;
+}
+
+enum sl_err manifest_text(struct buf *out, const struct manifest *m)
+{
+    json_t *o = json_object();
+    enum sl_err rc = o == NULL ? SL_ENOMEM : set_head(o, m);
+
+    if (rc == SL_OK)
+        rc = set_body(o, m);
+    if (rc == SL_OK)
+        rc = sl_json_write(out, o, true);
+    if (rc == SL_OK)
+        rc = buf_append_char(out, '\n');
+    json_decref(o);
+    return rc;
+}
+
+// ---- file
+
+enum sl_err manifest_write(struct fs *fs, const char *path,
+                           const struct buf *text, struct sl_error *err)
+{
+    char *folder = fs_dirname(path);
+    enum sl_err rc;
+
+    if (folder == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s", path);
+    rc = fs_mkdirs(fs, folder, err);
+    sl_free(folder);
+    if (rc != SL_OK)
+        return rc;
+    return fs_write_durable(fs, path, text->data, text->len, err);
+}
+
+static enum sl_err sync_folder(struct fs *fs, const char *path,
+                               struct sl_error *err)
+{
+    char *folder = fs_dirname(path);
+    enum sl_err rc;
+
+    if (folder == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s", path);
+    rc = fs_sync_dir(fs, folder, err);
+    sl_free(folder);
+    return rc;
+}
+
+enum sl_err manifest_remove(struct fs *fs, const char *path,
+                            struct sl_error *err)
+{
+    if (!fs_exists(fs, path))
+        return SL_OK;
+    enum sl_err rc = fs_unlink(fs, path, err);
+
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    return sync_folder(fs, path, err);
+}
+
+enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
+                            struct sl_error *err)
+{
+    struct fs_stat st;
+    enum sl_err rc = fs_stat_path(fs, path, &st, err);
+
+    if (rc == SL_ENOENT) {
+        *there = false;
+        return SL_OK;
+    }
+    if (rc == SL_OK)
+        rc = sync_folder(fs, path, err);
+    if (rc == SL_OK)
+        *there = true;
+    return rc;
+}
+
+static enum sl_err look_at_name(void *arg, const char *name)
+{
+    uint64_t *highest = arg;
+    unsigned long long n;
+    int end = 0;
+
+    if (sscanf(name, "cut-%llu.json%n", &n, &end) == 1 && end > 0 &&
+        name[end] == '\0' && n > *highest)
+        *highest = n;
+    return SL_OK;
+}
+
+enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
+                             struct sl_error *err)
+{
+    *cut = 0;
+    if (!fs_exists(fs, folder))
+        return SL_OK;
+    return fs_list(fs, folder, look_at_name, cut, err);
+}

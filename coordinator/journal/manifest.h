@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/manifest.h -- the file that makes a cut exist.
+//
+//   <store>/<job name>-j-<id>-<uid, 8 hex digits>/cut-<n>.json
+//
+// It says all that is needed to read the parameters without us: the spec, the
+// geometry, variables, pieces, and for each shard its snapshot's tag, folder,
+// file, length, SHA-256 and counts. It is written once, durably, and never
+// changed.
+//
+// Threads  manifest_text: the loop. The rest: any; they may wait for a disk.
+// Memory   buffers are the caller's.
+// Errors   SL_EIO with the path.
+#ifndef COORDINATOR_JOURNAL_MANIFEST_H
+#define COORDINATOR_JOURNAL_MANIFEST_H
+
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "common/plan/schedule.h"
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+// Appends the folder of a job; the path of one of its cuts.
+enum sl_err manifest_folder(struct buf *out, const char *store,
+                            const char *name, uint64_t id, uint64_t uid);
+enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
+                          uint64_t id, uint64_t uid, uint64_t cut);
+
+struct manifest {
+    uint64_t job, job_uid, job_incarnation, term;
+    const char *job_name;
+    const Sluice__V1__JobSpec *spec;
+    const struct schedule *schedule;
+    const Sluice__V1__CheckpointsReply *layout; // variables, pieces
+    const Sluice__V1__Checkpoint *checkpoint;
+    const Sluice__V1__JobStatus *counts; // shards[s].counts, with epochs
+};
+
+// Appends the JSON. SL_ENOMEM only.
+enum sl_err manifest_text(struct buf *out, const struct manifest *m);
+
+// Makes the folder and writes the file; after SL_OK it survives any crash.
+enum sl_err manifest_write(struct fs *fs, const char *path,
+                           const struct buf *text, struct sl_error *err);
+
+// Removes a manifest; one that is not there is SL_OK. Durable after SL_OK.
+enum sl_err manifest_remove(struct fs *fs, const char *path,
+                            struct sl_error *err);
+
+// K6: is it there? Then it stays there (its folder is synced).
+enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
+                            struct sl_error *err);
+
+// ---- reading one back (manifest_read.c)
+
+// What a manifest says, as messages of the heap. source->even and apart are
+// not said by it.
+struct manifest_found {
+    Sluice__V1__ResumeSource *source; // owned; may be taken out (NULL)
+    Sluice__V1__JobSpec *spec;        // owned
+    Sluice__V1__ShardCounts **counts; // of each shard; owned
+    size_t shards;
+};
+
+// SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the path.
+enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
+                          const char *path, struct sl_error *err);
+void manifest_found_release(struct manifest_found *m);
+
+// I7: the highest cut number in a job's folder; 0 if there is none.
+enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
+                             struct sl_error *err);
+
+#endif

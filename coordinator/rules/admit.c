@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/admit.h"
+
+#include "common/base/broken.h"
+
+enum admit_verdict admit_judge(const struct admit_case *c)
+{
+    // I7 first: nothing may be decided from a journal that is behind.
+    if ((c->live > c->newest || c->loaded.incarnation > c->newest) &&
+        !BROKEN(rule_I7))
+        return ADMIT_BEHIND;
+    if (c->writing && !BROKEN(rule_K5))
+        return ADMIT_WAIT; // K5
+    if (c->failed)
+        return ADMIT_STUCK;
+    if (c->live != 0) // an older memory was replaced: it must start over
+        return c->live == c->newest ? ADMIT_RENEW : ADMIT_RELOAD;
+
+    // K7. The seed is (0, 0) and passes only while no cut exists.
+    return wire_tag_cmp(c->loaded, c->cut) >= 0 || BROKEN(rule_K7)
+               ? ADMIT_NEW
+               : ADMIT_RELOAD;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/admit.h -- may this shard serve? One decision, by the
+// rules.
+//
+// On a ShardHello (protocol.md 5): K5; live and newest: renew; else K7, commit
+// a new incarnation, admit. What a shard shows above the journal means that
+// the journal is not the newest one (I7).
+//
+// Threads  pure.
+#ifndef COORDINATOR_RULES_ADMIT_H
+#define COORDINATOR_RULES_ADMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/wire.h"
+
+enum admit_verdict {
+    ADMIT_RENEW,  // it kept its memory: the same incarnation (I1)
+    ADMIT_NEW,    // it loaded something: a new incarnation (I1)
+    ADMIT_WAIT,   // K5: ask again when the manifest is settled
+    ADMIT_RELOAD, // older memory, or less than the last cut: load `load`
+    ADMIT_STUCK,  // it cannot load what is needed; somebody must help
+    ADMIT_BEHIND, // I7: the journal is older than what the shard shows
+};
+
+struct admit_case {
+    bool writing;           // a manifest of the job is being written
+    bool failed;            // the shard says it could load nothing new enough
+    uint64_t live;          // incarnation whose memory it has; 0: it loaded
+    struct wire_tag loaded; // (0, 0): the seed
+    uint64_t newest;        // incarnation in the journal; 0: never admitted
+    struct wire_tag cut;    // that the last cut names; (0, 0): there is no cut
+};
+
+enum admit_verdict admit_judge(const struct admit_case *c);
+
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/closure.h -- one lease-able piece of a job, and where it
+// stands.
+//
+// Ranges of an evaluation and the probe of a job's data are leased in the same
+// way and use the same struct. Only closures that are leased, or that were
+// given up and carry blame, exist in memory; all others are derived from
+// evidence and schedule when they are asked for (C3).
+//
+// Threads  the loop.
+// Memory   a value; it owns nothing.
+// Units    *_ms on the monotonic clock of whoever calls.
+// Errors   SL_ESTALE: the report is of an attempt that is no longer the newest,
+//          and nothing has changed.
+#ifndef COORDINATOR_RULES_CLOSURE_H
+#define COORDINATOR_RULES_CLOSURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define CLOSURE_MAX_BLAMED 64 // most distinct workers that are remembered
+
+// A worker that fails the same closure again and again is one worker; so that
+// a lone one does not do it for ever, there are at most so many failures per
+// distinct worker that the job allows.
+#define CLOSURE_FAILURES_PER_BLAME 4
+
+// (term, n): ordered (I4).
+struct attempt {
+    uint64_t term, n;
+};
+
+static inline bool attempt_equal(struct attempt a, struct attempt b)
+{
+    return a.term == b.term && a.n == b.n;
+}
+
+enum closure_state {
+    CLOSURE_WAITING,
+    CLOSURE_LEASED,
+    CLOSURE_DONE,
+    CLOSURE_FAILED,
+    CLOSURE_CANCELED,
+    CLOSURE_STATES,
+};
+
+struct closure {
+    uint64_t id;
+    enum closure_state state;
+    struct attempt attempt; // the newest; (0, 0): never leased
+    uint64_t worker;        // LEASED: the process that has it
+    uint64_t leased_ms;
+    bool again;          // an attempt ended badly since it was last leased
+    uint32_t max_blamed; // distinct workers that it may take down
+    uint32_t failures;
+    uint32_t blamed_count;
+    uint64_t blamed[CLOSURE_MAX_BLAMED]; // processes
+    enum sl_err result;                  // FAILED: why
+};
+
+// max_blamed is brought into 1 .. CLOSURE_MAX_BLAMED.
+void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
+
+// WAITING -> LEASED. SL_ESTATE if it is not waiting; SL_ESTALE if the attempt
+// is not newer than the last one.
+enum sl_err closure_lease(struct closure *c, uint64_t worker,
+                          struct attempt attempt, uint64_t now_ms);
+
+// The holder says how its attempt ended. SL_OK: every shard has counted every
+// step. SL_EPREEMPTED and SL_ESTALE: handed back, nobody's fault. Anything
+// else is a failure, and the worker is blamed.
+enum sl_err closure_finish(struct closure *c, struct attempt attempt,
+                           enum sl_err result);
+
+// The holder was lost while it computed this closure: it is blamed.
+void closure_lost(struct closure *c);
+
+// The holder was lost, or is leaving, but had not begun with it.
+void closure_unstarted(struct closure *c);
+
+// Steps of it were newly counted: it is not what took those workers down, so
+// they are forgotten. (Poison does not get past its bad step.)
+void closure_advanced(struct closure *c);
+
+// WAITING -> DONE: evidence came from an attempt that was given up.
+void closure_counted(struct closure *c);
+
+// DONE -> WAITING: a shard came back with less.
+void closure_forgotten(struct closure *c);
+
+// The job ended. Nothing happens to one that is final already.
+void closure_cancel(struct closure *c);
+
+bool closure_blames(const struct closure *c, uint64_t worker);
+
+// Takes one more blame from the journal, after a restart.
+void closure_remember(struct closure *c, uint64_t worker);
+
+const char *closure_state_name(enum closure_state state);
+
+#endif

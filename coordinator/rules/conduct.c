@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/conduct.h"
+
+#include <string.h>
+
+static void begin_run(struct conduct *c, uint64_t good)
+{
+    c->good_at = good;
+    c->skipped = 0;
+    c->closures = 0;
+    c->failures = 0;
+}
+
+void conduct_init(struct conduct *c, uint64_t good)
+{
+    memset(c, 0, sizeof(*c));
+    begin_run(c, good);
+}
+
+void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
+                   uint64_t skipped, uint64_t good)
+{
+    if (applied > 0) {
+        c->good = true;
+        begin_run(c, good);
+        c->times = 0;
+        return;
+    }
+    if (skipped == 0)
+        return;
+    if (c->closures == 0 || c->closure != closure)
+        c->closures++;
+    c->closure = closure;
+    c->skipped += skipped;
+}
+
+void conduct_failed(struct conduct *c)
+{
+    c->failures++;
+}
+
+bool conduct_others_good(const struct conduct *c, uint64_t good)
+{
+    return good - c->good_at >= CONDUCT_OTHERS;
+}
+
+bool conduct_alone(const struct conduct *c, uint64_t good)
+{
+    return conduct_others_good(c, good) || (!c->good && good > 0);
+}
+
+enum conduct_why conduct_judge(const struct conduct *c, uint64_t good)
+{
+    if (!conduct_others_good(c, good))
+        return CONDUCT_GOOD;
+    if (c->skipped >= CONDUCT_STEPS && c->closures >= CONDUCT_CLOSURES)
+        return CONDUCT_SKIPS;
+    return c->failures >= CONDUCT_FAILURES ? CONDUCT_FAILS : CONDUCT_GOOD;
+}
+
+uint64_t conduct_put_aside(struct conduct *c, enum conduct_why why,
+                           uint64_t good, uint64_t now_ms)
+{
+    uint64_t ms = CONDUCT_FIRST_MS;
+
+    for (uint32_t i = 0; i < c->times && ms < CONDUCT_MAX_MS; i++)
+        ms *= 2;
+    if (ms > CONDUCT_MAX_MS)
+        ms = CONDUCT_MAX_MS;
+    c->times++;
+    c->why = why;
+    c->until_ms = now_ms + ms;
+    begin_run(c, good);
+    return ms;
+}
+
+bool conduct_aside(const struct conduct *c, uint64_t now_ms)
+{
+    return c->until_ms != 0 && now_ms < c->until_ms;
+}
+
+const char *conduct_why_text(enum conduct_why why)
+{
+    switch (why) {
+    case CONDUCT_SKIPS:
+        return "the loss or gradients of all its steps are not finite, those "
+               "of other workers are";
+    case CONDUCT_FAILS:
+        return "its attempts fail one after another, those of other workers "
+               "do not";
+    case CONDUCT_WAITS:
+        return "it waits for shards that other workers reach";
+    case CONDUCT_GOOD:
+        break;
+    }
+    return "";
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/cut.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/mem.h"
+
+struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
+                    uint64_t now_ms)
+{
+    struct cut *c = sl_calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->shard = sl_calloc(shards, sizeof(*c->shard));
+    if (c->shard == NULL) {
+        sl_free(c);
+        return NULL;
+    }
+    c->n = n;
+    c->request = request;
+    c->shards = shards;
+    c->started_ms = now_ms;
+    return c;
+}
+
+void cut_void(struct cut *c, uint32_t shard)
+{
+    struct cut_shard *s = &c->shard[shard];
+
+    sl_free(s->psserver);
+    sl_free(s->address);
+    sl_free(s->folder);
+    sl_free(s->file);
+    counted_release(&s->counted);
+    wire_free((ProtobufCMessage *)s->counts);
+    memset(s, 0, sizeof(*s));
+}
+
+void cut_free(struct cut *c)
+{
+    if (c == NULL)
+        return;
+    for (uint32_t i = 0; i < c->shards; i++)
+        cut_void(c, i);
+    sl_free(c->shard);
+    sl_free(c);
+}
+
+static enum sl_err fill(struct cut_shard *s,
+                        const Sluice__V1__SnapshotReport *report,
+                        const char *psserver, const char *address)
+{
+    ProtobufCMessage *counts = NULL;
+
+    s->tag = wire_tag_of(report->tag);
+    s->file_bytes = report->file_bytes;
+    memcpy(s->sha256, report->sha256.data, sizeof(s->sha256));
+    s->psserver = sl_strdup(psserver);
+    s->address = sl_strdup(address);
+    s->folder = sl_strdup(report->folder);
+    s->file = sl_strdup(report->file);
+    if (s->psserver == NULL || s->address == NULL || s->folder == NULL ||
+        s->file == NULL)
+        return SL_ENOMEM;
+    if (wire_dup(&counts, &report->counts->base) != SL_OK)
+        return SL_ENOMEM;
+    s->counts = (Sluice__V1__ShardCounts *)counts;
+    return SL_OK;
+}
+
+enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
+                     const char *psserver, const char *address,
+                     const struct evidence *e, struct sl_error *err)
+{
+    struct cut_shard *s;
+    struct counted set;
+    enum sl_err rc;
+
+    if (report->request != c->request || report->shard >= c->shards)
+        return sl_fail(err, SL_ESTALE, "no cut waits for this report");
+    if (c->writing)
+        return sl_fail(err, SL_ESTALE, "the cut is being written");
+    if (report->tag->incarnation != e->shard[report->shard].incarnation)
+        return sl_fail(err, SL_ESTALE,
+                       "a report of incarnation %llu of a "
+                       "shard whose newest is %llu",
+                       (unsigned long long)report->tag->incarnation,
+                       (unsigned long long)e->shard[report->shard].incarnation);
+    if (report->sha256.len != SHA256_BYTES)
+        return sl_fail(err, SL_ECORRUPT, "a checksum of %zu bytes",
+                       report->sha256.len);
+    rc = wire_counted_read(&set, &e->schedule, report->counted, err);
+    if (rc != SL_OK)
+        return rc;
+
+    s = &c->shard[report->shard];
+    cut_void(c, report->shard);
+    s->counted = set;
+    rc = fill(s, report, psserver, address);
+    if (rc != SL_OK) {
+        cut_void(c, report->shard);
+        return sl_fail(err, rc, "a report of shard %u", report->shard);
+    }
+    s->reported = true;
+    return SL_OK;
+}
+
+bool cut_publishable(const struct cut *c, const struct evidence *e)
+{
+    for (uint32_t i = 0; i < c->shards; i++) {
+        if (!c->shard[i].reported ||
+            (c->shard[i].tag.incarnation != e->shard[i].incarnation &&
+             !BROKEN(publish_old)))
+            return false;
+    }
+    return c->shards > 0;
+}
+
+bool cut_full(const struct cut *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++) {
+        if (!c->shard[i].reported ||
+            (!counted_full(&c->shard[i].counted) && !BROKEN(rule_E1)))
+            return false;
+    }
+    return c->shards > 0;
+}
+
+uint64_t cut_low(const struct cut *c)
+{
+    uint64_t low = UINT64_MAX;
+
+    for (uint32_t i = 0; i < c->shards; i++) {
+        uint64_t of_shard = counted_low(&c->shard[i].counted);
+
+        if (of_shard < low || BROKEN(rule_C4))
+            low = of_shard;
+    }
+    return low;
+}
+
+uint64_t cut_steps(const struct cut *c)
+{
+    uint64_t steps = UINT64_MAX;
+
+    for (uint32_t i = 0; i < c->shards; i++) {
+        uint64_t of_shard = counted_steps(&c->shard[i].counted);
+
+        if (of_shard < steps || BROKEN(rule_E3))
+            steps = of_shard;
+    }
+    return steps;
+}
+
+uint32_t cut_epochs(const struct cut *c)
+{
+    return (uint32_t)(cut_low(c) / schedule_closures_per_epoch(
+                                       &c->shard[0].counted.schedule));
+}
+
+uint64_t cut_file_bytes(const struct cut *c)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < c->shards; i++)
+        bytes += c->shard[i].file_bytes;
+    return bytes;
+}
+
+// Does a multiple of `every` lie in (from, to]?
+static bool crosses(uint32_t every, uint32_t from, uint32_t to)
+{
+    return every > 0 && to / every > from / every;
+}
+
+enum cut_why cut_due(const struct cut_when *w)
+{
+    if (w->all_counted)
+        return w->last_full ? CUT_NOT : CUT_FINAL;
+    if (w->epochs > w->last_epochs &&
+        (w->every_epoch ||
+         crosses(w->evaluate_every, w->last_epochs, w->epochs)))
+        return CUT_EPOCH;
+    if (w->every_ms > 0 && w->since_ms >= w->every_ms &&
+        w->steps > w->last_steps)
+        return CUT_TIME;
+    return CUT_NOT;
+}
+
+size_t cut_prune(const bool *needed, size_t count, uint32_t keep, bool *drop)
+{
+    size_t dropped = 0;
+
+    if (keep == 0)
+        keep = 1; // K7 needs the last one
+    for (size_t i = 0; i < count; i++) {
+        drop[i] = i + keep < count && !needed[i];
+        dropped += drop[i];
+    }
+    return dropped;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/dispatch.h"
+
+uint32_t dispatch_most(double lease_ms)
+{
+    if (lease_ms * DISPATCH_LEASES_MOST <= DISPATCH_AHEAD_MS)
+        return DISPATCH_LEASES_MOST;
+    if (lease_ms * DISPATCH_LEASES_LEAST >= DISPATCH_AHEAD_MS)
+        return DISPATCH_LEASES_LEAST;
+    return (uint32_t)(DISPATCH_AHEAD_MS / lease_ms);
+}
+
+bool dispatch_worker_free(const struct dispatch_worker *w)
+{
+    return w->ready && w->leases < w->most;
+}
+
+bool dispatch_job_fits(const struct dispatch_worker *w,
+                       const struct dispatch_job *job)
+{
+    if (job->external != w->external)
+        return false;
+    return job->max_workers == 0 || job->held_here ||
+           job->workers < job->max_workers;
+}
+
+static bool before(const struct dispatch_job *a, const struct dispatch_job *b)
+{
+    if (a->held != b->held)
+        return a->held < b->held;
+    return a->served < b->served;
+}
+
+int dispatch_choose(const struct dispatch_worker *w,
+                    const struct dispatch_job *jobs, size_t count)
+{
+    int best = -1;
+
+    if (!dispatch_worker_free(w))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        if (jobs[i].kind == WORK_NONE || !dispatch_job_fits(w, &jobs[i]))
+            continue;
+        if (best < 0 || before(&jobs[i], &jobs[best]))
+            best = (int)i;
+    }
+    return best;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/dispatch.h -- which job a worker is given work of next.
+//
+// Fair between jobs: the one that holds the fewest leases is served first,
+// whoever waited longest wins a tie. So k jobs with work enough share the
+// workers evenly, and one that arrives is served at once. Within a job the
+// probe comes first (nothing can start without it), then evaluations, then
+// training closures.
+//
+// Threads  pure.
+// Units    leases are counted per job over all workers, and per worker.
+#ifndef COORDINATOR_RULES_DISPATCH_H
+#define COORDINATOR_RULES_DISPATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Leases that a worker may hold: one is computed, one waits behind it, so that
+// dispatch is never waited for. Where leases end within less than so long, as
+// many wait as last that long, and they are given out several at a time, in one
+// message, which costs both sides less. A worker holds completions back only
+// while it has more than half of the most.
+#define DISPATCH_LEASES_LEAST 2
+#define DISPATCH_LEASES_MOST 8
+#define DISPATCH_AHEAD_MS 4
+
+// Of a worker whose leases take so long each.
+uint32_t dispatch_most(double lease_ms);
+
+enum work_kind {
+    WORK_TRAIN, // numbers as in LeaseKind of coord.proto
+    WORK_EVALUATE,
+    WORK_PROBE,
+    WORK_KINDS,
+    WORK_NONE = WORK_KINDS,
+};
+
+struct dispatch_worker {
+    uint32_t leases; // that it holds, of all jobs
+    uint32_t most;   // that it may hold
+    bool ready;      // heard of, not draining, not pausing
+    bool external;   // runs external models, and only those
+};
+
+struct dispatch_job {
+    enum work_kind kind;  // the best it has for this worker; or WORK_NONE
+    bool external;        // its model is external
+    bool held_here;       // this worker has a lease of it already
+    uint32_t held;        // leases of it, over all workers
+    uint32_t workers;     // that hold those
+    uint32_t max_workers; // 0: no limit
+    uint64_t served;      // when it was last served: a turn, not a time
+};
+
+// May the worker be given anything at all?
+bool dispatch_worker_free(const struct dispatch_worker *w);
+
+// Could this job's work go to this worker, if it has some?
+bool dispatch_job_fits(const struct dispatch_worker *w,
+                       const struct dispatch_job *job);
+
+// The job to serve, as an index; -1 if nothing fits.
+int dispatch_choose(const struct dispatch_worker *w,
+                    const struct dispatch_job *jobs, size_t count);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/evaluation.h"
+
+#include "common/base/mem.h"
+#include "common/base/num.h"
+
+bool evaluation_next(struct evaluation_plan *out, uint32_t every,
+                     uint32_t done_epoch, const struct evaluation_cut *cuts,
+                     size_t count)
+{
+    uint32_t next;
+
+    if (every == 0)
+        return false;
+    next = (done_epoch / every + 1) * every;
+    for (size_t i = 0; i < count; i++) {
+        if (cuts[i].epochs < next)
+            continue;
+        out->cut = cuts[i].n;
+        out->first_epoch = next;
+        out->last_epoch = cuts[i].epochs / every * every;
+        return true;
+    }
+    return false;
+}
+
+void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
+                      const struct evaluation_cut *cuts, size_t count)
+{
+    struct evaluation_plan plan;
+
+    for (size_t i = 0; i < count; i++)
+        needed[i] = false;
+    while (evaluation_next(&plan, every, done_epoch, cuts, count)) {
+        for (size_t i = 0; i < count; i++)
+            needed[i] |= cuts[i].n == plan.cut;
+        done_epoch = plan.last_epoch;
+    }
+}
+
+struct evaluation *evaluation_new(const struct evaluation_plan *plan,
+                                  struct job *job, uint64_t samples,
+                                  uint64_t samples_per_range,
+                                  uint32_t max_blamed)
+{
+    struct evaluation *e = sl_calloc(1, sizeof(*e));
+    uint64_t count = sl_ceil_div(samples, samples_per_range);
+
+    if (e == NULL)
+        return NULL;
+    e->range = sl_calloc(count, sizeof(*e->range));
+    if (e->range == NULL) {
+        sl_free(e);
+        return NULL;
+    }
+    e->plan = *plan;
+    e->count = (uint32_t)count;
+    for (uint32_t i = 0; i < e->count; i++) {
+        struct work *w = &e->range[i];
+
+        closure_init(&w->closure, i, max_blamed);
+        w->kind = WORK_EVALUATE;
+        w->job = job;
+        w->cut = plan->cut;
+        w->first = i * samples_per_range;
+        w->count = samples - w->first < samples_per_range ? samples - w->first
+                                                          : samples_per_range;
+    }
+    return e;
+}
+
+void evaluation_free(struct evaluation *e)
+{
+    if (e == NULL)
+        return;
+    for (uint32_t i = 0; i < e->count; i++)
+        buf_release(&e->range[i].story);
+    sl_free(e->range);
+    sl_free(e);
+}
+
+struct work *evaluation_offer(struct evaluation *e, uint64_t process,
+                              bool desperate)
+{
+    for (uint32_t i = 0; i < e->count; i++) {
+        struct work *w = &e->range[i];
+
+        if (w->closure.state == CLOSURE_WAITING &&
+            (desperate || !closure_blames(&w->closure, process)))
+            return w;
+    }
+    return NULL;
+}
+
+enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
+                            const struct meter_sums *sums)
+{
+    if (range >= e->count)
+        return SL_ERANGE;
+    if (e->range[range].closure.state == CLOSURE_DONE)
+        return SL_EEXIST;
+    if (sums->samples != e->range[range].count)
+        return SL_EINVAL;
+    e->sums.samples += sums->samples;
+    e->sums.correct += sums->correct;
+    e->sums.loss_sum += sums->loss_sum;
+    e->done++;
+    return SL_OK;
+}
+
+bool evaluation_complete(const struct evaluation *e)
+{
+    return e->done == e->count;
+}
+
+double evaluation_loss(const struct evaluation *e)
+{
+    return e->sums.samples == 0 ? 0
+                                : e->sums.loss_sum / (double)e->sums.samples;
+}
+
+double evaluation_accuracy(const struct evaluation *e)
+{
+    return e->sums.samples == 0
+               ? 0
+               : (double)e->sums.correct / (double)e->sums.samples;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/evaluation.h -- ranges of the test set, run against one
+// cut.
+//
+// After every `every` epochs the model is evaluated, with the parameters of
+// the first cut that holds all of that epoch on every shard; training goes on
+// meanwhile. The test set is cut into ranges that are leased like closures,
+// and each range's result is taken once, whoever ran it. One evaluation runs
+// at a time; epochs that first appear in the same cut share one.
+//
+// Threads  the loop.
+// Memory   evaluation_free frees.
+// Units    samples of the test set; epochs from 1: "after so many".
+#ifndef COORDINATOR_RULES_EVALUATION_H
+#define COORDINATOR_RULES_EVALUATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "coordinator/rules/meter.h"
+#include "coordinator/rules/work.h"
+
+// Which cut, and for which epochs.
+struct evaluation_plan {
+    uint64_t cut;
+    uint32_t first_epoch, last_epoch; // multiples of `every`
+};
+
+struct evaluation_cut {
+    uint64_t n;
+    uint32_t epochs; // that it holds whole
+};
+
+// The next evaluation after `done_epoch` (0: none yet); false if no cut holds
+// the next epoch yet. Cuts are oldest first.
+bool evaluation_next(struct evaluation_plan *out, uint32_t every,
+                     uint32_t done_epoch, const struct evaluation_cut *cuts,
+                     size_t count);
+
+// Marks the cuts that evaluations still to come will read.
+void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
+                      const struct evaluation_cut *cuts, size_t count);
+
+struct evaluation {
+    struct evaluation_plan plan;
+    uint32_t count, done;
+    struct work *range; // owned; count of them
+    struct meter_sums sums;
+};
+
+struct evaluation *evaluation_new(const struct evaluation_plan *plan,
+                                  struct job *job, uint64_t samples,
+                                  uint64_t samples_per_range,
+                                  uint32_t max_blamed); // NULL: no memory
+void evaluation_free(struct evaluation *e);             // NULL is allowed
+
+// The next range that nobody has and that does not blame `process`, unless
+// `desperate`; NULL if there is none.
+struct work *evaluation_offer(struct evaluation *e, uint64_t process,
+                              bool desperate);
+
+// The result of a range: taken once. SL_EEXIST if it was taken already,
+// SL_ERANGE if there is no such range, SL_EINVAL if it is not of all samples
+// of the range.
+enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
+                            const struct meter_sums *sums);
+
+bool evaluation_complete(const struct evaluation *e);
+double evaluation_loss(const struct evaluation *e);
+double evaluation_accuracy(const struct evaluation *e);
+
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/evidence.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/mem.h"
+
+enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
+                          uint32_t shards, struct sl_error *err)
+{
+    struct evidence fresh = {.schedule = *s, .shards = shards};
+    enum sl_err rc = schedule_check(s, err);
+
+    if (rc != SL_OK)
+        return rc;
+    fresh.closures = schedule_closures(s);
+    fresh.shard = sl_calloc(shards, sizeof(*fresh.shard));
+    if (fresh.shard == NULL)
+        return sl_fail(err, SL_ENOMEM, "evidence of %u shards", shards);
+    for (uint32_t i = 0; i < shards; i++) {
+        rc = counted_init(&fresh.shard[i].counted, s);
+        if (rc != SL_OK) {
+            evidence_release(&fresh);
+            return sl_fail(err, rc, "evidence of shard %u", i);
+        }
+    }
+    *e = fresh;
+    return SL_OK;
+}
+
+void evidence_release(struct evidence *e)
+{
+    for (uint32_t i = 0; e->shard != NULL && i < e->shards; i++)
+        counted_release(&e->shard[i].counted);
+    sl_free(e->shard);
+    memset(e, 0, sizeof(*e));
+}
+
+// One past the highest closure with a counted step.
+static uint64_t highest(const struct counted *c)
+{
+    uint64_t high = counted_low(c), closure;
+    size_t at = 0;
+    void *unused;
+
+    while (map_next(&c->sparse, &at, &closure, &unused)) {
+        if (closure >= high)
+            high = closure + 1;
+    }
+    return high;
+}
+
+void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
+                    struct counted *counted)
+{
+    struct evidence_shard *s = &e->shard[shard];
+    uint64_t high = highest(counted);
+
+    if (BROKEN(rule_C2) && s->incarnation != 0) {
+        s->incarnation = incarnation;
+        counted_release(counted);
+        return;
+    }
+    counted_release(&s->counted);
+    s->counted = *counted;
+    s->incarnation = incarnation;
+    memset(counted, 0, sizeof(*counted));
+    if (high > e->high)
+        e->high = high;
+}
+
+enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
+                              const struct evidence_item *items, size_t count,
+                              bool *full)
+{
+    if (closure >= e->closures)
+        return SL_ERANGE;
+
+    for (size_t i = 0; i < count; i++) {
+        struct evidence_shard *s;
+        enum sl_err rc;
+
+        if (items[i].shard >= e->shards)
+            continue;
+        s = &e->shard[items[i].shard];
+        if (s->incarnation == 0 ||
+            (s->incarnation != items[i].incarnation && !BROKEN(believe_old)))
+            continue; // C1: a fact of a memory that is gone, or of a stranger
+        rc = counted_add_closure(&s->counted, closure);
+        if (rc != SL_OK && rc != SL_EEXIST)
+            return rc;
+        if (closure >= e->high)
+            e->high = closure + 1;
+    }
+    *full = evidence_closure_full(e, closure);
+    return SL_OK;
+}
+
+bool evidence_closure_full(const struct evidence *e, uint64_t closure)
+{
+    for (uint32_t i = 0; i < e->shards; i++) {
+        if (!counted_closure_full(&e->shard[i].counted, closure))
+            return false;
+    }
+    return true;
+}
+
+uint64_t evidence_next(const struct evidence *e, uint64_t from)
+{
+    uint64_t next = e->closures;
+
+    if (BROKEN(rule_C3) && from < e->high)
+        from = e->high;
+    for (uint32_t i = 0; i < e->shards; i++) {
+        uint64_t open = counted_next_open(&e->shard[i].counted, from);
+
+        if (open < next)
+            next = open;
+    }
+    return next;
+}
+
+uint64_t evidence_limit(const struct evidence *e, uint64_t window)
+{
+    uint64_t low = evidence_low(e);
+
+    return e->closures - low <= window || BROKEN(rule_C5) ? e->closures
+                                                          : low + window;
+}
+
+uint64_t evidence_low(const struct evidence *e)
+{
+    uint64_t low = e->closures;
+
+    for (uint32_t i = 0; i < e->shards; i++) {
+        uint64_t of_shard = counted_low(&e->shard[i].counted);
+
+        if (of_shard < low)
+            low = of_shard;
+    }
+    return low;
+}
+
+bool evidence_full(const struct evidence *e)
+{
+    return e->shards > 0 && evidence_low(e) == e->closures;
+}
+
+uint32_t evidence_epochs(const struct evidence *e)
+{
+    return (uint32_t)(evidence_low(e) /
+                      schedule_closures_per_epoch(&e->schedule));
+}
+
+uint64_t evidence_steps(const struct evidence *e)
+{
+    uint64_t steps = UINT64_MAX;
+
+    for (uint32_t i = 0; i < e->shards; i++) {
+        uint64_t of_shard = counted_steps(&e->shard[i].counted);
+
+        if (of_shard < steps)
+            steps = of_shard;
+    }
+    return e->shards == 0 ? 0 : steps;
+}
+
+// Walks from one hole to the next: bounded by the window (C5).
+uint64_t evidence_closures(const struct evidence *e)
+{
+    uint64_t at = evidence_low(e), full = at;
+
+    while (at < e->high) {
+        uint64_t hole = evidence_next(e, at);
+
+        if (hole > e->high)
+            hole = e->high;
+        full += hole - at;
+        at = hole + 1;
+    }
+    return full;
+}

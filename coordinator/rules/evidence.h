@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/evidence.h -- what each shard's newest incarnation has
+// counted, as far as the coordinator knows.
+//
+// A counted key is a fact of one incarnation. Evidence therefore counts iff
+// its incarnation is the newest in the journal (C1), and an admission replaces
+// what was known by the counted set of the shard's hello (C2). What to issue
+// is derived from this alone (C3); nothing is "forgotten" by a watermark, and
+// nothing is issued far beyond the lowest one (C5).
+//
+// Threads  the loop.
+// Memory   evidence_release frees; all zeroes is allowed.
+// Units    closures and steps as in common/plan/schedule.h.
+#ifndef COORDINATOR_RULES_EVIDENCE_H
+#define COORDINATOR_RULES_EVIDENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/plan/counted.h"
+#include "common/plan/schedule.h"
+#include "common/base/status.h"
+
+struct evidence_shard {
+    uint64_t incarnation; // newest in the journal; 0: never admitted
+    struct counted counted;
+};
+
+struct evidence {
+    struct schedule schedule;
+    uint64_t closures; // in all
+    uint64_t high;     // above the highest closure that was ever counted
+    uint32_t shards;
+    struct evidence_shard *shard; // owned
+};
+
+// "Every step of the closure is counted on this shard, by this incarnation."
+struct evidence_item {
+    uint32_t shard;
+    uint64_t incarnation;
+};
+
+enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
+                          uint32_t shards, struct sl_error *err);
+void evidence_release(struct evidence *e);
+
+// C2: the shard's evidence becomes `counted`, which is taken over (and left
+// all zeroes). `incarnation` is in the journal already (I1).
+void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
+                    struct counted *counted);
+
+// A completion. Items of other incarnations, or of shards that do not exist,
+// are not believed (C1, W2). SL_OK and *full: whether every shard has now
+// counted the whole closure. SL_ERANGE: no such closure. SL_ENOMEM.
+enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
+                              const struct evidence_item *items, size_t count,
+                              bool *full);
+
+bool evidence_closure_full(const struct evidence *e, uint64_t closure);
+
+// The first closure >= from of which some shard lacks a step (C3); the number
+// of closures if there is none.
+uint64_t evidence_next(const struct evidence *e, uint64_t from);
+
+// Nothing at or above this may be issued (C5).
+uint64_t evidence_limit(const struct evidence *e, uint64_t window);
+
+// The lowest watermark of all shards.
+uint64_t evidence_low(const struct evidence *e);
+
+// All steps on all shards; whole epochs on all shards; the fewest steps on any
+// one; closures that are full on all.
+bool evidence_full(const struct evidence *e);
+uint32_t evidence_epochs(const struct evidence *e);
+uint64_t evidence_steps(const struct evidence *e);
+uint64_t evidence_closures(const struct evidence *e);
+
+#endif

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/rules/member.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+
+void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
+{
+    memset(ms, 0, sizeof(*ms));
+    ms->heartbeat_ms = heartbeat_ms;
+    ms->lease_ms = lease_ms;
+    list_init(&ms->all);
+    list_init(&ms->unsent);
+    for (uint32_t i = 0; i < DISPATCH_LEASES_MOST; i++)
+        list_init(&ms->open[i]);
+    map_init(&ms->by_id);
+}
+
+static void member_free(struct member *m)
+{
+    sl_free(m->name);
+    sl_free(m->address);
+    sl_free(m->host);
+    sl_free(m->version);
+    sl_free(m->device);
+    sl_free(m->why);
+    map_release_owned(&m->opened);
+    map_release(&m->losing);
+    map_release_owned(&m->conduct);
+    sl_free(m);
+}
+
+void members_release(struct members *ms)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&ms->all)) != NULL)
+        member_free(list_entry(n, struct member, node));
+    map_release(&ms->by_id);
+    ms->workers = ms->psservers = 0;
+}
+
+static char *copy(const char *text)
+{
+    return sl_strdup(text == NULL ? "" : text);
+}
+
+static struct member *member_new(const struct member_hello *hello)
+{
+    struct member *m = sl_calloc(1, sizeof(*m));
+
+    if (m == NULL)
+        return NULL;
+    m->name = copy(hello->name);
+    m->address = copy(hello->address);
+    m->host = copy(hello->host);
+    m->version = copy(hello->version);
+    m->device = copy(hello->device);
+    if (m->name == NULL || m->address == NULL || m->host == NULL ||
+        m->version == NULL || m->device == NULL) {
+        member_free(m);
+        return NULL;
+    }
+    m->role = hello->role;
+    m->process = hello->process;
+    m->pid = hello->pid;
+    m->external = hello->external;
+    m->lease_ms = DISPATCH_AHEAD_MS;
+    m->lease_most = DISPATCH_LEASES_LEAST;
+    list_init(&m->leases);
+    map_init(&m->opened);
+    map_init(&m->losing);
+    map_init(&m->conduct);
+    return m;
+}
+
+enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
+                        const struct member_hello *hello, uint64_t now_ms)
+{
+    struct member *m = member_new(hello);
+
+    if (m == NULL)
+        return SL_ENOMEM;
+    m->id = id;
+    if (map_put(&ms->by_id, m->id, m) != SL_OK) {
+        member_free(m);
+        return SL_ENOMEM;
+    }
+    m->attached_ms = m->heard_ms = now_ms;
+    m->of = ms;
+    list_push_back(&ms->all, &m->node);
+    if (m->role == MEMBER_WORKER) {
+        ms->workers++;
+        member_holds(m, 0);
+    } else {
+        ms->psservers++;
+    }
+    *out = m;
+    return SL_OK;
+}
+
+void members_remove(struct members *ms, struct member *m)
+{
+    if (m->role == MEMBER_WORKER)
+        ms->workers--;
+    else
+        ms->psservers--;
+    map_remove(&ms->by_id, m->id);
+    list_remove(&m->node);
+    list_remove(&m->open);
+    list_remove(&m->unsent);
+    member_free(m);
+}
+
+void member_holds(struct member *m, uint32_t leases)
+{
+    m->lease_count = leases;
+    if (leases <= m->lease_most / 2)
+        m->refills = true;
+    if (leases >= m->lease_most)
+        m->refills = false;
+    list_remove(&m->open);
+    if (m->refills)
+        list_push_back(&m->of->open[leases], &m->open);
+}
+
+void member_sends(struct member *m)
+{
+    if (m->leases_unsent++ == 0)
+        list_push_back(&m->of->unsent, &m->unsent);
+}
+
+// Of the last few: a worker that comes to another job learns soon.
+#define PACE_SHARE 0.125
+
+void member_begins(struct member *m, uint64_t now_ms)
+{
+    if (m->lease_count == 0)
+        m->lease_from_ms = now_ms;
+    member_holds(m, m->lease_count + 1);
+}
+
+void member_completes(struct member *m, uint64_t now_ms)
+{
+    double took = (double)(now_ms - m->lease_from_ms);
+
+    m->lease_from_ms = now_ms;
+    m->lease_ms += PACE_SHARE * (took - m->lease_ms);
+    m->lease_most = dispatch_most(m->lease_ms);
+}
+
+void members_forget_pace(struct members *ms)
+{
+    list_for(n, &ms->all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        m->lease_ms = DISPATCH_AHEAD_MS;
+        m->lease_most = DISPATCH_LEASES_LEAST;
+        if (m->role == MEMBER_WORKER)
+            member_holds(m, m->lease_count);
+    }
+}
+
+struct member *members_get(const struct members *ms, uint64_t id)
+{
+    return map_get(&ms->by_id, id);
+}
+
+struct member *members_find(struct members *ms, enum member_role role,
+                            const char *name)
+{
+    list_for(n, &ms->all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == role && strcmp(m->name, name) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+static void replace(char **text, const char *by)
+{
+    char *new_text;
+
+    if (*text != NULL && strcmp(*text, by) == 0)
+        return;
+    new_text = sl_strdup(by);
+    if (new_text == NULL)
+        return;
+    sl_free(*text);
+    *text = new_text;
+}
+
+void member_says(struct member *m, const char *why, const char *device)
+{
+    if (why[0] != '\0') {
+        replace(&m->why, why);
+    } else {
+        sl_free(m->why);
+        m->why = NULL;
+    }
+    if (device[0] != '\0')
+        replace(&m->device, device);
+}
+
+static enum member_state alive(const struct member *m)
+{
+    return m->draining ? MEMBER_DRAINING : MEMBER_READY;
+}
+
+bool member_heard(struct member *m, uint64_t now_ms)
+{
+    bool back = m->state == MEMBER_SUSPECT;
+
+    m->heard_ms = now_ms;
+    m->state = alive(m);
+    return back;
+}
+
+enum member_state member_judge(const struct members *ms, const struct member *m,
+                               uint64_t now_ms)
+{
+    uint64_t silent_ms = now_ms > m->heard_ms ? now_ms - m->heard_ms : 0;
+
+    if (silent_ms >= ms->lease_ms)
+        return MEMBER_LOST;
+    if (silent_ms >= (uint64_t)MEMBER_MISSED * ms->heartbeat_ms)
+        return MEMBER_SUSPECT;
+    return alive(m);
+}
+
+bool member_check(const struct members *ms, struct member *m, uint64_t now_ms)
+{
+    enum member_state was = m->state;
+
+    m->state = member_judge(ms, m, now_ms);
+    return m->state != was;
+}
+
+bool member_ready(const struct member *m, uint64_t now_ms)
+{
+    return m->state == MEMBER_READY && now_ms >= m->pause_until_ms &&
+           (m->owes.job == 0 || now_ms >= m->owes.until_ms);
+}
+
+const char *member_role_name(enum member_role role)
+{
+    return role == MEMBER_WORKER ? "worker" : "psserver";
+}
+
+const char *member_state_name(enum member_state state)
+{
+    static const char *const names[] = {"ready", "draining", "suspect", "lost"};
+
+    return (unsigned)state < SL_COUNT(names) ? names[state] : "unknown";
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/member.h -- who is alive.
+//
+// A member is one process that keeps an Attend stream. It is heard of with
+// every message; silence makes it suspect after two missed heartbeats (then
+// its leases go to others at once, since a zombie is harmless: C1, K4, K7) and
+// lost after the lease. A stream that ends is a loss at once.
+//
+// Threads  the loop.
+// Memory   members own their members; a pointer holds until members_remove.
+// Units    *_ms on the monotonic clock of the caller, passed in as now_ms.
+// Errors   SL_ENOMEM only.
+#ifndef COORDINATOR_RULES_MEMBER_H
+#define COORDINATOR_RULES_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "common/base/status.h"
+#include "coordinator/rules/closure.h"
+#include "coordinator/rules/dispatch.h"
+
+// Heartbeats that may be missed before a member is suspect.
+#define MEMBER_MISSED 2
+
+// A worker that handed something back is given nothing for so long, so that
+// nobody spins.
+#define MEMBER_PAUSE_MS 100
+
+// One that stood still gets nothing until it lets go; but a program that knows
+// nothing of that answer is tried again after so long.
+#define MEMBER_DEBT_MS 600000
+
+enum member_role {
+    MEMBER_WORKER,
+    MEMBER_PSSERVER,
+};
+
+enum member_state {
+    MEMBER_READY,
+    MEMBER_DRAINING, // leases nothing more
+    MEMBER_SUSPECT,  // silent: its leases were given to others
+    MEMBER_LOST,     // silent for longer than a lease: to be removed
+};
+
+// What a Hello says; all borrowed.
+struct member_hello {
+    enum member_role role;
+    const char *name, *address, *host, *version, *device;
+    uint64_t process, pid;
+    bool external;
+};
+
+// An attempt that was revoked because it stood still, and not answered yet.
+struct member_debt {
+    uint64_t job; // 0: none
+    uint64_t closure;
+    struct attempt attempt;
+    uint64_t until_ms; // forgiven then
+};
+
+struct members;
+
+struct member {
+    struct members *of;
+    struct list_node node; // in members.all, oldest first
+    struct list_node open; // in members.open: a worker that may hold more
+    uint64_t id;
+    enum member_role role;
+    enum member_state state;
+    char *name, *address, *host, *version, *device; // owned
+    char *why; // it says, of its draining; owned, or NULL: it leaves
+    uint64_t process, pid;
+    bool external, draining;
+    uint64_t attached_ms, heard_ms;
+    uint64_t pause_until_ms; // worker: give it nothing before
+    uint64_t resident_bytes;
+    struct list leases;               // worker: struct work, oldest first
+    uint32_t lease_count, lease_most; // most: see dispatch.h
+    struct list_node unsent;          // in members.unsent
+    uint32_t leases_unsent;           // the last so many of its leases
+    bool refills;    // worker: from when it holds half of the most, until all
+    double lease_ms; // worker: that one takes, lately
+    uint64_t lease_from_ms; // worker: the one under way, about
+    struct map opened;      // worker: job -> struct opened, see job.h
+    struct map losing;      // worker: job -> job, of leases taken while suspect
+    struct member_debt owes; // worker
+    struct map conduct;      // worker: job -> struct conduct, owned
+};
+
+struct members {
+    uint32_t heartbeat_ms, lease_ms;
+    struct list all;
+    // Workers that hold 0, 1, ... leases and may be given more.
+    struct list open[DISPATCH_LEASES_MOST];
+    struct list unsent; // workers that are to be told of leases
+    struct map by_id;
+    uint32_t workers, psservers;
+};
+
+void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
+void members_release(struct members *ms); // frees all members
+
+// `id` is the caller's, not 0, never used before.
+enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
+                        const struct member_hello *hello, uint64_t now_ms);
+void members_remove(struct members *ms, struct member *m);
+
+// What a heartbeat says: why it takes nothing, and what it computes on by now;
+// "" says nothing. Without memory the old text stays.
+void member_says(struct member *m, const char *why, const char *device);
+
+// A worker holds so many leases now; it is the last of those who do.
+void member_holds(struct member *m, uint32_t leases);
+
+// Its newest lease goes with the next send_leases.
+void member_sends(struct member *m);
+
+// A worker is given one more lease.
+void member_begins(struct member *m, uint64_t now_ms);
+
+// A worker has completed one, which it still holds: so it is learned how long
+// they take. Nothing is learned from those that fail.
+void member_completes(struct member *m, uint64_t now_ms);
+
+// All workers get their leases as at first, until they show again how long
+// those take: none has so many that it holds completions back.
+void members_forget_pace(struct members *ms);
+
+struct member *members_get(const struct members *ms, uint64_t id); // or NULL
+struct member *members_find(struct members *ms, enum member_role role,
+                            const char *name); // or NULL
+
+// It was heard of. True if it had been suspect: it is back.
+bool member_heard(struct member *m, uint64_t now_ms);
+
+// What its silence makes of it: READY (or DRAINING), SUSPECT or LOST.
+enum member_state member_judge(const struct members *ms, const struct member *m,
+                               uint64_t now_ms);
+
+// Sets `state` as judged; true if it changed.
+bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
+
+// Worker: may be given leases.
+bool member_ready(const struct member *m, uint64_t now_ms);
+
+const char *member_role_name(enum member_role role);
+const char *member_state_name(enum member_state state);
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/meter.h -- the numbers of a job that move: rate, loss,
+// counts.
+//
+// Rates come from what shards report to have counted, over a sliding window,
+// so a job that stands still shows it within seconds. Losses are sums that
+// workers report for steps they saw counted, kept per epoch; a status shows
+// the lowest epoch that is not finished, or the one before while that has no
+// steps yet.
+//
+// Threads  the loop.
+// Memory   values.
+// Units    *_ms monotonic; samples and steps are counted.
+#ifndef COORDINATOR_RULES_METER_H
+#define COORDINATOR_RULES_METER_H
+
+#include <stdint.h>
+
+#define METER_POINTS 12     // of the rate's window,
+#define METER_EVERY_MS 1000 // so far apart
+#define METER_EPOCHS 4      // whose losses are remembered
+
+// Sums over steps, as StepMetrics has them.
+struct meter_sums {
+    uint64_t steps, samples, correct, skipped, refused;
+    double loss_sum;
+};
+
+struct meter_point {
+    uint64_t at_ms, samples;
+};
+
+struct meter {
+    struct meter_point point[METER_POINTS]; // a ring, oldest overwritten
+    uint32_t points;                        // ever taken
+    struct {
+        uint32_t epoch; // from 0
+        struct meter_sums sums;
+    } epoch[METER_EPOCHS]; // by epoch % METER_EPOCHS
+};
+
+void meter_init(struct meter *m);
+
+// Notes how many samples were counted by now; takes a point at most once per
+// METER_EVERY_MS. Fewer than before (a shard fell back) starts anew.
+void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples);
+
+// Samples per second over the window; 0 while there is no telling.
+double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples);
+
+// What `now` says more than `*seen`; *seen becomes `now`. A report that says
+// less than before adds nothing.
+struct meter_sums meter_delta(struct meter_sums *seen,
+                              const struct meter_sums *now);
+
+void meter_loss_add(struct meter *m, uint32_t epoch,
+                    const struct meter_sums *sums);
+
+// Sums for the status: of `epoch`, or of the one before it if `epoch` has
+// none. Zeroes if neither has any.
+struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/work.h -- a closure with what leasing it needs: whose it
+// is, who has it.
+//
+// Threads  the loop.
+// Memory   lies in a job's map of active closures, in an evaluation's array of
+//          ranges, or is the job's probe. While it is LEASED, its holder lists
+//          it and the job counts it.
+#ifndef COORDINATOR_RULES_WORK_H
+#define COORDINATOR_RULES_WORK_H
+
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/list.h"
+#include "coordinator/rules/closure.h"
+#include "coordinator/rules/dispatch.h"
+#include "coordinator/rules/meter.h"
+
+struct job;
+struct member;
+
+struct work {
+    struct closure closure;
+    enum work_kind kind;
+    struct job *job;
+    struct member *holder; // LEASED: who has it; else NULL
+    struct list_node on_holder;
+    struct meter_sums seen; // metrics of this attempt that were added already
+    uint64_t moved_ms;      // when the holder last got on with it, or began
+    uint64_t progress;      // its own number for that
+    bool told;              // it has said that number
+    bool waits;             // it waits for shards, as it says
+    uint64_t cut;           // WORK_EVALUATE
+    uint64_t first, count;  // WORK_EVALUATE: samples of the test set
+    struct buf story;       // whom it took down and how, for people
+};
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/service/api.h"
+
+#include <string.h>
+
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "coordinator/service/watch.h"
+
+struct api {
+    struct loop *loop;
+    struct coord *coord;
+    struct watch *watch;
+};
+
+// How one method is decoded and decided. `decide` gives a heap message.
+struct method {
+    enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
+                          const struct sl_slices *bytes, struct sl_error *err);
+    enum sl_err (*decide)(struct coord *c, const ProtobufCMessage *request,
+                          ProtobufCMessage **reply, struct sl_error *err);
+};
+
+// A call on its way to the loop.
+struct visit {
+    struct loop_task task;
+    struct api *api;
+    struct rpc_call *call;
+    const struct method *method;
+    ProtobufCMessage *request; // in the arena
+    struct wire_arena arena;
+};
+
+#define METHOD(name, request_, Request, function, Reply)                       \
+    static enum sl_err decode_##name(                                          \
+        ProtobufCMessage **out, struct wire_arena *arena,                      \
+        const struct sl_slices *bytes, struct sl_error *err)                   \
+    {                                                                          \
+        Sluice__V1__##Request *m = NULL;                                       \
+        enum sl_err rc = wire_unpack_##request_(&m, arena, bytes, err);        \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            *out = &m->base;                                                   \
+        return rc;                                                             \
+    }                                                                          \
+    static enum sl_err decide_##name(                                          \
+        struct coord *c, const ProtobufCMessage *request,                      \
+        ProtobufCMessage **reply, struct sl_error *err)                        \
+    {                                                                          \
+        Sluice__V1__##Reply *m = NULL;                                         \
+        enum sl_err rc =                                                       \
+            function(c, (const Sluice__V1__##Request *)request, &m, err);      \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            *reply = &m->base;                                                 \
+        return rc;                                                             \
+    }                                                                          \
+    static void call_##name(struct rpc_call *call, void *arg)                  \
+    {                                                                          \
+        static const struct method m = {decode_##name, decide_##name};         \
+                                                                               \
+        start(call, arg, &m);                                                  \
+    }
+
+static void answer(struct rpc_call *call, enum sl_err rc,
+                   const struct sl_error *err, const ProtobufCMessage *reply)
+{
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    if (rc == SL_OK && wire_msg(&msg, reply) != SL_OK)
+        rc = SL_ENOMEM;
+    rpc_answer(call, rc, rc == SL_OK || err->text[0] == '\0' ? NULL : err,
+               &msg);
+}
+
+static void on_loop(void *arg)
+{
+    struct visit *v = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    ProtobufCMessage *reply = NULL;
+    struct rpc_call *call = v->call;
+    enum sl_err rc;
+
+    if (v->api->coord == NULL)
+        rc = sl_fail(&err, SL_EUNAVAIL, "the coordinator is stopping");
+    else
+        rc = v->method->decide(v->api->coord, v->request, &reply, &err);
+    wire_arena_release(&v->arena);
+    sl_free(v);
+    answer(call, rc, &err, reply);
+    wire_free(reply);
+}
+
+static void start(struct rpc_call *call, struct api *api,
+                  const struct method *method)
+{
+    struct visit *v = sl_malloc(sizeof(*v));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (v == NULL) {
+        answer(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err, NULL);
+        return;
+    }
+    v->api = api;
+    v->call = call;
+    v->method = method;
+    wire_arena_init(&v->arena);
+    rc = method->decode(&v->request, &v->arena, rpc_call_body(call), &err);
+    if (rc == SL_OK) {
+        loop_post_task(api->loop, &v->task, on_loop, v);
+        return;
+    }
+    wire_arena_release(&v->arena);
+    sl_free(v);
+    answer(call, rc, &err, NULL);
+}
+
+METHOD(submit, submit_request, SubmitRequest, coord_submit, SubmitReply)
+METHOD(get, job_request, JobRequest, coord_get, JobStatus)
+METHOD(list, list_request, ListRequest, coord_list, ListReply)
+METHOD(stop, stop_request, StopRequest, coord_stop, JobStatus)
+METHOD(delete, job_request, JobRequest, coord_delete, DeleteReply)
+METHOD(checkpoints, job_request, JobRequest, coord_checkpoints,
+       CheckpointsReply)
+METHOD(cluster, cluster_request, ClusterRequest, coord_cluster, ClusterReply)
+
+static void open_watch(struct rpc_stream *stream, void *arg)
+{
+    struct api *api = arg;
+
+    watch_open(api->watch, stream);
+}
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_SUBMIT, .kind = RPC_UNARY, .unary = call_submit},
+    {.path = WIRE_GET, .kind = RPC_UNARY, .unary = call_get},
+    {.path = WIRE_LIST, .kind = RPC_UNARY, .unary = call_list},
+    {.path = WIRE_STOP, .kind = RPC_UNARY, .unary = call_stop},
+    {.path = WIRE_DELETE, .kind = RPC_UNARY, .unary = call_delete},
+    {.path = WIRE_CHECKPOINTS, .kind = RPC_UNARY, .unary = call_checkpoints},
+    {.path = WIRE_CLUSTER, .kind = RPC_UNARY, .unary = call_cluster},
+    {.path = WIRE_WATCH, .kind = RPC_SERVER_STREAM, .open = open_watch},
+};
+
+struct rpc_table api_table(struct api *a)
+{
+    return (struct rpc_table){methods, SL_COUNT(methods), a};
+}
+
+enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err)
+{
+    struct api *a = sl_calloc(1, sizeof(*a));
+    enum sl_err rc;
+
+    if (a == NULL)
+        return sl_fail(err, SL_ENOMEM, "the job API");
+    a->loop = loop;
+    rc = watch_new(&a->watch, loop, err);
+    if (rc != SL_OK) {
+        sl_free(a);
+        return rc;
+    }
+    *out = a;
+    return SL_OK;
+}
+
+void api_set_coord(struct api *a, struct coord *c)
+{
+    a->coord = c;
+    watch_set_coord(a->watch, c);
+}
+
+void api_changed(struct api *a, uint64_t job)
+{
+    watch_changed(a->watch, job);
+}
+
+void api_free(struct api *a)
+{
+    if (a == NULL)
+        return;
+    watch_free(a->watch);
+    sl_free(a);
+}

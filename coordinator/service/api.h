@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/api.h -- the Jobs service: clients <-> coord.
+//
+// A unary call is decoded on its I/O thread, decided on the loop, answered
+// from there. Watch is a server stream: the status now, and again when it has
+// changed, at most four times a second, and once more when the job has ended.
+//
+// Threads  api_* : the loop. Handlers: I/O threads.
+// Memory   api_free after the server was freed and the loop has run what was
+//          posted.
+#ifndef COORDINATOR_SERVICE_API_H
+#define COORDINATOR_SERVICE_API_H
+
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "coordinator/core/coord.h"
+
+#define API_WATCH_MS 250
+
+struct api;
+
+enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err);
+void api_free(struct api *a); // NULL is allowed
+
+void api_set_coord(struct api *a, struct coord *c); // NULL: nobody any more
+
+struct rpc_table api_table(struct api *a);
+
+// For coord_io.changed: a job has ended or is gone; watchers learn it now.
+void api_changed(struct api *a, uint64_t job);
+
+#endif

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/service/attend.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "common/run/log.h"
+#include "common/base/map.h"
+#include "common/base/mem.h"
+
+// Messages of one stream that may wait for the loop; then its peer is held
+// back by flow control.
+#define ATTEND_QUEUED_MAX 256
+
+struct attend {
+    struct loop *loop;
+    struct coord *coord;  // NULL: nobody listens
+    struct map sessions;  // member -> struct session, once attached
+    uint64_t last_member; // numbers given to streams
+};
+
+struct session {
+    struct attend *attend;
+    struct rpc_stream *stream; // a reference of ours
+    _Atomic unsigned queued;   // messages on their way to the loop
+    struct loop_task end;
+    // the loop's
+    uint64_t member; // 0: no Hello yet, or refused
+    bool done;       // hung up: what still comes is not for us
+};
+
+// A message on its way to the loop.
+struct parcel {
+    struct loop_task task;
+    struct session *session;
+    struct wire_arena arena;
+    Sluice__V1__AttendUp *message; // in the arena
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+// ---- on the loop
+
+static void say_goodbye(struct session *s, const char *why)
+{
+    Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
+    Sluice__V1__Goodbye goodbye = SLUICE__V1__GOODBYE__INIT;
+    struct rpc_msg msg;
+
+    goodbye.why = (char *)why;
+    down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_GOODBYE;
+    down.goodbye = &goodbye;
+    rpc_msg_init(&msg);
+    if (wire_msg(&msg, &down.base) != SL_OK ||
+        rpc_stream_send(s->stream, &msg) != SL_OK)
+        rpc_msg_drop(&msg);
+}
+
+// Not let in: told why, then ended.
+static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
+{
+    LOG(WARN, "stream refused", "why=%s", err->text);
+    say_goodbye(s, err->text);
+    rpc_stream_finish(s->stream, rc, err);
+    s->done = true;
+}
+
+static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
+{
+    struct attend *a = s->attend;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    s->member = ++a->last_member;
+    if (map_put(&a->sessions, s->member, s) != SL_OK)
+        rc = sl_fail(&err, SL_ENOMEM, "one more member");
+    else
+        rc = coord_attach(a->coord, s->member, hello, &err);
+    if (rc == SL_OK)
+        return;
+    map_remove(&a->sessions, s->member);
+    s->member = 0;
+    refuse(s, rc, &err);
+}
+
+static void hear(struct session *s, struct parcel *p)
+{
+    bool hello = p->rc == SL_OK &&
+                 p->message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HELLO;
+
+    if (p->rc == SL_ENOTSUP)
+        return; // a kind that a newer peer knows: ignored
+    if (p->rc != SL_OK) {
+        refuse(s, p->rc, &p->err);
+        if (s->member != 0 && s->attend->coord != NULL) {
+            map_remove(&s->attend->sessions, s->member);
+            coord_detach(s->attend->coord, s->member);
+            s->member = 0;
+        }
+    } else if (hello != (s->member == 0)) {
+        sl_fail(&p->err, SL_EINVAL, "Hello comes first, and once");
+        p->rc = SL_EINVAL;
+        hear(s, p);
+    } else if (hello) {
+        hear_hello(s, p->message->hello);
+    } else {
+        coord_hear(s->attend->coord, s->member, p->message);
+    }
+}
+
+static void on_loop_message(void *arg)
+{
+    struct parcel *p = arg;
+    struct session *s = p->session;
+
+    if (!s->done && s->attend->coord != NULL)
+        hear(s, p);
+    wire_arena_release(&p->arena);
+    sl_free(p);
+    if (atomic_fetch_sub(&s->queued, 1) == 1)
+        rpc_stream_resume(s->stream);
+}
+
+// Comes after all messages: they were posted before it, by the same thread.
+static void on_loop_end(void *arg)
+{
+    struct session *s = arg;
+    struct attend *a = s->attend;
+
+    if (s->member != 0) {
+        map_remove(&a->sessions, s->member);
+        if (a->coord != NULL && !s->done)
+            coord_detach(a->coord, s->member);
+    }
+    rpc_stream_unref(s->stream);
+    sl_free(s);
+}
+
+// ---- on I/O threads
+
+static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
+                       void *user)
+{
+    struct session *s = user;
+    struct parcel *p = sl_malloc(sizeof(*p));
+
+    if (p == NULL) { // it comes back when there is memory
+        rpc_stream_cancel(stream);
+        return;
+    }
+    p->session = s;
+    p->err = (struct sl_error)SL_ERROR_INIT;
+    wire_arena_init(&p->arena);
+    p->rc = wire_unpack_attend_up(&p->message, &p->arena, body, &p->err);
+    if (atomic_fetch_add(&s->queued, 1) + 1 >= ATTEND_QUEUED_MAX) {
+        rpc_stream_pause(stream);
+        // The loop may have emptied the queue before we paused.
+        if (atomic_load(&s->queued) == 0)
+            rpc_stream_resume(stream);
+    }
+    loop_post_task(s->attend->loop, &p->task, on_loop_message, p);
+}
+
+static void on_end(struct rpc_stream *stream, enum sl_err code,
+                   const struct sl_error *err, void *user)
+{
+    struct session *s = user;
+
+    loop_post_task(s->attend->loop, &s->end, on_loop_end, s);
+}
+
+static void open_attend(struct rpc_stream *stream, void *arg)
+{
+    static const struct rpc_stream_events events = {
+        .on_message = on_message,
+        .on_end = on_end,
+    };
+    struct session *s = sl_calloc(1, sizeof(*s));
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (s == NULL) {
+        rpc_stream_finish(stream, sl_fail(&err, SL_ENOMEM, "one more stream"),
+                          &err);
+        return;
+    }
+    s->attend = arg;
+    s->stream = rpc_stream_ref(stream);
+    rpc_stream_set(stream, &events, s);
+}
+
+// ---- for coord
+
+static struct session *find(struct attend *a, uint64_t member)
+{
+    return map_get(&a->sessions, member);
+}
+
+void attend_send(void *attend, uint64_t member,
+                 const Sluice__V1__AttendDown *message)
+{
+    struct session *s = find(attend, member);
+    struct rpc_msg msg;
+
+    if (s == NULL || s->done)
+        return;
+    rpc_msg_init(&msg);
+    if (wire_msg(&msg, &message->base) == SL_OK &&
+        rpc_stream_send(s->stream, &msg) == SL_OK)
+        return;
+    // No memory, or a peer that reads nothing: it must not wait for a message
+    // that will never come.
+    rpc_msg_drop(&msg);
+    rpc_stream_cancel(s->stream);
+}
+
+void attend_hang_up(void *attend, uint64_t member)
+{
+    struct session *s = find(attend, member);
+
+    if (s == NULL)
+        return;
+    s->done = true;
+    rpc_stream_finish(s->stream, SL_OK, NULL);
+}
+
+void attend_cut_off(void *attend, uint64_t member)
+{
+    struct session *s = find(attend, member);
+
+    if (s == NULL)
+        return;
+    s->done = true;
+    rpc_stream_cancel(s->stream);
+}
+
+// ---- life
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_ATTEND, .kind = RPC_BIDI, .open = open_attend},
+};
+
+struct rpc_table attend_table(struct attend *a)
+{
+    return (struct rpc_table){methods, SL_COUNT(methods), a};
+}
+
+enum sl_err attend_new(struct attend **out, struct loop *loop,
+                       struct sl_error *err)
+{
+    struct attend *a = sl_calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return sl_fail(err, SL_ENOMEM, "attend");
+    a->loop = loop;
+    map_init(&a->sessions);
+    *out = a;
+    return SL_OK;
+}
+
+void attend_set_coord(struct attend *a, struct coord *c)
+{
+    a->coord = c;
+}
+
+void attend_free(struct attend *a)
+{
+    if (a == NULL)
+        return;
+    map_release(&a->sessions);
+    sl_free(a);
+}

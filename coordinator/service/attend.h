@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/attend.h -- the server side of Attend: streams <-> coord.
+//
+//   I/O thread: bytes -> checked message -> task     (on_message)
+//   loop:       task -> coord_hear; coord's send -> bytes -> stream
+//
+// One session per stream. Its first message must be Hello; what the decoder
+// refuses of it (another protocol, no name) is answered with Goodbye and why.
+//
+// Threads  attend_* : the loop. The handler of the table: I/O threads.
+// Memory   attend_free after the server was freed, so that every stream has
+//          ended and told the loop; the loop must have run those tasks.
+#ifndef COORDINATOR_SERVICE_ATTEND_H
+#define COORDINATOR_SERVICE_ATTEND_H
+
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "coordinator/core/coord.h"
+
+struct attend;
+
+enum sl_err attend_new(struct attend **out, struct loop *loop,
+                       struct sl_error *err);
+void attend_free(struct attend *a); // NULL is allowed
+
+// Whom messages go to; before the server starts. NULL: nobody any more.
+void attend_set_coord(struct attend *a, struct coord *c);
+
+struct rpc_table attend_table(struct attend *a);
+
+// For coord_io: arg is the attend.
+void attend_send(void *attend, uint64_t member,
+                 const Sluice__V1__AttendDown *message);
+void attend_hang_up(void *attend, uint64_t member);
+void attend_cut_off(void *attend, uint64_t member);
+
+#endif

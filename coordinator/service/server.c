@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/service/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/run/conf.h"
+#include "common/base/fs.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+
+#define TICK_MS 50
+#define SETTLE_MS 1000
+#define ENDING_MS 5
+
+const struct conf_key server_keys[] = {
+    {.name = "listen",
+     .kind = CONF_LIST,
+     .value = "127.0.0.1:7070",
+     .help = "Addresses to listen on, host:port or unix:/path; others than "
+             "local ones need TLS."},
+    {.name = "store",
+     .kind = CONF_STRING,
+     .help =
+         "Folder of the manifests of checkpoints; without it, STATE/store."},
+    {.name = "heartbeat-ms",
+     .kind = CONF_INT,
+     .value = "500",
+     .min = 20,
+     .max = 60000,
+     .unit = "ms",
+     .help = "How often members are heard of; two missed ones make suspect."},
+    {.name = "lease-ms",
+     .kind = CONF_INT,
+     .value = "2000",
+     .min = 60,
+     .max = 600000,
+     .unit = "ms",
+     .help = "After so much silence a member is lost; more than two "
+             "heartbeats."},
+    {.name = "io-threads",
+     .kind = CONF_INT,
+     .value = "1",
+     .min = 1,
+     .max = 64,
+     .help = "Threads of the network."},
+    {.name = NULL},
+};
+
+// ---- what coord wants of the world
+
+static enum sl_err io_work(void *arg, void (*work)(void *),
+                           void (*done)(void *), void *task)
+{
+    struct server *s = arg;
+
+    return loop_work(s->loop, work, done, task);
+}
+
+static void io_send(void *arg, uint64_t member,
+                    const Sluice__V1__AttendDown *message)
+{
+    attend_send(((struct server *)arg)->attend, member, message);
+}
+
+static void io_hang_up(void *arg, uint64_t member)
+{
+    attend_hang_up(((struct server *)arg)->attend, member);
+}
+
+static void io_cut_off(void *arg, uint64_t member)
+{
+    attend_cut_off(((struct server *)arg)->attend, member);
+}
+
+static void io_changed(void *arg, uint64_t job)
+{
+    api_changed(((struct server *)arg)->api, job);
+}
+
+static void io_fatal(void *arg, const struct sl_error *err)
+{
+    struct server *s = arg;
+
+    LOG(ERROR, "cannot go on", "why=%s", err->text);
+    daemon_end(s->daemon, DAEMON_EXIT_FAILED);
+}
+
+static void on_tick(void *arg)
+{
+    struct server *s = arg;
+
+    coord_tick(s->coord);
+}
+
+// ---- start
+
+static enum sl_err open_state(struct server *s, const struct conf *conf,
+                              struct sl_error *err)
+{
+    const char *store = conf_str(conf, "store");
+    char *path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
+    enum sl_err rc;
+
+    s->store = store != NULL ? sl_strdup(store)
+                             : fs_join(daemon_state_dir(s->daemon), "store");
+    if (path == NULL || s->store == NULL)
+        rc = sl_fail(err, SL_ENOMEM, "paths");
+    else
+        rc = fs_mkdirs(fs_posix(), s->store, err);
+    if (rc == SL_OK)
+        rc = fs_absolute(&s->store, err); // manifests name it to others
+    if (rc == SL_OK)
+        rc = journal_open(&s->journal, path, err);
+    sl_free(path);
+    // daemon.h takes "not supported" for a matter of usage; this is not one.
+    return rc == SL_ENOTSUP ? SL_ESTATE : rc;
+}
+
+static enum sl_err make_coord(struct server *s, const struct conf *conf,
+                              struct sl_error *err)
+{
+    struct coord_options options = {
+        .clock = sl_clock_real(),
+        .fs = fs_posix(),
+        .journal = s->journal,
+        .store = s->store,
+        .state_dir = daemon_state_dir(s->daemon),
+        .heartbeat_ms = (uint32_t)conf_int(conf, "heartbeat-ms"),
+        .lease_ms = (uint32_t)conf_int(conf, "lease-ms"),
+        .settle_ms = SETTLE_MS,
+    };
+    struct coord_io io = {
+        .arg = s,
+        .send = io_send,
+        .hang_up = io_hang_up,
+        .cut_off = io_cut_off,
+        .work = io_work,
+        .changed = io_changed,
+        .fatal = io_fatal,
+    };
+    enum sl_err rc;
+
+    if (options.lease_ms <= 2 * options.heartbeat_ms)
+        return sl_fail(err, SL_EINVAL,
+                       "--lease-ms %u must be more than two heartbeats "
+                       "(--heartbeat-ms %u)",
+                       options.lease_ms, options.heartbeat_ms);
+    if (getentropy(&options.seed, sizeof(options.seed)) != 0)
+        return sl_fail(err, SL_EIO, "no randomness for the ids of jobs");
+    rc = attend_new(&s->attend, s->loop, err);
+    if (rc == SL_OK)
+        rc = api_new(&s->api, s->loop, err);
+    if (rc == SL_OK)
+        rc = coord_new(&s->coord, &options, &io, err);
+    if (rc == SL_OK) {
+        attend_set_coord(s->attend, s->coord);
+        api_set_coord(s->api, s->coord);
+    }
+    return rc;
+}
+
+static enum sl_err bind_all(struct server *s, const struct conf *conf,
+                            struct sl_error *err)
+{
+    const struct rpc_tls *tls = daemon_tls(s->daemon);
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < conf_list_count(conf, "listen");
+         i++) {
+        const char *address = conf_list_at(conf, "listen", i);
+        int port = 0;
+
+        rc = rpc_server_bind(s->rpc, address, tls, &port, err);
+        if (rc == SL_OK)
+            LOG(INFO, "listening", "address=%s port=%d tls=%d", address, port,
+                tls != NULL);
+    }
+    return rc == SL_EEXIST ? SL_EBUSY : rc; // a taken port is exit 2
+}
+
+static void call_io(void *io, loop_fn fn, void *arg)
+{
+    rpc_io_call(io, fn, arg);
+}
+
+// One I/O thread is the loop's as well: what a member says is heard and
+// answered by the thread that read it. More than one decode in parallel, and
+// the loop has a thread of its own.
+static enum sl_err make_io(struct server *s, unsigned threads,
+                           struct sl_error *err)
+{
+    struct rpc_io_options options = {.threads = threads, .frugal = true};
+    struct loop_host host = {.call = call_io};
+    enum sl_err rc;
+
+    if (threads == 1) {
+        options.pause = loop_host_pause;
+        options.pause_arg = s->loop;
+    }
+    rc = rpc_io_new(&s->io, &options, err);
+    host.arg = s->io;
+    if (rc == SL_OK && threads == 1)
+        loop_set_host(s->loop, &host);
+    return rc;
+}
+
+static enum sl_err make_port(struct server *s, const struct conf *conf,
+                             struct sl_error *err)
+{
+    static const char *const services[] = {"sluice.v1.Coordinator",
+                                           "sluice.v1.Jobs"};
+    struct rpc_table tables[3];
+    enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
+
+    if (rc == SL_OK)
+        rc = introspect_new(&s->introspect, services, SL_COUNT(services), err);
+    if (rc != SL_OK)
+        return rc;
+    tables[0] = attend_table(s->attend);
+    tables[1] = api_table(s->api);
+    tables[2] = introspect_table(s->introspect);
+    rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), NULL, err);
+    return rc == SL_OK ? bind_all(s, conf, err) : rc;
+}
+
+enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
+{
+    struct server *s = server;
+    const struct conf *conf = daemon_conf(d);
+    enum sl_err rc;
+
+    s->daemon = d;
+    s->loop = daemon_loop(d);
+    rc = open_state(s, conf, err);
+    if (rc == SL_OK)
+        rc = make_coord(s, conf, err);
+    if (rc == SL_OK)
+        rc = make_port(s, conf, err);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&s->tick, s->loop, on_tick, s);
+    if (rc != SL_OK) {
+        server_stop(d, s);
+        return rc;
+    }
+    loop_timer_start(s->tick, TICK_MS, TICK_MS);
+    rpc_server_start(s->rpc);
+    introspect_set_serving(s->introspect, true);
+    LOG(INFO, "coordinator serves", "term=%llu store=%s",
+        (unsigned long long)coord_term(s->coord), s->store);
+    daemon_status(d, "term %llu", (unsigned long long)coord_term(s->coord));
+    daemon_ready(d);
+    return SL_OK;
+}
+
+// ---- the end
+
+static void on_ending(void *arg)
+{
+    struct server *s = arg;
+
+    if (rpc_server_open_calls(s->rpc) == 0) {
+        loop_timer_stop(s->ending);
+        daemon_drained(s->daemon);
+        loop_stop(s->loop);
+    }
+}
+
+// From here on clients and members are told nothing more: they dial again.
+static void begin_end(struct server *s)
+{
+    introspect_set_serving(s->introspect, false);
+    attend_set_coord(s->attend, NULL);
+    api_set_coord(s->api, NULL);
+    loop_timer_stop(s->tick);
+    rpc_server_stop(s->rpc);
+}
+
+void server_drain(struct daemon *d, void *server)
+{
+    struct server *s = server;
+
+    begin_end(s);
+    if (loop_timer_new(&s->ending, s->loop, on_ending, s) == SL_OK)
+        loop_timer_start(s->ending, ENDING_MS, ENDING_MS);
+    else
+        daemon_drained(d);
+}
+
+// Calls that wait for the loop have to be answered before the server can be
+// freed, so the loop runs once more until there are none.
+static void run_out(struct server *s)
+{
+    if (s->rpc == NULL)
+        return;
+    begin_end(s);
+    if (s->ending == NULL &&
+        loop_timer_new(&s->ending, s->loop, on_ending, s) != SL_OK)
+        return;
+    if (rpc_server_open_calls(s->rpc) > 0) {
+        loop_timer_start(s->ending, ENDING_MS, ENDING_MS);
+        loop_run(s->loop);
+    }
+}
+
+void server_stop(struct daemon *d, void *server)
+{
+    struct server *s = server;
+
+    if (s->tick != NULL)
+        run_out(s);
+    loop_timer_free(s->tick);
+    loop_timer_free(s->ending);
+    rpc_server_free(s->rpc);
+    loop_turn(s->loop); // the ends of streams, posted by I/O threads
+    introspect_free(s->introspect);
+    loop_set_host(s->loop, NULL);
+    rpc_io_free(s->io);
+    coord_free(s->coord);
+    api_free(s->api);
+    attend_free(s->attend);
+    journal_close(s->journal);
+    sl_free(s->store);
+    memset(s, 0, sizeof(*s));
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/server.h -- the daemon around a coord: journal, loop,
+// port.
+//
+// Threads  the loop's.
+// Memory   server_stop frees all but the struct.
+// Errors   of server_start: usage-like ones (addresses, TLS) as they come; of
+//          the journal SL_ESTATE, SL_EIO, SL_ECORRUPT: exit 1.
+#ifndef COORDINATOR_SERVICE_SERVER_H
+#define COORDINATOR_SERVICE_SERVER_H
+
+#include "common/daemon/daemon.h"
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "coordinator/service/api.h"
+#include "coordinator/service/attend.h"
+#include "coordinator/core/coord.h"
+#include "coordinator/journal/journal.h"
+#include "proto/introspect.h"
+
+struct server {
+    struct daemon *daemon;
+    struct loop *loop;
+    struct journal *journal;
+    struct coord *coord;
+    struct attend *attend;
+    struct api *api;
+    struct introspect *introspect;
+    struct rpc_io *io;
+    struct rpc_server *rpc;
+    struct loop_timer *tick, *ending;
+    char *store; // owned
+};
+
+extern const struct conf_key server_keys[];
+
+enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
+void server_drain(struct daemon *d, void *server);
+void server_stop(struct daemon *d, void *server);
+
+#endif

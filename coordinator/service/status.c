@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/status.c -- what clients see. Every number is one that a
+// shard or a worker reported, or that the journal holds; none is extrapolated
+// except the remaining time, which says so by its name.
+#include "coordinator/core/coord_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "proto/pbjson.h"
+
+#define LIST_DEFAULT 100
+
+static char *text_or_null(const char *text)
+{
+    return sl_strdup(text == NULL ? "" : text);
+}
+
+// ---- why it waits
+
+static const char *lost_shard(struct coord *c, const struct job *job,
+                              uint32_t *shard)
+{
+    for (uint32_t i = 0; i < job->shards; i++) {
+        if (job->shard[i].server == 0) {
+            *shard = i;
+            return job->shard[i].psserver;
+        }
+    }
+    return NULL;
+}
+
+static void reason_shard(struct coord *c, const struct job *job, uint32_t shard,
+                         char *out, size_t size)
+{
+    const struct job_shard *s = &job->shard[shard];
+    double since = (double)(coord_now(c) - s->since_ms) / 1000.0;
+    bool there = coord_psserver(c, s->psserver) != NULL;
+
+    if (s->failure != NULL)
+        snprintf(out, size, "psserver %s cannot load shard %u: %s", s->psserver,
+                 shard, s->failure);
+    else if (there && s->waiting != NULL)
+        snprintf(out, size, "waiting for a checkpoint to be written");
+    else if (there)
+        snprintf(out, size, "waiting for psserver %s to load shard %u",
+                 s->psserver, shard);
+    else if (s->was_lost)
+        snprintf(out, size, "waiting for psserver %s (lost %.0f s ago)",
+                 s->psserver, since);
+    else
+        snprintf(out, size, "waiting for psserver %s", s->psserver);
+}
+
+// `useful`: one that may be given something of this job.
+static bool worker_there(struct coord *c, const struct job *job, bool useful)
+{
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == MEMBER_WORKER && m->external == job->external &&
+            m->state == MEMBER_READY &&
+            (!useful || (m->owes.job == 0 && !coord_aside(c, m, job))))
+            return true;
+    }
+    return false;
+}
+
+static void reason_worker(struct coord *c, const struct job *job, char *out,
+                          size_t size)
+{
+    snprintf(out, size, "waiting for %s%s",
+             job->external ? "an external worker" : "a worker",
+             worker_there(c, job, false)
+                 ? ": those that are there stand still or were put aside; "
+                   "`sluice status` says why"
+                 : "");
+}
+
+static void reason_placing(struct coord *c, const struct job *job, char *out,
+                           size_t size)
+{
+    if (job_samples(job) == 0)
+        snprintf(out, size, "%s",
+                 worker_there(c, job, true)
+                     ? "a worker opens the data"
+                     : "waiting for a worker to open the data");
+    else if (c->members.psservers == 0)
+        snprintf(out, size, "waiting for a psserver");
+    else
+        snprintf(out, size, "waiting for psservers to settle");
+}
+
+void status_reason(struct coord *c, const struct job *job, char *out,
+                   size_t size)
+{
+    uint32_t shard = 0;
+
+    out[0] = '\0';
+    if (job_ended(job))
+        snprintf(out, size, "%s", job->reason == NULL ? "" : job->reason);
+    else if (!job->placed)
+        reason_placing(c, job, out, size);
+    else if (lost_shard(c, job, &shard) != NULL)
+        reason_shard(c, job, shard, out, size);
+    else if (job->state == JOB_FINISHING && !coord_cut_complete(job))
+        snprintf(out, size, "waiting for the checkpoint that holds it all");
+    else if (!worker_there(c, job, true) && job->held == 0)
+        reason_worker(c, job, out, size);
+    else if (job->state == JOB_FINISHING)
+        snprintf(out, size, "waiting for the evaluation");
+}
+
+// ---- shards
+
+static Sluice__V1__ShardCounts *counts_of(const struct job *job, uint32_t shard)
+{
+    const struct job_counts *from = &job->shard[shard].counts;
+    const struct job_cut *last = job_last_cut(job);
+    Sluice__V1__ShardCounts msg = SLUICE__V1__SHARD_COUNTS__INIT;
+    ProtobufCMessage *copy = NULL;
+
+    msg.version = from->version;
+    msg.applied = from->applied;
+    msg.skipped = from->skipped;
+    msg.counted = from->counted;
+    msg.duplicates = from->duplicates;
+    msg.refused = from->refused;
+    msg.low = from->low;
+    msg.n_staleness = WIRE_STALENESS_BUCKETS;
+    msg.staleness = (uint64_t *)from->staleness;
+    if (last != NULL && shard < last->counts->n_shards &&
+        last->counts->shards[shard]->counts != NULL) {
+        msg.epochs = last->counts->shards[shard]->counts->epochs;
+        msg.n_epochs = last->counts->shards[shard]->counts->n_epochs;
+    }
+    return wire_dup(&copy, &msg.base) == SL_OK ? (Sluice__V1__ShardCounts *)copy
+                                               : NULL;
+}
+
+static Sluice__V1__ShardStatus *status_shard(const struct job *job,
+                                             uint32_t shard)
+{
+    const struct job_shard *s = &job->shard[shard];
+    Sluice__V1__ShardStatus *m =
+        wire_new(&sluice__v1__shard_status__descriptor);
+
+    if (m == NULL)
+        return NULL;
+    m->shard = shard;
+    m->psserver = text_or_null(s->psserver);
+    m->incarnation =
+        s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
+    m->bytes = s->elements * 4;
+    m->counts = counts_of(job, shard);
+    m->evidence_steps = counted_steps(&job->evidence.shard[shard].counted);
+    if (m->psserver == NULL || m->counts == NULL) {
+        wire_free(&m->base);
+        return NULL;
+    }
+    return m;
+}
+
+static bool add_shards(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    m->shards = sl_calloc(job->shards, sizeof(*m->shards));
+    if (m->shards == NULL)
+        return false;
+    for (uint32_t i = 0; i < job->shards; i++) {
+        m->shards[i] = status_shard(job, i);
+        m->n_shards = i + 1;
+        if (m->shards[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+// The bucket's upper bound that half of the updates lie below.
+static uint32_t staleness_p50(const struct job *job)
+{
+    static const uint32_t bound[WIRE_STALENESS_BUCKETS] = {
+        0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+    uint64_t sum[WIRE_STALENESS_BUCKETS] = {0}, all = 0, below = 0;
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        for (size_t b = 0; b < WIRE_STALENESS_BUCKETS; b++) {
+            sum[b] += job->shard[i].counts.staleness[b];
+            all += job->shard[i].counts.staleness[b];
+        }
+    }
+    for (size_t b = 0; b < WIRE_STALENESS_BUCKETS; b++) {
+        below += sum[b];
+        if (below * 2 >= all)
+            return all == 0 ? 0 : bound[b];
+    }
+    return 0;
+}
+
+// ---- the job
+
+static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    uint64_t fewest = UINT64_MAX;
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        const struct job_counts *k = &job->shard[i].counts;
+
+        m->updates_refused += k->refused;
+        m->duplicates += k->duplicates;
+        if (k->applied < fewest) {
+            fewest = k->applied;
+            m->updates_applied = k->applied;
+            m->updates_skipped = k->skipped;
+        }
+    }
+}
+
+static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
+                          const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+    uint64_t now = coord_now(c);
+    uint64_t samples;
+    struct meter_sums loss;
+
+    // C4: what is durable was counted, also while a shard is not there to say
+    // so.
+    m->steps_counted = job_steps(job) + BROKEN(wrong_report);
+    m->resumed_steps = job_resumed_steps(job);
+    if (last != NULL && m->steps_counted < last->checkpoint->steps)
+        m->steps_counted = last->checkpoint->steps;
+    if (m->steps_counted < m->resumed_steps)
+        m->steps_counted = m->resumed_steps;
+    samples = schedule_samples(&job->schedule, m->steps_counted);
+    m->steps_asked = schedule_steps(&job->schedule);
+    m->samples_per_epoch = job->schedule.samples;
+    m->closures_asked = job->evidence.closures;
+    m->closures_counted = evidence_closures(&job->evidence);
+    m->epoch = evidence_epochs(&job->evidence) + 1;
+    if (last != NULL && m->epoch < last->epochs + 1)
+        m->epoch = last->epochs + 1;
+    if (m->epoch > m->epochs)
+        m->epoch = m->epochs;
+    loss = meter_loss(&job->meter, m->epoch - 1);
+    if (loss.samples > 0) {
+        m->loss = loss.loss_sum / (double)loss.samples;
+        m->accuracy = (double)loss.correct / (double)loss.samples;
+    }
+    if (!job_ended(job))
+        m->images_per_second = meter_rate(&job->meter, now, samples);
+    if (m->images_per_second > 0)
+        m->remaining_seconds =
+            (double)(job->schedule.samples * job->schedule.epochs - samples) /
+            m->images_per_second;
+    m->staleness_p50 = staleness_p50(job);
+    m->loss_scale = job->loss_scale;
+    fill_updates(m, job);
+}
+
+void status_average(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    if (job_ended(job) && m->elapsed_seconds > 0 && job->placed)
+        m->images_per_second =
+            (double)(schedule_samples(&job->schedule, m->steps_counted) -
+                     schedule_samples(&job->schedule, m->resumed_steps)) /
+            m->elapsed_seconds;
+}
+
+static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    m->evaluations = sl_calloc(job->evaluations_count, sizeof(*m->evaluations));
+    if (m->evaluations == NULL)
+        return false;
+    for (size_t i = 0; i < job->evaluations_count; i++) {
+        Sluice__V1__Evaluation *e =
+            wire_new(&sluice__v1__evaluation__descriptor);
+
+        if (e == NULL)
+            return false;
+        e->epoch = job->evaluations[i].epoch;
+        e->cut = job->evaluations[i].cut;
+        e->samples = job->evaluations[i].samples;
+        e->loss = job->evaluations[i].loss;
+        e->accuracy = job->evaluations[i].accuracy;
+        m->evaluations[i] = e;
+        m->n_evaluations = i + 1;
+    }
+    return true;
+}
+
+static bool add_texts(struct coord *c, Sluice__V1__JobStatus *m,
+                      const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+    char reason[512];
+
+    status_reason(c, job, reason, sizeof(reason));
+    m->id = text_or_null(job->id_text);
+    m->name = text_or_null(job->name);
+    m->reason = text_or_null(job_ended(job) && job->reason != NULL ? job->reason
+                                                                   : reason);
+    m->checkpoint = text_or_null(last == NULL ? "" : last->path);
+    m->resumed_from = text_or_null(
+        job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
+    return m->resumed_from != NULL && m->id != NULL && m->name != NULL &&
+           m->reason != NULL && m->checkpoint != NULL;
+}
+
+static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    m->geometry = wire_new(&sluice__v1__geometry__descriptor);
+    if (m->geometry == NULL)
+        return false;
+    *m->geometry = wire_geometry(&job->schedule);
+    return true;
+}
+
+static void fill_counters(struct coord *c, Sluice__V1__JobStatus *m,
+                          const struct job *job)
+{
+    m->job = job->id;
+    m->state = (Sluice__V1__JobState)job->state;
+    m->incarnation = job->incarnation;
+    m->epochs = job->spec->train->epochs;
+    m->parameters = job->parameters;
+    m->workers = (uint32_t)job->holders.len;
+    m->closures_running = job->held;
+    m->closures_retried = job->counters.closures_retried;
+    m->workers_lost = job->counters.workers_lost;
+    m->psservers_lost = job->counters.psservers_lost;
+    m->coordinator_restarts = job->counters.restarts;
+    m->cuts = job->cuts_published;
+    m->elapsed_seconds = (double)job_elapsed_ms(job, coord_now(c)) / 1000.0;
+    m->submitted_unix = (double)job->submitted_us / 1e6;
+    m->ended_unix = (double)job->ended_us / 1e6;
+    m->term = c->term;
+    m->map_version = job->map_version;
+}
+
+static Sluice__V1__JobStatus *status_live(struct coord *c, struct job *job,
+                                          bool with_shards)
+{
+    Sluice__V1__JobStatus *m = wire_new(&sluice__v1__job_status__descriptor);
+    bool ok;
+
+    if (m == NULL)
+        return NULL;
+    fill_counters(c, m, job);
+    ok = add_texts(c, m, job) && add_evaluations(m, job);
+    if (ok && job->placed) {
+        fill_progress(c, m, job);
+        status_average(m, job);
+        ok = add_geometry(m, job) && (!with_shards || add_shards(m, job));
+    }
+    if (ok)
+        return m;
+    wire_free(&m->base);
+    return NULL;
+}
+
+static Sluice__V1__JobStatus *status_ended(struct coord *c, struct job *job,
+                                           bool with_shards)
+{
+    const struct job_cut *last = job_last_cut(job);
+    ProtobufCMessage *copy = NULL;
+    Sluice__V1__JobStatus *m, view = *job->final;
+
+    if (!with_shards)
+        view.n_shards = 0;
+    if (last != NULL) // one may have been published just after the end
+        view.checkpoint = last->path;
+    view.cuts = job->cuts_published;
+    view.term = c->term;
+    view.spec = NULL;
+    if (wire_dup(&copy, &view.base) != SL_OK)
+        return NULL;
+    m = (Sluice__V1__JobStatus *)copy;
+    return m;
+}
+
+Sluice__V1__JobStatus *status_job(struct coord *c, struct job *job,
+                                  bool with_shards, bool with_spec)
+{
+    Sluice__V1__JobStatus *m = job->final != NULL
+                                   ? status_ended(c, job, with_shards)
+                                   : status_live(c, job, with_shards);
+    ProtobufCMessage *copy = NULL;
+
+    if (m == NULL || !with_spec)
+        return m;
+    if (wire_dup(&copy, &job->spec->base) != SL_OK) {
+        wire_free(&m->base);
+        return NULL;
+    }
+    m->spec = (Sluice__V1__JobSpec *)copy;
+    return m;
+}
+
+// ---- lists
+
+enum sl_err coord_list(struct coord *c, const Sluice__V1__ListRequest *request,
+                       Sluice__V1__ListReply **reply, struct sl_error *err)
+{
+    uint32_t limit = request->limit == 0 ? LIST_DEFAULT : request->limit;
+    uint64_t id = request->before == 0 || request->before > c->last_job
+                      ? c->last_job
+                      : request->before - 1;
+    Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
+    size_t most = c->jobs.len < limit ? c->jobs.len : limit;
+
+    if (m != NULL)
+        m->jobs = sl_calloc(most, sizeof(*m->jobs));
+    if (m == NULL || m->jobs == NULL) {
+        wire_free((ProtobufCMessage *)m);
+        return sl_fail(err, SL_ENOMEM, "a list of jobs");
+    }
+    for (; id > 0 && m->n_jobs < most; id--) {
+        struct job *job = coord_job(c, id);
+
+        if (job == NULL)
+            continue;
+        m->jobs[m->n_jobs] = status_job(c, job, false, false);
+        if (m->jobs[m->n_jobs++] == NULL) {
+            wire_free(&m->base);
+            return sl_fail(err, SL_ENOMEM, "a list of jobs");
+        }
+    }
+    *reply = m;
+    return SL_OK;
+}
+
+enum sl_err coord_checkpoints(struct coord *c,
+                              const Sluice__V1__JobRequest *request,
+                              Sluice__V1__CheckpointsReply **reply,
+                              struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply view = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
+    Sluice__V1__Checkpoint **list, *copies;
+    ProtobufCMessage *copy = NULL;
+    struct job *job;
+    uint64_t id = 0;
+    enum sl_err rc = coord_find(c, request->id, &id, err);
+
+    if (rc != SL_OK)
+        return rc;
+    job = coord_job(c, id);
+    list = sl_malloc_array(job->cuts_count, sizeof(*list));
+    copies = sl_malloc_array(job->cuts_count, sizeof(*copies));
+    for (size_t i = 0; list != NULL && copies != NULL && i < job->cuts_count;
+         i++) {
+        copies[i] = *job->cuts[i].checkpoint;
+        copies[i].manifest = job->cuts[i].path;
+        list[i] = &copies[i];
+    }
+    view.checkpoints = list;
+    view.n_checkpoints = job->cuts_count;
+    view.job = job->id;
+    view.job_incarnation = job->incarnation;
+    if (job->layout != NULL) {
+        view.variables = job->layout->variables;
+        view.n_variables = job->layout->n_variables;
+        view.pieces = job->layout->pieces;
+        view.n_pieces = job->layout->n_pieces;
+    }
+    rc = list == NULL || copies == NULL ? SL_ENOMEM
+                                        : wire_dup(&copy, &view.base);
+    sl_free(list);
+    sl_free(copies);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "a list of checkpoints");
+    *reply = (Sluice__V1__CheckpointsReply *)copy;
+    return SL_OK;
+}

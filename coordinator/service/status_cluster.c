@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/status_cluster.c -- who is there, and who is missed.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+static char *text(const char *t)
+{
+    return sl_strdup(t == NULL ? "" : t);
+}
+
+static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
+                                            const char *state)
+{
+    Sluice__V1__MemberStatus *s = sl_malloc(sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    *s = (Sluice__V1__MemberStatus)SLUICE__V1__MEMBER_STATUS__INIT;
+    s->name = text(name);
+    s->role = text(role);
+    s->state = text(state);
+    if (s->name == NULL || s->role == NULL || s->state == NULL) {
+        wire_free(&s->base);
+        return NULL;
+    }
+    return s;
+}
+
+static uint32_t served_by(struct coord *c, uint64_t member)
+{
+    uint32_t shards = 0;
+
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards; i++)
+            shards += job->shard[i].server == member;
+    }
+    return shards;
+}
+
+static Sluice__V1__MemberStatus *status_member(struct coord *c,
+                                               const struct member *m)
+{
+    uint64_t now = coord_now(c);
+    Sluice__V1__MemberStatus *s = new_member(m->name, member_role_name(m->role),
+                                             member_state_name(m->state));
+    struct buf why = BUF_INIT;
+
+    if (s == NULL)
+        return NULL;
+    coord_conduct_reason(c, m, &why);
+    s->reason = text(buf_text(&why));
+    buf_release(&why);
+    s->address = text(m->address);
+    s->host = text(m->host);
+    s->device = text(m->device);
+    s->version = text(m->version);
+    s->pid = m->pid;
+    s->leases = m->lease_count;
+    s->shards = m->role == MEMBER_PSSERVER ? served_by(c, m->id) : 0;
+    s->heartbeat_age_ms = (double)(now - m->heard_ms);
+    s->resident_bytes = m->resident_bytes;
+    s->attached_seconds = (double)(now - m->attached_ms) / 1000.0;
+    if (s->address == NULL || s->host == NULL || s->device == NULL ||
+        s->version == NULL || s->reason == NULL) {
+        wire_free(&s->base);
+        return NULL;
+    }
+    return s;
+}
+
+static enum sl_err add(Sluice__V1__ClusterReply *m, Sluice__V1__MemberStatus *s)
+{
+    Sluice__V1__MemberStatus **more;
+
+    if (s == NULL)
+        return SL_ENOMEM;
+    more = sl_realloc_array(m->members, m->n_members + 1, sizeof(*more));
+    if (more == NULL) {
+        wire_free(&s->base);
+        return SL_ENOMEM;
+    }
+    m->members = more;
+    m->members[m->n_members++] = s;
+    return SL_OK;
+}
+
+static bool listed(const Sluice__V1__ClusterReply *m, const char *psserver)
+{
+    for (size_t i = 0; i < m->n_members; i++) {
+        if (strcmp(m->members[i]->role, "psserver") == 0 &&
+            strcmp(m->members[i]->name, psserver) == 0)
+            return true;
+    }
+    return false;
+}
+
+// psservers that hold shards of a job and are not attached.
+static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = SL_OK;
+
+    list_for(n, &c->active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; rc == SL_OK && i < job->shards; i++) {
+            if (!listed(m, job->shard[i].psserver))
+                rc = add(
+                    m, new_member(job->shard[i].psserver, "psserver", "lost"));
+        }
+    }
+    return rc;
+}
+
+enum sl_err coord_cluster(struct coord *c,
+                          const Sluice__V1__ClusterRequest *request,
+                          Sluice__V1__ClusterReply **reply,
+                          struct sl_error *err)
+{
+    Sluice__V1__ClusterReply *m = sl_malloc(sizeof(*m));
+    enum sl_err rc = SL_OK;
+
+    if (m == NULL)
+        return sl_fail(err, SL_ENOMEM, "the members");
+    *m = (Sluice__V1__ClusterReply)SLUICE__V1__CLUSTER_REPLY__INIT;
+    m->term = c->term;
+    m->uptime_seconds = (double)(coord_now(c) - c->started_ms) / 1000.0;
+    m->version = text(SLUICE_VERSION);
+    m->state_dir = text(c->state_dir);
+    m->store_dir = text(c->store);
+    if (m->version == NULL || m->state_dir == NULL || m->store_dir == NULL)
+        rc = SL_ENOMEM;
+    list_for(n, &c->members.all)
+    {
+        if (rc == SL_OK)
+            rc = add(m, status_member(c, list_entry(n, struct member, node)));
+    }
+    if (rc == SL_OK)
+        rc = add_missing(c, m);
+    if (rc != SL_OK) {
+        wire_free(&m->base);
+        return sl_fail(err, rc, "the members");
+    }
+    *reply = m;
+    return SL_OK;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/status_final.c -- the last status of a job that was
+// stopped or has failed.
+//
+// One that has finished is the sum of its last cut. Any other one ends while
+// steps are under way: what workers completed is newer than what shards have
+// reported. So the last status is made of reports alone, whose numbers belong
+// together; and each shard, when it is closed, says what it had counted in the
+// end, which goes into the status and the journal.
+#include "coordinator/core/coord_impl.h"
+
+#include <string.h>
+
+#include "common/run/log.h"
+
+// Heartbeats say nothing of epochs; what a shard says last does.
+static bool newer(const Sluice__V1__ShardCounts *said,
+                  const Sluice__V1__ShardCounts *have)
+{
+    uint64_t others = said->duplicates + said->refused;
+    uint64_t had = have->duplicates + have->refused;
+
+    if (said->counted != have->counted)
+        return said->counted > have->counted;
+    return others > had || (others == had && said->n_epochs > 0);
+}
+
+// False without memory, or if what is there is as new.
+static bool take(Sluice__V1__ShardStatus *s,
+                 const Sluice__V1__ShardCounts *said)
+{
+    Sluice__V1__ShardCounts view = *said;
+    ProtobufCMessage *copy = NULL;
+
+    if (!newer(said, s->counts))
+        return false;
+    if (view.n_epochs == 0) {
+        view.epochs = s->counts->epochs;
+        view.n_epochs = s->counts->n_epochs;
+    }
+    if (wire_dup(&copy, &view.base) != SL_OK)
+        return false;
+    wire_free(&s->counts->base);
+    s->counts = (Sluice__V1__ShardCounts *)copy;
+    if (s->evidence_steps < s->counts->counted)
+        s->evidence_steps = s->counts->counted;
+    return true;
+}
+
+static void add_up(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    const Sluice__V1__ShardCounts *fewest = NULL;
+
+    m->updates_refused = m->duplicates = 0;
+    for (size_t i = 0; i < m->n_shards; i++) {
+        const Sluice__V1__ShardCounts *k = m->shards[i]->counts;
+
+        m->updates_refused += k->refused;
+        m->duplicates += k->duplicates;
+        if (fewest == NULL || k->counted < fewest->counted)
+            fewest = k;
+    }
+    if (fewest == NULL)
+        return;
+    m->steps_counted = fewest->counted;
+    m->updates_applied = fewest->applied;
+    m->updates_skipped = fewest->skipped;
+    // Of a shard that has not said anything yet.
+    if (m->steps_counted < m->resumed_steps)
+        m->steps_counted = m->resumed_steps;
+    status_average(m, job);
+}
+
+void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+
+    if (!job->placed || job->state == JOB_FINISHED)
+        return;
+    // C4: a shard that is not there has counted at least what is durable.
+    for (size_t i = 0;
+         last != NULL && i < m->n_shards && i < last->counts->n_shards; i++)
+        (void)take(m->shards[i], last->counts->shards[i]->counts);
+    add_up(m, job);
+}
+
+static void keep(struct coord *c, struct job *job)
+{
+    struct buf packed = BUF_INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = wire_pack(&job->final->base, &packed);
+
+    // Without memory for it only a restart would bring the older one back.
+    if (rc == SL_OK)
+        coord_wrote(c,
+                    journal_job_final(
+                        c->journal, job->id,
+                        (struct journal_blob){packed.data, packed.len}, &err),
+                    &err);
+    buf_release(&packed);
+}
+
+void coord_final_report(struct coord *c, const struct member *m,
+                        struct job *job, const Sluice__V1__ShardReport *report)
+{
+    Sluice__V1__JobStatus *final = job->final;
+    Sluice__V1__ShardStatus *s;
+
+    if (final == NULL || job->state == JOB_FINISHED ||
+        report->shard >= final->n_shards)
+        return;
+    s = final->shards[report->shard];
+    if (s->incarnation == 0 || s->incarnation != report->incarnation ||
+        strcmp(s->psserver, m->name) != 0 || !take(s, report->counts))
+        return; // C1, for numbers too
+    add_up(final, job);
+    keep(c, job);
+    job->changes++;
+    c->io.changed(c->io.arg, job->id);
+}

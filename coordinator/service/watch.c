@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/watch.c
+//
+//   open (I/O) -> start (loop): first status -> each tick: changed? send
+//   -> the job has ended: last status, finish -> on_end (I/O) -> end (loop)
+//
+// The tick is the rate limit: nobody is sent more than one status per
+// API_WATCH_MS, except the last one, which does not wait.
+#include "coordinator/service/watch.h"
+
+#include <stdio.h>
+
+#include "common/base/list.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "coordinator/service/api.h"
+
+struct watch {
+    struct loop *loop;
+    struct coord *coord;
+    struct loop_timer *tick;
+    struct loop_task look; // posted by watch_changed
+    bool looking;          // it is on its way
+    struct list watchers;
+};
+
+struct watcher {
+    struct list_node node; // in watch.watchers, once started
+    struct watch *watch;
+    struct rpc_stream *stream; // a reference of ours
+    struct loop_task start, end;
+    struct wire_arena arena;
+    Sluice__V1__JobRequest *request; // in the arena
+    uint64_t job;
+    uint64_t seen; // coord_changes of the last status sent
+    bool done;     // finished by us
+};
+
+static void finish(struct watcher *w, enum sl_err rc,
+                   const struct sl_error *err)
+{
+    w->done = true;
+    list_remove(&w->node);
+    rpc_stream_finish(w->stream, rc, err);
+}
+
+// Sends the status. A peer that does not read skips this one (SL_EBUSY).
+static enum sl_err send_status(struct watcher *w, struct sl_error *err)
+{
+    Sluice__V1__JobRequest ask = *w->request;
+    Sluice__V1__JobStatus *status = NULL;
+    struct rpc_msg msg;
+    char id[24];
+    enum sl_err rc;
+
+    snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
+    ask.id = id;
+    rc = coord_get(w->watch->coord, &ask, &status, err);
+    if (rc != SL_OK)
+        return rc;
+    rpc_msg_init(&msg);
+    rc = wire_msg(&msg, &status->base);
+    if (rc == SL_OK)
+        rc = rpc_stream_send(w->stream, &msg);
+    if (rc != SL_OK)
+        rpc_msg_drop(&msg);
+    wire_free(&status->base);
+    return rc == SL_EBUSY ? SL_OK : rc;
+}
+
+static void look_at(struct watcher *w)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    bool ended = false;
+    uint64_t now = coord_changes(w->watch->coord, w->job, &ended);
+    enum sl_err rc;
+
+    if (now == 0) {
+        finish(w, sl_fail(&err, SL_ENOENT, "the job was deleted"), &err);
+        return;
+    }
+    if (now == w->seen && !ended)
+        return;
+    w->seen = now;
+    rc = send_status(w, &err);
+    if (rc != SL_OK)
+        finish(w, rc, &err);
+    else if (ended)
+        finish(w, SL_OK, NULL);
+}
+
+static void look_at_all(struct watch *w)
+{
+    if (w->coord == NULL)
+        return;
+    list_for_safe(n, &w->watchers)
+    {
+        look_at(list_entry(n, struct watcher, node));
+    }
+}
+
+static void on_tick(void *arg)
+{
+    look_at_all(arg);
+}
+
+static void on_look(void *arg)
+{
+    struct watch *w = arg;
+
+    w->looking = false;
+    look_at_all(w);
+}
+
+void watch_changed(struct watch *w, uint64_t job)
+{
+    if (w->looking || list_empty(&w->watchers))
+        return;
+    w->looking = true;
+    loop_post_task(w->loop, &w->look, on_look, w);
+}
+
+// ---- streams
+
+static void on_loop_start(void *arg)
+{
+    struct watcher *w = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (w->watch->coord == NULL)
+        rc = sl_fail(&err, SL_EUNAVAIL, "the coordinator is stopping");
+    else
+        rc = coord_find(w->watch->coord, w->request->id, &w->job, &err);
+    if (rc != SL_OK) {
+        w->done = true;
+        rpc_stream_finish(w->stream, rc, &err);
+        return;
+    }
+    list_push_back(&w->watch->watchers, &w->node);
+    look_at(w);
+}
+
+static void on_loop_end(void *arg)
+{
+    struct watcher *w = arg;
+
+    list_remove(&w->node);
+    rpc_stream_unref(w->stream);
+    wire_arena_release(&w->arena);
+    sl_free(w);
+}
+
+static void on_end(struct rpc_stream *stream, enum sl_err code,
+                   const struct sl_error *err, void *user)
+{
+    struct watcher *w = user;
+
+    loop_post_task(w->watch->loop, &w->end, on_loop_end, w);
+}
+
+void watch_open(struct watch *watch, struct rpc_stream *stream)
+{
+    static const struct rpc_stream_events events = {.on_end = on_end};
+    struct watcher *w = sl_calloc(1, sizeof(*w));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (w == NULL) {
+        rc = sl_fail(&err, SL_ENOMEM, "one more watcher");
+        rpc_stream_finish(stream, rc, &err);
+        return;
+    }
+    wire_arena_init(&w->arena);
+    rc = wire_unpack_job_request(&w->request, &w->arena,
+                                 rpc_stream_request(stream), &err);
+    if (rc != SL_OK) {
+        wire_arena_release(&w->arena);
+        sl_free(w);
+        rpc_stream_finish(stream, rc, &err);
+        return;
+    }
+    w->watch = watch;
+    w->stream = rpc_stream_ref(stream);
+    rpc_stream_set(stream, &events, w);
+    loop_post_task(watch->loop, &w->start, on_loop_start, w);
+}
+
+// ---- life
+
+enum sl_err watch_new(struct watch **out, struct loop *loop,
+                      struct sl_error *err)
+{
+    struct watch *w = sl_calloc(1, sizeof(*w));
+
+    if (w == NULL)
+        return sl_fail(err, SL_ENOMEM, "watchers");
+    w->loop = loop;
+    list_init(&w->watchers);
+    if (loop_timer_new(&w->tick, loop, on_tick, w) != SL_OK) {
+        sl_free(w);
+        return sl_fail(err, SL_ENOMEM, "watchers");
+    }
+    loop_timer_start(w->tick, API_WATCH_MS, API_WATCH_MS);
+    *out = w;
+    return SL_OK;
+}
+
+void watch_set_coord(struct watch *w, struct coord *c)
+{
+    w->coord = c;
+}
+
+void watch_free(struct watch *w)
+{
+    if (w == NULL)
+        return;
+    loop_timer_free(w->tick);
+    sl_free(w);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/watch.h -- clients that follow a job.
+//
+// Threads  watch_open: I/O threads. The rest: the loop.
+// Memory   as api.h.
+// Errors   a job that does not exist ends the stream with SL_ENOENT; one that
+//          is deleted while it is watched, too.
+#ifndef COORDINATOR_SERVICE_WATCH_H
+#define COORDINATOR_SERVICE_WATCH_H
+
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "coordinator/core/coord.h"
+
+struct watch;
+
+enum sl_err watch_new(struct watch **out, struct loop *loop,
+                      struct sl_error *err);
+void watch_free(struct watch *w); // NULL is allowed
+void watch_set_coord(struct watch *w, struct coord *c);
+
+void watch_open(struct watch *w, struct rpc_stream *stream);
+
+// Asks for a look at the watchers of this job soon; cheap.
+void watch_changed(struct watch *w, uint64_t job);
+
+#endif

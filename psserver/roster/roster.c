@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/roster/roster.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/buf.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "psserver/roster/hold.h"
+
+#define RETRY_MS 10000 // a shard that could not be loaded
+
+#define HOLD_PAIRS "job=%" PRIu64 " shard=%" PRIu32
+#define HOLD_VALUES(h) (h)->spec->job, (h)->spec->shard
+
+// ---- lifetimes
+
+enum sl_err roster_new(struct roster **out, const struct roster_setup *setup)
+{
+    struct roster *r = sl_calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return SL_ENOMEM;
+    r->setup = *setup;
+    r->setup.folder = sl_strdup(setup->folder);
+    if (r->setup.folder == NULL) {
+        sl_free(r);
+        return SL_ENOMEM;
+    }
+    *out = r;
+    return SL_OK;
+}
+
+enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done, void *arg)
+{
+    enum sl_err rc = loop_work(r->setup.loop, work, done, arg);
+
+    if (rc == SL_OK)
+        r->working++;
+    return rc;
+}
+
+void roster_worked(struct roster *r)
+{
+    r->working--;
+    if (r->ending && r->working == 0)
+        loop_stop(r->setup.loop);
+}
+
+void hold_pin(struct hold *h)
+{
+    h->pins++;
+}
+
+static void hold_free(struct hold *h)
+{
+    shard_unref(h->shard);
+    if (h->spec != NULL)
+        wire_free(&h->spec->base);
+    sl_free(h->folder);
+    sl_free(h);
+}
+
+void hold_unpin(struct hold *h)
+{
+    if (--h->pins == 0 && h->gone)
+        hold_free(h);
+}
+
+// It answers nobody any more and its memory goes when the last call is done.
+static void hold_empty(struct hold *h)
+{
+    store_remove(h->roster->setup.store, h->spec->job, h->spec->shard);
+    shard_unref(h->shard);
+    h->shard = NULL;
+}
+
+void hold_drop(struct hold *h)
+{
+    pairmap_remove(&h->roster->holds, h->spec->job, h->spec->shard);
+    hold_empty(h);
+    h->gone = true;
+    if (h->pins == 0)
+        hold_free(h);
+}
+
+void roster_free(struct roster *r)
+{
+    struct pairmap_at at = {0};
+    struct hold *h;
+
+    if (r == NULL)
+        return;
+    while ((h = pairmap_next(&r->holds, &at)) != NULL) {
+        hold_drop(h);
+        at = (struct pairmap_at){0};
+    }
+    r->ending = true;
+    // A stop that was meant for an earlier run may end one early.
+    while (r->working > 0)
+        loop_run(r->setup.loop);
+    pairmap_release(&r->holds);
+    sl_free((char *)r->setup.folder);
+    sl_free(r);
+}
+
+bool roster_term(struct roster *r, uint64_t term)
+{
+    if (term < r->term && !BROKEN(rule_I5))
+        return false;
+    r->term = term;
+    return true;
+}
+
+static bool term_holds(struct roster *r, uint64_t term, const char *what)
+{
+    if (roster_term(r, term))
+        return true;
+    LOG(WARN, "message of an older term ignored (I5)",
+        "what=%s term=%" PRIu64 " newest=%" PRIu64, what, term, r->term);
+    return false;
+}
+
+size_t roster_admitted(const struct roster *r)
+{
+    struct pairmap_at at = {0};
+    const struct hold *h;
+    size_t n = 0;
+
+    while ((h = pairmap_next(&r->holds, &at)) != NULL)
+        n += h->state == HOLD_ADMITTED;
+    return n;
+}
+
+void roster_attached(struct roster *r)
+{
+    struct pairmap_at at = {0};
+    struct hold *h;
+
+    while ((h = pairmap_next(&r->holds, &at)) != NULL)
+        if (h->state != HOLD_LOADING)
+            hold_say_hello(h);
+}
+
+// ---- loading
+
+struct load {
+    struct hold *hold;
+    struct plan plan; // until the shard has it
+    struct wire_tag at_least;
+    struct shard *shard;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void start_load(struct hold *h);
+
+static void passed_over(void *arg, const char *file, const struct sl_error *why)
+{
+    const struct hold *h = arg;
+
+    // spec and folder do not change while the hold is LOADING.
+    LOG(WARN, "snapshot passed over", "file=%s/%s reason=%s", h->folder, file,
+        why->text);
+}
+
+// What a resumed job starts from stands where the seed stood: below every
+// snapshot of its own (K7), and for as long as no cut of its own exists.
+static bool from_sources(const struct shard *s)
+{
+    return s->from.incarnation == 0 && s->from.sequence == 0 &&
+           s->plan.source_count > 0;
+}
+
+// On a pool thread.
+static void load_work(void *arg)
+{
+    struct load *load = arg;
+    struct hold *h = load->hold;
+    const struct roster_setup *setup = &h->roster->setup;
+
+    load->rc = shard_new(&load->shard, &load->plan);
+    if (load->rc == SL_OK)
+        load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
+                             passed_over, h, &load->err);
+    if (load->rc == SL_OK && from_sources(load->shard))
+        load->rc =
+            snap_sources(setup->fs, setup->folder, load->shard, &load->err);
+}
+
+static void failed(struct hold *h, const struct sl_error *why)
+{
+    bool news = strcmp(h->failure.text, why->text) != 0;
+
+    h->state = HOLD_FAILED;
+    h->failure = *why;
+    h->failed_ms = loop_now_ms(h->roster->setup.loop);
+    if (!news)
+        return;
+    LOG(ERROR, "shard cannot be loaded", HOLD_PAIRS " error=%s reason=%s",
+        HOLD_VALUES(h), sl_err_name(why->code), why->text);
+    hold_say_hello(h);
+}
+
+// For a replay of what is done to it: what the shard is.
+static void note_plan(const struct hold *h)
+{
+    struct buf packed = BUF_INIT;
+    struct sl_slices bytes;
+    struct sl_slice one;
+    long long at;
+
+    if (!history_on() || wire_pack(&h->spec->base, &packed) != SL_OK)
+        return;
+    one = (struct sl_slice){packed.data, packed.len};
+    bytes = slices_one(&one);
+    at = history_bytes(&bytes);
+    if (at >= 0)
+        HISTORY("plan", "uid=%" PRIx64 " shard=%u bytes=%zu payload=%lld",
+                h->spec->job_uid, h->spec->shard, packed.len, at);
+    buf_release(&packed);
+}
+
+// Takes the reference.
+static void loaded(struct hold *h, struct shard *shard)
+{
+    struct shard_brief brief;
+
+    note_plan(h);
+    shard_brief(shard, true, &brief);
+    h->state = HOLD_LOADED;
+    h->shard = shard;
+    h->saved_steps = brief.steps;
+    h->failure.text[0] = '\0';
+    HISTORY("loaded",
+            "job=%" PRIu64 " uid=%" PRIx64 " shard=%u from_i=%" PRIu64
+            " from_n=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
+            " applied=%" PRIu64 " skipped=%" PRIu64,
+            h->spec->job, h->spec->job_uid, h->spec->shard,
+            brief.from.incarnation, brief.from.sequence, brief.steps, brief.low,
+            brief.counts.applied, brief.counts.skipped);
+    LOG(INFO, "shard loaded",
+        HOLD_PAIRS " from=%" PRIu64 ".%" PRIu64 " steps=%" PRIu64 " bytes=%zu",
+        HOLD_VALUES(h), brief.from.incarnation, brief.from.sequence,
+        brief.steps, shard_bytes(shard));
+    hold_say_hello(h);
+}
+
+static void load_done(void *arg)
+{
+    struct load *load = arg;
+    struct hold *h = load->hold;
+    struct roster *r = h->roster;
+
+    if (load->rc == SL_OK && !h->gone && !h->again)
+        load->rc = store_put(r->setup.store, load->shard);
+    if (load->rc != SL_OK) {
+        load->err.code = load->rc;
+        if (load->err.text[0] == '\0')
+            sl_fail(&load->err, load->rc, "%s", sl_err_text(load->rc));
+    }
+    if (h->gone || h->again || load->rc != SL_OK)
+        shard_unref(load->shard);
+    if (!h->gone && h->again)
+        start_load(h);
+    else if (!h->gone && load->rc != SL_OK)
+        failed(h, &load->err);
+    else if (!h->gone)
+        loaded(h, load->shard);
+    hold_unpin(h);
+    sl_free(load);
+    roster_worked(r);
+}
+
+static void start_load(struct hold *h)
+{
+    struct load *load = sl_calloc(1, sizeof(*load));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = SL_ENOMEM;
+
+    h->state = HOLD_LOADING;
+    h->again = false;
+    if (load != NULL) {
+        load->hold = h;
+        load->at_least = h->at_least;
+        rc = plan_read(&load->plan, h->spec, &err);
+    }
+    if (rc == SL_OK) {
+        sl_free(h->folder);
+        h->folder = snap_folder(h->roster->setup.folder, &load->plan);
+        rc = h->folder == NULL
+                 ? SL_ENOMEM
+                 : roster_work(h->roster, load_work, load_done, load);
+        if (rc == SL_OK) {
+            hold_pin(h);
+            return;
+        }
+        plan_release(&load->plan);
+    }
+    sl_free(load);
+    err.code = rc;
+    if (err.text[0] == '\0')
+        sl_fail(&err, rc, "%s", sl_err_text(rc));
+    failed(h, &err);
+}
+
+// Memory, if any, is given up for what the store of snapshots has.
+static void load_anew(struct hold *h)
+{
+    hold_empty(h);
+    if (h->state == HOLD_LOADING)
+        h->again = true;
+    else
+        start_load(h);
+}
+
+// ---- what comes down the stream
+
+static struct hold *hold_new(struct roster *r,
+                             const Sluice__V1__ShardSpec *spec)
+{
+    struct hold *h = sl_calloc(1, sizeof(*h));
+    ProtobufCMessage *copy;
+
+    if (h == NULL)
+        return NULL;
+    h->roster = r;
+    h->state = HOLD_FAILED; // nothing has been tried yet
+    if (wire_dup(&copy, &spec->base) != SL_OK) {
+        sl_free(h);
+        return NULL;
+    }
+    h->spec = (Sluice__V1__ShardSpec *)copy;
+    if (pairmap_put(&r->holds, spec->job, spec->shard, h) != SL_OK) {
+        hold_free(h);
+        return NULL;
+    }
+    return h;
+}
+
+// A hold with this spec: the one that is there if it is of the same
+// incarnation of the same job, else a new one in its place.
+static struct hold *hold_for(struct roster *r,
+                             const Sluice__V1__ShardSpec *spec)
+{
+    struct hold *h = pairmap_get(&r->holds, spec->job, spec->shard);
+
+    if (h != NULL && h->spec->job_uid == spec->job_uid) {
+        if (spec->job_incarnation < h->spec->job_incarnation)
+            return NULL; // I6
+        if (spec->job_incarnation == h->spec->job_incarnation)
+            return h;
+    }
+    if (h != NULL)
+        hold_drop(h);
+    h = hold_new(r, spec);
+    if (h == NULL)
+        LOG(ERROR, "shard not taken: out of memory",
+            "job=%" PRIu64 " shard=%" PRIu32, spec->job, spec->shard);
+    return h;
+}
+
+void roster_place(struct roster *r, const Sluice__V1__Place *m)
+{
+    struct wire_tag at_least = wire_tag_of(m->at_least);
+    struct hold *h;
+
+    if (!term_holds(r, m->term, "Place"))
+        return;
+    h = hold_for(r, m->shard);
+    if (h == NULL)
+        return;
+    h->at_least = at_least;
+    switch (h->state) {
+    case HOLD_LOADING:
+        h->again = true; // `at_least` may have risen
+        break;
+    case HOLD_FAILED:
+        h->failure.text[0] = '\0'; // asked again: answered again
+        start_load(h);
+        break;
+    case HOLD_LOADED:
+        if (wire_tag_cmp(h->shard->from, at_least) < 0)
+            load_anew(h);
+        else
+            hold_say_hello(h);
+        break;
+    case HOLD_ADMITTED:
+        hold_say_hello(h); // live: the coordinator decides
+        break;
+    }
+}
+
+void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
+{
+    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+
+    if (!term_holds(r, m->term, "Admit") || h == NULL)
+        return;
+    // What is loading now is not what the coordinator admits: it will have a
+    // hello of its own.
+    if (h->state != HOLD_LOADED && h->state != HOLD_ADMITTED)
+        return;
+    // I1: what was loaded gets a newer incarnation than it had.
+    if (h->state == HOLD_LOADED &&
+        m->incarnation <= h->shard->from.incarnation && !BROKEN(rule_I1_same)) {
+        LOG(ERROR, "admission refused: not a new incarnation (I1)",
+            HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
+        return;
+    }
+    HISTORY("admit_heard",
+            "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
+            m->job, m->shard, m->incarnation, m->term);
+    shard_admit(h->shard, m->incarnation);
+    if (h->state == HOLD_LOADED)
+        LOG(INFO, "shard admitted",
+            HOLD_PAIRS " incarnation=%" PRIu64 " term=%" PRIu64, HOLD_VALUES(h),
+            m->incarnation, m->term);
+    h->state = HOLD_ADMITTED;
+}
+
+void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
+{
+    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+
+    if (!term_holds(r, m->term, "Refuse") || h == NULL)
+        return;
+    LOG(WARN, "shard refused", HOLD_PAIRS " reason=%s reload=%d",
+        HOLD_VALUES(h), m->why, m->load != NULL);
+    if (m->load == NULL) {
+        hold_drop(h);
+        return;
+    }
+    h->at_least = wire_tag_of(m->load);
+    h->failure.text[0] = '\0';
+    // What was loaded meanwhile does, and its hello is on its way: loading once
+    // more would let the coordinator admit, and believe, a memory that is gone.
+    if (h->state == HOLD_LOADED &&
+        wire_tag_cmp(h->shard->from, h->at_least) >= 0)
+        return;
+    load_anew(h);
+}
+
+// ---- heartbeats
+
+static void try_again(struct roster *r)
+{
+    uint64_t now = loop_now_ms(r->setup.loop);
+    struct pairmap_at at = {0};
+    struct hold *h;
+
+    while ((h = pairmap_next(&r->holds, &at)) != NULL)
+        if (h->state == HOLD_FAILED && now - h->failed_ms >= RETRY_MS)
+            start_load(h);
+}
+
+void roster_tick(struct roster *r, uint64_t seq, bool draining)
+{
+    roster_say_heartbeat(r, seq, draining);
+    try_again(r);
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/roster_say.c -- what the roster says to the coordinator.
+//
+// A message that cannot be built for want of memory is not said: the next
+// attachment, or the coordinator's asking again, makes up for it.
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "psserver/shard/counts.h"
+#include "psserver/roster/hold.h"
+
+// Reports of a shard whose lock was taken so often are waited for.
+#define MISSED_MAX 4
+
+static void say(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
+                ProtobufCMessage *msg)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+
+    up.kind_case = kind;
+    switch (kind) {
+    case SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT:
+        up.heartbeat = (Sluice__V1__Heartbeat *)msg;
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
+        up.shard_hello = (Sluice__V1__ShardHello *)msg;
+        break;
+    default:
+        up.snapshot = (Sluice__V1__SnapshotReport *)msg;
+        break;
+    }
+    r->setup.send(r->setup.arg, &up);
+}
+
+static void say_failure(struct hold *h, Sluice__V1__ShardHello *m)
+{
+    // The coordinator shows it as it is: name what kind of failure it is.
+    char text[SL_ERROR_TEXT + 32];
+
+    snprintf(text, sizeof(text), "%s%s",
+             h->failure.code == SL_ECORRUPT ? "DATA_LOSS: " : "",
+             h->failure.text);
+    m->failure = text;
+    say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+}
+
+static enum sl_err say_memory(struct hold *h, Sluice__V1__ShardHello *m)
+{
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    struct once once = {0};
+    Sluice__V1__Tag from;
+    enum sl_err rc = shard_once(h->shard, &once);
+
+    if (rc == SL_OK)
+        rc = wire_counted_init(&set, &once.counted);
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, &once);
+    if (rc == SL_OK) {
+        from = wire_tag_msg(h->shard->from);
+        m->loaded = &from;
+        m->counted = &set.msg;
+        m->counts = &counts.msg;
+        FAULT("server.register");
+        HISTORY("shard_hello",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u live=%" PRIu64
+                " from_i=%" PRIu64 " from_n=%" PRIu64 " steps=%" PRIu64,
+                h->spec->job, h->spec->job_uid, h->spec->shard,
+                m->live_incarnation, from.incarnation, from.sequence,
+                counted_steps(&once.counted));
+        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+    }
+    counts_release(&counts);
+    wire_counted_release(&set);
+    once_release(&once);
+    return rc;
+}
+
+void hold_say_hello(struct hold *h)
+{
+    Sluice__V1__ShardHello m = SLUICE__V1__SHARD_HELLO__INIT;
+    struct shard_brief brief;
+
+    m.job = h->spec->job;
+    m.job_incarnation = h->spec->job_incarnation;
+    m.shard = h->spec->shard;
+    if (h->state == HOLD_FAILED) {
+        say_failure(h, &m);
+        return;
+    }
+    if (h->state == HOLD_ADMITTED) {
+        shard_brief(h->shard, true, &brief);
+        m.live_incarnation = brief.incarnation;
+    }
+    if (say_memory(h, &m) != SL_OK)
+        LOG(ERROR, "hello not said: out of memory",
+            "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
+}
+
+void roster_say_no_snapshot(struct roster *r, uint64_t job,
+                            uint64_t job_incarnation, uint32_t shard,
+                            uint64_t request, const char *why)
+{
+    Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+
+    m.job = job;
+    m.job_incarnation = job_incarnation;
+    m.shard = shard;
+    m.request = request;
+    m.failure = (char *)why;
+    say(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+}
+
+void hold_say_snapshot(struct hold *h, uint64_t request,
+                       const struct snap_written *w)
+{
+    Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg(w->tag);
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    enum sl_err rc = wire_counted_init(&set, &w->once.counted);
+
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, &w->once);
+    if (rc == SL_OK) {
+        m.job = h->spec->job;
+        m.job_incarnation = h->spec->job_incarnation;
+        m.shard = h->spec->shard;
+        m.tag = &tag;
+        m.file = (char *)w->file;
+        m.folder = h->folder;
+        m.file_bytes = w->bytes;
+        m.sha256.data = (uint8_t *)w->sha256;
+        m.sha256.len = SHA256_BYTES;
+        m.counted = &set.msg;
+        m.counts = &counts.msg;
+        m.request = request;
+        HISTORY("snapshot_reported",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
+                " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s/%s",
+                h->spec->job, h->spec->job_uid, h->spec->shard,
+                w->tag.incarnation, w->tag.sequence,
+                counted_steps(&w->once.counted), h->folder, w->file);
+        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+        FAULT("snap.reported");
+    }
+    counts_release(&counts);
+    wire_counted_release(&set);
+}
+
+// ---- heartbeats
+
+// Never waits for an apply, unless it has missed a few reports in a row: the
+// loop has other things to do.
+static void look(struct hold *h)
+{
+    if (shard_brief(h->shard, h->missed >= MISSED_MAX, &h->brief))
+        h->missed = 0;
+    else
+        h->missed++;
+}
+
+// What the kernel says; 0 where it does not.
+static uint64_t resident_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    uint64_t total = 0, resident = 0;
+
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%" SCNu64 " %" SCNu64, &total, &resident) != 2)
+        resident = 0;
+    fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+// One allocation per heartbeat holds all of its parts.
+struct report {
+    Sluice__V1__ShardReport msg;
+    struct counts_msg counts; // what msg.counts points at
+};
+
+// Everything but the counts, which are filled in already.
+static void fill_report(struct report *to, const struct hold *h,
+                        uint64_t incarnation)
+{
+    sluice__v1__shard_report__init(&to->msg);
+    to->msg.job = h->spec->job;
+    to->msg.shard = h->spec->shard;
+    to->msg.incarnation = incarnation;
+    to->msg.counts = &to->counts.msg;
+}
+
+static size_t fill_reports(struct roster *r, struct report *reports,
+                           Sluice__V1__ShardReport **list, size_t cap)
+{
+    struct pairmap_at at = {0};
+    struct hold *h;
+    size_t n = 0;
+
+    while (n < cap && (h = pairmap_next(&r->holds, &at)) != NULL) {
+        if (h->state != HOLD_ADMITTED)
+            continue;
+        look(h);
+        if (h->brief.incarnation == 0)
+            continue; // not seen once yet
+        counts_of_brief(&reports[n].counts, &h->brief);
+        fill_report(&reports[n], h, h->brief.incarnation);
+        list[n] = &reports[n].msg;
+        n++;
+    }
+    return n;
+}
+
+void hold_say_last(struct hold *h)
+{
+    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+    struct report report = {0};
+    Sluice__V1__ShardReport *list[] = {&report.msg};
+    struct shard_brief brief;
+    struct once once = {0};
+
+    shard_close(h->shard); // nothing is counted any more
+    shard_brief(h->shard, true, &brief);
+    if (shard_once(h->shard, &once) == SL_OK &&
+        counts_of_once(&report.counts, &once) == SL_OK) {
+        fill_report(&report, h, brief.incarnation);
+        m.shards = list;
+        m.n_shards = 1;
+        m.draining = h->roster->draining;
+        m.resident_bytes = resident_bytes();
+        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    }
+    counts_release(&report.counts);
+    once_release(&once);
+}
+
+void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining)
+{
+    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+    size_t cap = roster_admitted(r);
+    struct report *reports = sl_calloc(cap, sizeof(*reports));
+    Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
+
+    r->draining = draining;
+    m.seq = seq;
+    m.draining = draining;
+    m.resident_bytes = resident_bytes();
+    if (reports != NULL && list != NULL) {
+        m.n_shards = fill_reports(r, reports, list, cap);
+        m.shards = list;
+    }
+    // Without its reports it still says that we are here.
+    say(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    sl_free(reports);
+    sl_free(list);
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/roster_snap.c -- snapshots: when they are taken, and which
+// may go.
+//
+// One at a time per shard. A request that comes meanwhile waits, because what
+// it wants to hold may have been counted after the one that is being written
+// began; only the newest request waits, since a newer snapshot holds more.
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/base/broken.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "psserver/roster/aside.h"
+#include "psserver/roster/hold.h"
+
+// ---- taking
+
+struct snapping {
+    struct hold *hold;
+    struct shard *shard; // a reference
+    char *folder;        // owned
+    uint64_t incarnation, request;
+    bool save; // roster_save waits for it
+    enum sl_err rc;
+    struct sl_error err;
+    struct snap_written written;
+};
+
+static void snapping_free(struct snapping *s)
+{
+    shard_unref(s->shard);
+    snap_written_release(&s->written);
+    sl_free(s->folder);
+    sl_free(s);
+}
+
+static void write_file(void *arg)
+{
+    struct snapping *s = arg;
+
+    s->rc = snap_write(s->hold->roster->setup.fs, s->folder, s->shard,
+                       s->incarnation, &s->written, &s->err);
+}
+
+// On a pool thread. While we end, nobody is answered any more and the file is
+// waited for: then it gets what there is.
+static void snap_work(void *arg)
+{
+    const struct snapping *s = arg;
+
+    if (s->save)
+        write_file(arg);
+    else
+        aside_run(write_file, arg);
+}
+
+static void one_saved(struct roster *r)
+{
+    if (--r->saving == 0) {
+        void (*done)(void *arg) = r->saved;
+
+        r->saved = NULL;
+        done(r->saved_arg);
+    }
+}
+
+static void say_failed(struct hold *h, uint64_t request,
+                       const struct sl_error *err)
+{
+    if (request != 0)
+        roster_say_no_snapshot(h->roster, h->spec->job,
+                               h->spec->job_incarnation, h->spec->shard,
+                               request, err->text);
+}
+
+// Reports what became of it. Requests are for one incarnation: if the shard
+// has another one by now, the tag says so and the coordinator decides (K4).
+static void report(struct hold *h, struct snapping *s)
+{
+    if (s->rc == SL_OK) {
+        h->saved_steps = counted_steps(&s->written.once.counted);
+        LOG(INFO, "snapshot written",
+            "job=%" PRIu64 " shard=%" PRIu32 " file=%s bytes=%" PRIu64
+            " steps=%" PRIu64,
+            h->spec->job, h->spec->shard, s->written.file, s->written.bytes,
+            h->saved_steps);
+        if (s->request != 0)
+            hold_say_snapshot(h, s->request, &s->written);
+        return;
+    }
+    if (s->err.text[0] == '\0')
+        sl_fail(&s->err, s->rc, "%s", sl_err_text(s->rc));
+    LOG(ERROR, "snapshot failed",
+        "job=%" PRIu64 " shard=%" PRIu32 " error=%s reason=%s", h->spec->job,
+        h->spec->shard, sl_err_name(s->rc), s->err.text);
+    say_failed(h, s->request, &s->err);
+}
+
+static void start(struct hold *h, uint64_t incarnation, uint64_t request,
+                  bool save);
+
+static void snap_done(void *arg)
+{
+    struct snapping *s = arg;
+    struct hold *h = s->hold;
+    struct roster *r = h->roster;
+
+    h->snapping = false;
+    // What was dropped or loaded anew meanwhile is another memory.
+    if (!h->gone && h->shard == s->shard)
+        report(h, s);
+    if (!h->gone && h->wanted) {
+        h->wanted = false;
+        start(h, h->wanted_incarnation, h->wanted_request, false);
+    }
+    if (s->save)
+        one_saved(r);
+    snapping_free(s);
+    hold_unpin(h);
+    roster_worked(r);
+}
+
+static enum sl_err start_work(struct hold *h, struct snapping *s)
+{
+    enum sl_err rc;
+
+    s->hold = h;
+    s->folder = sl_strdup(h->folder);
+    if (s->folder == NULL)
+        return SL_ENOMEM;
+    rc = roster_work(h->roster, snap_work, snap_done, s);
+    if (rc == SL_OK) {
+        h->snapping = true;
+        hold_pin(h);
+    }
+    return rc;
+}
+
+static void start(struct hold *h, uint64_t incarnation, uint64_t request,
+                  bool save)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct snapping *s = NULL;
+    enum sl_err rc = SL_ENOMEM;
+
+    if (h->shard == NULL || h->state != HOLD_ADMITTED) {
+        rc = sl_fail(&err, SL_ESTATE, "the shard is not admitted here");
+    } else if ((s = sl_calloc(1, sizeof(*s))) != NULL) {
+        s->shard = shard_ref(h->shard);
+        s->incarnation = incarnation;
+        s->request = request;
+        s->save = save;
+        rc = start_work(h, s);
+    }
+    if (rc == SL_OK)
+        return;
+    if (s != NULL)
+        snapping_free(s);
+    if (err.text[0] == '\0')
+        sl_fail(&err, rc, "%s", sl_err_text(rc));
+    say_failed(h, request, &err);
+    if (save)
+        one_saved(h->roster);
+}
+
+void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
+{
+    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+    struct sl_error newer = SL_ERROR_INIT;
+
+    if (h == NULL) {
+        roster_say_no_snapshot(r, m->job, 0, m->shard, m->request,
+                               "this psserver does not hold the shard");
+        return;
+    }
+    if (!h->snapping) {
+        start(h, m->incarnation, m->request, false);
+        return;
+    }
+    if (h->wanted) {
+        sl_fail(&newer, SL_ECANCELED, "a newer request took its place");
+        say_failed(h, h->wanted_request, &newer);
+    }
+    h->wanted = true;
+    h->wanted_incarnation = m->incarnation;
+    h->wanted_request = m->request;
+}
+
+// Its memory holds more than its newest snapshot.
+static bool is_dirty(struct hold *h, uint64_t *incarnation)
+{
+    struct shard_brief brief;
+
+    if (h->state != HOLD_ADMITTED || h->snapping)
+        return false;
+    shard_brief(h->shard, true, &brief);
+    *incarnation = brief.incarnation;
+    return brief.steps != h->saved_steps;
+}
+
+void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
+{
+    struct pairmap_at at = {0};
+    uint64_t incarnation;
+    struct hold *h;
+
+    r->saved = done;
+    r->saved_arg = arg;
+    r->saving = 1; // this call: done must not run before the walk has ended
+    while ((h = pairmap_next(&r->holds, &at)) != NULL) {
+        if (!is_dirty(h, &incarnation))
+            continue;
+        r->saving++;
+        start(h, incarnation, 0, true);
+    }
+    one_saved(r);
+}
+
+// ---- which may go
+
+struct collect {
+    struct roster *roster;
+    char *folder; // owned
+    uint64_t job, uid;
+    uint32_t shard;
+    struct wire_tag below;
+    unsigned removed;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void collect_work(void *arg)
+{
+    struct collect *c = arg;
+
+    c->rc = snap_collect(c->roster->setup.fs, c->folder, c->shard, c->below,
+                         &c->removed, &c->err);
+}
+
+static void delete_work(void *arg)
+{
+    struct collect *c = arg;
+
+    c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,
+                            &c->err);
+}
+
+static void collect_done(void *arg)
+{
+    struct collect *c = arg;
+
+    if (c->rc != SL_OK)
+        LOG(WARN, "snapshots not deleted", "job=%" PRIu64 " reason=%s", c->job,
+            c->err.text);
+    else if (c->removed > 0)
+        LOG(DEBUG, "snapshots deleted",
+            "job=%" PRIu64 " shard=%" PRIu32 " files=%u", c->job, c->shard,
+            c->removed);
+    roster_worked(c->roster);
+    sl_free(c->folder);
+    sl_free(c);
+}
+
+// Deleting can wait for ever: what cannot be started now is not an error.
+static void start_collect(struct roster *r, const struct collect *what,
+                          const char *folder, loop_fn work)
+{
+    struct collect *c = sl_malloc(sizeof(*c));
+
+    if (c == NULL)
+        return;
+    *c = *what;
+    c->roster = r;
+    c->folder = sl_strdup(folder);
+    if (c->folder == NULL || roster_work(r, work, collect_done, c) != SL_OK) {
+        sl_free(c->folder);
+        sl_free(c);
+    }
+}
+
+// K3: nothing but what lies below the oldest tag that is to be kept. That tag
+// is of our incarnation or of an ended one, and so is all below it; a psserver
+// that was replaced knows only an older one and deletes nothing.
+void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
+{
+    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+    struct collect what = {.job = m->job, .shard = m->shard};
+    struct shard_brief brief;
+    struct wire_tag tag;
+
+    if (!roster_term(r, m->term) && !BROKEN(rule_K3)) {
+        LOG(WARN, "message of an older term ignored (K3)",
+            "what=Keep term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
+        return;
+    }
+    if (h == NULL || h->state != HOLD_ADMITTED || m->n_tags == 0)
+        return;
+    what.below = wire_tag_of(m->tags[0]);
+    for (size_t i = 1; i < m->n_tags; i++) {
+        tag = wire_tag_of(m->tags[i]);
+        if (wire_tag_cmp(tag, what.below) < 0)
+            what.below = tag;
+    }
+    if (BROKEN(crash_on_keep))
+        abort();
+    HISTORY("keep",
+            "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " sequence=%" PRIu64
+            " term=%" PRIu64,
+            m->job, m->shard, what.below.incarnation, what.below.sequence,
+            m->term);
+    shard_brief(h->shard, true, &brief);
+    if (what.below.incarnation <= brief.incarnation)
+        start_collect(r, &what, h->folder, collect_work);
+}
+
+// The next hold of a job (with this uid, if one is said), or NULL.
+static struct hold *hold_of_job(struct roster *r, uint64_t job, uint64_t uid)
+{
+    struct pairmap_at at = {0};
+    struct hold *h;
+
+    while ((h = pairmap_next(&r->holds, &at)) != NULL)
+        if (h->spec->job == job && (uid == 0 || h->spec->job_uid == uid))
+            return h;
+    return NULL;
+}
+
+void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m)
+{
+    struct collect what = {.job = m->job, .uid = m->job_uid};
+    struct hold *h;
+
+    if (!roster_term(r, m->term)) {
+        LOG(WARN, "message of an older term ignored (I5)",
+            "what=CloseJob term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
+        return;
+    }
+    while ((h = hold_of_job(r, m->job, m->job_uid)) != NULL) {
+        if (h->state == HOLD_ADMITTED)
+            hold_say_last(h);
+        hold_drop(h);
+    }
+    LOG(INFO, "job closed", "job=%" PRIu64 " delete=%d", m->job,
+        m->delete_snapshots);
+    if (m->delete_snapshots)
+        start_collect(r, &what, r->setup.folder, delete_work);
+}

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/service/api.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "proto/wire.h"
+#include "psserver/snap/archive.h"
+#include "psserver/service/exchange.h"
+#include "psserver/snap/snap.h"
+
+struct api {
+    struct api_setup setup;
+    struct {
+        _Atomic unsigned opening; // files, between I/O thread and loop
+        _Atomic bool stopped;
+    } _shared;
+};
+
+// S5: what is not here is not admitted here.
+static enum sl_err find(const struct api *api, uint64_t job, uint32_t shard,
+                        struct shard **out, struct sl_error *err)
+{
+    struct shard *found = store_find(api->setup.store, job, shard);
+
+    if (found == NULL)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "job %" PRIu64 " shard %" PRIu32
+                       " is not here now; take the newest map and try again",
+                       job, shard);
+    *out = found;
+    return SL_OK;
+}
+
+// ---- Ask
+
+static void api_ask(struct rpc_call *call, void *arg)
+{
+    const struct api *api = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct wire_ask_reply reply;
+    struct shard *shard = NULL;
+    struct wire_ask ask;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_read_ask(&ask, rpc_call_body(call), &err);
+    if (rc == SL_OK)
+        rc = find(api, ask.job, ask.shard, &shard, &err);
+    if (rc == SL_OK)
+        rc = shard_ask(shard, &ask, &reply, &err);
+    if (rc == SL_OK)
+        rc = wire_head_ask_reply(&msg, &reply);
+    shard_unref(shard);
+    rpc_answer(call, rc, &err, &msg);
+}
+
+// ---- Push and PushPull
+
+// The bytes are wanted instead: as if it had never been said.
+static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
+{
+    struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED,
+                                    .refused.why = WIRE_REFUSED_REGION};
+    struct shard_brief brief;
+
+    shard_brief(shard, true, &brief);
+    reply.incarnation = brief.incarnation;
+    return wire_head_push_reply(msg, &reply, 0);
+}
+
+// Applies, counts, and makes the answer.
+static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
+                              struct exchange *x, struct rpc_msg *msg,
+                              struct sl_error *err)
+{
+    struct wire_push_reply reply;
+    size_t bytes = 0;
+    enum sl_err rc;
+
+    rc = x->finite ? shard_push_finite(shard, m, &reply, x->values, err)
+                   : shard_push(shard, m, &reply, x->values, err);
+    if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // its answer is lost
+        rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
+    if (rc != SL_OK)
+        return rc;
+    if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED) {
+        reply.in_shm = exchange_in_shm(x);
+        bytes = reply.in_shm ? 0 : plan_wire_bytes(&shard->plan, m->wire);
+    }
+    rc = wire_head_push_reply(msg, &reply, bytes);
+    if (rc == SL_OK)
+        exchange_reply(x, msg, bytes);
+    return rc;
+}
+
+// `fresh`: the answer has the parameters.
+static enum sl_err push(const struct api *api, const struct sl_slices *body,
+                        bool fresh, struct rpc_msg *msg, struct sl_error *err)
+{
+    struct exchange x = {.copy = NULL};
+    struct shard *shard = NULL;
+    struct wire_push m;
+    enum sl_err rc;
+
+    rc = wire_read_push(&m, body, err);
+    FAULT("api.push_parsed");
+    if (rc == SL_OK)
+        rc = find(api, m.job, m.shard, &shard, err);
+    if (rc == SL_OK) {
+        rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
+        if (rc == SL_OK)
+            rc = push_shard(shard, &m, &x, msg, err);
+        else if (rc == SL_ENOENT)
+            rc = refuse_region(shard, msg);
+    }
+    exchange_end(&x);
+    shard_unref(shard);
+    return rc;
+}
+
+static void answer_push(struct rpc_call *call, const struct api *api,
+                        bool fresh)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = push(api, rpc_call_body(call), fresh, &msg, &err);
+    rpc_answer(call, rc, &err, &msg);
+    FAULT("api.acked");
+}
+
+static void api_push(struct rpc_call *call, void *arg)
+{
+    answer_push(call, arg, false);
+}
+
+static void api_push_pull(struct rpc_call *call, void *arg)
+{
+    answer_push(call, arg, true);
+}
+
+// ---- Pull
+
+static enum sl_err pull_now(const struct api *api, struct shard *shard,
+                            const struct wire_pull *m, struct rpc_msg *msg,
+                            struct sl_error *err)
+{
+    size_t bytes = plan_wire_bytes(&shard->plan, m->wire);
+    struct exchange x = {.copy = NULL};
+    struct wire_pull_reply reply;
+    enum sl_err rc = exchange_pull(&x, api->setup.local, shard, m, &reply, err);
+
+    if (rc == SL_OK) {
+        reply.in_shm = exchange_in_shm(&x);
+        bytes = reply.in_shm ? 0 : bytes;
+        rc = wire_head_pull_reply(msg, &reply, bytes);
+    }
+    if (rc == SL_OK)
+        exchange_reply(&x, msg, bytes);
+    exchange_end(&x);
+    return rc;
+}
+
+static void drop_file(void *file)
+{
+    tagged_file_unref(file);
+}
+
+// Takes the reference.
+static void answer_file(struct rpc_call *call, struct tagged_file *file)
+{
+    struct wire_pull_reply reply = {.incarnation = file->tag.incarnation,
+                                    .version = file->version};
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_head_pull_reply(&msg, &reply, file->bytes);
+    rpc_msg_part(&msg, file->values, file->bytes);
+    rpc_msg_on_release(&msg, drop_file, file);
+    rpc_answer(call, rc, &err, &msg);
+}
+
+// A call that waits for a file; lives in its scratch.
+struct waiting {
+    struct tagged_waiter waiter;
+    struct rpc_call *call;
+};
+
+static void opened(struct tagged_waiter *w, enum sl_err rc,
+                   const struct sl_error *err, struct tagged_file *file)
+{
+    struct rpc_call *call = sl_container_of(w, struct waiting, waiter)->call;
+
+    if (rc == SL_OK)
+        answer_file(call, file);
+    else
+        rpc_answer(call, rc, err, NULL);
+}
+
+// A file on its way: I/O thread -> loop -> pool thread -> loop.
+struct opening {
+    struct loop_task task;
+    struct api *api;
+    struct shard *shard; // a reference
+    struct wire_tag tag;
+};
+
+// On a pool thread: verifying reads the whole file.
+static void open_work(void *arg)
+{
+    struct opening *o = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file = NULL;
+    char *folder = snap_folder(o->api->setup.folder, &o->shard->plan);
+    enum sl_err rc = SL_ENOMEM;
+
+    if (folder != NULL)
+        rc = snap_values(o->api->setup.fs, folder, &o->shard->plan, o->tag,
+                         &file, &err);
+    sl_free(folder);
+    tagged_opened(&o->shard->tagged, o->tag, rc, &err, file);
+}
+
+// api_stop may be running the loop until there are none.
+static void opening_over(struct api *api)
+{
+    atomic_fetch_sub(&api->_shared.opening, 1);
+    if (atomic_load(&api->_shared.stopped))
+        loop_stop(api->setup.loop);
+}
+
+static void opening_end(void *arg)
+{
+    struct opening *o = arg;
+    struct api *api = o->api;
+
+    shard_unref(o->shard);
+    sl_free(o);
+    opening_over(api);
+}
+
+static void opening_start(void *arg)
+{
+    struct opening *o = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = loop_work(o->api->setup.loop, open_work, opening_end, o);
+
+    if (rc == SL_OK)
+        return;
+    tagged_opened(&o->shard->tagged, o->tag, rc, &err, NULL);
+    opening_end(o);
+}
+
+// The first call that wants a file has it opened. Counted before looking
+// whether we are stopping, so that api_stop misses none.
+static void open_file(struct api *api, struct shard *shard, struct wire_tag tag)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct opening *o;
+
+    atomic_fetch_add(&api->_shared.opening, 1);
+    o = atomic_load(&api->_shared.stopped) ? NULL : sl_malloc(sizeof(*o));
+    if (o == NULL) {
+        sl_fail(&err, SL_EUNAVAIL, "this psserver is ending, or out of memory");
+        tagged_opened(&shard->tagged, tag, SL_EUNAVAIL, &err, NULL);
+        opening_over(api);
+        return;
+    }
+    *o = (struct opening){.api = api, .shard = shard_ref(shard), .tag = tag};
+    loop_post_task(api->setup.loop, &o->task, opening_start, o);
+}
+
+// Answers the call, now or later.
+static void pull_tag(struct api *api, struct rpc_call *call,
+                     struct shard *shard, const struct wire_pull *m)
+{
+    struct waiting *w = rpc_call_scratch(call, sizeof(*w));
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file;
+    enum sl_err rc = SL_ENOMEM;
+
+    if (w != NULL)
+        rc = shard_pull_check(shard, m, &err);
+    if (rc != SL_OK) {
+        rpc_answer(call, rc, &err, NULL);
+        return;
+    }
+    w->call = call;
+    w->waiter.done = opened;
+    switch (tagged_find(&shard->tagged, m->tag, &w->waiter, &file)) {
+    case TAGGED_HERE:
+        answer_file(call, file);
+        break;
+    case TAGGED_OPEN:
+        open_file(api, shard, m->tag);
+        break;
+    case TAGGED_WAIT:
+        break;
+    case TAGGED_BUSY:
+        sl_fail(&err, SL_EBUSY,
+                "%d other snapshots of this shard are being opened; try again "
+                "later",
+                TAGGED_MAX);
+        rpc_answer(call, SL_EBUSY, &err, NULL);
+        break;
+    }
+}
+
+// A file of a shard that is not here any more, on its way.
+struct archive_pull {
+    struct loop_task task;
+    struct api *api;
+    struct rpc_call *call;
+    struct wire_pull pull;
+};
+
+static void archive_work(void *arg)
+{
+    struct archive_pull *a = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file = NULL;
+    enum sl_err rc =
+        archive_values(a->api->setup.fs, a->api->setup.folder, a->pull.job,
+                       a->pull.shard, a->pull.tag, &file, &err);
+
+    if (rc == SL_OK)
+        answer_file(a->call, file);
+    else
+        rpc_answer(a->call, rc, &err, NULL);
+}
+
+static void archive_end(void *arg)
+{
+    struct archive_pull *a = arg;
+    struct api *api = a->api;
+
+    sl_free(a);
+    opening_over(api);
+}
+
+static void archive_start(void *arg)
+{
+    struct archive_pull *a = arg;
+
+    if (loop_work(a->api->setup.loop, archive_work, archive_end, a) == SL_OK)
+        return;
+    rpc_answer(a->call, SL_ENOMEM, NULL, NULL);
+    archive_end(a);
+}
+
+// Answers the call, later. Counted as in open_file.
+static void pull_archive(struct api *api, struct rpc_call *call,
+                         const struct wire_pull *m)
+{
+    struct archive_pull *a;
+
+    atomic_fetch_add(&api->_shared.opening, 1);
+    a = atomic_load(&api->_shared.stopped) ? NULL : sl_malloc(sizeof(*a));
+    if (a == NULL) {
+        rpc_answer(call, SL_EUNAVAIL, NULL, NULL);
+        opening_over(api);
+        return;
+    }
+    *a = (struct archive_pull){.api = api, .call = call, .pull = *m};
+    loop_post_task(api->setup.loop, &a->task, archive_start, a);
+}
+
+static void api_pull(struct rpc_call *call, void *arg)
+{
+    struct api *api = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *shard = NULL;
+    struct wire_pull m;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_read_pull(&m, rpc_call_body(call), &err);
+    if (rc == SL_OK)
+        rc = find(api, m.job, m.shard, &shard, &err);
+    if (rc == SL_OK && m.has_tag) {
+        pull_tag(api, call, shard, &m);
+    } else if (rc == SL_EUNAVAIL && m.has_tag) {
+        pull_archive(api, call, &m);
+    } else {
+        if (rc == SL_OK)
+            rc = pull_now(api, shard, &m, &msg, &err);
+        rpc_answer(call, rc, &err, &msg);
+    }
+    shard_unref(shard);
+}
+
+// ---- Local
+
+static void api_local(struct rpc_call *call, void *arg)
+{
+    const struct api *api = arg;
+    Sluice__V1__LocalReply reply;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    local_about(api->setup.local, &reply);
+    rc = wire_msg(&msg, &reply.base);
+    rpc_answer(call, rc, NULL, &msg);
+}
+
+// ---- the interface
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_ASK, .kind = RPC_UNARY, .unary = api_ask},
+    {.path = WIRE_PUSH,
+     .kind = RPC_UNARY,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .unary = api_push},
+    {.path = WIRE_PUSH_PULL,
+     .kind = RPC_UNARY,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .unary = api_push_pull},
+    {.path = WIRE_PULL, .kind = RPC_UNARY, .unary = api_pull},
+    {.path = WIRE_LOCAL, .kind = RPC_UNARY, .unary = api_local},
+};
+
+enum sl_err api_new(struct api **out, const struct api_setup *setup)
+{
+    struct api *api = sl_calloc(1, sizeof(*api));
+
+    if (api == NULL)
+        return SL_ENOMEM;
+    api->setup = *setup;
+    atomic_init(&api->_shared.opening, 0);
+    atomic_init(&api->_shared.stopped, false);
+    *out = api;
+    return SL_OK;
+}
+
+struct rpc_table api_table(struct api *api)
+{
+    return (struct rpc_table){methods, SL_COUNT(methods), api};
+}
+
+void api_stop(struct api *api)
+{
+    atomic_store(&api->_shared.stopped, true);
+    // A stop that was meant for an earlier run may end one early.
+    while (atomic_load(&api->_shared.opening) > 0)
+        loop_run(api->setup.loop);
+}
+
+void api_free(struct api *api)
+{
+    sl_free(api);
+}

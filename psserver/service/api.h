@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/service/api.h -- what workers may ask: Ask, Push, Pull, PushPull,
+// Local.
+//
+// A handler runs to its end on the I/O thread that received the call: decode,
+// find the shard, let it decide, answer once. Refusals of the protocol are
+// answers (Refused); a message that is wrong, or a shard that is not admitted
+// here, is an error of the call. The tensor stays where the wire put it.
+//
+//   PushPull  api -> wire_read_push -> store_find -> pool_take
+//             -> shard_push: check outside the lock; then apply, count and
+//                copy the fresh parameters under it
+//             -> rpc_answer: header, and the copy, which goes back to its pool
+//                when the transport has sent it
+//   Pull{tag} api -> tagged_find -> (first: loop -> pool thread: snap_values)
+//             -> rpc_answer with a slice of the mapped file
+//   Push of memory that is shared: exchange_push copies and looks at it first;
+//             the parameters are then put straight where the caller wants them
+//
+// Threads  api_table's handlers: any I/O thread. The rest: the loop.
+// Memory   what setup points at outlives the api.
+#ifndef PSSERVER_SERVICE_API_H
+#define PSSERVER_SERVICE_API_H
+
+#include "common/base/fs.h"
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "psserver/local/local.h"
+#include "psserver/shard/store.h"
+
+#define API_SERVICE "sluice.v1.Shards"
+
+struct api;
+
+struct api_setup {
+    struct loop *loop;
+    struct fs *fs;
+    struct store *store;
+    const char *folder;  // of snapshots
+    struct local *local; // NULL: no memory is shared
+};
+
+enum sl_err api_new(struct api **out, const struct api_setup *setup);
+
+// To hand to rpc_server_new.
+struct rpc_table api_table(struct api *api);
+
+// Opens no more files, and runs the loop until those that are being opened
+// were answered. Before rpc_server_free, which waits for answers.
+void api_stop(struct api *api);
+void api_free(struct api *api); // NULL is allowed
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/service/attend.h"
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "proto/attendee.h"
+
+struct attend {
+    struct attendee *stream;
+    struct roster *roster;
+    void (*changed)(void *arg, bool attached);
+    void *arg;
+    uint64_t seq; // of the last heartbeat
+    bool draining;
+};
+
+static void tell(struct attend *a, bool attached)
+{
+    if (a->changed != NULL)
+        a->changed(a->arg, attached);
+}
+
+static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+{
+    struct attend *a = arg;
+
+    return roster_term(a->roster, m->term);
+}
+
+static void on_attached(void *arg)
+{
+    struct attend *a = arg;
+
+    tell(a, true);
+    roster_attached(a->roster);
+}
+
+static void on_lost(void *arg)
+{
+    tell(arg, false);
+}
+
+static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+{
+    struct attend *a = arg;
+
+    switch (m->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_PLACE:
+        roster_place(a->roster, m->place);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_ADMIT:
+        roster_admit(a->roster, m->admit);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
+        roster_refuse(a->roster, m->refuse);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
+        roster_snapshot(a->roster, m->snapshot);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
+        roster_keep(a->roster, m->keep);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
+        roster_close_job(a->roster, m->close_job);
+        break;
+    default: // the rest is for workers
+        break;
+    }
+}
+
+static void on_beat(void *arg)
+{
+    struct attend *a = arg;
+
+    roster_tick(a->roster, ++a->seq, a->draining);
+}
+
+void attend_send(void *arg, const Sluice__V1__AttendUp *up)
+{
+    struct attend *a = arg;
+
+    (void)attendee_send(a->stream, up);
+}
+
+enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
+                       struct sl_error *err)
+{
+    struct attend *a = sl_calloc(1, sizeof(*a));
+    struct attendee_setup stream = {
+        .loop = setup->loop,
+        .clock = sl_clock_real(),
+        .channel = setup->channel,
+        .role = SLUICE__V1__ROLE__ROLE_PSSERVER,
+        .name = setup->name,
+        .address = setup->address,
+        .welcome = on_welcome,
+        .attached = on_attached,
+        .lost = on_lost,
+        .down = on_down,
+        .beat = on_beat,
+        .arg = a,
+    };
+    enum sl_err rc;
+
+    if (a == NULL)
+        return SL_ENOMEM;
+    a->changed = setup->changed;
+    a->arg = setup->arg;
+    rc = attendee_new(&a->stream, &stream, err);
+    if (rc != SL_OK) {
+        sl_free(a);
+        return rc;
+    }
+    *out = a;
+    return SL_OK;
+}
+
+void attend_start(struct attend *a, struct roster *roster)
+{
+    a->roster = roster;
+    attendee_start(a->stream);
+}
+
+bool attend_attached(const struct attend *a)
+{
+    return attendee_attached(a->stream);
+}
+
+void attend_drain(struct attend *a)
+{
+    a->draining = true;
+    attendee_beat_now(a->stream);
+}
+
+void attend_stop(struct attend *a)
+{
+    attendee_stop(a->stream);
+}
+
+void attend_free(struct attend *a)
+{
+    if (a == NULL)
+        return;
+    attendee_free(a->stream);
+    sl_free(a);
+}

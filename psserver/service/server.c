@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "psserver/service/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "proto/introspect.h"
+#include "psserver/service/api.h"
+#include "psserver/service/attend.h"
+#include "psserver/service/identity.h"
+#include "psserver/local/local.h"
+#include "psserver/roster/roster.h"
+#include "psserver/shard/store.h"
+
+#define DRAIN_LOOK_MS 20    // how often a drain looks for open calls
+#define DRAIN_CALLS_MS 2000 // how long it waits for them
+
+const struct conf_about server_about = {
+    .program = "psserver",
+    .usage = "psserver [OPTION]...",
+    .text = "Keeps shards of the parameters of training jobs: applies what "
+            "workers push, once, and writes snapshots.",
+    .example = "psserver --coordinator 127.0.0.1:7070 --state /var/lib/ps0",
+};
+
+const struct conf_key server_keys[] = {
+    {.name = "coordinator",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:7070",
+     .help = "Address of the coordinator: host:port or unix:/path."},
+    {.name = "listen",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:0",
+     .help = "Where workers are answered; port 0 takes a free one. Without "
+             "TLS only a local address."},
+    {.name = "advertise",
+     .kind = CONF_STRING,
+     .help = "Address that workers are told; without it, the one of --listen."},
+    {.name = "name",
+     .kind = CONF_STRING,
+     .help = "Name under which shards are placed here; kept in the state "
+             "folder, so say it once or never."},
+    {.name = "store",
+     .kind = CONF_STRING,
+     .help = "Folder of snapshots; without it, store in the state folder."},
+    {.name = "io-threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 256,
+     .unit = "threads",
+     .help = "Threads that answer workers; 0: one per two cores."},
+    {.name = "shm",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|off",
+     .help = "Memory shared with workers of this host instead of sent bytes, "
+             "and sockets for their small calls: auto where they ask for it, "
+             "or off."},
+    {.name = NULL},
+};
+
+struct psserver {
+    struct daemon *daemon;
+    char *name, *folder, *address; // owned
+
+    struct rpc_io *io;
+    struct store *store;
+    struct local *local; // NULL: no memory is shared
+    struct api *api;
+    struct introspect *introspect;
+    struct rpc_server *rpc;
+    struct rpc_channel *channel; // to the coordinator
+    struct attend *attend;
+    struct roster *roster;
+
+    struct loop_timer *drain_timer;
+    unsigned drain_looks;
+};
+
+struct psserver *server_new(void)
+{
+    return sl_calloc(1, sizeof(struct psserver));
+}
+
+void server_free(struct psserver *s)
+{
+    sl_free(s);
+}
+
+// ---- settings
+
+static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(s->daemon);
+    const char *store = conf_str(c, "store");
+    enum sl_err rc = rpc_address_check(conf_str(c, "coordinator"), err);
+
+    if (rc == SL_OK)
+        rc = identity_name(&s->name, fs_posix(), daemon_state_dir(s->daemon),
+                           conf_str(c, "name"), err);
+    if (rc != SL_OK)
+        return rc;
+    s->folder = store != NULL ? sl_strdup(store)
+                              : fs_join(daemon_state_dir(s->daemon), "store");
+    if (s->folder == NULL)
+        return SL_ENOMEM;
+    rc = fs_mkdirs(fs_posix(), s->folder, err);
+    // Reports name it to programs that run in other folders.
+    return rc == SL_OK ? fs_absolute(&s->folder, err) : rc;
+}
+
+// What workers dial: --advertise, or --listen with the port that it became.
+static enum sl_err make_address(struct psserver *s, const char *listen,
+                                int port, struct sl_error *err)
+{
+    const char *said = conf_str(daemon_conf(s->daemon), "advertise");
+    const char *colon = strrchr(listen, ':');
+    struct buf b = BUF_INIT;
+    enum sl_err rc;
+    size_t n;
+
+    if (said != NULL) {
+        s->address = sl_strdup(said);
+        return s->address == NULL ? SL_ENOMEM : rpc_address_check(said, err);
+    }
+    if (strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "--listen %s is every address of this host; say with "
+                       "--advertise which one workers should dial",
+                       listen);
+    if (strncmp(listen, "unix:", 5) == 0 || colon == NULL)
+        rc = buf_append_str(&b, listen);
+    else
+        rc = buf_appendf(&b, "%.*s:%d", (int)(colon - listen), listen, port);
+    s->address = (char *)buf_detach(&b, &n);
+    return rc;
+}
+
+// ---- start
+
+static void on_attached(void *arg, bool attached)
+{
+    struct psserver *s = arg;
+
+    // Ready: known to the coordinator, or serving on without one.
+    introspect_set_serving(s->introspect,
+                           !daemon_draining(s->daemon) &&
+                               (attached || roster_admitted(s->roster) > 0));
+    daemon_status(s->daemon, "%s as %s, %zu shards",
+                  attached ? "attached" : "waiting for the coordinator",
+                  s->name, roster_admitted(s->roster));
+}
+
+// A host where it cannot be is one where workers send bytes.
+static void start_local(struct psserver *s)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    char *folder, *path = NULL;
+    enum sl_err rc = SL_ENOMEM;
+
+    if (strcmp(conf_str(daemon_conf(s->daemon), "shm"), "off") == 0)
+        return;
+    folder = sl_strdup(daemon_state_dir(s->daemon));
+    if (folder != NULL)
+        rc = fs_absolute(&folder, &err); // workers run in other folders
+    if (rc == SL_OK)
+        path = fs_join(folder, "local.sock");
+    if (path != NULL)
+        rc = local_new(&s->local, daemon_loop(s->daemon), path, s->name, &err);
+    if (s->local == NULL)
+        LOG(INFO, "no memory is shared with workers", "why=%s", err.text);
+    sl_free(folder);
+    sl_free(path);
+}
+
+static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(s->daemon);
+    static const char *const services[] = {API_SERVICE};
+    struct api_setup setup = {.loop = daemon_loop(s->daemon),
+                              .fs = fs_posix(),
+                              .store = s->store,
+                              .folder = s->folder,
+                              .local = s->local};
+    const char *listen = conf_str(c, "listen");
+    struct rpc_table tables[2];
+    int port = 0;
+    enum sl_err rc = api_new(&s->api, &setup);
+
+    if (rc == SL_OK)
+        rc = introspect_new(&s->introspect, services, SL_COUNT(services), err);
+    if (rc != SL_OK)
+        return rc;
+    tables[0] = api_table(s->api);
+    tables[1] = introspect_table(s->introspect);
+    rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), NULL, err);
+    if (rc == SL_OK)
+        rc = rpc_server_bind(s->rpc, listen, daemon_tls(s->daemon), &port, err);
+    return rc != SL_OK ? rc : make_address(s, listen, port, err);
+}
+
+static enum sl_err start_control(struct psserver *s, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(s->daemon);
+    struct attend_setup up = {.loop = daemon_loop(s->daemon),
+                              .name = s->name,
+                              .address = s->address,
+                              .changed = on_attached,
+                              .arg = s};
+    struct roster_setup down = {.loop = daemon_loop(s->daemon),
+                                .fs = fs_posix(),
+                                .store = s->store,
+                                .folder = s->folder,
+                                .send = attend_send};
+    enum sl_err rc;
+
+    rc = rpc_channel_new(&s->channel, s->io, conf_str(c, "coordinator"),
+                         daemon_tls(s->daemon), NULL, err);
+    if (rc != SL_OK)
+        return rc;
+    up.channel = s->channel;
+    rc = attend_new(&s->attend, &up, err);
+    if (rc != SL_OK)
+        return rc;
+    down.arg = s->attend;
+    return roster_new(&s->roster, &down);
+}
+
+static void stop_parts(struct psserver *s)
+{
+    loop_timer_free(s->drain_timer);
+    if (s->attend != NULL)
+        attend_stop(s->attend);
+    if (s->rpc != NULL)
+        rpc_server_stop(s->rpc);
+    if (s->api != NULL)
+        api_stop(s->api);
+    local_serve(s->local, NULL);
+    rpc_server_free(s->rpc);
+    rpc_channel_free(s->channel);
+    attend_free(s->attend);
+    roster_free(s->roster);
+    store_free(s->store);
+    api_free(s->api);
+    local_free(s->local);
+    introspect_free(s->introspect);
+    rpc_io_free(s->io);
+    sl_free(s->name);
+    sl_free(s->folder);
+    sl_free(s->address);
+    *s = (struct psserver){0};
+}
+
+static enum sl_err start_parts(struct psserver *s, struct sl_error *err)
+{
+    struct rpc_io_options io = {0};
+    enum sl_err rc = read_settings(s, err);
+
+    if (rc != SL_OK)
+        return rc;
+    io.threads = (unsigned)conf_int(daemon_conf(s->daemon), "io-threads");
+    rc = rpc_io_new(&s->io, &io, err);
+    if (rc == SL_OK)
+        rc = store_new(&s->store);
+    if (rc != SL_OK)
+        return rc;
+    start_local(s);
+    rc = start_rpc(s, err);
+    if (rc == SL_OK)
+        rc = start_control(s, err);
+    return rc;
+}
+
+static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
+{
+    struct psserver *s = arg;
+    enum sl_err rc;
+
+    s->daemon = d;
+    rc = start_parts(s, err);
+    if (rc != SL_OK) {
+        stop_parts(s);
+        return rc;
+    }
+    rpc_server_start(s->rpc);
+    local_serve(s->local, s->rpc);
+    attend_start(s->attend, s->roster);
+    LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
+        s->name, s->address, s->folder, daemon_tls(d) != NULL,
+        rpc_io_threads(s->io));
+    daemon_ready(d); // shards come when the coordinator says so
+    return SL_OK;
+}
+
+// ---- drain: no new calls, the open ones end, what is new goes to disk
+
+static void saved(void *arg)
+{
+    struct psserver *s = arg;
+
+    daemon_drained(s->daemon);
+}
+
+static void drain_look(void *arg)
+{
+    struct psserver *s = arg;
+
+    if (rpc_server_open_calls(s->rpc) > 0 &&
+        ++s->drain_looks < DRAIN_CALLS_MS / DRAIN_LOOK_MS)
+        return;
+    loop_timer_stop(s->drain_timer);
+    roster_save(s->roster, saved, s);
+}
+
+static void drain(struct daemon *d, void *arg)
+{
+    struct psserver *s = arg;
+
+    introspect_set_serving(s->introspect, false);
+    rpc_server_drain(s->rpc);
+    attend_drain(s->attend);
+    if (loop_timer_new(&s->drain_timer, daemon_loop(d), drain_look, s) !=
+        SL_OK) {
+        roster_save(s->roster, saved, s);
+        return;
+    }
+    loop_timer_start(s->drain_timer, 0, DRAIN_LOOK_MS);
+}
+
+static void stop(struct daemon *d, void *arg)
+{
+    (void)d;
+    stop_parts(arg);
+}
+
+const struct daemon_hooks server_hooks = {
+    .start = start, .drain = drain, .stop = stop};

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/service/server.h -- wires the parts of this daemon.
+//
+// Threads  the loop, but for what api.h runs on I/O threads.
+// Memory   server_stop frees everything that server_start made.
+#ifndef PSSERVER_SERVICE_SERVER_H
+#define PSSERVER_SERVICE_SERVER_H
+
+#include "common/daemon/daemon.h"
+
+struct psserver; // all of it; filled by start
+
+// Rooms for daemon_main; `arg` is a struct psserver from server_new.
+extern const struct daemon_hooks server_hooks;
+extern const struct conf_key server_keys[];
+extern const struct conf_about server_about;
+
+struct psserver *server_new(void); // NULL: out of memory
+void server_free(struct psserver *s);
+
+#endif

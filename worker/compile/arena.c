@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/arena.c -- see arena.h.
+#include "worker/compile/arena.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+static size_t up(size_t bytes)
+{
+    return (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct arena_item *x = *(struct arena_item *const *)a;
+    const struct arena_item *y = *(struct arena_item *const *)b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x < y ? -1 : x > y; // the list's order: always the same plan
+}
+
+static bool live_together(const struct arena_item *a,
+                          const struct arena_item *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+// placed[0..n) are sorted by offset.
+static size_t lowest_gap(struct arena_item *const *placed, size_t n,
+                         const struct arena_item *item)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct arena_item *p = placed[i];
+
+        if (!live_together(p, item) || p->bytes == 0)
+            continue;
+        if (p->offset >= at && p->offset - at >= item->bytes)
+            return at;
+        if (up(p->offset + p->bytes) > at)
+            at = up(p->offset + p->bytes);
+    }
+    return at;
+}
+
+static void insert_by_offset(struct arena_item **placed, size_t n,
+                             struct arena_item *item)
+{
+    while (n > 0 && placed[n - 1]->offset > item->offset) {
+        placed[n] = placed[n - 1];
+        n--;
+    }
+    placed[n] = item;
+}
+
+enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes)
+{
+    struct arena_item **order = sl_malloc_array(2 * count, sizeof(*order));
+    struct arena_item **placed = order + count;
+    size_t most = 0;
+
+    if (order == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        order[i] = &items[i];
+    qsort(order, count, sizeof(*order), larger_first);
+    for (size_t i = 0; i < count; i++) {
+        struct arena_item *item = order[i];
+
+        item->offset = lowest_gap(placed, i, item);
+        insert_by_offset(placed, i, item);
+        if (up(item->offset + item->bytes) > most)
+            most = up(item->offset + item->bytes);
+    }
+    sl_free(order);
+    *bytes = most;
+    return SL_OK;
+}

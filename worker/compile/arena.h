@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/arena.h -- one block of memory for everything that a step
+// computes.
+//
+// A tensor lives from the op that first touches it to the one that last does.
+// Two tensors that never live at the same time may lie at the same place. The
+// plan is made once per program; a step then allocates nothing.
+//
+// Threads  pure.
+// Units    bytes; ops are counted from 0.
+#ifndef WORKER_COMPILE_ARENA_H
+#define WORKER_COMPILE_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define ARENA_ALIGN 64
+
+struct arena_item {
+    size_t bytes;
+    uint32_t first, last; // ops, both included
+    size_t offset;        // the answer
+};
+
+// Sets the offsets, multiples of ARENA_ALIGN, and how much is needed in all.
+// The largest go first, each to the lowest place that is free for its life:
+// near the best in practice, and the same every time. SL_ENOMEM only.
+enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes);
+
+#endif

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile.c -- the builder and the order of its parts; see
+// compile.h.
+#include "worker/compile/compile.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/compile/compile_build.h"
+
+void compile_fail(struct build *b, uint32_t node, enum sl_err code,
+                  const char *what)
+{
+    if (b->rc != SL_OK)
+        return;
+    b->rc = sl_fail(&b->err, code, "layer '%s': %s", b->model->nodes[node].name,
+                    what);
+}
+
+uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
+                    size_t bytes)
+{
+    if (b->rc != SL_OK)
+        return 0;
+    if (b->tensors_count == b->tensors_room) {
+        uint32_t room = b->tensors_room == 0 ? 64 : b->tensors_room * 2;
+        struct tensor *more = sl_realloc_array(b->tensors, room, sizeof(*more));
+
+        if (more == NULL) {
+            b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
+            return 0;
+        }
+        b->tensors = more;
+        b->tensors_room = room;
+    }
+    b->tensors[b->tensors_count] = (struct tensor){place, offset, bytes};
+    return b->tensors_count++;
+}
+
+uint32_t compile_tensor(struct build *b, size_t bytes)
+{
+    return compile_at(b, PROGRAM_ARENA, 0, bytes);
+}
+
+uint32_t compile_weight(struct build *b, const struct model_node *node,
+                        enum model_weight w, enum program_place vector)
+{
+    const struct model_variable *v = &b->model->variables[node->weight[w]];
+
+    return compile_at(b, vector, (size_t)v->first * b->real,
+                      (size_t)v->elements * b->real);
+}
+
+unsigned compile_dims(const struct build *b, const struct model_shape *s,
+                      int64_t dim[KERN_DIMS])
+{
+    dim[0] = b->o->batch;
+    for (uint32_t i = 0; i < s->rank; i++)
+        dim[1 + i] = (int64_t)s->dim[i];
+    return 1 + s->rank;
+}
+
+size_t compile_bytes(const struct build *b, const struct model_shape *s)
+{
+    return b->o->batch * (size_t)model_shape_elements(s) * b->act;
+}
+
+size_t compile_value_bytes(const struct build *b, uint32_t i)
+{
+    size_t bytes = compile_is_wide(b, i) ? b->real : b->act;
+
+    return b->o->batch * (size_t)model_shape_elements(&b->model->nodes[i].out) *
+           bytes;
+}
+
+bool compile_try_epilogue(struct build *b, struct kern_desc *d,
+                          uint32_t epilogue)
+{
+    struct kern_desc plain = *d;
+
+    d->epilogue |= epilogue;
+    if (compile_fuses(b, d, &plain))
+        return true;
+    *d = plain;
+    return false;
+}
+
+void compile_fuse_drelu(struct build *b, const struct model_node *node,
+                        struct kern_desc *d)
+{
+    const struct model_node *input = &b->model->nodes[node->input[0]];
+
+    if (b->o->train && b->needs_grad[node->input[0]] &&
+        input->act == MODEL_ACT_RELU && input->users == 1 &&
+        compile_try_epilogue(b, d, KERN_DRELU))
+        b->act_done[node->input[0]] = true;
+}
+
+uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
+                                 enum model_weight w)
+{
+    size_t at = w == MODEL_GAMMA ? 0 : b->constants * b->real;
+
+    if (node->weight[w] != MODEL_NONE)
+        return compile_weight(b, node, w, PROGRAM_PARAMS);
+    return compile_at(b, PROGRAM_CONSTANTS, at,
+                      (size_t)node->in.dim[node->in.rank - 1] * b->real);
+}
+
+enum kern_unary_kind compile_unary(const struct model_node *node, float *a)
+{
+    *a = (float)node->alpha;
+    switch (node->act) {
+    case MODEL_ACT_RELU:
+        return KERN_UNARY_RELU;
+    case MODEL_ACT_SIGMOID:
+        return KERN_SIGMOID;
+    case MODEL_ACT_TANH:
+        return KERN_TANH;
+    case MODEL_ACT_ELU:
+        return KERN_ELU;
+    case MODEL_ACT_LEAKY_RELU:
+        return KERN_LEAKY_RELU;
+    case MODEL_ACT_GELU:
+        return KERN_GELU;
+    case MODEL_ACT_SOFTPLUS:
+        return KERN_SOFTPLUS;
+    default:
+        return 0;
+    }
+}
+
+struct kern_window compile_window(const struct model_node *node)
+{
+    struct kern_window w =
+        kern_window((int32_t)node->window[0], (int32_t)node->window[1],
+                    (int32_t)node->stride[0], (int32_t)node->stride[1]);
+
+    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D) // all of its input
+        return kern_window((int32_t)node->in.dim[0], (int32_t)node->in.dim[1],
+                           1, 1);
+    for (int axis = 0; axis < 2; axis++) {
+        w.pad_before[axis] = (int32_t)node->pad_before[axis];
+        w.pad_after[axis] = (int32_t)node->pad_after[axis];
+    }
+    return w;
+}
+
+static bool grow_ops(struct build *b)
+{
+    uint32_t room = b->p->room == 0 ? 32 : b->p->room * 2;
+    struct program_op *ops;
+    struct build_op *refs;
+
+    if (b->p->count < b->p->room)
+        return true;
+    ops = sl_realloc_array(b->p->ops, room, sizeof(*ops));
+    if (ops == NULL)
+        return false;
+    b->p->ops = ops;
+    refs = sl_realloc_array(b->ops, room, sizeof(*refs));
+    if (refs == NULL)
+        return false;
+    b->ops = refs;
+    b->p->room = room;
+    return true;
+}
+
+void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
+                  const struct build_ref *refs)
+{
+    struct program_op *op;
+
+    if (b->rc != SL_OK)
+        return;
+    if (!grow_ops(b)) {
+        compile_fail(b, node, SL_ENOMEM, "no memory");
+        return;
+    }
+    if (b->o->f64)
+        kern_desc_f64(d);
+    op = &b->p->ops[b->p->count];
+    memset(op, 0, sizeof(*op));
+    b->rc = compile_plan(b, d, &op->plan);
+    if (b->rc != SL_OK) {
+        sl_prefix(&b->err, b->rc, "layer '%s'", b->model->nodes[node].name);
+        return;
+    }
+    op->op = d->op;
+    op->node = node;
+    op->inputs = d->inputs;
+    op->args = (uint32_t)d->inputs + d->outputs;
+    memcpy(b->ops[b->p->count].ref, refs, op->args * sizeof(*refs));
+    b->p->count++;
+}
+
+// ---- memory
+
+static struct arena_item *lives(const struct build *b)
+{
+    struct arena_item *items = sl_calloc(b->tensors_count + 1, sizeof(*items));
+
+    if (items == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < b->tensors_count; i++)
+        items[i].first = UINT32_MAX; // not used so far
+    for (uint32_t i = 0; i < b->p->count; i++) {
+        for (uint32_t k = 0; k < b->p->ops[i].args; k++) {
+            uint32_t t = b->ops[i].ref[k].tensor;
+
+            if (b->tensors[t].place != PROGRAM_ARENA)
+                continue;
+            if (items[t].first == UINT32_MAX)
+                items[t].first = i;
+            items[t].last = i;
+            items[t].bytes = b->tensors[t].bytes;
+        }
+    }
+    return items;
+}
+
+// Gives every argument its place.
+static void settle(struct build *b)
+{
+    struct arena_item *items = lives(b);
+
+    if (items == NULL ||
+        arena_plan(items, b->tensors_count, &b->p->arena_bytes) != SL_OK) {
+        sl_free(items);
+        b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
+        return;
+    }
+    for (uint32_t i = 0; i < b->p->count; i++) {
+        for (uint32_t k = 0; k < b->p->ops[i].args; k++) {
+            struct build_ref ref = b->ops[i].ref[k];
+            const struct tensor *t = &b->tensors[ref.tensor];
+            struct program_arg *arg = &b->p->ops[i].arg[k];
+
+            arg->place = t->place;
+            arg->bytes = t->bytes;
+            arg->offset = ref.offset + t->offset;
+            if (t->place == PROGRAM_ARENA)
+                arg->offset = ref.offset + items[ref.tensor].offset;
+        }
+    }
+    sl_free(items);
+}
+
+// Nothing that was enqueued uses `m` any more: see compile.h.
+static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
+                        size_t bytes, struct sl_error *err)
+{
+    struct kern_dev *dev = memory->dev;
+    enum sl_err rc;
+
+    if (m->bytes >= bytes && m->at != NULL)
+        return SL_OK;
+    if (m->at != NULL)
+        dev->backend->release(dev, m);
+    *m = (struct kern_mem){NULL, 0};
+    memory->moved++;
+    rc = dev->backend->alloc(m, dev, bytes > 0 ? bytes : 64, KERN_DEVICE);
+    if (rc == SL_ENOMEM)
+        return sl_fail(err, rc,
+                       "no memory for %zu bytes of activations; use a smaller "
+                       "batch",
+                       bytes);
+    return rc == SL_OK ? rc : sl_fail(err, rc, "%s", program_fault(dev, rc));
+}
+
+static void grow_memory(struct build *b, struct program_memory *m)
+{
+    m->dev = b->dev;
+    b->rc = grow(m, &m->arena, b->p->arena_bytes, &b->err);
+    if (b->rc == SL_OK)
+        b->rc = grow(m, &m->workspace, b->p->workspace_bytes, &b->err);
+    b->p->memory = m;
+}
+
+// ---- before and after the layers
+
+static bool is_trainable(const struct model *m, const struct model_node *node)
+{
+    for (unsigned w = 0; w < MODEL_WEIGHTS; w++) {
+        if (node->weight[w] != MODEL_NONE &&
+            m->variables[node->weight[w]].kind == MODEL_TRAINABLE)
+            return true;
+    }
+    return false;
+}
+
+static void survey(struct build *b)
+{
+    const struct model *m = b->model;
+
+    for (uint32_t i = 1; i < m->nodes_count; i++) {
+        const struct model_node *node = &m->nodes[i];
+
+        b->needs_grad[i] = is_trainable(m, node);
+        for (uint32_t k = 0; k < node->inputs; k++)
+            b->needs_grad[i] |= b->needs_grad[node->input[k]];
+        if (node->type == MODEL_BATCH_NORMALIZATION &&
+            node->in.dim[node->in.rank - 1] > b->constants)
+            b->constants = (size_t)node->in.dim[node->in.rank - 1];
+        if (node->type == MODEL_DROPOUT && b->o->train && node->rate > 0)
+            b->p->dropouts++;
+    }
+}
+
+static bool reals(struct program *p, size_t ones)
+{
+    p->constants = sl_calloc(2 * ones + 1, p->real);
+    p->constants_bytes = 2 * ones * p->real;
+    p->seeds = sl_calloc(p->dropouts + 1, sizeof(*p->seeds));
+    p->keys = sl_calloc(2 * (size_t)p->dropouts + 1, sizeof(*p->keys));
+    if (p->constants == NULL || p->seeds == NULL || p->keys == NULL)
+        return false;
+    for (size_t i = 0; i < ones; i++) {
+        if (p->real == sizeof(double))
+            ((double *)(void *)p->constants)[i] = 1;
+        else
+            ((float *)(void *)p->constants)[i] = 1;
+    }
+    return true;
+}
+
+static void choose_precision(struct build *b)
+{
+    bool half = b->o->compute == KERN_BF16 || b->o->compute == KERN_F16;
+
+    b->real = b->o->f64 ? sizeof(double) : sizeof(float);
+    b->t = half && !b->o->f64 ? b->o->compute : KERN_F32;
+    b->act = b->t == KERN_F32 ? b->real : kern_dtype_bytes(b->t);
+    b->scaled = b->t == KERN_F16;
+    b->device = !b->o->f64 && (!b->dev->backend->host || b->o->as_device);
+}
+
+static bool build_init(struct build *b)
+{
+    size_t nodes = b->model->nodes_count, all;
+
+    all = nodes * 4 + b->model->variables_count;
+    b->value = sl_malloc_array(all, sizeof(*b->value));
+    b->needs_grad = sl_calloc(nodes, sizeof(*b->needs_grad));
+    b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
+    b->p = sl_calloc(1, sizeof(*b->p));
+    if (b->value == NULL || b->needs_grad == NULL || b->act_done == NULL ||
+        b->p == NULL)
+        return false;
+    memset(b->value, 0xff, all * sizeof(*b->value)); // NO_TENSOR
+    b->grad = b->value + nodes;
+    b->aux = b->grad + nodes;
+    b->saved = b->aux + nodes;
+    b->copy = b->saved + nodes;
+    choose_precision(b);
+    b->p->real = b->real;
+    b->p->dev = b->dev;
+    b->p->batch = b->o->batch;
+    b->p->train = b->o->train;
+    survey(b);
+    return reals(b->p, b->constants);
+}
+
+static void build_release(struct build *b)
+{
+    sl_free(b->value);
+    sl_free(b->needs_grad);
+    sl_free(b->act_done);
+    sl_free(b->tensors);
+    sl_free(b->ops);
+    compile_plans_release(b);
+}
+
+enum sl_err compile(struct program **out, struct kern_dev *dev,
+                    const struct model *model,
+                    const struct compile_options *options,
+                    struct program_memory *memory, struct sl_error *err)
+{
+    struct build b = {.model = model, .o = options, .dev = dev, .rc = SL_OK};
+    enum sl_err rc;
+
+    map_init(&b.plans);
+    if (!build_init(&b)) {
+        b.rc = sl_fail(&b.err, SL_ENOMEM, "no memory");
+    } else {
+        b.loss_has_act = compile_loss_takes_act(model, options);
+        compile_forward(&b);
+        compile_loss(&b);
+        b.p->forward = b.p->count;
+        if (options->train)
+            compile_backward(&b);
+        if (b.rc == SL_OK)
+            settle(&b);
+        if (b.rc == SL_OK)
+            grow_memory(&b, memory);
+        b.p->scale = 1.0 / (options->batch * b.p->loss_rows);
+        program_set_loss_scale(b.p, 1);
+    }
+    rc = b.rc;
+    build_release(&b);
+    if (rc != SL_OK) {
+        program_free(b.p);
+        if (err != NULL)
+            *err = b.err;
+        return rc;
+    }
+    *out = b.p;
+    return SL_OK;
+}

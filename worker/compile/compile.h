@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile.h -- from a model's layers to a program.
+//
+// Forward ops in the model's order, the loss, then backward ops in reverse.
+// Fused where the backend is not worse for it: bias and ReLU into convolution
+// and dense, bias gradients into weight gradients, ReLU's backward into the
+// max pool or batch norm that follows it. Softmax or sigmoid at the end goes
+// into the loss, unless the job says from_logits.
+// In 16 bits an op reads and writes 16 bits and computes in f32. Parameters are
+// cast once per step, and their gradients back; f16's are divided by the loss
+// scale on the way (program_set_loss_scale).
+// To evaluate: no backward, dropout left out, batch norm by its moving
+// statistics.
+//
+// Threads  the compute thread.
+// Memory   compile() keeps no pointer into the model. The memory grows to what
+//          this program needs and is shared with those made before; on a
+//          device, what was enqueued on it is done before the call
+//          (step_settle).
+// Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
+//          (the job's fault); SL_ENOMEM.
+#ifndef WORKER_COMPILE_COMPILE_H
+#define WORKER_COMPILE_COMPILE_H
+
+#include "proto/model.h"
+#include "proto/spec.h"
+#include "worker/data/data.h"
+#include "worker/compile/program.h"
+
+struct compile_options {
+    enum spec_loss loss;
+    bool from_logits;
+    bool train;
+    uint32_t batch;
+    uint64_t seed; // of the job: mixed into each dropout's
+    // What x is: KERN_F32 (or 0), or KERN_U8: bytes that the first op makes
+    // numbers of, input_scale * byte + input_offset.
+    enum kern_dtype input;
+    double input_scale, input_offset;
+    // Of activations and products: KERN_F32 (or 0), KERN_BF16, KERN_F16. Sums,
+    // the loss, what batch norm knows and all gradients that leave stay f32.
+    enum kern_dtype compute;
+    enum kern_math math; // of f32 products
+    // A dense layer's kernel of four times as many bytes is computed in parts
+    // of so many or more: compile_dense.c. 0: 1 MiB.
+    size_t part_bytes;
+    bool f64; // reals are doubles; ref only, for checks by differences
+    // As for a device, on a host, for checks: operands of products aligned,
+    // 16-bit images padded.
+    bool as_device;
+};
+
+enum sl_err compile(struct program **out, struct kern_dev *dev,
+                    const struct model *model,
+                    const struct compile_options *options,
+                    struct program_memory *memory, struct sl_error *err);
+
+// What the model wants to be fed with, given the loss.
+enum sl_err compile_wants(struct data_want *out, const struct model *model,
+                          enum spec_loss loss, struct sl_error *err);
+
+#endif

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_forward.c -- the layers, in the model's order.
+//
+// Each function computes b->value of one node, and keeps what the backward
+// pass will want: b->saved for the activation, b->aux for the layer.
+#include <string.h>
+
+#include "common/base/rng.h"
+#include "worker/compile/compile_build.h"
+
+#define IMAGE_CHANNELS 8
+
+static uint32_t input_of(const struct build *b, const struct model_node *node)
+{
+    return b->value[node->input[0]];
+}
+
+static bool act_is_losses(const struct build *b, uint32_t i)
+{
+    return i == b->model->output && b->loss_has_act;
+}
+
+static void apply(struct build *b, uint32_t i, uint32_t z, bool own)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    enum kern_unary_kind kind;
+    struct kern_desc d;
+    float a;
+    uint32_t y = z;
+
+    b->value[i] = z;
+    if (node->act == MODEL_ACT_LINEAR || act_is_losses(b, i))
+        return;
+    if (node->act == MODEL_ACT_SOFTMAX) {
+        if (!own)
+            y = compile_tensor(b, compile_value_bytes(b, i));
+        kern_desc_softmax(&d, KERN_SOFTMAX_FWD, nd, dim);
+        b->saved[i] = y;
+    } else {
+        kind = compile_unary(node, &a);
+        if (!own || kern_unary_saves_input(kind))
+            y = compile_tensor(b, compile_value_bytes(b, i));
+        kern_desc_unary(&d, KERN_UNARY_FWD, kind, a, nd, dim);
+        b->saved[i] = kern_unary_saves_input(kind) ? z : y;
+    }
+    compile_type(b, &d, compile_dtype(b, i));
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(z), WHOLE(y)});
+    b->value[i] = y;
+}
+
+// Applies the activation of node i to z. `own`: z is nobody else's, so it may
+// be overwritten where the backward pass does not want it. A wide node's comes
+// when the layer is done.
+static void activate(struct build *b, uint32_t i, uint32_t z, bool own)
+{
+    b->value[i] = z;
+    if (!compile_is_wide(b, i))
+        apply(b, i, z, own);
+}
+
+static void widen(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+
+    if (compile_is_wide(b, i) && b->rc == SL_OK)
+        apply(b, i, compile_cast(b, i, b->value[i], n, b->t, KERN_F32), true);
+}
+
+// ReLU goes into the op if the backend likes it there: true.
+static bool fuse_relu(struct build *b, uint32_t i, struct kern_desc *d)
+{
+    return b->model->nodes[i].act == MODEL_ACT_RELU && !compile_is_wide(b, i) &&
+           compile_try_epilogue(b, d, KERN_RELU);
+}
+
+// The end of dense and convolution: x, kernel, (bias) -> y, activation.
+static void weighted(struct build *b, uint32_t i, struct kern_desc *d)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct build_ref refs[4];
+    unsigned n = 0;
+    bool fused;
+    uint32_t y;
+
+    compile_type(b, d, b->t);
+    fused = fuse_relu(b, i, d);
+    refs[n++] = WHOLE(input_of(b, node));
+    refs[n++] = WHOLE(compile_operand(b, i, MODEL_KERNEL));
+    if (node->weight[MODEL_BIAS] != MODEL_NONE)
+        refs[n++] = WHOLE(compile_operand(b, i, MODEL_BIAS));
+    y = compile_tensor(b, compile_bytes(b, &node->out));
+    refs[n] = WHOLE(y);
+    compile_emit(b, i, d, refs);
+    if (fused) {
+        b->value[i] = y;
+        b->saved[i] = y;
+    } else {
+        activate(b, i, y, true);
+    }
+}
+
+static uint32_t bias_bit(const struct model_node *node)
+{
+    return node->weight[MODEL_BIAS] != MODEL_NONE ? KERN_BIAS : 0;
+}
+
+static void dense(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct dense_dims m = compile_dense_dims(b, i);
+    struct kern_desc d;
+
+    if (m.part < m.units) {
+        activate(b, i, compile_dense_in_parts(b, i, &m, input_of(b, node)),
+                 true);
+        return;
+    }
+    kern_desc_matmul(&d, m.rows, m.units, m.k, false, true, bias_bit(node));
+    weighted(b, i, &d);
+}
+
+static void conv2d(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window w = compile_window(node);
+    int64_t x[KERN_DIMS];
+    struct kern_desc d;
+
+    compile_conv_dims(b, node, x);
+    kern_desc_conv(&d, KERN_CONV_FWD, x, (int64_t)node->out.dim[2], &w, 1,
+                   bias_bit(node));
+    weighted(b, i, &d);
+}
+
+static void max_pool(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window w = compile_window(node);
+    struct build_ref refs[3];
+    int64_t x[KERN_DIMS];
+    struct kern_desc d;
+
+    compile_dims(b, &node->in, x);
+    kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_MAX, x, &w,
+                   b->o->train ? KERN_AUX : 0);
+    compile_type(b, &d, b->t);
+    compile_fuse_drelu(b, node, &d);
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    refs[0] = WHOLE(input_of(b, node));
+    refs[1] = WHOLE(b->value[i]);
+    if (b->o->train) {
+        b->aux[i] = compile_tensor(b, kern_shape_bytes(&d.io[d.inputs + 1]));
+        refs[2] = WHOLE(b->aux[i]);
+    }
+    compile_emit(b, i, &d, refs);
+}
+
+static void average_pool(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window w = compile_window(node);
+    struct kern_desc d;
+    int64_t x[KERN_DIMS];
+
+    compile_dims(b, &node->in, x);
+    kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG, x, &w, 0);
+    compile_type(b, &d, b->t);
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(input_of(b, node)), WHOLE(b->value[i])});
+}
+
+// To train, the statistics of the batch are what is pushed for the moving
+// ones, so they go where their gradients would.
+static void batch_norm(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    enum program_place vector = b->o->train ? PROGRAM_GRADS : PROGRAM_PARAMS;
+    uint32_t x = input_of(b, node);
+    uint32_t gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
+    uint32_t beta = compile_scale_or_center(b, node, MODEL_BETA);
+    uint32_t mean = compile_weight(b, node, MODEL_MOVING_MEAN, vector);
+    uint32_t var = compile_weight(b, node, MODEL_MOVING_VARIANCE, vector);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->in, dim);
+    struct kern_desc d;
+    uint32_t y = compile_tensor(b, compile_bytes(b, &node->out));
+
+    b->value[i] = y;
+    kern_desc_norm(&d, b->o->train ? KERN_BN_FWD : KERN_BN_INFER, nd, dim,
+                   (float)node->epsilon, 0);
+    compile_type(b, &d, b->t);
+    if (b->o->train)
+        compile_emit(b, i, &d,
+                     (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
+                                          WHOLE(y), WHOLE(mean), WHOLE(var)});
+    else
+        compile_emit(b, i, &d,
+                     (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
+                                          WHOLE(mean), WHOLE(var), WHOLE(y)});
+}
+
+static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t x = input_of(b, node), k;
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc d;
+
+    b->value[i] = x;
+    if (!b->o->train || node->rate <= 0 || b->rc != SL_OK)
+        return;
+    k = (*ordinal)++;
+    b->p->seeds[k] = sl_mix64(b->o->seed) ^ sl_mix64(~node->seed);
+    b->aux[i] = compile_at(b, PROGRAM_KEYS, 2 * k * sizeof(int64_t),
+                           2 * sizeof(int64_t));
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
+    compile_type(b, &d, b->t);
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(b->value[i])});
+}
+
+static void add(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct build_ref refs[MODEL_INPUTS_MAX + 1];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc d;
+
+    for (uint32_t k = 0; k < node->inputs; k++)
+        refs[k] = WHOLE(b->value[node->input[k]]);
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    refs[node->inputs] = WHOLE(b->value[i]);
+    kern_desc_binary(&d, KERN_ADD, node->inputs, nd, dim);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d, refs);
+}
+
+// Along the last axis: each input is copied into its columns.
+static void concatenate(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
+    int64_t rows =
+        (int64_t)(b->o->batch * model_shape_elements(&node->out)) / all;
+    size_t at = 0;
+
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        const struct model_shape *in = &b->model->nodes[node->input[k]].out;
+        int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
+        struct kern_shape from = kern_shape(b->t, 2, dim), to = from;
+        struct kern_desc d;
+
+        to.stride[0] = all;
+        kern_desc_axpby(&d, &from, &to, 1, 0);
+        compile_emit(b, i, &d,
+                     (struct build_ref[]){WHOLE(b->value[node->input[k]]),
+                                          {b->value[i], at * b->act}});
+        at += (size_t)dim[1];
+    }
+}
+
+static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
+{
+    const struct model_node *node = &b->model->nodes[i];
+
+    switch (node->type) {
+    case MODEL_DENSE:
+        dense(b, i);
+        return;
+    case MODEL_CONV2D:
+        conv2d(b, i);
+        return;
+    case MODEL_MAX_POOLING2D:
+        max_pool(b, i);
+        return;
+    case MODEL_AVERAGE_POOLING2D:
+    case MODEL_GLOBAL_AVERAGE_POOLING2D:
+        average_pool(b, i);
+        return;
+    case MODEL_FLATTEN:
+        b->value[i] = input_of(b, node);
+        return;
+    case MODEL_DROPOUT:
+        dropout(b, i, dropouts);
+        return;
+    case MODEL_BATCH_NORMALIZATION:
+        batch_norm(b, i);
+        return;
+    case MODEL_ADD:
+        add(b, i);
+        return;
+    case MODEL_CONCATENATE:
+        concatenate(b, i);
+        return;
+    case MODEL_ACTIVATION:
+        activate(b, i, input_of(b, node), false);
+        return;
+    default:
+        compile_fail(b, i, SL_ENOTSUP, "this worker does not know the layer");
+    }
+}
+
+// Libraries are fastest, and some only able, with channels by the eight in 16
+// bits: an image gets that many, if convolutions read it.
+static void choose_channels(struct build *b)
+{
+    const struct model *m = b->model;
+    const struct model_shape *in = &m->nodes[0].out;
+    int64_t channels = (int64_t)in->dim[in->rank > 0 ? in->rank - 1 : 0];
+
+    if (!b->device || b->t == KERN_F32 || in->rank != 3 ||
+        channels % IMAGE_CHANNELS == 0)
+        return;
+    for (uint32_t i = 1; i < m->nodes_count; i++) {
+        for (uint32_t k = 0; k < m->nodes[i].inputs; k++) {
+            if (m->nodes[i].input[k] == 0 && m->nodes[i].type != MODEL_CONV2D)
+                return;
+        }
+    }
+    b->x_channels =
+        (channels + IMAGE_CHANNELS - 1) / IMAGE_CHANNELS * IMAGE_CHANNELS;
+}
+
+// Bytes are a quarter of what there is to read, keep and copy.
+static void feed_bytes(struct build *b)
+{
+    const struct model_shape *in = &b->model->nodes[0].out;
+    size_t elements = b->o->batch * (size_t)model_shape_elements(in);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, in, dim);
+    uint32_t x = compile_at(b, PROGRAM_X, 0, elements);
+    struct kern_desc d;
+
+    kern_desc_image_u8(&d, nd, dim, (float)b->o->input_scale,
+                       (float)b->o->input_offset);
+    compile_type(b, &d, b->t);
+    if (b->x_channels > 0) {
+        elements = elements / in->dim[2] * (size_t)b->x_channels;
+        kern_desc_image_pad(&d, b->x_channels);
+    }
+    b->value[0] = compile_tensor(b, elements * b->act);
+    compile_emit(b, 0, &d, (struct build_ref[]){WHOLE(x), WHOLE(b->value[0])});
+}
+
+// What the model is fed with.
+static void feed(struct build *b)
+{
+    const struct model_shape *in = &b->model->nodes[0].out;
+    size_t elements = b->o->batch * (size_t)model_shape_elements(in);
+    int64_t dim[KERN_DIMS];
+    uint32_t x;
+
+    choose_channels(b);
+    if (b->o->input == KERN_U8) {
+        feed_bytes(b);
+        return;
+    }
+    x = compile_at(b, PROGRAM_X, 0, elements * b->real);
+    compile_dims(b, in, dim);
+    if (b->x_channels > 0)
+        b->value[0] = compile_pad(b, 0, x, dim);
+    else
+        b->value[0] = compile_cast(b, 0, x, (int64_t)elements, KERN_F32, b->t);
+}
+
+void compile_forward(struct build *b)
+{
+    const struct model *m = b->model;
+    uint32_t dropouts = 0;
+
+    feed(b);
+    for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++) {
+        layer(b, i, &dropouts);
+        widen(b, i);
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_loss.c -- what the loss sees, and what it wants.
+#include "worker/compile/compile_build.h"
+
+static bool is_categorical(enum spec_loss loss)
+{
+    return loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
+           loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+}
+
+bool compile_loss_takes_act(const struct model *m,
+                            const struct compile_options *o)
+{
+    const struct model_node *node = &m->nodes[m->output];
+
+    if (o->from_logits || node->users != 1)
+        return false;
+    if (is_categorical(o->loss))
+        return node->act == MODEL_ACT_SOFTMAX;
+    return o->loss == SPEC_LOSS_BINARY_CROSSENTROPY &&
+           node->act == MODEL_ACT_SIGMOID;
+}
+
+enum sl_err compile_wants(struct data_want *out, const struct model *model,
+                          enum spec_loss loss, struct sl_error *err)
+{
+    const struct model_shape *in = &model->nodes[0].out;
+
+    if (in->rank > DATA_RANK)
+        return sl_fail(err, SL_ENOTSUP,
+                       "samples of %u dimensions; at most %d are read",
+                       in->rank, DATA_RANK);
+    *out = (struct data_want){.rank = in->rank};
+    for (uint32_t i = 0; i < in->rank; i++)
+        out->dim[i] = in->dim[i];
+    out->outputs = model_shape_elements(&model->nodes[model->output].out);
+    if (loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        out->labels = DATA_INDEX;
+    else if (loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY)
+        out->labels = DATA_ONE_HOT;
+    else
+        out->labels = DATA_VALUES;
+    return SL_OK;
+}
+
+// Softmax and cross-entropy in one op, on what the softmax would have seen.
+static void categorical(struct build *b, struct kern_desc *d)
+{
+    const struct model_node *node = &b->model->nodes[b->model->output];
+
+    if (node->out.rank != 1)
+        compile_fail(b, b->model->output, SL_ENOTSUP,
+                     "a categorical loss wants one row of outputs per sample; "
+                     "put a flatten or global_average_pooling2d before it");
+    if (!b->o->from_logits && !b->loss_has_act)
+        compile_fail(b, b->model->output, SL_ENOTSUP,
+                     "a categorical loss wants logits; end with activation "
+                     "softmax, or set from_logits: true");
+    kern_desc_xent(d, b->o->batch, (int64_t)node->out.dim[0],
+                   b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 0);
+}
+
+// In f32 whatever the layers compute in.
+void compile_loss(struct build *b)
+{
+    const struct model *m = b->model;
+    const struct model_node *node = &m->nodes[m->output];
+    uint64_t elements = model_shape_elements(&node->out);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    int64_t count = (int64_t)(b->o->batch * elements);
+    enum kern_dtype is = compile_dtype(b, m->output);
+    size_t bytes = (size_t)count * b->real;
+    uint32_t logits, dlogits, labels, scale, stats;
+    struct kern_desc d;
+
+    b->p->loss_rows = 1;
+    if (node->out.rank > 0)
+        b->p->loss_rows =
+            (double)(elements / node->out.dim[node->out.rank - 1]);
+    if (b->rc != SL_OK)
+        return;
+    if (is_categorical(b->o->loss))
+        categorical(b, &d);
+    else if (b->o->loss == SPEC_LOSS_BINARY_CROSSENTROPY)
+        kern_desc_bce(&d,
+                      b->o->from_logits || b->loss_has_act
+                          ? KERN_BCE_LOGITS
+                          : KERN_BCE_PROBABILITIES,
+                      nd, dim, 0);
+    else
+        kern_desc_mse(&d, nd, dim, 0);
+    labels = compile_at(b, PROGRAM_LABELS, 0,
+                        b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+                            ? b->o->batch * sizeof(int32_t)
+                            : bytes);
+    scale = compile_at(b, PROGRAM_SCALE, 0, b->real);
+    stats = compile_at(b, PROGRAM_STATS, 0, 2 * sizeof(double));
+    logits =
+        compile_cast(b, m->output, b->value[m->output], count, is, KERN_F32);
+    dlogits = compile_tensor(b, bytes);
+    compile_emit(b, m->output, &d,
+                 (struct build_ref[]){WHOLE(logits), WHOLE(labels),
+                                      WHOLE(scale), WHOLE(dlogits),
+                                      WHOLE(stats)});
+    b->grad[m->output] = dlogits;
+    if (b->o->train)
+        b->grad[m->output] =
+            compile_cast(b, m->output, dlogits, count, KERN_F32, is);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_operand.c -- parameters as products want them, and
+// back.
+//
+// The flat vectors are f32, and a variable may begin at any element. A product
+// in 16 bits reads 16 bits; one on a device reads what begins at a multiple of
+// KERN_ALIGN; one over an image with padded channels reads a filter that has
+// them too. Where the variable itself does not do, its product gets a copy in
+// the arena, made once per step before its first use. Its gradient goes the
+// same way back: to f32, unpadded, and divided by the loss scale.
+//
+// So it is the copying op that reads a variable's parameters and the last op
+// of compile_grad_home that writes its gradient: overlap.h sees it by itself.
+#include <string.h>
+
+#include "worker/compile/compile_build.h"
+
+bool compile_is_wide(const struct build *b, uint32_t i)
+{
+    return b->t != KERN_F32 && i == b->model->output &&
+           b->model->nodes[i].users == 1;
+}
+
+enum kern_dtype compile_dtype(const struct build *b, uint32_t i)
+{
+    return compile_is_wide(b, i) ? KERN_F32 : b->t;
+}
+
+void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t)
+{
+    bool product = d->op == KERN_MATMUL || d->op == KERN_CONV_FWD ||
+                   d->op == KERN_CONV_DGRAD || d->op == KERN_CONV_WGRAD;
+
+    if (t != KERN_F32)
+        kern_desc_dtype(d, t);
+    else if (product)
+        d->math = (uint8_t)b->o->math;
+}
+
+// y = x, from one dtype to another.
+static void copy(struct build *b, uint32_t node, uint32_t x,
+                 const struct kern_shape *from, uint32_t y,
+                 const struct kern_shape *to)
+{
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, from, to, 1, 0);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
+}
+
+uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
+                      enum kern_dtype from, enum kern_dtype to)
+{
+    struct kern_shape in = kern_shape(from, 1, &count);
+    struct kern_shape out = kern_shape(to, 1, &count);
+    uint32_t y;
+
+    if (from == to)
+        return x;
+    y = compile_tensor(b, kern_shape_bytes(&out));
+    copy(b, node, x, &in, y, &out);
+    return y;
+}
+
+// ---- what does not do as it is
+
+static int64_t elements(const struct build *b, uint32_t i, enum model_weight w)
+{
+    uint32_t v = b->model->nodes[i].weight[w];
+
+    return (int64_t)b->model->variables[v].elements;
+}
+
+static bool is_askew(const struct build *b, uint32_t t)
+{
+    return b->device && b->rc == SL_OK && b->tensors[t].offset % KERN_ALIGN > 0;
+}
+
+static bool is_padded(const struct build *b, uint32_t i, enum model_weight w)
+{
+    return w == MODEL_KERNEL && b->x_channels > 0 &&
+           b->model->nodes[i].input[0] == 0;
+}
+
+void compile_conv_dims(const struct build *b, const struct model_node *node,
+                       int64_t dim[KERN_DIMS])
+{
+    compile_dims(b, &node->in, dim);
+    if (b->x_channels > 0 && node->input[0] == 0)
+        dim[3] = b->x_channels;
+}
+
+// A dense f32 shape of the same dims.
+static struct kern_shape dense_like(const struct kern_shape *s)
+{
+    return kern_shape(KERN_F32, s->nd, s->dim);
+}
+
+// What the tensor without padding is within the padded one.
+static struct kern_shape within(struct kern_shape all, int64_t channels)
+{
+    all.dim[3] = channels;
+    return all;
+}
+
+uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
+                     const int64_t dim[4])
+{
+    int64_t wide[4] = {dim[0], dim[1], dim[2], b->x_channels};
+    struct kern_shape all = kern_shape(b->t, 4, wide);
+    struct kern_shape view = within(all, dim[3]), plain = dense_like(&view);
+    uint32_t t = compile_tensor(b, kern_shape_bytes(&all));
+    struct kern_desc d;
+
+    kern_desc_fill(&d, &all, 0);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(t)});
+    copy(b, node, x, &plain, t, &view);
+    return t;
+}
+
+static void filter_dims(const struct build *b, uint32_t i, int64_t dim[4])
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window win = compile_window(node);
+
+    dim[0] = (int64_t)node->out.dim[2];
+    dim[1] = win.size[0];
+    dim[2] = win.size[1];
+    dim[3] = (int64_t)node->in.dim[2];
+}
+
+// A filter with padded channels.
+static struct kern_shape padded(const struct build *b, uint32_t i)
+{
+    int64_t dim[4];
+
+    filter_dims(b, i, dim);
+    dim[3] = b->x_channels;
+    return kern_shape(b->t, 4, dim);
+}
+
+static uint32_t aligned(struct build *b, uint32_t i, uint32_t t, int64_t n)
+{
+    struct kern_shape from = kern_shape(KERN_F32, 1, &n);
+    struct kern_shape to = kern_shape(b->t, 1, &n);
+    uint32_t y = compile_tensor(b, kern_shape_bytes(&to));
+
+    copy(b, i, t, &from, y, &to);
+    return y;
+}
+
+uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w)
+{
+    uint32_t *kept = &b->copy[b->model->nodes[i].weight[w]];
+    int64_t n = elements(b, i, w), dim[4];
+    uint32_t t;
+
+    if (*kept != NO_TENSOR)
+        return *kept;
+    t = compile_weight(b, &b->model->nodes[i], w, PROGRAM_PARAMS);
+    if (is_padded(b, i, w)) {
+        filter_dims(b, i, dim);
+        t = compile_pad(b, i, t, dim);
+    } else if (is_askew(b, t)) {
+        t = aligned(b, i, t, n);
+    } else {
+        t = compile_cast(b, i, t, n, KERN_F32, b->t);
+    }
+    *kept = t;
+    return t;
+}
+
+// ---- gradients
+
+uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
+                         enum kern_dtype given)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t home = compile_weight(b, node, w, PROGRAM_GRADS);
+    size_t count = (size_t)elements(b, i, w);
+    struct kern_shape all;
+
+    if (is_padded(b, i, w)) {
+        all = padded(b, i);
+        count = (size_t)kern_shape_count(&all);
+    } else if (given == KERN_F32 && !is_askew(b, home)) {
+        return home;
+    }
+    return compile_tensor(b, count * kern_dtype_bytes(given));
+}
+
+static bool is_home(const struct build *b, uint32_t t)
+{
+    return b->rc != SL_OK || b->tensors[t].place == PROGRAM_GRADS;
+}
+
+// to = from / S.
+static void unscale(struct build *b, uint32_t i, int64_t count, uint32_t from,
+                    enum kern_dtype given, uint32_t to)
+{
+    uint32_t inverse = compile_at(b, PROGRAM_UNSCALE, 0, sizeof(float));
+    uint32_t stats = compile_tensor(b, 2 * sizeof(double)); // not looked at
+    struct kern_desc d;
+
+    kern_desc_unscale_check(&d, 1, &count, 0);
+    d.io[0].dtype = (uint8_t)given;
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(from), WHOLE(inverse), WHOLE(to),
+                                      WHOLE(stats)});
+}
+
+void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
+                       uint32_t t, enum kern_dtype given)
+{
+    uint32_t home = compile_weight(b, &b->model->nodes[i], w, PROGRAM_GRADS);
+    int64_t n = elements(b, i, w);
+    struct kern_shape to = kern_shape(KERN_F32, 1, &n), from = to;
+
+    if (is_padded(b, i, w)) {
+        from = within(padded(b, i), (int64_t)b->model->nodes[i].in.dim[2]);
+        to = dense_like(&from);
+    }
+    from.dtype = (uint8_t)given;
+    if (!is_home(b, t) && (!b->scaled || is_padded(b, i, w))) {
+        copy(b, i, t, &from, home, &to);
+        t = home;
+        given = KERN_F32;
+    }
+    if (b->scaled)
+        unscale(b, i, n, t, given, home);
+}
+
+enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
+                                   struct kern_desc *without)
+{
+    struct kern_desc wide = *without;
+
+    if (b->t == KERN_F32)
+        return KERN_F32;
+    wide.io[wide.inputs].dtype = KERN_F32;
+    if (!compile_fuses(b, &wide, without))
+        return b->t;
+    with->io[with->inputs].dtype = KERN_F32;
+    without->io[without->inputs].dtype = KERN_F32;
+    return KERN_F32;
+}

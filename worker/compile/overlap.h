@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/overlap.h -- when a shard must be fresh, and when it may be
+// sent.
+//
+// A shard is a range of elements of the flat vectors. Before the first op that
+// reads its parameters or writes its gradient, its last answer must have come.
+// After the last op that writes its gradient it may be sent, while earlier
+// layers are still computing, and the layer itself: what a dense layer hands
+// back through its weights takes as long as their gradient did. After the last
+// op that reads its parameters the answer may overwrite them. Nothing is sent
+// before the loss is known to be finite.
+//
+// Threads  pure; read-only after overlap_make.
+// Memory   overlap_release frees; the program is not kept.
+// Units    elements; ops are counted from 0.
+#ifndef WORKER_COMPILE_OVERLAP_H
+#define WORKER_COMPILE_OVERLAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "worker/compile/program.h"
+
+struct overlap_range {
+    uint64_t first, count; // elements of the flat vector
+};
+
+struct overlap {
+    uint32_t shards;
+    uint32_t *wait_before; // per shard: its first op; program's count: none
+    uint32_t *send_after;  // per shard: its gradient's last op, or the loss
+    uint32_t *read_until;  // per shard: behind the last op of its parameters
+    uint32_t *by_wait;     // shards by wait_before, then by number
+    uint32_t *by_send;     // shards by send_after, then by number
+};
+
+// Ranges are ascending and do not overlap.
+enum sl_err overlap_make(struct overlap *out, const struct program *p,
+                         const struct overlap_range *shards, uint32_t count,
+                         struct sl_error *err);
+void overlap_release(struct overlap *o); // all zeroes is allowed
+
+#endif

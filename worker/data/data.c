@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data.c -- which source, and what all of them share; see data.h.
+#include "worker/data/data.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "worker/data/data_source.h"
+
+static const struct {
+    const char *format;
+    enum sl_err (*open)(struct data **out, const struct data_source *s,
+                        const struct data_want *want, struct sl_error *err);
+} formats[] = {
+    {"idx", data_open_arrays},          {"npy", data_open_arrays},
+    {"npz", data_open_arrays},          {"csv", data_open_csv},
+    {"synthetic", data_open_synthetic}, {"images", data_open_folder},
+};
+
+enum sl_err data_open(struct data **out, const struct data_source *source,
+                      const struct data_want *want, struct sl_error *err)
+{
+    const char *format = source->format != NULL ? source->format : "";
+
+    for (size_t i = 0; i < SL_COUNT(formats); i++) {
+        if (strcmp(formats[i].format, format) == 0)
+            return formats[i].open(out, source, want, err);
+    }
+    return sl_fail(err, SL_ENOTSUP,
+                   "data format '%s' is not read by this worker; idx, npy, "
+                   "npz, csv, images and synthetic are",
+                   format);
+}
+
+void data_free(struct data *d)
+{
+    if (d == NULL)
+        return;
+    d->ops->release(d);
+    sl_free(d);
+}
+
+uint64_t data_samples(const struct data *d)
+{
+    return d->samples;
+}
+
+uint64_t data_hash(const struct data *d)
+{
+    return sl_mix64(d->hash ^ d->samples);
+}
+
+size_t data_features(const struct data *d)
+{
+    return d->features;
+}
+
+size_t data_sample_bytes(const struct data *d)
+{
+    return d->features * (d->u8 ? 1 : sizeof(float));
+}
+
+bool data_is_u8(const struct data *d)
+{
+    return d->u8;
+}
+
+float data_scale(const struct data *d)
+{
+    return d->scale;
+}
+
+float data_offset(const struct data *d)
+{
+    return d->offset;
+}
+
+bool data_shared(const struct data *d)
+{
+    return d->shared;
+}
+
+enum sl_err data_agree(const struct data *train, const struct data *test,
+                       struct sl_error *err)
+{
+    if (train->classes == 0 || test->classes == 0)
+        return SL_OK;
+    if (train->classes != test->classes)
+        return sl_fail(err, SL_EINVAL,
+                       "data.test has %u classes, but data.train has %u",
+                       test->classes, train->classes);
+    for (uint32_t i = 0; i < train->classes; i++) {
+        const char *a = train->ops->class_name(train, i);
+        const char *b = test->ops->class_name(test, i);
+
+        if (strcmp(a, b) != 0)
+            return sl_fail(err, SL_EINVAL,
+                           "class %u is '%.60s' in data.test, but '%.60s' in "
+                           "data.train",
+                           i, b, a);
+    }
+    return SL_OK;
+}
+
+size_t data_label_bytes(const struct data *d)
+{
+    if (d->want.labels == DATA_INDEX)
+        return sizeof(int32_t);
+    return (size_t)d->want.outputs * sizeof(float);
+}
+
+enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
+                      struct sl_error *err)
+{
+    if (number >= d->samples)
+        return sl_fail(err, SL_ERANGE, "the data has no sample %llu, only %llu",
+                       (unsigned long long)number,
+                       (unsigned long long)d->samples);
+    return d->ops->read(d, number, x, y, err);
+}
+
+void data_soon(struct data *d, uint64_t number)
+{
+    if (d->ops->soon != NULL && number < d->samples)
+        d->ops->soon(d, number);
+}
+
+void data_expect(struct data *d, uint64_t number)
+{
+    if (d->ops->expect != NULL && number < d->samples)
+        d->ops->expect(d, number);
+}
+
+void data_init(struct data *d, const struct data_ops *ops,
+               const struct data_source *s, const struct data_want *want)
+{
+    d->ops = ops;
+    d->want = *want;
+    d->samples = 0;
+    d->hash = sl_hash64(s->format, strlen(s->format));
+    d->features = 1;
+    for (unsigned i = 0; i < want->rank; i++)
+        d->features *= (size_t)want->dim[i];
+    d->scale = (float)s->scale;
+    d->offset = (float)s->offset;
+    d->u8 = d->shared = false;
+    d->classes = 0;
+}
+
+enum sl_err data_set_samples(struct data *d, uint64_t have,
+                             const struct data_source *s, struct sl_error *err)
+{
+    if (have == 0)
+        return sl_fail(err, SL_EINVAL, "the data has no samples");
+    d->samples = s->limit > 0 && s->limit < have ? s->limit : have;
+    return SL_OK;
+}
+
+void data_hash_name(struct data *d, const char *path)
+{
+    const char *base = strrchr(path, '/');
+
+    base = base != NULL ? base + 1 : path;
+    data_hash_number(d, sl_hash64(base, strlen(base)));
+}
+
+void data_hash_number(struct data *d, uint64_t n)
+{
+    d->hash = sl_mix64(d->hash ^ n) + n;
+}
+
+// A loop of vectors. A product and a sum, never one fused, so that every host
+// reads the same numbers.
+static inline __attribute__((always_inline)) void
+to_floats(const uint8_t *raw, size_t n, float scale, float offset, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)raw[i] * scale + offset;
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+to_floats_avx2(const uint8_t *raw, size_t n, float scale, float offset,
+               float *out)
+{
+    to_floats(raw, n, scale, offset, out);
+}
+#endif
+
+void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
+                 float *out)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        to_floats_avx2(raw, n, scale, offset, out);
+        return;
+    }
+#endif
+    to_floats(raw, n, scale, offset, out);
+}
+
+enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
+                             struct sl_error *err)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t n = i < want->rank ? want->dim[i] : 1;
+
+        if (want->rank < 2 || want->rank > 3 || n == 0 || n > 1u << 14)
+            return sl_fail(err, SL_EINVAL,
+                           "images need a model that reads rows, columns and "
+                           "channels, such as input_shape: [256, 256, 3]");
+        shape[i] = (uint32_t)n;
+    }
+    return SL_OK;
+}
+
+enum sl_err data_put_class(const struct data *d, double value, void *y,
+                           struct sl_error *err)
+{
+    uint64_t classes = d->want.outputs;
+    float *row = y;
+    int32_t label;
+
+    if (!(value >= 0 && value < (double)classes && value == floor(value)))
+        return sl_fail(err, SL_ERANGE,
+                       "label %g is no class; the model has %llu outputs, so "
+                       "labels are 0 to %llu",
+                       value, (unsigned long long)classes,
+                       (unsigned long long)classes - 1);
+    if (d->want.labels == DATA_INDEX) {
+        label = (int32_t)value;
+        memcpy(y, &label, sizeof(label));
+        return SL_OK;
+    }
+    memset(row, 0, (size_t)classes * sizeof(float));
+    row[(size_t)value] = 1.0f;
+    return SL_OK;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data.h -- samples by number.
+//
+// A data is a source of samples 0 .. n-1: features as f32 in the shape the
+// model reads, and a label in the form its loss wants. Any sample can be read
+// at any time, in any order: that is what lets a closure be a range of an
+// epoch's order and run anywhere, twice if need be. Sources: IDX (also .gz),
+// npy, npz, CSV, a folder of images, and synthetic generators, whose samples
+// are functions of (seed, number) alone.
+//
+// Features are x = raw * scale + offset. A source whose features are bytes
+// (images; arrays of u8) gives those instead if that is wanted: then the
+// model's first operation multiplies and adds. A synthetic test set draws from
+// the same task (weights, centres, patterns) as the training set with the same
+// seed, but other samples.
+//
+// Threads  One at a time per data (rows are read through its scratch); if
+//          data_shared() says so, data_read any number at a time.
+// Memory   data_free; the strings of a data_source are only read by data_open.
+// Units    samples; features and outputs are elements of one sample.
+// Errors   All are the job's own fault and name file, place and expectation:
+//          SL_EINVAL, SL_ENOENT, SL_ECORRUPT, SL_ERANGE, SL_ENOTSUP. Only
+//          SL_ENOMEM and SL_EIO are this host's.
+#ifndef WORKER_DATA_DATA_H
+#define WORKER_DATA_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "worker/data/pulse.h"
+
+#define DATA_RANK 4
+
+enum data_labels {
+    DATA_INDEX,   // i32 [n]: a class below `outputs`
+    DATA_ONE_HOT, // f32 [n, outputs]; a source with classes is spread out
+    DATA_VALUES,  // f32 [n, outputs]
+};
+
+// What the model wants to be fed with.
+struct data_want {
+    unsigned rank; // of one sample
+    uint64_t dim[DATA_RANK];
+    uint64_t outputs; // elements of the model's output
+    enum data_labels labels;
+    bool u8;   // bytes are welcome as they are
+    bool test; // the test set: tells synthetic samples apart
+};
+
+// Where samples come from: SourceSpec as plain values. NULL: not said.
+struct data_source {
+    const char *format;              // idx, npy, npz, csv, images, synthetic
+    const char *x, *y;               // images: x is the folder
+    const char *x_member, *y_member; // npz
+    double scale, offset;
+    bool header; // csv
+    char delimiter;
+    const char *label_column;
+    char *const *columns;
+    size_t columns_count;
+    uint64_t samples, seed; // synthetic
+    const char *generator;  // binary, classes, images
+    uint32_t classes;
+    uint64_t limit;      // use only so many; 0: all
+    struct pulse *pulse; // beats while a long file is looked through
+};
+
+struct data;
+
+enum sl_err data_open(struct data **out, const struct data_source *source,
+                      const struct data_want *want, struct sl_error *err);
+void data_free(struct data *d); // NULL is allowed
+
+uint64_t data_samples(const struct data *d);
+
+// Of format, base names, sizes, shapes and the number of samples: equal on all
+// hosts that have the same files.
+uint64_t data_hash(const struct data *d);
+
+size_t data_features(const struct data *d);
+size_t data_sample_bytes(const struct data *d); // of its features
+
+// True: data_read gives features as u8, to be multiplied by data_scale and
+// then moved by data_offset.
+bool data_is_u8(const struct data *d);
+float data_scale(const struct data *d);
+float data_offset(const struct data *d);
+
+// True: reading a sample is work, and several threads may share it.
+bool data_shared(const struct data *d);
+
+// The classes of both sets, where both have names: equal, or SL_EINVAL.
+enum sl_err data_agree(const struct data *train, const struct data *test,
+                       struct sl_error *err);
+
+size_t data_label_bytes(const struct data *d); // of one sample, as delivered
+
+// Sample `number` is one of the next few: the caches may fetch it.
+void data_soon(struct data *d, uint64_t number);
+
+// Sample `number` is one of the next batches': where it lies on a disk, the
+// system may fetch it.
+void data_expect(struct data *d, uint64_t number);
+
+// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes).
+enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
+                      struct sl_error *err);
+
+#endif

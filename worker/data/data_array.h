@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_array.h -- an array of numbers that a file holds, row by
+// row.
+//
+// Row i is one sample (or its label). Elements stay as the file has them (u8
+// images stay a quarter of their size as f32) and are converted when a row is
+// read. Arrays up to ARRAY_MEMORY_BYTES lie in memory; larger ones are read
+// from the file row by row, so that a worker's memory does not depend on the
+// size of the data.
+//
+// Threads  array_soon, _row, _floats: any, also at the same time. The rest: one
+//          at a time.
+// Memory   array_release frees. A row that array_row hands out lies in the
+//          array or in the caller's scratch.
+// Units    row_bytes are bytes; all else rows and elements.
+// Errors   name the file. A file that has shrunk since it was opened is
+//          SL_ECORRUPT when the row is read, never a signal.
+#ifndef WORKER_DATA_DATA_ARRAY_H
+#define WORKER_DATA_DATA_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "common/base/status.h"
+
+#define ARRAY_DIMS 8
+#define ARRAY_MEMORY_BYTES ((uint64_t)1 << 29)
+#define ARRAY_INFLATE_BYTES ((uint64_t)4 << 30) // most that is ever inflated
+#define ARRAY_INFLATE_RATIO 100
+
+enum array_type {
+    ARRAY_U8 = 1,
+    ARRAY_I8,
+    ARRAY_U16,
+    ARRAY_I16,
+    ARRAY_U32,
+    ARRAY_I32,
+    ARRAY_U64,
+    ARRAY_I64,
+    ARRAY_F16,
+    ARRAY_F32,
+    ARRAY_F64,
+};
+
+struct array {
+    enum array_type type;
+    bool swap; // the file's byte order is not ours
+    unsigned nd;
+    uint64_t dim[ARRAY_DIMS];
+    uint64_t rows;         // dim[0]
+    uint64_t row_elements; // product of the others
+    size_t row_bytes;
+    uint64_t bytes;       // of all rows
+    uint64_t file_bytes;  // of the whole file, for the data's hash
+    uint8_t *memory;      // owned; NULL: the rows are read from `file`
+    struct fs_file *file; // owned
+    uint64_t offset;      // of row 0 in the file
+    char *path;           // owned; for errors and the hash
+};
+
+size_t array_type_bytes(enum array_type type);
+
+// From type, nd and dim: rows, row_elements, row_bytes, bytes. SL_ERANGE if
+// they do not fit 2^46 bytes, SL_EINVAL for an array without dimensions.
+enum sl_err array_measure(struct array *a, struct sl_error *err);
+
+// Memory for rows that are read in a random order; sl_free'd. NULL: none left.
+void *array_memory(uint64_t bytes);
+
+// Takes rows from `file` at `offset` and owns the file then: reads them into
+// memory if they are small enough, or keeps the file open. The file is closed
+// if it fails.
+enum sl_err array_take_file(struct array *a, struct fs_file *file,
+                            uint64_t offset, struct sl_error *err);
+
+// Row `row` will be wanted soon: brings it to the cache, if it is in memory.
+void array_soon(const struct array *a, uint64_t row);
+
+// Row `row` as the file has it: `scratch` has room for row_bytes.
+enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
+                      const uint8_t **out, struct sl_error *err);
+
+// Row `row` is about to be read; nothing to do for what lies in memory.
+void array_expect(const struct array *a, uint64_t row);
+
+// True if the file has them as our own floats.
+bool array_is_floats(const struct array *a);
+
+// Converts n elements at `raw` to out[i] = element * scale + offset. Floats of
+// our own (array_is_floats) may lie in `out` already.
+void array_floats(const struct array *a, const uint8_t *raw, size_t n,
+                  float scale, float offset, float *out);
+
+// One element as a double (exact but for large 64-bit integers).
+double array_double(const struct array *a, const uint8_t *raw);
+
+void array_release(struct array *a); // all zeroes is allowed
+
+// The readers. Each fills *out (from all zeroes); on failure *out is empty.
+enum sl_err array_open_idx(struct array *out, const char *path,
+                           struct sl_error *err);
+enum sl_err array_open_npy(struct array *out, const char *path,
+                           struct sl_error *err);
+// Member "x" is the file's "x.npy".
+enum sl_err array_open_npz(struct array *out, const char *path,
+                           const char *member, struct sl_error *err);
+
+// The npy inside `file` from `offset` on, `bytes` long: for npz. Owns `file`,
+// as array_take_file does.
+enum sl_err array_npy_in_file(struct array *out, const char *path,
+                              struct fs_file *file, uint64_t offset,
+                              uint64_t bytes, struct sl_error *err);
+// The same for bytes in memory, which are copied.
+enum sl_err array_npy_in_memory(struct array *out, const char *path,
+                                const uint8_t *bytes, uint64_t count,
+                                struct sl_error *err);
+
+#endif

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_csv.c -- rows of numbers, separated by commas or another
+// byte.
+//
+// RFC 4180: quotes doubled inside quotes, LF or CRLF, an optional header, a
+// BOM is skipped. One scan at the start finds where each line begins; a sample
+// is then read and parsed by itself. A line break within quotes is an error:
+// lines are the unit that everything else here counts in.
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+#include "worker/data/data_source.h"
+
+#define LINE_BYTES ((size_t)1 << 20)
+#define COLUMNS_MAX 100000
+#define CHUNK ((size_t)1 << 18)
+#define FIELD_BYTES 256
+#define NOT_USED SIZE_MAX
+#define LABEL (SIZE_MAX - 1)
+
+struct csv {
+    struct data data;
+    struct fs_file *file;
+    char *path;
+    char delimiter;
+    uint64_t *start; // of each line, and the end of the last; in bytes
+    size_t lines, room;
+    size_t columns; // in every line
+    size_t *target; // column -> feature, LABEL or NOT_USED
+    char *line;     // LINE_BYTES + 1
+    bool header;
+};
+
+static enum sl_err at(const struct csv *c, uint64_t line, struct sl_error *err,
+                      enum sl_err code, const char *what)
+{
+    return sl_fail(err, code, "%s: line %llu: %s", c->path,
+                   (unsigned long long)line + 1, what);
+}
+
+static enum sl_err add_start(struct csv *c, uint64_t offset)
+{
+    if (c->lines + 2 > c->room) {
+        size_t room = c->room == 0 ? 1024 : c->room * 2;
+        uint64_t *more = sl_realloc_array(c->start, room, sizeof(*more));
+
+        if (more == NULL)
+            return SL_ENOMEM;
+        c->start = more;
+        c->room = room;
+    }
+    c->start[c->lines++] = offset;
+    return SL_OK;
+}
+
+// Finds the lines of one chunk that begins at `base`. *begin: where the
+// current line began.
+static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
+                              uint64_t base, uint64_t *begin,
+                              struct sl_error *err)
+{
+    const char *p = chunk, *end = chunk + n;
+
+    while ((p = memchr(p, '\n', (size_t)(end - p))) != NULL) {
+        uint64_t next = base + (uint64_t)(++p - chunk);
+
+        if (next - *begin > LINE_BYTES)
+            return at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB");
+        if (add_start(c, *begin) != SL_OK)
+            return sl_fail(err, SL_ENOMEM, "no memory for the lines of %s",
+                           c->path);
+        *begin = next;
+    }
+    return SL_OK;
+}
+
+static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
+                        struct sl_error *err)
+{
+    char *chunk = sl_malloc(CHUNK);
+    uint64_t base = 0, begin = 0;
+    size_t got = CHUNK;
+    enum sl_err rc = chunk == NULL ? SL_ENOMEM : SL_OK;
+
+    while (rc == SL_OK && got == CHUNK) {
+        rc = fs_pread(c->file, base, chunk, CHUNK, &got, err);
+        if (rc == SL_OK && base == 0 && got >= 3 &&
+            memcmp(chunk, "\xef\xbb\xbf", 3) == 0)
+            begin = 3;
+        if (rc == SL_OK)
+            rc = scan_chunk(c, chunk, got, base, &begin, err);
+        base += got;
+        pulse_beat(pulse);
+    }
+    sl_free(chunk);
+    if (rc != SL_OK)
+        return rc;
+    if (base - begin > LINE_BYTES)
+        return at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB");
+    if (base > begin) // the last line has no line break
+        rc = add_start(c, begin);
+    if (rc == SL_OK) {
+        rc = add_start(c, base); // where the last one ends
+        c->lines--;
+    }
+    *size = base;
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no memory");
+}
+
+// Reads a line without its line break.
+static enum sl_err read_line(struct csv *c, size_t line, size_t *length,
+                             struct sl_error *err)
+{
+    size_t n = (size_t)(c->start[line + 1] - c->start[line]), got = 0;
+    enum sl_err rc = fs_pread(c->file, c->start[line], c->line, n, &got, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (got < n)
+        return at(c, line, err, SL_ECORRUPT,
+                  "is cut short; the file has changed since it was opened");
+    if (n > 0 && c->line[n - 1] == '\n')
+        n--;
+    if (n > 0 && c->line[n - 1] == '\r')
+        n--;
+    c->line[n] = '\0';
+    *length = n;
+    return SL_OK;
+}
+
+// The next field of a line, unquoted, cut at `size`. *p moves behind it and
+// its delimiter, or becomes NULL at the line's end. False: a quote that does
+// not end.
+static bool field(const struct csv *c, const char **p, const char *end,
+                  char *out, size_t size)
+{
+    const char *s = *p;
+    bool quoted = s < end && *s == '"';
+    size_t n = 0;
+
+    if (quoted)
+        s++;
+    for (;; s++) {
+        if (s == end) {
+            if (quoted)
+                return false;
+            break;
+        }
+        if (quoted && *s == '"') {
+            if (s + 1 < end && s[1] == '"')
+                s++;
+            else {
+                quoted = false;
+                continue;
+            }
+        } else if (!quoted && *s == c->delimiter) {
+            break;
+        }
+        if (n + 1 < size)
+            out[n++] = *s;
+    }
+    out[n] = '\0';
+    *p = s == end ? NULL : s + 1;
+    return true;
+}
+
+static locale_t plain;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+// A decimal number and nothing else, in any locale; blanks around it.
+static bool to_number(const char *text, double *out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char *end;
+
+    pthread_once(&once, make_plain);
+    text += strspn(text, " \t");
+    if (*text == '\0' || text[strspn(text, "0123456789+-.eE \t")] != '\0')
+        return false;
+    *out = strtod_l(text, &end, plain);
+    end += strspn(end, " \t");
+    return *end == '\0' && isfinite(*out);
+}
+
+static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
+                             const char *text, struct sl_error *err)
+{
+    if (*text == '\0')
+        return sl_fail(err, SL_EINVAL,
+                       "%s: line %zu, column %zu is empty; fill in or drop "
+                       "missing values",
+                       c->path, line + 1, column);
+    return sl_fail(err, SL_EINVAL,
+                   "%s: line %zu, column %zu: '%.40s' is not a number", c->path,
+                   line + 1, column, text);
+}
+
+static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
+                         struct sl_error *err)
+{
+    const struct data *d = &c->data;
+    const char *p = c->line, *end;
+    char text[FIELD_BYTES];
+    size_t length = 0, column = 0;
+    double value;
+    enum sl_err rc = read_line(c, line, &length, err);
+
+    if (rc != SL_OK)
+        return rc;
+    end = c->line + length;
+    for (; p != NULL && column < c->columns; column++) {
+        if (!field(c, &p, end, text, sizeof(text)))
+            return at(c, line, err, SL_ENOTSUP,
+                      "a quote does not end; line breaks within quotes are "
+                      "not read");
+        if (c->target[column] == NOT_USED)
+            continue;
+        if (!to_number(text, &value))
+            return bad_field(c, line, column, text, err);
+        if (c->target[column] == LABEL)
+            *label = value;
+        else
+            x[c->target[column]] = (float)value * d->scale + d->offset;
+    }
+    if (p != NULL || column < c->columns)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: line %zu has %s than the %zu columns of the first",
+                       c->path, line + 1, p != NULL ? "more" : "fewer",
+                       c->columns);
+    return SL_OK;
+}
+
+static enum sl_err csv_read(struct data *d, uint64_t number, void *x, void *y,
+                            struct sl_error *err)
+{
+    struct csv *c = sl_container_of(d, struct csv, data);
+    size_t line = (size_t)number + c->header;
+    double label = 0;
+    float value;
+    enum sl_err rc = parse(c, line, x, &label, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (d->want.labels != DATA_VALUES) {
+        rc = data_put_class(d, label, y, err);
+        if (rc != SL_OK)
+            return sl_prefix(err, rc, "%s: line %zu", c->path, line + 1);
+        return SL_OK;
+    }
+    value = (float)label;
+    memcpy(y, &value, sizeof(value));
+    return SL_OK;
+}
+
+static void csv_release(struct data *d)
+{
+    struct csv *c = sl_container_of(d, struct csv, data);
+
+    fs_close(c->file);
+    sl_free(c->path);
+    sl_free(c->start);
+    sl_free(c->target);
+    sl_free(c->line);
+}
+
+static const struct data_ops csv_ops = {.read = csv_read,
+                                        .release = csv_release};
+
+// ---- which column is what
+
+// Column number of `name`: a name of the header, else a number from 0.
+static enum sl_err find_column(const struct csv *c, const struct buf *names,
+                               const char *name, size_t *out,
+                               struct sl_error *err)
+{
+    const char *p = buf_text(names);
+    size_t n = 0;
+    char *end;
+    unsigned long number;
+
+    for (size_t i = 0; c->header && i < c->columns; i++) {
+        if (strcmp(p, name) == 0) {
+            *out = i;
+            return SL_OK;
+        }
+        p += strlen(p) + 1;
+    }
+    number = strtoul(name, &end, 10);
+    n = (size_t)number;
+    if (*name < '0' || *name > '9' || *end != '\0' || n >= c->columns)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: there is no column '%s' (%zu columns, numbered "
+                       "from 0%s)",
+                       c->path, name, c->columns,
+                       c->header ? "" : "; for names set header: true");
+    *out = n;
+    return SL_OK;
+}
+
+// Counts the columns of the first line; names are its fields, 0-terminated.
+static enum sl_err first_line(struct csv *c, struct buf *names,
+                              struct sl_error *err)
+{
+    const char *p = c->line, *end;
+    char text[FIELD_BYTES];
+    size_t length = 0;
+    enum sl_err rc;
+
+    if (c->lines == 0)
+        return sl_fail(err, SL_EINVAL, "%s: is empty", c->path);
+    rc = read_line(c, 0, &length, err);
+    if (rc != SL_OK)
+        return rc;
+    end = c->line + length;
+    while (p != NULL) {
+        if (!field(c, &p, end, text, sizeof(text)))
+            return at(c, 0, err, SL_ENOTSUP, "a quote does not end");
+        if (++c->columns > COLUMNS_MAX)
+            return at(c, 0, err, SL_ERANGE, "has over 100000 columns");
+        if (buf_append(names, text, strlen(text) + 1) != SL_OK)
+            return sl_fail(err, SL_ENOMEM, "no memory");
+    }
+    return SL_OK;
+}
+
+static enum sl_err use_column(struct csv *c, size_t column, size_t *used,
+                              struct sl_error *err)
+{
+    if (c->target[column] != NOT_USED)
+        return sl_fail(err, SL_EINVAL, "%s: column %zu is used twice", c->path,
+                       column);
+    c->target[column] = (*used)++;
+    return SL_OK;
+}
+
+static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
+                                  const struct buf *names, struct sl_error *err)
+{
+    size_t column = c->columns - 1, used = 0;
+    enum sl_err rc = SL_OK;
+
+    c->target = sl_malloc_array(c->columns, sizeof(*c->target));
+    if (c->target == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    for (size_t i = 0; i < c->columns; i++)
+        c->target[i] = NOT_USED;
+    if (s->label_column != NULL)
+        rc = find_column(c, names, s->label_column, &column, err);
+    if (rc != SL_OK)
+        return rc;
+    c->target[column] = LABEL;
+    for (size_t i = 0; i < s->columns_count && rc == SL_OK; i++) {
+        rc = find_column(c, names, s->columns[i], &column, err);
+        if (rc == SL_OK)
+            rc = use_column(c, column, &used, err);
+    }
+    for (size_t i = 0; s->columns_count == 0 && i < c->columns; i++) {
+        if (c->target[i] == NOT_USED)
+            c->target[i] = used++;
+    }
+    if (rc == SL_OK && used != c->data.features)
+        rc = sl_fail(err, SL_EINVAL,
+                     "%s: %zu feature columns do not fit the model's input of "
+                     "%zu numbers",
+                     c->path, used, c->data.features);
+    return rc;
+}
+
+static enum sl_err open_file(struct csv *c, const struct data_source *s,
+                             struct sl_error *err)
+{
+    struct buf names = BUF_INIT;
+    uint64_t size = 0;
+    enum sl_err rc;
+
+    if (s->x == NULL)
+        return sl_fail(err, SL_EINVAL, "data of format csv needs the path x");
+    if (c->data.want.labels == DATA_VALUES && c->data.want.outputs != 1)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: a csv has one label column, but the model has "
+                       "%llu outputs",
+                       s->x, (unsigned long long)c->data.want.outputs);
+    c->path = sl_strdup(s->x);
+    c->line = sl_malloc(LINE_BYTES + 1);
+    if (c->path == NULL || c->line == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    rc = fs_open(fs_posix(), &c->file, s->x, FS_READ, err);
+    if (rc == SL_OK)
+        rc = scan(c, s->pulse, &size, err);
+    if (rc == SL_OK)
+        rc = first_line(c, &names, err);
+    if (rc == SL_OK)
+        rc = choose_columns(c, s, &names, err);
+    if (rc == SL_OK)
+        rc = data_set_samples(&c->data, c->lines - c->header, s, err);
+    buf_release(&names);
+    data_hash_name(&c->data, c->path);
+    data_hash_number(&c->data, size);
+    data_hash_number(&c->data, c->columns);
+    return rc;
+}
+
+enum sl_err data_open_csv(struct data **out, const struct data_source *s,
+                          const struct data_want *want, struct sl_error *err)
+{
+    struct csv *c = sl_calloc(1, sizeof(*c));
+    enum sl_err rc;
+
+    if (c == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    data_init(&c->data, &csv_ops, s, want);
+    c->delimiter = s->delimiter != '\0' ? s->delimiter : ',';
+    c->header = s->header;
+    rc = open_file(c, s, err);
+    if (rc != SL_OK) {
+        data_free(&c->data);
+        return rc;
+    }
+    *out = &c->data;
+    return SL_OK;
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_folder.c -- a folder of images by class as samples.
+//
+// Reading a sample is opening its file, decoding it and resizing it; each
+// thread that does so takes a decoder off a list and puts it back, so that
+// there are as many as read at the same time, and each keeps its rooms.
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "worker/data/data_folder.h"
+#include "worker/data/data_image.h"
+#include "worker/data/data_source.h"
+
+struct decoder {
+    struct decoder *next;
+    struct image image;
+    struct image_room file;
+    struct image_room bytes; // a sample, where floats are wanted
+};
+
+struct images {
+    struct data data;
+    struct folder folder;
+    uint32_t shape[3]; // rows, columns, channels
+
+    struct {
+        pthread_mutex_t lock;
+        struct decoder *idle;
+    } shared;
+};
+
+// ---- decoders
+
+static struct decoder *take_decoder(struct images *s)
+{
+    struct decoder *d;
+
+    pthread_mutex_lock(&s->shared.lock);
+    d = s->shared.idle;
+    if (d != NULL)
+        s->shared.idle = d->next;
+    pthread_mutex_unlock(&s->shared.lock);
+    return d != NULL ? d : sl_calloc(1, sizeof(*d));
+}
+
+static void give_decoder(struct images *s, struct decoder *d)
+{
+    pthread_mutex_lock(&s->shared.lock);
+    d->next = s->shared.idle;
+    s->shared.idle = d;
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void free_decoder(struct decoder *d)
+{
+    image_release(&d->image);
+    sl_free(d->file.at);
+    sl_free(d->bytes.at);
+    sl_free(d);
+}
+
+// ---- reading
+
+static enum sl_err read_whole(int fd, uint8_t *to, size_t n,
+                              struct sl_error *err)
+{
+    for (size_t have = 0; have < n;) {
+        ssize_t got = pread(fd, to + have, n - have, (off_t)have);
+        int errnum = errno;
+
+        if (got < 0 && errnum == EINTR)
+            continue;
+        if (got < 0)
+            return sl_fail(err, sl_err_from_errno(errnum), "%s",
+                           strerror(errnum));
+        if (got == 0)
+            return sl_fail(err, SL_ECORRUPT,
+                           "was changed while the job runs: it ends at byte "
+                           "%zu of %zu",
+                           have, n);
+        have += (size_t)got;
+    }
+    return SL_OK;
+}
+
+static enum sl_err load(struct images *s, struct decoder *d, size_t file,
+                        struct sl_error *err)
+{
+    size_t n = s->folder.files[file].bytes;
+    int fd = -1;
+    enum sl_err rc = folder_open(&s->folder, file, &fd, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = image_room(&d->file, n > 0 ? n : 1, err);
+    if (rc == SL_OK)
+        rc = read_whole(fd, d->file.at, n, err);
+    close(fd);
+    return rc;
+}
+
+static enum sl_err read_with(struct images *s, struct decoder *d, size_t file,
+                             void *x, struct sl_error *err)
+{
+    const struct data *data = &s->data;
+    void *to = x;
+    enum sl_err rc = load(s, d, file, err);
+
+    if (rc == SL_OK)
+        rc = image_decode(&d->image, d->file.at, s->folder.files[file].bytes,
+                          err);
+    if (rc == SL_OK && !data->u8) {
+        rc = image_room(&d->bytes, data->features, err);
+        to = d->bytes.at;
+    }
+    if (rc == SL_OK)
+        rc = image_put(&d->image, s->shape[0], s->shape[1], s->shape[2], to,
+                       err);
+    if (rc == SL_OK && !data->u8)
+        data_floats(to, data->features, data->scale, data->offset, x);
+    return rc;
+}
+
+static enum sl_err images_read(struct data *d, uint64_t number, void *x,
+                               void *y, struct sl_error *err)
+{
+    struct images *s = sl_container_of(d, struct images, data);
+    size_t file = (size_t)number;
+    uint32_t label = s->folder.files[file].class;
+    struct decoder *decoder = take_decoder(s);
+    float value = (float)label;
+    enum sl_err rc;
+
+    if (decoder == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a decoder");
+    rc = read_with(s, decoder, file, x, err);
+    give_decoder(s, decoder);
+    if (rc != SL_OK)
+        return folder_blame(&s->folder, file, rc, err);
+    if (d->want.labels != DATA_VALUES)
+        return data_put_class(d, label, y, err);
+    memcpy(y, &value, sizeof(value));
+    return SL_OK;
+}
+
+static const char *images_class(const struct data *d, uint32_t i)
+{
+    const struct images *s =
+        sl_container_of((struct data *)(uintptr_t)d, struct images, data);
+
+    return folder_class(&s->folder, i);
+}
+
+static void images_release(struct data *d)
+{
+    struct images *s = sl_container_of(d, struct images, data);
+    struct decoder *next;
+
+    for (struct decoder *at = s->shared.idle; at != NULL; at = next) {
+        next = at->next;
+        free_decoder(at);
+    }
+    pthread_mutex_destroy(&s->shared.lock);
+    folder_release(&s->folder);
+}
+
+static const struct data_ops images_ops = {
+    .read = images_read,
+    .class_name = images_class,
+    .release = images_release,
+};
+
+// ---- opening
+
+static enum sl_err check_classes(const struct images *s, struct sl_error *err)
+{
+    const struct data_want *want = &s->data.want;
+    uint32_t have = s->folder.classes_count;
+
+    if (s->folder.count == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s holds no images: they belong in a folder per "
+                       "class, as <class>/<name>.jpg or .png",
+                       s->folder.root);
+    if (want->labels == DATA_VALUES && (have != 2 || want->outputs != 1))
+        return sl_fail(err, SL_EINVAL,
+                       "%s has %u classes; with this loss labels are one "
+                       "number, 0 or 1, so it needs two and the model one "
+                       "output",
+                       s->folder.root, have);
+    if (want->labels != DATA_VALUES && have != want->outputs)
+        return sl_fail(err, SL_EINVAL,
+                       "%s has %u classes (folders), but the model has %llu "
+                       "outputs",
+                       s->folder.root, have, (unsigned long long)want->outputs);
+    return SL_OK;
+}
+
+// Where the folder lies may differ from host to host; what is in it may not.
+static void hash_folder(struct images *s)
+{
+    const struct folder *f = &s->folder;
+
+    data_hash_number(&s->data, f->classes_count);
+    for (uint32_t i = 0; i < f->classes_count; i++)
+        data_hash_name(&s->data, folder_class(f, i));
+    for (size_t i = 0; i < f->count; i++) {
+        data_hash_number(&s->data, f->files[i].class);
+        data_hash_name(&s->data, folder_name(f, i));
+        data_hash_number(&s->data, f->files[i].bytes);
+    }
+}
+
+static enum sl_err open_images(struct images *s,
+                               const struct data_source *source,
+                               struct sl_error *err)
+{
+    struct folder *f = &s->folder;
+    enum sl_err rc = data_image_shape(&s->data.want, s->shape, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (s->shape[2] != 3 && s->shape[2] != 1)
+        return sl_fail(err, SL_EINVAL,
+                       "images have 3 channels or, as grey, 1; the model reads "
+                       "%u",
+                       s->shape[2]);
+    if (source->x == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "data of format images needs the path x of a folder");
+    rc = folder_scan(f, source->x, source->pulse, err);
+    if (rc == SL_OK)
+        rc = check_classes(s, err);
+    if (rc == SL_OK)
+        rc = data_set_samples(&s->data, f->count, source, err);
+    if (rc != SL_OK)
+        return rc;
+    hash_folder(s);
+    LOG(INFO, "images found",
+        "folder=%s classes=%u images=%zu hidden=%llu links=%llu others=%llu",
+        f->root, f->classes_count, f->count, (unsigned long long)f->hidden,
+        (unsigned long long)f->links, (unsigned long long)f->others);
+    return SL_OK;
+}
+
+enum sl_err data_open_folder(struct data **out, const struct data_source *s,
+                             const struct data_want *want, struct sl_error *err)
+{
+    struct images *i = sl_calloc(1, sizeof(*i));
+    enum sl_err rc;
+
+    if (i == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    data_init(&i->data, &images_ops, s, want);
+    pthread_mutex_init(&i->shared.lock, NULL);
+    rc = open_images(i, s, err);
+    if (rc != SL_OK) {
+        data_free(&i->data);
+        return rc;
+    }
+    i->data.u8 = want->u8;
+    i->data.shared = true;
+    i->data.classes = i->folder.classes_count;
+    *out = &i->data;
+    return SL_OK;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_folder.h -- which images a folder holds:
+// root/<class>/<file>.
+//
+// Classes are the folders in it, in byte order of their names, and get the
+// numbers 0, 1, ...; one without images keeps its number. Files are in byte
+// order within their class. Taken are regular files called *.jpg, *.jpeg or
+// *.png in letters of either case. Names that begin with a dot, symbolic links
+// (to folders, too) and all other things are skipped, and counted.
+//
+// A file is opened by the names that were found, below the folder, and no
+// link is followed: nobody gets a file read that lies elsewhere by putting one
+// there later.
+//
+// Threads  folder_scan and _release: one. The rest: any.
+// Memory   folder_release frees; all zeroes is allowed.
+// Errors   name the file or folder.
+#ifndef WORKER_DATA_DATA_FOLDER_H
+#define WORKER_DATA_DATA_FOLDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/status.h"
+#include "worker/data/pulse.h"
+
+struct folder_file {
+    uint32_t name; // where it begins in `names`
+    uint32_t class;
+    uint32_t bytes;
+};
+
+struct folder {
+    char *root; // owned
+    int fd;     // of the root + 1; 0: none
+    struct buf names;
+    struct folder_file *files;
+    size_t count, room;
+    uint32_t *classes; // where the name of each begins
+    uint32_t classes_count, classes_room;
+    uint64_t hidden, links, others; // skipped
+};
+
+enum sl_err folder_scan(struct folder *out, const char *root,
+                        struct pulse *pulse, struct sl_error *err);
+void folder_release(struct folder *f);
+
+const char *folder_class(const struct folder *f, uint32_t class);
+const char *folder_name(const struct folder *f, size_t file);
+
+// Opens a file for reading; *fd is the caller's. SL_ECORRUPT if it is not as
+// long as it was.
+enum sl_err folder_open(const struct folder *f, size_t file, int *fd,
+                        struct sl_error *err);
+
+// Puts folder, class and name of a file before what the error says.
+enum sl_err folder_blame(const struct folder *f, size_t file, enum sl_err rc,
+                         struct sl_error *err);
+
+#endif

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_folder_index.c -- see data_folder.h.
+#include "worker/data/data_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+#include "worker/data/data_image.h"
+
+struct scan {
+    struct folder *f;
+    struct pulse *pulse;
+    int class_fd;
+    const char *class_path;
+    struct sl_error *err;
+};
+
+static enum sl_err no_memory(struct scan *s)
+{
+    return sl_fail(s->err, SL_ENOMEM, "no memory for the list of images");
+}
+
+static enum sl_err add_name(struct scan *s, const char *name, uint32_t *at)
+{
+    struct buf *b = &s->f->names;
+
+    if (b->len > UINT32_MAX - 256)
+        return sl_fail(s->err, SL_ERANGE, "%s: names of more than 4 GiB in all",
+                       s->f->root);
+    *at = (uint32_t)b->len;
+    if (buf_append(b, name, strlen(name) + 1) != SL_OK)
+        return no_memory(s);
+    return SL_OK;
+}
+
+static bool is_image(const char *name)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".png"};
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < SL_COUNT(ends); i++) {
+        size_t k = strlen(ends[i]);
+
+        if (n > k && strcasecmp(name + n - k, ends[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum sl_err add_file(struct scan *s, const char *name, uint64_t bytes)
+{
+    struct folder *f = s->f;
+    struct folder_file file = {.class = f->classes_count - 1,
+                               .bytes = (uint32_t)bytes};
+    enum sl_err rc;
+
+    if (bytes > IMAGE_FILE_BYTES)
+        return sl_fail(s->err, SL_ERANGE,
+                       "%s/%s is %llu bytes long; images are read up to %llu",
+                       s->class_path, name, (unsigned long long)bytes,
+                       (unsigned long long)IMAGE_FILE_BYTES);
+    if (f->count == f->room) {
+        size_t room = f->room == 0 ? 1024 : f->room * 2;
+        struct folder_file *more =
+            sl_realloc_array(f->files, room, sizeof(*more));
+
+        if (more == NULL)
+            return no_memory(s);
+        f->files = more;
+        f->room = room;
+    }
+    rc = add_name(s, name, &file.name);
+    if (rc == SL_OK)
+        f->files[f->count++] = file;
+    return rc;
+}
+
+// What stands there, not what it points to. False: it is skipped.
+static enum sl_err look(struct scan *s, int dir, const char *path,
+                        const char *name, mode_t kind, struct stat *st,
+                        bool *wanted)
+{
+    struct folder *f = s->f;
+
+    *wanted = false;
+    if (name[0] == '.') {
+        f->hidden++;
+        return SL_OK;
+    }
+    if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) != 0) {
+        int errnum = errno;
+
+        return sl_fail(s->err, sl_err_from_errno(errnum), "%s/%s: %s", path,
+                       name, strerror(errnum));
+    }
+    *wanted = (st->st_mode & S_IFMT) == kind;
+    if (S_ISLNK(st->st_mode))
+        f->links++;
+    else if (!*wanted)
+        f->others++;
+    return SL_OK;
+}
+
+static enum sl_err on_file(void *arg, const char *name)
+{
+    struct scan *s = arg;
+    struct stat st;
+    bool wanted;
+    enum sl_err rc =
+        look(s, s->class_fd, s->class_path, name, S_IFREG, &st, &wanted);
+
+    pulse_beat(s->pulse);
+    if (rc != SL_OK || !wanted)
+        return rc;
+    if (is_image(name))
+        return add_file(s, name, (uint64_t)st.st_size);
+    s->f->others++;
+    return SL_OK;
+}
+
+static enum sl_err add_class(struct scan *s, const char *name)
+{
+    struct folder *f = s->f;
+    uint32_t room = f->classes_room == 0 ? 16 : f->classes_room * 2, *more;
+    enum sl_err rc;
+
+    if (f->classes_count == f->classes_room) {
+        more = sl_realloc_array(f->classes, room, sizeof(*more));
+        if (more == NULL)
+            return no_memory(s);
+        f->classes = more;
+        f->classes_room = room;
+    }
+    rc = add_name(s, name, &f->classes[f->classes_count]);
+    if (rc == SL_OK)
+        f->classes_count++;
+    return rc;
+}
+
+static enum sl_err on_class(void *arg, const char *name)
+{
+    struct scan *s = arg;
+    struct stat st;
+    char *path;
+    bool wanted;
+    enum sl_err rc =
+        look(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st, &wanted);
+
+    if (rc == SL_OK && wanted)
+        rc = add_class(s, name);
+    if (rc != SL_OK || !wanted)
+        return rc;
+    path = fs_join(s->f->root, name);
+    if (path == NULL)
+        return no_memory(s);
+    s->class_path = path;
+    s->class_fd = openat(s->f->fd - 1, name,
+                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (s->class_fd < 0) {
+        int errnum = errno;
+
+        rc = sl_fail(s->err, sl_err_from_errno(errnum), "%s: %s", path,
+                     strerror(errnum));
+    } else {
+        rc = fs_list(fs_posix(), path, on_file, s, s->err);
+        close(s->class_fd);
+    }
+    sl_free(path);
+    return rc;
+}
+
+enum sl_err folder_scan(struct folder *out, const char *root,
+                        struct pulse *pulse, struct sl_error *err)
+{
+    struct folder f = {.root = sl_strdup(root)};
+    struct scan s = {.f = &f, .pulse = pulse, .err = err};
+    enum sl_err rc;
+
+    if (f.root == NULL)
+        return no_memory(&s);
+    f.fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) + 1;
+    if (f.fd == 0) {
+        int errnum = errno;
+
+        rc = sl_fail(err, sl_err_from_errno(errnum), "%s: %s", root,
+                     strerror(errnum));
+    } else {
+        rc = fs_list(fs_posix(), root, on_class, &s, err);
+    }
+    if (rc != SL_OK) {
+        folder_release(&f);
+        return rc;
+    }
+    *out = f;
+    return SL_OK;
+}
+
+void folder_release(struct folder *f)
+{
+    if (f->fd > 0)
+        close(f->fd - 1);
+    buf_release(&f->names);
+    sl_free(f->files);
+    sl_free(f->classes);
+    sl_free(f->root);
+    memset(f, 0, sizeof(*f));
+}
+
+const char *folder_class(const struct folder *f, uint32_t class)
+{
+    return (const char *)f->names.data + f->classes[class];
+}
+
+const char *folder_name(const struct folder *f, size_t file)
+{
+    return (const char *)f->names.data + f->files[file].name;
+}
+
+enum sl_err folder_blame(const struct folder *f, size_t file, enum sl_err rc,
+                         struct sl_error *err)
+{
+    return sl_prefix(err, rc, "%s/%s/%s", f->root,
+                     folder_class(f, f->files[file].class),
+                     folder_name(f, file));
+}
+
+// ---- opening
+
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+
+// An old kernel, or a sandbox that does not know openat2: both names are single
+// ones, so that following no link keeps us below the root as well.
+static int open_in_two(int root, const char *class, const char *name)
+{
+    int dir =
+        openat(root, class, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd, errnum;
+
+    if (dir < 0)
+        return -1;
+    fd = openat(dir, name, OPEN_FLAGS | O_NOFOLLOW);
+    errnum = errno;
+    close(dir);
+    errno = errnum;
+    return fd;
+}
+
+static int open_below(int root, const char *class, const char *name)
+{
+    struct open_how how = {.flags = OPEN_FLAGS,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    char path[2 * 256 + 2];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", class, name);
+    fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+        return fd;
+    return open_in_two(root, class, name);
+}
+
+enum sl_err folder_open(const struct folder *f, size_t file, int *out,
+                        struct sl_error *err)
+{
+    const struct folder_file *at = &f->files[file];
+    struct stat st;
+    int fd =
+        open_below(f->fd - 1, folder_class(f, at->class), folder_name(f, file));
+
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        int errnum = errno;
+
+        if (fd >= 0)
+            close(fd);
+        return sl_fail(err, sl_err_from_errno(errnum), "%s", strerror(errnum));
+    }
+    if (!S_ISREG(st.st_mode) || st.st_size != (off_t)at->bytes) {
+        close(fd);
+        return sl_fail(err, SL_ECORRUPT,
+                       "was changed while the job runs: it had %u bytes",
+                       at->bytes);
+    }
+    *out = fd;
+    return SL_OK;
+}

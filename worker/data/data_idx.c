@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_idx.c -- IDX files, the format of the MNIST family.
+//
+// 00 00 T D, then D big-endian u32 dimensions, then the elements, big-endian,
+// row-major. The file is exactly as long as that promises. A name that ends in
+// .gz, or bytes that begin like gzip, are inflated into memory, once.
+#include "worker/data/data_array.h"
+
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "worker/data/data_inflate.h"
+
+#define IDX_DIMS 4
+#define IDX_HEAD (4 + 4 * IDX_DIMS)
+
+static uint32_t be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
+           p[3];
+}
+
+static bool type_of(uint8_t code, enum array_type *out)
+{
+    switch (code) {
+    case 0x08:
+        *out = ARRAY_U8;
+        return true;
+    case 0x09:
+        *out = ARRAY_I8;
+        return true;
+    case 0x0b:
+        *out = ARRAY_I16;
+        return true;
+    case 0x0c:
+        *out = ARRAY_I32;
+        return true;
+    case 0x0d:
+        *out = ARRAY_F32;
+        return true;
+    case 0x0e:
+        *out = ARRAY_F64;
+        return true;
+    }
+    return false;
+}
+
+// Reads the header from the first n bytes of the contents.
+static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
+                        size_t *head_bytes, struct sl_error *err)
+{
+    if (n < 4 || p[0] != 0 || p[1] != 0)
+        return sl_fail(err, SL_ECORRUPT,
+                       "no IDX file: byte 0 should begin 00 00 <type> "
+                       "<dimensions>");
+    if (!type_of(p[2], &a->type))
+        return sl_fail(err, SL_ECORRUPT, "byte 2: unknown IDX type 0x%02x",
+                       p[2]);
+    if (p[3] < 1 || p[3] > IDX_DIMS)
+        return sl_fail(err, SL_ECORRUPT,
+                       "byte 3: %u dimensions; 1 to %d are read", p[3],
+                       IDX_DIMS);
+    a->nd = p[3];
+    a->swap = array_type_bytes(a->type) > 1;
+    *head_bytes = 4 + 4 * (size_t)a->nd;
+    if (n < *head_bytes)
+        return sl_fail(err, SL_ECORRUPT,
+                       "ends at byte %zu, within its header of %zu", n,
+                       *head_bytes);
+    for (unsigned i = 0; i < a->nd; i++)
+        a->dim[i] = be32(p + 4 + 4 * i);
+    return array_measure(a, err);
+}
+
+static enum sl_err open_gz(struct array *a, const uint8_t *packed, size_t n,
+                           struct sl_error *err)
+{
+    uint8_t front[IDX_HEAD], *all;
+    size_t got = 0, head_bytes = 0;
+    uint64_t whole;
+    enum sl_err rc;
+
+    rc =
+        inflate_begin(front, sizeof(front), &got, packed, n, INFLATE_GZIP, err);
+    if (rc == SL_OK)
+        rc = head(a, front, got, &head_bytes, err);
+    if (rc != SL_OK)
+        return rc;
+    whole = a->bytes + head_bytes;
+    rc = inflate_bounds(whole, n, err);
+    if (rc != SL_OK)
+        return rc;
+    all = array_memory(whole);
+    if (all == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
+                       (unsigned long long)whole);
+    rc = inflate_exact(all, (size_t)whole, packed, n, INFLATE_GZIP, err);
+    if (rc != SL_OK) {
+        sl_free(all);
+        return rc;
+    }
+    memmove(all, all + head_bytes, (size_t)a->bytes);
+    a->memory = all;
+    return SL_OK;
+}
+
+// Takes `file`.
+static enum sl_err open_plain(struct array *a, struct fs_file *file,
+                              struct sl_error *err)
+{
+    uint8_t front[IDX_HEAD];
+    size_t got = 0, head_bytes = 0;
+    enum sl_err rc;
+
+    rc = fs_pread(file, 0, front, sizeof(front), &got, err);
+    if (rc == SL_OK)
+        rc = head(a, front, got, &head_bytes, err);
+    if (rc == SL_OK && a->file_bytes != head_bytes + a->bytes)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "is %llu bytes long; its header promises %llu",
+                     (unsigned long long)a->file_bytes,
+                     (unsigned long long)(head_bytes + a->bytes));
+    if (rc != SL_OK) {
+        fs_close(file);
+        return rc;
+    }
+    return array_take_file(a, file, head_bytes, err);
+}
+
+static enum sl_err open_either(struct array *a, struct fs_file *file,
+                               struct sl_error *err)
+{
+    uint8_t magic[2] = {0, 0};
+    struct buf packed = BUF_INIT;
+    size_t got = 0;
+    enum sl_err rc = fs_pread(file, 0, magic, sizeof(magic), &got, err);
+
+    if (rc == SL_OK && (got < 2 || magic[0] != 0x1f || magic[1] != 0x8b))
+        return open_plain(a, file, err);
+    fs_close(file);
+    if (rc == SL_OK)
+        rc = fs_read_all(fs_posix(), a->path, (size_t)ARRAY_INFLATE_BYTES,
+                         &packed, err);
+    if (rc == SL_OK)
+        rc = open_gz(a, packed.data, packed.len, err);
+    buf_release(&packed);
+    return rc;
+}
+
+enum sl_err array_open_idx(struct array *out, const char *path,
+                           struct sl_error *err)
+{
+    struct array a = {.type = ARRAY_U8};
+    struct fs_file *file = NULL;
+    enum sl_err rc = fs_open(fs_posix(), &file, path, FS_READ, err);
+
+    if (rc != SL_OK)
+        return rc;
+    a.path = sl_strdup(path);
+    rc = a.path == NULL ? SL_ENOMEM : fs_size(file, &a.file_bytes, err);
+    if (rc != SL_OK) {
+        fs_close(file);
+    } else {
+        rc = open_either(&a, file, err);
+        if (rc != SL_OK)
+            sl_prefix(err, rc, "%s", path);
+    }
+    if (rc != SL_OK) {
+        array_release(&a);
+        return rc;
+    }
+    *out = a;
+    return SL_OK;
+}

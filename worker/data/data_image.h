@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_image.h -- JPEG and PNG files as pixels of the size that a
+// model reads.
+//
+// What a file is, its first bytes say, not its name. The header is read before
+// anything else, and an image over the caps is refused then. All become RGB of
+// 8 bits: grey and palettes are expanded, of 16 bits the high ones are taken,
+// alpha is dropped, CMYK is converted as if ink were ideal. Colour profiles,
+// gamma and EXIF's orientation are ignored.
+//
+// Resizing is bilinear with half-pixel centres, not antialiased, each side by
+// its own factor: sample i of n lies at (i + 1/2) in/n - 1/2, held to the
+// image; the value is rounded to the nearest byte. That is what Keras'
+// image_dataset_from_directory does, but for the rounding.
+//
+// Threads  one at a time per image.
+// Memory   An image keeps its rooms for the next file; image_release frees.
+//          The libraries' own: libpng's lies in a pool of the image, libjpeg
+//          takes some per file and gives it back.
+// Units    pixels; bytes of a file.
+// Errors   SL_ECORRUPT, SL_ERANGE (over the caps), SL_ENOTSUP, SL_ENOMEM. The
+//          caller names the file.
+#ifndef WORKER_DATA_DATA_IMAGE_H
+#define WORKER_DATA_DATA_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define IMAGE_FILE_BYTES ((uint64_t)64 << 20)
+#define IMAGE_SIDE 16384
+#define IMAGE_PIXELS 100000000
+// Pixels of more bytes than this are not more than IMAGE_RATIO times the file.
+#define IMAGE_RATIO 100
+#define IMAGE_RATIO_FROM ((size_t)16 << 20)
+
+// Memory that is kept from one file to the next.
+struct image_room {
+    void *at;
+    size_t bytes;
+};
+
+struct image {
+    uint64_t pixels_max;                   // 0: IMAGE_PIXELS
+    uint32_t width, height;                // of what was decoded last
+    struct image_room rgb;                 // its pixels [height, width, 3]
+    struct image_room row;                 // scratch: a row of CMYK
+    struct image_room axes, lines, scaled; // scratch of resizing
+    struct image_room pool;                // libpng's
+    size_t pool_used;
+    struct jpeg *jpeg; // made with the first JPEG
+};
+
+void image_release(struct image *im); // all zeroes is allowed
+
+enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
+                         struct sl_error *err);
+
+// What was decoded, as [height, width, channels]; channels are 3, or 1 for its
+// luminance (ITU-R 601).
+enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
+                      uint32_t channels, uint8_t *out, struct sl_error *err);
+
+// ---- between the files data_image*.c
+
+enum sl_err image_jpeg(struct image *im, const uint8_t *bytes, size_t n,
+                       struct sl_error *err);
+enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,
+                      struct sl_error *err);
+void image_jpeg_free(struct jpeg *j); // NULL is allowed
+
+// Room for an image that a file of `file_bytes` promises; checks the caps.
+enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
+                        size_t file_bytes, struct sl_error *err);
+
+enum sl_err image_room(struct image_room *r, size_t bytes,
+                       struct sl_error *err);
+
+#endif

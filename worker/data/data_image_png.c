@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_image_png.c -- PNG by libpng.
+//
+// Of a file's chunks only those that pixels need are looked at. The library
+// reports an error by a call that must not return (here: longjmp), and what it
+// allocates it frees with each file, so it gets a pool that begins anew.
+#include <setjmp.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <png.h>
+
+#include "common/base/mem.h"
+#include "worker/data/data_image.h"
+
+#define POOL_BYTES ((size_t)1 << 18) // zlib's window and tables, some rows
+#define CHUNK_BYTES ((png_alloc_size_t)8 << 20)
+#define CHUNKS_KEPT 16
+
+struct reading {
+    struct image *im;
+    png_structp png;
+    png_infop info;
+    const uint8_t *at;
+    size_t left, bytes;
+    bool no_memory;
+    jmp_buf failed;
+    char text[160];
+};
+
+static void on_error(png_structp png, png_const_charp text)
+{
+    struct reading *r = png_get_error_ptr(png);
+
+    strncpy(r->text, text, sizeof(r->text) - 1);
+    longjmp(r->failed, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp text)
+{
+}
+
+static void on_read(png_structp png, png_bytep to, size_t n)
+{
+    struct reading *r = png_get_io_ptr(png);
+
+    if (n > r->left)
+        png_error(png, "ends too early");
+    memcpy(to, r->at, n);
+    r->at += n;
+    r->left -= n;
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t n)
+{
+    struct reading *r = png_get_mem_ptr(png);
+    struct image *im = r->im;
+    size_t bytes = n > POOL_BYTES ? n : (n + 63) / 64 * 64;
+    void *at;
+
+    if (im->pool.bytes - im->pool_used < bytes) {
+        at = sl_malloc(n);
+        r->no_memory = r->no_memory || at == NULL;
+        return at;
+    }
+    at = (uint8_t *)im->pool.at + im->pool_used;
+    im->pool_used += bytes;
+    return at;
+}
+
+static void on_free(png_structp png, png_voidp p)
+{
+    struct reading *r = png_get_mem_ptr(png);
+    uintptr_t at = (uintptr_t)p, pool = (uintptr_t)r->im->pool.at;
+
+    if (at < pool || at >= pool + r->im->pool.bytes)
+        sl_free(p);
+}
+
+static enum sl_err make(struct reading *r, struct sl_error *err)
+{
+    enum sl_err rc = image_room(&r->im->pool, POOL_BYTES, err);
+
+    if (rc != SL_OK)
+        return rc;
+    r->im->pool_used = 0;
+    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, on_error,
+                                      on_warning, r, on_malloc, on_free);
+    if (r->png != NULL)
+        r->info = png_create_info_struct(r->png);
+    if (r->info == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a PNG decoder");
+    return SL_OK;
+}
+
+static void limit(struct reading *r)
+{
+    // The caps are checked by image_begin, with better words.
+    png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_set_chunk_malloc_max(r->png, CHUNK_BYTES);
+    png_set_chunk_cache_max(r->png, CHUNKS_KEPT);
+    // -1: all but IHDR, PLTE, tRNS, IDAT and IEND.
+    png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+}
+
+static void to_rgb(png_structp png, png_infop info)
+{
+    int color = png_get_color_type(png, info);
+
+    if (color == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(png);
+    if ((color & PNG_COLOR_MASK_COLOR) == 0) {
+        png_set_expand_gray_1_2_4_to_8(png);
+        png_set_gray_to_rgb(png);
+    }
+    png_set_strip_16(png);
+    png_set_strip_alpha(png);
+}
+
+static enum sl_err decode(struct reading *r, struct sl_error *err)
+{
+    struct image *im = r->im;
+    int passes;
+    enum sl_err rc;
+
+    png_set_read_fn(r->png, r, on_read);
+    limit(r);
+    png_read_info(r->png, r->info);
+    rc = image_begin(im, png_get_image_width(r->png, r->info),
+                     png_get_image_height(r->png, r->info), r->bytes, err);
+    if (rc != SL_OK)
+        return rc;
+    to_rgb(r->png, r->info);
+    passes = png_set_interlace_handling(r->png);
+    png_read_update_info(r->png, r->info);
+    if (png_get_rowbytes(r->png, r->info) != (size_t)im->width * 3)
+        return sl_fail(err, SL_ENOTSUP, "a PNG of a kind that is not read");
+    for (int pass = 0; pass < passes; pass++)
+        for (uint32_t y = 0; y < im->height; y++)
+            png_read_row(r->png,
+                         (uint8_t *)im->rgb.at + (size_t)y * im->width * 3,
+                         NULL);
+    png_read_end(r->png, NULL); // the last checksums
+    return SL_OK;
+}
+
+// What changes behind a setjmp lies in *r, not in this function.
+static enum sl_err guarded(struct reading *r, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (setjmp(r->failed) != 0)
+        return sl_fail(err, r->no_memory ? SL_ENOMEM : SL_ECORRUPT,
+                       "broken PNG: %s", r->text);
+    rc = make(r, err);
+    return rc == SL_OK ? decode(r, err) : rc;
+}
+
+enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,
+                      struct sl_error *err)
+{
+    struct reading r = {.im = im, .at = bytes, .left = n, .bytes = n};
+    enum sl_err rc = guarded(&r, err);
+
+    png_destroy_read_struct(&r.png, &r.info, NULL);
+    return rc;
+}

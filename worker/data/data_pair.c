@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_pair.c -- two arrays, samples and labels, as one source:
+// idx, npy, npz.
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/data/data_array.h"
+#include "worker/data/data_source.h"
+
+struct pair {
+    struct data data;
+    struct array x, y;
+    uint8_t *scratch; // one row of either, for arrays that lie in a file
+};
+
+static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
+                              struct sl_error *err)
+{
+    const struct data_want *want = &p->data.want;
+    const uint8_t *raw = NULL;
+    enum sl_err rc = array_row(&p->y, number, p->scratch, &raw, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (want->labels == DATA_VALUES || p->y.row_elements > 1) {
+        array_floats(&p->y, raw, (size_t)p->y.row_elements, 1, 0, y);
+        return SL_OK;
+    }
+    rc = data_put_class(&p->data, array_double(&p->y, raw), y, err);
+    if (rc != SL_OK)
+        return sl_prefix(err, rc, "%s, sample %llu", p->y.path,
+                         (unsigned long long)number);
+    return SL_OK;
+}
+
+// Elements of the width that is wanted need no other room: they are read to
+// where they belong.
+static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
+                             struct sl_error *err)
+{
+    struct pair *p = sl_container_of(d, struct pair, data);
+    const uint8_t *raw = NULL;
+    bool whole = d->u8 || array_is_floats(&p->x);
+    enum sl_err rc =
+        array_row(&p->x, number, whole ? x : p->scratch, &raw, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (!d->u8)
+        array_floats(&p->x, raw, d->features, d->scale, d->offset, x);
+    else if (raw != x)
+        memcpy(x, raw, d->features);
+    return read_label(p, number, y, err);
+}
+
+static void pair_soon(struct data *d, uint64_t number)
+{
+    struct pair *p = sl_container_of(d, struct pair, data);
+
+    array_soon(&p->x, number);
+    array_soon(&p->y, number);
+}
+
+static void pair_expect(struct data *d, uint64_t number)
+{
+    struct pair *p = sl_container_of(d, struct pair, data);
+
+    array_expect(&p->x, number);
+    array_expect(&p->y, number);
+}
+
+static void pair_release(struct data *d)
+{
+    struct pair *p = sl_container_of(d, struct pair, data);
+
+    array_release(&p->x);
+    array_release(&p->y);
+    sl_free(p->scratch);
+}
+
+static const struct data_ops pair_ops = {
+    .read = pair_read,
+    .soon = pair_soon,
+    .expect = pair_expect,
+    .release = pair_release,
+};
+
+// "(60000, 28, 28)"
+static const char *shape_text(char *out, size_t size, unsigned nd,
+                              const uint64_t *dim)
+{
+    size_t n = (size_t)snprintf(out, size, "(");
+
+    for (unsigned i = 0; i < nd && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%llu", i > 0 ? ", " : "",
+                              (unsigned long long)dim[i]);
+    if (n < size)
+        snprintf(out + n, size - n, ")");
+    return out;
+}
+
+// Dimensions of 1 are not compared ((28, 28) feeds a model of (28, 28, 1)),
+// and a flat row of the right length fits every shape.
+static bool fits(const struct array *a, const struct data_want *want)
+{
+    unsigned i = 1, k = 0;
+
+    if (a->nd == 2 && want->rank > 1)
+        return true;
+    for (;;) {
+        while (i < a->nd && a->dim[i] == 1)
+            i++;
+        while (k < want->rank && want->dim[k] == 1)
+            k++;
+        if (i == a->nd || k == want->rank)
+            return i == a->nd && k == want->rank;
+        if (a->dim[i++] != want->dim[k++])
+            return false;
+    }
+}
+
+static enum sl_err check_shapes(const struct pair *p, struct sl_error *err)
+{
+    const struct data_want *want = &p->data.want;
+    char have[128], need[128];
+
+    if (p->x.row_elements != p->data.features || !fits(&p->x, want))
+        return sl_fail(
+            err, SL_EINVAL,
+            "%s: samples of shape %s do not fit the model's input "
+            "%s",
+            p->x.path,
+            shape_text(have, sizeof(have), p->x.nd - 1, p->x.dim + 1),
+            shape_text(need, sizeof(need), want->rank, want->dim));
+    if (p->x.rows != p->y.rows)
+        return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
+                       p->x.path, (unsigned long long)p->x.rows, p->y.path,
+                       (unsigned long long)p->y.rows);
+    if (p->y.row_elements != want->outputs &&
+        (want->labels == DATA_VALUES || p->y.row_elements != 1))
+        return sl_fail(err, SL_EINVAL,
+                       "%s: labels of %llu numbers do not fit the model's %llu "
+                       "outputs",
+                       p->y.path, (unsigned long long)p->y.row_elements,
+                       (unsigned long long)want->outputs);
+    if (want->labels == DATA_INDEX && p->y.row_elements != 1)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: one label per sample is wanted, not %llu numbers; "
+                       "one-hot labels go with categorical_crossentropy",
+                       p->y.path, (unsigned long long)p->y.row_elements);
+    return SL_OK;
+}
+
+// A label that is no class is found now, before anything was computed.
+static enum sl_err check_labels(struct pair *p, struct sl_error *err)
+{
+    uint8_t *y;
+    enum sl_err rc = SL_OK;
+
+    if (p->data.want.labels == DATA_VALUES || p->y.memory == NULL)
+        return SL_OK; // read_label checks the classes it reads
+    y = sl_malloc(data_label_bytes(&p->data));
+    if (y == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    for (uint64_t i = 0; i < p->data.samples && rc == SL_OK; i++)
+        rc = read_label(p, i, y, err);
+    sl_free(y);
+    return rc;
+}
+
+static enum sl_err open_both(struct pair *p, const struct data_source *s,
+                             struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (s->x == NULL || (strcmp(s->format, "npz") != 0 && s->y == NULL))
+        return sl_fail(err, SL_EINVAL, "data of format %s needs the paths x%s",
+                       s->format,
+                       strcmp(s->format, "npz") != 0 ? " and y" : "");
+    if (strcmp(s->format, "npz") == 0) {
+        rc = array_open_npz(&p->x, s->x, s->x_member ? s->x_member : "x", err);
+        if (rc == SL_OK)
+            rc = array_open_npz(&p->y, s->x, s->y_member ? s->y_member : "y",
+                                err);
+        return rc;
+    }
+    if (strcmp(s->format, "npy") == 0) {
+        rc = array_open_npy(&p->x, s->x, err);
+        return rc == SL_OK ? array_open_npy(&p->y, s->y, err) : rc;
+    }
+    rc = array_open_idx(&p->x, s->x, err);
+    return rc == SL_OK ? array_open_idx(&p->y, s->y, err) : rc;
+}
+
+static void hash_array(struct data *d, const struct array *a)
+{
+    data_hash_name(d, a->path);
+    data_hash_number(d, a->file_bytes);
+    for (unsigned i = 0; i < a->nd; i++)
+        data_hash_number(d, a->dim[i]);
+}
+
+enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
+                             const struct data_want *want, struct sl_error *err)
+{
+    struct pair *p = sl_calloc(1, sizeof(*p));
+    size_t row;
+    enum sl_err rc;
+
+    if (p == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    data_init(&p->data, &pair_ops, s, want);
+    rc = open_both(p, s, err);
+    if (rc == SL_OK)
+        rc = check_shapes(p, err);
+    if (rc == SL_OK)
+        rc = data_set_samples(&p->data, p->x.rows, s, err);
+    p->data.u8 = want->u8 && p->x.type == ARRAY_U8;
+    if (rc == SL_OK) {
+        hash_array(&p->data, &p->x);
+        hash_array(&p->data, &p->y);
+        row = p->x.row_bytes > p->y.row_bytes ? p->x.row_bytes : p->y.row_bytes;
+        p->scratch = sl_malloc(row);
+        rc = p->scratch == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
+                                : check_labels(p, err);
+    }
+    if (rc != SL_OK) {
+        data_free(&p->data);
+        return rc;
+    }
+    *out = &p->data;
+    return SL_OK;
+}

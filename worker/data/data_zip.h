@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_zip.h -- finds one member of a zip file.
+//
+// Everything is read through the central directory at the file's end. Refused:
+// encryption, methods other than stored and deflate, names that could leave a
+// folder (/ \ .. or a 0 byte), members that overlap, and too many of them.
+//
+// Threads  one at a time.
+// Memory   values; the file stays the caller's.
+// Units    bytes.
+// Errors   SL_ECORRUPT with the offset, SL_ERANGE over a limit, SL_ENOTSUP,
+//          SL_ENOENT with the names that are there.
+#ifndef WORKER_DATA_DATA_ZIP_H
+#define WORKER_DATA_DATA_ZIP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "common/base/status.h"
+
+#define ZIP_MEMBERS 100000
+#define ZIP_DIRECTORY_BYTES ((uint64_t)64 << 20)
+
+struct zip_member {
+    bool deflated;
+    uint32_t crc;
+    uint64_t offset; // of its data in the file
+    uint64_t packed_bytes, bytes;
+};
+
+enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
+                     const char *name, struct sl_error *err);
+
+#endif

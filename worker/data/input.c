@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/input.c -- the reading threads and their ring; see input.h.
+//
+//   FREE --next_job--> FILLING --finish--> READY --input_get--> TAKEN
+//    ^                    | (stale: nobody wants it)  |              |
+//    +--------------------+----- drop ----------------+- input_put --+
+//
+// Every move is made under the lock; the reading itself is not. Of a batch that
+// is FILLING each thread takes the next samples that nobody has; one is enough
+// where reading is cheap, and the others are then never woken.
+#include "worker/data/input.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/base/num.h"
+#include "common/plan/schedule.h"
+
+#define AHEAD 4 // samples that are fetched while one is read
+#define SHARE 2 // samples that a thread takes at a time, where many read
+// A batch whose samples took longer than this each came from a disk: then the
+// system is told what the next ones will read, so that it fetches them side by
+// side and not one after the other. In memory that would be for nothing.
+#define SLOW_US 10
+#define EXPECT_BATCHES 256
+
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN };
+
+struct slot {
+    enum slot_state state;
+    bool stale; // FILLING, but to be thrown away
+    struct input_run *run;
+    struct batch batch;
+    size_t x_bytes, y_bytes; // room
+    // FILLING: which samples are being read, or have been; by how many threads.
+    uint32_t given, readers;
+    uint32_t bad; // the first sample that could not be read; UINT32_MAX: none
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+struct reader {
+    struct input *in;
+    pthread_t thread;
+    bool helper; // reads only where many do
+};
+
+struct input {
+    struct reader *readers; // the first is no helper
+    unsigned threads;       // of those, started
+    pthread_mutex_t lock;
+    pthread_cond_t changed; // of any state below
+    pthread_cond_t help;    // there is something to do for helpers
+    bool quit;
+    unsigned expect;  // so many batches the system is told of
+    unsigned shared;  // runs whose samples many threads may read
+    struct list runs; // struct input_run, the next to be read first
+    struct slot slot[INPUT_SLOTS];
+};
+
+uint32_t input_run_steps(const struct input_run *run)
+{
+    return (uint32_t)sl_ceil_div(run->count, run->batch);
+}
+
+uint32_t input_run_samples(const struct input_run *run, uint32_t step)
+{
+    uint64_t from = (uint64_t)step * run->batch;
+
+    if (from >= run->count)
+        return 0;
+    return run->count - from < run->batch ? (uint32_t)(run->count - from)
+                                          : run->batch;
+}
+
+// ---- the reading thread
+
+static enum sl_err room(struct slot *s, size_t x_bytes, size_t y_bytes)
+{
+    if (x_bytes > s->x_bytes) {
+        sl_free(s->batch.x);
+        s->x_bytes = 0;
+        s->batch.x = sl_aligned(64, x_bytes);
+        if (s->batch.x == NULL)
+            return SL_ENOMEM;
+        s->x_bytes = x_bytes;
+    }
+    if (y_bytes > s->y_bytes) {
+        sl_free(s->batch.y);
+        s->y_bytes = 0;
+        s->batch.y = sl_aligned(64, y_bytes);
+        if (s->batch.y == NULL)
+            return SL_ENOMEM;
+        s->y_bytes = y_bytes;
+    }
+    return SL_OK;
+}
+
+// Which sample stands at a place of a batch.
+static uint64_t sample_of(const struct input_run *run, uint32_t step,
+                          uint32_t i)
+{
+    uint64_t at = run->first + (uint64_t)step * run->batch + i;
+
+    return run->shuffle ? order_at(&run->order, at) : at;
+}
+
+// The same; its memory is on its way when this returns.
+static uint64_t look_at(const struct input_run *run, uint32_t step, uint32_t i)
+{
+    uint64_t sample = sample_of(run, step, i);
+
+    data_soon(run->data, sample);
+    return sample;
+}
+
+// What one thread reads of a batch: samples [from, end).
+struct part {
+    uint32_t from, end;
+    uint32_t bad; // where it ended, if rc says so
+    uint64_t digest;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void read_part(const struct slot *s, struct part *p)
+{
+    const struct input_run *run = s->run;
+    size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
+    uint64_t soon[AHEAD]; // the numbers of those that follow
+    uint32_t step = s->batch.step;
+
+    for (uint32_t i = p->from; i < p->end && i < p->from + AHEAD; i++)
+        soon[i % AHEAD] = look_at(run, step, i);
+    for (uint32_t i = p->from; i < p->end && p->rc == SL_OK; i++) {
+        uint64_t sample = soon[i % AHEAD];
+
+        if (i + AHEAD < p->end)
+            soon[i % AHEAD] = look_at(run, step, i + AHEAD);
+        p->rc = data_read(run->data, sample, (uint8_t *)s->batch.x + i * x,
+                          (uint8_t *)s->batch.y + i * y, &p->err);
+        p->bad = i;
+        p->digest += schedule_digest(run->epoch, sample);
+    }
+}
+
+// The same, where the last batches came from a disk: the system is told first
+// what will be read. True: this one did, too.
+static bool read_expecting(const struct slot *s, struct part *p, bool expect)
+{
+    const struct input_run *run = s->run;
+    uint64_t began = sl_now_us(sl_clock_real());
+
+    for (uint32_t i = p->from; i < p->end && expect; i++)
+        data_expect(run->data, sample_of(run, s->batch.step, i));
+    read_part(s, p);
+    return sl_now_us(sl_clock_real()) - began >
+           (uint64_t)(p->end - p->from) * SLOW_US;
+}
+
+// The next batch to read, as a slot whose samples nobody can take yet; NULL:
+// there is none now.
+static struct slot *next_job(struct input *in, bool helper)
+{
+    struct slot *s = NULL;
+
+    for (unsigned i = 0; i < INPUT_SLOTS && s == NULL; i++) {
+        if (in->slot[i].state == SLOT_FREE)
+            s = &in->slot[i];
+    }
+    if (s == NULL)
+        return NULL;
+    list_for(n, &in->runs)
+    {
+        struct input_run *run = list_entry(n, struct input_run, node);
+
+        if (run->next >= input_run_steps(run))
+            continue;
+        if (helper && !data_shared(run->data))
+            return NULL; // the first reader's
+        s->state = SLOT_FILLING;
+        s->stale = false;
+        s->run = run;
+        s->batch.step = run->next++;
+        s->batch.n = input_run_samples(run, s->batch.step);
+        s->batch.digest = 0;
+        s->given = s->batch.n;
+        s->readers = 0;
+        s->bad = UINT32_MAX;
+        s->rc = SL_OK;
+        return s;
+    }
+    return NULL;
+}
+
+static void finish_locked(struct input *in, struct slot *s)
+{
+    if (s->readers > 0 || (s->given < s->batch.n && !s->stale))
+        return;
+    s->state = s->stale ? SLOT_FREE : SLOT_READY;
+    pthread_cond_broadcast(&in->changed);
+}
+
+// The first sample in the batch's order that could not be read is the one that
+// is told of: all before it were given out before it.
+static void note_locked(struct slot *s, const struct part *p)
+{
+    s->batch.digest += p->digest;
+    if (p->rc == SL_OK || p->bad >= s->bad)
+        return;
+    s->bad = p->bad;
+    s->rc = p->rc;
+    s->err = p->err;
+    s->given = s->batch.n; // the others need not be read
+}
+
+// Makes room for a new job's samples and gives them out.
+static void begin_locked(struct input *in, struct slot *s)
+{
+    struct part none = {.err = SL_ERROR_INIT};
+    const struct data *d = s->run->data;
+    uint32_t n = s->batch.n;
+
+    s->readers++;
+    pthread_mutex_unlock(&in->lock);
+    if (room(s, n * data_sample_bytes(d), n * data_label_bytes(d)) != SL_OK)
+        none.rc = sl_fail(&none.err, SL_ENOMEM,
+                          "no memory for a batch of %u samples", n);
+    pthread_mutex_lock(&in->lock);
+    s->readers--;
+    s->given = 0;
+    note_locked(s, &none);
+}
+
+// Reads the next samples of a batch, if there are some that nobody has.
+static void help_locked(struct input *in, struct slot *s)
+{
+    bool shared = data_shared(s->run->data), expect = in->expect > 0;
+    bool slow = false;
+    struct part p = {.from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
+
+    if (shared && p.end - p.from > SHARE)
+        p.end = p.from + SHARE;
+    s->given = p.end;
+    if (shared)
+        pthread_cond_signal(&in->help); // another takes the next ones
+    s->readers++;
+    pthread_mutex_unlock(&in->lock);
+    if (shared)
+        read_part(s, &p);
+    else
+        slow = read_expecting(s, &p, expect);
+    pthread_mutex_lock(&in->lock);
+    if (!shared)
+        in->expect = slow ? EXPECT_BATCHES : in->expect - expect;
+    s->readers--;
+    note_locked(s, &p);
+}
+
+// A batch that has samples to give, one that was begun before all others.
+static struct slot *begun_locked(struct input *in)
+{
+    struct slot *found = NULL;
+
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        struct slot *s = &in->slot[i];
+
+        if (s->state != SLOT_FILLING || s->stale || s->given >= s->batch.n)
+            continue;
+        if (found == NULL || s->batch.step < found->batch.step)
+            found = s;
+    }
+    return found;
+}
+
+static void *read_all(void *arg)
+{
+    struct reader *r = arg;
+    struct input *in = r->in;
+    struct slot *s;
+
+    pthread_mutex_lock(&in->lock);
+    while (!in->quit) {
+        s = begun_locked(in);
+        if (s == NULL) {
+            s = next_job(in, r->helper);
+            if (s != NULL)
+                begin_locked(in, s);
+        }
+        if (s == NULL) {
+            pthread_cond_wait(r->helper ? &in->help : &in->changed, &in->lock);
+            continue;
+        }
+        if (!s->stale && s->given < s->batch.n)
+            help_locked(in, s);
+        finish_locked(in, s);
+    }
+    pthread_mutex_unlock(&in->lock);
+    return NULL;
+}
+
+// A slot is free, or there is more to read. The others wait for the first
+// reader to find a batch that they can help with; it may be busy with one.
+static void wake_locked(struct input *in)
+{
+    pthread_cond_broadcast(&in->changed);
+    if (in->shared > 0)
+        pthread_cond_signal(&in->help);
+}
+
+// ---- the consumer
+
+static unsigned allowed_cores(void)
+{
+    cpu_set_t set;
+    unsigned n = 1;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = (unsigned)CPU_COUNT(&set);
+    return n < INPUT_THREADS ? n : INPUT_THREADS;
+}
+
+static enum sl_err start_readers(struct input *in, unsigned threads,
+                                 struct sl_error *err)
+{
+    in->readers = sl_calloc(threads, sizeof(*in->readers));
+    if (in->readers == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    for (unsigned i = 0; i < threads; i++) {
+        struct reader *r = &in->readers[i];
+
+        r->in = in;
+        r->helper = i > 0;
+        if (pthread_create(&r->thread, NULL, read_all, r) != 0)
+            return sl_fail(err, SL_ENOMEM, "cannot start an input thread");
+        pthread_setname_np(r->thread, "input");
+        in->threads++;
+    }
+    return SL_OK;
+}
+
+enum sl_err input_new(struct input **out, unsigned threads,
+                      struct sl_error *err)
+{
+    struct input *in = sl_calloc(1, sizeof(*in));
+    enum sl_err rc;
+
+    if (in == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    pthread_mutex_init(&in->lock, NULL);
+    pthread_cond_init(&in->changed, NULL);
+    pthread_cond_init(&in->help, NULL);
+    list_init(&in->runs);
+    rc = start_readers(in, threads > 0 ? threads : allowed_cores(), err);
+    if (rc != SL_OK) {
+        input_free(in);
+        return rc;
+    }
+    *out = in;
+    return SL_OK;
+}
+
+void input_free(struct input *in)
+{
+    if (in == NULL)
+        return;
+    pthread_mutex_lock(&in->lock);
+    in->quit = true;
+    pthread_cond_broadcast(&in->changed);
+    pthread_cond_broadcast(&in->help);
+    pthread_mutex_unlock(&in->lock);
+    for (unsigned i = 0; i < in->threads; i++)
+        pthread_join(in->readers[i].thread, NULL);
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        sl_free(in->slot[i].batch.x);
+        sl_free(in->slot[i].batch.y);
+    }
+    pthread_mutex_destroy(&in->lock);
+    pthread_cond_destroy(&in->changed);
+    pthread_cond_destroy(&in->help);
+    sl_free(in->readers);
+    sl_free(in);
+}
+
+void input_open(struct input *in, struct input_run *run)
+{
+    pthread_mutex_lock(&in->lock);
+    run->next = 0;
+    list_push_back(&in->runs, &run->node);
+    in->shared += data_shared(run->data);
+    wake_locked(in);
+    pthread_mutex_unlock(&in->lock);
+}
+
+#define ALL UINT32_MAX
+
+// Throws away what was read of a run, the steps below `below`. True: a slot
+// has become free.
+static bool drop_locked(struct input *in, const struct input_run *run,
+                        uint32_t below)
+{
+    bool freed = false;
+
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        struct slot *s = &in->slot[i];
+
+        if (s->run != run || s->batch.step >= below)
+            continue;
+        if (s->state == SLOT_READY) {
+            s->state = SLOT_FREE;
+            freed = true;
+        } else if (s->state == SLOT_FILLING) {
+            s->stale = true;
+            if (s->readers == 0) { // it lies between two parts
+                s->state = SLOT_FREE;
+                freed = true;
+            }
+        }
+    }
+    return freed;
+}
+
+// The whole ring holds what is not wanted now: makes room for `run`.
+static void steal_locked(struct input *in, const struct input_run *run)
+{
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        if (in->slot[i].state == SLOT_FREE || in->slot[i].state == SLOT_FILLING)
+            return;
+    }
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        struct slot *s = &in->slot[i];
+
+        if (s->state != SLOT_READY || s->run == run)
+            continue;
+        // Its run begins again: it is one that was not asked for yet.
+        s->run->next = 0;
+        drop_locked(in, s->run, ALL);
+        return;
+    }
+}
+
+// The slot with this step, READY or FILLING. If nobody is about to read it,
+// somebody is told to.
+static struct slot *find_locked(struct input *in, struct input_run *run,
+                                uint32_t step)
+{
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        struct slot *s = &in->slot[i];
+
+        if (s->run == run && s->batch.step == step && !s->stale &&
+            (s->state == SLOT_READY || s->state == SLOT_FILLING))
+            return s;
+    }
+    drop_locked(in, run, ALL);
+    run->next = step;
+    list_remove(&run->node); // it is the one to be read first now
+    list_push_front(&in->runs, &run->node);
+    steal_locked(in, run);
+    wake_locked(in);
+    return NULL;
+}
+
+enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
+                      struct batch *out, struct sl_error *err)
+{
+    struct slot *s;
+    enum sl_err rc;
+    bool freed;
+
+    if (step >= input_run_steps(run))
+        return sl_fail(err, SL_ERANGE, "the closure has no step %u", step);
+    pthread_mutex_lock(&in->lock);
+    for (;;) {
+        s = find_locked(in, run, step);
+        if (s != NULL && s->state == SLOT_READY)
+            break;
+        pthread_cond_wait(&in->changed, &in->lock);
+    }
+    freed = drop_locked(in, run, step); // those before it, if some were skipped
+    rc = s->rc;
+    s->state = rc == SL_OK ? SLOT_TAKEN : SLOT_FREE;
+    if (rc == SL_OK)
+        *out = s->batch;
+    else if (err != NULL)
+        *err = s->err;
+    if (freed || rc != SL_OK) // else there is nothing to be woken for
+        wake_locked(in);
+    pthread_mutex_unlock(&in->lock);
+    return rc;
+}
+
+bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
+{
+    bool ready = false;
+
+    pthread_mutex_lock(&in->lock);
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        const struct slot *s = &in->slot[i];
+
+        ready = ready || (s->run == run && s->batch.step == step && !s->stale &&
+                          s->state == SLOT_READY);
+    }
+    pthread_mutex_unlock(&in->lock);
+    return ready;
+}
+
+// Where reading is cheap, a reader is woken for half a ring and not for each
+// batch, and after the lock is free: where it shares a core with the compute
+// thread, it sleeps once every other step and not twice a step. Whoever wants a
+// batch that nobody reads wakes it anyway (find_locked).
+void input_put(struct input *in, const struct batch *batch)
+{
+    unsigned vacant = 0;
+    bool now;
+
+    pthread_mutex_lock(&in->lock);
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        struct slot *s = &in->slot[i];
+
+        if (s->state == SLOT_TAKEN && s->batch.x == batch->x)
+            s->state = SLOT_FREE;
+        vacant += s->state == SLOT_FREE;
+    }
+    now = in->expect > 0 || vacant >= INPUT_SLOTS / 2;
+    if (in->shared > 0)
+        wake_locked(in);
+    pthread_mutex_unlock(&in->lock);
+    if (now)
+        pthread_cond_broadcast(&in->changed);
+}
+
+static bool filling_locked(const struct input *in, const struct input_run *run)
+{
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        if (in->slot[i].run == run && in->slot[i].state == SLOT_FILLING)
+            return true;
+    }
+    return false;
+}
+
+void input_close(struct input *in, struct input_run *run)
+{
+    pthread_mutex_lock(&in->lock);
+    list_remove(&run->node);
+    in->shared -= data_shared(run->data);
+    drop_locked(in, run, ALL);
+    while (filling_locked(in, run))
+        pthread_cond_wait(&in->changed, &in->lock);
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        if (in->slot[i].run == run && in->slot[i].state != SLOT_TAKEN)
+            in->slot[i].run = NULL;
+    }
+    wake_locked(in);
+    pthread_mutex_unlock(&in->lock);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/input.h -- batches, ready before they are asked for.
+//
+// A run is the batches of one closure: step k holds the samples at positions
+// [first + k batch, ...) of an order. A thread of its own reads them into a
+// ring of slots, the run in use first, so that the next lease's first batches
+// are there when the present closure ends. A run may be read from any step, in
+// any order: what was read in vain is thrown away.
+//
+// Where reading a sample is work (data_shared: images are decoded), more
+// threads help it, a few samples at a time. Which samples a batch holds, and at
+// which place, is the same with any number of threads; so is the error, which
+// is that of the first sample that has one.
+//
+//   input_open(run) ... input_get(run, 0) .. input_put, input_get(run, 1) ..
+//   input_put, ... input_close(run)
+//
+// Threads  input_open, _get, _put, _ready, _close: one consumer (the compute
+// thread);
+//          input_open may also be called by others. The data of a run is read
+//          by the input threads, from open until close has returned.
+// Memory   A run is the caller's and lives from open to the end of close. A
+//          batch is borrowed from get to put. Slots keep their buffers, so a
+//          steady state allocates nothing.
+// Errors   input_get: what reading said, see data.h.
+#ifndef WORKER_DATA_INPUT_H
+#define WORKER_DATA_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+#include "common/plan/order.h"
+#include "common/base/status.h"
+#include "worker/data/data.h"
+
+#define INPUT_SLOTS 4
+#define INPUT_THREADS 16 // by default at most
+#define INPUT_THREADS_MAX 256
+
+struct input;
+
+struct input_run {
+    struct data *data;
+    bool shuffle; // false: position is the sample's number
+    struct order order;
+    uint64_t epoch;        // for the digest
+    uint64_t first, count; // positions
+    uint32_t batch;
+
+    // The input's own, under its lock.
+    struct list_node node;
+    uint32_t next; // step to read next
+};
+
+struct batch {
+    void *x; // f32 or u8: data_is_u8
+    void *y;
+    uint32_t n; // samples
+    uint32_t step;
+    uint64_t digest; // sum of schedule_digest over its samples
+};
+
+uint32_t input_run_steps(const struct input_run *run);
+uint32_t input_run_samples(const struct input_run *run, uint32_t step);
+
+// With so many threads; 0: one per core this process may use, up to
+// INPUT_THREADS.
+enum sl_err input_new(struct input **out, unsigned threads,
+                      struct sl_error *err);
+void input_free(struct input *in); // all runs are closed; NULL is allowed
+
+// Starts reading, behind the runs that are open already.
+void input_open(struct input *in, struct input_run *run);
+
+// Waits for the batch of that step.
+enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
+                      struct batch *out, struct sl_error *err);
+void input_put(struct input *in, const struct batch *batch);
+
+// True if the batch of that step has been read: input_get does not wait.
+bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
+
+// Forgets the run; waits for a read of it that is under way.
+void input_close(struct input *in, struct input_run *run);
+
+#endif

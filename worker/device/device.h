@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/device.h -- a job's memory and streams on a device that has
+// memory of its own, and its programs there.
+//
+// Three streams, and what follows what:
+//
+//   in       x, labels -> slot | keys, scale -> block | parameters -> vector
+//   compute            (arrived) ops ... ops (arrived) ops ...  (computed)
+//   out                             (ready) loss, gradients -> host  (done)
+//
+//   arrived   compute waits: all that `in` was given before these ops
+//   ready     out waits: the ops before a gradient is whole
+//   done      the host waits, per range: the gradient is in its memory
+//   computed  in waits before it overwrites parameters, keys and scale that
+//             the step before read
+//   used      of a slot: in waits before it overwrites the batch that the step
+//             before the last read; so a batch arrives while one computes
+//   copied    of a slot: the host waits before it overwrites pinned memory
+//
+// The ops between two points at which the host must look (wait for a range,
+// hand one out) are a segment. A program's first step runs them one by one:
+// libraries load their code then. From its second one on a segment is
+// recorded, once per address of the batch, and then run by one call. What
+// changes between steps (scale, keys) lies in device memory, so that recordings
+// stay right; they are made again if an address has changed.
+//
+// Threads  the compute thread: that of the kern_dev.
+// Memory   device_free waits for all that was enqueued; programs placed here
+//          are freed before. The vectors are pinned and zeroed.
+// Units    bytes; elements of the flat vectors; ops.
+// Errors   SL_ELOST with the device's own words; SL_ENOMEM.
+#ifndef WORKER_DEVICE_DEVICE_H
+#define WORKER_DEVICE_DEVICE_H
+
+#include "worker/data/input.h"
+#include "worker/compile/overlap.h"
+#include "worker/compile/program.h"
+
+struct device;
+struct device_program;
+
+enum sl_err device_new(struct device **out, struct kern_dev *dev,
+                       uint64_t elements, struct sl_error *err);
+void device_free(struct device *d); // NULL is allowed
+
+// The host's flat vectors: parameters and gradient.
+float *device_params(struct device *d);
+float *device_grads(struct device *d);
+
+// Waits until nothing is under way.
+enum sl_err device_settle(struct device *d, struct sl_error *err);
+
+// A program of this job. `overlap` and `ranges` are NULL for one that does not
+// train; both are borrowed.
+enum sl_err device_place(struct device_program **out, struct device *d,
+                         struct program *p, const struct overlap *overlap,
+                         const struct overlap_range *ranges,
+                         struct sl_error *err);
+void device_program_free(struct device_program *p); // NULL; after a settle
+
+// The parts of a step, as step.h has them.
+enum sl_err device_begin(struct device *d, struct device_program *p,
+                         const struct batch *batch, struct sl_error *err);
+enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
+                         struct sl_error *err);
+enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
+                          struct sl_error *err);
+enum sl_err device_run(struct device *d, float *grads, uint32_t first,
+                       uint32_t end, struct pulse *pulse, struct sl_error *err);
+enum sl_err device_take_stats(struct device *d, struct sl_error *err);
+enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
+
+// A batch of the step after this one.
+enum sl_err device_stage(struct device *d, const void *run,
+                         const struct batch *batch, struct sl_error *err);
+bool device_staged(struct device *d, const void *run, uint32_t step,
+                   struct batch *out);
+void device_unstage(struct device *d);
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/device_inner.h -- shared by device*.c only.
+//
+//   device.c          streams, vectors, the two slots; waiting for all
+//   device_program.c  a program there: its block, segments, recordings
+//   device_step.c     the parts of a step, in order
+#ifndef WORKER_DEVICE_DEVICE_INNER_H
+#define WORKER_DEVICE_DEVICE_INNER_H
+
+#include "worker/device/device.h"
+
+#define DEVICE_SLOTS 2
+
+// Pinned memory and where it is copied to.
+struct device_pair {
+    struct kern_mem host, device;
+};
+
+// A batch on the device. One computes, one arrives.
+struct device_slot {
+    struct device_pair x, labels;
+    struct kern_event *copied; // on in: pinned memory is free again
+    struct kern_event *used;   // on compute: device memory is
+    bool staged;               // holds this batch of this run, not begun with
+    const void *run;
+    struct batch batch;
+};
+
+struct device {
+    struct kern_dev *dev;
+    const struct kern_backend *b; // of dev
+    struct kern_stream *in, *compute, *out;
+    struct kern_event *arrived, *ready, *computed;
+    struct kern_event **done; // by range; owned
+    uint32_t done_count;
+    struct device_pair params, grads; // flat vectors
+    uint64_t name;                    // of the vector that params holds
+    struct device_slot slot[DEVICE_SLOTS];
+    uint64_t moved; // how often the address of a slot has changed
+
+    // The step under way; p is NULL without one.
+    struct device_program *p;
+    unsigned at;      // its slot
+    uint32_t segment; // the next to run
+    uint32_t handed;  // of overlap.by_send, so many are on their way out
+    bool gated;       // something arrives that the next segment waits for
+    bool told;        // the loss is on its way out
+};
+
+struct device_segment {
+    uint32_t first, end; // ops
+    bool reads_batch;    // its recordings hold the address of a slot
+    struct {
+        struct kern_plan *plan; // NULL: not recorded
+        uint64_t moved;         // addresses are of that time
+    } recorded[DEVICE_SLOTS];
+};
+
+struct device_program {
+    struct device *d;
+    struct program *p;
+    const struct overlap *overlap; // NULL: it does not train
+    const struct overlap_range *ranges;
+    // What program_own() has: what changes first, then constants, then stats.
+    struct device_pair block;
+    size_t offset[PROGRAM_PLACES], changing_bytes;
+    struct kern_event *uploaded; // on in: the pinned block is free again
+    struct kern_event *stats;    // on out: the loss is in the pinned block
+    struct device_segment *segments;
+    uint32_t segments_count;
+    size_t x_bytes, labels_bytes; // of a batch
+    bool warm;                    // it has run once
+    bool direct;                  // it cannot be recorded
+};
+
+// `what` failed with `rc`: tells err what the device says of it.
+enum sl_err device_fail(struct device *d, enum sl_err rc, const char *what,
+                        struct sl_error *err);
+
+// Both of a pair, of at least so many bytes. What was there is lost, and not in
+// use.
+enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
+                             size_t bytes);
+void device_pair_release(struct device *d, struct device_pair *pair);
+
+// Lets the host wait for an event, without a call that waits if it is over.
+enum sl_err device_await(struct device *d, struct kern_event *e);
+
+static inline bool device_touches(const struct device_program *p,
+                                  uint32_t range)
+{
+    return p->overlap->wait_before[range] < p->p->count;
+}
+
+// Scale and keys, as the program has them now.
+enum sl_err device_program_upload(struct device_program *p);
+enum sl_err device_program_run(struct device_program *p,
+                               struct device_segment *segment,
+                               struct pulse *pulse, struct sl_error *err);
+
+#endif

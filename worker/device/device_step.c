@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/device_step.c -- the parts of a step on a device; see device.h
+// for what waits for what.
+//
+// Why nothing is overwritten while it is read:
+//   - Parameters, scale and keys on the device: `in` waits for `computed` when
+//     a step begins, and all of these copies come after that.
+//   - A slot: `in` waits for its `used`. Its pinned half: the host waits for
+//     its `copied`.
+//   - A range of the host's parameters is read by the copy that fresh() makes.
+//     Nobody writes to it before the range is sent, which is after take(): by
+//     then ops that waited for the copy are done.
+//   - A range of the host's gradient is written after the sync was waited for
+//     (before its first op), and not after take().
+//   - A range of the device's gradient, and the loss there: the step before
+//     was taken, or settled.
+// A step that is given up is settled.
+#include <assert.h>
+#include <string.h>
+
+#include "worker/device/device_inner.h"
+
+// ---- batches
+
+static enum sl_err copy_in(struct device *d, struct device_pair *to,
+                           const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return SL_OK;
+    memcpy(to->host.at, from, bytes);
+    return d->b->copy(d->in, to->device.at, to->host.at, bytes, KERN_TO_DEVICE);
+}
+
+// Rare: a batch is larger than all before. Then nothing else is under way in
+// this slot, but for what was staged in vain.
+static enum sl_err slot_grow(struct device *d, struct device_slot *s, size_t x,
+                             size_t labels)
+{
+    enum sl_err rc;
+
+    if (s->x.device.bytes >= x && s->labels.device.bytes >= labels &&
+        s->x.device.at != NULL && s->labels.device.at != NULL)
+        return SL_OK;
+    d->moved++;
+    rc = d->b->event_sync(s->copied);
+    if (rc == SL_OK)
+        rc = d->b->event_sync(s->used);
+    if (rc == SL_OK)
+        rc = device_pair_grow(d, &s->x, x);
+    return rc == SL_OK ? device_pair_grow(d, &s->labels, labels) : rc;
+}
+
+// The batch into a slot: into pinned memory now, to the device when the ops
+// that read the slot last are done.
+static enum sl_err slot_fill(struct device_program *p, struct device_slot *s,
+                             const struct batch *batch)
+{
+    struct device *d = p->d;
+    size_t x = p->x_bytes / p->p->batch * batch->n;
+    size_t labels = p->labels_bytes / p->p->batch * batch->n;
+    enum sl_err rc = slot_grow(d, s, x, labels);
+
+    s->staged = false;
+    if (rc == SL_OK)
+        rc = device_await(d, s->copied);
+    if (rc == SL_OK)
+        rc = d->b->event_wait(d->in, s->used);
+    if (rc == SL_OK)
+        rc = copy_in(d, &s->x, batch->x, x);
+    if (rc == SL_OK)
+        rc = copy_in(d, &s->labels, batch->y, labels);
+    return rc == SL_OK ? d->b->event_record(s->copied, d->in) : rc;
+}
+
+static struct device_slot *next_slot(struct device *d)
+{
+    return &d->slot[(d->at + 1) % DEVICE_SLOTS];
+}
+
+enum sl_err device_stage(struct device *d, const void *run,
+                         const struct batch *batch, struct sl_error *err)
+{
+    struct device_slot *s = next_slot(d);
+    enum sl_err rc;
+
+    assert(d->p != NULL && d->segment == d->p->segments_count);
+    rc = slot_fill(d->p, s, batch);
+    if (rc != SL_OK)
+        return device_fail(d, rc, "copying a batch to the device", err);
+    s->staged = true;
+    s->run = run;
+    s->batch = *batch;
+    s->batch.x = NULL;
+    s->batch.y = NULL;
+    return SL_OK;
+}
+
+bool device_staged(struct device *d, const void *run, uint32_t step,
+                   struct batch *out)
+{
+    const struct device_slot *s = next_slot(d);
+
+    if (!s->staged || s->run != run || s->batch.step != step)
+        return false;
+    *out = s->batch;
+    return true;
+}
+
+void device_unstage(struct device *d)
+{
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++)
+        d->slot[i].staged = false;
+}
+
+// ---- before the ops
+
+enum sl_err device_begin(struct device *d, struct device_program *p,
+                         const struct batch *batch, struct sl_error *err)
+{
+    struct device_slot *s = next_slot(d);
+    enum sl_err rc = SL_OK;
+
+    if (batch->x != NULL)
+        rc = slot_fill(p, s, batch);
+    else
+        assert(s->staged && s->batch.n == p->p->batch);
+    s->staged = false;
+    d->at = (d->at + 1) % DEVICE_SLOTS;
+    d->p = p;
+    d->segment = d->handed = 0;
+    d->told = false;
+    d->gated = true;
+    if (rc == SL_OK)
+        rc = d->b->event_wait(d->in, d->computed);
+    if (rc == SL_OK)
+        rc = device_program_upload(p);
+    return rc == SL_OK ? rc : device_fail(d, rc, "beginning a step", err);
+}
+
+static enum sl_err copy_params(struct device *d, const float *from,
+                               size_t first, size_t bytes, struct sl_error *err)
+{
+    float *to = (float *)d->params.device.at + first;
+    enum sl_err rc = d->b->copy(d->in, to, from, bytes, KERN_TO_DEVICE);
+
+    d->gated = true;
+    return rc == SL_OK
+               ? rc
+               : device_fail(d, rc, "copying parameters to the device", err);
+}
+
+enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
+                         struct sl_error *err)
+{
+    const struct overlap_range *r = &d->p->ranges[range];
+
+    if (!device_touches(d->p, range))
+        return SL_OK;
+    d->name = 0;
+    return copy_params(d, params + r->first, (size_t)r->first,
+                       (size_t)r->count * sizeof(float), err);
+}
+
+enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
+                          struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (d->name == name)
+        return SL_OK;
+    rc = copy_params(d, params, 0, d->params.device.bytes, err);
+    d->name = rc == SL_OK ? name : 0;
+    return rc;
+}
+
+// ---- the ops
+
+// What follows on compute waits for all that `in` was given so far: it is in
+// order, so this is the batch, the values and the parameters that are fresh.
+static enum sl_err gate(struct device *d)
+{
+    enum sl_err rc;
+
+    if (!d->gated)
+        return SL_OK;
+    d->gated = false;
+    rc = d->b->event_record(d->arrived, d->in);
+    return rc == SL_OK ? d->b->event_wait(d->compute, d->arrived) : rc;
+}
+
+// The loss goes out first, so it is there when any gradient is.
+static enum sl_err tell(struct device *d)
+{
+    struct device_program *p = d->p;
+    size_t at = p->offset[PROGRAM_STATS];
+    enum sl_err rc;
+
+    if (d->told)
+        return SL_OK;
+    d->told = true;
+    rc = d->b->copy(d->out, (uint8_t *)p->block.host.at + at,
+                    (uint8_t *)p->block.device.at + at, sizeof(p->p->stats),
+                    KERN_TO_HOST);
+    return rc == SL_OK ? d->b->event_record(p->stats, d->out) : rc;
+}
+
+static enum sl_err hand_out(struct device *d, float *grads, uint32_t range)
+{
+    const struct overlap_range *r = &d->p->ranges[range];
+    float *from = (float *)d->grads.device.at + r->first;
+    enum sl_err rc = tell(d);
+
+    if (rc == SL_OK)
+        rc = d->b->copy(d->out, grads + r->first, from,
+                        (size_t)r->count * sizeof(float), KERN_TO_HOST);
+    return rc == SL_OK ? d->b->event_record(d->done[range], d->out) : rc;
+}
+
+static enum sl_err let_out_follow(struct device *d)
+{
+    enum sl_err rc = d->b->event_record(d->ready, d->compute);
+
+    return rc == SL_OK ? d->b->event_wait(d->out, d->ready) : rc;
+}
+
+// Behind the ops before `end`: ranges that none of the others touches.
+static enum sl_err hand_out_before(struct device *d, float *grads, uint32_t end)
+{
+    const struct overlap *o = d->p->overlap;
+    bool follows = false;
+    enum sl_err rc = SL_OK;
+
+    while (o != NULL && rc == SL_OK && d->handed < o->shards &&
+           o->send_after[o->by_send[d->handed]] < end) {
+        uint32_t range = o->by_send[d->handed++];
+
+        if (!device_touches(d->p, range))
+            continue; // its gradient is 0 and has never left the host
+        if (!follows)
+            rc = let_out_follow(d);
+        follows = true;
+        if (rc == SL_OK)
+            rc = hand_out(d, grads, range);
+    }
+    return rc;
+}
+
+static enum sl_err finish(struct device *d)
+{
+    enum sl_err rc = SL_OK;
+
+    d->p->warm = true;
+    if (!d->told)
+        rc = let_out_follow(d);
+    if (rc == SL_OK)
+        rc = tell(d);
+    if (rc == SL_OK)
+        rc = d->b->event_record(d->slot[d->at].used, d->compute);
+    return rc == SL_OK ? d->b->event_record(d->computed, d->compute) : rc;
+}
+
+static enum sl_err around(struct device *d, enum sl_err rc,
+                          struct sl_error *err)
+{
+    return rc == SL_OK
+               ? rc
+               : device_fail(d, rc, "a step's order on the device", err);
+}
+
+enum sl_err device_run(struct device *d, float *grads, uint32_t first,
+                       uint32_t end, struct pulse *pulse, struct sl_error *err)
+{
+    struct device_program *p = d->p;
+    enum sl_err rc = SL_OK;
+
+    assert(p->segments[d->segment].first == first);
+    while (rc == SL_OK && d->segment < p->segments_count &&
+           p->segments[d->segment].end <= end) {
+        struct device_segment *s = &p->segments[d->segment++];
+
+        rc = around(d, gate(d), err);
+        if (rc == SL_OK)
+            rc = device_program_run(p, s, pulse, err);
+        if (rc == SL_OK)
+            rc = around(d, hand_out_before(d, grads, s->end), err);
+    }
+    if (rc == SL_OK && d->segment == p->segments_count)
+        rc = around(d, finish(d), err);
+    return rc;
+}
+
+// ---- what has come out
+
+enum sl_err device_take_stats(struct device *d, struct sl_error *err)
+{
+    struct device_program *p = d->p;
+    enum sl_err rc = device_await(d, p->stats);
+
+    if (rc != SL_OK)
+        return device_fail(d, rc, "waiting for the loss", err);
+    memcpy(p->p->stats, (uint8_t *)p->block.host.at + p->offset[PROGRAM_STATS],
+           sizeof(p->p->stats));
+    return SL_OK;
+}
+
+enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (!device_touches(d->p, range))
+        return SL_OK;
+    rc = device_await(d, d->done[range]);
+    return rc == SL_OK ? rc : device_fail(d, rc, "waiting for a gradient", err);
+}

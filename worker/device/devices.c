@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/devices.c -- see devices.h.
+#include "worker/device/devices.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "kernels/kern.h"
+
+struct found {
+    char device[48]; // "cuda:1"
+    bool usable;
+    struct kern_info info;
+    char why[SL_ERROR_TEXT];
+};
+
+static const struct {
+    enum kern_dtype t;
+    const char *name;
+} dtypes[] = {{KERN_F32, "f32"}, {KERN_F16, "f16"}, {KERN_BF16, "bf16"}};
+
+static enum sl_err put_text(struct buf *out, const struct found *f)
+{
+    if (!f->usable)
+        return buf_appendf(out, "%-8s not usable here: %s\n", f->device,
+                           f->why);
+    if (f->info.bytes == 0)
+        return buf_appendf(out, "%-8s %s\n", f->device, f->info.name);
+    return buf_appendf(out, "%-8s %s, %" PRIu64 " MiB\n", f->device,
+                       f->info.name, f->info.bytes >> 20);
+}
+
+static enum sl_err put_quoted(struct buf *out, const char *key,
+                              const char *text)
+{
+    enum sl_err rc = buf_appendf(out, ",\"%s\":", key);
+
+    return rc == SL_OK ? sl_json_quote(out, text, strlen(text)) : rc;
+}
+
+static enum sl_err put_json(struct buf *out, const struct found *f)
+{
+    const char *comma = "";
+    enum sl_err rc = buf_appendf(out, "%s{\"device\":\"%s\",\"usable\":%s",
+                                 out->len > 1 ? "," : "", f->device,
+                                 f->usable ? "true" : "false");
+
+    if (rc == SL_OK && !f->usable)
+        rc = put_quoted(out, "why", f->why);
+    if (rc == SL_OK && f->usable)
+        rc = put_quoted(out, "name", f->info.name);
+    if (rc == SL_OK && f->usable)
+        rc = buf_appendf(out, ",\"bytes\":%" PRIu64 ",\"dtypes\":[",
+                         f->info.bytes);
+    for (unsigned i = 0; i < SL_COUNT(dtypes) && f->usable; i++) {
+        if (rc != SL_OK || !(f->info.dtypes & 1u << dtypes[i].t))
+            continue;
+        rc = buf_appendf(out, "%s\"%s\"", comma, dtypes[i].name);
+        comma = ",";
+    }
+    if (rc == SL_OK)
+        rc = buf_append_str(out, f->usable ? "]}" : "}");
+    return rc;
+}
+
+static void open_one(struct found *f)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct kern_dev *dev = NULL;
+
+    f->usable = kern_open(&dev, f->device, NULL, &err) == SL_OK;
+    if (f->usable)
+        dev->backend->info(&f->info, dev);
+    else
+        snprintf(f->why, sizeof(f->why), "%s", err.text);
+    kern_close(dev);
+}
+
+// All devices of one backend, or the line that says there is none.
+static enum sl_err list_backend(struct buf *out, const struct kern_backend *b,
+                                bool json)
+{
+    struct found f = {.usable = false};
+    int count = b->probe(f.why, sizeof(f.why));
+    enum sl_err rc = SL_OK;
+
+    if (count <= 0)
+        snprintf(f.device, sizeof(f.device), "%s", b->name);
+    for (int i = 0; rc == SL_OK && i < (count > 0 ? count : 1); i++) {
+        if (count > 0) {
+            if (b->host)
+                snprintf(f.device, sizeof(f.device), "%s", b->name);
+            else
+                snprintf(f.device, sizeof(f.device), "%.32s:%d", b->name, i);
+            open_one(&f);
+        }
+        rc = json ? put_json(out, &f) : put_text(out, &f);
+    }
+    return rc;
+}
+
+enum sl_err devices_list(struct buf *out, bool json)
+{
+    const struct kern_backend *b;
+    enum sl_err rc = json ? buf_append_char(out, '[') : SL_OK;
+
+    for (unsigned i = 0; rc == SL_OK && (b = kern_backend_at(i)) != NULL; i++)
+        rc = list_backend(out, b, json);
+    if (rc == SL_OK && json)
+        rc = buf_append_str(out, "]\n");
+    return rc;
+}

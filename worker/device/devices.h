@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/devices.h -- what this host can compute on, for people and
+// programs.
+//
+// Threads  main, before the daemon starts. Each device is opened and closed.
+// Memory   *out is appended to.
+#ifndef WORKER_DEVICE_DEVICES_H
+#define WORKER_DEVICE_DEVICES_H
+
+#include "common/base/buf.h"
+
+// One line per device, best first: its name for --device, and what it is or
+// why it is of no use. With json an array of objects {device, usable, and
+// either name, bytes, dtypes or why} on one line.
+enum sl_err devices_list(struct buf *out, bool json);
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/grad.c -- see grad.h.
+#include "worker/device/grad.h"
+
+#include <math.h>
+#include <string.h>
+
+// By bits, which the compiler makes one vector loop of.
+bool grad_finite(const float *g, size_t n)
+{
+    uint32_t bad = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &g[i], sizeof(bits));
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
+static double sum_of_squares(const float *g, uint64_t n)
+{
+    double sum = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)g[i] * (double)g[i];
+    return sum;
+}
+
+static void shrink(float *g, uint64_t n, double norm, double most)
+{
+    float scale = (float)(most / norm);
+
+    if (!(norm > most))
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        g[i] *= scale;
+}
+
+void grad_clipnorm(float *g, const struct model *model, double clipnorm)
+{
+    if (clipnorm <= 0)
+        return;
+    for (uint32_t i = 0; i < model->variables_count; i++) {
+        const struct model_variable *v = &model->variables[i];
+        float *at = g + v->first;
+
+        if (v->kind == MODEL_TRAINABLE)
+            shrink(at, v->elements, sqrt(sum_of_squares(at, v->elements)),
+                   clipnorm);
+    }
+}
+
+void grad_global_clipnorm(float *g, const struct model *model, double clipnorm)
+{
+    double sum = 0;
+
+    if (clipnorm <= 0)
+        return;
+    for (uint32_t i = 0; i < model->variables_count; i++) {
+        const struct model_variable *v = &model->variables[i];
+
+        if (v->kind == MODEL_TRAINABLE)
+            sum += sum_of_squares(g + v->first, v->elements);
+    }
+    for (uint32_t i = 0; i < model->variables_count; i++) {
+        const struct model_variable *v = &model->variables[i];
+
+        if (v->kind == MODEL_TRAINABLE)
+            shrink(g + v->first, v->elements, sqrt(sum), clipnorm);
+    }
+}

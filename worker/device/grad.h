@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/grad.h -- what is done to a gradient before it is sent.
+//
+// Clipping by a norm needs a whole variable, or the whole gradient, so it is
+// the worker's work and not a shard's. Batch norm's statistics travel in the
+// same vector and are never clipped. Sums in double and in order: the same
+// every time.
+//
+// Threads  pure.
+// Units    elements of the flat vector.
+#ifndef WORKER_DEVICE_GRAD_H
+#define WORKER_DEVICE_GRAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/model.h"
+
+// No NaN and no infinity among n numbers.
+bool grad_finite(const float *g, size_t n);
+
+// Keras' clipnorm: each trainable variable's gradient scaled down to that norm
+// if it is longer. 0 does nothing.
+void grad_clipnorm(float *g, const struct model *model, double clipnorm);
+
+// Keras' global_clipnorm: all of them together.
+void grad_global_clipnorm(float *g, const struct model *model, double clipnorm);
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/loss_scale.h -- the number that the loss of an f16 step is
+// multiplied by, so that small gradients do not vanish.
+//
+// Dynamic, as Keras has it: halved (never below 1) at every step whose gradient
+// is not finite, which changes nothing else; doubled after so many finite steps
+// in a row, while twice as much is still a float. Or fixed, as the job says.
+// Each worker has its own.
+//
+// Threads  the compute thread's: pure, but for the struct.
+// Memory   none.
+// Units    powers of two, unless somebody says otherwise.
+// Errors   none.
+#ifndef WORKER_DEVICE_LOSS_SCALE_H
+#define WORKER_DEVICE_LOSS_SCALE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOSS_SCALE_START 32768.0
+#define LOSS_SCALE_GROWTH 2000 // finite steps in a row
+
+struct loss_scale {
+    double s;
+    bool dynamic;
+    uint32_t good, growth;
+};
+
+// `fixed` > 0: that, for ever. Else dynamic, from what another worker last had
+// (`heard`; 0: nobody said) or LOSS_SCALE_START.
+void loss_scale_init(struct loss_scale *l, double fixed, double heard);
+
+// After a step. True if its gradient is not finite and the scale may be why:
+// it was made smaller, and the next step may do better.
+bool loss_scale_step(struct loss_scale *l, bool finite);
+
+#endif

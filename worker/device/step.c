@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/step.c -- in host memory, or by device.h; see step.h.
+#include "worker/device/step.h"
+
+enum sl_err step_begin(struct step *s, struct program *program,
+                       struct device_program *placed, const struct batch *batch,
+                       struct sl_error *err)
+{
+    s->program = program;
+    if (s->device != NULL)
+        return device_begin(s->device, placed, batch, err);
+    s->io = (struct program_io){.params = s->params,
+                                .grads = s->grads,
+                                .x = batch->x,
+                                .labels = batch->y,
+                                .pulse = s->pulse};
+    return SL_OK;
+}
+
+enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err)
+{
+    return s->device == NULL ? SL_OK
+                             : device_fresh(s->device, s->params, range, err);
+}
+
+enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err)
+{
+    return s->device == NULL ? SL_OK
+                             : device_vector(s->device, s->params, name, err);
+}
+
+enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
+                     struct sl_error *err)
+{
+    if (s->device == NULL)
+        return program_run(s->program, &s->io, first, end, err);
+    return device_run(s->device, s->grads, first, end, s->pulse, err);
+}
+
+enum sl_err step_stats(struct step *s, struct sl_error *err)
+{
+    return s->device == NULL ? SL_OK : device_take_stats(s->device, err);
+}
+
+enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (s->device == NULL)
+        return SL_OK;
+    rc = device_take(s->device, range, err);
+    pulse_beat(s->pulse);
+    return rc;
+}
+
+// If the device is lost, nothing is under way any more.
+void step_stop(struct step *s)
+{
+    if (s->device == NULL)
+        return;
+    (void)device_settle(s->device, NULL);
+    device_unstage(s->device);
+}
+
+enum sl_err step_stage(struct step *s, const struct input_run *run,
+                       const struct batch *batch, struct sl_error *err)
+{
+    return s->device == NULL ? SL_OK : device_stage(s->device, run, batch, err);
+}
+
+bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
+                 struct batch *out)
+{
+    return s->device != NULL && device_staged(s->device, run, step, out);
+}
+
+enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
+                     uint32_t step, struct batch *out, struct sl_error *err)
+{
+    if (step_staged(s, run, step, out))
+        return SL_OK;
+    return input_get(in, run, step, out, err);
+}
+
+void step_put(struct input *in, const struct batch *batch)
+{
+    if (batch->x != NULL)
+        input_put(in, batch);
+}
+
+enum sl_err step_look_ahead(struct step *s, struct input *in,
+                            struct input_run *run, uint32_t step,
+                            struct sl_error *err)
+{
+    struct batch batch;
+    enum sl_err rc;
+
+    if (s->device == NULL || step >= input_run_steps(run) ||
+        step_staged(s, run, step, &batch) || !input_ready(in, run, step))
+        return SL_OK;
+    if (input_get(in, run, step, &batch, NULL) != SL_OK)
+        return SL_OK; // it will say it again when its turn comes
+    rc = step_stage(s, run, &batch, err);
+    input_put(in, &batch);
+    return rc;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/step.h -- a step, wherever it computes.
+//
+//   begin   a batch; scale and step number of the program are set before
+//     fresh   these parameters are in the host's vector now
+//     run     ops that follow those before
+//     stats   then the program's loss is known
+//     take    then the gradient of a range is in the host's vector
+//   stop    of a step that is given up, and before anybody else writes to the
+//           vectors that it read; what was staged is forgotten
+//
+// In host memory run() has computed when it returns, and the rest is nothing.
+// On a device run() enqueues, and gradients are on their way as soon as the
+// last op of their range is done; so the caller runs ahead: all ops first, then
+// take() by take(), while earlier layers still compute.
+//
+// Threads  the compute thread.
+// Memory   The batch is borrowed from begin to the end of the step in host
+//          memory; on a device only for the call. A range of the vectors is
+//          the step's from its fresh() to its take().
+// Units    ops; shards.
+// Errors   as device.h; in host memory those of running.
+#ifndef WORKER_DEVICE_STEP_H
+#define WORKER_DEVICE_STEP_H
+
+#include "worker/device/device.h"
+
+struct step {
+    struct device *device; // NULL: in host memory
+    float *params, *grads; // the host's
+    struct pulse *pulse;
+
+    // Of the step under way.
+    struct program *program;
+    struct program_io io; // in host memory
+};
+
+// True if all is run first and taken then.
+static inline bool step_runs_ahead(const struct step *s)
+{
+    return s->device != NULL;
+}
+
+// `placed` is NULL in host memory.
+enum sl_err step_begin(struct step *s, struct program *program,
+                       struct device_program *placed, const struct batch *batch,
+                       struct sl_error *err);
+enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
+// All of s->params; once for a name, until a range is fresh. Not 0.
+enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
+enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
+                     struct sl_error *err);
+enum sl_err step_stats(struct step *s, struct sl_error *err);
+enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
+void step_stop(struct step *s);
+
+// On a device: starts copying the next step's batch, which is not needed any
+// more when this returns. Only after all ops of the step under way were run.
+enum sl_err step_stage(struct step *s, const struct input_run *run,
+                       const struct batch *batch, struct sl_error *err);
+// True if that batch was staged: then it is begun with. Its x is NULL.
+bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
+                 struct batch *out);
+
+// The batch of a step: that which was staged, or the input's; put back when the
+// step is over.
+enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
+                     uint32_t step, struct batch *out, struct sl_error *err);
+void step_put(struct input *in, const struct batch *batch);
+// Stages that batch if it has been read: nobody waits for it here.
+enum sl_err step_look_ahead(struct step *s, struct input *in,
+                            struct input_run *run, uint32_t step,
+                            struct sl_error *err);
+
+#endif

@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/compute.c -- see compute.h.
+#include "worker/lease/compute.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/deadline.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "worker/lease/task.h"
+
+struct change {
+    bool posted; // the loop will look at it
+    enum compute_state state;
+    char device[96], why[SL_ERROR_TEXT];
+};
+
+struct compute {
+    struct compute_setup setup; // device and options are owned
+    pthread_t thread;
+    bool started;
+    _Atomic unsigned posted; // on their way to the loop
+    char device[96];         // set before compute_new returns; then the loop's
+
+    // The compute thread's.
+    struct kern_dev *dev; // NULL: there is none
+    bool lost;            // dev is, as the last lease showed
+    char name[48];        // of kern_open, of the device that it was
+    uint32_t tried;       // openings since a lease ended well
+    struct input *input;
+    struct job_env env;
+    struct list jobs; // struct job, least used first
+    unsigned jobs_count;
+
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        struct list queue; // struct lease
+        uint64_t *forget;  // jobs; owned
+        size_t forget_count, forget_room;
+        bool quit, opened, ended;
+        enum sl_err rc; // of opening
+        struct sl_error err;
+        struct change change; // of the device; the last one is what counts
+    } shared;
+    struct loop_task tell_change;
+};
+
+// ---- jobs
+
+static struct job *find_job(struct compute *c, uint64_t id)
+{
+    list_for(n, &c->jobs)
+    {
+        struct job *j = list_entry(n, struct job, node);
+
+        if (j->record->open->job == id)
+            return j;
+    }
+    return NULL;
+}
+
+// Leases that wait may have begun to read its data.
+static void stop_reading(struct compute *c, const struct record *record)
+{
+    pthread_mutex_lock(&c->shared.lock);
+    list_for(n, &c->shared.queue)
+    {
+        struct lease *l = list_entry(n, struct lease, queued);
+
+        if (l->record == record)
+            task_unprepare(c->input, l);
+    }
+    pthread_mutex_unlock(&c->shared.lock);
+}
+
+static void drop_job(struct compute *c, struct job *j)
+{
+    if (j == NULL)
+        return;
+    stop_reading(c, j->record);
+    list_remove(&j->node);
+    c->jobs_count--;
+    job_free(j);
+}
+
+// The lease's job, made or made anew if JobOpen said something newer.
+static enum sl_err take_job(struct compute *c, struct lease *l,
+                            struct job **out, struct sl_error *err)
+{
+    struct job *j = find_job(c, l->job);
+    enum sl_err rc;
+
+    if (j != NULL && j->record != l->record) {
+        drop_job(c, j);
+        j = NULL;
+    }
+    if (j == NULL) {
+        if (c->jobs_count == COMPUTE_JOBS)
+            drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
+        rc = job_new(&j, l->record, &c->env, err);
+        if (rc != SL_OK)
+            return rc;
+        c->jobs_count++;
+    } else {
+        list_remove(&j->node);
+    }
+    list_push_back(&c->jobs, &j->node);
+    *out = j;
+    return SL_OK;
+}
+
+// ---- the thread
+
+// The next lease, if it is of the same job: its first batches are read while
+// this one still computes.
+static void look_ahead(void *arg, struct job *job)
+{
+    struct compute *c = arg;
+    struct lease *l = NULL;
+    struct list_node *n;
+
+    pthread_mutex_lock(&c->shared.lock);
+    n = list_first(&c->shared.queue);
+    if (n != NULL)
+        l = list_entry(n, struct lease, queued);
+    pthread_mutex_unlock(&c->shared.lock);
+    // Only this thread takes leases off the queue, so l stays.
+    if (l != NULL && l->record == job->record && l->kind == LEASE_TRAIN)
+        (void)task_prepare(c->input, job, l, NULL); // it will say it again
+}
+
+static void on_done(void *arg)
+{
+    struct lease *l = arg;
+    struct compute *c = l->done_arg;
+
+    c->setup.done(c->setup.arg, l);
+    atomic_fetch_sub(&c->posted, 1);
+}
+
+static void post_done(struct compute *c, struct lease *l)
+{
+    task_unprepare(c->input, l); // it may have been read ahead
+    l->done_arg = c;
+    atomic_fetch_add(&c->posted, 1);
+    loop_post_task(c->setup.loop, &l->done, on_done, l);
+}
+
+static void attempt(struct compute *c, struct lease *l)
+{
+    struct task_env env = {.input = c->input,
+                           .clock = c->setup.clock,
+                           .ahead = look_ahead,
+                           .arg = c};
+    struct sl_error err = SL_ERROR_INIT;
+    struct job *job = NULL;
+    enum sl_err rc = take_job(c, l, &job, &err);
+
+    if (rc == SL_OK)
+        task_run(&env, job, l);
+    else
+        task_fail(l, rc, &err);
+}
+
+// ---- a device that is full, or lost
+
+static void drop_all_jobs(struct compute *c)
+{
+    while (!list_empty(&c->jobs))
+        drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
+}
+
+// What other jobs keep on the device is made anew when they are wanted, and so
+// is what this one has: its programs share memory that could not grow.
+static void let_go_of_all(struct compute *c, struct lease *l)
+{
+    task_unprepare(c->input, l);
+    drop_all_jobs(c);
+}
+
+static void make_room_and_try(struct compute *c, struct lease *l)
+{
+    if (!loss_out_of_memory(l))
+        return;
+    LOG(INFO, "out of memory; trying once more with nothing kept",
+        "job=%" PRIu64 " closure=%" PRIu64 " jobs=%u error=%s", l->job,
+        l->closure, c->jobs_count, l->outcome.err.text);
+    let_go_of_all(c, l);
+    attempt(c, l);
+    if (!loss_out_of_memory(l))
+        return;
+    loss_advise(l);
+    let_go_of_all(c, l); // half of it may be there
+}
+
+static void on_change(void *arg)
+{
+    struct compute *c = arg;
+    struct change now;
+
+    pthread_mutex_lock(&c->shared.lock);
+    c->shared.change.posted = false;
+    now = c->shared.change;
+    pthread_mutex_unlock(&c->shared.lock);
+    if (now.state == COMPUTE_READY)
+        snprintf(c->device, sizeof(c->device), "%s", now.device);
+    if (c->setup.changed != NULL)
+        c->setup.changed(c->setup.arg, now.state, now.why);
+    atomic_fetch_sub(&c->posted, 1);
+}
+
+static void tell(struct compute *c, enum compute_state state, const char *why)
+{
+    struct change *change = &c->shared.change;
+    struct kern_info info;
+    bool post;
+
+    pthread_mutex_lock(&c->shared.lock);
+    change->state = state;
+    snprintf(change->why, sizeof(change->why), "%s", why);
+    if (state == COMPUTE_READY) {
+        c->dev->backend->info(&info, c->dev);
+        snprintf(change->device, sizeof(change->device), "%s", info.name);
+    }
+    post = !change->posted;
+    change->posted = true;
+    pthread_mutex_unlock(&c->shared.lock);
+    if (!post)
+        return;
+    atomic_fetch_add(&c->posted, 1);
+    loop_post_task(c->setup.loop, &c->tell_change, on_change, c);
+}
+
+// After each lease, before it is given back: so the loop knows first, and asks
+// for nothing more.
+static void note_device(struct compute *c, struct lease *l)
+{
+    const char *why = loss_of(c->dev, l);
+    enum loss_turn turn;
+
+    if (why[0] == '\0') {
+        if (l->outcome.kind == OUTCOME_COMPLETE && l->kind != LEASE_PROBE)
+            c->tried = 0;
+        return;
+    }
+    turn = loss_next(&c->setup.loss, c->tried);
+    loss_log(&c->setup.loss, turn, c->tried, c->name, why);
+    tell(c, turn == LOSS_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
+    loss_excuse(l, why);
+    c->lost = true;
+}
+
+static void run_lease(struct compute *c, struct lease *l)
+{
+    atomic_store(&l->running, true);
+    if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN) {
+        task_stopped(l); // while it waited: no job is made for it
+    } else if (c->dev == NULL) {
+        task_hand_back(l, "its device is lost");
+    } else {
+        attempt(c, l);
+        make_room_and_try(c, l);
+        note_device(c, l);
+    }
+    post_done(c, l);
+}
+
+static void forget_all(struct compute *c)
+{
+    for (;;) {
+        uint64_t id;
+
+        pthread_mutex_lock(&c->shared.lock);
+        if (c->shared.forget_count == 0) {
+            pthread_mutex_unlock(&c->shared.lock);
+            return;
+        }
+        id = c->shared.forget[--c->shared.forget_count];
+        pthread_mutex_unlock(&c->shared.lock);
+        drop_job(c, find_job(c, id));
+    }
+}
+
+// NULL with `over`: the thread is to end, or it is later than `until` (NULL:
+// never).
+static struct lease *next_lease(struct compute *c, const struct deadline *until,
+                                bool *over)
+{
+    struct list_node *n;
+    bool late = false;
+
+    pthread_mutex_lock(&c->shared.lock);
+    while (list_empty(&c->shared.queue) && !c->shared.quit && !late &&
+           c->shared.forget_count == 0) {
+        if (until == NULL)
+            pthread_cond_wait(&c->shared.changed, &c->shared.lock);
+        else
+            late = !deadline_wait(until, &c->shared.changed, &c->shared.lock);
+    }
+    n = list_pop_front(&c->shared.queue);
+    *over = n == NULL && (c->shared.quit || late);
+    pthread_mutex_unlock(&c->shared.lock);
+    return n == NULL ? NULL : list_entry(n, struct lease, queued);
+}
+
+static bool is_quitting(struct compute *c)
+{
+    bool quit;
+
+    pthread_mutex_lock(&c->shared.lock);
+    quit = c->shared.quit;
+    pthread_mutex_unlock(&c->shared.lock);
+    return quit;
+}
+
+// Hands back what comes meanwhile; false when the thread is to end.
+static bool wait_without_device(struct compute *c, uint64_t ms)
+{
+    struct deadline until = deadline_in_ms(ms);
+    bool over = false;
+
+    while (!over) {
+        struct lease *l = next_lease(c, &until, &over);
+
+        if (l != NULL)
+            run_lease(c, l);
+        forget_all(c);
+    }
+    return !is_quitting(c);
+}
+
+static enum sl_err open_again(struct compute *c, const char *name,
+                              struct sl_error *err)
+{
+    enum sl_err rc = kern_open(&c->dev, name, c->setup.options, err);
+
+    c->env.dev = c->dev;
+    return rc;
+}
+
+static void close_device(struct compute *c)
+{
+    drop_all_jobs(c);
+    kern_close(c->dev);
+    c->dev = c->env.dev = NULL;
+}
+
+static enum sl_err wait_and_open(struct compute *c, struct sl_error *err)
+{
+    const struct loss_rule *rule = &c->setup.loss;
+
+    while (c->tried < rule->tries) {
+        if (!wait_without_device(c, rule->wait_ms))
+            return SL_ECANCELED;
+        c->tried++;
+        if (open_again(c, c->name, err) == SL_OK) {
+            LOG(WARN, "device is back", "device=%s tried=%" PRIu32, c->name,
+                c->tried);
+            return SL_OK;
+        }
+    }
+    return SL_ELOST;
+}
+
+// The device is lost, as note_device said. Without another one the thread goes
+// on handing back until it is told to end.
+static void recover(struct compute *c)
+{
+    enum loss_turn turn = loss_next(&c->setup.loss, c->tried);
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    c->lost = false;
+    close_device(c);
+    if (turn == LOSS_END)
+        return; // the loop knows
+    if (turn == LOSS_TAKE_CPU)
+        snprintf(c->name, sizeof(c->name), "cpu");
+    rc = turn == LOSS_TAKE_CPU ? open_again(c, c->name, &err)
+                               : wait_and_open(c, &err);
+    if (rc == SL_OK) {
+        tell(c, COMPUTE_READY, "");
+    } else if (!is_quitting(c)) {
+        LOG(ERROR, "device does not come back; ending",
+            "device=%s tried=%" PRIu32 " error=%s", c->name, c->tried,
+            err.text);
+        tell(c, COMPUTE_GONE, "its device does not come back");
+    }
+}
+
+static enum sl_err open_device(struct compute *c, struct sl_error *err)
+{
+    struct kern_info info;
+    enum sl_err rc = kern_open(&c->dev, c->setup.device, c->setup.options, err);
+
+    if (rc != SL_OK)
+        return rc;
+    c->dev->backend->info(&info, c->dev);
+    snprintf(c->device, sizeof(c->device), "%s", info.name);
+    if (!c->dev->backend->host)
+        LOG(INFO, "computing on a GPU", "device=%s", info.name);
+    snprintf(c->name, sizeof(c->name), "%s",
+             loss_name(c->setup.device, c->dev));
+    return input_new(&c->input, c->setup.input_threads, err);
+}
+
+static void opened(struct compute *c, enum sl_err rc,
+                   const struct sl_error *err)
+{
+    pthread_mutex_lock(&c->shared.lock);
+    c->shared.rc = rc;
+    c->shared.err = *err;
+    c->shared.opened = true;
+    pthread_cond_broadcast(&c->shared.changed);
+    pthread_mutex_unlock(&c->shared.lock);
+}
+
+static void *compute(void *arg)
+{
+    struct compute *c = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    bool quit = false;
+    enum sl_err rc = open_device(c, &err);
+
+    c->env.dev = c->dev;
+    opened(c, rc, &err);
+    while (rc == SL_OK && !quit) {
+        struct lease *l = next_lease(c, NULL, &quit);
+
+        if (l != NULL)
+            run_lease(c, l);
+        forget_all(c);
+        if (c->lost)
+            recover(c);
+    }
+    drop_all_jobs(c);
+    input_free(c->input);
+    kern_close(c->dev);
+    pthread_mutex_lock(&c->shared.lock);
+    c->shared.ended = true;
+    pthread_cond_broadcast(&c->shared.changed);
+    pthread_mutex_unlock(&c->shared.lock);
+    return NULL;
+}
+
+// ---- the loop's side
+
+struct map_wish {
+    struct compute *c;
+    uint64_t job, have;
+};
+
+static void on_want_map(void *arg)
+{
+    struct map_wish *w = arg;
+
+    w->c->setup.want_map(w->c->setup.arg, w->job, w->have);
+    atomic_fetch_sub(&w->c->posted, 1);
+    sl_free(w);
+}
+
+// On the compute thread. Without memory the wish is dropped: it comes again.
+static void want_map(void *arg, uint64_t job, uint64_t have)
+{
+    struct compute *c = arg;
+    struct map_wish *w = sl_malloc(sizeof(*w));
+
+    if (w == NULL)
+        return;
+    *w = (struct map_wish){c, job, have};
+    atomic_fetch_add(&c->posted, 1);
+    if (loop_post(c->setup.loop, on_want_map, w) == SL_OK)
+        return;
+    atomic_fetch_sub(&c->posted, 1);
+    sl_free(w);
+}
+
+static enum sl_err wait_until_open(struct compute *c, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&c->shared.lock);
+    while (!c->shared.opened)
+        pthread_cond_wait(&c->shared.changed, &c->shared.lock);
+    rc = c->shared.rc;
+    if (rc != SL_OK && err != NULL)
+        *err = c->shared.err;
+    pthread_mutex_unlock(&c->shared.lock);
+    return rc;
+}
+
+enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
+                        struct sl_error *err)
+{
+    struct compute *c = sl_calloc(1, sizeof(*c));
+    enum sl_err rc;
+
+    if (c == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    c->setup = *setup;
+    c->setup.device = sl_strdup(setup->device);
+    c->setup.options = setup->options ? sl_strdup(setup->options) : NULL;
+    list_init(&c->jobs);
+    list_init(&c->shared.queue);
+    pthread_mutex_init(&c->shared.lock, NULL);
+    pthread_cond_init(&c->shared.changed, NULL);
+    c->env = (struct job_env){.peers = setup->peers,
+                              .clock = setup->clock,
+                              .want_map = want_map,
+                              .arg = c};
+    if (c->setup.device == NULL || (setup->options && !c->setup.options)) {
+        compute_free(c);
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    }
+    if (pthread_create(&c->thread, NULL, compute, c) != 0) {
+        compute_free(c);
+        return sl_fail(err, SL_ENOMEM, "cannot start the compute thread");
+    }
+    c->started = true;
+    pthread_setname_np(c->thread, "compute");
+    rc = wait_until_open(c, err);
+    if (rc != SL_OK) {
+        compute_free(c);
+        return rc;
+    }
+    *out = c;
+    return SL_OK;
+}
+
+const char *compute_device(const struct compute *c)
+{
+    return c->device;
+}
+
+void compute_submit(struct compute *c, struct lease *l)
+{
+    pthread_mutex_lock(&c->shared.lock);
+    list_push_back(&c->shared.queue, &l->queued);
+    pthread_cond_broadcast(&c->shared.changed);
+    pthread_mutex_unlock(&c->shared.lock);
+}
+
+void compute_forget(struct compute *c, uint64_t job)
+{
+    uint64_t *more;
+    size_t n;
+
+    pthread_mutex_lock(&c->shared.lock);
+    n = c->shared.forget_count + 1;
+    more = c->shared.forget;
+    if (n > c->shared.forget_room)
+        more = sl_realloc_array(c->shared.forget, n, sizeof(*more));
+    if (more != NULL) { // else it goes when another job needs its place
+        c->shared.forget = more;
+        if (n > c->shared.forget_room)
+            c->shared.forget_room = n;
+        c->shared.forget[c->shared.forget_count++] = job;
+    }
+    pthread_cond_broadcast(&c->shared.changed);
+    pthread_mutex_unlock(&c->shared.lock);
+}
+
+static void quit_locked(struct compute *c)
+{
+    c->shared.quit = true;
+    pthread_cond_broadcast(&c->shared.changed);
+}
+
+bool compute_quit(struct compute *c, uint64_t limit_ms)
+{
+    struct deadline until = deadline_in_ms(limit_ms);
+    bool ended;
+
+    pthread_mutex_lock(&c->shared.lock);
+    quit_locked(c);
+    while (!c->shared.ended &&
+           deadline_wait(&until, &c->shared.changed, &c->shared.lock))
+        ;
+    ended = c->shared.ended;
+    pthread_mutex_unlock(&c->shared.lock);
+    return ended;
+}
+
+void compute_free(struct compute *c)
+{
+    if (c == NULL)
+        return;
+    if (c->started) {
+        pthread_mutex_lock(&c->shared.lock);
+        quit_locked(c);
+        pthread_mutex_unlock(&c->shared.lock);
+        pthread_join(c->thread, NULL);
+        while (atomic_load(&c->posted) > 0)
+            loop_turn(c->setup.loop);
+    }
+    pthread_mutex_destroy(&c->shared.lock);
+    pthread_cond_destroy(&c->shared.changed);
+    sl_free(c->shared.forget);
+    sl_free((char *)c->setup.device);
+    sl_free((char *)c->setup.options);
+    sl_free(c);
+}

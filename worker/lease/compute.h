@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/compute.h -- the thread that computes, one lease at a time.
+//
+// Leases come through a queue and go back through the loop, each exactly once,
+// in order. The device belongs to this thread, and so do the jobs that it
+// keeps between leases (at most COMPUTE_JOBS, the least used one goes).
+//
+// A device that is lost (loss.h): what it had is handed back, and so is what
+// comes until there is a device again. A lease that finds no memory is tried
+// once more when nothing is kept of any job.
+//
+// Threads  All functions: the loop. `done`, `want_map` and `changed` run on
+//          the loop.
+// Memory   A submitted lease belongs to the compute thread until `done`.
+// Errors   compute_new: those of opening the device.
+#ifndef WORKER_LEASE_COMPUTE_H
+#define WORKER_LEASE_COMPUTE_H
+
+#include "common/run/loop.h"
+#include "kernels/kern.h"
+#include "worker/lease/lease.h"
+#include "worker/lease/loss.h"
+#include "worker/sync/peers.h"
+
+#define COMPUTE_JOBS 4
+
+struct compute;
+
+enum compute_state {
+    COMPUTE_READY, // there is a device: the same again, or another
+    COMPUTE_AWAY,  // there is none for now; leases are handed back
+    COMPUTE_GONE,  // there will be none: this worker is of no more use
+};
+
+struct compute_setup {
+    struct loop *loop;
+    struct peers *peers;
+    const struct sl_clock *clock;
+    const char *device;  // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
+    const char *options; // of kern_open; both are copied
+    unsigned input_threads; // as input_new has it
+    void (*done)(void *arg, struct lease *l);
+    void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    // The device was lost or is back; before what it had is `done`. May be
+    // NULL.
+    void (*changed)(void *arg, enum compute_state state, const char *why);
+    void *arg;
+    struct loss_rule loss;
+};
+
+// Opens the device on the new thread and waits for that.
+enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
+                        struct sl_error *err);
+
+// "cpu: oneDNN 2.6.3, avx512, 2 threads"; while there is none, the last.
+const char *compute_device(const struct compute *c);
+
+void compute_submit(struct compute *c, struct lease *l);
+
+// Forgets what is kept of a job, once the leases before are done.
+void compute_forget(struct compute *c, uint64_t job);
+
+// Tells the thread to end, and waits for that for so long: false if it hangs.
+// Gates of all submitted leases are closed by the caller before.
+bool compute_quit(struct compute *c, uint64_t limit_ms);
+
+// Ends the thread: gates of all submitted leases are closed by the caller
+// before. Waits; outcomes that were posted are handed over. NULL is allowed.
+void compute_free(struct compute *c);
+
+#endif

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/job.c -- see job.h.
+#include "worker/lease/job.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "worker/sync/sync_ps.h"
+
+bool job_error(enum sl_err code)
+{
+    return code == SL_EINVAL || code == SL_ENOENT || code == SL_ECORRUPT ||
+           code == SL_ERANGE || code == SL_ENOTSUP || code == SL_ENUMERIC ||
+           code == SL_EDENIED;
+}
+
+static const Sluice__V1__JobSpec *spec_of(const struct job *j)
+{
+    return j->record->open->spec;
+}
+
+static enum sl_err read_spec(struct job *j, struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *spec = spec_of(j);
+    const Sluice__V1__TrainSpec *train = spec->train;
+    enum sl_err rc = model_make(&j->model, spec->model, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (j->model->external)
+        return sl_fail(err, SL_ENOTSUP,
+                       "the job's model is external: its gradients come from "
+                       "a program of the user's");
+    j->loss = spec_loss(spec);
+    j->skip_nonfinite =
+        train->nonfinite == NULL || strcmp(train->nonfinite, "fail") != 0;
+    j->max_nonfinite = train->max_nonfinite;
+    j->precision = spec_precision(spec);
+    loss_scale_init(&j->scale, train->has_loss_scale ? train->loss_scale : 0,
+                    j->record->open->loss_scale);
+    return spec_optimizer(&j->optimizer, spec->optimizer, err);
+}
+
+enum sl_err job_new(struct job **out, struct record *record,
+                    const struct job_env *env, struct sl_error *err)
+{
+    struct job *j = sl_calloc(1, sizeof(*j));
+    enum sl_err rc;
+
+    if (j == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    j->record = record_ref(record);
+    j->env = env;
+    rc = read_spec(j, err);
+    if (rc == SL_OK && record->placed &&
+        record->layout.elements != j->model->elements)
+        rc = sl_fail(err, SL_EINVAL,
+                     "the model has %" PRIu64
+                     " parameters, but the shards %" PRIu64
+                     "; coordinator and worker differ in version?",
+                     j->model->elements, record->layout.elements);
+    if (rc != SL_OK) {
+        job_free(j);
+        return rc;
+    }
+    *out = j;
+    return SL_OK;
+}
+
+static void program_drop(struct job_program *p)
+{
+    device_program_free(p->placed);
+    overlap_release(&p->overlap);
+    program_free(p->program);
+    memset(p, 0, sizeof(*p));
+}
+
+void job_free(struct job *j)
+{
+    if (j == NULL)
+        return;
+    if (j->device != NULL)
+        (void)device_settle(j->device, NULL); // nothing is in use any more
+    if (j->sync != NULL) {
+        record_attach(j->record, NULL);
+        j->sync->ops->free(j->sync);
+    }
+    for (unsigned i = 0; i < JOB_PROGRAMS; i++)
+        program_drop(&j->programs[i]);
+    program_memory_release(&j->memory);
+    device_free(j->device);
+    data_free(j->train);
+    data_free(j->test);
+    sl_free(j->cut);
+    model_free(j->model);
+    record_unref(j->record);
+    sl_free(j);
+}
+
+// ---- data
+
+static struct data_source source_of(const Sluice__V1__SourceSpec *s,
+                                    struct pulse *pulse)
+{
+    return (struct data_source){
+        .pulse = pulse,
+        .format = s->format,
+        .x = s->x,
+        .y = s->y,
+        .x_member = s->x_member,
+        .y_member = s->y_member,
+        .scale = s->has_scale ? s->scale : 1.0,
+        .offset = s->offset,
+        .header = s->header,
+        .delimiter = s->delimiter != NULL ? s->delimiter[0] : '\0',
+        .label_column = s->label_column,
+        .columns = s->columns,
+        .columns_count = s->n_columns,
+        .samples = s->samples,
+        .seed = s->seed,
+        .generator = s->generator,
+        .classes = s->classes,
+        .limit = s->limit,
+    };
+}
+
+static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
+                             bool test, struct data **out, struct sl_error *err)
+{
+    struct data_source source = source_of(spec, j->pulse);
+    struct data_want want;
+    enum sl_err rc = compile_wants(&want, j->model, j->loss, err);
+
+    if (rc != SL_OK)
+        return rc;
+    want.test = test;
+    want.u8 = true;
+    rc = data_open(out, &source, &want, err);
+    return rc == SL_OK ? SL_OK
+                       : sl_prefix(err, rc, "data.%s", test ? "test" : "train");
+}
+
+static enum sl_err compare(const struct job *j, const struct data *d, bool test,
+                           struct sl_error *err)
+{
+    const Sluice__V1__DataFacts *facts = j->record->open->facts;
+    uint64_t samples, hash;
+
+    if (facts == NULL)
+        return SL_OK;
+    samples = test ? facts->test_samples : facts->train_samples;
+    hash = test ? facts->test_hash : facts->train_hash;
+    if (data_samples(d) == samples && data_hash(d) == hash)
+        return SL_OK;
+    return sl_fail(
+        err, SL_EINVAL,
+        "data.%s: this host has %" PRIu64 " samples (facts %016" PRIx64
+        "), the first worker found %" PRIu64 " (%016" PRIx64
+        "); give all workers the same files",
+        test ? "test" : "train", data_samples(d), data_hash(d), samples, hash);
+}
+
+enum sl_err job_data(struct job *j, bool test, struct data **out,
+                     struct sl_error *err)
+{
+    const Sluice__V1__DataSpec *spec = spec_of(j)->data;
+    const Sluice__V1__SourceSpec *source = NULL;
+    struct data **slot = test ? &j->test : &j->train;
+    struct data *d = NULL;
+    enum sl_err rc;
+
+    if (*slot == NULL) {
+        if (spec != NULL)
+            source = test ? spec->test : spec->train;
+        if (source == NULL)
+            return sl_fail(err, SL_EINVAL, "the job has no data.%s",
+                           test ? "test" : "train");
+        rc = open_data(j, source, test, &d, err);
+        if (rc == SL_OK)
+            rc = compare(j, d, test, err);
+        if (rc != SL_OK) {
+            data_free(d);
+            return rc;
+        }
+        *slot = d;
+        pulse_beat(j->pulse);
+    }
+    *out = *slot;
+    return SL_OK;
+}
+
+enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
+                      struct sl_error *err)
+{
+    const Sluice__V1__DataSpec *spec = spec_of(j)->data;
+    struct data *train = NULL, *test = NULL;
+    enum sl_err rc = job_data(j, false, &train, err);
+
+    if (rc == SL_OK && spec->test != NULL)
+        rc = job_data(j, true, &test, err);
+    if (rc == SL_OK && test != NULL)
+        rc = data_agree(train, test, err);
+    if (rc != SL_OK)
+        return rc;
+    sluice__v1__data_facts__init(out);
+    out->train_samples = data_samples(train);
+    out->train_hash = data_hash(train);
+    if (test != NULL) {
+        out->test_samples = data_samples(test);
+        out->test_hash = data_hash(test);
+    }
+    return SL_OK;
+}
+
+// ---- shards and programs
+
+// What the job has on a device that has memory of its own.
+static enum sl_err make_device(struct job *j, struct sl_error *err)
+{
+    if (j->device != NULL || j->env->dev->backend->host)
+        return SL_OK;
+    return device_new(&j->device, j->env->dev, j->model->elements, err);
+}
+
+static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
+                             struct sl_error *err)
+{
+    enum sl_err rc = sync_ps_new(&j->sync, o, err);
+
+    if (rc == SL_OK)
+        record_attach(j->record, j->sync);
+    return rc;
+}
+
+enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
+{
+    struct record *r = j->record;
+    struct sync_ps_options o = {
+        .job = r->open->job,
+        .job_incarnation = r->open->job_incarnation,
+        .shards = r->shards,
+        .shards_count = r->layout.shards_count,
+        .elements = r->layout.elements,
+        .wire = spec_wire(spec_of(j)),
+        .peers = j->env->peers,
+        .clock = j->env->clock,
+        .want_map = j->env->want_map,
+        .arg = j->env->arg,
+    };
+    enum sl_err rc;
+
+    if (!r->placed)
+        return sl_fail(err, SL_ESTATE, "the job has no shards yet");
+    rc = make_device(j, err);
+    if (rc == SL_OK && j->device != NULL) {
+        o.params = device_params(j->device);
+        o.grads = device_grads(j->device);
+    }
+    if (rc == SL_OK && j->sync == NULL)
+        rc = make_sync(j, &o, err);
+    if (rc == SL_OK)
+        *out = j->sync;
+    return rc;
+}
+
+static enum kern_dtype compute_of(enum spec_precision precision)
+{
+    return precision == SPEC_BF16  ? KERN_BF16
+           : precision == SPEC_F16 ? KERN_F16
+                                   : KERN_F32;
+}
+
+// What is in effect, once: a job that may use TF32 finds none on a CPU.
+static void tell_precision(struct job *j)
+{
+    bool half = compute_of(j->precision) != KERN_F32, tf32;
+    struct kern_info info;
+
+    if (j->told_precision)
+        return;
+    j->told_precision = true;
+    j->env->dev->backend->info(&info, j->env->dev);
+    tf32 = j->precision == SPEC_TF32 && info.tf32;
+    LOG(INFO, "precision of a job",
+        "job=%" PRIu64 " asked=%s products=%s sums=f32 parameters=f32 "
+        "loss_scale=%s device=%s",
+        j->record->open->job, spec_precision_name(j->precision),
+        half   ? spec_precision_name(j->precision)
+        : tf32 ? "tf32"
+               : "f32",
+        j->precision != SPEC_F16 ? "none"
+        : j->scale.dynamic       ? "dynamic"
+                                 : "fixed",
+        info.name);
+}
+
+// Batches come as the data has them.
+static enum sl_err set_input(struct job *j, bool test,
+                             struct compile_options *o, struct sl_error *err)
+{
+    struct data *d = NULL;
+    enum sl_err rc = job_data(j, test, &d, err);
+
+    if (rc != SL_OK)
+        return rc;
+    o->input = data_is_u8(d) ? KERN_U8 : KERN_F32;
+    o->input_scale = (double)data_scale(d);
+    o->input_offset = (double)data_offset(d);
+    return SL_OK;
+}
+
+static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
+                                struct job_program *slot, struct sl_error *err)
+{
+    struct compile_options o = {
+        .loss = j->loss,
+        .from_logits = spec_of(j)->from_logits,
+        .train = train,
+        .batch = batch,
+        .seed = spec_of(j)->train->seed,
+        .compute = compute_of(j->precision),
+        .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
+    };
+    enum sl_err rc = set_input(j, !train, &o, err);
+
+    if (rc == SL_OK)
+        rc = make_device(j, err);
+    if (rc == SL_OK)
+        rc =
+            compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
+    if (rc == SL_OK)
+        tell_precision(j);
+    if (rc == SL_OK && train)
+        rc = overlap_make(&slot->overlap, slot->program, j->record->shards,
+                          j->record->layout.shards_count, err);
+    if (rc == SL_OK && j->device != NULL)
+        rc =
+            device_place(&slot->placed, j->device, slot->program,
+                         train ? &slot->overlap : NULL, j->record->shards, err);
+    if (rc != SL_OK)
+        program_drop(slot);
+    return rc;
+}
+
+enum sl_err job_program(struct job *j, bool train, uint32_t batch,
+                        struct job_program **out, struct sl_error *err)
+{
+    struct job_program *slot = &j->programs[0];
+    enum sl_err rc;
+
+    for (unsigned i = 0; i < JOB_PROGRAMS; i++) {
+        struct job_program *p = &j->programs[i];
+
+        if (p->program != NULL && p->program->train == train &&
+            p->program->batch == batch) {
+            p->used = ++j->uses;
+            *out = p;
+            return SL_OK;
+        }
+        if (p->used < slot->used)
+            slot = p;
+    }
+    // Steps may still use what is freed or moved here.
+    rc = j->device == NULL ? SL_OK : device_settle(j->device, err);
+    program_drop(slot); // the one that was not used for longest
+    if (rc == SL_OK)
+        rc = make_program(j, train, batch, slot, err);
+    pulse_beat(j->pulse);
+    if (rc != SL_OK)
+        return rc;
+    slot->used = ++j->uses;
+    *out = slot;
+    return SL_OK;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/job.h -- what the compute thread keeps of a job between
+// closures: model, data, programs, the connection to its shards.
+//
+// Threads  the compute thread; its data is also read by the input thread,
+//          while a run of it is open.
+// Memory   job_free, when no run of its data is open.
+// Errors   job_error says whose fault it is: the job's own (a bad file, a
+//          model that cannot be computed) or this host's.
+#ifndef WORKER_LEASE_JOB_H
+#define WORKER_LEASE_JOB_H
+
+#include "common/base/clock.h"
+#include "common/base/list.h"
+#include "proto/spec.h"
+#include "worker/compile/compile.h"
+#include "worker/data/data.h"
+#include "worker/device/device.h"
+#include "worker/device/loss_scale.h"
+#include "worker/sync/peers.h"
+#include "worker/lease/record.h"
+
+#define JOB_PROGRAMS 8
+
+// What jobs are made of; one per compute thread.
+struct job_env {
+    struct kern_dev *dev;
+    struct peers *peers;
+    const struct sl_clock *clock;
+    void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    void *arg;
+};
+
+struct job_program {
+    struct program *program;
+    struct overlap overlap;        // of one that trains
+    struct device_program *placed; // NULL: it runs in host memory
+    uint64_t used;
+};
+
+struct job {
+    struct list_node node; // of the compute thread's list, least used first
+    struct record *record;
+    const struct job_env *env;
+    struct model *model;
+    enum spec_loss loss;
+    struct spec_optimizer optimizer; // clipping
+    bool skip_nonfinite;
+    uint32_t max_nonfinite; // consecutive; 0: no limit
+    uint32_t nonfinite;     // so far
+    enum spec_precision precision;
+    struct loss_scale scale; // f16
+    bool told_precision;     // in the log
+    struct data *train, *test;
+    struct sync *sync;
+    float *cut;            // parameters to evaluate; NULL until then
+    uint64_t cut_number;   // whose they are; 0: nobody's
+    struct device *device; // NULL: steps compute in host memory
+    struct program_memory memory;
+    struct job_program programs[JOB_PROGRAMS];
+    uint64_t uses;
+    struct pulse *pulse; // of the lease that it works for now, or NULL
+};
+
+// Checks model and spec; opens nothing.
+enum sl_err job_new(struct job **out, struct record *record,
+                    const struct job_env *env, struct sl_error *err);
+void job_free(struct job *j); // NULL is allowed
+
+// Opens the training or the test set, once, and compares it with what the
+// first worker found.
+enum sl_err job_data(struct job *j, bool test, struct data **out,
+                     struct sl_error *err);
+
+// What this worker finds; without a test set its part is 0.
+enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
+                      struct sl_error *err);
+
+// The sync, made when first wanted. SL_ESTATE if the job is not placed.
+enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
+
+// The program for a batch of that size, made when first wanted.
+enum sl_err job_program(struct job *j, bool train, uint32_t batch,
+                        struct job_program **out, struct sl_error *err);
+
+// True if an error of this code is the job's own fault: it would meet every
+// worker.
+bool job_error(enum sl_err code);
+
+#endif

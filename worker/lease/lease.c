@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/lease.c -- see lease.h.
+#include "worker/lease/lease.h"
+
+#include <inttypes.h>
+
+#include "common/base/mem.h"
+#include "worker/sync/evidence.h"
+
+// Ids and ranges are functions of the geometry (C3): what a lease says must be
+// what this worker would compute itself.
+static enum sl_err check_train(const struct lease *l, struct sl_error *err)
+{
+    const struct schedule *s = &l->record->schedule;
+    uint64_t first, count;
+
+    if (!l->record->placed)
+        return sl_fail(err, SL_EINVAL, "a closure of a job without shards");
+    if (l->closure >= schedule_closures(s))
+        return sl_fail(err, SL_EINVAL, "the job has no closure %" PRIu64,
+                       l->closure);
+    schedule_closure_range(s, l->closure, &first, &count);
+    if (l->first != first || l->count != count || l->steps == 0 ||
+        l->epoch != schedule_epoch(s, l->closure) ||
+        l->steps != schedule_closure_steps(s, l->closure) ||
+        l->steps > EVIDENCE_STEPS)
+        return sl_fail(err, SL_EINVAL,
+                       "closure %" PRIu64 " has other samples by the job's "
+                       "geometry than its lease says",
+                       l->closure);
+    return SL_OK;
+}
+
+static enum sl_err copy_tags(struct lease *l, const Sluice__V1__Lease *m,
+                             struct sl_error *err)
+{
+    if (!l->record->placed || m->n_tags != l->record->layout.shards_count)
+        return sl_fail(err, SL_EINVAL,
+                       "an evaluation names %zu snapshots, but the job has %u "
+                       "shards",
+                       m->n_tags, l->record->layout.shards_count);
+    if (l->count == 0)
+        return sl_fail(err, SL_EINVAL, "an evaluation of no samples");
+    l->tags = sl_malloc_array(m->n_tags, sizeof(*l->tags));
+    if (l->tags == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    l->tags_count = (uint32_t)m->n_tags;
+    for (size_t i = 0; i < m->n_tags; i++)
+        l->tags[i] = wire_tag_of(m->tags[i]);
+    return SL_OK;
+}
+
+enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
+                      struct record *record, struct sl_error *err)
+{
+    struct lease *l = sl_calloc(1, sizeof(*l));
+    enum sl_err rc = SL_OK;
+
+    if (l == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    pthread_mutex_init(&l->progress.lock, NULL);
+    atomic_init(&l->gate.closed, GATE_OPEN);
+    l->record = record_ref(record);
+    l->kind = m->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN ? LEASE_TRAIN
+              : m->kind == SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
+                  ? LEASE_EVALUATE
+                  : LEASE_PROBE;
+    l->job = m->job;
+    l->job_incarnation = m->job_incarnation;
+    l->closure = m->closure;
+    l->attempt = wire_attempt_of(m->attempt);
+    l->epoch = m->epoch;
+    l->first = m->first;
+    l->count = m->count;
+    l->steps = m->steps;
+    l->cut = m->cut;
+    if (l->kind == LEASE_TRAIN)
+        rc = check_train(l, err);
+    else if (l->kind == LEASE_EVALUATE)
+        rc = copy_tags(l, m, err);
+    if (rc != SL_OK) {
+        lease_free(l);
+        return rc;
+    }
+    *out = l;
+    return SL_OK;
+}
+
+void lease_free(struct lease *l)
+{
+    if (l == NULL)
+        return;
+    record_unref(l->record);
+    sl_free(l->tags);
+    sl_free(l->outcome.incarnations);
+    pthread_mutex_destroy(&l->progress.lock);
+    sl_free(l);
+}
+
+uint64_t lease_still_ms(struct lease *l, uint64_t now_ms)
+{
+    uint64_t beats = atomic_load(&l->gate.pulse.beats);
+
+    if (!atomic_load(&l->running) || beats != l->seen_beats)
+        l->moved_ms = now_ms;
+    l->seen_beats = beats;
+    return now_ms - l->moved_ms;
+}
+
+struct lease_metrics lease_progress(struct lease *l)
+{
+    struct lease_metrics m;
+
+    pthread_mutex_lock(&l->progress.lock);
+    m = l->progress.metrics;
+    pthread_mutex_unlock(&l->progress.lock);
+    return m;
+}
+
+void lease_set_progress(struct lease *l, const struct lease_metrics *m)
+{
+    pthread_mutex_lock(&l->progress.lock);
+    l->progress.metrics = *m;
+    pthread_mutex_unlock(&l->progress.lock);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/lease.h -- one attempt at one piece of work, from lease to
+// report.
+//
+// The loop makes it from a Lease message and hands it to the compute thread,
+// which runs it (task.h) and gives it back with its outcome. Meanwhile the
+// loop may close its gate and read its progress.
+//
+// Threads  The loop owns it before compute_submit and after the outcome is
+//          back; in between it is the compute thread's, but for gate, running
+//          and progress, which are shared.
+// Memory   lease_free; holds a reference of its job's record.
+#ifndef WORKER_LEASE_LEASE_H
+#define WORKER_LEASE_LEASE_H
+
+#include <pthread.h>
+
+#include "common/base/list.h"
+#include "common/run/loop.h"
+#include "worker/sync/gate.h"
+#include "worker/data/input.h"
+#include "worker/lease/record.h"
+
+enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE };
+
+// Sums over the steps that this attempt saw counted; see StepMetrics.
+struct lease_metrics {
+    uint64_t steps, samples, skipped, refused;
+    double loss_sum, right_sum;
+    double compute_ms, wait_ms, input_ms;
+    double loss_scale; // the last; 0: there is none
+};
+
+enum outcome_kind {
+    OUTCOME_COMPLETE,
+    OUTCOME_FAILED,    // err; job_error
+    OUTCOME_HAND_BACK, // err.text says why
+    OUTCOME_DROPPED,   // the coordinator took it away: nothing to say
+};
+
+struct outcome {
+    enum outcome_kind kind;
+    struct sl_error err;
+    bool job_error;
+    uint64_t *incarnations; // of the evidence, by shard; owned
+    uint32_t incarnations_count;
+    Sluice__V1__DataFacts facts; // LEASE_PROBE
+};
+
+struct lease {
+    // What was asked.
+    struct record *record; // a reference
+    enum lease_kind kind;
+    uint64_t job, job_incarnation, closure, cut;
+    struct wire_attempt attempt;
+    uint64_t epoch, first, count;
+    uint32_t steps;
+    struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
+    uint32_t tags_count;
+
+    // Shared.
+    struct gate gate;
+    _Atomic bool running;
+    struct {
+        pthread_mutex_t lock;
+        struct lease_metrics metrics;
+    } progress;
+
+    // The compute thread's.
+    struct list_node queued;
+    struct input_run run;
+    bool run_open;
+
+    // The loop's, again.
+    struct list_node node;
+    uint64_t seen_beats, moved_ms; // of its pulse: last seen to rise when
+    struct loop_task done;
+    void *done_arg;
+    struct outcome outcome;
+};
+
+// `m` is checked against the job's record: SL_EINVAL says what does not fit.
+enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
+                      struct record *record, struct sl_error *err);
+void lease_free(struct lease *l); // NULL is allowed
+
+// The loop's: for how long it has run without getting on, as far as was looked
+// at: call it now and then. 0 while it does not run.
+uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
+
+struct lease_metrics lease_progress(struct lease *l);
+void lease_set_progress(struct lease *l, const struct lease_metrics *m);
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/loss.c -- see loss.h.
+#include "worker/lease/loss.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/run/log.h"
+#include "worker/lease/task.h"
+
+enum loss_policy loss_policy_of(const char *text)
+{
+    if (strcmp(text, "reopen") == 0)
+        return LOSS_REOPEN;
+    return strcmp(text, "cpu") == 0 ? LOSS_CPU : LOSS_EXIT;
+}
+
+enum loss_turn loss_next(const struct loss_rule *rule, uint32_t tried)
+{
+    if (rule->policy == LOSS_CPU)
+        return LOSS_TAKE_CPU;
+    if (rule->policy == LOSS_REOPEN && tried < rule->tries)
+        return LOSS_WAIT_AND_OPEN;
+    return LOSS_END;
+}
+
+const char *loss_name(const char *asked, const struct kern_dev *dev)
+{
+    return strcmp(asked, "auto") == 0 ? dev->backend->name : asked;
+}
+
+#define ADVICE "look at dmesg and nvidia-smi on this host"
+
+void loss_log(const struct loss_rule *rule, enum loss_turn turn, uint32_t tried,
+              const char *device, const char *why)
+{
+    if (turn == LOSS_TAKE_CPU)
+        LOG(ERROR, "device lost; going on with cpu",
+            "device=%s error=%s advice=%s, then start this worker anew", device,
+            why, ADVICE);
+    else if (turn == LOSS_WAIT_AND_OPEN)
+        LOG(ERROR, "device lost; opening it again",
+            "device=%s error=%s tried=%" PRIu32 " tries=%" PRIu32
+            " every_ms=%" PRIu64 " advice=%s",
+            device, why, tried, rule->tries, rule->wait_ms, ADVICE);
+    else
+        LOG(ERROR, "device lost; ending",
+            "device=%s error=%s tried=%" PRIu32 " advice=%s", device, why,
+            tried, ADVICE);
+}
+
+// A module may be older than fault(), and host backends have none.
+const char *loss_of(const struct kern_dev *dev, const struct lease *l)
+{
+    const struct kern_backend *b = dev->backend;
+
+    if (l->outcome.kind != OUTCOME_FAILED || l->outcome.err.code != SL_ELOST ||
+        b->size < offsetof(struct kern_backend, fault) + sizeof(b->fault) ||
+        b->fault == NULL)
+        return "";
+    return b->fault((struct kern_dev *)dev);
+}
+
+void loss_excuse(struct lease *l, const char *why)
+{
+    char text[SL_ERROR_TEXT];
+
+    snprintf(text, sizeof(text), "its device is lost: %.170s (%.170s)", why,
+             l->outcome.err.text);
+    l->outcome.job_error = false;
+    task_hand_back(l, text);
+}
+
+bool loss_out_of_memory(const struct lease *l)
+{
+    return l->outcome.kind == OUTCOME_FAILED &&
+           l->outcome.err.code == SL_ENOMEM;
+}
+
+void loss_advise(struct lease *l)
+{
+    static const char half[] = "use a smaller batch"; // as compile says it
+    const char *said = strstr(l->outcome.err.text, half);
+    char text[SL_ERROR_TEXT];
+
+    if (said != NULL && said[sizeof(half) - 1] != '\0')
+        return; // all of it
+    snprintf(text, sizeof(text), "%.300s%s", l->outcome.err.text,
+             said != NULL ? " or another device"
+                          : "; use a smaller batch or another device");
+    sl_fail(&l->outcome.err, SL_ENOMEM, "%s", text);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/record.c -- see record.h.
+#include "worker/lease/record.h"
+
+#include "common/base/mem.h"
+
+static enum sl_err place(struct record *r, struct sl_error *err)
+{
+    const Sluice__V1__JobOpen *open = r->open;
+    enum sl_err rc;
+
+    if (open->n_pieces == 0 || open->geometry == NULL)
+        return SL_OK; // a probe comes first
+    rc = layout_make(&r->layout, open->variables, open->n_variables,
+                     open->pieces, open->n_pieces, err);
+    if (rc != SL_OK)
+        return rc;
+    r->shards = sl_malloc_array(r->layout.shards_count, sizeof(*r->shards));
+    if (r->shards == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    for (uint32_t i = 0; i < r->layout.shards_count; i++) {
+        r->shards[i].first = r->layout.shards[i].first;
+        r->shards[i].count = r->layout.shards[i].elements;
+    }
+    r->schedule = wire_schedule(open->geometry);
+    r->placed = r->schedule.samples > 0;
+    return SL_OK;
+}
+
+enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
+                       struct sl_error *err)
+{
+    struct record *r = sl_calloc(1, sizeof(*r));
+    ProtobufCMessage *copy = NULL;
+    enum sl_err rc;
+
+    if (r == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    atomic_init(&r->refs, 1);
+    pthread_mutex_init(&r->shared.lock, NULL);
+    rc = wire_dup(&copy, &open->base);
+    r->open = (Sluice__V1__JobOpen *)copy;
+    if (rc == SL_OK)
+        rc = place(r, err);
+    if (rc != SL_OK) {
+        record_unref(r);
+        return rc;
+    }
+    if (r->open->map != NULL)
+        record_map(r, r->open->map);
+    *out = r;
+    return SL_OK;
+}
+
+struct record *record_ref(struct record *r)
+{
+    atomic_fetch_add(&r->refs, 1);
+    return r;
+}
+
+void record_unref(struct record *r)
+{
+    if (r == NULL || atomic_fetch_sub(&r->refs, 1) > 1)
+        return;
+    if (r->open != NULL)
+        wire_free(&r->open->base);
+    if (r->shared.map != NULL)
+        wire_free(&r->shared.map->base);
+    layout_release(&r->layout);
+    sl_free(r->shards);
+    pthread_mutex_destroy(&r->shared.lock);
+    sl_free(r);
+}
+
+// Hands the map over in the order of the shards. With the lock.
+static void tell_locked(struct record *r)
+{
+    const Sluice__V1__JobMap *map = r->shared.map;
+    uint32_t count = r->layout.shards_count;
+    struct sync_map_entry *entries;
+
+    if (map == NULL || r->shared.sync == NULL)
+        return;
+    entries = sl_calloc(count, sizeof(*entries));
+    if (entries == NULL)
+        return; // as if it had been lost: another is asked for
+    for (uint32_t i = 0; i < count; i++)
+        entries[i].address = "";
+    for (size_t i = 0; i < map->n_shards; i++) {
+        const Sluice__V1__MapEntry *e = map->shards[i];
+
+        if (e->shard < count) {
+            entries[e->shard].address = e->address;
+            entries[e->shard].incarnation = e->incarnation;
+        }
+    }
+    r->shared.sync->ops->map(r->shared.sync, map->version, entries, count);
+    sl_free(entries);
+}
+
+void record_map(struct record *r, const Sluice__V1__JobMap *map)
+{
+    ProtobufCMessage *copy = NULL;
+
+    pthread_mutex_lock(&r->shared.lock);
+    if ((r->shared.map == NULL || map->version >= r->shared.map->version) &&
+        wire_dup(&copy, &map->base) == SL_OK) {
+        if (r->shared.map != NULL)
+            wire_free(&r->shared.map->base);
+        r->shared.map = (Sluice__V1__JobMap *)copy;
+        tell_locked(r);
+    }
+    pthread_mutex_unlock(&r->shared.lock);
+}
+
+void record_attach(struct record *r, struct sync *sync)
+{
+    pthread_mutex_lock(&r->shared.lock);
+    r->shared.sync = sync;
+    tell_locked(r);
+    pthread_mutex_unlock(&r->shared.lock);
+}
+
+void record_wake(struct record *r)
+{
+    pthread_mutex_lock(&r->shared.lock);
+    if (r->shared.sync != NULL)
+        r->shared.sync->ops->wake(r->shared.sync);
+    pthread_mutex_unlock(&r->shared.lock);
+}

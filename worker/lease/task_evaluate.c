@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/task_evaluate.c -- how good the parameters of a cut are.
+#include "common/base/mem.h"
+#include "worker/device/step.h"
+#include "worker/lease/task.h"
+
+static enum sync_result load_cut(struct job *job, struct lease *l,
+                                 struct sl_error *err)
+{
+    struct sync *sync = NULL;
+    enum sync_result result;
+    enum sl_err rc = job_sync(job, &sync, err);
+
+    if (rc != SL_OK)
+        return SYNC_FAILED;
+    if (job->cut != NULL && job->cut_number == l->cut)
+        return SYNC_OK; // an earlier range of the same cut
+    job->cut_number = 0;
+    if (job->cut == NULL)
+        job->cut = sl_aligned(64, (size_t)job->model->elements * sizeof(float));
+    if (job->cut == NULL) {
+        sl_fail(err, SL_ENOMEM, "no memory for the cut's parameters");
+        return SYNC_FAILED;
+    }
+    result = sync->ops->pull_cut(sync, l->tags, &l->gate, job->cut, err);
+    if (result == SYNC_OK)
+        job->cut_number = l->cut;
+    return result;
+}
+
+// While a device computes, the next batch may be copied to it.
+static enum sl_err compute_batch(const struct task_env *env, struct job *job,
+                                 struct lease *l, struct step *s,
+                                 const struct batch *batch,
+                                 struct program **out, struct sl_error *err)
+{
+    struct job_program *p = NULL;
+    enum sl_err rc = job_program(job, false, batch->n, &p, err);
+
+    if (rc == SL_OK)
+        rc = step_begin(s, p->program, p->placed, batch, err);
+    if (rc == SL_OK)
+        rc = step_vector(s, l->cut, err);
+    if (rc == SL_OK)
+        rc = step_run(s, 0, p->program->count, err);
+    if (rc == SL_OK)
+        rc = step_look_ahead(s, env->input, &l->run, batch->step + 1, err);
+    if (rc == SL_OK)
+        rc = step_stats(s, err);
+    if (rc == SL_OK)
+        *out = p->program;
+    return rc;
+}
+
+static enum sl_err one_batch(const struct task_env *env, struct job *job,
+                             struct lease *l, uint32_t step,
+                             struct lease_metrics *m, struct sl_error *err)
+{
+    uint64_t t0 = sl_now_us(env->clock), t1, t2;
+    struct step s = {
+        .device = job->device, .params = job->cut, .pulse = &l->gate.pulse};
+    struct program *p = NULL;
+    struct batch batch;
+    enum sl_err rc;
+
+    atomic_store(&l->gate.pulse.step, step);
+    if (step == 0)
+        step_stop(&s); // nothing that was staged is of this lease
+    rc = step_get(&s, env->input, &l->run, step, &batch, err);
+    if (rc != SL_OK)
+        return rc;
+    pulse_beat(&l->gate.pulse);
+    t1 = sl_now_us(env->clock);
+    rc = compute_batch(env, job, l, &s, &batch, &p, err);
+    step_put(env->input, &batch);
+    if (rc != SL_OK)
+        return rc;
+    t2 = sl_now_us(env->clock);
+    m->steps++;
+    m->samples += batch.n;
+    m->loss_sum += program_loss_sum(p);
+    if (job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+        m->right_sum += program_right_sum(p);
+    m->input_ms += (double)(t1 - t0) / 1000;
+    m->compute_ms += (double)(t2 - t1) / 1000;
+    return SL_OK;
+}
+
+void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
+{
+    struct lease_metrics m = {0};
+    struct sl_error err = SL_ERROR_INIT;
+    enum sync_result result = load_cut(job, l, &err);
+    enum sl_err rc;
+
+    if (result == SYNC_FAILED) {
+        // A cut that is gone is not the job's fault.
+        task_fail(l, err.code, &err);
+        l->outcome.job_error = false;
+        return;
+    }
+    for (uint32_t i = 0; result == SYNC_OK && i < input_run_steps(&l->run);
+         i++) {
+        rc = one_batch(env, job, l, i, &m, &err);
+        if (rc != SL_OK) {
+            task_fail(l, rc, &err);
+            return;
+        }
+        lease_set_progress(l, &m);
+        if (gate_look(&l->gate, env->clock) != GATE_OPEN)
+            result = SYNC_STOPPED;
+        else if (atomic_load(&l->gate.draining) &&
+                 i + 1 < input_run_steps(&l->run)) {
+            task_hand_back(l, "the worker is leaving");
+            return;
+        }
+    }
+    if (result != SYNC_OK)
+        task_stopped(l);
+}

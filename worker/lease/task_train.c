@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/task_train.c -- a closure of optimizer steps.
+//
+// The compute thread walks the program's ops. Before the first op that touches
+// a shard it waits for that shard's last answer; when its gradient is whole it
+// sends the shard. So answers of one step arrive while the next one's first
+// layers, whose shards were sent last, are waited for and the rest is fresh
+// already.
+// A device is given all ops at once; then its gradients are taken one by one.
+#include <inttypes.h>
+#include <math.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "worker/device/grad.h"
+#include "worker/device/step.h"
+#include "worker/lease/task.h"
+
+// What a step will add to the metrics when it turns out to be counted.
+struct pending {
+    bool any;
+    uint32_t step;
+    uint64_t samples;
+    double loss_sum, right_sum;
+    bool skipped;
+};
+
+struct train {
+    const struct task_env *env;
+    struct job *job;
+    struct lease *lease;
+    struct sync *sync;
+    struct lease_metrics m;
+    struct pending pending;
+    struct sl_error err;
+
+    // The step under way.
+    struct batch batch;
+    struct job_program *p;
+    struct step step;
+    uint32_t op, waited;  // next op; of overlap.by_wait, how many are done
+    uint32_t reads_until; // of all that was sent
+    bool whole;           // clipping, f16: all is computed before any is sent
+};
+
+static enum sync_result failed(struct train *t, enum sl_err rc)
+{
+    t->err.code = rc;
+    return SYNC_FAILED;
+}
+
+// Runs the ops before `end`, each when its shards are fresh.
+static enum sync_result run_to(struct train *t, uint32_t end)
+{
+    const struct overlap *o = &t->p->overlap;
+    enum sync_result result;
+    uint64_t begin;
+    enum sl_err rc;
+
+    while (t->op < end) {
+        uint32_t stop = end;
+
+        while (t->waited < o->shards &&
+               o->wait_before[o->by_wait[t->waited]] <= t->op) {
+            result =
+                t->sync->ops->wait(t->sync, o->by_wait[t->waited], &t->err);
+            if (result != SYNC_OK)
+                return result;
+            rc = step_fresh(&t->step, o->by_wait[t->waited], &t->err);
+            if (rc != SL_OK)
+                return failed(t, rc);
+            t->waited++;
+        }
+        if (t->waited < o->shards &&
+            o->wait_before[o->by_wait[t->waited]] < stop)
+            stop = o->wait_before[o->by_wait[t->waited]];
+        begin = sl_now_us(t->env->clock);
+        rc = step_run(&t->step, t->op, stop, &t->err);
+        t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
+        if (rc != SL_OK)
+            return failed(t, rc);
+        t->op = stop;
+        if (t->reads_until > 0)
+            t->sync->ops->past(t->sync, t->op);
+        if (t->reads_until <= t->op)
+            t->reads_until = 0;
+    }
+    return SYNC_OK;
+}
+
+// The step before was counted, as shard 0 said: now it may be reported.
+static void account(struct train *t)
+{
+    struct pending *p = &t->pending;
+    struct sync_seen seen;
+
+    if (p->any && t->sync->ops->counted(t->sync, p->step)) {
+        t->m.steps++;
+        t->m.samples += p->samples;
+        if (!p->skipped) {
+            t->m.loss_sum += p->loss_sum;
+            t->m.right_sum += p->right_sum;
+        }
+        t->m.skipped += p->skipped;
+    }
+    p->any = false;
+    t->sync->ops->seen(t->sync, &seen);
+    t->m.refused = seen.refused;
+    t->m.wait_ms = seen.wait_ms;
+    if (t->job->precision == SPEC_F16)
+        t->m.loss_scale = t->job->scale.s;
+    lease_set_progress(t->lease, &t->m);
+}
+
+static void note_pending(struct train *t, bool finite)
+{
+    const struct program *p = t->p->program;
+
+    t->pending = (struct pending){.any = true,
+                                  .step = t->batch.step,
+                                  .samples = t->batch.n,
+                                  .skipped = !finite};
+    if (!finite)
+        return;
+    t->pending.loss_sum = program_loss_sum(p);
+    if (t->job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+        t->pending.right_sum = program_right_sum(p);
+}
+
+static enum sync_result send(struct train *t, uint32_t range, bool skip)
+{
+    struct sync_step step = {.step = t->batch.step,
+                             .samples = t->batch.n,
+                             .digest = t->batch.digest,
+                             .wanted = t->p->overlap.wait_before[range]};
+    enum sync_result result = SYNC_OK;
+
+    if (t->p->overlap.read_until[range] > t->op)
+        step.reads_until = t->p->overlap.read_until[range];
+    if (step.reads_until > t->reads_until)
+        t->reads_until = step.reads_until;
+    // One that no op touches was not waited for.
+    if (t->p->overlap.wait_before[range] >= t->p->program->count)
+        result = t->sync->ops->wait(t->sync, range, &t->err);
+    if (result == SYNC_OK)
+        result = t->sync->ops->send(t->sync, range, &step, skip, &t->err);
+    return result;
+}
+
+// A loss or gradient that is not finite changes nothing, but it is counted:
+// else it would be tried for ever. What a loss scale was too large for is not
+// the job's fault: neither train.nonfinite nor its limit is asked.
+static enum sync_result not_finite(struct train *t)
+{
+    struct job *job = t->job;
+
+    if (!job->skip_nonfinite)
+        return failed(t, sl_fail(&t->err, SL_ENUMERIC,
+                                 "the loss is not finite in step %u of closure "
+                                 "%" PRIu64 "; lower the learning rate, or set "
+                                 "train.nonfinite: skip",
+                                 t->batch.step, t->lease->closure));
+    job->nonfinite++;
+    if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
+        return failed(t, sl_fail(&t->err, SL_ENUMERIC,
+                                 "%u steps in a row had a loss or gradient "
+                                 "that is not finite; lower the learning rate",
+                                 job->nonfinite));
+    return SYNC_OK;
+}
+
+#define THE_LOSS UINT32_MAX
+
+// Until the loss, or the gradient of a range, is in host memory. A device still
+// computes then, so the next batch may be copied to it if it has been read.
+static enum sync_result take(struct train *t, uint32_t range)
+{
+    uint64_t begin;
+    enum sl_err rc;
+
+    if (!step_runs_ahead(&t->step))
+        return SYNC_OK;
+    begin = sl_now_us(t->env->clock);
+    rc = step_look_ahead(&t->step, t->env->input, &t->lease->run,
+                         t->batch.step + 1, &t->err);
+    if (rc == SL_OK)
+        rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
+                               : step_take(&t->step, range, &t->err);
+    t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
+    return rc == SL_OK ? SYNC_OK : failed(t, rc);
+}
+
+// The loss itself does not depend on its scale; a gradient does.
+static bool scale_is_why(struct train *t, bool loss_finite)
+{
+    bool smaller =
+        t->job->precision == SPEC_F16 && loss_scale_step(&t->job->scale, false);
+
+    return smaller && loss_finite;
+}
+
+static enum sync_result skip_all(struct train *t, bool loss_finite)
+{
+    const struct overlap *o = &t->p->overlap;
+    enum sync_result result =
+        scale_is_why(t, loss_finite) ? SYNC_OK : not_finite(t);
+
+    note_pending(t, false);
+    t->op = t->p->program->count; // the rest is not computed
+    // Shards that only the backward pass touches were not waited for.
+    while (result == SYNC_OK && t->waited < o->shards)
+        result = t->sync->ops->wait(t->sync, o->by_wait[t->waited++], &t->err);
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
+        result = take(t, o->by_send[i]);
+        if (result == SYNC_OK)
+            result = send(t, o->by_send[i], true);
+    }
+    return result;
+}
+
+// Clipping by a norm sees the whole gradient before any of it leaves; and in
+// f16 all shards skip the step if any part of it is not finite.
+static enum sync_result whole_and_send(struct train *t)
+{
+    const struct overlap *o = &t->p->overlap;
+    float *g = t->sync->grads;
+    enum sync_result result = run_to(t, t->p->program->count);
+
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
+        result = take(t, o->by_send[i]);
+    if (result != SYNC_OK)
+        return result;
+    if (!grad_finite(g, (size_t)t->job->model->elements))
+        return skip_all(t, true);
+    t->job->nonfinite = 0;
+    if (t->job->precision == SPEC_F16)
+        loss_scale_step(&t->job->scale, true);
+    note_pending(t, true);
+    grad_clipnorm(g, t->job->model, t->job->optimizer.clipnorm);
+    grad_global_clipnorm(g, t->job->model, t->job->optimizer.global_clipnorm);
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
+        result = send(t, o->by_send[i], false);
+    return result;
+}
+
+static enum sync_result backward(struct train *t)
+{
+    const struct overlap *o = &t->p->overlap;
+    enum sync_result result = SYNC_OK;
+    bool finite, all_finite = true;
+
+    note_pending(t, true);
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
+        uint32_t s = o->by_send[i];
+        const struct overlap_range *range = &t->sync->ranges[s];
+
+        result = run_to(t, o->send_after[s] + 1);
+        if (result == SYNC_OK)
+            result = take(t, s);
+        if (result != SYNC_OK)
+            break;
+        finite =
+            grad_finite(t->sync->grads + range->first, (size_t)range->count);
+        if (!finite && all_finite)
+            result = not_finite(t);
+        all_finite = all_finite && finite;
+        if (result == SYNC_OK)
+            result = send(t, s, !finite);
+    }
+    if (result == SYNC_OK)
+        result = run_to(t, t->p->program->count);
+    if (all_finite)
+        t->job->nonfinite = 0;
+    t->pending.skipped = !all_finite;
+    return result;
+}
+
+static enum sync_result compute_step(struct train *t)
+{
+    struct program *p = t->p->program;
+    enum sync_result result;
+    enum sl_err rc;
+
+    FAULT("task.compute");
+    t->op = t->waited = t->reads_until = 0;
+    if (t->job->precision == SPEC_F16)
+        program_set_loss_scale(p, t->job->scale.s);
+    program_set_step(p, schedule_global_step(&t->lease->record->schedule,
+                                             t->lease->closure, t->batch.step));
+    rc = step_begin(&t->step, p, t->p->placed, &t->batch, &t->err);
+    if (rc != SL_OK)
+        return failed(t, rc);
+    result = run_to(t, step_runs_ahead(&t->step) ? p->count : p->forward);
+    if (result != SYNC_OK)
+        return result;
+    FAULT("task.computed");
+    account(t);
+    result = take(t, THE_LOSS);
+    if (result != SYNC_OK)
+        return result;
+    if (!isfinite(p->stats[0]))
+        return skip_all(t, false);
+    return t->whole ? whole_and_send(t) : backward(t);
+}
+
+static enum sync_result one_step(struct train *t, uint32_t step)
+{
+    uint64_t begin = sl_now_us(t->env->clock);
+    enum sync_result result;
+    enum sl_err rc;
+
+    atomic_store(&t->lease->gate.pulse.step, step);
+    if (t->env->ahead != NULL)
+        t->env->ahead(t->env->arg, t->job);
+    rc = step_get(&t->step, t->env->input, &t->lease->run, step, &t->batch,
+                  &t->err);
+    if (rc != SL_OK)
+        return failed(t, rc);
+    pulse_beat(&t->lease->gate.pulse);
+    t->m.input_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
+    rc = job_program(t->job, true, t->batch.n, &t->p, &t->err);
+    result = rc == SL_OK ? compute_step(t) : failed(t, rc);
+    step_put(t->env->input, &t->batch);
+    return result;
+}
+
+// From where the shards say to the end, or to the first thing that goes wrong.
+static enum sync_result some_steps(struct train *t, bool *done)
+{
+    uint32_t step = 0;
+    enum sync_result result;
+
+    step_stop(&t->step); // of a step that was given up; the vectors are free
+    result = t->sync->ops->begin(t->sync, &step, done, &t->err);
+    if (result != SYNC_OK || *done)
+        return result;
+    if (atomic_load(&t->lease->gate.draining)) {
+        gate_close(&t->lease->gate, GATE_DRAIN);
+        return SYNC_STOPPED;
+    }
+    while (result == SYNC_OK && step < t->lease->steps) {
+        result = one_step(t, step);
+        FAULT("task.pushed");
+        HISTORY("step", "job=%llu closure=%llu step=%u",
+                (unsigned long long)t->lease->job,
+                (unsigned long long)t->lease->closure, step);
+        step = t->sync->ops->next(t->sync, step);
+        if (atomic_load(&t->lease->gate.draining))
+            break;
+    }
+    if (result == SYNC_OK)
+        result = t->sync->ops->settle(t->sync, &t->err);
+    return result;
+}
+
+static enum sync_result all_steps(struct train *t)
+{
+    bool done = false;
+    enum sync_result result = SYNC_OK;
+
+    while (!done && (result == SYNC_OK || result == SYNC_AGAIN)) {
+        result = some_steps(t, &done);
+        account(t);
+    }
+    return result;
+}
+
+static void keep_evidence(struct train *t)
+{
+    struct outcome *o = &t->lease->outcome;
+    uint32_t n = t->sync->ranges_count;
+
+    o->incarnations = sl_malloc_array(n, sizeof(*o->incarnations));
+    if (o->incarnations == NULL) {
+        task_hand_back(t->lease, "out of memory");
+        return;
+    }
+    o->incarnations_count = n;
+    t->sync->ops->evidence(t->sync, o->incarnations);
+}
+
+static void conclude(struct train *t, enum sync_result result)
+{
+    switch (result) {
+    case SYNC_OK:
+    case SYNC_AGAIN:
+        keep_evidence(t);
+        return;
+    case SYNC_STOPPED:
+        task_stopped(t->lease);
+        return;
+    case SYNC_FENCED:
+        task_hand_back(t->lease, "a newer attempt of the closure runs");
+        return;
+    case SYNC_FAILED:
+        task_fail(t->lease, t->err.code, &t->err);
+        return;
+    }
+}
+
+void task_train(const struct task_env *env, struct job *job, struct lease *l)
+{
+    struct train t = {.env = env,
+                      .job = job,
+                      .lease = l,
+                      .m = lease_progress(l)}; // it may be tried again
+    struct sync_closure c = {.closure = l->closure,
+                             .attempt = l->attempt,
+                             .steps = l->steps,
+                             .gate = &l->gate};
+    enum sync_result result = SYNC_FAILED;
+    enum sl_err rc = job_sync(job, &t.sync, &t.err);
+
+    if (rc != SL_OK) {
+        task_fail(l, rc, &t.err);
+        return;
+    }
+    t.step = (struct step){.device = job->device,
+                           .params = t.sync->params,
+                           .grads = t.sync->grads,
+                           .pulse = &l->gate.pulse};
+    t.whole = job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
+              job->optimizer.global_clipnorm > 0;
+    result = t.sync->ops->open(t.sync, &c, &t.err);
+    if (result == SYNC_OK)
+        result = all_steps(&t);
+    step_stop(&t.step);
+    FAULT("task.report");
+    conclude(&t, result);
+    t.sync->ops->close(t.sync);
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/member.c -- see member.h.
+#include "worker/service/member.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "common/base/map.h"
+#include "common/base/mem.h"
+#include "proto/spec.h"
+#include "worker/service/outbox.h"
+#include "worker/service/report.h"
+
+struct member {
+    struct member_setup setup;
+    struct attendee *attend;
+    struct compute *compute;
+    uint64_t term;      // the newest seen
+    uint32_t lease_ms;  // as the coordinator says
+    struct map records; // job -> struct record, a reference each
+    struct list leases; // struct lease: held or running
+    uint32_t leases_count;
+    struct outbox *outbox;
+    bool draining;
+    bool away;                    // no device
+    char why[SL_ERROR_TEXT + 40]; // that is so; "": it is not
+};
+
+// ---- leases
+
+static struct lease *find_lease(struct member *m, uint64_t job,
+                                uint64_t closure, struct wire_attempt attempt)
+{
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (l->job == job && l->closure == closure &&
+            wire_attempt_cmp(l->attempt, attempt) == 0)
+            return l;
+    }
+    return NULL;
+}
+
+static void close_lease(struct lease *l, enum gate_reason why)
+{
+    gate_close(&l->gate, why);
+    record_wake(l->record);
+}
+
+static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
+{
+    struct record *record = map_get(&m->records, msg->job);
+    struct sl_error err = SL_ERROR_INIT;
+    struct lease *l = NULL;
+    enum sl_err rc;
+
+    if (msg->term < m->term) // I5
+        return;
+    if (find_lease(m, msg->job, msg->closure, wire_attempt_of(msg->attempt)))
+        return; // said twice
+    if (record == NULL)
+        rc = sl_fail(&err, SL_ESTATE,
+                     "a lease of job %" PRIu64 " came before its JobOpen",
+                     msg->job);
+    else
+        rc = lease_new(&l, msg, record, &err);
+    if (rc != SL_OK) {
+        LOG(WARN, "lease refused",
+            "job=%" PRIu64 " closure=%" PRIu64 " error=%s", msg->job,
+            msg->closure, err.text);
+        err.code = rc;
+        outbox_say(m->outbox, report_refused(msg, &err));
+        return;
+    }
+    atomic_store(&l->gate.lease_ends_ms,
+                 attendee_renewed_ms(m->attend) + m->lease_ms);
+    if (m->draining)
+        gate_close(&l->gate, GATE_DRAIN);
+    FAULT("task.leased");
+    HISTORY("leased",
+            "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
+            l->job, l->closure, l->attempt.term, l->attempt.n);
+    (void)lease_still_ms(l, sl_now_ms(m->setup.clock));
+    list_push_back(&m->leases, &l->node);
+    m->leases_count++;
+    compute_submit(m->compute, l);
+}
+
+static const char *const kinds[] = {"train", "evaluate", "probe"};
+
+static void log_outcome(const struct lease *l)
+{
+    switch (l->outcome.kind) {
+    case OUTCOME_FAILED:
+        LOG(WARN, "attempt failed",
+            "job=%" PRIu64 " closure=%" PRIu64 " kind=%s code=%s error=%s",
+            l->job, l->closure, kinds[l->kind],
+            sl_err_name(l->outcome.err.code), l->outcome.err.text);
+        return;
+    case OUTCOME_HAND_BACK:
+        LOG(INFO, "closure handed back",
+            "job=%" PRIu64 " closure=%" PRIu64 " kind=%s reason=%s", l->job,
+            l->closure, kinds[l->kind], l->outcome.err.text);
+        return;
+    case OUTCOME_COMPLETE:
+    case OUTCOME_DROPPED:
+        LOG(DEBUG, "closure done",
+            "job=%" PRIu64 " closure=%" PRIu64 " kind=%s dropped=%d", l->job,
+            l->closure, kinds[l->kind], l->outcome.kind == OUTCOME_DROPPED);
+        return;
+    }
+}
+
+// With more than so many still to run, the coordinator gives no new ones yet
+// (coordinator/rules/dispatch.h), so nobody waits for what is complete.
+#define LEASES_ENOUGH 4
+
+void member_done(void *arg, struct lease *l)
+{
+    struct member *m = arg;
+
+    list_remove(&l->node);
+    m->leases_count--;
+    log_outcome(l);
+    HISTORY("ended",
+            "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64
+            " kind=%d outcome=%d",
+            l->job, l->closure, l->attempt.term, l->attempt.n, (int)l->kind,
+            (int)l->outcome.kind);
+    if (m->leases_count > LEASES_ENOUGH)
+        outbox_hold(m->outbox, report_outcome(l));
+    else
+        outbox_say(m->outbox, report_outcome(l));
+    FAULT("task.reported");
+    lease_free(l);
+    if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
+        m->setup.drained(m->setup.arg);
+}
+
+// ---- jobs
+
+static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
+{
+    struct record *r = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = record_new(&r, open, &err);
+
+    if (rc == SL_OK) {
+        record_unref(map_remove(&m->records, open->job));
+        rc = map_put(&m->records, open->job, r);
+        if (rc != SL_OK)
+            record_unref(r);
+    }
+    if (rc != SL_OK) {
+        LOG(ERROR, "job not opened", "job=%" PRIu64 " code=%s error=%s",
+            open->job, sl_err_name(rc), err.text);
+        return;
+    }
+    LOG(INFO, "job opened",
+        "job=%" PRIu64 " name=%s shards=%" PRIu32 " placed=%d", open->job,
+        open->job_name, r->layout.shards_count, r->placed);
+}
+
+static void on_map(struct member *m, const Sluice__V1__JobMap *map)
+{
+    struct record *r = map_get(&m->records, map->job);
+
+    if (r != NULL)
+        record_map(r, map);
+    // Leases hold the record that they were made with.
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (l->job == map->job && l->record != r)
+            record_map(l->record, map);
+    }
+}
+
+static void end_job(struct member *m, uint64_t job)
+{
+    struct record *r = map_remove(&m->records, job);
+
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (l->job == job)
+            close_lease(l, GATE_ENDED);
+    }
+    if (r == NULL)
+        return;
+    LOG(INFO, "job closed", "job=%" PRIu64 " name=%s", job, r->open->job_name);
+    record_unref(r);
+    compute_forget(m->compute, job);
+}
+
+static void on_revoke(struct member *m, const Sluice__V1__Revoke *msg)
+{
+    struct lease *l;
+
+    if (msg->whole_job) {
+        end_job(m, msg->job);
+        return;
+    }
+    l = find_lease(m, msg->job, msg->closure, wire_attempt_of(msg->attempt));
+    if (l != NULL)
+        close_lease(l, GATE_REVOKED);
+}
+
+void member_down(void *arg, const Sluice__V1__AttendDown *d)
+{
+    struct member *m = arg;
+
+    switch (d->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
+        on_job_open(m, d->job_open);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_MAP:
+        on_map(m, d->map);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_LEASES:
+        for (size_t i = 0; i < d->leases->n_lease; i++)
+            on_lease(m, d->leases->lease[i]);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
+        on_revoke(m, d->revoke);
+        return;
+    default: // the rest is for psservers
+        return;
+    }
+}
+
+// ---- the stream
+
+bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
+{
+    struct member *m = arg;
+
+    if (w->term < m->term)
+        return false;
+    m->term = w->term;
+    m->lease_ms = w->lease_ms;
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (!atomic_load(&l->running))
+            close_lease(l, GATE_ENDED);
+    }
+    // The stream says `attached` only after this: what is kept goes with the
+    // first renewal.
+    return true;
+}
+
+void member_lost(void *arg)
+{
+    struct member *m = arg;
+
+    if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
+        m->setup.drained(m->setup.arg);
+}
+
+void member_renewed(void *arg)
+{
+    struct member *m = arg;
+    uint64_t ends = attendee_renewed_ms(m->attend) + m->lease_ms;
+
+    list_for(n, &m->leases) atomic_store(
+        &list_entry(n, struct lease, node)->gate.lease_ends_ms, ends);
+    outbox_attached(m->outbox);
+}
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long long total = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%llu %llu", &total, &resident) != 2)
+        resident = 0;
+    fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+// The lease that hangs by its job's rule, if there is one.
+static struct lease *hanging(struct member *m, uint64_t now)
+{
+    struct lease *found = NULL;
+
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+        uint64_t limit = spec_stall_ms(l->record->open->spec);
+        uint64_t still = lease_still_ms(l, now);
+
+        if (limit > 0 && still >= limit + m->setup.grace_ms)
+            found = l;
+    }
+    return found;
+}
+
+static bool any_taken(const struct member *m)
+{
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (atomic_load(&l->gate.closed) != GATE_OPEN)
+            return true;
+    }
+    return false;
+}
+
+// Work was taken from us, and what runs does not let go of it: a thread that
+// hangs cannot be ended, only the process can.
+static void watch(struct member *m)
+{
+    uint64_t now = sl_now_ms(m->setup.clock);
+    struct lease *l = hanging(m, now);
+
+    if (l == NULL || !any_taken(m) || m->setup.stuck == NULL)
+        return;
+    LOG(ERROR, "compute thread hangs",
+        "job=%" PRIu64 " closure=%" PRIu64 " kind=%s step=%" PRIu32
+        " first=%" PRIu64 " count=%" PRIu64 " still_ms=%" PRIu64,
+        l->job, l->closure, kinds[l->kind], atomic_load(&l->gate.pulse.step),
+        l->first, l->count, now - l->moved_ms);
+    m->setup.stuck(m->setup.arg);
+}
+
+#define BEAT_LEASES 8
+
+void member_beat(void *arg)
+{
+    struct member *m = arg;
+    Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__LeaseProgress progress[BEAT_LEASES], *list[BEAT_LEASES];
+    Sluice__V1__StepMetrics metrics[BEAT_LEASES];
+    Sluice__V1__Attempt attempts[BEAT_LEASES];
+    size_t count = 0;
+
+    watch(m);
+    outbox_flush(m->outbox); // those leases are not listed any more
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+        struct lease_metrics seen = lease_progress(l);
+        Sluice__V1__LeaseProgress *p = &progress[count];
+
+        if (count == BEAT_LEASES)
+            break;
+        sluice__v1__lease_progress__init(p);
+        report_metrics(&metrics[count], &seen);
+        attempts[count] = wire_attempt_msg(l->attempt);
+        p->job = l->job;
+        p->closure = l->closure;
+        p->attempt = &attempts[count];
+        p->metrics = &metrics[count];
+        p->progress = atomic_load(&l->gate.pulse.beats);
+        p->waits = atomic_load(&l->gate.pulse.waits);
+        list[count++] = p;
+    }
+    beat.leases = list;
+    beat.n_leases = count;
+    beat.draining = m->draining || m->away;
+    beat.why = m->why;
+    beat.device = (char *)compute_device(m->compute);
+    beat.resident_bytes = resident_bytes();
+    attendee_heartbeat(m->attend, &beat);
+}
+
+void member_want_map(void *arg, uint64_t job, uint64_t have)
+{
+    struct member *m = arg;
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__MapWanted wanted = SLUICE__V1__MAP_WANTED__INIT;
+
+    wanted.job = job;
+    wanted.have_version = have;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED;
+    up.map_wanted = &wanted;
+    (void)attendee_send(m->attend, &up); // not attached: it is asked for again
+}
+
+// ---- the device
+
+void member_device(void *arg, enum compute_state state, const char *why)
+{
+    struct member *m = arg;
+
+    m->away = state != COMPUTE_READY;
+    m->why[0] = '\0';
+    if (m->away)
+        snprintf(m->why, sizeof(m->why), "its device is lost: %s", why);
+    if (m->attend != NULL)
+        attendee_beat_now(m->attend);
+    if (m->setup.device != NULL)
+        m->setup.device(m->setup.arg, state);
+}
+
+// ---- life
+
+static bool send(void *arg, const Sluice__V1__AttendUp *up)
+{
+    return attendee_send(((struct member *)arg)->attend, up);
+}
+
+enum sl_err member_new(struct member **out, const struct member_setup *setup)
+{
+    struct member *m = sl_calloc(1, sizeof(*m));
+    enum sl_err rc;
+
+    if (m == NULL)
+        return SL_ENOMEM;
+    m->setup = *setup;
+    map_init(&m->records);
+    list_init(&m->leases);
+    rc = outbox_new(&m->outbox, setup->loop, send, m);
+    if (rc != SL_OK) {
+        sl_free(m);
+        return rc;
+    }
+    *out = m;
+    return SL_OK;
+}
+
+void member_start(struct member *m, struct attendee *attend,
+                  struct compute *compute)
+{
+    m->attend = attend;
+    m->compute = compute;
+}
+
+void member_drain(struct member *m)
+{
+    FAULT("notice.drain");
+    m->draining = true;
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (atomic_load(&l->running))
+            atomic_store(&l->gate.draining, true);
+        else
+            close_lease(l, GATE_DRAIN);
+    }
+    attendee_beat_now(m->attend);
+}
+
+void member_abandon(struct member *m)
+{
+    list_for(n, &m->leases)
+        close_lease(list_entry(n, struct lease, node), GATE_DRAIN);
+}
+
+uint32_t member_leases(const struct member *m)
+{
+    return m->leases_count;
+}
+
+void member_free(struct member *m)
+{
+    size_t at = 0;
+    uint64_t job;
+    void *record;
+
+    if (m == NULL)
+        return;
+    outbox_free(m->outbox);
+    while (map_next(&m->records, &at, &job, &record))
+        record_unref(record);
+    map_release(&m->records);
+    sl_free(m);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/member.h -- this worker as a member: jobs, leases, reports.
+//
+// What comes down the stream becomes records and leases; what the compute
+// thread gives back becomes reports (outbox.h).
+//
+//   Lease -> lease_new -> compute_submit ... done -> report -> outbox
+//
+// Losing the coordinator does not stop the lease that runs, only its end does;
+// leases held ahead are dropped when the next stream is welcome, since that
+// coordinator gives them out anew.
+//
+// Without a device nothing can be computed: heartbeats then say that nothing
+// more is to be leased to us, and why, until there is one again.
+//
+// Threads  the loop.
+// Errors   none leave: they are logged, or reported to the coordinator.
+#ifndef WORKER_SERVICE_MEMBER_H
+#define WORKER_SERVICE_MEMBER_H
+
+#include "proto/attendee.h"
+#include "worker/lease/compute.h"
+
+struct member;
+
+struct member_setup {
+    struct loop *loop;
+    const struct sl_clock *clock;
+    // Nothing is leased any more, after member_drain. May be NULL.
+    void (*drained)(void *arg);
+    // The compute thread hangs in what was taken from us: we have stood still
+    // for the job's train.stall_seconds and for the grace beyond that. May be
+    // NULL.
+    void (*stuck)(void *arg);
+    // The device was lost, or there is one again. May be NULL.
+    void (*device)(void *arg, enum compute_state state);
+    uint64_t grace_ms;
+    void *arg;
+};
+
+enum sl_err member_new(struct member **out, const struct member_setup *setup);
+
+// Both outlive the member's use of them (until member_abandon).
+void member_start(struct member *m, struct attendee *attend,
+                  struct compute *compute);
+
+// For attendee_setup and compute_setup; `arg` is the member.
+bool member_welcome(void *arg, const Sluice__V1__Welcome *w);
+void member_lost(void *arg);
+void member_down(void *arg, const Sluice__V1__AttendDown *d);
+void member_beat(void *arg);
+void member_renewed(void *arg);
+void member_done(void *arg, struct lease *l);
+void member_want_map(void *arg, uint64_t job, uint64_t have);
+void member_device(void *arg, enum compute_state state, const char *why);
+
+// Takes nothing new, finishes the step under way, hands back.
+void member_drain(struct member *m);
+
+// Closes all gates: what runs ends now, with nothing to say.
+void member_abandon(struct member *m);
+
+uint32_t member_leases(const struct member *m);
+void member_free(struct member *m); // no lease is held; NULL is allowed
+
+#endif

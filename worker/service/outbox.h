@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/outbox.h -- what this worker has to say of its leases.
+//
+// A report that cannot be sent is kept and sent on the next stream: a
+// completion is believed by its evidence, whenever it comes and whoever
+// coordinates by then (C1).
+//
+// A completion may be held back until others go with it in one message, which
+// costs both sides fewer wake-ups; for OUTBOX_WAIT_MS at most, and nothing that
+// is said overtakes it. The caller holds back only while it has work enough
+// that nobody waits for the completion.
+//
+// Threads  the loop.
+// Memory   takes the messages that it is given.
+// Errors   none: without memory a report is lost, and its closure is issued
+//          again.
+#ifndef WORKER_SERVICE_OUTBOX_H
+#define WORKER_SERVICE_OUTBOX_H
+
+#include "common/run/loop.h"
+#include "proto/wire.h"
+
+#define OUTBOX_KEPT 256  // reports at most; more are dropped, oldest first
+#define OUTBOX_HELD 8    // completions in one message
+#define OUTBOX_WAIT_MS 1 // that one is held back
+
+struct outbox;
+
+// False: there is no stream, or it takes no more.
+typedef bool (*outbox_send_fn)(void *arg, const Sluice__V1__AttendUp *up);
+
+enum sl_err outbox_new(struct outbox **out, struct loop *loop,
+                       outbox_send_fn send, void *arg);
+void outbox_free(struct outbox *o); // NULL is allowed
+
+// `up` may be NULL: no memory, or nothing to say.
+void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
+
+// The same where others will follow at once: a Complete waits for them.
+void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up);
+
+// Says now what was held back.
+void outbox_flush(struct outbox *o);
+
+// There is a stream: says what was kept.
+void outbox_attached(struct outbox *o);
+
+#endif

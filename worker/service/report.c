@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/report.c -- see report.h.
+//
+// Messages are first laid out on the stack, borrowing from the lease, and then
+// copied whole: a report must be able to wait for the coordinator's return.
+#include "worker/service/report.h"
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+
+void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
+{
+    sluice__v1__step_metrics__init(out);
+    out->steps = m->steps;
+    out->samples = m->samples;
+    out->loss_sum = m->loss_sum;
+    out->correct = m->right_sum > 0 ? (uint64_t)(m->right_sum + 0.5) : 0;
+    out->skipped = m->skipped;
+    out->refused = m->refused;
+    out->compute_ms = m->compute_ms;
+    out->wait_ms = m->wait_ms;
+    out->input_ms = m->input_ms;
+    out->loss_scale = m->loss_scale;
+}
+
+static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)
+{
+    ProtobufCMessage *out = NULL;
+
+    if (wire_dup(&out, &up->base) != SL_OK)
+        return NULL;
+    return (Sluice__V1__AttendUp *)out;
+}
+
+static Sluice__V1__LeaseKind kind_of(const struct lease *l)
+{
+    return l->kind == LEASE_TRAIN      ? SLUICE__V1__LEASE_KIND__LEASE_TRAIN
+           : l->kind == LEASE_EVALUATE ? SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
+                                       : SLUICE__V1__LEASE_KIND__LEASE_PROBE;
+}
+
+// W2: the incarnations that the evidence is from.
+static Sluice__V1__AttendUp *complete(struct lease *l,
+                                      Sluice__V1__Attempt *attempt)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT, *out;
+    Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
+    Sluice__V1__StepMetrics metrics;
+    struct lease_metrics seen = lease_progress(l);
+    size_t n = l->outcome.incarnations_count;
+    Sluice__V1__ShardEvidence *items = sl_malloc_array(n, sizeof(*items));
+    Sluice__V1__ShardEvidence **list = sl_malloc_array(n, sizeof(*list));
+
+    if (items == NULL || list == NULL) {
+        sl_free(items);
+        sl_free(list);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        sluice__v1__shard_evidence__init(&items[i]);
+        items[i].shard = (uint32_t)i;
+        items[i].incarnation = l->outcome.incarnations[i];
+        list[i] = &items[i];
+    }
+    report_metrics(&metrics, &seen);
+    m.job = l->job;
+    m.closure = l->closure;
+    m.attempt = attempt;
+    m.kind = kind_of(l);
+    m.n_evidence = n;
+    m.evidence = list;
+    m.metrics = &metrics;
+    m.job_incarnation = l->job_incarnation;
+    m.cut = l->cut;
+    m.facts = l->kind == LEASE_PROBE ? &l->outcome.facts : NULL;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
+    up.complete = &m;
+    out = copy(&up);
+    sl_free(items);
+    sl_free(list);
+    return out;
+}
+
+static Sluice__V1__AttendUp *failed(const struct lease *l,
+                                    Sluice__V1__Attempt *attempt)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed m = SLUICE__V1__ATTEMPT_FAILED__INIT;
+
+    m.job = l->job;
+    m.closure = l->closure;
+    m.attempt = attempt;
+    m.kind = kind_of(l);
+    m.code = (uint32_t)l->outcome.err.code;
+    m.text = (char *)l->outcome.err.text;
+    m.job_error = l->outcome.job_error;
+    m.cut = l->cut;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &m;
+    return copy(&up);
+}
+
+static Sluice__V1__AttendUp *hand_back(const struct lease *l,
+                                       Sluice__V1__Attempt *attempt)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
+
+    FAULT("task.handback");
+    m.job = l->job;
+    m.closure = l->closure;
+    m.attempt = attempt;
+    m.kind = kind_of(l);
+    m.why = (char *)l->outcome.err.text;
+    m.cut = l->cut;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
+    up.hand_back = &m;
+    return copy(&up);
+}
+
+Sluice__V1__AttendUp *report_outcome(struct lease *l)
+{
+    Sluice__V1__Attempt attempt = wire_attempt_msg(l->attempt);
+
+    switch (l->outcome.kind) {
+    case OUTCOME_COMPLETE:
+        return complete(l, &attempt);
+    case OUTCOME_FAILED:
+        return failed(l, &attempt);
+    case OUTCOME_HAND_BACK:
+        return hand_back(l, &attempt);
+    case OUTCOME_DROPPED:
+        break;
+    }
+    return NULL;
+}
+
+Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *lease,
+                                     const struct sl_error *err)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed m = SLUICE__V1__ATTEMPT_FAILED__INIT;
+
+    m.job = lease->job;
+    m.closure = lease->closure;
+    m.attempt = lease->attempt;
+    m.kind = lease->kind;
+    m.code = (uint32_t)err->code;
+    m.text = (char *)err->text;
+    m.cut = lease->cut;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &m;
+    return copy(&up);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/report.h -- a lease's outcome as the message that says it.
+//
+// Threads  the loop.
+// Memory   the message lives on the heap: wire_free(&up->base).
+#ifndef WORKER_SERVICE_REPORT_H
+#define WORKER_SERVICE_REPORT_H
+
+#include "worker/lease/lease.h"
+
+// NULL without memory, or if there is nothing to say (OUTCOME_DROPPED).
+Sluice__V1__AttendUp *report_outcome(struct lease *l);
+
+// For what was never run: the job is not known, the lease does not fit.
+Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,
+                                     const struct sl_error *err);
+
+void report_metrics(Sluice__V1__StepMetrics *out,
+                    const struct lease_metrics *m);
+
+#endif

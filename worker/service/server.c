@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/server.c -- see server.h.
+#include "worker/service/server.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "proto/introspect.h"
+#include "proto/attendee.h"
+#include "worker/lease/compute.h"
+#include "worker/data/input.h"
+#include "worker/service/member.h"
+
+#define GOODBYE_MS 1000 // for the coordinator to end the stream
+#define QUIT_MS 10000   // for the compute thread to leave a step
+
+const struct conf_about server_about = {
+    .program = "worker",
+    .usage = "worker [OPTION]...",
+    .text = "Computes gradients: takes closures from the coordinator, reads "
+            "their samples, and pushes to the psservers, step by step.",
+    .example = "worker --coordinator 127.0.0.1:7070 --device cpu --threads 2",
+    .after =
+        "--list-devices (or --list-devices=json) shows what this host can\n"
+        "compute on, and why not.",
+};
+
+const struct conf_key server_keys[] = {
+    {.name = "coordinator",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:7070",
+     .help = "Address of the coordinator: host:port or unix:/path."},
+    {.name = "name",
+     .kind = CONF_STRING,
+     .help = "Name of this worker in reports; without it, host and process "
+             "number.",
+     .min = 1,
+     .max = 200},
+    {.name = "device",
+     .kind = CONF_STRING,
+     .value = "auto",
+     .help = "What computes: cuda or cuda:N (a GPU, counted from 0), cpu "
+             "(oneDNN), ref (plain C, slow), or auto: the best there is.",
+     .min = 1,
+     .max = 32},
+    {.name = "on-device-loss",
+     .kind = CONF_CHOICE,
+     .value = "exit",
+     .choices = LOSS_POLICIES,
+     .help = "When the device fails for good, after its closure went back: end "
+             "with status 138, so that the service manager starts a new "
+             "worker (exit); open the device again (reopen); or go on without "
+             "it (cpu)."},
+    {.name = "device-tries",
+     .kind = CONF_INT,
+     .value = "12",
+     .min = 1,
+     .max = 1000000,
+     .help = "With reopen: so often in a row, then exit."},
+    {.name = "device-wait",
+     .kind = CONF_MS,
+     .value = "5s",
+     .min = 0,
+     .max = 3600000,
+     .help = "With reopen: so long before each try."},
+    {.name = "autotune",
+     .kind = CONF_BOOL,
+     .help = "GPU: try the ways to compute each product and take the fastest; "
+             "another start may then take others, with other last bits."},
+    {.name = "plans",
+     .kind = CONF_STRING,
+     .help = "GPU: a file that keeps what was chosen, for all workers and "
+             "starts on this host.",
+     .min = 1,
+     .max = 1000},
+    {.name = "threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 1024,
+     .unit = "threads",
+     .help = "Threads that compute; 0: one per core this process may use."},
+    {.name = "io-threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 256,
+     .unit = "threads",
+     .help = "Threads that talk to psservers; 0: one per two cores."},
+    {.name = "input-threads",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = INPUT_THREADS_MAX,
+     .unit = "threads",
+     .help = "Threads that decode images; 0: one per core this process may "
+             "use, up to 16. Other data is read by one."},
+    {.name = "listen",
+     .kind = CONF_STRING,
+     .value = "127.0.0.1:0",
+     .help = "Where health and reflection are answered; nobody else needs to "
+             "reach a worker. Without TLS only a local address."},
+    {.name = "shm",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|off",
+     .help = "Share memory with psservers of this host instead of sending them "
+             "bytes, and call them over a socket of our own: auto where that "
+             "works, or off."},
+    {.name = "shm-min",
+     .kind = CONF_BYTES,
+     .value = "32KiB", // what fits a packet goes along with it
+     .min = 4,
+     .max = 1 << 30,
+     .help = "Smaller gradients are sent as bytes all the same."},
+    {.name = NULL},
+};
+
+struct worker {
+    struct daemon *daemon;
+    char name[300];
+
+    struct rpc_io *io;
+    struct introspect *introspect;
+    struct rpc_server *rpc; // health and reflection only
+    int port;
+    struct rpc_channel *channel; // to the coordinator
+    struct attendee *attend;
+    struct peers *peers;
+    struct member *member;
+    struct compute *compute;
+
+    struct loop_timer *drain_timer;
+    bool closing; // the stream is being ended
+    bool away;    // no device for now
+};
+
+struct worker *server_new(void)
+{
+    return sl_calloc(1, sizeof(struct worker));
+}
+
+void server_free(struct worker *w)
+{
+    sl_free(w);
+}
+
+// ---- start
+
+static enum sl_err read_settings(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    const char *name = conf_str(c, "name");
+    char host[256] = "worker";
+
+    if (conf_is_set(c, "plans") && strchr(conf_str(c, "plans"), ',') != NULL)
+        return sl_fail(err, SL_EINVAL, "--plans: a path without commas");
+    (void)gethostname(host, sizeof(host) - 1);
+    if (name != NULL)
+        snprintf(w->name, sizeof(w->name), "%s", name);
+    else
+        snprintf(w->name, sizeof(w->name), "%s-%d", host, (int)getpid());
+    return rpc_address_check(conf_str(c, "coordinator"), err);
+}
+
+static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    struct rpc_io_options io = {
+        .threads = (unsigned)conf_int(c, "io-threads"),
+    };
+    const struct rpc_tls *tls = daemon_tls(w->daemon);
+    struct rpc_table table;
+    enum sl_err rc = rpc_io_new(&w->io, &io, err);
+
+    if (rc == SL_OK)
+        rc = introspect_new(&w->introspect, NULL, 0, err);
+    if (rc != SL_OK)
+        return rc;
+    table = introspect_table(w->introspect);
+    rc = rpc_server_new(&w->rpc, w->io, &table, 1, NULL, err);
+    if (rc == SL_OK)
+        rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls, &w->port, err);
+    if (rc == SL_OK)
+        rc = rpc_channel_new(&w->channel, w->io, conf_str(c, "coordinator"),
+                             tls, NULL, err);
+    if (rc == SL_OK)
+        rc = peers_new(&w->peers, w->io, tls, err);
+    if (rc == SL_OK && strcmp(conf_str(c, "shm"), "off") != 0)
+        peers_share(w->peers, daemon_loop(w->daemon), sl_clock_real(),
+                    (size_t)conf_int(c, "shm-min"));
+    return rc;
+}
+
+static void on_drained(void *arg);
+
+// A thread that hangs in a kernel or in reading cannot be joined, so nothing
+// is taken down in order. A worker keeps nothing; whoever watches over it
+// starts another.
+static void on_stuck(void *arg)
+{
+    _exit(DAEMON_EXIT_TRANSIENT);
+}
+
+// What the stream tells the member, the prober may know too.
+static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+{
+    struct worker *w = arg;
+    bool taken = member_welcome(w->member, m);
+
+    if (taken && !daemon_draining(w->daemon) && !w->away)
+        introspect_set_serving(w->introspect, true);
+    return taken;
+}
+
+// Ready again, away for now, or of no more use: then another process may have
+// better luck.
+static void on_device(void *arg, enum compute_state state)
+{
+    struct worker *w = arg;
+
+    w->away = state != COMPUTE_READY;
+    if (!daemon_draining(w->daemon))
+        introspect_set_serving(w->introspect,
+                               !w->away && attendee_attached(w->attend));
+    if (state == COMPUTE_GONE)
+        daemon_stop(w->daemon, DAEMON_EXIT_TRANSIENT);
+}
+
+static void on_lost(void *arg)
+{
+    struct worker *w = arg;
+
+    introspect_set_serving(w->introspect, false);
+    member_lost(w->member);
+}
+
+static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+{
+    member_down(((struct worker *)arg)->member, m);
+}
+
+static void on_beat(void *arg)
+{
+    member_beat(((struct worker *)arg)->member);
+}
+
+static void on_renewed(void *arg)
+{
+    member_renewed(((struct worker *)arg)->member);
+}
+
+// Each backend takes the words with its name.
+static void device_options(char *out, size_t n, const struct conf *c)
+{
+    const char *plans = conf_str(c, "plans");
+
+    snprintf(out, n, "cpu.threads=%u,cuda.autotune=%d%s%s",
+             (unsigned)conf_int(c, "threads"), conf_bool(c, "autotune"),
+             plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
+}
+
+static enum sl_err start_member(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    char options[1100];
+    struct member_setup member = {
+        .loop = daemon_loop(w->daemon),
+        .clock = sl_clock_real(),
+        .drained = on_drained,
+        .stuck = on_stuck,
+        .device = on_device,
+        .grace_ms = (uint64_t)conf_int(c, "grace"),
+        .arg = w,
+    };
+    struct compute_setup compute = {
+        .loop = daemon_loop(w->daemon),
+        .peers = w->peers,
+        .clock = sl_clock_real(),
+        .device = conf_str(c, "device"),
+        .options = options,
+        .input_threads = (unsigned)conf_int(c, "input-threads"),
+        .done = member_done,
+        .want_map = member_want_map,
+        .changed = member_device,
+        .loss = {.policy = loss_policy_of(conf_str(c, "on-device-loss")),
+                 .tries = (uint32_t)conf_int(c, "device-tries"),
+                 .wait_ms = (uint64_t)conf_int(c, "device-wait")},
+    };
+    struct attendee_setup attend = {
+        .loop = daemon_loop(w->daemon),
+        .clock = sl_clock_real(),
+        .channel = w->channel,
+        .role = SLUICE__V1__ROLE__ROLE_WORKER,
+        .name = w->name,
+        .welcome = on_welcome,
+        .lost = on_lost,
+        .down = on_down,
+        .beat = on_beat,
+        .renewed = on_renewed,
+        .arg = w,
+    };
+    enum sl_err rc = member_new(&w->member, &member);
+
+    device_options(options, sizeof(options), c);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "no memory");
+    compute.arg = w->member;
+    rc = compute_new(&w->compute, &compute, err);
+    if (rc != SL_OK)
+        return rc;
+    attend.device = compute_device(w->compute);
+    rc = attendee_new(&w->attend, &attend, err);
+    if (rc == SL_OK)
+        member_start(w->member, w->attend, w->compute);
+    return rc;
+}
+
+static void stop_parts(struct worker *w)
+{
+    loop_timer_free(w->drain_timer);
+    if (w->attend != NULL)
+        attendee_stop(w->attend);
+    if (w->member != NULL)
+        member_abandon(w->member);
+    if (w->compute != NULL && !compute_quit(w->compute, QUIT_MS)) {
+        LOG(ERROR, "ending although the compute thread hangs", "waited_ms=%d",
+            QUIT_MS);
+        on_stuck(w);
+    }
+    compute_free(w->compute);
+    if (w->rpc != NULL)
+        rpc_server_stop(w->rpc);
+    rpc_server_free(w->rpc);
+    rpc_channel_free(w->channel);
+    attendee_free(w->attend);
+    peers_free(w->peers);
+    introspect_free(w->introspect);
+    rpc_io_free(w->io);
+    member_free(w->member);
+    *w = (struct worker){.daemon = w->daemon};
+}
+
+static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
+{
+    struct worker *w = arg;
+    enum sl_err rc;
+
+    w->daemon = d;
+    rc = read_settings(w, err);
+    if (rc == SL_OK)
+        rc = start_rpc(w, err);
+    if (rc == SL_OK)
+        rc = start_member(w, err);
+    if (rc != SL_OK) {
+        stop_parts(w);
+        return rc;
+    }
+    rpc_server_start(w->rpc);
+    attendee_start(w->attend);
+    DAEMON_STARTED(d,
+                   "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
+                   "io_threads=%u",
+                   w->name, rpc_channel_address(w->channel),
+                   compute_device(w->compute),
+                   conf_str(daemon_conf(d), "listen"), w->port,
+                   daemon_tls(d) != NULL, rpc_io_threads(w->io));
+    daemon_ready(d); // work comes when the coordinator has some
+    return SL_OK;
+}
+
+// ---- drain
+
+static void goodbye_over(void *arg)
+{
+    struct worker *w = arg;
+
+    daemon_drained(w->daemon);
+}
+
+// Nothing is leased any more: end the stream in order, so that what was said
+// last arrives.
+static void on_drained(void *arg)
+{
+    struct worker *w = arg;
+
+    if (!daemon_draining(w->daemon))
+        return;
+    if (!w->closing && attendee_close(w->attend)) {
+        w->closing = true;
+        if (w->drain_timer != NULL)
+            loop_timer_stop(w->drain_timer);
+        loop_timer_free(w->drain_timer);
+        w->drain_timer = NULL;
+        if (loop_timer_new(&w->drain_timer, daemon_loop(w->daemon),
+                           goodbye_over, w) == SL_OK) {
+            loop_timer_start(w->drain_timer, GOODBYE_MS, 0);
+            return;
+        }
+    }
+    daemon_drained(w->daemon);
+}
+
+// The step under way does not end (a shard does not answer): leave it.
+static void drain_over(void *arg)
+{
+    struct worker *w = arg;
+
+    LOG(WARN, "drain: leaving the step under way", "leases=%" PRIu32,
+        member_leases(w->member));
+    member_abandon(w->member);
+}
+
+static void drain(struct daemon *d, void *arg)
+{
+    struct worker *w = arg;
+    uint64_t grace = (uint64_t)conf_int(daemon_conf(d), "grace");
+
+    introspect_set_serving(w->introspect, false);
+    member_drain(w->member);
+    if (member_leases(w->member) == 0) {
+        on_drained(w);
+        return;
+    }
+    if (loop_timer_new(&w->drain_timer, daemon_loop(d), drain_over, w) == SL_OK)
+        loop_timer_start(w->drain_timer, grace * 6 / 10, 0);
+}
+
+static void stop(struct daemon *d, void *arg)
+{
+    stop_parts(arg);
+}
+
+const struct daemon_hooks server_hooks = {
+    .stateless = true,
+    .start = start,
+    .drain = drain,
+    .stop = stop,
+};

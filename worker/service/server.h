@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/server.h -- wires the parts of this daemon.
+//
+// Threads  the loop.
+// Memory   stop frees everything that start made.
+#ifndef WORKER_SERVICE_SERVER_H
+#define WORKER_SERVICE_SERVER_H
+
+#include "common/daemon/daemon.h"
+
+struct worker; // all of it; filled by start
+
+// For daemon_main; `arg` is a struct worker from server_new.
+extern const struct daemon_hooks server_hooks;
+extern const struct conf_key server_keys[];
+extern const struct conf_about server_about;
+
+struct worker *server_new(void); // NULL: out of memory
+void server_free(struct worker *w);
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/evidence.c -- see evidence.h.
+#include "worker/sync/evidence.h"
+
+#include <string.h>
+
+#include "common/base/broken.h"
+
+void evidence_void(struct evidence *e)
+{
+    memset(e, 0, sizeof(*e));
+}
+
+bool evidence_known(const struct evidence *e)
+{
+    return e->incarnation != 0;
+}
+
+void evidence_take(struct evidence *e, uint64_t incarnation,
+                   const uint8_t *counted, size_t bytes)
+{
+    memset(e, 0, sizeof(*e));
+    e->incarnation = incarnation;
+    if (bytes > 0)
+        memcpy(e->counted, counted,
+               bytes < EVIDENCE_BYTES ? bytes : EVIDENCE_BYTES);
+}
+
+bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step)
+{
+    if (incarnation == 0 ||
+        (e->incarnation != incarnation && !BROKEN(rule_W1))) {
+        evidence_void(e);
+        return false;
+    }
+    if (step < EVIDENCE_STEPS)
+        e->counted[step / 8] |= (uint8_t)(1u << (step % 8));
+    return true;
+}
+
+bool evidence_map(struct evidence *e, uint64_t incarnation)
+{
+    if (incarnation == 0 || e->incarnation == 0 ||
+        e->incarnation == incarnation || BROKEN(rule_W1_map))
+        return true;
+    evidence_void(e);
+    return false;
+}
+
+bool evidence_has(const struct evidence *e, uint32_t step)
+{
+    return step < EVIDENCE_STEPS && e->counted[step / 8] >> (step % 8) & 1;
+}
+
+enum evidence_next evidence_next(const struct evidence *list, size_t stride,
+                                 size_t shards, uint32_t steps, uint32_t from,
+                                 uint32_t *step)
+{
+    const uint8_t *at = (const uint8_t *)list;
+    uint32_t first = steps;
+
+    for (size_t i = 0; i < (BROKEN(rule_W1_resume) ? 1 : shards); i++) {
+        const struct evidence *e =
+            (const struct evidence *)(const void *)(at + i * stride);
+        uint32_t s = from;
+
+        if (!evidence_known(e))
+            return EVIDENCE_ASK;
+        while (s < first && evidence_has(e, s))
+            s++;
+        if (s < first)
+            first = s;
+    }
+    if (first >= steps)
+        return EVIDENCE_FULL;
+    *step = first;
+    return EVIDENCE_STEP;
+}

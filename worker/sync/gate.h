@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/gate.h -- may this attempt still push, and does it get on?
+//
+// The loop thread closes a lease's gate (revoked, draining, gone) and moves
+// the lease's end; the compute thread looks before every push and while it
+// waits. The end is counted from the moment the last acknowledged heartbeat
+// was *sent*, so a worker stops before the coordinator can have given up on
+// it.
+//
+// Threads  any.
+// Units    milliseconds of the monotonic clock.
+#ifndef WORKER_SYNC_GATE_H
+#define WORKER_SYNC_GATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/clock.h"
+#include "worker/data/pulse.h"
+
+enum gate_reason {
+    GATE_OPEN,
+    GATE_REVOKED, // by the coordinator: hand back, it waits for that
+    GATE_ENDED,   // the job has, or the stream that it came by: say nothing
+    GATE_DRAIN,   // this worker is leaving: hand back
+    GATE_LEASE,   // the lease has ended: hand back
+};
+
+struct gate {
+    _Atomic int closed;    // enum gate_reason; the first one counts
+    _Atomic bool draining; // finish the step under way, then hand back
+    _Atomic uint64_t lease_ends_ms;
+    struct pulse pulse;
+};
+
+static inline void gate_close(struct gate *g, enum gate_reason why)
+{
+    int open = GATE_OPEN;
+
+    atomic_compare_exchange_strong(&g->closed, &open, (int)why);
+}
+
+static inline enum gate_reason gate_look(struct gate *g,
+                                         const struct sl_clock *clock)
+{
+    if (sl_now_ms(clock) >= atomic_load(&g->lease_ends_ms))
+        gate_close(g, GATE_LEASE);
+    return (enum gate_reason)atomic_load(&g->closed);
+}
+
+#endif

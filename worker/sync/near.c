@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/near.c -- see near.h.
+//
+// One task does all that the loop must do, whatever is due: hang up, connect,
+// hand over what is wished for, tell what was dropped. It is posted at most
+// once at a time.
+#include "worker/sync/near.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/fault.h"
+#include "common/base/list.h"
+#include "common/run/log.h"
+#include "common/base/mem.h"
+#include "proto/local.h"
+#include "proto/wire.h"
+
+#define ASK_DEADLINE_MS 5000
+#define AGAIN_MS 1000 // after it was lost
+#define FAR_MS 30000  // after it was not to be had
+#define ALIGN 64
+
+enum near_state {
+    NEAR_IDLE,
+    NEAR_ASKED,
+    NEAR_FOUND,
+    NEAR_LINKED,
+    NEAR_FAR, // IDLE, until `again_ms`
+};
+
+struct room {
+    struct near_room room;
+    struct list_node node; // in `wished`, `free` or `dropped`
+    uint64_t tag;          // names it before it has a number
+    unsigned link;         // the connection over which it was handed
+};
+
+struct near {
+    struct loop *loop;
+    const struct sl_clock *clock;
+    struct rpc_channel *channel; // for near_take only
+
+    // The loop's.
+    int fd; // -1: none
+    struct loop_watch *watch;
+    struct loop_task task;
+    int calls; // our end of a socket for calls, offered and not taken yet; -1
+    bool calls_offered; // over this connection
+
+    struct {
+        pthread_mutex_t lock;
+        unsigned refs;    // the owner, a call under way, a task that is posted
+        bool posted;      // the task
+        bool freed;       // by the owner
+        bool hung_up;     // the loop is to close the connection
+        const char *told; // what the log said last
+        enum near_state state;
+        uint64_t again_ms;
+        unsigned link;       // counts connections
+        uint64_t tags;       // counts rooms
+        struct list wished;  // to be made, then to be mapped there
+        struct list free;    // mapped there, and nobody's
+        struct list dropped; // to be told
+        char *path, *name;   // of the psserver, owned
+        uint64_t token;
+        bool calls_wished; // a socket for calls, over this connection
+        int calls;         // it was taken: the channel may have it; -1: none
+    } shared;
+};
+
+static struct room *room_of(struct near_room *room)
+{
+    return sl_container_of(room, struct room, room);
+}
+
+static void room_free(struct room *r)
+{
+    shm_release(&r->room.memory);
+    sl_free(r);
+}
+
+static void rooms_free(struct list *rooms)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(rooms)) != NULL)
+        room_free(list_entry(n, struct room, node));
+}
+
+static void close_calls_locked(struct near *n)
+{
+    if (n->shared.calls >= 0)
+        close(n->shared.calls);
+    n->shared.calls = -1;
+}
+
+static void unref(struct near *n)
+{
+    bool last;
+
+    pthread_mutex_lock(&n->shared.lock);
+    last = --n->shared.refs == 0;
+    pthread_mutex_unlock(&n->shared.lock);
+    if (!last)
+        return;
+    rooms_free(&n->shared.wished);
+    rooms_free(&n->shared.free);
+    rooms_free(&n->shared.dropped);
+    close_calls_locked(n); // nobody else is there
+    sl_free(n->shared.path);
+    sl_free(n->shared.name);
+    pthread_mutex_destroy(&n->shared.lock);
+    sl_free(n);
+}
+
+static void work(void *arg);
+
+static void post_locked(struct near *n)
+{
+    if (n->shared.posted)
+        return;
+    n->shared.posted = true;
+    n->shared.refs++;
+    loop_post_task(n->loop, &n->task, work, n);
+}
+
+// Nothing that was handed over holds any more. Rooms that are out are dropped
+// when they come back.
+static void reset_locked(struct near *n, bool lost)
+{
+    bool linked = n->shared.state == NEAR_LINKED;
+
+    n->shared.state = lost ? NEAR_IDLE : NEAR_FAR;
+    n->shared.again_ms = sl_now_ms(n->clock) + (lost ? AGAIN_MS : FAR_MS);
+    n->shared.link++;
+    n->shared.hung_up = n->shared.hung_up || linked;
+    n->shared.calls_wished = false;
+    close_calls_locked(n);
+    rooms_free(&n->shared.wished);
+    rooms_free(&n->shared.free);
+    rooms_free(&n->shared.dropped);
+    if (linked)
+        post_locked(n);
+}
+
+// Whoever is gone (SL_EUNAVAIL) may be back soon, with its memory.
+static void reset(struct near *n, enum sl_err why)
+{
+    pthread_mutex_lock(&n->shared.lock);
+    reset_locked(n, why == SL_EUNAVAIL);
+    pthread_mutex_unlock(&n->shared.lock);
+}
+
+// ---- on the loop
+
+// The same again needs no line. On the loop, while it is FOUND or LINKED: then
+// nobody changes the name.
+static void say_once(struct near *n, const char *text, const char *why)
+{
+    bool news;
+
+    pthread_mutex_lock(&n->shared.lock);
+    news = n->shared.told != text;
+    n->shared.told = text;
+    pthread_mutex_unlock(&n->shared.lock);
+    if (news && why == NULL)
+        LOG(INFO, text, "with=%s", n->shared.name);
+    else if (news)
+        LOG(INFO, text, "with=%s why=%s", n->shared.name, why);
+}
+
+static const char shares[] = "shared memory";
+static const char shares_not[] = "no shared memory: bytes are sent";
+
+// The room that was wished for under this tag, ours to place anew; or NULL.
+static struct room *take_wished_locked(struct near *n, uint64_t tag)
+{
+    list_for(at, &n->shared.wished)
+    {
+        struct room *r = list_entry(at, struct room, node);
+
+        if (r->tag == tag) {
+            list_remove(&r->node);
+            return r;
+        }
+    }
+    return NULL;
+}
+
+static void mapped(struct near *n, const struct local_note *note)
+{
+    struct room *r;
+
+    pthread_mutex_lock(&n->shared.lock);
+    r = take_wished_locked(n, note->tag);
+    if (r != NULL) {
+        r->room.region = note->region;
+        list_push_front(&n->shared.free, &r->node);
+    }
+    pthread_mutex_unlock(&n->shared.lock);
+    say_once(n, shares, NULL);
+}
+
+static void drop_calls(struct near *n)
+{
+    if (n->calls >= 0)
+        close(n->calls);
+    n->calls = -1;
+}
+
+// It takes no more, or none of that size: not again for a while. Or no calls,
+// which go as before.
+static void refused(struct near *n, const struct local_note *note)
+{
+    struct room *r;
+
+    if (note->tag == 0) {
+        drop_calls(n);
+        return;
+    }
+    pthread_mutex_lock(&n->shared.lock);
+    r = take_wished_locked(n, note->tag);
+    if (r != NULL)
+        room_free(r);
+    n->shared.again_ms = sl_now_ms(n->clock) + FAR_MS;
+    pthread_mutex_unlock(&n->shared.lock);
+}
+
+static void adopted(struct near *n)
+{
+    pthread_mutex_lock(&n->shared.lock);
+    close_calls_locked(n);
+    n->shared.calls = n->calls;
+    pthread_mutex_unlock(&n->shared.lock);
+    n->calls = -1;
+}
+
+static void on_link(void *arg)
+{
+    struct near *n = arg;
+    struct local_note note;
+    enum sl_err rc;
+    int passed;
+
+    while ((rc = local_hear(n->fd, &note, &passed)) == SL_OK) {
+        if (note.kind == LOCAL_MAPPED)
+            mapped(n, &note);
+        else if (note.kind == LOCAL_REFUSED)
+            refused(n, &note);
+        else if (note.kind == LOCAL_ADOPTED)
+            adopted(n);
+    }
+    if (rc != SL_EBUSY)
+        reset(n, rc);
+}
+
+static void hang_up(struct near *n)
+{
+    loop_watch_free(n->watch);
+    n->watch = NULL;
+    if (n->fd >= 0)
+        close(n->fd);
+    n->fd = -1;
+    drop_calls(n);
+}
+
+static void link_up(struct near *n)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    int fd = -1;
+    enum sl_err rc = shm_connect(&fd, n->shared.path, &err);
+
+    if (rc == SL_OK)
+        rc = loop_watch_new(&n->watch, n->loop, fd, on_link, n);
+    if (rc != SL_OK) {
+        if (fd >= 0)
+            close(fd);
+        say_once(n, shares_not, err.text);
+        reset(n, rc);
+        return;
+    }
+    pthread_mutex_lock(&n->shared.lock);
+    n->fd = fd;
+    n->calls_offered = false;
+    n->shared.state = NEAR_LINKED;
+    pthread_mutex_unlock(&n->shared.lock);
+}
+
+// Makes the memory of one room and hands it over. Without the lock: this takes
+// its time.
+static enum sl_err hand_over(struct near *n, struct room *r)
+{
+    struct local_note note = {.kind = LOCAL_MAP,
+                              .token = n->shared.token,
+                              .tag = r->tag,
+                              .bytes = 2 * r->room.half};
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+    int fd = -1;
+
+    rc = shm_new(&r->room.memory, &fd, note.bytes, &err);
+    if (rc != SL_OK) {
+        say_once(n, shares_not, err.text);
+        return rc;
+    }
+    rc = local_say(n->fd, note, fd);
+    close(fd);
+    FAULT("shm.passed");
+    return rc;
+}
+
+// The next room that has no memory yet, or NULL. It cannot go away meanwhile:
+// only this thread takes rooms out of `wished`, or resets.
+static struct room *next_wish(struct near *n)
+{
+    struct room *found = NULL;
+
+    pthread_mutex_lock(&n->shared.lock);
+    list_for(at, &n->shared.wished)
+    {
+        struct room *r = list_entry(at, struct room, node);
+
+        if (found == NULL && r->room.memory.at == NULL)
+            found = r;
+    }
+    pthread_mutex_unlock(&n->shared.lock);
+    return found;
+}
+
+static enum sl_err tell_dropped(struct near *n)
+{
+    struct local_note note = {.kind = LOCAL_DROP};
+    struct list_node *at;
+    enum sl_err rc = SL_OK;
+    struct room *r;
+
+    while (rc == SL_OK) {
+        pthread_mutex_lock(&n->shared.lock);
+        at = list_pop_front(&n->shared.dropped);
+        pthread_mutex_unlock(&n->shared.lock);
+        if (at == NULL)
+            break;
+        r = list_entry(at, struct room, node);
+        note.region = r->room.region;
+        rc = local_say(n->fd, note, -1);
+        room_free(r);
+    }
+    return rc;
+}
+
+// Once for each connection: what was offered and not taken is not offered
+// again.
+static enum sl_err offer_calls(struct near *n)
+{
+    struct local_note note = {.kind = LOCAL_CALLS, .token = n->shared.token};
+    enum sl_err rc;
+    int pair[2];
+    bool wished;
+
+    pthread_mutex_lock(&n->shared.lock);
+    wished = n->shared.calls_wished;
+    pthread_mutex_unlock(&n->shared.lock);
+    if (!wished || n->calls_offered || rpc_socket_pair(pair, NULL) != SL_OK)
+        return SL_OK;
+    n->calls_offered = true;
+    n->calls = pair[0];
+    rc = local_say(n->fd, note, pair[1]);
+    close(pair[1]);
+    return rc;
+}
+
+// A socket that takes no more (SL_EBUSY) is one whose other end does not read.
+static void serve_link(struct near *n)
+{
+    struct room *r;
+    enum sl_err rc = tell_dropped(n);
+
+    if (rc == SL_OK)
+        rc = offer_calls(n);
+    while (rc == SL_OK && (r = next_wish(n)) != NULL)
+        rc = hand_over(n, r);
+    if (rc != SL_OK) // that it is gone may be seen here before on_link runs
+        reset(n, rc);
+}
+
+static void work(void *arg)
+{
+    struct near *n = arg;
+    bool freed, hung_up;
+    enum near_state state;
+
+    pthread_mutex_lock(&n->shared.lock);
+    n->shared.posted = false;
+    freed = n->shared.freed;
+    hung_up = n->shared.hung_up;
+    n->shared.hung_up = false;
+    state = n->shared.state;
+    pthread_mutex_unlock(&n->shared.lock);
+    if (freed || hung_up)
+        hang_up(n);
+    if (!freed && state == NEAR_FOUND) {
+        link_up(n);
+        state = NEAR_LINKED;
+    }
+    if (!freed && state == NEAR_LINKED && n->fd >= 0)
+        serve_link(n);
+    unref(n);
+}
+
+// ---- asking where it is, on an I/O thread
+
+static bool same_host(const Sluice__V1__LocalReply *m)
+{
+    char ours[SHM_BOOT_ID];
+
+    return m->path[0] != '\0' && shm_boot_id(ours) &&
+           strcmp(ours, m->boot_id) == 0;
+}
+
+static enum sl_err found_locked(struct near *n, const Sluice__V1__LocalReply *m)
+{
+    char *path = sl_strdup(m->path), *name = sl_strdup(m->name);
+
+    if (path == NULL || name == NULL) {
+        sl_free(path);
+        sl_free(name);
+        return SL_ENOMEM;
+    }
+    sl_free(n->shared.path);
+    sl_free(n->shared.name);
+    n->shared.path = path;
+    n->shared.name = name;
+    n->shared.token = m->token;
+    n->shared.state = NEAR_FOUND;
+    post_locked(n);
+    return SL_OK;
+}
+
+static void answered(void *arg, enum sl_err code, const struct sl_error *err,
+                     const struct sl_slices *reply)
+{
+    struct near *n = arg;
+    Sluice__V1__LocalReply *m = NULL;
+    struct wire_arena arena;
+    bool lost = code != SL_OK && sl_err_transient(code);
+
+    wire_arena_init(&arena);
+    if (code == SL_OK)
+        code = wire_unpack_local_reply(&m, &arena, reply, NULL);
+    pthread_mutex_lock(&n->shared.lock);
+    if (code != SL_OK || !same_host(m) || found_locked(n, m) != SL_OK)
+        reset_locked(n, lost);
+    pthread_mutex_unlock(&n->shared.lock);
+    wire_arena_release(&arena);
+    unref(n);
+}
+
+static void ask(struct near *n)
+{
+    struct rpc_call_options options = {.deadline_ms = ASK_DEADLINE_MS};
+
+    rpc_call_start(n->channel, WIRE_LOCAL, NULL, &options, answered, n, NULL);
+}
+
+// ---- rooms, on the owner's thread
+
+enum sl_err near_new(struct near **out, struct loop *loop,
+                     const struct sl_clock *clock, struct rpc_channel *channel)
+{
+    struct near *n = sl_calloc(1, sizeof(*n));
+
+    if (n == NULL)
+        return SL_ENOMEM;
+    pthread_mutex_init(&n->shared.lock, NULL);
+    list_init(&n->shared.wished);
+    list_init(&n->shared.free);
+    list_init(&n->shared.dropped);
+    n->shared.refs = 1;
+    n->loop = loop;
+    n->clock = clock;
+    n->channel = channel;
+    n->fd = n->calls = n->shared.calls = -1;
+    *out = n;
+    return SL_OK;
+}
+
+void near_free(struct near *n)
+{
+    if (n == NULL)
+        return;
+    pthread_mutex_lock(&n->shared.lock);
+    n->shared.freed = true;
+    post_locked(n); // hangs up
+    pthread_mutex_unlock(&n->shared.lock);
+    unref(n);
+}
+
+static struct room *free_locked(struct near *n, size_t bytes)
+{
+    list_for(at, &n->shared.free)
+    {
+        struct room *r = list_entry(at, struct room, node);
+
+        if (r->room.bytes == bytes) {
+            list_remove(&r->node);
+            return r;
+        }
+    }
+    return NULL;
+}
+
+// One of each size at a time is enough: there will be another take.
+static void wish_locked(struct near *n, size_t bytes)
+{
+    struct room *r;
+
+    list_for(at, &n->shared.wished)
+    {
+        if (list_entry(at, struct room, node)->room.bytes == bytes)
+            return;
+    }
+    r = sl_calloc(1, sizeof(*r));
+    if (r == NULL)
+        return;
+    r->room.bytes = bytes;
+    r->room.half = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    r->tag = ++n->shared.tags;
+    r->link = n->shared.link;
+    list_push_back(&n->shared.wished, &r->node);
+    post_locked(n);
+}
+
+static bool may_ask_locked(struct near *n)
+{
+    if (sl_now_ms(n->clock) < n->shared.again_ms ||
+        (n->shared.state != NEAR_IDLE && n->shared.state != NEAR_FAR))
+        return false;
+    n->shared.state = NEAR_ASKED;
+    n->shared.refs++;
+    return true;
+}
+
+// The channel's from here on, or a wish for one. -1: not now.
+static int take_calls_locked(struct near *n)
+{
+    int fd = n->shared.calls;
+
+    n->shared.calls = -1;
+    if (fd < 0 && !n->shared.calls_wished && !rpc_channel_adopted(n->channel)) {
+        n->shared.calls_wished = true;
+        post_locked(n);
+    }
+    return fd;
+}
+
+void near_look(struct near *n)
+{
+    bool asks = false;
+    int fd = -1;
+
+    pthread_mutex_lock(&n->shared.lock);
+    if (n->shared.state == NEAR_LINKED)
+        fd = take_calls_locked(n);
+    else
+        asks = may_ask_locked(n);
+    pthread_mutex_unlock(&n->shared.lock);
+    if (fd >= 0)
+        (void)rpc_channel_adopt(n->channel, fd, NULL);
+    if (asks)
+        ask(n);
+}
+
+struct near_room *near_take(struct near *n, size_t bytes)
+{
+    struct room *r = NULL;
+
+    near_look(n);
+    pthread_mutex_lock(&n->shared.lock);
+    if (n->shared.state == NEAR_LINKED) {
+        r = free_locked(n, bytes);
+        if (r == NULL && sl_now_ms(n->clock) >= n->shared.again_ms)
+            wish_locked(n, bytes);
+    }
+    pthread_mutex_unlock(&n->shared.lock);
+    return r != NULL ? &r->room : NULL;
+}
+
+void near_give(struct near *n, struct near_room *room, bool clean)
+{
+    struct room *r = room_of(room);
+
+    pthread_mutex_lock(&n->shared.lock);
+    if (r->link != n->shared.link) {
+        room_free(r); // that connection is over, and the region with it
+    } else if (clean) {
+        list_push_front(&n->shared.free, &r->node);
+    } else {
+        shm_release(&r->room.memory);
+        list_push_back(&n->shared.dropped, &r->node);
+        post_locked(n);
+    }
+    pthread_mutex_unlock(&n->shared.lock);
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/peers.h -- one connection per psserver, shared by all jobs; and
+// what memory is shared with it, where it is on this host.
+//
+// Threads  any, but not from an rpc callback: the last unref of a channel
+//          waits for its calls to end.
+// Memory   peers_free after every channel was given back. A channel lives
+//          from get to put.
+// Errors   those of rpc_channel_new.
+#ifndef WORKER_SYNC_PEERS_H
+#define WORKER_SYNC_PEERS_H
+
+#include "worker/sync/near.h"
+
+struct peers;
+
+// io and tls (NULL: plain) outlive the peers.
+enum sl_err peers_new(struct peers **out, struct rpc_io *io,
+                      const struct rpc_tls *tls, struct sl_error *err);
+void peers_free(struct peers *p); // NULL is allowed
+
+// From now on psservers of this host are offered memory instead of payloads
+// of `at_least` bytes and more, and a socket for small calls. The loop outlives
+// the peers.
+void peers_share(struct peers *p, struct loop *loop,
+                 const struct sl_clock *clock, size_t at_least);
+
+// The channel to an address, new or shared.
+enum sl_err peers_get(struct peers *p, const char *address,
+                      struct rpc_channel **out, struct sl_error *err);
+// What may be shared with there; NULL: nothing. Lives as long as the channel is
+// held. `*worth`: a payload of so many bytes should be.
+struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
+                        size_t bytes, bool *worth);
+void peers_put(struct peers *p, struct rpc_channel *channel); // NULL: nothing
+
+#endif

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/sync_ps.c -- the compute thread's side; see sync_ps.h.
+//
+// Everything that waits goes through drive(): take answers and maps, start
+// what is due, wait, until a condition holds or it cannot any more.
+#include "worker/sync/sync_ps.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/deadline.h"
+#include "common/base/mem.h"
+#include "worker/sync/sync_ps_inner.h"
+
+// Parameters that are older than this are pulled again when a closure begins.
+#define FRESH_MS 200
+#define LOOK_MS 200 // wakes at least so often
+#define MAP_EVERY_MS 500
+
+static struct sync_ps *self(const struct sync *sync)
+{
+    return sl_container_of(sync, struct sync_ps, sync);
+}
+
+static bool at_rest(const struct ps_shard *p)
+{
+    return p->want == PS_NOTHING && !p->calling && !p->shared.referenced;
+}
+
+// ---- driving
+
+typedef bool (*ps_done_fn)(struct sync_ps *s, uint32_t arg);
+
+static bool stopped(const struct sync_ps *s)
+{
+    return gate_look(s->closure.gate, s->o.clock) != GATE_OPEN;
+}
+
+// A call to a shard that the map has moved or lost can only be waited for in
+// vain.
+static void cancel_moved(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+        const struct sync_map_entry *e = &s->map.entries[i];
+
+        if (p->calling &&
+            (e->incarnation == 0 ||
+             strcmp(e->address, rpc_channel_address(p->channel)) != 0))
+            ps_cancel(p);
+    }
+}
+
+// Starts what is due; the time when the next will be.
+static uint64_t start_due(struct sync_ps *s)
+{
+    uint64_t now = sl_now_ms(s->o.clock), next = now + LOOK_MS;
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (p->want == PS_NOTHING || p->calling)
+            continue;
+        if (p->due_ms <= now)
+            ps_start(p);
+        if (!p->calling && p->due_ms < next)
+            next = p->due_ms;
+    }
+    if (s->map_wanted && now - s->map_asked_ms >= MAP_EVERY_MS) {
+        s->map_asked_ms = now;
+        s->o.want_map(s->o.arg, s->o.job, s->map.version);
+    }
+    return next;
+}
+
+static void wait_locked(struct sync_ps *s, uint64_t until_ms)
+{
+    uint64_t now = sl_now_ms(s->o.clock), before = sl_now_us(s->o.clock);
+    uint64_t ms = until_ms > now ? until_ms - now : 0;
+    struct deadline until = deadline_in_ms(ms < LOOK_MS ? ms : LOOK_MS);
+
+    (void)deadline_wait(&until, &s->shared.changed, &s->shared.lock);
+    s->seen.wait_ms += (double)(sl_now_us(s->o.clock) - before) / 1000;
+}
+
+// Any news since the lock was given up?
+static bool news_locked(const struct sync_ps *s)
+{
+    if (s->shared.has_newer)
+        return true;
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (s->shards[i].calling && s->shards[i].shared.answered &&
+            !s->shards[i].shared.read)
+            return true;
+    }
+    return false;
+}
+
+static enum sync_result verdict(struct sync_ps *s, bool again_ends,
+                                struct sl_error *err)
+{
+    if (s->failed) {
+        if (err != NULL)
+            *err = s->err;
+        return SYNC_FAILED;
+    }
+    if (s->fenced)
+        return SYNC_FENCED;
+    if (stopped(s))
+        return SYNC_STOPPED;
+    return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
+}
+
+static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
+                                 uint32_t arg, bool again_ends,
+                                 struct sl_error *err)
+{
+    enum sync_result result;
+    bool is_done;
+    uint64_t next;
+
+    for (;;) {
+        pthread_mutex_lock(&s->shared.lock);
+        ps_adopt_locked(s);
+        ps_absorb_locked(s);
+        result = verdict(s, again_ends, err);
+        is_done = result == SYNC_OK && done(s, arg);
+        pthread_mutex_unlock(&s->shared.lock);
+        if (result != SYNC_OK || is_done)
+            return result;
+        if (s->moved)
+            cancel_moved(s);
+        s->moved = false;
+        next = start_due(s);
+        pthread_mutex_lock(&s->shared.lock);
+        if (!news_locked(s) && !done(s, arg))
+            wait_locked(s, next);
+        pthread_mutex_unlock(&s->shared.lock);
+    }
+}
+
+static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
+                              bool again_ends, struct sl_error *err)
+{
+    struct pulse *pulse = &s->closure.gate->pulse;
+    enum sync_result result;
+
+    atomic_store(&pulse->waits, true);
+    result = drive_on(s, done, arg, again_ends, err);
+    atomic_store(&pulse->waits, false);
+    return result;
+}
+
+// ---- the seam
+
+static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
+                                struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    uint64_t now = sl_now_ms(s->o.clock);
+
+    assert(!s->open && c->steps <= EVIDENCE_STEPS);
+    s->closure = *c;
+    s->open = true;
+    s->again = s->fenced = s->failed = false;
+    s->seen = (struct sync_seen){0, 0};
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        evidence_void(&p->evidence);
+        p->counted_new = false;
+        if (now - p->fresh_ms > FRESH_MS)
+            p->have_params = false;
+    }
+    return SYNC_OK;
+}
+
+// Asks and pulls whatever is missing. True when nothing is.
+static bool all_known(struct sync_ps *s, uint32_t arg)
+{
+    bool known = true;
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (at_rest(p) && !evidence_known(&p->evidence))
+            p->want = PS_ASK;
+        else if (at_rest(p) && !p->have_params)
+            p->want = PS_PULL;
+        known = known && at_rest(p);
+    }
+    return known;
+}
+
+static void past_locked(struct sync_ps *s, uint32_t op)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (s->shards[i].step.reads_until <= op)
+            s->shards[i].shared.read = false;
+    }
+}
+
+static void ps_past(struct sync *sync, uint32_t op)
+{
+    struct sync_ps *s = self(sync);
+
+    pthread_mutex_lock(&s->shared.lock);
+    past_locked(s, op);
+    pthread_mutex_unlock(&s->shared.lock);
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (!p->held || p->shared.read)
+            continue;
+        p->held = false;
+        if (p->want != PS_NOTHING && !p->calling) // it was not given up
+            ps_start(p);
+    }
+}
+
+static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
+                                 struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    enum sync_result result;
+
+    ps_past(sync, UINT32_MAX); // of a step that was given up
+    result = drive(s, all_known, 0, false, err);
+    if (result != SYNC_OK)
+        return result;
+    s->again = false;
+    *step = s->closure.steps;
+    *done = evidence_next(&s->shards[0].evidence, sizeof(s->shards[0]),
+                          sync->ranges_count, s->closure.steps, 0,
+                          step) == EVIDENCE_FULL;
+    return SYNC_OK;
+}
+
+static uint32_t ps_next(struct sync *sync, uint32_t after)
+{
+    struct sync_ps *s = self(sync);
+    uint32_t step = s->closure.steps;
+
+    // A void evidence shows at the next wait, as SYNC_AGAIN.
+    if (evidence_next(&s->shards[0].evidence, sizeof(s->shards[0]),
+                      sync->ranges_count, s->closure.steps, after + 1,
+                      &step) == EVIDENCE_ASK)
+        return after + 1;
+    return step;
+}
+
+static bool range_ready(struct sync_ps *s, uint32_t range)
+{
+    return at_rest(&s->shards[range]) && s->shards[range].have_params;
+}
+
+static enum sync_result ps_wait(struct sync *sync, uint32_t range,
+                                struct sl_error *err)
+{
+    assert(!self(sync)->shards[range].shared.read); // only we set it
+    return drive(self(sync), range_ready, range, true, err);
+}
+
+static enum sync_result ps_send(struct sync *sync, uint32_t range,
+                                const struct sync_step *step, bool skip,
+                                struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    struct ps_shard *p = &s->shards[range];
+    enum sync_result result;
+
+    pthread_mutex_lock(&s->shared.lock);
+    ps_adopt_locked(s);
+    ps_absorb_locked(s);
+    result = verdict(s, true, err);
+    p->shared.read = result == SYNC_OK && step->reads_until > 0;
+    pthread_mutex_unlock(&s->shared.lock);
+    if (result != SYNC_OK)
+        return result;
+    assert(p->want == PS_NOTHING && !p->calling);
+    // Counted there already (another attempt got so far): only look.
+    p->want = evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH;
+    p->step = *step;
+    p->skip = skip;
+    p->rounded = false;
+    // Nothing travels through shared memory: an answer would only be kept, and
+    // copied by this thread instead of by another.
+    p->held = p->shared.read && p->room != NULL && !p->by_bytes;
+    if (!p->held)
+        ps_start(p);
+    return SYNC_OK;
+}
+
+static bool all_at_rest(struct sync_ps *s, uint32_t arg)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (!at_rest(&s->shards[i]))
+            return false;
+    }
+    return true;
+}
+
+static enum sync_result ps_settle(struct sync *sync, struct sl_error *err)
+{
+    ps_past(sync, UINT32_MAX);
+    return drive(self(sync), all_at_rest, 0, true, err);
+}
+
+static bool ps_counted(const struct sync *sync, uint32_t step)
+{
+    const struct ps_shard *p = &self(sync)->shards[0];
+
+    return p->counted_new && p->counted_step == step;
+}
+
+static void ps_evidence(const struct sync *sync, uint64_t *incarnations)
+{
+    const struct sync_ps *s = self(sync);
+
+    for (uint32_t i = 0; i < sync->ranges_count; i++)
+        incarnations[i] = BROKEN(rule_W2) ? s->map.entries[i].incarnation
+                                          : s->shards[i].evidence.incarnation;
+}
+
+static void ps_seen(const struct sync *sync, struct sync_seen *out)
+{
+    *out = self(sync)->seen;
+}
+
+// What is in flight is cancelled; nothing new is started.
+static void abandon(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        ps_cancel(&s->shards[i]);
+        s->shards[i].held = false;
+        if (!s->shards[i].calling)
+            s->shards[i].want = PS_NOTHING;
+    }
+    pthread_mutex_lock(&s->shared.lock);
+    past_locked(s, UINT32_MAX);
+    for (;;) {
+        ps_absorb_locked(s);
+        for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+            struct ps_shard *p = &s->shards[i];
+
+            if (!p->calling) {
+                p->want = PS_NOTHING;
+                p->tries = 0;
+                p->due_ms = 0;
+            }
+        }
+        if (all_at_rest(s, 0))
+            break;
+        wait_locked(s, UINT64_MAX);
+    }
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void ps_close(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
+
+    if (!s->open)
+        return;
+    abandon(s);
+    s->open = false;
+}
+
+static enum sync_result ps_pull_cut(struct sync *sync,
+                                    const struct wire_tag *tags,
+                                    struct gate *gate, float *to,
+                                    struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    enum sync_result result;
+
+    assert(!s->open);
+    s->closure = (struct sync_closure){.gate = gate};
+    s->again = s->fenced = s->failed = false;
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        s->shards[i].want = PS_CUT;
+        s->shards[i].tag = tags[i];
+        s->shards[i].target = to + s->shards[i].first;
+    }
+    result = drive(s, all_at_rest, 0, false, err);
+    abandon(s);
+    for (uint32_t i = 0; i < sync->ranges_count; i++)
+        s->shards[i].target = sync->params + s->shards[i].first;
+    return result;
+}
+
+// ---- from other threads
+
+static enum sl_err copy_map(struct ps_map *out, uint64_t version,
+                            const struct sync_map_entry *entries, size_t count)
+{
+    size_t texts = 0;
+    char *text;
+
+    for (size_t i = 0; i < count; i++)
+        texts += strlen(entries[i].address) + 1;
+    out->entries = sl_malloc(count * sizeof(*entries) + texts);
+    if (out->entries == NULL)
+        return SL_ENOMEM;
+    text = (char *)(out->entries + count);
+    for (size_t i = 0; i < count; i++) {
+        out->entries[i].incarnation = entries[i].incarnation;
+        out->entries[i].address = text;
+        text = stpcpy(text, entries[i].address) + 1;
+    }
+    out->version = version;
+    out->count = count;
+    return SL_OK;
+}
+
+static void ps_take_map(struct sync *sync, uint64_t version,
+                        const struct sync_map_entry *entries, size_t count)
+{
+    struct sync_ps *s = self(sync);
+    struct ps_map map;
+
+    // A map that does not fit, or for which there is no memory, is as if it
+    // had been lost: another will be asked for.
+    if (count != sync->ranges_count ||
+        copy_map(&map, version, entries, count) != SL_OK)
+        return;
+    pthread_mutex_lock(&s->shared.lock);
+    sl_free(s->shared.newer.entries);
+    s->shared.newer = map;
+    s->shared.has_newer = true;
+    pthread_cond_signal(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void ps_wake(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
+
+    pthread_mutex_lock(&s->shared.lock);
+    pthread_cond_signal(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void free_shard(struct ps_shard *p)
+{
+    ps_disconnect(p);
+    sl_free(p->spare);
+}
+
+static void ps_free(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
+
+    for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
+        free_shard(&s->shards[i]);
+    pthread_mutex_destroy(&s->shared.lock);
+    pthread_cond_destroy(&s->shared.changed);
+    sl_free(s->shared.newer.entries);
+    sl_free(s->map.entries);
+    if (s->o.params == NULL) {
+        sl_free(sync->params);
+        sl_free(sync->grads);
+    }
+    sl_free(s->wire_grads);
+    sl_free(s->shards);
+    sl_free(s);
+}
+
+static const struct sync_ops ps_ops = {
+    .open = ps_open,
+    .begin = ps_begin,
+    .next = ps_next,
+    .wait = ps_wait,
+    .send = ps_send,
+    .past = ps_past,
+    .settle = ps_settle,
+    .counted = ps_counted,
+    .evidence = ps_evidence,
+    .seen = ps_seen,
+    .close = ps_close,
+    .pull_cut = ps_pull_cut,
+    .map = ps_take_map,
+    .wake = ps_wake,
+    .free = ps_free,
+};
+
+enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
+                        struct sl_error *err)
+{
+    struct sync_ps *s = sl_calloc(1, sizeof(*s));
+    size_t bytes = (size_t)o->elements * sizeof(float);
+
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    pthread_mutex_init(&s->shared.lock, NULL);
+    pthread_cond_init(&s->shared.changed, NULL);
+    s->o = *o;
+    s->sync.ops = &ps_ops;
+    s->sync.ranges = o->shards;
+    s->sync.ranges_count = o->shards_count;
+    s->sync.params = o->params != NULL ? o->params : sl_aligned(64, bytes);
+    s->sync.grads = o->params != NULL ? o->grads : sl_aligned(64, bytes);
+    if (o->wire != WIRE_F32)
+        s->wire_grads = sl_aligned(64, o->elements * wire_type_bytes(o->wire));
+    s->shards = sl_calloc(o->shards_count, sizeof(*s->shards));
+    if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL ||
+        (s->wire_grads == NULL) != (o->wire == WIRE_F32)) {
+        ps_free(&s->sync);
+        return sl_fail(err, SL_ENOMEM,
+                       "no memory for the model's %llu parameters",
+                       (unsigned long long)o->elements);
+    }
+    memset(s->sync.params, 0, bytes);
+    memset(s->sync.grads, 0, bytes); // what no op writes stays 0
+    rng_init(&s->rng, sl_now_us(o->clock), (uint64_t)(uintptr_t)s);
+    for (uint32_t i = 0; i < o->shards_count; i++) {
+        s->shards[i].s = s;
+        s->shards[i].number = i;
+        s->shards[i].first = (size_t)o->shards[i].first;
+        s->shards[i].count = (size_t)o->shards[i].count;
+        s->shards[i].target = s->sync.params + s->shards[i].first;
+    }
+    *out = &s->sync;
+    return SL_OK;
+}

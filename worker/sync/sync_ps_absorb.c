@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/sync_ps_absorb.c -- what answers and maps mean.
+//
+// On the compute thread, with the lock (for the shared fields; a shard whose
+// call has ended is the compute thread's again). No transport calls.
+#include <string.h>
+
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "worker/sync/sync_ps_inner.h"
+
+#define PAUSE_FIRST_MS 10
+#define PAUSE_MOST_MS 1000
+#define TRIES_BEFORE_MAP 2
+
+void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err)
+{
+    if (s->failed)
+        return;
+    s->failed = true;
+    s->err = *err;
+    s->err.code = rc;
+}
+
+void ps_pause(struct ps_shard *p)
+{
+    unsigned doublings = p->tries < 7 ? p->tries : 7;
+    uint64_t ms = (uint64_t)PAUSE_FIRST_MS << doublings;
+
+    if (ms > PAUSE_MOST_MS)
+        ms = PAUSE_MOST_MS;
+    p->tries++;
+    ms = ms / 2 + rng_below(&p->s->rng, ms + 1);
+    p->due_ms = sl_now_ms(p->s->o.clock) + ms;
+}
+
+static void rest(struct ps_shard *p)
+{
+    p->want = PS_NOTHING;
+    p->tries = 0;
+    p->due_ms = 0;
+    p->by_bytes = false;
+}
+
+// The shard is not what we took it for: nothing known of it holds (W1).
+static void lose(struct ps_shard *p)
+{
+    evidence_void(&p->evidence);
+    p->have_params = false;
+    p->s->again = true;
+    p->s->map_wanted = true;
+    rest(p);
+}
+
+// The call did not end well. Mostly the outcome is unknown: the same again.
+static void failed_call(struct ps_shard *p, const struct ps_answer *a)
+{
+    struct sync_ps *s = p->s;
+    bool moved = a->rc == SL_ENOENT || a->rc == SL_ESTALE || a->rc == SL_ESTATE;
+
+    if (p->want == PS_CUT && moved) {
+        ps_fail(s, a->rc, &a->err); // the snapshot is gone: not by waiting
+        rest(p);
+        return;
+    }
+    if (!moved && !sl_err_transient(a->rc) && a->rc != SL_ECANCELED) {
+        ps_fail(s, a->rc, &a->err);
+        rest(p);
+        return;
+    }
+    ps_pause(p);
+    if (moved || p->tries > TRIES_BEFORE_MAP)
+        s->map_wanted = true;
+}
+
+static void refused(struct ps_shard *p, enum wire_refused_why why)
+{
+    struct sync_ps *s = p->s;
+
+    switch (why) {
+    case WIRE_REFUSED_ATTEMPT:
+    case WIRE_REFUSED_JOB_INCARNATION:
+        if (BROKEN(rule_I4_adopts)) {
+            s->closure.attempt.n += 1000;
+            ps_pause(p);
+            return;
+        }
+        s->fenced = true;
+        rest(p);
+        return;
+    case WIRE_REFUSED_STALE: // pull, and compute the step again
+        p->have_params = false;
+        s->again = true;
+        rest(p);
+        return;
+    case WIRE_REFUSED_REGION: // the same again, at once, as bytes
+        if (p->by_bytes)
+            ps_pause(p); // which it was
+        p->by_bytes = true;
+        return;
+    case WIRE_REFUSED_INCARNATION:
+    case WIRE_REFUSED_NOT:
+        break;
+    }
+    if (p->want == PS_ASK) { // there is nothing to lose yet
+        ps_pause(p);
+        s->map_wanted = true;
+        return;
+    }
+    lose(p);
+}
+
+static void asked(struct ps_shard *p, const struct ps_answer *a)
+{
+    if (a->refused.why != WIRE_REFUSED_NOT) {
+        refused(p, a->refused.why);
+        return;
+    }
+    FAULT("task.asked");
+    evidence_take(&p->evidence, a->incarnation, a->counted, a->counted_bytes);
+    if (p->params_incarnation != a->incarnation)
+        p->have_params = false;
+    rest(p);
+}
+
+static void fresh(struct ps_shard *p, const struct ps_answer *a)
+{
+    p->have_params = true;
+    p->params_incarnation = a->incarnation;
+    p->version = a->version;
+    p->fresh_ms = sl_now_ms(p->s->o.clock);
+}
+
+static void pulled(struct ps_shard *p, const struct ps_answer *a)
+{
+    if (a->incarnation != p->evidence.incarnation) {
+        lose(p);
+        return;
+    }
+    fresh(p, a);
+    FAULT("task.pulled");
+    rest(p);
+}
+
+static void pushed(struct ps_shard *p, const struct ps_answer *a)
+{
+    if (a->result == WIRE_PUSH_REFUSED) {
+        p->s->seen.refused += a->refused.why != WIRE_REFUSED_REGION;
+        refused(p, a->refused.why);
+        return;
+    }
+    if (!evidence_note(&p->evidence, a->incarnation, p->step.step)) {
+        lose(p);
+        return;
+    }
+    FAULT("task.acked");
+    HISTORY("acked", "job=%llu closure=%llu step=%u shard=%u incarnation=%llu",
+            (unsigned long long)p->s->o.job,
+            (unsigned long long)p->s->closure.closure, p->step.step, p->number,
+            (unsigned long long)a->incarnation);
+    p->counted_new = a->result == WIRE_PUSH_COUNTED;
+    p->counted_step = p->step.step;
+    fresh(p, a);
+    rest(p);
+}
+
+// While there is no answer, the psserver may use what the call named: then the
+// room is not ours to use again. Nor is one that it does not know.
+static void look_at_room(struct ps_shard *p, const struct ps_answer *a)
+{
+    if (!p->named)
+        return;
+    p->named = false;
+    if (a->rc == SL_OK && a->refused.why != WIRE_REFUSED_REGION)
+        return;
+    near_give(p->near, p->room, false);
+    p->room = NULL;
+}
+
+static void absorb(struct ps_shard *p)
+{
+    const struct ps_answer *a = &p->shared.answer;
+
+    ps_take_kept(p);
+    look_at_room(p, a);
+    if (a->rc != SL_OK) {
+        failed_call(p, a);
+        return;
+    }
+    pulse_beat(&p->s->closure.gate->pulse);
+    switch (p->want) {
+    case PS_ASK:
+        asked(p, a);
+        return;
+    case PS_PULL:
+        pulled(p, a);
+        return;
+    case PS_PUSH:
+        pushed(p, a);
+        return;
+    case PS_CUT:
+    case PS_NOTHING:
+        rest(p);
+        return;
+    }
+}
+
+void ps_absorb_locked(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (!p->calling || !p->shared.answered || p->shared.read)
+            continue;
+        p->shared.answered = false;
+        p->calling = false;
+        absorb(p);
+        // Meanwhile the map may have named another incarnation.
+        if (p->want == PS_NOTHING && s->map.entries != NULL &&
+            !evidence_map(&p->evidence, s->map.entries[i].incarnation))
+            lose(p);
+    }
+}
+
+void ps_adopt_locked(struct sync_ps *s)
+{
+    if (!s->shared.has_newer)
+        return;
+    s->shared.has_newer = false;
+    sl_free(s->map.entries);
+    s->map = s->shared.newer;
+    s->moved = true;
+    s->shared.newer.entries = NULL;
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+        uint64_t incarnation = s->map.entries[i].incarnation;
+
+        p->due_ms = 0; // a pause is over: it may be somewhere else now
+        if (p->want == PS_CUT || p->calling)
+            continue; // what is in flight tells by itself, or is cancelled
+        if (!evidence_map(&p->evidence, incarnation))
+            lose(p);
+    }
+    s->map_wanted = false;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/sync_ps_inner.h -- shared by sync_ps*.c only.
+//
+// A shard is at rest, or there is a call to be made (`want`), which is then
+// in flight (`calling`) until the compute thread has taken its answer:
+//
+//   at rest --want()--> wanted --ps_start()--> in flight --ps_absorb()--+
+//      ^                  ^                                            |
+//      |                  +---- outcome unknown: after a pause --------+
+//      +---------------------- answered -------------------------------+
+//
+// Fields under `shared` are guarded by the lock; the rest of a shard is the
+// compute thread's. While a call is in flight, the I/O thread owns the shard's
+// range of the target vector.
+#ifndef WORKER_SYNC_SYNC_PS_INNER_H
+#define WORKER_SYNC_SYNC_PS_INNER_H
+
+#include <pthread.h>
+
+#include "common/base/rng.h"
+#include "worker/sync/evidence.h"
+#include "worker/sync/sync_ps.h"
+
+enum ps_want {
+    PS_NOTHING,
+    PS_ASK,
+    PS_PULL,
+    PS_PUSH, // PushPull
+    PS_CUT,  // Pull of a snapshot
+};
+
+struct ps_answer {
+    enum sl_err rc; // of the call
+    struct sl_error err;
+    uint64_t incarnation, version;
+    enum wire_push_result result;
+    struct wire_refused refused;
+    size_t counted_bytes;
+    uint8_t counted[WIRE_COUNTED_BYTES];
+    // Parameters that came while the old ones were read.
+    struct {
+        bool any, in_shm; // in the room, else in `spare`
+        enum wire_type type;
+    } kept;
+};
+
+struct ps_shard {
+    struct sync_ps *s;
+    uint32_t number;
+    size_t first, count;
+
+    enum ps_want want;
+    bool calling;
+    uint64_t due_ms; // not before
+    unsigned tries;
+    struct rpc_channel *channel; // counted in peers
+    struct near *near;           // of the channel; NULL: nothing is shared
+    bool roomy;                  // the payload is worth a room
+    struct near_room *room;      // ours until it is given back
+    bool named;                  // the call in flight refers to `room`
+    bool by_bytes;               // this call's payload is not to be shared
+    bool rounded;                // `wire_grads` has the gradient of this step
+    struct rpc_ticket ticket;
+    struct wire_tag tag; // PS_CUT
+    float *target;       // where an answer's payload goes
+    void *spare; // owned, for one that has to wait; NULL: none had to yet
+
+    struct evidence evidence;
+    bool have_params;
+    uint64_t params_incarnation, version, fresh_ms;
+
+    struct sync_step step; // PS_PUSH: what is sent
+    bool skip;
+    bool held;        // not started before its parameters are read no more
+    bool counted_new; // `counted_step` was counted by our push
+    uint32_t counted_step;
+
+    struct {
+        bool answered;   // the call has ended; `answer` holds
+        bool referenced; // the transport still reads our gradient
+        bool read; // the compute thread still reads its parameters: an answer
+                   // is not taken before it has done with them
+        struct ps_answer answer;
+    } shared;
+};
+
+struct ps_map {
+    uint64_t version;
+    struct sync_map_entry *entries; // one block with its addresses
+    size_t count;
+};
+
+struct sync_ps {
+    struct sync sync;
+    struct sync_ps_options o;
+    struct ps_shard *shards;
+    void *wire_grads;  // of 16 bits, for what is sent as bytes; NULL: f32
+    struct ps_map map; // the compute thread's
+    bool moved;        // calls in flight have not been compared with it
+    struct rng rng;
+
+    // The open closure.
+    struct sync_closure closure;
+    bool open;
+    bool again, fenced, failed;
+    struct sl_error err; // failed
+    struct sync_seen seen;
+    uint64_t map_asked_ms;
+    bool map_wanted;
+
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        struct ps_map newer; // entries NULL: none
+        bool has_newer;
+    } shared;
+};
+
+// sync_ps_call.c: starts what the shard wants; false if it cannot be called
+// now (it is then due later). Without the lock.
+bool ps_start(struct ps_shard *p);
+void ps_cancel(struct ps_shard *p);
+// Gives back channel and room. No call is in flight.
+void ps_disconnect(struct ps_shard *p);
+
+// Takes the parameters that were kept, if any. On the compute thread.
+void ps_take_kept(struct ps_shard *p);
+
+// sync_ps_absorb.c: takes the answers that are there. With the lock.
+void ps_absorb_locked(struct sync_ps *s);
+// The newest map, if one has come. With the lock.
+void ps_adopt_locked(struct sync_ps *s);
+
+void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err);
+void ps_pause(struct ps_shard *p); // sets due_ms, doubling
+
+#endif
