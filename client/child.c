@@ -139,7 +139,8 @@ uint64_t child_pause_ms(unsigned quick, uint64_t random)
     return pause / 2 + random % (pause / 2 + 1);
 }
 
-// Exit codes with which a daemon says that trying again is no use (O5).
+// Exit codes with which a daemon, or the shell that could not start it, says
+// that trying again is no use: those that Kubernetes' operators hold permanent.
 static bool permanent(int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;

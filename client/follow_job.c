@@ -16,7 +16,7 @@
 #include "common/base/fs.h"
 #include "common/base/json.h"
 
-#define REDRAW_MS 200 // CLI-4: at most 5 redraws a second
+#define REDRAW_MS 200 // at most 5 redraws a second: more would only flicker
 #define WAIT_MS 1000
 
 struct view {

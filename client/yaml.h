@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/yaml.h -- a spec file's YAML as JSON values.
 //
-// The part of YAML that means the same to everybody (formats.md 15.3): block
-// and flow mappings, sequences and scalars of one document. Scalars have the
-// types of JSON: a plain `no` is a string, `1e-3` a number, `null` null.
-// Anchors, aliases, tags, merge keys, duplicate keys and further documents
-// are refused. Integers from 2^63 to 2^64 - 1 become decimal strings, which
-// pbjson reads as numbers.
+// The part of YAML that means the same to everybody: block and flow mappings,
+// sequences and scalars of one document. Scalars have the types of JSON: a
+// plain `no` is a string, `1e-3` a number, `null` null. Anchors, aliases, tags,
+// merge keys, duplicate keys and further documents are refused. Integers from
+// 2^63 to 2^64 - 1 become decimal strings, which pbjson reads as numbers.
 //
 // Threads  any.
 // Memory   both results are the caller's (json_decref).

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/optim.h -- Keras' optimizers and schedules over flat f32 ranges.
 //
-// The formulas, order and defaults are those of Keras 3 (reference:
-// algorithms.md 5 and 6; table in kernels/README.md). An update is applied to a
-// range of elements, so a shard can walk the runs of a message as they came
-// from the wire; all runs of one update share t.
+// The formulas, order and defaults are those of Keras 3 (the table is in
+// kernels/README.md). An update is applied to a range of elements, so a shard
+// can walk the runs of a message as they came from the wire; all runs of one
+// update share t.
 //
 // Threads  Functions of their arguments only: any thread. The caller keeps two
 //          applies off the same elements.

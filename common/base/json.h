@@ -23,7 +23,7 @@
 struct buf;
 
 struct sl_json_limits {
-    size_t bytes;        // 0 in any field: the default of formats.md 16
+    size_t bytes;        // 0 in any field: the default: here 16 MiB
     unsigned depth;      // 64
     size_t values;       // 10^6
     size_t string_bytes; // 1 MiB, as written

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/tensorfile.h -- safetensors: named tensors in one file
-// (formats.md 8).
+// common/base/tensorfile.h -- safetensors: named tensors in one file.
 //
 //     u64 N | N bytes of JSON, padded with blanks | tensor bytes
 //
@@ -8,7 +7,7 @@
 // finished header in place afterwards: what is not known before the data (the
 // checksums) has fixed width. Then sync, rename, sync of the folder; until
 // then the file has the name path + ".tmp". The reader maps the file and
-// checks everything formats.md asks for before it answers anything: bounds,
+// checks everything that can be wrong before it answers anything: bounds,
 // duplicates, and that the tensors leave no hole and no overlap.
 //
 // Threads  one at a time; a reader's queries: any.

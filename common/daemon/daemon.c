@@ -399,7 +399,7 @@ static void set_up_log(struct daemon *d)
 }
 
 // Freed tensors are taken again at once; giving their pages back and faulting
-// them in anew costs more than the copy (transport.md).
+// them in anew costs more than the copy.
 static void set_up_process(void)
 {
     struct rlimit files;

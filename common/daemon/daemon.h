@@ -26,7 +26,7 @@
 //          loop's thread.
 //          Signals before step 5 kill at once, which is always safe.
 // Units    grace in milliseconds (--grace 10s).
-// Errors   exit codes of operations.md 2.3: 0 clean, 1 cannot go on, 2 usage,
+// Errors   exit codes: 0 clean, 1 cannot go on, 2 usage,
 //          138 transient, 143/130 by signal.
 #ifndef COMMON_DAEMON_DAEMON_H
 #define COMMON_DAEMON_DAEMON_H

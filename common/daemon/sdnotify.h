@@ -2,8 +2,8 @@
 // common/daemon/sdnotify.h -- tells the service manager where we stand.
 //
 // One datagram to $NOTIFY_SOCKET; without the variable, nothing. Our own forty
-// lines instead of libsystemd: the protocol is the interface (operations.md
-// DMN-2).
+// lines instead of libsystemd: the protocol is the interface, and a library
+// less is one less to trust.
 //
 // Threads  any.
 // Errors   SL_ENOENT: nobody asked for it. SL_EIO: it could not be sent; no

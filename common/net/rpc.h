@@ -4,8 +4,8 @@
 // An rpc_io is N I/O threads. A server answers methods given in tables; a
 // channel makes calls to one address. Bodies come as slices that lie where the
 // transport put them; messages go out as a small header that is copied and a
-// payload that is not (transport.md 3). Nothing here knows protobuf: payload.h
-// and wirescan.h read and write the bytes.
+// payload that is not. Nothing here knows protobuf: payload.h and wirescan.h
+// read and write the bytes.
 //
 //   one unary call:  rpc_call_start -> (wire) -> method->unary(call, arg) on an
 //   I/O thread of the server -> rpc_answer, there or later, from any thread
@@ -67,9 +67,10 @@ struct rpc_io_options {
     void *pause_arg;
 };
 
-// What the allocator and core's libraries are told once per process
-// (transport.md 2), before gRPC starts. rpc_io_new does it; alone it is for a
-// program that is measured against us and calls core by itself.
+// What the allocator and core's libraries are told once per process, before
+// gRPC starts: so that memory of messages is kept, not faulted in anew.
+// rpc_io_new does it; alone it is for a program that is measured against us and
+// calls core by itself.
 void rpc_tune_process(void);
 
 // Starts the threads (options may be NULL). The first one in a process also

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/net/rpc_args.c -- how connections are set up: channel arguments and
-// credentials. The reason for each argument is in transport.md 5 and in
-// operations.md 7.4.
+// credentials. Retries are ours, idempotent by key; nothing is compressed; what
+// a stranger may send is bounded; a dead peer is noticed by keepalive.
 #include "common/net/rpc_inner.h"
 
 #include <assert.h>

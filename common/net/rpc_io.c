@@ -103,10 +103,10 @@ static void use_huge_pages(void)
 }
 
 // Core reads into blocks of malloc. With glibc's defaults each message gives
-// its pages back and faults them in again: 2 to 7 times slower (transport.md
-// 2). And it heeds the sizes of rpc_args.c only without what it calls an
-// experiment, which makes many blocks of 8 and 64 KiB of a message; who sets
-// the variable himself has his way.
+// its pages back and faults them in again: 2 to 7 times slower. And it heeds
+// the sizes of rpc_args.c only without what it calls an experiment, which makes
+// many blocks of 8 and 64 KiB of a message; who sets the variable himself has
+// his way.
 static void tune_process(void)
 {
     mallopt(M_MMAP_THRESHOLD, 1 << 30);

@@ -3,12 +3,11 @@
 //
 // Every closure below the low watermark is counted whole; above it, closures
 // that are partly or wholly counted have a set of bits. The watermark comes
-// from the set itself and never from outside (protocol.md S3). A key (closure,
-// step) is added once; a second time says so (S2). Memory is bounded by the
-// closures in flight, because the coordinator issues nothing beyond the
-// watermark + window (C5).
-// psserver keeps one per shard, under the shard's lock; the coordinator keeps
-// one per shard as evidence.
+// from the set itself and never from outside (S3). A key (closure, step) is
+// added once; a second time says so (S2). Memory is bounded by the closures in
+// flight, because the coordinator issues nothing beyond the watermark + window
+// (C5). psserver keeps one per shard, under the shard's lock; the coordinator
+// keeps one per shard as evidence.
 //
 // Threads  one at a time.
 // Memory   counted_release frees; a schedule is copied in.

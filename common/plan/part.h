@@ -12,11 +12,10 @@
 // is next to nothing: a shard is sent when the last of its layers is ready, and
 // the next step waits for it with the first, so small early layers must not
 // wait for the bytes of a large one. A user's partitioner
-// (semantics.md 7.2, TensorFlow's arithmetic, seen on Sluice's shapes) says
-// where a variable may be cut; shards are then grown to about the target from
-// whole parts. A variable marked `whole` is never cut.
-// The number of shards is fixed when the job is placed: they move, they never
-// split or merge.
+// (TensorFlow's arithmetic, seen on Sluice's shapes) says where a variable may
+// be cut; shards are then grown to about the target from whole parts. A
+// variable marked `whole` is never cut. The number of shards is fixed when the
+// job is placed: they move, they never split or merge.
 //
 // Threads  pure.
 // Memory   part_plan_release frees; names for part_explain are borrowed.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/coord_shard.c -- hellos of shards, admission, and the map.
 //
-// On a ShardHello (protocol.md 5): K5; live and newest: renew; else K7, commit
-// the incarnation (I1), Admit, evidence := what the hello has counted (C2),
-// void the shard's unpublished report; closures are then issued again by C3.
+// On a ShardHello (docs/protocol.md): K5; live and newest: renew; else K7,
+// commit the incarnation (I1), Admit, evidence := what the hello has counted
+// (C2), void the shard's unpublished report; closures are then issued again by
+// C3.
 #include "coordinator/core/coord_impl.h"
 
 #include <string.h>

@@ -3,9 +3,10 @@
 //
 // What is here was decided; what is not, was not. Each function that writes is
 // one transaction, durable when it returns SL_OK: WAL with synchronous=FULL
-// (operations.md O6). A write that fails is final, because a failed fsync has
-// thrown the pages away: the journal then refuses everything, and the
-// coordinator stops with exit code 1 rather than acknowledge it later.
+// (NORMAL may lose what was committed when the power fails). A write that fails
+// is final, because a failed fsync has thrown the pages away: the journal then
+// refuses everything, and the coordinator stops with exit code 1 rather than
+// acknowledge it later.
 //
 // In it: the term; jobs with spec, state, facts of their data, layout and
 // counters; per shard its psserver, its newest incarnation (I1) and the tag

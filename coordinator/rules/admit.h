@@ -2,9 +2,9 @@
 // coordinator/rules/admit.h -- may this shard serve? One decision, by the
 // rules.
 //
-// On a ShardHello (protocol.md 5): K5; live and newest: renew; else K7, commit
-// a new incarnation, admit. What a shard shows above the journal means that
-// the journal is not the newest one (I7).
+// On a ShardHello (docs/protocol.md): K5; live and newest: renew; else K7,
+// commit a new incarnation, admit. What a shard shows above the journal means
+// that the journal is not the newest one (I7).
 //
 // Threads  pure.
 #ifndef COORDINATOR_RULES_ADMIT_H

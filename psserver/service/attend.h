@@ -5,7 +5,7 @@
 // The stream itself, with its dialing and its silence, is proto/attendee.h;
 // here is only what is a psserver's: what comes down is handed to the roster,
 // what the roster says goes up. Losing the stream changes nothing for the
-// shards: they serve on (design 4.6) and are announced again when it is back.
+// shards: they serve on and are announced again when it is back.
 //
 // Threads  the loop.
 // Memory   strings of the setup are copied.

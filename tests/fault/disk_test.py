@@ -78,7 +78,7 @@ def REL10_coordinator_disk_full_and_free_again():
             check("full" in b.log("coordinator") or "space" in b.log("coordinator"),
                   "the cause is not named", b.log("coordinator")[-600:])
             b.processes.pop("coordinator")  # its tmpfs went with it: a lost
-            b.net = b.sum = None            # state, which is N12's row
+            b.net = b.sum = None            # state, which is row N12
         b.command = plain
         b.end()
 

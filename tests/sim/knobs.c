@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/sim/knobs.c -- what the seed decides.
 //
-// The rates are TigerBeetle's (reliability.md 5.3). Each is 0 in some seeds,
-// so that one kind of bad luck does not always hide behind another; and each
-// seed likes some strokes of the nemesis more than others.
+// The rates are those of TigerBeetle's simulator. Each is 0 in some seeds, so
+// that one kind of bad luck does not always hide behind another; and each seed
+// likes some strokes of the nemesis more than others.
 #include "tests/sim/sim.h"
 
 static unsigned rate(struct sim *s, unsigned most)

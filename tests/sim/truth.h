@@ -12,8 +12,8 @@
 // exactly, at every moment: `once` and `conserved` are looked at after every
 // single call.
 //
-// The names of the invariants are those of reliability.md 2, the rules those of
-// protocol.md. A check that fails ends the test.
+// The names of the invariants are those of tests/history/README.md, the rules
+// those of docs/protocol.md. A check that fails ends the test.
 #ifndef TESTS_SIM_TRUTH_H
 #define TESTS_SIM_TRUTH_H
 

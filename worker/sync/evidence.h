@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/sync/evidence.h -- what shards said they have counted of one closure.
 //
-// Evidence is per (shard, incarnation) (protocol.md W1): it begins with the
-// answer to an Ask, grows by the answers to pushes, and is void as soon as the
-// shard speaks as, or the map names, another incarnation. A completion names
-// the incarnations that the evidence is from (W2), which is why they are kept
-// here and not taken from the map.
+// Evidence is per (shard, incarnation) (W1): it begins with the answer to an
+// Ask, grows by the answers to pushes, and is void as soon as the shard speaks
+// as, or the map names, another incarnation. A completion names the
+// incarnations that the evidence is from (W2), which is why they are kept here
+// and not taken from the map.
 //
 // Threads  pure values; one at a time.
 // Units    steps of the closure, from 0.

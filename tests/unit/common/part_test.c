@@ -31,7 +31,7 @@ static struct part_rule max_size(uint64_t bytes, uint64_t max)
     return (struct part_rule){PART_MAX_SIZE, 0, bytes, max};
 }
 
-// The examples of semantics.md 7.2.
+// The examples of TensorFlow's own tests and pages.
 TEST(part, tensorflows_partitioners)
 {
     T_EQ(count_of(fixed(2), 10, 3), 2);

@@ -46,7 +46,7 @@ static enum sl_err write_to(struct fs *fs, const char *path,
     return tensorfile_finish(w, NULL, err);
 }
 
-// The bytes of formats.md 8.
+// The bytes that the format prescribes, written out by hand.
 TEST(tensorfile, golden)
 {
     static const char want[] =

@@ -77,7 +77,7 @@ TEST(member, drains_and_pauses)
     member_heard(m, 150);
     T_EQ(m->state, MEMBER_DRAINING);
     T_FALSE(member_ready(m, 150));
-    m->draining = false; // the notice was withdrawn (PRE-4)
+    m->draining = false; // the notice was withdrawn (a cloud may do so)
     member_heard(m, 160);
     T_TRUE(member_ready(m, 160));
     members_release(&ms);

@@ -4,8 +4,8 @@
 // disk in memory). The clock is driven by hand; who does what next is drawn
 // from the seed. So a whole life of a job, with losses, is one function call.
 //
-// The fake shards keep the rules of protocol.md that are theirs (S2, I3, I4,
-// K3), the fake workers W1 and W2. What the world checks at every step:
+// The fake shards keep the rules of docs/protocol.md that are theirs (S2, I3,
+// I4, K3), the fake workers W1 and W2. What the world checks at every step:
 //   - no closure is leased to a second worker while the first one holds it and
 //     nothing was heard of its loss;
 //   - nothing is leased beyond the window (C5), or before JobOpen;

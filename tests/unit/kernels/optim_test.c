@@ -10,10 +10,9 @@ static struct sl_error err; // of calls whose text is looked at
 
 #define COUNT 6
 
-// From the Keras 3 source in double (reference: algorithms.md 5.7):
-// w[k] = 0.1 (k+1) (-1)^k, g_t[k] = sin(t+k) / (1+k), learning rate 0.1.
-// first, second: w[0] after updates 1 and 2; then w[0], w[5] and the sum of
-// all after update 10.
+// From the Keras 3 source in double: w[k] = 0.1 (k+1) (-1)^k, g_t[k] = sin(t+k)
+// / (1+k), learning rate 0.1. first, second: w[0] after updates 1 and 2; then
+// w[0], w[5] and the sum of all after update 10.
 struct golden {
     struct optim o;
     double first, second, tenth, last, sum;

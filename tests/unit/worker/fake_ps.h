@@ -5,7 +5,7 @@
 // Shared memory that a call named whose answer was lost it spoils from then on,
 // with what is not finite.
 //
-// It counts as protocol.md says (I3, I4, S2), keeps the ground truth, and
+// It counts as docs/protocol.md says (I3, I4, S2), keeps the ground truth, and
 // aborts at once if a worker does what none may do: a push with the wrong
 // number of bytes, or digests that differ between attempts.
 //

@@ -7,7 +7,7 @@
 
 #include "worker/device/loss_scale.h"
 
-// algorithms.md 7: growth after 3.
+// Computed by hand: growth after 3.
 TEST(loss_scale, golden)
 {
     static const double want[] = {32768, 32768, 65536, 32768, 16384,
