@@ -149,7 +149,7 @@ static void flush_all(struct coord *c)
 static void strip(struct coord *c, struct member *m, enum leases_why why)
 {
     if (why == LEASES_LOST)
-        m->state = MEMBER_LOST;
+        member_lost(m);
     if (m->role == MEMBER_WORKER)
         coord_take_leases(c, m, why);
     else
@@ -365,7 +365,7 @@ void coord_hear(struct coord *c, uint64_t member,
     if (c->dead || m == NULL)
         return;
     state = m->state;
-    if (member_heard(m, coord_now(c))) {
+    if (member_seen(m, coord_now(c))) {
         LOG(INFO, "member is back", "kind=%s member=%s",
             member_role_name(m->role), m->name);
         map_release(&m->losing);
@@ -374,7 +374,7 @@ void coord_hear(struct coord *c, uint64_t member,
     }
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
         hear_heartbeat(c, m, message->heartbeat);
-        member_heard(m, coord_now(c)); // may be draining now
+        member_seen(m, coord_now(c)); // may be draining now
     } else if (m->role == MEMBER_WORKER) {
         hear_worker(c, m, message);
     } else {
@@ -399,9 +399,9 @@ static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        m->heard_ms += slept_ms;
-        if (m->heard_ms > now_ms)
-            m->heard_ms = now_ms;
+        m->seen_ms += slept_ms;
+        if (m->seen_ms > now_ms)
+            m->seen_ms = now_ms;
         coord_stall_forgive(m, slept_ms, now_ms);
     }
 }
@@ -420,7 +420,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
     } else if (m->state == MEMBER_LOST) {
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name,
-            (unsigned long long)(now_ms - m->heard_ms));
+            (unsigned long long)(now_ms - m->seen_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
         remove_member(c, m, LEASES_LOST);
     }

@@ -405,7 +405,7 @@ static void publish(struct coord *c, struct job *job)
         publish_free(p);
         return;
     }
-    job->cut->writing = true; // K5 begins
+    cut_begin_write(job->cut); // K5 begins
     if (c->io.work(c->io.arg, publish_work, publish_done, p) != SL_OK) {
         p->rc = sl_fail(&p->err, SL_ENOMEM, "no pool thread");
         publish_done(p);

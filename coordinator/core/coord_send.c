@@ -33,7 +33,7 @@ static void give_up(struct coord *c, uint64_t member)
     LOG(ERROR, "out of memory for a message", "member=%llu",
         (unsigned long long)member);
     if (m != NULL)
-        m->heard_ms = 0;
+        m->seen_ms = 0;
 }
 
 void send_welcome(struct coord *c, const struct member *m)

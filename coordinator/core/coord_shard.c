@@ -139,7 +139,7 @@ static void keep_waiting(struct coord *c, struct member *m, struct job *job,
     ProtobufCMessage *copy = NULL;
 
     if (wire_dup(&copy, &h->base) != SL_OK) {
-        m->heard_ms = 0; // no memory: it is sent away and asks again
+        m->seen_ms = 0; // no memory: it is sent away and asks again
         return;
     }
     wire_free((ProtobufCMessage *)s->waiting);

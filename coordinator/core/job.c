@@ -7,6 +7,10 @@
 //      |               |   / all is counted    |   evaluation is done
 //      +---------------+-----------------------+-----> FAILED, STOPPED
 //
+// job_new begins in PLACING, also for a job that the journal knows as RUNNING:
+// its shards' hellos move it on. One that the journal knows as ended is
+// restored as what it ended as.
+//
 // PLACING    waits for the facts of its data, for psservers, or for shards to
 //            load.
 // RUNNING    closures are issued while every shard is served.
@@ -21,24 +25,30 @@
 
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "coordinator/rules/moves.h"
 #include "proto/spec.h"
 
-#define BIT(state) (1u << (state))
-#define ENDS (BIT(JOB_FAILED) | BIT(JOB_STOPPED))
+#define ENDS (MOVES_TO(JOB_FAILED) | MOVES_TO(JOB_STOPPED))
 
-static const unsigned may_enter[JOB_STATES] = {
-    [JOB_PLACING] = BIT(JOB_RUNNING) | ENDS,
-    [JOB_RUNNING] = BIT(JOB_FINISHING) | ENDS,
-    [JOB_FINISHING] = BIT(JOB_RUNNING) | BIT(JOB_FINISHED) | ENDS,
+const unsigned job_moves[JOB_STATES] = {
+    [JOB_PLACING] = MOVES_TO(JOB_RUNNING) | ENDS,
+    [JOB_RUNNING] = MOVES_TO(JOB_FINISHING) | ENDS,
+    [JOB_FINISHING] = MOVES_TO(JOB_RUNNING) | MOVES_TO(JOB_FINISHED) | ENDS,
 };
 
 void job_enter(struct job *job, enum job_state next)
 {
-    assert(may_enter[job->state] & BIT(next));
+    assert(moves_have(job_moves, job->state, next));
     job->state = next;
     job->changes++;
     HISTORY("job", "job=%llu uid=%llx state=%s", (unsigned long long)job->id,
             (unsigned long long)job->uid, job_state_name(next));
+}
+
+void job_restore(struct job *job, enum job_state ended)
+{
+    assert(job->state == JOB_PLACING);
+    job->state = ended;
 }
 
 bool job_ended(const struct job *job)

@@ -36,6 +36,9 @@ enum job_state { // numbers as in JobState
     JOB_STATES,
 };
 
+// Which states may follow each (moves.h).
+extern const unsigned job_moves[JOB_STATES];
+
 // What a shard said last about its present incarnation.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
@@ -136,8 +139,10 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     Sluice__V1__JobSpec *spec);
 void job_free(struct job *job); // NULL is allowed
 
-// The only way to change a job's state.
+// The only way to change the state of a job that lives.
 void job_enter(struct job *job, enum job_state next);
+// A new job is one that had ended before a restart.
+void job_restore(struct job *job, enum job_state ended);
 bool job_ended(const struct job *job);
 const char *job_state_name(enum job_state state);
 

@@ -228,7 +228,6 @@ static enum sl_err take_blame(void *arg, uint64_t closure, uint64_t worker,
         closure_init(&w->closure, closure, l->job->spec->train->max_attempts);
         w->kind = WORK_TRAIN;
         w->job = l->job;
-        w->closure.again = true;
     }
     closure_remember(&w->closure, worker);
     buf_appendf(&w->story, "%sone before the restart",
@@ -426,7 +425,7 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
     job->counters = row->counters;
     job->map_version = c->term << 32; // rises over restarts
     if (row->has_facts)
-        job->probe.closure.state = CLOSURE_DONE;
+        closure_counted(&job->probe.closure);
     *out = job;
     return SL_OK;
 }
@@ -450,7 +449,7 @@ static enum sl_err bury(struct job *job, const struct journal_job *row,
     if (rc != SL_OK)
         return rc;
     job->final = (Sluice__V1__JobStatus *) final;
-    job->state = (enum job_state)row->state;
+    job_restore(job, (enum job_state)row->state);
     job->reason = sl_strdup(row->reason);
     job_release_work(job);
     return SL_OK;

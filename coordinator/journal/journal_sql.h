@@ -28,8 +28,6 @@ sqlite3_stmt *journal_sql(struct journal *j, const char *sql,
 // Runs a statement that returns no row. On failure the journal is failed.
 enum sl_err journal_run(struct journal *j, sqlite3_stmt *stmt,
                         struct sl_error *err);
-enum sl_err journal_exec(struct journal *j, const char *sql,
-                         struct sl_error *err);
 
 // What SQLite says, as an error; marks the journal as failed.
 enum sl_err journal_bad(struct journal *j, const char *what,

@@ -69,8 +69,8 @@ enum sl_err journal_bad(struct journal *j, const char *what,
                    sqlite3_errmsg(j->db));
 }
 
-enum sl_err journal_exec(struct journal *j, const char *sql,
-                         struct sl_error *err)
+static enum sl_err exec(struct journal *j, const char *sql,
+                        struct sl_error *err)
 {
     if (j->failed)
         return sl_fail(err, SL_EIO, "journal: a write failed before");
@@ -136,14 +136,14 @@ enum sl_err journal_run(struct journal *j, sqlite3_stmt *stmt,
 
 enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 {
-    return journal_exec(j, "BEGIN IMMEDIATE", err);
+    return exec(j, "BEGIN IMMEDIATE", err);
 }
 
 enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
     FAULT("journal.commit");
     if (rc == SL_OK)
-        return journal_exec(j, "COMMIT", err);
+        return exec(j, "COMMIT", err);
     sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
@@ -214,12 +214,12 @@ static enum sl_err set_up(struct journal *j, const char *path,
     enum sl_err rc;
     int version = 0;
 
-    rc = journal_exec(j,
-                      "PRAGMA locking_mode = EXCLUSIVE;"
-                      "PRAGMA journal_mode = WAL;"
-                      "PRAGMA synchronous = FULL;"
-                      "PRAGMA foreign_keys = OFF;",
-                      err);
+    rc = exec(j,
+              "PRAGMA locking_mode = EXCLUSIVE;"
+              "PRAGMA journal_mode = WAL;"
+              "PRAGMA synchronous = FULL;"
+              "PRAGMA foreign_keys = OFF;",
+              err);
     if (rc == SL_OK)
         rc = pragma_int(j, "PRAGMA user_version", &version, err);
     if (rc != SL_OK)
@@ -235,9 +235,9 @@ static enum sl_err set_up(struct journal *j, const char *path,
     if (rc != SL_OK)
         return rc;
     if (version < 1)
-        rc = journal_exec(j, schema, err);
+        rc = exec(j, schema, err);
     if (rc == SL_OK)
-        rc = journal_exec(j, schema_2, err);
+        rc = exec(j, schema_2, err);
     return journal_end(j, rc, err);
 }
 

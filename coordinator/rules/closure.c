@@ -4,28 +4,28 @@
 //
 //            closure_lease                 closure_finish(ok)
 //   WAITING ---------------> LEASED -----------------------------> DONE
-//    ^  | ^                   |  |  |                               | ^
-//    |  | | closure_lost,     |  |  | the same, when it has taken   | |
-//    |  | | closure_unstarted,|  |  | down or failed on too many    | |
-//    |  | | or finish(error)  |  |  | workers: poison               | |
-//    |  | +-------------------+  |  +--------------------> FAILED   | |
-//    |  |     closure_cancel     v                                  | |
-//    |  +------------------------+-----------------------> CANCELED | |
-//    |             closure_forgotten                                | |
-//    +--------------------------------------------------------------+ |
-//    +----------------------------------------------------------------+
-//                  closure_counted: a late report of an old attempt
+//    | | ^                    | | |                                  ^
+//    | | | closure_lost,      | | | closure_lost, finish(error) for  |
+//    | | | closure_unstarted, | | | the last worker that may try:    |
+//    | | | finish(error)      | | | poison                           |
+//    | | +--------------------+ | +-----------------> FAILED         |
+//    | |    closure_cancel      v                                    |
+//    | +------------------------+-------------------> CANCELED       |
+//    |                     closure_counted                           |
+//    +---------------------------------------------------------------+
 //
 // WAITING  for a worker.
 // LEASED   one worker has it, as attempt `attempt`, while it is heard of.
-// DONE     every shard has counted every step. Not final until a published
-//          cut holds it on every shard: a shard that restarts from an older
-//          snapshot has forgotten some steps, and the closure runs again.
-// The rest are final.
+// DONE     every shard has counted every step, as the holder says, as a late
+//          report of an older attempt shows, or as the journal knows (a probe).
+//          A shard that comes back with less has forgotten some steps: then
+//          evidence issues the closure anew (C3), as another struct.
+// No state follows DONE, FAILED and CANCELED.
 //
-// A worker we gave up on can still report. It then carries an old attempt,
-// and closure_finish answers SL_ESTALE and changes nothing. So a closure may
-// run more than once, but each of its steps counts once, at the shard.
+// A worker that was given up can still report. Its report carries an old
+// attempt, and closure_finish answers SL_ESTALE and changes nothing. So a
+// closure may run more than once, but each of its steps counts once, at the
+// shard.
 //
 // Nothing here reads a clock, sends, logs or allocates: time comes in as an
 // argument and the caller does the talking.
@@ -35,21 +35,19 @@
 #include <string.h>
 
 #include "common/base/broken.h"
+#include "coordinator/rules/moves.h"
 
-#define BIT(state) (1u << (state))
-
-static const unsigned may_enter[CLOSURE_STATES] = {
-    [CLOSURE_WAITING] =
-        BIT(CLOSURE_LEASED) | BIT(CLOSURE_CANCELED) | BIT(CLOSURE_DONE),
-    [CLOSURE_LEASED] = BIT(CLOSURE_WAITING) | BIT(CLOSURE_DONE) |
-                       BIT(CLOSURE_FAILED) | BIT(CLOSURE_CANCELED),
-    [CLOSURE_DONE] = BIT(CLOSURE_WAITING),
+const unsigned closure_moves[CLOSURE_STATES] = {
+    [CLOSURE_WAITING] = MOVES_TO(CLOSURE_LEASED) | MOVES_TO(CLOSURE_DONE) |
+                        MOVES_TO(CLOSURE_CANCELED),
+    [CLOSURE_LEASED] = MOVES_TO(CLOSURE_WAITING) | MOVES_TO(CLOSURE_DONE) |
+                       MOVES_TO(CLOSURE_FAILED) | MOVES_TO(CLOSURE_CANCELED),
 };
 
-// The only line in the program that changes a closure's state.
+// The only function of the program that changes a closure's state.
 static void enter(struct closure *c, enum closure_state next)
 {
-    assert(may_enter[c->state] & BIT(next));
+    assert(moves_have(closure_moves, c->state, next));
     c->state = next;
 }
 
@@ -89,16 +87,22 @@ bool closure_blames(const struct closure *c, uint64_t worker)
     return false;
 }
 
-void closure_remember(struct closure *c, uint64_t worker)
+static void remember(struct closure *c, uint64_t worker)
 {
     if (!closure_blames(c, worker) && c->blamed_count < CLOSURE_MAX_BLAMED)
         c->blamed[c->blamed_count++] = worker;
 }
 
+void closure_remember(struct closure *c, uint64_t worker)
+{
+    remember(c, worker);
+    c->again = true;
+}
+
 // True while others may try.
 static bool blame(struct closure *c, uint64_t worker)
 {
-    closure_remember(c, worker);
+    remember(c, worker);
     c->failures++;
     return c->blamed_count < c->max_blamed &&
            c->failures < c->max_blamed * CLOSURE_FAILURES_PER_BLAME;
@@ -152,11 +156,6 @@ void closure_counted(struct closure *c)
 {
     assert(c->state == CLOSURE_WAITING);
     enter(c, CLOSURE_DONE);
-}
-
-void closure_forgotten(struct closure *c)
-{
-    enter(c, CLOSURE_WAITING);
 }
 
 void closure_cancel(struct closure *c)

@@ -46,6 +46,9 @@ enum closure_state {
     CLOSURE_STATES,
 };
 
+// Which states may follow each (moves.h).
+extern const unsigned closure_moves[CLOSURE_STATES];
+
 struct closure {
     uint64_t id;
     enum closure_state state;
@@ -84,18 +87,16 @@ void closure_unstarted(struct closure *c);
 // they are forgotten. (Poison does not get past its bad step.)
 void closure_advanced(struct closure *c);
 
-// WAITING -> DONE: evidence came from an attempt that was given up.
+// WAITING -> DONE: evidence came from an attempt that was given up, or the
+// journal knows the result.
 void closure_counted(struct closure *c);
-
-// DONE -> WAITING: a shard came back with less.
-void closure_forgotten(struct closure *c);
 
 // The job ended. Nothing happens to one that is final already.
 void closure_cancel(struct closure *c);
 
 bool closure_blames(const struct closure *c, uint64_t worker);
 
-// Takes one more blame from the journal, after a restart.
+// Takes one more blame from the journal, after a restart: it has run before.
 void closure_remember(struct closure *c, uint64_t worker);
 
 const char *closure_state_name(enum closure_state state);

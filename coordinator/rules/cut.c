@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/cut.c -- one cut of a job, from its request to its outcome.
+//
+//   cut_new --> collecting --------------> writing --> cut_free
+//                   |     cut_begin_write             its outcome is journalled
+//                   +--> cut_free: given up
+//
+// While a cut is collecting, cut_take and cut_void change what it holds; while
+// it is being written, nothing does.
 #include "coordinator/rules/cut.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/broken.h"
@@ -25,10 +34,8 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
     return c;
 }
 
-void cut_void(struct cut *c, uint32_t shard)
+static void clear(struct cut_shard *s)
 {
-    struct cut_shard *s = &c->shard[shard];
-
     sl_free(s->psserver);
     sl_free(s->address);
     sl_free(s->folder);
@@ -38,12 +45,24 @@ void cut_void(struct cut *c, uint32_t shard)
     memset(s, 0, sizeof(*s));
 }
 
+void cut_void(struct cut *c, uint32_t shard)
+{
+    assert(!c->writing);
+    clear(&c->shard[shard]);
+}
+
+void cut_begin_write(struct cut *c)
+{
+    assert(!c->writing);
+    c->writing = true;
+}
+
 void cut_free(struct cut *c)
 {
     if (c == NULL)
         return;
     for (uint32_t i = 0; i < c->shards; i++)
-        cut_void(c, i);
+        clear(&c->shard[i]);
     sl_free(c->shard);
     sl_free(c);
 }

@@ -63,6 +63,10 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
 // The shard was admitted anew: its unpublished report is void.
 void cut_void(struct cut *c, uint32_t shard);
 
+// Its intent is in the journal: nothing of it changes any more until it is
+// freed with its outcome.
+void cut_begin_write(struct cut *c);
+
 // K4: every shard is reported, and every named snapshot is of its shard's
 // newest incarnation now.
 bool cut_publishable(const struct cut *c, const struct evidence *e);

@@ -15,8 +15,9 @@ bool dispatch_worker_free(const struct dispatch_worker *w)
     return w->ready && w->leases < w->most;
 }
 
-bool dispatch_job_fits(const struct dispatch_worker *w,
-                       const struct dispatch_job *job)
+// Could this job's work go to this worker, if it has some?
+static bool fits(const struct dispatch_worker *w,
+                 const struct dispatch_job *job)
 {
     if (job->external != w->external)
         return false;
@@ -39,7 +40,7 @@ int dispatch_choose(const struct dispatch_worker *w,
     if (!dispatch_worker_free(w))
         return -1;
     for (size_t i = 0; i < count; i++) {
-        if (jobs[i].kind == WORK_NONE || !dispatch_job_fits(w, &jobs[i]))
+        if (jobs[i].kind == WORK_NONE || !fits(w, &jobs[i]))
             continue;
         if (best < 0 || before(&jobs[i], &jobs[best]))
             best = (int)i;

@@ -56,10 +56,6 @@ struct dispatch_job {
 // May the worker be given anything at all?
 bool dispatch_worker_free(const struct dispatch_worker *w);
 
-// Could this job's work go to this worker, if it has some?
-bool dispatch_job_fits(const struct dispatch_worker *w,
-                       const struct dispatch_job *job);
-
 // The job to serve, as an index; -1 if nothing fits.
 int dispatch_choose(const struct dispatch_worker *w,
                     const struct dispatch_job *jobs, size_t count);

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/member.c -- the table of members, and who is alive.
+//
+//             a heartbeat says so           member_check: silent
+//   READY <------------------------> DRAINING ------+
+//    | ^                               | ^          | for two heartbeats
+//    | |     member_seen               | |          v
+//    +-|-------------------------------|-+------> SUSPECT
+//    | +-------------------------------+-----------+ |
+//    |                                 |             | for a lease
+//    +---------------------------------+-------------+------> LOST
+//                          member_lost: its stream has ended
+//
+// No state follows LOST: a process that dials again is a new member.
 #include "coordinator/rules/member.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "coordinator/rules/moves.h"
 
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
 {
@@ -87,7 +102,7 @@ enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
         member_free(m);
         return SL_ENOMEM;
     }
-    m->attached_ms = m->heard_ms = now_ms;
+    m->attached_ms = m->seen_ms = now_ms;
     m->of = ms;
     list_push_back(&ms->all, &m->node);
     if (m->role == MEMBER_WORKER) {
@@ -211,19 +226,44 @@ static enum member_state alive(const struct member *m)
     return m->draining ? MEMBER_DRAINING : MEMBER_READY;
 }
 
-bool member_heard(struct member *m, uint64_t now_ms)
+const unsigned member_moves[MEMBER_STATES] = {
+    [MEMBER_READY] = MOVES_TO(MEMBER_DRAINING) | MOVES_TO(MEMBER_SUSPECT) |
+                     MOVES_TO(MEMBER_LOST),
+    [MEMBER_DRAINING] = MOVES_TO(MEMBER_READY) | MOVES_TO(MEMBER_SUSPECT) |
+                        MOVES_TO(MEMBER_LOST),
+    [MEMBER_SUSPECT] = MOVES_TO(MEMBER_READY) | MOVES_TO(MEMBER_DRAINING) |
+                       MOVES_TO(MEMBER_LOST),
+};
+
+// The only function of the program that changes a member's state. False: it is
+// in that state already.
+static bool enter(struct member *m, enum member_state next)
+{
+    if (m->state == next)
+        return false;
+    assert(moves_have(member_moves, m->state, next));
+    m->state = next;
+    return true;
+}
+
+bool member_seen(struct member *m, uint64_t now_ms)
 {
     bool back = m->state == MEMBER_SUSPECT;
 
-    m->heard_ms = now_ms;
-    m->state = alive(m);
+    m->seen_ms = now_ms;
+    enter(m, alive(m));
     return back;
+}
+
+void member_lost(struct member *m)
+{
+    enter(m, MEMBER_LOST);
 }
 
 enum member_state member_judge(const struct members *ms, const struct member *m,
                                uint64_t now_ms)
 {
-    uint64_t silent_ms = now_ms > m->heard_ms ? now_ms - m->heard_ms : 0;
+    uint64_t silent_ms = now_ms > m->seen_ms ? now_ms - m->seen_ms : 0;
 
     if (silent_ms >= ms->lease_ms)
         return MEMBER_LOST;
@@ -234,10 +274,7 @@ enum member_state member_judge(const struct members *ms, const struct member *m,
 
 bool member_check(const struct members *ms, struct member *m, uint64_t now_ms)
 {
-    enum member_state was = m->state;
-
-    m->state = member_judge(ms, m, now_ms);
-    return m->state != was;
+    return enter(m, member_judge(ms, m, now_ms));
 }
 
 bool member_ready(const struct member *m, uint64_t now_ms)

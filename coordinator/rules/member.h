@@ -42,8 +42,12 @@ enum member_state {
     MEMBER_READY,
     MEMBER_DRAINING, // leases nothing more
     MEMBER_SUSPECT,  // silent: its leases were given to others
-    MEMBER_LOST,     // silent for longer than a lease: to be removed
+    MEMBER_LOST,     // silent for a lease, or gone: to be removed
+    MEMBER_STATES,
 };
+
+// Which states may follow each (moves.h).
+extern const unsigned member_moves[MEMBER_STATES];
 
 // What a Hello says; all borrowed.
 struct member_hello {
@@ -74,7 +78,7 @@ struct member {
     char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
     bool external, draining;
-    uint64_t attached_ms, heard_ms;
+    uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
     uint64_t resident_bytes;
     struct list leases;               // worker: struct work, oldest first
@@ -133,8 +137,11 @@ struct member *members_get(const struct members *ms, uint64_t id); // or NULL
 struct member *members_find(struct members *ms, enum member_role role,
                             const char *name); // or NULL
 
-// It was heard of. True if it had been suspect: it is back.
-bool member_heard(struct member *m, uint64_t now_ms);
+// A message of it came. True if it had been suspect: it is back.
+bool member_seen(struct member *m, uint64_t now_ms);
+
+// Its stream has ended.
+void member_lost(struct member *m);
 
 // What its silence makes of it: READY (or DRAINING), SUSPECT or LOST.
 enum member_state member_judge(const struct members *ms, const struct member *m,

@@ -61,7 +61,7 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     s->pid = m->pid;
     s->leases = m->lease_count;
     s->shards = m->role == MEMBER_PSSERVER ? served_by(c, m->id) : 0;
-    s->heartbeat_age_ms = (double)(now - m->heard_ms);
+    s->heartbeat_age_ms = (double)(now - m->seen_ms);
     s->resident_bytes = m->resident_bytes;
     s->attached_seconds = (double)(now - m->attached_ms) / 1000.0;
     if (s->address == NULL || s->host == NULL || s->device == NULL ||

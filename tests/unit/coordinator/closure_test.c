@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/rules/closure.h"
 
+#include "coordinator/rules/moves.h"
 #include "tests/harness/t.h"
 
 enum { ALICE = 1, BOB, CAROL, DAVE, EVE }; // workers
@@ -124,7 +125,7 @@ TEST(closure, one_that_waited_behind_another_blames_nobody)
     T_TRUE(c.again);
 }
 
-TEST(closure, done_is_not_final)
+TEST(closure, late_evidence_of_a_lost_worker_makes_it_done)
 {
     struct closure c;
 
@@ -133,8 +134,64 @@ TEST(closure, done_is_not_final)
     closure_lost(&c);
     closure_counted(&c); // Alice's late evidence
     T_EQ(c.state, CLOSURE_DONE);
-    closure_forgotten(&c); // a shard came back with less
-    T_OK(closure_lease(&c, BOB, at(2), 0));
-    closure_cancel(&c);
-    T_EQ(c.state, CLOSURE_CANCELED);
+    T_FAILS(SL_ESTATE, closure_lease(&c, BOB, at(2), 0));
+}
+
+// ---- the picture of closure.c
+
+static void lease(struct closure *c)
+{
+    (void)closure_lease(c, BOB, at(2), 0);
+}
+
+static void finish(struct closure *c)
+{
+    (void)closure_finish(c, at(1), SL_OK);
+}
+
+static void hand_back(struct closure *c)
+{
+    (void)closure_finish(c, at(1), SL_EPREEMPTED);
+}
+
+static void fail(struct closure *c)
+{
+    (void)closure_finish(c, at(1), SL_ENOMEM);
+}
+
+// What asserts its state is called only where it may be.
+#define ANY (~0u)
+#define WAITING MOVES_TO(CLOSURE_WAITING)
+#define LEASED MOVES_TO(CLOSURE_LEASED)
+
+static const struct {
+    void (*move)(struct closure *c);
+    unsigned from;
+} moves[] = {
+    {lease, ANY},           {finish, ANY},
+    {hand_back, ANY},       {fail, ANY},
+    {closure_cancel, ANY},  {closure_counted, WAITING},
+    {closure_lost, LEASED}, {closure_unstarted, LEASED},
+};
+
+TEST(closure, every_move_from_every_state_is_one_of_the_picture)
+{
+    unsigned seen[CLOSURE_STATES] = {0};
+
+    for (unsigned from = 0; from < CLOSURE_STATES; from++) {
+        for (size_t i = 0; i < 2 * SL_COUNT(moves); i++) {
+            struct closure c;
+
+            if (!(moves[i / 2].from & MOVES_TO(from)))
+                continue;
+            closure_init(&c, 0, i % 2 == 0 ? 1 : 4); // poison at once, or later
+            c.state = (enum closure_state)from;
+            c.attempt = at(1);
+            c.worker = ALICE;
+            moves[i / 2].move(&c);
+            if (c.state != from)
+                seen[from] |= MOVES_TO(c.state);
+        }
+        T_EQ(seen[from], closure_moves[from]);
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/rules/member.h"
 
+#include "coordinator/rules/moves.h"
 #include "tests/harness/t.h"
 
 enum { BEAT = 500, LEASE = 2000 };
@@ -31,9 +32,9 @@ TEST(member, silence_makes_suspect_after_two_heartbeats_lost_after_a_lease)
     T_FALSE(member_check(&ms, m, 10999));
     T_TRUE(member_check(&ms, m, 11000)); // told once
     T_FALSE(member_check(&ms, m, 11050));
-    T_TRUE(member_heard(m, 11100)); // back
+    T_TRUE(member_seen(m, 11100)); // back
     T_EQ(m->state, MEMBER_READY);
-    T_FALSE(member_heard(m, 11200));
+    T_FALSE(member_seen(m, 11200));
     T_EQ(member_judge(&ms, m, 12199), MEMBER_READY);
     members_release(&ms);
 }
@@ -74,12 +75,41 @@ TEST(member, drains_and_pauses)
     T_FALSE(member_ready(m, 99));
     T_TRUE(member_ready(m, 100));
     m->draining = true;
-    member_heard(m, 150);
+    member_seen(m, 150);
     T_EQ(m->state, MEMBER_DRAINING);
     T_FALSE(member_ready(m, 150));
     m->draining = false; // the notice was withdrawn (a cloud may do so)
-    member_heard(m, 160);
+    member_seen(m, 160);
     T_TRUE(member_ready(m, 160));
+    members_release(&ms);
+}
+
+// From every state, a message, silence of every length, and the end.
+TEST(member, every_move_from_every_state_is_one_of_the_picture)
+{
+    struct members ms;
+
+    members_init(&ms, BEAT, LEASE);
+    for (unsigned from = 0; from < MEMBER_STATES; from++) {
+        unsigned seen = 0;
+
+        for (unsigned i = 0; from != MEMBER_LOST && i < 10; i++) {
+            struct member *m = add(&ms, "w", MEMBER_WORKER, 1, 0);
+
+            m->state = (enum member_state)from;
+            m->draining = i % 2 == 1;
+            if (i / 2 == 0)
+                member_seen(m, 0);
+            else if (i / 2 == 1)
+                member_lost(m);
+            else
+                member_check(&ms, m, (i / 2 - 2) * LEASE / 2);
+            if (m->state != from)
+                seen |= MOVES_TO(m->state);
+            members_remove(&ms, m);
+        }
+        T_EQ(seen, member_moves[from]);
+    }
     members_release(&ms);
 }
 

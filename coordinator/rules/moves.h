@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/moves.h -- a state machine as data: per state, the set of
+// states that may follow it.
+//
+// The one function that changes a state asserts that its table has the move,
+// and a test walks the table.
+//
+// Threads  pure.
+#ifndef COORDINATOR_RULES_MOVES_H
+#define COORDINATOR_RULES_MOVES_H
+
+#include <stdbool.h>
+
+#define MOVES_TO(state) (1u << (state))
+
+static inline bool moves_have(const unsigned *moves, unsigned from, unsigned to)
+{
+    return (moves[from] & MOVES_TO(to)) != 0;
+}
+
+#endif
