@@ -3,8 +3,8 @@
 // on it.
 //
 // Values, optimizer slots, version, counted set and one lock. A push is
-// checked as a whole, and then applied and counted under that lock (S1), so
-// nobody ever sees one without the other: not a pull, not a snapshot.
+// checked as a whole (S4), and then applied and counted under that lock (S1),
+// so nobody ever sees one without the other: not a pull, not a snapshot.
 //
 // A life: shard_new (seed values, nothing counted) or snap_load fills it;
 // shard_admit gives it the incarnation under which it answers; shard_close
