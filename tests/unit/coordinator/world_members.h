@@ -19,7 +19,7 @@ void fake_work(struct world *w, struct fake_member *m); // one piece of work
 void fake_read_all(struct world *w, struct fake_member *m);
 void fake_deliver_all(struct world *w, struct fake_member *m);
 
-// worker.c / psserver.c of the world
+// world_worker.c and world_psserver.c
 void fake_worker_read(struct world *w, struct fake_member *m,
                       Sluice__V1__AttendDown *message);
 void fake_worker_work(struct world *w, struct fake_member *m);
