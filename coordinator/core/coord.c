@@ -3,21 +3,47 @@
 //
 // The call sequence of the main event, one closure:
 //
-//   coord_tick or a report -> coord_dispatch -> send_leases
+//   coord_tick or a report -> serve_workers -> send_leases
 //   ... the worker computes; the shards count ...
-//   coord_hear -> coord_complete -> evidence_complete (C1)
-//     -> coord_advance: cut, evaluation, end
-//     -> coord_dispatch: the next one
-#include "coordinator/core/coord_impl.h"
+//   coord_receive -> reports_complete -> evidence_complete (C1)
+//     -> advance_job: cut, evaluation, end
+//     -> serve_workers: the next one
+#include "coordinator/core/coord.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/history.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
-#include "common/base/rng.h"
+#include "coordinator/core/advance.h"
 #include "coordinator/core/coord_link.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/gone.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/place.h"
+#include "coordinator/core/recover.h"
+#include "coordinator/core/reports.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/serve.h"
+#include "coordinator/core/shards.h"
+#include "coordinator/core/stall.h"
+
+// ---- cuts
+
+// K5 is over: hellos that waited are answered.
+static void cut_settled(struct coord *c, struct job *job)
+{
+    shards_retry(c, job);
+    if (!c->dead)
+        advance_job(c, job);
+    if (!c->dead) {
+        shards_flush_map(c, job);
+        jobs_flush(c, job);
+        serve_workers(c);
+    }
+}
 
 // ---- making
 
@@ -27,13 +53,13 @@ static void release(struct coord *c)
     void *value;
 
     members_release(&c->members);
-    while (map_next(&c->jobs, &at, NULL, &value)) {
+    while (map_next(&c->jobs.by_id, &at, NULL, &value)) {
         struct job *job = value;
 
         job->held = 0; // the holders are gone
         job_free(job);
     }
-    map_release(&c->jobs);
+    map_release(&c->jobs.by_id);
     map_release(&c->replaced);
     map_release_owned(&c->debts);
     coord_link_close(c->link);
@@ -52,10 +78,11 @@ static struct coord *make(const struct coord_options *options,
     c->options = *options;
     c->io = *io;
     c->journal = options->journal;
+    c->cut_settled = cut_settled;
     members_init(&c->members, options->heartbeat_ms, options->lease_ms);
-    map_init(&c->jobs);
+    map_init(&c->jobs.by_id);
     map_init(&c->debts);
-    list_init(&c->active);
+    list_init(&c->jobs.active);
     c->store = sl_strdup(options->store);
     c->state_dir = sl_strdup(options->state_dir);
     c->link = coord_link_new(c);
@@ -75,7 +102,7 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
 
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "a coordinator");
-    rc = coord_recover(c, err);
+    rc = recover_coord(c, err);
     if (rc != SL_OK) {
         release(c);
         return rc;
@@ -95,85 +122,39 @@ uint64_t coord_term(const struct coord *c)
     return c->term;
 }
 
-struct job *coord_job(const struct coord *c, uint64_t id)
-{
-    return map_get(&c->jobs, id);
-}
-
-struct job *coord_live_job(const struct coord *c, uint64_t id,
-                           uint64_t incarnation)
-{
-    struct job *job = coord_job(c, id);
-
-    if (job == NULL || job_ended(job) || job->incarnation != incarnation)
-        return NULL;
-    return job;
-}
-
-uint64_t coord_random(struct coord *c)
-{
-    return sl_mix64(c->options.seed + sl_mix64(++c->draws));
-}
-
-enum sl_err coord_fatal(struct coord *c, const struct sl_error *err)
-{
-    if (!c->dead) {
-        c->dead = true;
-        c->io.fatal(c->io.arg, err);
-    }
-    return err->code;
-}
-
-bool coord_wrote(struct coord *c, enum sl_err rc, const struct sl_error *err)
-{
-    if (rc == SL_OK)
-        return true;
-    coord_fatal(c, err);
-    return false;
-}
-
 // ---- members
 
 static void flush_all(struct coord *c)
 {
-    list_for_safe(n, &c->active)
+    list_for_safe(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        coord_map_flush(c, job);
-        coord_flush_counters(c, job);
+        shards_flush_map(c, job);
+        jobs_flush(c, job);
     }
 }
 
 // Takes from a member all that it held. It is still in the table.
-static void strip(struct coord *c, struct member *m, enum leases_why why)
+static void strip(struct coord *c, struct member *m, enum gone_why why)
 {
-    if (why == LEASES_LOST)
+    if (why == GONE_LOST)
         member_lost(m);
     if (m->role == MEMBER_WORKER)
-        coord_take_leases(c, m, why);
+        gone_take_leases(c, m, why);
     else
-        coord_shards_down(c, m, true);
+        shards_down(c, m, true);
 }
 
-static void note_psservers(struct coord *c)
-{
-    if (c->members.psservers == 0)
-        c->first_psserver_ms = 0;
-    else if (c->first_psserver_ms == 0)
-        c->first_psserver_ms = coord_now(c) + 1; // never 0
-}
-
-static void remove_member(struct coord *c, struct member *m,
-                          enum leases_why why)
+static void remove_member(struct coord *c, struct member *m, enum gone_why why)
 {
     HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (unsigned long long)m->process);
     strip(c, m, why);
     FAULT("member.lost");
-    coord_stall_left(c, m);
+    stall_left(c, m);
     members_remove(&c->members, m);
-    note_psservers(c);
+    place_note_psservers(c);
 }
 
 // The newest process of a name wins. (The same process on a new stream: its
@@ -191,12 +172,12 @@ static void replace(struct coord *c, struct member *old, uint64_t process)
         LOG(WARN, "member replaced", "member=%s why=%s", old->name,
             "another process took its name");
         send_goodbye(c, old, why);
-        if (c->replaced.len >= COORD_REPLACED_MAX)
+        if (c->replaced.len >= COORD_REMEMBERED_MAX)
             map_release(&c->replaced);
         (void)map_put(&c->replaced, old->process, c);
     }
     c->io.hang_up(c->io.arg, old->id);
-    remove_member(c, old, same ? LEASES_REDIAL : LEASES_LOST);
+    remove_member(c, old, same ? GONE_REDIAL : GONE_LOST);
 }
 
 static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
@@ -255,7 +236,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
         replace(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
-    coord_stall_back(c, m);
+    stall_back(c, m);
     LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
         member_role_name(m->role), m->name, m->host,
         (unsigned long long)m->pid);
@@ -264,11 +245,11 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (unsigned long long)m->process);
     send_welcome(c, m);
-    note_psservers(c);
+    place_note_psservers(c);
     if (m->role == MEMBER_PSSERVER)
-        coord_place_member(c, m);
+        place_member(c, m);
     flush_all(c);
-    coord_dispatch(c);
+    serve_workers(c);
     return SL_OK;
 }
 
@@ -280,58 +261,61 @@ void coord_detach(struct coord *c, uint64_t member)
         return;
     LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
-    remove_member(c, m, LEASES_LOST);
+    remove_member(c, m, GONE_LOST);
     flush_all(c);
-    coord_dispatch(c);
+    serve_workers(c);
 }
 
-// ---- hear
+// ---- what members send
 
-static void hear_heartbeat(struct coord *c, struct member *m,
-                           const Sluice__V1__Heartbeat *beat)
+static void receive_heartbeat(struct coord *c, struct member *m,
+                              const Sluice__V1__Heartbeat *beat)
 {
     m->draining = beat->draining;
     m->resident_bytes = beat->resident_bytes;
-    member_says(m, beat->why, beat->device);
+    member_describe(m, beat->why, beat->device);
     for (size_t i = 0; i < beat->n_leases; i++)
-        coord_progress(c, m, beat->leases[i]);
+        reports_progress(c, m, beat->leases[i]);
     for (size_t i = 0; i < beat->n_shards; i++)
-        coord_shard_report(c, m, beat->shards[i]);
+        shards_report(c, m, beat->shards[i]);
     send_ack(c, m, beat->seq);
 }
 
-static void hear_complete(struct coord *c, struct member *m,
-                          const Sluice__V1__Complete *message)
+static void receive_complete(struct coord *c, struct member *m,
+                             const Sluice__V1__Complete *message)
 {
-    coord_stall_answer(m, message->job, message->attempt);
-    coord_complete(c, m, message);
+    struct job *job;
+
+    stall_answered(m, message->job, message->attempt);
+    job = reports_complete(c, m, message);
+    if (job != NULL)
+        advance_job(c, job);
 }
 
-static void hear_worker(struct coord *c, struct member *m,
-                        const Sluice__V1__AttendUp *message)
+static void receive_worker(struct coord *c, struct member *m,
+                           const Sluice__V1__AttendUp *message)
 {
     struct job *job;
 
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_COMPLETE:
-        hear_complete(c, m, message->complete);
+        receive_complete(c, m, message->complete);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_COMPLETES:
         for (size_t i = 0; i < message->completes->n_complete && !c->dead; i++)
-            hear_complete(c, m, message->completes->complete[i]);
+            receive_complete(c, m, message->completes->complete[i]);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_FAILED:
-        coord_stall_answer(m, message->failed->job, message->failed->attempt);
-        coord_failed(c, m, message->failed);
+        stall_answered(m, message->failed->job, message->failed->attempt);
+        reports_failed(c, m, message->failed);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_HAND_BACK:
-        coord_stall_answer(m, message->hand_back->job,
-                           message->hand_back->attempt);
-        coord_hand_back(c, m, message->hand_back);
+        stall_answered(m, message->hand_back->job, message->hand_back->attempt);
+        reports_hand_back(c, m, message->hand_back);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED:
         // One that has the newest waits for the next, which comes by itself.
-        job = coord_job(c, message->map_wanted->job);
+        job = jobs_get(c, message->map_wanted->job);
         if (job != NULL && job->placed && !job_ended(job) &&
             job->map_version > message->map_wanted->have_version)
             send_map(c, m, job);
@@ -341,23 +325,27 @@ static void hear_worker(struct coord *c, struct member *m,
     }
 }
 
-static void hear_psserver(struct coord *c, struct member *m,
-                          const Sluice__V1__AttendUp *message)
+static void receive_psserver(struct coord *c, struct member *m,
+                             const Sluice__V1__AttendUp *message)
 {
+    struct job *job = NULL;
+
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
-        coord_shard_hello(c, m, message->shard_hello);
+        job = shards_hello(c, m, message->shard_hello);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
-        coord_snapshot_report(c, m, message->snapshot);
+        job = cuts_report(c, m, message->snapshot);
         break;
     default:
         break;
     }
+    if (job != NULL)
+        advance_job(c, job);
 }
 
-void coord_hear(struct coord *c, uint64_t member,
-                const Sluice__V1__AttendUp *message)
+void coord_receive(struct coord *c, uint64_t member,
+                   const Sluice__V1__AttendUp *message)
 {
     struct member *m = members_get(&c->members, member);
     enum member_state state;
@@ -370,15 +358,15 @@ void coord_hear(struct coord *c, uint64_t member,
             member_role_name(m->role), m->name);
         map_release(&m->losing);
         if (m->role == MEMBER_PSSERVER)
-            coord_shards_back(c, m);
+            shards_back(c, m);
     }
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
-        hear_heartbeat(c, m, message->heartbeat);
+        receive_heartbeat(c, m, message->heartbeat);
         member_seen(m, coord_now(c)); // may be draining now
     } else if (m->role == MEMBER_WORKER) {
-        hear_worker(c, m, message);
+        receive_worker(c, m, message);
     } else {
-        hear_psserver(c, m, message);
+        receive_psserver(c, m, message);
     }
     if (c->dead)
         return;
@@ -386,7 +374,7 @@ void coord_hear(struct coord *c, uint64_t member,
     // A worker that says no more than that it is there frees no work.
     if (message->kind_case != SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT ||
         m->role == MEMBER_PSSERVER || m->state != state)
-        coord_dispatch(c);
+        serve_workers(c);
 }
 
 // ---- time
@@ -402,7 +390,7 @@ static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
         m->seen_ms += slept_ms;
         if (m->seen_ms > now_ms)
             m->seen_ms = now_ms;
-        coord_stall_forgive(m, slept_ms, now_ms);
+        stall_forgive(m, slept_ms, now_ms);
     }
 }
 
@@ -414,15 +402,15 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         LOG(WARN, "member is silent", "kind=%s member=%s leases=%u",
             member_role_name(m->role), m->name, m->lease_count);
         if (m->role == MEMBER_WORKER)
-            coord_take_leases(c, m, LEASES_LOST);
+            gone_take_leases(c, m, GONE_LOST);
         else
-            coord_shards_down(c, m, false);
+            shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name,
             (unsigned long long)(now_ms - m->seen_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
-        remove_member(c, m, LEASES_LOST);
+        remove_member(c, m, GONE_LOST);
     }
 }
 
@@ -433,8 +421,8 @@ static void tick_job(struct coord *c, struct job *job)
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
         meter_rate_add(&job->meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));
-    coord_place_again(c, job);
-    coord_advance(c, job);
+    place_again(c, job);
+    advance_job(c, job);
 }
 
 void coord_tick(struct coord *c)
@@ -453,15 +441,15 @@ void coord_tick(struct coord *c)
         if (c->dead)
             return;
     }
-    coord_stall_check(c);
+    stall_check(c);
     if (c->dead)
         return;
-    list_for_safe(j, &c->active)
+    list_for_safe(j, &c->jobs.active)
     {
         tick_job(c, list_entry(j, struct job, on_active));
         if (c->dead)
             return;
     }
     flush_all(c);
-    coord_dispatch(c);
+    serve_workers(c);
 }

@@ -78,9 +78,9 @@ uint64_t coord_term(const struct coord *c);
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello, struct sl_error *err);
 
-// It said something else; members that are gone are ignored.
-void coord_hear(struct coord *c, uint64_t member,
-                const Sluice__V1__AttendUp *message);
+// It sent something else; members that are gone are ignored.
+void coord_receive(struct coord *c, uint64_t member,
+                   const Sluice__V1__AttendUp *message);
 
 // Its stream has ended.
 void coord_detach(struct coord *c, uint64_t member);
@@ -95,20 +95,10 @@ enum sl_err coord_submit(struct coord *c,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
 enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err);
-enum sl_err coord_list(struct coord *c, const Sluice__V1__ListRequest *request,
-                       Sluice__V1__ListReply **reply, struct sl_error *err);
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
-enum sl_err coord_checkpoints(struct coord *c,
-                              const Sluice__V1__JobRequest *request,
-                              Sluice__V1__CheckpointsReply **reply,
-                              struct sl_error *err);
-enum sl_err coord_cluster(struct coord *c,
-                          const Sluice__V1__ClusterRequest *request,
-                          Sluice__V1__ClusterReply **reply,
-                          struct sl_error *err);
 
 // For watchers: the number of the job that a request means.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,

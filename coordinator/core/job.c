@@ -286,6 +286,13 @@ const struct job_cut *job_last_cut(const struct job *job)
     return job->cuts_count == 0 ? NULL : &job->cuts[job->cuts_count - 1];
 }
 
+bool job_cut_complete(const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+
+    return last != NULL && last->checkpoint->complete;
+}
+
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n)
 {
     for (size_t i = 0; i < job->cuts_count; i++) {

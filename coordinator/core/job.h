@@ -179,6 +179,9 @@ uint64_t job_resumed_steps(const struct job *job);
 const struct job_cut *job_last_cut(const struct job *job);
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 
+// The last published cut holds all that there is to count.
+bool job_cut_complete(const struct job *job);
+
 // Appends a published cut; takes what `cut` owns on success.
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
 void job_remove_cut(struct job *job, size_t index);

@@ -10,7 +10,7 @@
 //
 // Evidence starts empty, under the newest incarnations: the shards will say
 // what they have counted. Attempts are forgotten, which costs only work.
-#include "coordinator/core/coord_impl.h"
+#include "coordinator/core/recover.h"
 
 #include <string.h>
 
@@ -18,7 +18,9 @@
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/journal/manifest.h"
 
 struct loading {
@@ -434,7 +436,7 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
 static enum sl_err revive(struct coord *c, struct job *job,
                           struct sl_error *err)
 {
-    list_push_back(&c->active, &job->on_active);
+    list_push_back(&c->jobs.active, &job->on_active);
     job->counters.restarts++;
     return journal_job_counters(c->journal, job->id, &job->counters, err);
 }
@@ -471,7 +473,7 @@ static enum sl_err load_job(void *arg, const struct journal_job *row,
     HISTORY("recovered", "job=%llu uid=%llx state=%s",
             (unsigned long long)row->id, (unsigned long long)row->uid,
             job_state_name(l.job->state));
-    if (rc == SL_OK && map_put(&c->jobs, row->id, l.job) != SL_OK)
+    if (rc == SL_OK && map_put(&c->jobs.by_id, row->id, l.job) != SL_OK)
         rc = sl_fail(err, SL_ENOMEM, "job %s", row->name);
     loading_release(&l);
     if (rc != SL_OK) {
@@ -482,14 +484,14 @@ static enum sl_err load_job(void *arg, const struct journal_job *row,
     return SL_OK;
 }
 
-enum sl_err coord_recover(struct coord *c, struct sl_error *err)
+enum sl_err recover_coord(struct coord *c, struct sl_error *err)
 {
     enum sl_err rc = journal_next_term(c->journal, &c->term, err);
 
     HISTORY("term", "term=%llu", (unsigned long long)c->term);
     FAULT("term.bump");
     if (rc == SL_OK)
-        rc = journal_last_job(c->journal, &c->last_job, err);
+        rc = journal_last_job(c->journal, &c->jobs.last, err);
     if (rc == SL_OK)
         rc = journal_each_job(c->journal, load_job, c, err);
     FAULT("recover.journal");

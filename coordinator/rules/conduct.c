@@ -58,8 +58,8 @@ enum conduct_why conduct_judge(const struct conduct *c, uint64_t good)
     return c->failures >= CONDUCT_FAILURES ? CONDUCT_FAILS : CONDUCT_GOOD;
 }
 
-uint64_t conduct_put_aside(struct conduct *c, enum conduct_why why,
-                           uint64_t good, uint64_t now_ms)
+uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
+                         uint64_t now_ms)
 {
     uint64_t ms = CONDUCT_FIRST_MS;
 
@@ -74,7 +74,7 @@ uint64_t conduct_put_aside(struct conduct *c, enum conduct_why why,
     return ms;
 }
 
-bool conduct_aside(const struct conduct *c, uint64_t now_ms)
+bool conduct_excluded(const struct conduct *c, uint64_t now_ms)
 {
     return c->until_ms != 0 && now_ms < c->until_ms;
 }

@@ -3,7 +3,7 @@
 //
 // One per worker and job. A worker whose steps are all skipped (its loss or
 // gradients are not finite), or whose attempts fail one after another, while
-// others get on with the same job, is put aside: that job gives it nothing for
+// others get on with the same job, is excluded: that job gives it nothing for
 // a while, and twice as long each time, until a step of its counts again. One
 // that is as badly off as everybody else is left alone: then it is the job
 // that is wrong, and train.max_nonfinite or poison ends it.
@@ -52,8 +52,8 @@ struct conduct {
     uint64_t closure;  // the last one of that run,
     uint32_t closures; // and how many there were
     uint32_t failures; // attempts in a row
-    uint32_t times;    // put aside since its last good step
-    uint64_t until_ms; // aside until then; 0: it is not
+    uint32_t times;    // excluded since its last good step
+    uint64_t until_ms; // excluded until then; 0: it is not
     enum conduct_why why;
 };
 
@@ -71,13 +71,13 @@ bool conduct_others_good(const struct conduct *c, uint64_t good);
 // Others had, or only others ever had any.
 bool conduct_alone(const struct conduct *c, uint64_t good);
 
-// Why it should be put aside, or CONDUCT_GOOD.
+// Why it should be excluded, or CONDUCT_GOOD.
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);
 
-// Puts it aside from now on; for how long. Its next run begins at `good`.
-uint64_t conduct_put_aside(struct conduct *c, enum conduct_why why,
-                           uint64_t good, uint64_t now_ms);
-bool conduct_aside(const struct conduct *c, uint64_t now_ms);
+// Excludes it from now on; for how long. Its next run begins at `good`.
+uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
+                         uint64_t now_ms);
+bool conduct_excluded(const struct conduct *c, uint64_t now_ms);
 
 // "its steps are skipped", ...
 const char *conduct_why_text(enum conduct_why why);

@@ -183,7 +183,7 @@ struct member *members_get(const struct members *ms, uint64_t id)
     return map_get(&ms->by_id, id);
 }
 
-struct member *members_find(struct members *ms, enum member_role role,
+struct member *members_find(const struct members *ms, enum member_role role,
                             const char *name)
 {
     list_for(n, &ms->all)
@@ -194,6 +194,14 @@ struct member *members_find(struct members *ms, enum member_role role,
             return m;
     }
     return NULL;
+}
+
+const struct member *members_psserver(const struct members *ms,
+                                      const char *name)
+{
+    struct member *m = members_find(ms, MEMBER_PSSERVER, name);
+
+    return m == NULL || m->state >= MEMBER_SUSPECT ? NULL : m;
 }
 
 static void replace(char **text, const char *by)
@@ -209,7 +217,7 @@ static void replace(char **text, const char *by)
     *text = new_text;
 }
 
-void member_says(struct member *m, const char *why, const char *device)
+void member_describe(struct member *m, const char *why, const char *device)
 {
     if (why[0] != '\0') {
         replace(&m->why, why);

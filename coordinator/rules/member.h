@@ -114,7 +114,7 @@ void members_remove(struct members *ms, struct member *m);
 
 // What a heartbeat says: why it takes nothing, and what it computes on by now;
 // "" says nothing. Without memory the old text stays.
-void member_says(struct member *m, const char *why, const char *device);
+void member_describe(struct member *m, const char *why, const char *device);
 
 // A worker holds so many leases now; it is the last of those who do.
 void member_holds(struct member *m, uint32_t leases);
@@ -134,8 +134,11 @@ void member_completes(struct member *m, uint64_t now_ms);
 void members_forget_pace(struct members *ms);
 
 struct member *members_get(const struct members *ms, uint64_t id); // or NULL
-struct member *members_find(struct members *ms, enum member_role role,
+struct member *members_find(const struct members *ms, enum member_role role,
                             const char *name); // or NULL
+// The psserver of that name if it is attached and not silent, or NULL.
+const struct member *members_psserver(const struct members *ms,
+                                      const char *name);
 
 // A message of it came. True if it had been suspect: it is back.
 bool member_seen(struct member *m, uint64_t now_ms);

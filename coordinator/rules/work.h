@@ -29,7 +29,7 @@ struct work {
     struct meter_sums seen; // metrics of this attempt that were added already
     uint64_t moved_ms;      // when the holder last got on with it, or began
     uint64_t progress;      // its own number for that
-    bool told;              // it has said that number
+    bool reported;          // it has said that number
     bool waits;             // it waits for shards, as it says
     uint64_t cut;           // WORK_EVALUATE
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set

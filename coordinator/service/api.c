@@ -5,6 +5,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "coordinator/service/status.h"
 #include "coordinator/service/watch.h"
 
 struct api {
@@ -119,12 +120,12 @@ static void start(struct rpc_call *call, struct api *api,
 
 METHOD(submit, submit_request, SubmitRequest, coord_submit, SubmitReply)
 METHOD(get, job_request, JobRequest, coord_get, JobStatus)
-METHOD(list, list_request, ListRequest, coord_list, ListReply)
+METHOD(list, list_request, ListRequest, status_list, ListReply)
 METHOD(stop, stop_request, StopRequest, coord_stop, JobStatus)
 METHOD(delete, job_request, JobRequest, coord_delete, DeleteReply)
-METHOD(checkpoints, job_request, JobRequest, coord_checkpoints,
+METHOD(checkpoints, job_request, JobRequest, status_checkpoints,
        CheckpointsReply)
-METHOD(cluster, cluster_request, ClusterRequest, coord_cluster, ClusterReply)
+METHOD(cluster, cluster_request, ClusterRequest, status_cluster, ClusterReply)
 
 static void open_watch(struct rpc_stream *stream, void *arg)
 {

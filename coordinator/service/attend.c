@@ -104,7 +104,7 @@ static void hear(struct session *s, struct parcel *p)
     } else if (hello) {
         hear_hello(s, p->message->hello);
     } else {
-        coord_hear(s->attend->coord, s->member, p->message);
+        coord_receive(s->attend->coord, s->member, p->message);
     }
 }
 

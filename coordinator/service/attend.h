@@ -2,7 +2,7 @@
 // coordinator/service/attend.h -- the server side of Attend: streams <-> coord.
 //
 //   I/O thread: bytes -> checked message -> task     (on_message)
-//   loop:       task -> coord_hear; coord's send -> bytes -> stream
+//   loop:       task -> coord_receive; coord's send -> bytes -> stream
 //
 // One session per stream. Its first message must be Hello; what the decoder
 // refuses of it (another protocol, no name) is answered with Goodbye and why.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/status_cluster.c -- who is there, and who is missed.
-#include "coordinator/core/coord_impl.h"
+#include "coordinator/service/status.h"
 
 #include <string.h>
+
+#include "common/base/mem.h"
+#include "coordinator/core/excluded.h"
+#include "coordinator/core/jobs.h"
 
 static char *text(const char *t)
 {
@@ -31,7 +35,7 @@ static uint32_t served_by(struct coord *c, uint64_t member)
 {
     uint32_t shards = 0;
 
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
@@ -51,7 +55,7 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
 
     if (s == NULL)
         return NULL;
-    coord_conduct_reason(c, m, &why);
+    excluded_reason(c, m, &why);
     s->reason = text(buf_text(&why));
     buf_release(&why);
     s->address = text(m->address);
@@ -103,7 +107,7 @@ static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;
 
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
@@ -116,10 +120,10 @@ static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
     return rc;
 }
 
-enum sl_err coord_cluster(struct coord *c,
-                          const Sluice__V1__ClusterRequest *request,
-                          Sluice__V1__ClusterReply **reply,
-                          struct sl_error *err)
+enum sl_err status_cluster(struct coord *c,
+                           const Sluice__V1__ClusterRequest *request,
+                           Sluice__V1__ClusterReply **reply,
+                           struct sl_error *err)
 {
     Sluice__V1__ClusterReply *m = sl_malloc(sizeof(*m));
     enum sl_err rc = SL_OK;

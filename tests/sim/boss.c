@@ -10,7 +10,8 @@
 #include <inttypes.h>
 
 #include "common/base/json.h"
-#include "coordinator/core/coord_impl.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/service/status.h"
 #include "proto/pbjson.h"
 #include "tests/sim/books.h"
 #include "tests/sim/net.h"
@@ -46,7 +47,7 @@ static struct job *job_of(struct sim *s)
 
     return b == NULL || b->coord == NULL || s->job == 0
                ? NULL
-               : coord_job(b->coord, s->job);
+               : jobs_get(b->coord, s->job);
 }
 
 bool boss_look(struct sim *s, struct boss_sight *out)
@@ -81,7 +82,7 @@ Sluice__V1__CheckpointsReply *boss_cuts(struct sim *s)
     char id[24];
 
     name_job(s, &request, id);
-    T_OK(coord_checkpoints(boss_self(s)->coord, &request, &cuts, t_err()));
+    T_OK(status_checkpoints(boss_self(s)->coord, &request, &cuts, t_err()));
     return cuts;
 }
 
@@ -114,7 +115,7 @@ static void after(struct sim *s)
     T_LE(s->shards, SIM_SHARDS);
     cuts_look(s);
     if (job->state == JOB_FINISHED && !s->finished) {
-        T_TRUE(coord_cut_complete(job)); // E1
+        T_TRUE(job_cut_complete(job)); // E1
         s->finished = true;
     }
     if (job->state == JOB_FAILED || job->state == JOB_STOPPED)
@@ -322,7 +323,7 @@ void boss_hear(struct sim *s, struct proc *boss, uint64_t number,
         return;
     truth_mark(s);
     note_ended(b, number, up);
-    coord_hear(b->coord, number, up);
+    coord_receive(b->coord, number, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
         up->kind_case == SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
         check_evidence(s);

@@ -84,15 +84,15 @@ TEST(conduct, each_time_is_twice_as_long_until_a_step_is_good)
     uint64_t ms = CONDUCT_FIRST_MS;
 
     conduct_init(&c, 0);
-    T_FALSE(conduct_aside(&c, 0));
+    T_FALSE(conduct_excluded(&c, 0));
     for (unsigned i = 0; i < 10; i++) {
-        T_EQ(conduct_put_aside(&c, CONDUCT_SKIPS, 0, 5000), ms);
-        T_TRUE(conduct_aside(&c, 5000));
-        T_TRUE(conduct_aside(&c, 5000 + ms - 1));
-        T_FALSE(conduct_aside(&c, 5000 + ms));
+        T_EQ(conduct_exclude(&c, CONDUCT_SKIPS, 0, 5000), ms);
+        T_TRUE(conduct_excluded(&c, 5000));
+        T_TRUE(conduct_excluded(&c, 5000 + ms - 1));
+        T_FALSE(conduct_excluded(&c, 5000 + ms));
         T_EQ(conduct_judge(&c, 1000), CONDUCT_GOOD); // another chance
         ms = ms * 2 > CONDUCT_MAX_MS ? CONDUCT_MAX_MS : ms * 2;
     }
     conduct_steps(&c, 1, 1, 0, 2000);
-    T_EQ(conduct_put_aside(&c, CONDUCT_SKIPS, 2000, 0), CONDUCT_FIRST_MS);
+    T_EQ(conduct_exclude(&c, CONDUCT_SKIPS, 2000, 0), CONDUCT_FIRST_MS);
 }

@@ -51,7 +51,7 @@ static unsigned members(struct world *w)
     Sluice__V1__ClusterReply *reply = NULL;
     unsigned count;
 
-    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
     count = (unsigned)reply->n_members;
     wire_free(&reply->base);
     return count;

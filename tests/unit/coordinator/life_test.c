@@ -22,7 +22,7 @@ static void check_end(struct world *w)
     Sluice__V1__Checkpoint *last;
 
     request.id = s->id;
-    T_OK(coord_checkpoints(w->coord, &request, &cuts, t_err()));
+    T_OK(status_checkpoints(w->coord, &request, &cuts, t_err()));
     T_GT(cuts->n_checkpoints, 0);
     last = cuts->checkpoints[cuts->n_checkpoints - 1];
     T_TRUE(last->complete);

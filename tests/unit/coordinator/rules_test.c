@@ -140,7 +140,7 @@ static Sluice__V1__CheckpointsReply *cuts_of(struct world *w)
 
     snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
     request.id = id;
-    T_OK(coord_checkpoints(w->coord, &request, &cuts, t_err()));
+    T_OK(status_checkpoints(w->coord, &request, &cuts, t_err()));
     return cuts;
 }
 

@@ -65,7 +65,7 @@ static struct seen *see(struct world *w, const char *name)
     Sluice__V1__ClusterReply *reply = NULL;
 
     memset(&seen, 0, sizeof(seen));
-    T_OK(coord_cluster(w->coord, &request, &reply, t_err()));
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
     for (size_t i = 0; i < reply->n_members; i++) {
         const Sluice__V1__MemberStatus *m = reply->members[i];
 

@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/plan/counted.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/service/status.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 

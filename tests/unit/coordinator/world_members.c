@@ -58,7 +58,7 @@ static void hear(struct world *w, struct fake_member *m,
                  const Sluice__V1__AttendUp *message)
 {
     if (w->coord != NULL && m->stream != 0)
-        coord_hear(w->coord, m->stream, message);
+        coord_receive(w->coord, m->stream, message);
 }
 
 static bool next_is_complete(const struct fake_member *m)

@@ -100,7 +100,7 @@ static struct wire_tag last_cut(struct world *w, uint32_t shard)
 
     snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
     request.id = id;
-    T_OK(coord_checkpoints(w->coord, &request, &cuts, t_err()));
+    T_OK(status_checkpoints(w->coord, &request, &cuts, t_err()));
     if (cuts->n_checkpoints > 0)
         tag = wire_tag_of(
             cuts->checkpoints[cuts->n_checkpoints - 1]->shards[shard]->tag);

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_shard.c -- hellos of shards, admission, and the map.
-//
-// On a ShardHello (docs/protocol.md): K5; live and newest: renew; else K7,
-// commit the incarnation (I1), Admit, evidence := what the hello has counted
-// (C2), void the shard's unpublished report; closures are then issued again by
-// C3.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/shards.c -- admission of shards, the map that says who
+// serves them, and psservers that fall silent.
+#include "coordinator/core/shards.h"
 
 #include <string.h>
 
 #include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/status_final.h"
 #include "coordinator/rules/admit.h"
 
 // ---- the map
 
-void coord_map_changed(struct coord *c, struct job *job)
+static void map_changed(struct coord *c, struct job *job)
 {
     job->map_version++;
     job->map_changed = true;
     job->changes++;
 }
 
-// All changes since the last time leave as one message per worker. Leases are
-// given only while every shard is served, and a change is flushed before the
-// dispatch that follows it.
-void coord_map_flush(struct coord *c, struct job *job)
+// Leases are given only while every shard is served, and a change is flushed
+// before the dispatch that follows it.
+void shards_flush_map(struct coord *c, struct job *job)
 {
     if (!job->map_changed || job_ended(job) || c->dead)
         return;
@@ -120,10 +120,10 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     set_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
     if (!renew || !BROKEN(rule_I2))
-        coord_map_changed(c, job); // I2: every admission
+        map_changed(c, job); // I2: every admission
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
-    coord_cut_admitted(c, job, h->shard, renew);
+    cuts_admitted(c, job, h->shard, renew);
     LOG(INFO, "shard admitted",
         "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
         job->id_text, h->shard, m->name, (unsigned long long)newest, renew,
@@ -198,12 +198,12 @@ static void judge(struct coord *c, struct member *m, struct job *job,
     }
 }
 
-void coord_shard_hello(struct coord *c, struct member *m,
-                       const Sluice__V1__ShardHello *h)
+struct job *shards_hello(struct coord *c, struct member *m,
+                         const Sluice__V1__ShardHello *h)
 {
-    struct job *job = coord_job(c, h->job);
+    struct job *job = jobs_get(c, h->job);
 
-    if (job == NULL && h->job > c->last_job) {
+    if (job == NULL && h->job > c->jobs.last) {
         behind(c, m, h, 0);
     } else if (job == NULL || job_ended(job)) {
         send_refuse(c, m, h->job, h->shard, "the job has ended", NULL);
@@ -215,12 +215,12 @@ void coord_shard_hello(struct coord *c, struct member *m,
         send_refuse(c, m, h->job, h->shard, "the shard lies elsewhere", NULL);
     } else {
         judge(c, m, job, h);
-        if (!c->dead)
-            coord_advance(c, job);
+        return job;
     }
+    return NULL;
 }
 
-void coord_shard_retry(struct coord *c, struct job *job)
+void shards_retry(struct coord *c, struct job *job)
 {
     for (uint32_t i = 0; i < job->shards && !job_ended(job); i++) {
         struct job_shard *s = &job->shard[i];
@@ -236,13 +236,13 @@ void coord_shard_retry(struct coord *c, struct job *job)
     }
 }
 
-void coord_shard_report(struct coord *c, struct member *m,
-                        const Sluice__V1__ShardReport *report)
+void shards_report(struct coord *c, struct member *m,
+                   const Sluice__V1__ShardReport *report)
 {
-    struct job *job = coord_job(c, report->job);
+    struct job *job = jobs_get(c, report->job);
 
     if (job != NULL && job_ended(job))
-        coord_final_report(c, m, job, report);
+        status_final_report(c, m, job, report);
     if (job == NULL || job_ended(job) || report->shard >= job->shards)
         return;
     if (job->evidence.shard[report->shard].incarnation != report->incarnation ||
@@ -276,25 +276,25 @@ static void down_in_job(struct coord *c, struct member *m, struct job *job,
         }
     }
     if (fell)
-        coord_map_changed(c, job);
+        map_changed(c, job);
     if (lost && (fell || was_silent))
-        coord_count(job, &job->counters.psservers_lost);
+        jobs_count(job, &job->counters.psservers_lost);
     if (fell)
         LOG(WARN, "shards are not served", "job=%s psserver=%s lost=%d",
             job->id_text, m->name, lost);
 }
 
-void coord_shards_down(struct coord *c, struct member *m, bool lost)
+void shards_down(struct coord *c, struct member *m, bool lost)
 {
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         down_in_job(c, m, list_entry(n, struct job, on_active), lost);
     }
 }
 
-void coord_shards_back(struct coord *c, struct member *m)
+void shards_back(struct coord *c, struct member *m)
 {
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
         bool back = false;
@@ -312,6 +312,6 @@ void coord_shards_back(struct coord *c, struct member *m)
             }
         }
         if (back)
-            coord_map_changed(c, job);
+            map_changed(c, job);
     }
 }

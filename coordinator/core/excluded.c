@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_conduct.c -- workers that are put aside, for a job or,
-// until they let go of what was revoked, for all of them.
-//
-// Nothing of this is journalled: a coordinator that restarts gives everybody
-// another chance.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/excluded.c -- workers that are excluded, from one job or,
+// until they let go of what was revoked, from all.
+#include "coordinator/core/excluded.h"
 
-#include <stdio.h>
-
+#include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/leases.h"
 
-struct conduct *coord_conduct(struct member *m, const struct job *job)
+struct conduct *excluded_conduct(struct member *m, const struct job *job)
 {
     struct conduct *conduct = map_get(&m->conduct, job->id);
 
@@ -26,15 +23,16 @@ struct conduct *coord_conduct(struct member *m, const struct job *job)
     return NULL;
 }
 
-bool coord_aside(struct coord *c, const struct member *m, const struct job *job)
+bool excluded_now(const struct coord *c, const struct member *m,
+                  const struct job *job)
 {
     const struct conduct *conduct = map_get(&m->conduct, job->id);
 
-    return conduct != NULL && conduct_aside(conduct, coord_now(c));
+    return conduct != NULL && conduct_excluded(conduct, coord_now(c));
 }
 
 // Some other worker can go on with the job.
-static bool replaceable(struct coord *c, const struct member *m,
+static bool replaceable(const struct coord *c, const struct member *m,
                         const struct job *job)
 {
     list_for(n, &c->members.all)
@@ -43,7 +41,7 @@ static bool replaceable(struct coord *c, const struct member *m,
 
         if (other != m && other->role == MEMBER_WORKER &&
             other->external == job->external && other->state == MEMBER_READY &&
-            other->owes.job == 0 && !coord_aside(c, other, job))
+            other->owes.job == 0 && !excluded_now(c, other, job))
             return true;
     }
     return false;
@@ -58,62 +56,62 @@ static void take_back(struct coord *c, struct member *m, struct job *job,
         struct work *w = list_entry(n, struct work, on_holder);
 
         if (w->job == job)
-            coord_revoke(c, m, w, why);
+            leases_revoke(c, m, w, why);
     }
 }
 
-void coord_put_aside(struct coord *c, struct member *m, struct job *job,
-                     enum conduct_why why)
+void excluded_put(struct coord *c, struct member *m, struct job *job,
+                  enum conduct_why why)
 {
-    struct conduct *conduct = coord_conduct(m, job);
+    struct conduct *conduct = excluded_conduct(m, job);
     uint64_t ms;
 
     if (conduct == NULL)
         return;
-    ms = conduct_put_aside(conduct, why, job->good_steps, coord_now(c));
+    ms = conduct_exclude(conduct, why, job->good_steps, coord_now(c));
     LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
         job->id_text, m->name, (unsigned long long)ms, conduct_why_text(why));
     take_back(c, m, job, conduct_why_text(why));
 }
 
-void coord_conduct_judge(struct coord *c, struct member *m, struct job *job)
+void excluded_judge(struct coord *c, struct member *m, struct job *job)
 {
     const struct conduct *conduct = map_get(&m->conduct, job->id);
     enum conduct_why why;
 
-    if (conduct == NULL || job_ended(job) || coord_aside(c, m, job))
+    if (conduct == NULL || job_ended(job) || excluded_now(c, m, job))
         return;
     why = conduct_judge(conduct, job->good_steps);
     if (why != CONDUCT_GOOD && replaceable(c, m, job))
-        coord_put_aside(c, m, job, why);
+        excluded_put(c, m, job, why);
 }
 
-bool coord_conduct_excuses(struct coord *c, struct member *m,
-                           const struct job *job)
+bool excluded_excuses(const struct coord *c, struct member *m,
+                      const struct job *job)
 {
-    const struct conduct *conduct = coord_conduct(m, job);
+    const struct conduct *conduct = excluded_conduct(m, job);
 
-    // What it says of its other leases was on the way when it was put aside.
-    if (coord_aside(c, m, job))
+    // What it says of its other leases was on the way when it was excluded.
+    if (excluded_now(c, m, job))
         return true;
     return conduct != NULL && conduct_alone(conduct, job->good_steps) &&
            replaceable(c, m, job);
 }
 
-void coord_second_chance(struct coord *c, struct member *m,
-                         const struct job *job)
+void excluded_readmit(const struct coord *c, struct member *m,
+                      const struct job *job)
 {
-    struct conduct *conduct = coord_conduct(m, job);
+    struct conduct *conduct = excluded_conduct(m, job);
 
     if (conduct == NULL || conduct->until_ms == 0 ||
-        conduct_aside(conduct, coord_now(c)))
+        conduct_excluded(conduct, coord_now(c)))
         return;
     conduct->until_ms = 0;
     LOG(INFO, "worker gets another chance", "job=%s worker=%s", job->id_text,
         m->name);
 }
 
-static void say_debt(const struct member *m, struct buf *out)
+static void add_debt(const struct member *m, struct buf *out)
 {
     if (m->owes.job != 0)
         (void)buf_appendf(out,
@@ -123,20 +121,20 @@ static void say_debt(const struct member *m, struct buf *out)
                           (unsigned long long)m->owes.job);
 }
 
-void coord_conduct_reason(struct coord *c, const struct member *m,
-                          struct buf *out)
+void excluded_reason(const struct coord *c, const struct member *m,
+                     struct buf *out)
 {
     uint64_t now = coord_now(c);
 
-    say_debt(m, out);
+    add_debt(m, out);
     if (m->draining && m->why != NULL)
         (void)buf_appendf(out, "%s%s", out->len > 0 ? "; " : "", m->why);
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
         const struct conduct *conduct = map_get(&m->conduct, job->id);
 
-        if (conduct != NULL && conduct_aside(conduct, now))
+        if (conduct != NULL && conduct_excluded(conduct, now))
             (void)buf_appendf(
                 out, "%sput aside for %s, %llu s more: %s",
                 out->len > 0 ? "; " : "", job->id_text,

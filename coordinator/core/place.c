@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_place.c -- which psserver takes which shard, and
-// telling it so.
-//
-// A job is placed once: rows are cut into shards (common/part), each shard is
-// given to a psserver by *name*, and both are journalled. From then on a
-// psserver is told to take its shards whenever it attaches.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/place.c -- the placing of a job on psservers, now or as if
+// it were now.
+#include "coordinator/core/place.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/buf.h"
-#include "common/run/log.h"
+#include "common/base/mem.h"
 #include "common/plan/part.h"
+#include "common/run/log.h"
+#include "coordinator/core/end.h"
 #include "coordinator/core/resume.h"
+#include "coordinator/core/send.h"
 #include "proto/layout.h"
 #include "proto/model.h"
 #include "proto/spec.h"
+
+#define PLACE_AGAIN_MS 10000
 
 // ---- who may take shards
 
@@ -29,7 +30,7 @@ static uint64_t shards_of(struct coord *c, const char *psserver)
 {
     uint64_t count = 0;
 
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
@@ -46,13 +47,6 @@ static int emptier(const void *a, const void *b)
     if (x->shards != y->shards)
         return x->shards < y->shards ? -1 : 1;
     return strcmp(x->member->name, y->member->name);
-}
-
-struct member *coord_psserver(struct coord *c, const char *name)
-{
-    struct member *m = members_find(&c->members, MEMBER_PSSERVER, name);
-
-    return m == NULL || m->state >= MEMBER_SUSPECT ? NULL : m;
 }
 
 // The psservers a job may use, emptiest first; at most `limit` (0: all).
@@ -189,7 +183,7 @@ static void name_as_before(struct coord *c, const struct job *job,
         return;
     cut = job->resume->cut->checkpoints[0];
     for (uint32_t i = 0; i < shards; i++) {
-        m = coord_psserver(c, cut->shards[i]->psserver);
+        m = members_psserver(&c->members, cut->shards[i]->psserver);
         if (m == NULL || m->state != MEMBER_READY)
             return;
     }
@@ -230,6 +224,14 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     return rc;
 }
 
+void place_note_psservers(struct coord *c)
+{
+    if (c->members.psservers == 0)
+        c->first_psserver_ms = 0;
+    else if (c->first_psserver_ms == 0)
+        c->first_psserver_ms = coord_now(c) + 1; // never 0
+}
+
 // A little patience: with two psservers starting together, a job should not
 // end up on whichever was quicker.
 static bool settled(struct coord *c, const struct job *job, uint32_t servers)
@@ -244,7 +246,7 @@ static bool settled(struct coord *c, const struct job *job, uint32_t servers)
            coord_now(c) + 1 >= c->first_psserver_ms + c->options.settle_ms;
 }
 
-void coord_place_job(struct coord *c, struct job *job)
+void place_job(struct coord *c, struct job *job)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct candidate *on = NULL;
@@ -263,21 +265,22 @@ void coord_place_job(struct coord *c, struct job *job)
                 job->shards, servers,
                 (unsigned long long)job->evidence.closures);
         else if (rc != SL_OK && rc != SL_ENOMEM)
-            coord_fail_job(c, job, "it cannot be placed: %s", err.text);
+            end_fail(c, job, "it cannot be placed: %s", err.text);
     }
     sl_free(on);
     if (!job->placed || c->dead)
         return;
     for (uint32_t i = 0; i < job->shards; i++) {
         job->shard[i].since_ms = coord_now(c);
-        send_place(c, coord_psserver(c, job->shard[i].psserver), job, i);
+        send_place(c, members_psserver(&c->members, job->shard[i].psserver),
+                   job, i);
     }
 }
 
 // ---- telling
 
-static enum sl_err tell_deleted(void *arg, uint64_t job, uint64_t uid,
-                                const char *psserver, struct sl_error *err)
+static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
+                                  const char *psserver, struct sl_error *err)
 {
     struct coord *c = arg;
 
@@ -286,15 +289,16 @@ static enum sl_err tell_deleted(void *arg, uint64_t job, uint64_t uid,
     return SL_OK;
 }
 
-void coord_place_member(struct coord *c, struct member *m)
+void place_member(struct coord *c, struct member *m)
 {
     struct sl_error err = SL_ERROR_INIT;
 
     if (!coord_wrote(
-            c, journal_each_deleted(c->journal, m->name, tell_deleted, c, &err),
+            c,
+            journal_each_deleted(c->journal, m->name, notify_deleted, c, &err),
             &err))
         return;
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
@@ -305,17 +309,17 @@ void coord_place_member(struct coord *c, struct member *m)
     }
 }
 
-void coord_place_again(struct coord *c, struct job *job)
+void place_again(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
     for (uint32_t i = 0; i < job->shards; i++) {
         struct job_shard *s = &job->shard[i];
-        struct member *m;
+        const struct member *m;
 
-        if (s->failure == NULL || now - s->place_ms < COORD_PLACE_AGAIN_MS)
+        if (s->failure == NULL || now - s->place_ms < PLACE_AGAIN_MS)
             continue;
-        m = coord_psserver(c, s->psserver);
+        m = members_psserver(&c->members, s->psserver);
         if (m != NULL)
             send_place(c, m, job, i);
     }
@@ -355,9 +359,9 @@ static enum sl_err explain_plan(struct buf *out, const struct draft *d)
 
 // Where nobody is attached yet, an uneven cut is looked at when the job is
 // placed.
-enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
-                              const Sluice__V1__ResumeSource *from,
-                              struct sl_error *err)
+enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
+                        const Sluice__V1__ResumeSource *from,
+                        struct sl_error *err)
 {
     Sluice__V1__CheckpointsReply *layout = NULL;
     Sluice__V1__ResumeSource as_if = *from;
@@ -380,7 +384,7 @@ enum sl_err coord_place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     return rc;
 }
 
-enum sl_err coord_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
+enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err)
 {
     uint32_t servers = 0;

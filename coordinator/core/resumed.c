@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_resume.c -- a job that starts from a cut of another
-// job.
-//
-// The cut is read once, when the job is submitted, and journalled with it:
-// from then on its manifest is not needed any more, only the files of its
-// shards, and those until the new job has a cut of its own.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/resumed.c -- the cut that a job starts from: which manifest
+// is meant, and whether it fits.
+#include "coordinator/core/resumed.h"
 
 #include <string.h>
 
-#include "common/run/log.h"
-#include "coordinator/journal/manifest.h"
+#include "common/base/mem.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/place.h"
 #include "coordinator/core/resume.h"
+#include "coordinator/journal/manifest.h"
 
 // ---- which manifest
 
@@ -39,15 +37,15 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
                                  struct sl_error *err)
 {
     const struct job_cut *last;
-    uint64_t id;
+    struct job *job = NULL;
     enum sl_err rc;
 
     if (strchr(what, '/') != NULL)
         return path_in_store(c, what, out, err);
-    rc = coord_find(c, what, &id, err);
+    rc = jobs_find(c, what, &job, err);
     if (rc != SL_OK)
         return rc;
-    last = job_last_cut(coord_job(c, id));
+    last = job_last_cut(job);
     if (last == NULL)
         return sl_fail(err, SL_ESTATE,
                        "job %s has no checkpoint to resume from", what);
@@ -60,7 +58,7 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
 static struct job *job_of(const struct coord *c,
                           const Sluice__V1__ResumeSource *from)
 {
-    struct job *job = coord_job(c, from->cut->job);
+    struct job *job = jobs_get(c, from->cut->job);
 
     return job != NULL && job->uid == from->job_uid ? job : NULL;
 }
@@ -115,14 +113,13 @@ static enum sl_err judge(struct coord *c, struct manifest_found *found,
     from->apart = sl_strdup(apart);
     if (from->apart == NULL)
         return sl_fail(err, SL_ENOMEM, "a cut");
-    rc = coord_place_check(c, spec, from, err);
+    rc = place_check(c, spec, from, err);
     return rc == SL_ESTATE ? add_hint(c, from, err) : rc;
 }
 
-enum sl_err coord_resume_read(struct coord *c, const char *what,
-                              const Sluice__V1__JobSpec *spec,
-                              Sluice__V1__ResumeSource **out,
-                              struct sl_error *err)
+enum sl_err resumed_read(struct coord *c, const char *what,
+                         const Sluice__V1__JobSpec *spec,
+                         Sluice__V1__ResumeSource **out, struct sl_error *err)
 {
     struct manifest_found found = {0};
     char *path = NULL;
@@ -143,9 +140,9 @@ enum sl_err coord_resume_read(struct coord *c, const char *what,
 
 // ---- afterwards
 
-const struct job *coord_resumed_by(struct coord *c, const struct job *job)
+const struct job *resumed_by(const struct coord *c, const struct job *job)
 {
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         const struct job *other = list_entry(n, struct job, on_active);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_send.c -- messages downwards, one function each.
+// coordinator/core/send.c -- messages downwards, one function each.
 //
 // Everything is borrowed from job and spec for the length of the call, except
 // the small arrays of pointers that repeated fields want.
-#include "coordinator/core/coord_impl.h"
+#include "coordinator/core/send.h"
 
 #include <string.h>
 
 #include "common/base/broken.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/resume.h"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/status.c -- what clients see. Every number is one that a
+// coordinator/core/status.c -- the status of a job. Every number is one that a
 // shard or a worker reported, or that the journal holds; none is extrapolated
 // except the remaining time, which says so by its name.
-#include "coordinator/core/coord_impl.h"
+#include "coordinator/core/status.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/broken.h"
+#include "common/base/mem.h"
+#include "coordinator/core/excluded.h"
 #include "proto/pbjson.h"
-
-#define LIST_DEFAULT 100
 
 static char *text_or_null(const char *text)
 {
@@ -19,7 +19,7 @@ static char *text_or_null(const char *text)
 
 // ---- why it waits
 
-static const char *lost_shard(struct coord *c, const struct job *job,
+static const char *lost_shard(const struct coord *c, const struct job *job,
                               uint32_t *shard)
 {
     for (uint32_t i = 0; i < job->shards; i++) {
@@ -31,12 +31,12 @@ static const char *lost_shard(struct coord *c, const struct job *job,
     return NULL;
 }
 
-static void reason_shard(struct coord *c, const struct job *job, uint32_t shard,
-                         char *out, size_t size)
+static void reason_shard(const struct coord *c, const struct job *job,
+                         uint32_t shard, char *out, size_t size)
 {
     const struct job_shard *s = &job->shard[shard];
     double since = (double)(coord_now(c) - s->since_ms) / 1000.0;
-    bool there = coord_psserver(c, s->psserver) != NULL;
+    bool there = members_psserver(&c->members, s->psserver) != NULL;
 
     if (s->failure != NULL)
         snprintf(out, size, "psserver %s cannot load shard %u: %s", s->psserver,
@@ -54,7 +54,8 @@ static void reason_shard(struct coord *c, const struct job *job, uint32_t shard,
 }
 
 // `useful`: one that may be given something of this job.
-static bool worker_there(struct coord *c, const struct job *job, bool useful)
+static bool worker_there(const struct coord *c, const struct job *job,
+                         bool useful)
 {
     list_for(n, &c->members.all)
     {
@@ -62,14 +63,14 @@ static bool worker_there(struct coord *c, const struct job *job, bool useful)
 
         if (m->role == MEMBER_WORKER && m->external == job->external &&
             m->state == MEMBER_READY &&
-            (!useful || (m->owes.job == 0 && !coord_aside(c, m, job))))
+            (!useful || (m->owes.job == 0 && !excluded_now(c, m, job))))
             return true;
     }
     return false;
 }
 
-static void reason_worker(struct coord *c, const struct job *job, char *out,
-                          size_t size)
+static void reason_worker(const struct coord *c, const struct job *job,
+                          char *out, size_t size)
 {
     snprintf(out, size, "waiting for %s%s",
              job->external ? "an external worker" : "a worker",
@@ -79,8 +80,8 @@ static void reason_worker(struct coord *c, const struct job *job, char *out,
                  : "");
 }
 
-static void reason_placing(struct coord *c, const struct job *job, char *out,
-                           size_t size)
+static void reason_placing(const struct coord *c, const struct job *job,
+                           char *out, size_t size)
 {
     if (job_samples(job) == 0)
         snprintf(out, size, "%s",
@@ -93,8 +94,9 @@ static void reason_placing(struct coord *c, const struct job *job, char *out,
         snprintf(out, size, "waiting for psservers to settle");
 }
 
-void status_reason(struct coord *c, const struct job *job, char *out,
-                   size_t size)
+// What it waits for, or "" while it moves.
+static void status_reason(const struct coord *c, const struct job *job,
+                          char *out, size_t size)
 {
     uint32_t shard = 0;
 
@@ -105,7 +107,7 @@ void status_reason(struct coord *c, const struct job *job, char *out,
         reason_placing(c, job, out, size);
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
-    else if (job->state == JOB_FINISHING && !coord_cut_complete(job))
+    else if (job->state == JOB_FINISHING && !job_cut_complete(job))
         snprintf(out, size, "waiting for the checkpoint that holds it all");
     else if (!worker_there(c, job, true) && job->held == 0)
         reason_worker(c, job, out, size);
@@ -217,7 +219,7 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
     }
 }
 
-static void fill_progress(struct coord *c, Sluice__V1__JobStatus *m,
+static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                           const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
@@ -290,7 +292,7 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
     return true;
 }
 
-static bool add_texts(struct coord *c, Sluice__V1__JobStatus *m,
+static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
                       const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
@@ -317,7 +319,7 @@ static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)
     return true;
 }
 
-static void fill_counters(struct coord *c, Sluice__V1__JobStatus *m,
+static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
                           const struct job *job)
 {
     m->job = job->id;
@@ -339,8 +341,8 @@ static void fill_counters(struct coord *c, Sluice__V1__JobStatus *m,
     m->map_version = job->map_version;
 }
 
-static Sluice__V1__JobStatus *status_live(struct coord *c, struct job *job,
-                                          bool with_shards)
+static Sluice__V1__JobStatus *
+status_live(const struct coord *c, const struct job *job, bool with_shards)
 {
     Sluice__V1__JobStatus *m = wire_new(&sluice__v1__job_status__descriptor);
     bool ok;
@@ -360,8 +362,8 @@ static Sluice__V1__JobStatus *status_live(struct coord *c, struct job *job,
     return NULL;
 }
 
-static Sluice__V1__JobStatus *status_ended(struct coord *c, struct job *job,
-                                           bool with_shards)
+static Sluice__V1__JobStatus *
+status_ended(const struct coord *c, const struct job *job, bool with_shards)
 {
     const struct job_cut *last = job_last_cut(job);
     ProtobufCMessage *copy = NULL;
@@ -380,7 +382,7 @@ static Sluice__V1__JobStatus *status_ended(struct coord *c, struct job *job,
     return m;
 }
 
-Sluice__V1__JobStatus *status_job(struct coord *c, struct job *job,
+Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec)
 {
     Sluice__V1__JobStatus *m = job->final != NULL
@@ -396,80 +398,4 @@ Sluice__V1__JobStatus *status_job(struct coord *c, struct job *job,
     }
     m->spec = (Sluice__V1__JobSpec *)copy;
     return m;
-}
-
-// ---- lists
-
-enum sl_err coord_list(struct coord *c, const Sluice__V1__ListRequest *request,
-                       Sluice__V1__ListReply **reply, struct sl_error *err)
-{
-    uint32_t limit = request->limit == 0 ? LIST_DEFAULT : request->limit;
-    uint64_t id = request->before == 0 || request->before > c->last_job
-                      ? c->last_job
-                      : request->before - 1;
-    Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
-    size_t most = c->jobs.len < limit ? c->jobs.len : limit;
-
-    if (m != NULL)
-        m->jobs = sl_calloc(most, sizeof(*m->jobs));
-    if (m == NULL || m->jobs == NULL) {
-        wire_free((ProtobufCMessage *)m);
-        return sl_fail(err, SL_ENOMEM, "a list of jobs");
-    }
-    for (; id > 0 && m->n_jobs < most; id--) {
-        struct job *job = coord_job(c, id);
-
-        if (job == NULL)
-            continue;
-        m->jobs[m->n_jobs] = status_job(c, job, false, false);
-        if (m->jobs[m->n_jobs++] == NULL) {
-            wire_free(&m->base);
-            return sl_fail(err, SL_ENOMEM, "a list of jobs");
-        }
-    }
-    *reply = m;
-    return SL_OK;
-}
-
-enum sl_err coord_checkpoints(struct coord *c,
-                              const Sluice__V1__JobRequest *request,
-                              Sluice__V1__CheckpointsReply **reply,
-                              struct sl_error *err)
-{
-    Sluice__V1__CheckpointsReply view = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
-    Sluice__V1__Checkpoint **list, *copies;
-    ProtobufCMessage *copy = NULL;
-    struct job *job;
-    uint64_t id = 0;
-    enum sl_err rc = coord_find(c, request->id, &id, err);
-
-    if (rc != SL_OK)
-        return rc;
-    job = coord_job(c, id);
-    list = sl_malloc_array(job->cuts_count, sizeof(*list));
-    copies = sl_malloc_array(job->cuts_count, sizeof(*copies));
-    for (size_t i = 0; list != NULL && copies != NULL && i < job->cuts_count;
-         i++) {
-        copies[i] = *job->cuts[i].checkpoint;
-        copies[i].manifest = job->cuts[i].path;
-        list[i] = &copies[i];
-    }
-    view.checkpoints = list;
-    view.n_checkpoints = job->cuts_count;
-    view.job = job->id;
-    view.job_incarnation = job->incarnation;
-    if (job->layout != NULL) {
-        view.variables = job->layout->variables;
-        view.n_variables = job->layout->n_variables;
-        view.pieces = job->layout->pieces;
-        view.n_pieces = job->layout->n_pieces;
-    }
-    rc = list == NULL || copies == NULL ? SL_ENOMEM
-                                        : wire_dup(&copy, &view.base);
-    sl_free(list);
-    sl_free(copies);
-    if (rc != SL_OK)
-        return sl_fail(err, rc, "a list of checkpoints");
-    *reply = (Sluice__V1__CheckpointsReply *)copy;
-    return SL_OK;
 }

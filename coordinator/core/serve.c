@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_lease.c -- what each job has for a worker, and leasing
-// it.
-//
-// A pass fills idle workers before any gets a second lease, so that few
-// closures are spread. What a job offers is derived from evidence (C3), within
-// the window (C5); who is served is decided by dispatch.c.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/serve.c -- one pass over idle workers and what jobs offer
+// them.
+#include "coordinator/core/serve.h"
 
-#include <string.h>
-
-#include "common/base/fault.h"
-#include "common/base/history.h"
-#include "common/run/log.h"
+#include "coordinator/core/excluded.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
 
 // ---- what a job offers
 
@@ -27,7 +22,7 @@ static bool others(struct coord *c, const struct member *not_this,
 
         if (m != not_this && m->role == MEMBER_WORKER &&
             m->external == not_this->external && member_ready(m, now) &&
-            !coord_aside(c, m, job) && !closure_blames(closure, m->process))
+            !excluded_now(c, m, job) && !closure_blames(closure, m->process))
             return true;
     }
     return false;
@@ -118,106 +113,6 @@ static struct offer job_offer(struct coord *c, struct job *job,
     return o;
 }
 
-// ---- leasing
-
-static struct work *train_work(struct job *job, uint64_t closure)
-{
-    struct work *w = map_get(&job->active, closure);
-
-    if (w != NULL)
-        return w;
-    w = sl_calloc(1, sizeof(*w));
-    if (w == NULL)
-        return NULL;
-    closure_init(&w->closure, closure, job->spec->train->max_attempts);
-    w->kind = WORK_TRAIN;
-    w->job = job;
-    if (map_put(&job->active, closure, w) != SL_OK) {
-        sl_free(w);
-        return NULL;
-    }
-    return w;
-}
-
-// JobOpen comes before the first lease of a job on a stream, and again once it
-// is placed, if the worker was told before that.
-static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
-{
-    struct opened *opened = map_get(&m->opened, job->id);
-
-    if (opened != NULL && opened->placed == job->placed)
-        return SL_OK;
-    if (opened == NULL) {
-        opened = sl_calloc(1, sizeof(*opened));
-        if (opened == NULL)
-            return SL_ENOMEM;
-        if (map_put(&m->opened, job->id, opened) != SL_OK) {
-            sl_free(opened);
-            return SL_ENOMEM;
-        }
-    }
-    opened->placed = job->placed;
-    send_job_open(c, m, job);
-    return SL_OK;
-}
-
-static bool lease(struct coord *c, struct member *m, struct job *job,
-                  const struct offer *o)
-{
-    struct work *w =
-        o->kind == WORK_TRAIN ? train_work(job, o->closure) : o->work;
-    bool again;
-
-    if (w == NULL || open_job(c, m, job) != SL_OK)
-        return false;
-    again = w->closure.again;
-    FAULT("dispatch.lease");
-    if (again)
-        FAULT("recover.reissue");
-    if (closure_lease(&w->closure, m->process,
-                      (struct attempt){c->term, ++c->attempts},
-                      coord_now(c)) != SL_OK)
-        return false;
-    w->holder = m;
-    memset(&w->seen, 0, sizeof(w->seen));
-    coord_stall_begin(c, w);
-    coord_second_chance(c, m, job);
-    list_push_back(&m->leases, &w->on_holder);
-    member_begins(m, coord_now(c));
-    job_hold(job, m->id);
-    job->served = ++c->turn;
-    if (again && w->kind == WORK_TRAIN)
-        coord_count(job, &job->counters.closures_retried);
-    HISTORY("lease",
-            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu worker=%s",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (int)w->kind, (unsigned long long)w->closure.id,
-            (unsigned long long)c->term, (unsigned long long)c->attempts,
-            m->name);
-    member_sends(m);
-    LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
-        job->id_text, (unsigned long long)w->closure.id,
-        (unsigned long long)w->closure.attempt.n, m->name, (int)w->kind);
-    return true;
-}
-
-void coord_unlease(struct work *w)
-{
-    struct member *m = w->holder;
-
-    HISTORY("lease_end",
-            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu now=%s",
-            (unsigned long long)w->job->id, (unsigned long long)w->job->uid,
-            (int)w->kind, (unsigned long long)w->closure.id,
-            (unsigned long long)w->closure.attempt.term,
-            (unsigned long long)w->closure.attempt.n,
-            closure_state_name(w->closure.state));
-    list_remove(&w->on_holder);
-    member_holds(m, m->lease_count - 1);
-    job_unhold(w->job, m->id);
-    w->holder = NULL;
-}
-
 // ---- who is served
 
 #define DISPATCH_JOBS 64 // looked at per worker; more wait their turn
@@ -235,9 +130,21 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
         .served = job->served,
     };
     *offer = (struct offer){.kind = WORK_NONE};
-    if (m->external == job->external && !coord_aside(c, m, job))
+    if (m->external == job->external && !excluded_now(c, m, job))
         *offer = job_offer(c, job, m);
     out->kind = offer->kind;
+}
+
+static bool give(struct coord *c, struct member *m, struct job *job,
+                 const struct offer *o)
+{
+    struct work *w =
+        o->kind == WORK_TRAIN ? leases_work(job, o->closure) : o->work;
+
+    if (w == NULL || !leases_give(c, m, w))
+        return false;
+    excluded_readmit(c, m, job);
+    return true;
 }
 
 static bool serve(struct coord *c, struct member *m)
@@ -256,7 +163,7 @@ static bool serve(struct coord *c, struct member *m)
 
     if (!dispatch_worker_free(&w))
         return false;
-    list_for(n, &c->active)
+    list_for(n, &c->jobs.active)
     {
         if (count == DISPATCH_JOBS)
             break;
@@ -265,7 +172,7 @@ static bool serve(struct coord *c, struct member *m)
         count += jobs[count].kind != WORK_NONE;
     }
     chosen = dispatch_choose(&w, jobs, count);
-    return chosen >= 0 && lease(c, m, job[chosen], &offers[chosen]);
+    return chosen >= 0 && give(c, m, job[chosen], &offers[chosen]);
 }
 
 // May a job have something for a worker, whoever that is? `newcomer`: for one
@@ -291,7 +198,7 @@ static bool may_offer(const struct job *job, bool newcomer)
 
 static bool any_offers(struct coord *c, bool newcomer)
 {
-    list_for(j, &c->active)
+    list_for(j, &c->jobs.active)
     {
         if (may_offer(list_entry(j, struct job, on_active), newcomer))
             return true;
@@ -313,9 +220,9 @@ static void serve_all(struct coord *c, uint32_t have)
     }
 }
 
-void coord_dispatch(struct coord *c)
+void serve_workers(struct coord *c)
 {
-    list_for(j, &c->active)
+    list_for(j, &c->jobs.active)
     {
         list_entry(j, struct job, on_active)->scan_from = 0;
     }
@@ -331,8 +238,8 @@ void coord_dispatch(struct coord *c)
         send_leases(c, m);
     }
     // Counters of what was just leased again.
-    list_for(j, &c->active)
+    list_for(j, &c->jobs.active)
     {
-        coord_flush_counters(c, list_entry(j, struct job, on_active));
+        jobs_flush(c, list_entry(j, struct job, on_active));
     }
 }

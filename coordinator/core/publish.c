@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_cut.c -- making cuts, publishing them, dropping old
-// ones.
-//
-//   coord_cut_check: due -> SnapshotRequest to every shard
-//   coord_snapshot_report: one by one; publishable (K4)? -> publish:
-//     journal: intent | pool thread: manifest, durable | journal: outcome
-//   written: only now the cut exists -> old ones dropped, Keep, waiting hellos
-//
-// A cut that is being written belongs to the job until its outcome is in the
-// journal, also if the job ends meanwhile.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/publish.c -- the writing of a cut, from its intent to its
+// outcome (K4), and the dropping of older ones.
+#include "coordinator/core/publish.h"
 
 #include <string.h>
 
@@ -17,27 +9,15 @@
 #include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/coord_link.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/send.h"
 #include "coordinator/journal/manifest.h"
 
-bool coord_cut_complete(const struct job *job)
-{
-    const struct job_cut *last = job_last_cut(job);
-
-    return last != NULL && last->checkpoint->complete;
-}
-
-void coord_cut_give_up(struct coord *c, struct job *job, const char *why)
-{
-    LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
-        (unsigned long long)job->cut->n, why);
-    cut_free(job->cut);
-    job->cut = NULL;
-    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
-}
-
-// ---- publishing
+#define CUTS_MAX 4096 // kept cuts of one job
 
 struct publish {
     struct coord_link *link;
@@ -262,13 +242,13 @@ static void note_outcome(const struct job *job, uint64_t cut, const char *state)
 
 static void drop_old(struct coord *c, struct job *job)
 {
-    bool needed[COORD_CUTS_MAX], drop[COORD_CUTS_MAX];
+    bool needed[CUTS_MAX], drop[CUTS_MAX];
     size_t count = job->cuts_count;
     struct sl_error err = SL_ERROR_INIT;
 
-    if (count > COORD_CUTS_MAX)
+    if (count > CUTS_MAX)
         return;
-    coord_eval_needs(job, needed);
+    evaluations_need(job, needed);
     if (cut_prune(needed, count, job->spec->checkpoint->keep, drop) == 0)
         return;
     for (size_t i = count; i-- > 0;) {
@@ -358,14 +338,7 @@ static void settle(struct coord *c, struct job *job, struct publish *p)
     keep_all(c, job);
     if (c->dead || job_ended(job))
         return;
-    coord_shard_retry(c, job); // K5 is over
-    if (!c->dead)
-        coord_advance(c, job);
-    if (!c->dead) {
-        coord_map_flush(c, job);
-        coord_flush_counters(c, job);
-        coord_dispatch(c);
-    }
+    c->cut_settled(c, job);
 }
 
 static void publish_work(void *task)
@@ -381,7 +354,7 @@ static void publish_done(void *task)
 {
     struct publish *p = task;
     struct coord *c = coord_link_get(p->link);
-    struct job *job = c == NULL || c->dead ? NULL : coord_job(c, p->job);
+    struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
 
     // Without us the intent is settled by the next coordinator (K6).
     if (job != NULL && job->cut != NULL && job->cut->n == p->cut)
@@ -389,129 +362,24 @@ static void publish_done(void *task)
     publish_free(p);
 }
 
-static void publish(struct coord *c, struct job *job)
+enum sl_err publish_cut(struct coord *c, struct job *job)
 {
     struct publish *p = publish_new(c, job);
     struct sl_error err = SL_ERROR_INIT;
 
-    if (p == NULL) {
-        coord_cut_give_up(c, job, "out of memory");
-        return;
-    }
+    if (p == NULL)
+        return SL_ENOMEM;
     FAULT("cut.collected");
     note_intent(job, p);
     if (!BROKEN(rule_K4) &&
         !coord_wrote(c, write_intent(c, job, p, &err), &err)) {
         publish_free(p);
-        return;
+        return SL_OK; // the coordinator ends
     }
     cut_begin_write(job->cut); // K5 begins
     if (c->io.work(c->io.arg, publish_work, publish_done, p) != SL_OK) {
         p->rc = sl_fail(&p->err, SL_ENOMEM, "no pool thread");
         publish_done(p);
     }
-}
-
-// ---- collecting
-
-static void ask(struct coord *c, struct job *job, uint32_t shard)
-{
-    if (job->shard[shard].server != 0)
-        send_snapshot(c, job->shard[shard].server, job, shard);
-}
-
-static void begin(struct coord *c, struct job *job, enum cut_why why)
-{
-    static const char *const names[] = {"", "final", "epoch", "time"};
-
-    job->cut = cut_new(job->last_cut + 1, (c->term << 32) | ++c->requests,
-                       job->shards, coord_now(c));
-    if (job->cut == NULL)
-        return; // the next tick tries again
-    job->last_cut++;
-    FAULT("cut.request");
-    LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
-        (unsigned long long)job->cut->n, names[why]);
-    for (uint32_t i = 0; i < job->shards; i++)
-        ask(c, job, i);
-}
-
-static struct cut_when when(struct coord *c, const struct job *job)
-{
-    const struct job_cut *last = job_last_cut(job);
-    const Sluice__V1__CheckpointSpec *spec = job->spec->checkpoint;
-
-    return (struct cut_when){
-        .all_counted = evidence_full(&job->evidence),
-        .last_full = coord_cut_complete(job),
-        .epochs = evidence_epochs(&job->evidence),
-        .last_epochs = last == NULL ? 0 : last->epochs,
-        .every_epoch = spec->every_epoch,
-        .evaluate_every = job->external || job->spec->evaluate == NULL
-                              ? 0
-                              : job->spec->evaluate->every_epochs,
-        .every_ms = (uint64_t)(spec->every_seconds * 1000.0),
-        .since_ms = coord_now(c) - job->cut_last_ms,
-        .steps = evidence_steps(&job->evidence),
-        .last_steps = last == NULL ? 0 : last->checkpoint->steps,
-    };
-}
-
-void coord_cut_check(struct coord *c, struct job *job)
-{
-    uint64_t now = coord_now(c);
-    struct cut_when is;
-    enum cut_why why;
-
-    if (job->cut != NULL) {
-        if (job->cut->writing)
-            return;
-        if (cut_publishable(job->cut, &job->evidence))
-            publish(c, job);
-        else if (now - job->cut->started_ms >= CUT_TIMEOUT_MS)
-            coord_cut_give_up(c, job, "not every shard reported in time");
-        return;
-    }
-    if (job->state == JOB_PLACING || !job_served(job) ||
-        now < job->cut_after_ms)
-        return;
-    is = when(c, job);
-    why = cut_due(&is);
-    if (why != CUT_NOT)
-        begin(c, job, why);
-}
-
-void coord_snapshot_report(struct coord *c, struct member *m,
-                           const Sluice__V1__SnapshotReport *report)
-{
-    struct job *job = coord_live_job(c, report->job, report->job_incarnation);
-    struct sl_error err = SL_ERROR_INIT;
-
-    if (job == NULL || job->cut == NULL || report->shard >= job->shards ||
-        job->shard[report->shard].server != m->id)
-        return;
-    if (report->failure[0] != '\0') {
-        if (report->request == job->cut->request && !job->cut->writing)
-            coord_cut_give_up(c, job, report->failure);
-        return;
-    }
-    if (cut_take(job->cut, report, m->name, m->address, &job->evidence, &err) !=
-        SL_OK) {
-        LOG(INFO, "snapshot not taken", "job=%s shard=%u why=%s", job->id_text,
-            report->shard, err.text);
-        return;
-    }
-    job_counts_take(job, report->shard, report->counts);
-    coord_advance(c, job);
-}
-
-void coord_cut_admitted(struct coord *c, struct job *job, uint32_t shard,
-                        bool renewed)
-{
-    if (job->cut == NULL || job->cut->writing)
-        return;
-    if (!renewed && !BROKEN(publish_old))
-        cut_void(job->cut, shard); // it named a memory that is gone (K4)
-    if (!job->cut->shard[shard].reported)
-        ask(c, job, shard);
+    return SL_OK;
 }

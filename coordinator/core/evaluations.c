@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_eval.c -- evaluations: begun when a cut holds the
-// epoch, journalled when every range is in.
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/evaluations.c -- evaluations, one after the other: each
+// against one cut, which may hold several epochs.
+#include "coordinator/core/evaluations.h"
 
+#include "common/base/mem.h"
 #include "common/run/log.h"
 
 static uint32_t every(const struct job *job)
@@ -38,14 +39,14 @@ static bool next_plan(const struct job *job, struct evaluation_plan *plan)
     return found;
 }
 
-bool coord_eval_pending(const struct job *job)
+bool evaluations_pending(const struct job *job)
 {
     struct evaluation_plan plan;
 
     return job->evaluation != NULL || next_plan(job, &plan);
 }
 
-void coord_eval_needs(const struct job *job, bool *needed)
+void evaluations_need(const struct job *job, bool *needed)
 {
     struct evaluation_cut *cuts = list_cuts(job);
 
@@ -91,7 +92,7 @@ static void finish(struct coord *c, struct job *job)
     sl_free(rows);
 }
 
-void coord_eval_check(struct coord *c, struct job *job)
+void evaluations_check(struct coord *c, struct job *job)
 {
     const Sluice__V1__EvaluateSpec *spec = job->spec->evaluate;
     struct evaluation_plan plan;

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_stall.c -- workers that are heard of but get nowhere.
-//
-// A worker computes the oldest of its leases; the other waits behind it. Its
-// heartbeats say whether it gets on (LeaseProgress). If it stands still for
-// train.stall_seconds, while all shards are served, the lease goes to somebody
-// else:
-//   - the worker computes: it is blamed, as if it had been lost (poison), and
-//     gets nothing of any job before it has let go of the closure;
-//   - it waits for shards, and others get on meanwhile: it cannot reach them.
-//     Nobody is blamed; it is put aside for this job.
-// What it still pushes is refused once the newer attempt is seen (I4).
-#include "coordinator/core/coord_impl.h"
+// coordinator/core/stall.c -- the clock of each worker's oldest lease, and what
+// a worker owes that had to be taken from.
+#include "coordinator/core/stall.h"
 
 #include <stdio.h>
 
+#include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/blame.h"
+#include "coordinator/core/excluded.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+#include "proto/spec.h"
 
 // A report may be so many heartbeats old.
 #define STALL_BEATS 4
@@ -27,27 +24,20 @@ static uint64_t limit_ms(const struct coord *c, const struct job *job)
     return ms > 0 && ms < least ? least : ms;
 }
 
-void coord_stall_begin(struct coord *c, struct work *w)
-{
-    w->moved_ms = coord_now(c);
-    w->told = false;
-    w->waits = false;
-}
-
-void coord_stall_heard(struct coord *c, struct work *w,
-                       const Sluice__V1__LeaseProgress *message)
+void stall_seen(struct coord *c, struct work *w,
+                const Sluice__V1__LeaseProgress *message)
 {
     // The first number is where it begins: it may count for a whole process.
-    if ((w->told && message->progress != w->progress) ||
+    if ((w->reported && message->progress != w->progress) ||
         message->metrics->steps > w->seen.steps)
         w->moved_ms = w->job->moved_ms = coord_now(c);
-    w->told = true;
+    w->reported = true;
     w->progress = message->progress;
     w->waits = message->waits;
 }
 
-void coord_stall_answer(struct member *m, uint64_t job,
-                        const Sluice__V1__Attempt *attempt)
+void stall_answered(struct member *m, uint64_t job,
+                    const Sluice__V1__Attempt *attempt)
 {
     struct attempt said = {attempt->term, attempt->n};
 
@@ -59,13 +49,13 @@ void coord_stall_answer(struct member *m, uint64_t job,
     m->owes = (struct member_debt){.job = 0};
 }
 
-void coord_stall_left(struct coord *c, const struct member *m)
+void stall_left(struct coord *c, const struct member *m)
 {
     struct member_debt *owes;
 
     if (m->owes.job == 0)
         return;
-    if (c->debts.len >= COORD_REPLACED_MAX)
+    if (c->debts.len >= COORD_REMEMBERED_MAX)
         map_release_owned(&c->debts);
     owes = sl_malloc(sizeof(*owes));
     if (owes == NULL)
@@ -76,21 +66,13 @@ void coord_stall_left(struct coord *c, const struct member *m)
         sl_free(owes);
 }
 
-void coord_stall_back(struct coord *c, struct member *m)
+void stall_back(struct coord *c, struct member *m)
 {
     struct member_debt *owes = map_remove(&c->debts, m->process);
 
     if (owes != NULL)
         m->owes = *owes;
     sl_free(owes);
-}
-
-void coord_revoke(struct coord *c, struct member *m, struct work *w,
-                  const char *why)
-{
-    send_revoke(c, m, w, why);
-    coord_unlease(w);
-    closure_unstarted(&w->closure);
 }
 
 // What it computes is taken from it, and so is what waits behind that.
@@ -114,12 +96,12 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
         struct work *behind = list_entry(n, struct work, on_holder);
 
         if (behind != w)
-            coord_revoke(c, m, behind, "the one before it stands still");
+            leases_revoke(c, m, behind, "the one before it stands still");
     }
     send_revoke(c, m, w, how);
-    coord_unlease(w);
+    leases_end(w);
     closure_lost(&w->closure);
-    coord_bad_end(c, w, m->name, how);
+    blame_work(c, w, m->name, how);
 }
 
 static bool counts(const struct work *w)
@@ -152,10 +134,10 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
     if (!w->waits)
         take_stalled(c, m, w);
     else if (w->job->moved_ms > w->moved_ms)
-        coord_put_aside(c, m, w->job, CONDUCT_WAITS);
+        excluded_put(c, m, w->job, CONDUCT_WAITS);
 }
 
-void coord_stall_check(struct coord *c)
+void stall_check(struct coord *c)
 {
     list_for(n, &c->members.all)
     {
@@ -168,7 +150,7 @@ void coord_stall_check(struct coord *c)
     }
 }
 
-void coord_stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms)
+void stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms)
 {
     list_for(n, &m->leases)
     {

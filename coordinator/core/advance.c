@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/advance.c -- a job on its way through its states (job.c).
+#include "coordinator/core/advance.h"
+
+#include "common/base/broken.h"
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/end.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/place.h"
+
+static void enter_running(struct coord *c, struct job *job)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    job_enter(job, JOB_RUNNING);
+    job->running_since_ms = coord_now(c) == 0 ? 1 : coord_now(c);
+    job->cut_last_ms = coord_now(c);
+    coord_wrote(c, journal_job_state(c->journal, job->id, JOB_RUNNING, &err),
+                &err);
+    HISTORY("geometry",
+            "job=%llu uid=%llx samples=%llu batch=%llu epochs=%llu "
+            "steps_per_closure=%llu shards=%u window=%u keep=%u",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (unsigned long long)job->schedule.samples,
+            (unsigned long long)job->schedule.batch,
+            (unsigned long long)job->schedule.epochs,
+            (unsigned long long)job->schedule.steps_per_closure, job->shards,
+            (unsigned)job->spec->train->window_closures,
+            (unsigned)job->spec->checkpoint->keep);
+    LOG(INFO, "job runs", "job=%s name=%s", job->id_text, job->name);
+}
+
+// E1: counted is not finished. Between them a shard may come back with less.
+static void follow_evidence(struct job *job)
+{
+    bool full = evidence_full(&job->evidence);
+
+    if (job->state == JOB_RUNNING && full) {
+        job_enter(job, JOB_FINISHING);
+        LOG(INFO, "all is counted", "job=%s", job->id_text);
+    } else if (job->state == JOB_FINISHING && !full && !BROKEN(rule_E1_back)) {
+        job_enter(job, JOB_RUNNING);
+        LOG(WARN, "a shard is back with less", "job=%s", job->id_text);
+    }
+}
+
+void advance_job(struct coord *c, struct job *job)
+{
+    if (c->dead || job_ended(job))
+        return;
+    if (!job->placed)
+        place_job(c, job);
+    if (c->dead || job_ended(job) || !job->placed)
+        return;
+    if (job->state == JOB_PLACING && job_served(job))
+        enter_running(c, job);
+    if (c->dead || job->state == JOB_PLACING)
+        return;
+    follow_evidence(job);
+    cuts_check(c, job);
+    if (c->dead || job_ended(job))
+        return;
+    evaluations_check(c, job);
+    if (c->dead || job_ended(job))
+        return;
+    if (job->state == JOB_FINISHING &&
+        ((job->cut == NULL && job_cut_complete(job) &&
+          !evaluations_pending(job)) ||
+         BROKEN(finish_early)))
+        end_job(c, job, JOB_FINISHED, "");
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/advance.h -- what moves a job on.
+//
+// Threads  the loop.
+// Errors   A journal that cannot be written is fatal.
+#ifndef COORDINATOR_CORE_ADVANCE_H
+#define COORDINATOR_CORE_ADVANCE_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Looks at everything that may move a job forward: placement, shards,
+// evidence, cut, evaluation, end.
+void advance_job(struct coord *c, struct job *job);
+
+#endif

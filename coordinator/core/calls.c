@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/calls.c -- what clients ask of one job: its status, its
+// stop, its deletion.
+#include "coordinator/core/coord.h"
+
+#include <string.h>
+
+#include "common/base/history.h"
+#include "common/run/log.h"
+#include "coordinator/core/end.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/resumed.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/serve.h"
+#include "coordinator/core/status.h"
+#include "coordinator/journal/manifest.h"
+
+enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
+                       struct sl_error *err)
+{
+    struct job *found = NULL;
+    enum sl_err rc = jobs_find(c, id, &found, err);
+
+    if (rc == SL_OK)
+        *job = found->id;
+    return rc;
+}
+
+uint64_t coord_changes(const struct coord *c, uint64_t id, bool *ended)
+{
+    struct job *job = jobs_get(c, id);
+
+    if (job == NULL)
+        return 0;
+    *ended = job_ended(job);
+    return job->changes + 1;
+}
+
+enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
+                      Sluice__V1__JobStatus **reply, struct sl_error *err)
+{
+    struct job *job = NULL;
+    enum sl_err rc = jobs_find(c, request->id, &job, err);
+
+    if (rc != SL_OK)
+        return rc;
+    *reply = status_job(c, job, request->shards, request->spec);
+    return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
+}
+
+enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
+                       Sluice__V1__JobStatus **reply, struct sl_error *err)
+{
+    struct job *job = NULL;
+    enum sl_err rc = jobs_find(c, request->id, &job, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (c->dead)
+        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    end_job(c, job, JOB_STOPPED, "stopped by request");
+    if (c->dead)
+        return sl_fail(err, SL_EIO, "the journal could not be written");
+    serve_workers(c);
+    *reply = status_job(c, job, false, false);
+    return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
+}
+
+static void notify_deleted(struct coord *c, struct job *job)
+{
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards;
+             i++) {
+            if (strcmp(job->shard[i].psserver, m->name) == 0) {
+                send_close(c, m, job->id, job->uid, true);
+                break;
+            }
+        }
+    }
+}
+
+static enum sl_err delete_job(struct coord *c, struct job *job,
+                              struct sl_error *err)
+{
+    struct sl_error litter = SL_ERROR_INIT;
+    enum sl_err rc = journal_job_delete(c->journal, job->id, err);
+
+    if (!coord_wrote(c, rc, err))
+        return rc;
+    for (size_t i = 0; i < job->cuts_count; i++) {
+        if (manifest_remove(c->options.fs, job->cuts[i].path, &litter) != SL_OK)
+            LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
+                litter.text);
+    }
+    notify_deleted(c, job);
+    HISTORY("deleted", "job=%llu uid=%llx", (unsigned long long)job->id,
+            (unsigned long long)job->uid);
+    LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
+    map_remove(&c->jobs.by_id, job->id);
+    c->io.changed(c->io.arg, job->id);
+    job_free(job);
+    return SL_OK;
+}
+
+enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
+                         Sluice__V1__DeleteReply **reply, struct sl_error *err)
+{
+    Sluice__V1__DeleteReply msg = SLUICE__V1__DELETE_REPLY__INIT;
+    ProtobufCMessage *copy = NULL;
+    const struct job *needs;
+    struct job *job = NULL;
+    enum sl_err rc = jobs_find(c, request->id, &job, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (c->dead)
+        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    needs = resumed_by(c, job);
+    if (needs != NULL)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s was resumed from a checkpoint of job %s and has "
+                       "none of its own yet; try again later, or stop it",
+                       needs->id_text, job->id_text);
+    if (!job_ended(job))
+        return sl_fail(err, SL_ESTATE,
+                       "job %s is %s; stop it first: sluice stop %s",
+                       job->id_text, job_state_name(job->state), job->id_text);
+    if (job->cut != NULL)
+        return sl_fail(err, SL_EBUSY,
+                       "a checkpoint of job %s is being written; try again",
+                       job->id_text);
+    rc = wire_dup(&copy, &msg.base);
+    if (rc == SL_OK)
+        rc = delete_job(c, job, err);
+    if (rc == SL_OK)
+        *reply = (Sluice__V1__DeleteReply *)copy;
+    else
+        wire_free(copy);
+    return rc;
+}

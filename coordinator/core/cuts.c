@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/cuts.c -- snapshots that are asked for and collected, until
+// they make a cut that can be published.
+#include "coordinator/core/cuts.h"
+
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/run/log.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/publish.h"
+#include "coordinator/core/send.h"
+
+void cuts_give_up(struct coord *c, struct job *job, const char *why)
+{
+    LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
+        (unsigned long long)job->cut->n, why);
+    cut_free(job->cut);
+    job->cut = NULL;
+    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+}
+
+static void ask(struct coord *c, struct job *job, uint32_t shard)
+{
+    if (job->shard[shard].server != 0)
+        send_snapshot(c, job->shard[shard].server, job, shard);
+}
+
+static void begin(struct coord *c, struct job *job, enum cut_why why)
+{
+    static const char *const names[] = {"", "final", "epoch", "time"};
+
+    job->cut = cut_new(job->last_cut + 1, (c->term << 32) | ++c->requests,
+                       job->shards, coord_now(c));
+    if (job->cut == NULL)
+        return; // the next tick tries again
+    job->last_cut++;
+    FAULT("cut.request");
+    LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
+        (unsigned long long)job->cut->n, names[why]);
+    for (uint32_t i = 0; i < job->shards; i++)
+        ask(c, job, i);
+}
+
+static struct cut_when when(struct coord *c, const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+    const Sluice__V1__CheckpointSpec *spec = job->spec->checkpoint;
+
+    return (struct cut_when){
+        .all_counted = evidence_full(&job->evidence),
+        .last_full = job_cut_complete(job),
+        .epochs = evidence_epochs(&job->evidence),
+        .last_epochs = last == NULL ? 0 : last->epochs,
+        .every_epoch = spec->every_epoch,
+        .evaluate_every = job->external || job->spec->evaluate == NULL
+                              ? 0
+                              : job->spec->evaluate->every_epochs,
+        .every_ms = (uint64_t)(spec->every_seconds * 1000.0),
+        .since_ms = coord_now(c) - job->cut_last_ms,
+        .steps = evidence_steps(&job->evidence),
+        .last_steps = last == NULL ? 0 : last->checkpoint->steps,
+    };
+}
+
+void cuts_check(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+    struct cut_when is;
+    enum cut_why why;
+
+    if (job->cut != NULL) {
+        if (job->cut->writing)
+            return;
+        if (cut_publishable(job->cut, &job->evidence)) {
+            if (publish_cut(c, job) != SL_OK)
+                cuts_give_up(c, job, "out of memory");
+        } else if (now - job->cut->started_ms >= CUT_TIMEOUT_MS) {
+            cuts_give_up(c, job, "not every shard reported in time");
+        }
+        return;
+    }
+    if (job->state == JOB_PLACING || !job_served(job) ||
+        now < job->cut_after_ms)
+        return;
+    is = when(c, job);
+    why = cut_due(&is);
+    if (why != CUT_NOT)
+        begin(c, job, why);
+}
+
+struct job *cuts_report(struct coord *c, struct member *m,
+                        const Sluice__V1__SnapshotReport *report)
+{
+    struct job *job = jobs_live(c, report->job, report->job_incarnation);
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (job == NULL || job->cut == NULL || report->shard >= job->shards ||
+        job->shard[report->shard].server != m->id)
+        return NULL;
+    if (report->failure[0] != '\0') {
+        if (report->request == job->cut->request && !job->cut->writing)
+            cuts_give_up(c, job, report->failure);
+        return NULL;
+    }
+    if (cut_take(job->cut, report, m->name, m->address, &job->evidence, &err) !=
+        SL_OK) {
+        LOG(INFO, "snapshot not taken", "job=%s shard=%u why=%s", job->id_text,
+            report->shard, err.text);
+        return NULL;
+    }
+    job_counts_take(job, report->shard, report->counts);
+    return job;
+}
+
+void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
+                   bool renewed)
+{
+    if (job->cut == NULL || job->cut->writing)
+        return;
+    if (!renewed && !BROKEN(publish_old))
+        cut_void(job->cut, shard); // it named a memory that is gone (K4)
+    if (!job->cut->shard[shard].reported)
+        ask(c, job, shard);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/cuts.h -- the cut that a job makes: when, and from which
+// snapshots.
+//
+//   cuts_check: due -> SnapshotRequest to every shard
+//   cuts_report: one by one; publishable (K4)? -> publish.h
+//
+// Threads  the loop.
+// Memory   job->cut, while one is made.
+// Units    *_ms monotonic.
+// Errors   A cut that does not come about is given up and tried again.
+#ifndef COORDINATOR_CORE_CUTS_H
+#define COORDINATOR_CORE_CUTS_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Begins a cut that is due, publishes one that can be, gives up a late one.
+void cuts_check(struct coord *c, struct job *job);
+
+// A psserver has written a snapshot, or could not. Returns the job if
+// advance_job has to look at it, else NULL.
+struct job *cuts_report(struct coord *c, struct member *m,
+                        const Sluice__V1__SnapshotReport *report);
+
+// The shard was admitted: asks it (again) if a cut is being made.
+void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
+                   bool renewed);
+
+// One that is not being written yet.
+void cuts_give_up(struct coord *c, struct job *job, const char *why);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/end.c -- the end of a job: its leases and its cut go, its
+// last status is journalled, its members are notified.
+#include "coordinator/core/end.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/broken.h"
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/status.h"
+#include "coordinator/core/status_final.h"
+
+static void stop_clock(struct coord *c, struct job *job)
+{
+    job->counters.elapsed_ms = job_elapsed_ms(job, coord_now(c));
+    job->running_since_ms = 0;
+}
+
+// E2: the journal's commit comes before anybody is told.
+static bool commit_end(struct coord *c, struct job *job)
+{
+    struct buf packed = BUF_INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    job->final = status_job(c, job, true, false);
+    if (job->final != NULL)
+        status_settle(job->final, job);
+    rc = job->final == NULL ? SL_ENOMEM : wire_pack(&job->final->base, &packed);
+    if (rc != SL_OK)
+        rc = sl_fail(&err, rc, "the end of job %s", job->id_text);
+    else
+        rc = journal_job_end(c->journal, job->id, (int)job->state,
+                             job->reason == NULL ? "" : job->reason,
+                             job->ended_us,
+                             (struct journal_blob){packed.data, packed.len},
+                             &job->counters, &err);
+    buf_release(&packed);
+    return coord_wrote(c, rc, &err);
+}
+
+static void notify_end(struct coord *c, struct job *job)
+{
+    char why[64];
+
+    snprintf(why, sizeof(why), "the job has %s", job_state_name(job->state));
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == MEMBER_PSSERVER) {
+            for (uint32_t i = 0; i < job->shards; i++) {
+                if (strcmp(job->shard[i].psserver, m->name) == 0) {
+                    send_close(c, m, job->id, job->uid, false);
+                    break;
+                }
+            }
+        } else if (map_get(&m->opened, job->id) != NULL) {
+            send_revoke_job(c, m, job, why);
+            sl_free(map_remove(&m->opened, job->id));
+        }
+        map_remove(&m->losing, job->id);
+        sl_free(map_remove(&m->conduct, job->id));
+    }
+}
+
+void end_job(struct coord *c, struct job *job, enum job_state how,
+             const char *reason)
+{
+    if (job_ended(job))
+        return;
+    list_for(n, &c->members.all)
+    {
+        leases_cancel(list_entry(n, struct member, node), job);
+    }
+    if (job->cut != NULL && !job->cut->writing)
+        cuts_give_up(c, job, "the job has ended");
+    job->reason = sl_strdup(reason); // without memory it has none
+    job->ended_us = sl_wall_us(c->options.clock);
+    stop_clock(c, job);
+    job_enter(job, how);
+    FAULT("job.finish");
+    if (BROKEN(rule_E2))
+        notify_end(c, job);
+    if (!commit_end(c, job))
+        return;
+    FAULT("job.finished");
+    LOG(INFO, "job ended", "job=%s state=%s reason=%s", job->id_text,
+        job_state_name(how), reason);
+    list_remove(&job->on_active);
+    notify_end(c, job);
+    job_release_work(job);
+    c->io.changed(c->io.arg, job->id);
+}
+
+void end_fail(struct coord *c, struct job *job, const char *fmt, ...)
+{
+    struct buf text = BUF_INIT;
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vappendf(&text, fmt, ap);
+    va_end(ap);
+    end_job(c, job, JOB_FAILED, buf_text(&text));
+    buf_release(&text);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/jobs.h -- the table of jobs, and the counters of each.
+//
+// Threads  the loop.
+// Memory   borrowed until the job is deleted.
+// Errors   SL_ENOENT: there is no such job; SL_ESTATE: several have the name.
+#ifndef COORDINATOR_CORE_JOBS_H
+#define COORDINATOR_CORE_JOBS_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+struct job *jobs_get(const struct coord *c, uint64_t id); // or NULL
+
+// As above, of this incarnation and not ended.
+struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
+
+// By "j-7", or by a name that only one job has.
+enum sl_err jobs_find(const struct coord *c, const char *id, struct job **out,
+                      struct sl_error *err);
+
+// Counts one more; jobs_flush journals it.
+void jobs_count(struct job *job, uint64_t *counter);
+
+// What was counted is in the journal before anybody is answered.
+void jobs_flush(struct coord *c, struct job *job);
+
+#endif

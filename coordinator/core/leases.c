@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases.c -- closures in work: given to a worker, and taken
+// from it again.
+#include "coordinator/core/leases.h"
+
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/broken.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/send.h"
+
+struct work *leases_work(struct job *job, uint64_t closure)
+{
+    struct work *w = map_get(&job->active, closure);
+
+    if (w != NULL)
+        return w;
+    w = sl_calloc(1, sizeof(*w));
+    if (w == NULL)
+        return NULL;
+    closure_init(&w->closure, closure, job->spec->train->max_attempts);
+    w->kind = WORK_TRAIN;
+    w->job = job;
+    if (map_put(&job->active, closure, w) != SL_OK) {
+        sl_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+// JobOpen comes before the first lease of a job on a stream, and again once it
+// is placed, if the worker was told before that.
+static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
+{
+    struct opened *opened = map_get(&m->opened, job->id);
+
+    if (opened != NULL && opened->placed == job->placed)
+        return SL_OK;
+    if (opened == NULL) {
+        opened = sl_calloc(1, sizeof(*opened));
+        if (opened == NULL)
+            return SL_ENOMEM;
+        if (map_put(&m->opened, job->id, opened) != SL_OK) {
+            sl_free(opened);
+            return SL_ENOMEM;
+        }
+    }
+    opened->placed = job->placed;
+    send_job_open(c, m, job);
+    return SL_OK;
+}
+
+bool leases_give(struct coord *c, struct member *m, struct work *w)
+{
+    struct job *job = w->job;
+    bool again;
+
+    if (open_job(c, m, job) != SL_OK)
+        return false;
+    again = w->closure.again;
+    FAULT("dispatch.lease");
+    if (again)
+        FAULT("recover.reissue");
+    if (closure_lease(&w->closure, m->process,
+                      (struct attempt){c->term, ++c->attempts},
+                      coord_now(c)) != SL_OK)
+        return false;
+    w->holder = m;
+    memset(&w->seen, 0, sizeof(w->seen));
+    w->moved_ms = coord_now(c);
+    w->reported = false;
+    w->waits = false;
+    list_push_back(&m->leases, &w->on_holder);
+    member_begins(m, coord_now(c));
+    job_hold(job, m->id);
+    job->served = ++c->turn;
+    if (again && w->kind == WORK_TRAIN)
+        jobs_count(job, &job->counters.closures_retried);
+    HISTORY("lease",
+            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu worker=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            (int)w->kind, (unsigned long long)w->closure.id,
+            (unsigned long long)c->term, (unsigned long long)c->attempts,
+            m->name);
+    member_sends(m);
+    LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
+        job->id_text, (unsigned long long)w->closure.id,
+        (unsigned long long)w->closure.attempt.n, m->name, (int)w->kind);
+    return true;
+}
+
+struct work *leases_find(struct member *m, uint64_t job,
+                         const Sluice__V1__Attempt *attempt)
+{
+    struct attempt want = {attempt->term, attempt->n};
+
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job->id == job && attempt_equal(w->closure.attempt, want))
+            return w;
+    }
+    return NULL;
+}
+
+void leases_end(struct work *w)
+{
+    struct member *m = w->holder;
+
+    HISTORY("lease_end",
+            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu now=%s",
+            (unsigned long long)w->job->id, (unsigned long long)w->job->uid,
+            (int)w->kind, (unsigned long long)w->closure.id,
+            (unsigned long long)w->closure.attempt.term,
+            (unsigned long long)w->closure.attempt.n,
+            closure_state_name(w->closure.state));
+    list_remove(&w->on_holder);
+    member_holds(m, m->lease_count - 1);
+    job_unhold(w->job, m->id);
+    w->holder = NULL;
+}
+
+void leases_revoke(struct coord *c, struct member *m, struct work *w,
+                   const char *why)
+{
+    send_revoke(c, m, w, why);
+    leases_end(w);
+    closure_unstarted(&w->closure);
+}
+
+void leases_cancel(struct member *m, struct job *job)
+{
+    list_for_safe(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job == job && !BROKEN(keep_leases)) {
+            closure_cancel(&w->closure);
+            leases_end(w);
+        }
+    }
+}
+
+void leases_settle(struct coord *c, struct work *w)
+{
+    struct job *job = w->job;
+    struct sl_error err = SL_ERROR_INIT;
+    enum closure_state state = w->closure.state;
+
+    if (w->kind != WORK_TRAIN)
+        return;
+    if (state == CLOSURE_WAITING &&
+        (w->closure.again || w->closure.blamed_count > 0))
+        return;
+    if (state == CLOSURE_LEASED)
+        return;
+    if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)
+        coord_wrote(
+            c, journal_absolve(c->journal, job->id, w->closure.id, &err), &err);
+    map_remove(&job->active, w->closure.id);
+    buf_release(&w->story);
+    sl_free(w);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases.h -- closures in work: who has which, as which
+// attempt.
+//
+// A worker's leases are listed by it, oldest first, and counted by their job.
+// What became of an attempt is closure.h's matter; here the holder and the
+// lease part.
+//
+// Threads  the loop.
+// Memory   a training closure's struct is the job's, while it is leased or
+//          carries blame.
+// Errors   without memory nothing is leased, and the next pass tries again.
+#ifndef COORDINATOR_CORE_LEASES_H
+#define COORDINATOR_CORE_LEASES_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// The closure that is leased, or remembered for its blame; made if there is
+// none. NULL: no memory.
+struct work *leases_work(struct job *job, uint64_t closure);
+
+// Leases it as a new attempt, after JobOpen; send_leases tells the worker.
+bool leases_give(struct coord *c, struct member *m, struct work *w);
+
+// The lease of this attempt that the member holds, or NULL.
+struct work *leases_find(struct member *m, uint64_t job,
+                         const Sluice__V1__Attempt *attempt);
+
+// Takes one lease away: closure and holder no longer know each other.
+void leases_end(struct work *w);
+
+// Takes a lease back; nobody is blamed.
+void leases_revoke(struct coord *c, struct member *m, struct work *w,
+                   const char *why);
+
+// The job has ended: takes all that a worker has of it.
+void leases_cancel(struct member *m, struct job *job);
+
+// A training closure that needs no memory any more goes.
+void leases_settle(struct coord *c, struct work *w);
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/place.h -- which psserver takes which shard.
+//
+// A job is placed once: rows are cut into shards (common/plan/part.h), each
+// shard is given to a psserver by *name*, and both are journalled. From then on
+// a psserver is told to take its shards whenever it attaches.
+//
+// Threads  the loop.
+// Errors   a job that cannot be placed fails; SL_ESTATE: see resume.h.
+#ifndef COORDINATOR_CORE_PLACE_H
+#define COORDINATOR_CORE_PLACE_H
+
+#include "common/base/buf.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Cuts the model and names psservers; does nothing while it cannot be.
+void place_job(struct coord *c, struct job *job);
+
+// Tells a psserver that has come which shards it has to take, and which jobs
+// are gone.
+void place_member(struct coord *c, struct member *m);
+
+// Psservers have come or gone.
+void place_note_psservers(struct coord *c);
+
+// Shards that could not load what is needed are asked again.
+void place_again(struct coord *c, struct job *job);
+
+// How a job of this spec would be placed now, for people.
+enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
+                          struct buf *out, struct sl_error *err);
+
+// May a job of this spec start from that cut, on the psservers of now?
+enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
+                        const Sluice__V1__ResumeSource *from,
+                        struct sl_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/publish.h -- a cut that is complete becomes a file and then
+// exists.
+//
+//   journal: intent | pool thread: manifest, durable | journal: outcome
+//   -> old cuts dropped, Keep to the psservers, c->cut_settled
+//
+// A cut that is being written belongs to the job until its outcome is in the
+// journal, also if the job ends meanwhile.
+//
+// Threads  the loop; the file is written on a pool thread.
+// Memory   what is under way outlives the coord, if it must (coord_link.h).
+// Errors   A manifest that cannot be written is an outcome: aborted.
+#ifndef COORDINATOR_CORE_PUBLISH_H
+#define COORDINATOR_CORE_PUBLISH_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Begins to write job->cut. SL_ENOMEM: nothing was begun.
+enum sl_err publish_cut(struct coord *c, struct job *job);
+
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/reports.h -- what workers say of their leases.
+//
+// Completions are believed by the incarnations that their evidence is from
+// (C1, W2), whatever attempt or term they come from; leases end by attempt.
+// The two are independent: evidence says what is counted, the lease only who
+// is at it.
+//
+// Threads  the loop.
+// Errors   A journal that cannot be written is fatal.
+#ifndef COORDINATOR_CORE_REPORTS_H
+#define COORDINATOR_CORE_REPORTS_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Returns the job if advance_job has to look at it, else NULL.
+struct job *reports_complete(struct coord *c, struct member *m,
+                             const Sluice__V1__Complete *message);
+void reports_failed(struct coord *c, struct member *m,
+                    const Sluice__V1__AttemptFailed *message);
+void reports_hand_back(struct coord *c, struct member *m,
+                       const Sluice__V1__HandBack *message);
+void reports_progress(struct coord *c, struct member *m,
+                      const Sluice__V1__LeaseProgress *message);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/send.h -- messages downwards, one function each.
+//
+// Threads  the loop.
+// Memory   everything is borrowed for the length of the call.
+// Errors   none: a member that cannot be sent to for want of memory counts as
+//          silent, is sent away by the next tick, and comes back.
+#ifndef COORDINATOR_CORE_SEND_H
+#define COORDINATOR_CORE_SEND_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+void send_welcome(struct coord *c, const struct member *m);
+void send_ack(struct coord *c, const struct member *m, uint64_t seq);
+void send_goodbye(struct coord *c, const struct member *m, const char *why);
+
+// ---- to psservers
+
+void send_place(struct coord *c, const struct member *m, struct job *job,
+                uint32_t shard);
+void send_admit(struct coord *c, const struct member *m, const struct job *job,
+                uint32_t shard);
+void send_refuse(struct coord *c, const struct member *m, uint64_t job,
+                 uint32_t shard, const char *why, const struct wire_tag *load);
+void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
+                   uint32_t shard);
+void send_keep(struct coord *c, uint64_t member, const struct job *job,
+               uint32_t shard);
+void send_close(struct coord *c, const struct member *m, uint64_t job,
+                uint64_t uid, bool delete_snapshots);
+
+// ---- to workers
+
+void send_job_open(struct coord *c, const struct member *m,
+                   const struct job *job);
+void send_map(struct coord *c, const struct member *m, const struct job *job);
+// Those of its leases that it was not sent yet.
+void send_leases(struct coord *c, struct member *m);
+void send_revoke(struct coord *c, const struct member *m, const struct work *w,
+                 const char *why);
+void send_revoke_job(struct coord *c, const struct member *m,
+                     const struct job *job, const char *why);
+
+#endif

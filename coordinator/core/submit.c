@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/submit.c -- the submission of a job: checked, resolved,
+// journalled, answered, begun.
+#include "coordinator/core/coord.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/run/log.h"
+#include "coordinator/core/advance.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/place.h"
+#include "coordinator/core/resumed.h"
+#include "coordinator/core/serve.h"
+#include "proto/spec.h"
+
+static enum sl_err reply_to(Sluice__V1__SubmitReply **out, uint64_t job,
+                            const char *id, const char *explanation,
+                            bool existed)
+{
+    Sluice__V1__SubmitReply msg = SLUICE__V1__SUBMIT_REPLY__INIT;
+    ProtobufCMessage *copy = NULL;
+    enum sl_err rc;
+
+    msg.job = job;
+    msg.id = (char *)id;
+    msg.explanation = (char *)explanation;
+    msg.existed = existed;
+    rc = wire_dup(&copy, &msg.base);
+    *out = (Sluice__V1__SubmitReply *)copy;
+    return rc;
+}
+
+// The cut to start from, if the request names one; else *out stays NULL.
+static enum sl_err read_resume(struct coord *c,
+                               const Sluice__V1__SubmitRequest *request,
+                               const Sluice__V1__JobSpec *spec,
+                               Sluice__V1__ResumeSource **out,
+                               struct sl_error *err)
+{
+    return request->resume[0] == '\0'
+               ? SL_OK
+               : resumed_read(c, request->resume, spec, out, err);
+}
+
+static enum sl_err explain(struct coord *c,
+                           const Sluice__V1__SubmitRequest *request,
+                           const Sluice__V1__JobSpec *spec,
+                           Sluice__V1__SubmitReply **reply,
+                           struct sl_error *err)
+{
+    Sluice__V1__ResumeSource *resume = NULL;
+    struct buf text = BUF_INIT;
+    enum sl_err rc = read_resume(c, request, spec, &resume, err);
+
+    wire_free((ProtobufCMessage *)resume);
+    if (rc == SL_OK)
+        rc = place_explain(c, spec, &text, err);
+
+    if (rc == SL_OK)
+        rc = reply_to(reply, 0, "", buf_text(&text), false);
+    buf_release(&text);
+    return rc;
+}
+
+// The same request id again: the same job, if it asks for the same.
+static enum sl_err same_request(struct coord *c, uint64_t id,
+                                const struct buf *packed,
+                                const Sluice__V1__SubmitRequest *request,
+                                Sluice__V1__SubmitReply **reply,
+                                struct sl_error *err)
+{
+    struct job *job = jobs_get(c, id);
+    struct buf had = BUF_INIT;
+    bool same;
+    enum sl_err rc;
+
+    if (job == NULL)
+        return sl_fail(err, SL_EINTERNAL, "job j-%llu is not loaded",
+                       (unsigned long long)id);
+    rc = wire_pack(&job->spec->base, &had);
+    same = rc == SL_OK && had.len == packed->len &&
+           memcmp(had.data, packed->data, had.len) == 0 &&
+           (job->resume != NULL) == (request->resume[0] != '\0');
+    buf_release(&had);
+    if (rc != SL_OK)
+        return rc;
+    if (!same)
+        return sl_fail(err, SL_EEXIST,
+                       "request '%s' was job %s, with another spec",
+                       request->request_id, job->id_text);
+    return reply_to(reply, job->id, job->id_text, "", true);
+}
+
+static uint64_t draw(struct coord *c)
+{
+    return sl_mix64(c->options.seed + sl_mix64(++c->draws));
+}
+
+// Takes spec and resume on success.
+static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
+                           Sluice__V1__ResumeSource *resume,
+                           const struct buf *packed,
+                           const struct buf *packed_resume, const char *request,
+                           struct job **out, struct sl_error *err)
+{
+    struct journal_job row = {
+        .uid = draw(c),
+        .incarnation = 1,
+        .name = spec->name,
+        .request_id = request,
+        .state = JOB_PLACING,
+        .spec = {packed->data, packed->len},
+        .resume = {packed_resume->data, packed_resume->len},
+        .submitted_us = sl_wall_us(c->options.clock),
+    };
+    struct job *job = job_new(0, row.uid, 1, spec->name, request, spec);
+    uint64_t id = 0;
+    enum sl_err rc;
+
+    if (job == NULL || map_reserve(&c->jobs.by_id, 1) != SL_OK) {
+        if (job != NULL)
+            job->spec = NULL; // still the caller's
+        job_free(job);
+        return sl_fail(err, SL_ENOMEM, "one more job");
+    }
+    rc = journal_job_add(c->journal, &row, &id, err);
+    if (!coord_wrote(c, rc, err)) {
+        job->spec = NULL;
+        job_free(job);
+        return rc;
+    }
+    job->id = id;
+    job->resume = resume;
+    snprintf(job->id_text, sizeof(job->id_text), "j-%llu",
+             (unsigned long long)id);
+    job->submitted_us = row.submitted_us;
+    job->map_version = c->term << 32; // rises over restarts
+    map_put(&c->jobs.by_id, id, job);
+    list_push_back(&c->jobs.active, &job->on_active);
+    c->jobs.last = id;
+    *out = job;
+    return SL_OK;
+}
+
+// A request that is new. Takes *spec on success.
+static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
+                              const struct buf *packed,
+                              const Sluice__V1__SubmitRequest *request,
+                              struct job **out, struct sl_error *err)
+{
+    Sluice__V1__ResumeSource *resume = NULL;
+    struct buf packed_resume = BUF_INIT;
+    enum sl_err rc = read_resume(c, request, *spec, &resume, err);
+
+    if (rc == SL_OK && resume != NULL)
+        rc = wire_pack(&resume->base, &packed_resume);
+    if (rc == SL_OK)
+        rc = add_job(c, *spec, resume, packed, &packed_resume,
+                     request->request_id, out, err);
+    if (rc == SL_OK)
+        *spec = NULL; // the job's now
+    else
+        wire_free((ProtobufCMessage *)resume);
+    buf_release(&packed_resume);
+    return rc;
+}
+
+static void accepted(struct coord *c, struct job *job)
+{
+    HISTORY("submitted", "job=%llu uid=%llx name=%s",
+            (unsigned long long)job->id, (unsigned long long)job->uid,
+            job->name);
+    FAULT("api.submitted");
+    LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
+    if (job->resume != NULL)
+        LOG(INFO, "job resumes",
+            "job=%s from=j-%llu cut=%llu steps=%llu even=%d", job->id_text,
+            (unsigned long long)job->resume->cut->job,
+            (unsigned long long)job->resume->cut->checkpoints[0]->cut,
+            (unsigned long long)job_resumed_steps(job), job->resume->even);
+    advance_job(c, job);
+    serve_workers(c);
+}
+
+static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
+                          const Sluice__V1__SubmitRequest *request,
+                          Sluice__V1__SubmitReply **reply, struct sl_error *err)
+{
+    struct buf packed = BUF_INIT;
+    struct job *job = NULL;
+    uint64_t id = 0;
+    enum sl_err rc = wire_pack(&(*spec)->base, &packed);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the spec");
+    rc =
+        request->request_id[0] == '\0'
+            ? SL_ENOENT
+            : journal_job_by_request(c->journal, request->request_id, &id, err);
+    if (rc == SL_OK) {
+        rc = same_request(c, id, &packed, request, reply, err);
+    } else if (rc == SL_ENOENT) {
+        rc = accept_new(c, spec, &packed, request, &job, err);
+        if (rc == SL_OK)
+            rc = reply_to(reply, job->id, job->id_text, "", false);
+    } else {
+        coord_fatal(c, err);
+    }
+    buf_release(&packed);
+    if (job != NULL)
+        accepted(c, job);
+    return rc;
+}
+
+enum sl_err coord_submit(struct coord *c,
+                         const Sluice__V1__SubmitRequest *request,
+                         Sluice__V1__SubmitReply **reply, struct sl_error *err)
+{
+    ProtobufCMessage *copy = NULL;
+    Sluice__V1__JobSpec *spec;
+    enum sl_err rc;
+
+    if (c->dead)
+        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    FAULT("api.submit");
+    rc = wire_dup(&copy, &request->spec->base);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the spec");
+    spec = (Sluice__V1__JobSpec *)copy;
+    rc = spec_check(spec, err);
+    if (rc == SL_OK)
+        rc = request->dry_run ? explain(c, request, spec, reply, err)
+                              : accept(c, &spec, request, reply, err);
+    if (spec != NULL)
+        wire_free(&spec->base);
+    return rc;
+}

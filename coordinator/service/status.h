@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/status.h -- lists that clients ask for: of jobs, of a
+// job's checkpoints, of members.
+//
+// Threads  the loop.
+// Memory   replies are messages of the heap: wire_free.
+// Errors   those of coord_find; SL_ENOMEM.
+#ifndef COORDINATOR_SERVICE_STATUS_H
+#define COORDINATOR_SERVICE_STATUS_H
+
+#include "coordinator/core/coord.h"
+
+enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
+                        Sluice__V1__ListReply **reply, struct sl_error *err);
+enum sl_err status_checkpoints(struct coord *c,
+                               const Sluice__V1__JobRequest *request,
+                               Sluice__V1__CheckpointsReply **reply,
+                               struct sl_error *err);
+enum sl_err status_cluster(struct coord *c,
+                           const Sluice__V1__ClusterRequest *request,
+                           Sluice__V1__ClusterReply **reply,
+                           struct sl_error *err);
+
+#endif

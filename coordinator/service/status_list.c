@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/status_list.c -- lists of jobs, and of the checkpoints of
+// one.
+#include "coordinator/service/status.h"
+
+#include "common/base/mem.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/status.h"
+
+#define LIST_DEFAULT 100
+
+enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
+                        Sluice__V1__ListReply **reply, struct sl_error *err)
+{
+    uint32_t limit = request->limit == 0 ? LIST_DEFAULT : request->limit;
+    uint64_t id = request->before == 0 || request->before > c->jobs.last
+                      ? c->jobs.last
+                      : request->before - 1;
+    Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
+    size_t most = c->jobs.by_id.len < limit ? c->jobs.by_id.len : limit;
+
+    if (m != NULL)
+        m->jobs = sl_calloc(most, sizeof(*m->jobs));
+    if (m == NULL || m->jobs == NULL) {
+        wire_free((ProtobufCMessage *)m);
+        return sl_fail(err, SL_ENOMEM, "a list of jobs");
+    }
+    for (; id > 0 && m->n_jobs < most; id--) {
+        struct job *job = jobs_get(c, id);
+
+        if (job == NULL)
+            continue;
+        m->jobs[m->n_jobs] = status_job(c, job, false, false);
+        if (m->jobs[m->n_jobs++] == NULL) {
+            wire_free(&m->base);
+            return sl_fail(err, SL_ENOMEM, "a list of jobs");
+        }
+    }
+    *reply = m;
+    return SL_OK;
+}
+
+enum sl_err status_checkpoints(struct coord *c,
+                               const Sluice__V1__JobRequest *request,
+                               Sluice__V1__CheckpointsReply **reply,
+                               struct sl_error *err)
+{
+    Sluice__V1__CheckpointsReply view = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
+    Sluice__V1__Checkpoint **list, *copies;
+    ProtobufCMessage *copy = NULL;
+    struct job *job = NULL;
+    enum sl_err rc = jobs_find(c, request->id, &job, err);
+
+    if (rc != SL_OK)
+        return rc;
+    list = sl_malloc_array(job->cuts_count, sizeof(*list));
+    copies = sl_malloc_array(job->cuts_count, sizeof(*copies));
+    for (size_t i = 0; list != NULL && copies != NULL && i < job->cuts_count;
+         i++) {
+        copies[i] = *job->cuts[i].checkpoint;
+        copies[i].manifest = job->cuts[i].path;
+        list[i] = &copies[i];
+    }
+    view.checkpoints = list;
+    view.n_checkpoints = job->cuts_count;
+    view.job = job->id;
+    view.job_incarnation = job->incarnation;
+    if (job->layout != NULL) {
+        view.variables = job->layout->variables;
+        view.n_variables = job->layout->n_variables;
+        view.pieces = job->layout->pieces;
+        view.n_pieces = job->layout->n_pieces;
+    }
+    rc = list == NULL || copies == NULL ? SL_ENOMEM
+                                        : wire_dup(&copy, &view.base);
+    sl_free(list);
+    sl_free(copies);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "a list of checkpoints");
+    *reply = (Sluice__V1__CheckpointsReply *)copy;
+    return SL_OK;
+}
