@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pages can be read, and every folder has one.
+
+    pages.py            exit status 1: a line too long, a folder without a page
+
+- No line of a page (*.md) is over 160 characters.
+- A folder with sources has a README, or the README of a folder above it names
+  it: `data`, `net/local`, `data/`, or by a path from the root.
+- A README has the card of its folder: Threads, Memory, Units, Errors. Not in
+  folders without code.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST = 160
+FOREIGN = ("LICENSE", "bench/", "tests/history/", "tests/fuzz/corpus/")
+SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
+CARD = ("Threads", "Memory", "Units", "Errors")
+# Folders whose pages say it in another form.
+NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/history",
+           "tests/fuzz")
+
+
+def tracked():
+    out = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT,
+        check=True, capture_output=True, text=True).stdout
+    return sorted(name for name in out.split("\0")
+                  if name and not name.startswith(FOREIGN) and
+                  (ROOT / name).is_file())
+
+
+def check_lines(name):
+    lines = (ROOT / name).read_text().split("\n")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MOST:
+            yield f"{name}:{number}: {len(line)} characters, {MOST} are enough"
+
+
+def names_it(readme, folder, room):
+    inner = folder.relative_to(room).as_posix()
+    return re.search(rf"[`/]{re.escape(inner)}[`/]", readme) is not None
+
+
+def is_covered(folder, pages):
+    """Has the folder a README, or is it in that of a folder above?"""
+    if folder / "README.md" in pages:
+        return True
+    return any(room / "README.md" in pages and
+               names_it(pages[room / "README.md"], folder, room)
+               for room in folder.parents)
+
+
+def main():
+    try:
+        names = tracked()
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"no list of files: {error}")
+        return 77
+    pages = {pathlib.PurePath(name): (ROOT / name).read_text()
+             for name in names if name.endswith(".md")}
+    folders = {pathlib.PurePath(name).parent for name in names
+               if SOURCE.search(name)}
+    wrong = [text for name in pages for text in check_lines(name)]
+    wrong += [f"{folder}: has no README, and none above names it"
+              for folder in sorted(folders) if not is_covered(folder, pages)]
+    for page, text in sorted(pages.items()):
+        room = page.parent.as_posix()
+        if page.name == "README.md" and page.parent in folders and \
+                room not in NO_CARD:
+            wrong += [f"{page}: its card lacks {word}" for word in CARD
+                      if word not in text]
+    print("\n".join(wrong) if wrong else "every page can be read")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
