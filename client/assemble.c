@@ -85,14 +85,14 @@ static void describe(struct tensor_info *t, const struct layout_variable *v)
 
 static enum sl_err append(struct tensorfile_writer *w,
                           const struct layout *layout, const float *flat,
-                          const struct tensor_info *t, float *room,
+                          const struct tensor_info *t, float *space,
                           struct sl_error *err)
 {
     const struct layout_variable *v =
         &layout->variables[layout_find(layout, t->name)];
 
-    layout_to_keras(v, room, flat + v->first);
-    return tensorfile_append(w, room, v->elements * sizeof(float), err);
+    layout_to_keras(v, space, flat + v->first);
+    return tensorfile_append(w, space, v->elements * sizeof(float), err);
 }
 
 enum sl_err assemble_write(struct fs *fs, const char *path,
@@ -104,7 +104,7 @@ enum sl_err assemble_write(struct fs *fs, const char *path,
     struct tensor_info *tensors = sl_calloc(count, sizeof(*tensors));
     struct tensorfile_writer *w = NULL;
     uint64_t largest = 0;
-    float *room = NULL;
+    float *space = NULL;
     enum sl_err rc = tensors != NULL ? SL_OK : SL_ENOMEM;
 
     for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
@@ -113,8 +113,8 @@ enum sl_err assemble_write(struct fs *fs, const char *path,
             largest = layout->variables[i].elements;
     }
     if (rc == SL_OK)
-        room = sl_malloc_array(largest, sizeof(*room));
-    if (room == NULL) {
+        space = sl_malloc_array(largest, sizeof(*space));
+    if (space == NULL) {
         sl_free(tensors);
         return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
     }
@@ -123,12 +123,12 @@ enum sl_err assemble_write(struct fs *fs, const char *path,
         rc = tensorfile_create(&w, fs, path, tensors, count, meta, meta_count,
                                false, err);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = append(w, layout, flat, &tensors[i], room, err);
+        rc = append(w, layout, flat, &tensors[i], space, err);
     if (rc == SL_OK)
         rc = tensorfile_finish(w, bytes, err);
     else
         tensorfile_abort(w);
-    sl_free(room);
+    sl_free(space);
     sl_free(tensors);
     return rc;
 }

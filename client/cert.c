@@ -92,10 +92,10 @@ static enum sl_err make_authority(const char *dir, struct sl_error *err)
 
 static bool is_ip(const char *host)
 {
-    uint8_t room[16];
+    uint8_t space[16];
 
-    return inet_pton(AF_INET, host, room) == 1 ||
-           inet_pton(AF_INET6, host, room) == 1;
+    return inet_pton(AF_INET, host, space) == 1 ||
+           inet_pton(AF_INET6, host, space) == 1;
 }
 
 // A host becomes part of an extension file: letters, digits, '.', '-', ':'

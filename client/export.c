@@ -23,7 +23,7 @@ struct export
     uint64_t fewest, most; // steps, over the shards
 };
 
-static enum sl_err make_room(struct export *e, struct sl_error *err)
+static enum sl_err make_space(struct export *e, struct sl_error *err)
 {
     e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
     e->fewest = UINT64_MAX;
@@ -91,7 +91,7 @@ static enum sl_err from_manifest(struct export *e, const char *path,
     e->layout = m.layout;
     e->job = m.job;
     e->cut = m.cut;
-    rc = make_room(e, err);
+    rc = make_space(e, err);
     for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++) {
         note_steps(e, m.shards[i].steps);
         rc = assemble_snapshot(e->flat, &m.layout, i, fs_posix(),
@@ -220,7 +220,7 @@ static enum sl_err from_job(struct export *e, struct api *api,
                      (unsigned long long)cut->cut, cut->n_shards,
                      e->layout.shards_count);
     if (rc == SL_OK)
-        rc = make_room(e, err);
+        rc = make_space(e, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
         rc = take_shard(e, api, reply, cut->shards[i], err);
     if (rc == SL_OK)

@@ -108,11 +108,11 @@ int64_t kern_rows(const struct kern_shape *s)
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in)
 {
     int64_t reach = (int64_t)w->dilation[axis] * (w->size[axis] - 1) + 1;
-    int64_t room = in + w->pad_before[axis] + w->pad_after[axis] - reach;
+    int64_t space = in + w->pad_before[axis] + w->pad_after[axis] - reach;
 
-    if (w->size[axis] < 1 || w->stride[axis] < 1 || room < 0)
+    if (w->size[axis] < 1 || w->stride[axis] < 1 || space < 0)
         return 0;
-    return room / w->stride[axis] + 1;
+    return space / w->stride[axis] + 1;
 }
 
 void kern_window_same(struct kern_window *w, int axis, int64_t in)

@@ -9,12 +9,12 @@
 #include "common/base/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/desc.h"
-#include "kernels/door.h"
+#include "kernels/cuda_loader.h"
 #include "kernels/flaky.h"
 #include "kernels/ref/ref.h"
 
 // Best first. ref is last and always works.
-static const struct kern_backend *const backends[] = {&kern_cuda_door,
+static const struct kern_backend *const backends[] = {&kern_cuda_loader,
                                                       &kern_cpu, &kern_ref};
 
 const struct kern_backend *kern_backend_at(unsigned i)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/wire.h -- the only decode, encode and validation of messages.
 //
-// Bounds first, then structs. Past this door a message is valid: lengths are
+// Bounds first, then structs. What is decoded is valid: lengths are
 // within the limits below, names and texts are UTF-8, enums are known, ids and
 // ranges fit each other, doubles are finite. Nobody else checks again.
 //
@@ -246,7 +246,7 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 //                                     struct sl_error *err);
 //
 // Several messages may live in one arena (wire_arena_reset between unrelated
-// ones). Submessages that a rule needs are never NULL past this door: an
+// ones). Submessages that a rule needs are never NULL after it: an
 // absent Attempt, Tag, StepMetrics, ShardCounts or CountedSet is there and
 // empty, except where its absence says something: Refuse.load, Complete.facts,
 // facts, geometry and map of JobOpen (before the probe and the placement; do

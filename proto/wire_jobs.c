@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doors of the control plane, and packing and copying of any message.
+// The decoders of the control plane, and packing and copying of any message.
 #include "proto/wire_check.h"
 
 #include "common/base/mem.h"

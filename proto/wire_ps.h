@@ -15,7 +15,7 @@ enum wire_kind {
     WIRE_FIXED64,
     WIRE_ENUM,    // `max` is the highest known
     WIRE_MESSAGE, // `of`
-    WIRE_BYTES,   // a size_t and then room for `max` bytes
+    WIRE_BYTES,   // a size_t and then space for `max` bytes
     WIRE_PAYLOAD, // struct sl_slices
 };
 

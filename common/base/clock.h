@@ -46,7 +46,7 @@ void clock_fake_init(struct clock_fake *f, uint64_t now_us, uint64_t wall_us);
 void clock_fake_advance_us(struct clock_fake *f, uint64_t us); // both clocks
 void clock_fake_advance_ms(struct clock_fake *f, uint64_t ms);
 
-// "2026-07-01T12:34:56.123456Z". `out` has room for 28 bytes.
+// "2026-07-01T12:34:56.123456Z". `out` has space for 28 bytes.
 #define CLOCK_RFC3339 28
 void sl_rfc3339(char out[CLOCK_RFC3339], uint64_t wall_us);
 

@@ -62,14 +62,14 @@ enum sl_err sha256_hex(char out[SHA256_HEX], const void *bytes, size_t n)
 
 // What is left of a file, piece by piece.
 static enum sl_err update_from(struct sha256 *h, struct fs_file *f,
-                               uint8_t *room, struct sl_error *err)
+                               uint8_t *space, struct sl_error *err)
 {
     size_t got = READ_BYTES;
     enum sl_err rc = SL_OK;
 
     for (uint64_t at = 0; rc == SL_OK && got == READ_BYTES; at += got) {
-        rc = fs_pread(f, at, room, READ_BYTES, &got, err);
-        if (rc == SL_OK && sha256_update(h, room, got) != SL_OK)
+        rc = fs_pread(f, at, space, READ_BYTES, &got, err);
+        if (rc == SL_OK && sha256_update(h, space, got) != SL_OK)
             rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", f->path);
     }
     return rc;
@@ -80,20 +80,20 @@ enum sl_err sha256_file(struct fs *fs, const char *path,
 {
     struct sha256 h = {NULL};
     struct fs_file *f = NULL;
-    uint8_t *room = sl_malloc(READ_BYTES);
-    enum sl_err rc = room == NULL ? SL_ENOMEM : sha256_init(&h);
+    uint8_t *space = sl_malloc(READ_BYTES);
+    enum sl_err rc = space == NULL ? SL_ENOMEM : sha256_init(&h);
 
     if (rc != SL_OK)
         sl_fail(err, rc, "SHA-256 of %s: %s", path, sl_err_text(rc));
     else
         rc = fs_open(fs, &f, path, FS_READ, err);
     if (rc == SL_OK)
-        rc = update_from(&h, f, room, err);
+        rc = update_from(&h, f, space, err);
     if (rc == SL_OK && sha256_final(&h, out) != SL_OK)
         rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", path);
     sha256_release(&h);
     fs_close(f);
-    sl_free(room);
+    sl_free(space);
     return rc;
 }
 

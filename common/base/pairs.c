@@ -17,10 +17,10 @@
 
 void pairs_bytes(struct pairs *l, const char *bytes, size_t n)
 {
-    size_t room = sizeof(l->text) - 1 - l->len;
+    size_t space = sizeof(l->text) - 1 - l->len;
 
-    if (n > room)
-        n = room;
+    if (n > space)
+        n = space;
     memcpy(l->text + l->len, bytes, n);
     l->len += n;
 }
@@ -78,10 +78,10 @@ static void value_literal(struct value *v, char c)
 
 // Prints one conversion with its own arguments. `spec` is "%-5.3lld" etc.
 #define PRINT(T)                                                               \
-    (stars == 0 ? snprintf(to, room, spec, va_arg(a->ap, T))                   \
+    (stars == 0 ? snprintf(to, space, spec, va_arg(a->ap, T))                  \
      : stars == 1                                                              \
-         ? snprintf(to, room, spec, star[0], va_arg(a->ap, T))                 \
-         : snprintf(to, room, spec, star[0], star[1], va_arg(a->ap, T)))
+         ? snprintf(to, space, spec, star[0], va_arg(a->ap, T))                \
+         : snprintf(to, space, spec, star[0], star[1], va_arg(a->ap, T)))
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -90,7 +90,7 @@ static void value_print(struct value *v, const char *spec, int stars,
 {
     int star[2] = {0, 0}, n;
     char *to = v->text + v->len, conv = spec[strlen(spec) - 1];
-    size_t room = sizeof(v->text) - v->len;
+    size_t space = sizeof(v->text) - v->len;
     bool wide = strchr(spec, 'l') != NULL || strchr(spec, 'z') != NULL ||
                 strchr(spec, 'j') != NULL || strchr(spec, 't') != NULL;
 
@@ -110,7 +110,7 @@ static void value_print(struct value *v, const char *spec, int stars,
         n = PRINT(int);
     }
     if (n > 0)
-        v->len += (size_t)n < room ? (size_t)n : room - 1;
+        v->len += (size_t)n < space ? (size_t)n : space - 1;
 }
 #pragma GCC diagnostic pop
 _Static_assert(sizeof(long) == sizeof(long long) &&
@@ -118,7 +118,7 @@ _Static_assert(sizeof(long) == sizeof(long long) &&
                "value_print takes all wide integers as one");
 
 // Copies "%...conv" to spec; returns the format behind it.
-static const char *read_spec(const char *fmt, char *spec, size_t room,
+static const char *read_spec(const char *fmt, char *spec, size_t space,
                              int *stars)
 {
     size_t n = 0;
@@ -127,11 +127,11 @@ static const char *read_spec(const char *fmt, char *spec, size_t room,
     do {
         if (*fmt == '*' && *stars < 2)
             ++*stars;
-        if (n + 1 < room)
+        if (n + 1 < space)
             spec[n++] = *fmt;
         fmt++;
     } while (*fmt != '\0' && strchr("diouxXfFeEgGaAcsp%", *fmt) == NULL);
-    if (n + 1 < room && *fmt != '\0')
+    if (n + 1 < space && *fmt != '\0')
         spec[n++] = *fmt++;
     spec[n] = '\0';
     return fmt;
@@ -156,7 +156,7 @@ static void put_pair(struct pairs *l, const char *key, size_t key_len,
                   is_json_number(v->text);
 
     if (l->len + key_len + 32 > sizeof(l->text))
-        return; // no room for a pair that would still be well formed
+        return; // no space for a pair that would still be well formed
     if (l->json) {
         pairs_str(l, ",\"");
         pairs_bytes(l, key, key_len);

@@ -42,7 +42,7 @@ struct sl_slices slices_one(const struct sl_slice *one);
 enum sl_err slices_sub(struct sl_slices *out, const struct sl_slices *s,
                        size_t offset, size_t bytes);
 
-// Copies all bytes to `to`, which has room for s->bytes.
+// Copies all bytes to `to`, which has space for s->bytes.
 void slices_copy(void *to, const struct sl_slices *s);
 enum sl_err slices_append_to(struct buf *b, const struct sl_slices *s);
 

@@ -234,11 +234,11 @@ static enum sl_err take_checks(struct tensorfile_writer *w, const uint8_t *at,
     enum sl_err rc = SL_OK;
 
     while (n > 0 && rc == SL_OK) {
-        size_t room = TENSORFILE_BLOCK_BYTES - done % TENSORFILE_BLOCK_BYTES;
-        size_t now = n < room ? n : room;
+        size_t space = TENSORFILE_BLOCK_BYTES - done % TENSORFILE_BLOCK_BYTES;
+        size_t now = n < space ? n : space;
 
         w->crc = crc32c(w->crc, at, now);
-        if (now == room)
+        if (now == space)
             rc = end_block(w);
         done += now;
         at += now;

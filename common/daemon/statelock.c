@@ -9,10 +9,10 @@
 
 #define TEXT_MAX_BYTES 256
 
-static void read_boot_id(char *out, size_t room)
+static void read_boot_id(char *out, size_t space)
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, space - 1);
 
     if (fd >= 0)
         close(fd);

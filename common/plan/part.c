@@ -14,7 +14,7 @@
 struct cuts {
     uint64_t *at; // owned
     size_t count; // shards
-    size_t room;
+    size_t capacity;
 };
 
 static uint64_t cuts_start(const struct cuts *cuts, size_t i)
@@ -121,8 +121,8 @@ static enum sl_err cuts_make(struct cuts *cuts, const struct part_cutter *c,
     // A large variable adds a shard at most, and so does what lies before it.
     by_variable =
         by_variable && shards > servers && 3 * shards < PART_MAX_SHARDS;
-    *cuts = (struct cuts){.room = by_variable ? 3 * shards + 1 : shards};
-    cuts->at = sl_malloc_array(cuts->room, sizeof(*cuts->at));
+    *cuts = (struct cuts){.capacity = by_variable ? 3 * shards + 1 : shards};
+    cuts->at = sl_malloc_array(cuts->capacity, sizeof(*cuts->at));
     if (cuts->at == NULL)
         return SL_ENOMEM;
     if (by_variable)

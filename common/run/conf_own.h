@@ -38,7 +38,7 @@ struct conf_value *conf_find(const struct conf *c, const char *name,
                              size_t len);
 
 // "512", "64MiB", "10s": as a default or a bound is shown.
-void conf_show_integer(char *out, size_t room, const struct conf_key *key,
+void conf_show_integer(char *out, size_t space, const struct conf_key *key,
                        int64_t value);
 
 #endif

@@ -41,7 +41,7 @@ static const struct unit *units_of(enum conf_kind kind, size_t *count)
     return no_unit;
 }
 
-void conf_show_integer(char *out, size_t room, const struct conf_key *key,
+void conf_show_integer(char *out, size_t space, const struct conf_key *key,
                        int64_t value)
 {
     size_t n;
@@ -49,7 +49,7 @@ void conf_show_integer(char *out, size_t room, const struct conf_key *key,
 
     while (n > 1 && (value == 0 || value % units[n - 1].factor != 0))
         n--;
-    snprintf(out, room, "%" PRId64 "%s", value / units[n - 1].factor,
+    snprintf(out, space, "%" PRId64 "%s", value / units[n - 1].factor,
              units[n - 1].name);
 }
 
@@ -238,16 +238,16 @@ static enum sl_err list_take(struct conf_value *v, const char *text,
 // What --print-config shows of a list: its members in the order given.
 static char *list_text(const struct conf_value *v)
 {
-    size_t room = 1, at = 0;
+    size_t space = 1, at = 0;
     char *text;
 
     for (size_t i = 0; i < v->list_count; i++)
-        room += strlen(v->list[i]) + 1;
-    text = sl_malloc(room);
+        space += strlen(v->list[i]) + 1;
+    text = sl_malloc(space);
     if (text == NULL)
         return NULL;
     for (size_t i = 0; i < v->list_count; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%s", i > 0 ? "," : "",
+        at += (size_t)snprintf(text + at, space - at, "%s%s", i > 0 ? "," : "",
                                v->list[i]);
     text[at] = '\0';
     return text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/cpu.c -- the host backend's door: options, plans of own loops.
+// kernels/cpu/cpu.c -- the host backend: options, plans of own loops.
 #include "kernels/cpu/cpu.h"
 
 #include <sched.h>

@@ -135,7 +135,7 @@ static enum sl_err run_mixed(struct cpu_plan *base, void *const *io,
     const struct mixed *m = (struct mixed *)base;
     const struct kern_desc *d = &base->desc;
     unsigned all = d->inputs + d->outputs;
-    char *room = workspace;
+    char *space = workspace;
     void *own[KERN_IO] = {NULL};
     enum sl_err rc;
 
@@ -143,11 +143,11 @@ static enum sl_err run_mixed(struct cpu_plan *base, void *const *io,
         own[i] = io[i];
         if (!is_half(&d->io[i]))
             continue;
-        own[i] = room + m->at[i];
+        own[i] = space + m->at[i];
         if (reads(d, i))
             convert(base->dev, &d->io[i], own[i], io[i], false);
     }
-    rc = m->inner->run(m->inner, own, room + m->inner_at);
+    rc = m->inner->run(m->inner, own, space + m->inner_at);
     for (unsigned i = d->inputs; i < all && rc == SL_OK; i++) {
         if (is_half(&d->io[i]))
             convert(base->dev, &d->io[i], own[i], io[i], true);

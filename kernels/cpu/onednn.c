@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/onednn.c -- oneDNN's door: engine, threads, plans of products.
+// kernels/cpu/onednn.c -- oneDNN's engine, threads, plans of products.
 #include "kernels/cpu/product.h"
 
 #include <dlfcn.h>
@@ -125,13 +125,13 @@ static void run_tail(const struct product *p, const struct product_tail *t,
                      void *const *io, void *workspace)
 {
     const struct cpu_dev *dev = p->base.dev;
-    char *room = workspace;
+    char *space = workspace;
     void *own[2];
 
     for (int i = 0; i < 2; i++)
-        own[i] = t->io[i] >= 0 ? io[t->io[i]] : room + t->at[i];
+        own[i] = t->io[i] >= 0 ? io[t->io[i]] : space + t->at[i];
     cpu_loop(dev, dev->loops[t->desc.op], &t->desc, own,
-             room + t->workspace_at);
+             space + t->workspace_at);
 }
 
 // ---- Plans ----------------------------------------------------------------

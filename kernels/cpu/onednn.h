@@ -42,51 +42,52 @@ struct ob_conv {
     dnnl_dims_t stride, dilation, before, after; // dilation 0 is dense
 };
 
-// A memory descriptor that lives in *room (2.x) or is owned (3.x); give
+// A memory descriptor that lives in *space (2.x) or is owned (3.x); give
 // it back with ob_desc_free.
-struct ob_room {
+struct ob_space {
     dnnl_memory_desc_t md;
 };
 
-static inline dnnl_status_t ob_desc_init(struct ob_room *room,
+static inline dnnl_status_t ob_desc_init(struct ob_space *space,
                                          const struct ob_md *m)
 {
 #if OB_V3
-    return dnnl_memory_desc_create_with_tag(&room->md, m->nd, m->dims, m->type,
+    return dnnl_memory_desc_create_with_tag(&space->md, m->nd, m->dims, m->type,
                                             m->tag);
 #else
-    return dnnl_memory_desc_init_by_tag(&room->md, m->nd, m->dims, m->type,
+    return dnnl_memory_desc_init_by_tag(&space->md, m->nd, m->dims, m->type,
                                         m->tag);
 #endif
 }
 
 // Row-major with explicit strides.
-static inline dnnl_status_t ob_desc_init_strides(struct ob_room *room, int nd,
+static inline dnnl_status_t ob_desc_init_strides(struct ob_space *space, int nd,
                                                  dnnl_data_type_t type,
                                                  const dnnl_dims_t dims,
                                                  const dnnl_dims_t strides)
 {
 #if OB_V3
-    return dnnl_memory_desc_create_with_strides(&room->md, nd, dims, type,
+    return dnnl_memory_desc_create_with_strides(&space->md, nd, dims, type,
                                                 strides);
 #else
-    return dnnl_memory_desc_init_by_strides(&room->md, nd, dims, type, strides);
+    return dnnl_memory_desc_init_by_strides(&space->md, nd, dims, type,
+                                            strides);
 #endif
 }
 
-static inline ob_desc ob_desc_of(const struct ob_room *room)
+static inline ob_desc ob_desc_of(const struct ob_space *space)
 {
 #if OB_V3
-    return room->md;
+    return space->md;
 #else
-    return &room->md;
+    return &space->md;
 #endif
 }
 
-static inline void ob_desc_free(struct ob_room *room)
+static inline void ob_desc_free(struct ob_space *space)
 {
 #if OB_V3
-    dnnl_memory_desc_destroy(room->md);
+    dnnl_memory_desc_destroy(space->md);
 #endif
 }
 
@@ -168,23 +169,23 @@ static inline dnnl_status_t ob_conv_pd(dnnl_primitive_desc_t *pd,
                                        const_dnnl_primitive_attr_t attr)
 {
     const struct ob_md *md[4] = {&c->src, &c->weights, &c->bias, &c->dst};
-    struct ob_room room[4];
+    struct ob_space space[4];
     ob_desc desc[4] = {NULL, NULL, NULL, NULL};
     dnnl_status_t st = dnnl_success;
 
     for (int i = 0; i < 4 && st == dnnl_success; i++) {
         if (md[i]->nd == 0)
             continue;
-        st = ob_desc_init(&room[i], md[i]);
+        st = ob_desc_init(&space[i], md[i]);
         if (st == dnnl_success)
-            desc[i] = ob_desc_of(&room[i]);
+            desc[i] = ob_desc_of(&space[i]);
     }
     if (st == dnnl_success)
         st = ob_conv_make(pd, c, engine, desc[0], desc[1], desc[2], desc[3],
                           hint, attr);
     for (int i = 0; i < 4; i++)
         if (desc[i])
-            ob_desc_free(&room[i]);
+            ob_desc_free(&space[i]);
     return st;
 }
 

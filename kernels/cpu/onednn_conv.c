@@ -81,8 +81,8 @@ static void describe(struct conv *v, const struct kern_desc *d)
 }
 
 // How the caller has the tensor: NHWC, or OHWI with or without groups.
-static enum sl_err user_desc(struct ob_room *room, const struct conv *v, int t,
-                             struct sl_error *err)
+static enum sl_err user_desc(struct ob_space *space, const struct conv *v,
+                             int t, struct sl_error *err)
 {
     const struct kern_conv_dims *c = &v->c;
     int64_t kh = c->win.size[0], kw = c->win.size[1];
@@ -92,18 +92,18 @@ static enum sl_err user_desc(struct ob_room *room, const struct conv *v, int t,
 
     if (t == WEIGHTS && c->groups > 1)
         st = ob_desc_init_strides(
-            room, 5, type, v->ob.weights.dims,
+            space, 5, type, v->ob.weights.dims,
             (dnnl_dims_t){og * kh * kw * ig, kh * kw * ig, 1, kw * ig, ig});
     else if (t == WEIGHTS)
-        st = ob_desc_init_strides(room, 4, type, v->ob.weights.dims,
+        st = ob_desc_init_strides(space, 4, type, v->ob.weights.dims,
                                   (dnnl_dims_t){kh * kw * ig, 1, kw * ig, ig});
     else if (t == SRC)
         st = ob_desc_init_strides(
-            room, 4, type, v->ob.src.dims,
+            space, 4, type, v->ob.src.dims,
             (dnnl_dims_t){c->h * c->w * c->ci, 1, c->w * c->ci, c->ci});
     else
         st = ob_desc_init_strides(
-            room, 4, type, v->ob.dst.dims,
+            space, 4, type, v->ob.dst.dims,
             (dnnl_dims_t){c->oh * c->ow * c->co, 1, c->ow * c->co, c->co});
     return prog_status(st, "describe a tensor", err);
 }
@@ -324,29 +324,29 @@ enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err)
 {
     struct pair pair[TENSORS] = {{0}};
-    struct ob_room room[TENSORS];
+    struct ob_space space[TENSORS];
     dnnl_primitive_desc_t pd = NULL;
     struct conv v;
     enum sl_err rc;
-    int rooms = 0;
+    int spaces = 0;
 
     describe(&v, d);
     rc = choose(&pd, &v, dev, err);
     if (rc != SL_OK)
         return rc;
     snprintf(p->impl, sizeof(p->impl), "%s", ob_impl(pd));
-    for (; rooms < TENSORS && rc == SL_OK; rooms++) {
-        rc = user_desc(&room[rooms], &v, rooms, err);
+    for (; spaces < TENSORS && rc == SL_OK; spaces++) {
+        rc = user_desc(&space[spaces], &v, spaces, err);
         if (rc != SL_OK)
             break;
-        pair[rooms].user = ob_desc_of(&room[rooms]);
+        pair[spaces].user = ob_desc_of(&space[spaces]);
     }
     if (rc == SL_OK)
         rc = build(p, &v, pd, pair, err);
     if (rc == SL_OK)
         add_tails(p, &v, pair[WEIGHTS].at);
-    while (rooms-- > 0)
-        ob_desc_free(&room[rooms]);
+    while (spaces-- > 0)
+        ob_desc_free(&space[spaces]);
     dnnl_primitive_desc_destroy(pd);
     return rc;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 // [batch?, rows, cols] at io[index], or its transpose in memory.
-static enum sl_err matrix(struct ob_room *room, const struct kern_shape *s,
+static enum sl_err matrix(struct ob_space *space, const struct kern_shape *s,
                           bool transposed, struct sl_error *err)
 {
     dnnl_dims_t dims, strides;
@@ -24,7 +24,7 @@ static enum sl_err matrix(struct ob_room *room, const struct kern_shape *s,
         strides[last] = s->stride[before];
     }
     return prog_status(
-        ob_desc_init_strides(room, nd, product_type(s), dims, strides),
+        ob_desc_init_strides(space, nd, product_type(s), dims, strides),
         "describe a matrix", err);
 }
 
@@ -55,33 +55,34 @@ static enum sl_err attributes(dnnl_primitive_attr_t *attr,
 
 enum { A, B, BIAS, C, TENSORS };
 
-static enum sl_err describe(struct ob_room room[TENSORS], ob_desc desc[TENSORS],
-                            const struct kern_desc *d, struct sl_error *err)
+static enum sl_err describe(struct ob_space space[TENSORS],
+                            ob_desc desc[TENSORS], const struct kern_desc *d,
+                            struct sl_error *err)
 {
     const struct kern_shape *c = &d->io[d->inputs];
-    enum sl_err rc = matrix(&room[A], &d->io[0], d->u.matmul.trans_a, err);
+    enum sl_err rc = matrix(&space[A], &d->io[0], d->u.matmul.trans_a, err);
 
     if (rc != SL_OK)
         return rc;
-    desc[A] = ob_desc_of(&room[A]);
-    rc = matrix(&room[B], &d->io[1], d->u.matmul.trans_b, err);
+    desc[A] = ob_desc_of(&space[A]);
+    rc = matrix(&space[B], &d->io[1], d->u.matmul.trans_b, err);
     if (rc != SL_OK)
         return rc;
-    desc[B] = ob_desc_of(&room[B]);
-    rc = matrix(&room[C], c, false, err);
+    desc[B] = ob_desc_of(&space[B]);
+    rc = matrix(&space[C], c, false, err);
     if (rc != SL_OK || !kern_has(d, KERN_BIAS)) {
-        desc[C] = rc == SL_OK ? ob_desc_of(&room[C]) : NULL;
+        desc[C] = rc == SL_OK ? ob_desc_of(&space[C]) : NULL;
         return rc;
     }
-    desc[C] = ob_desc_of(&room[C]);
+    desc[C] = ob_desc_of(&space[C]);
     // Bias is a row: [1, n], of memory [n].
-    rc = prog_status(ob_desc_init_strides(&room[BIAS], 2,
+    rc = prog_status(ob_desc_init_strides(&space[BIAS], 2,
                                           product_type(&d->io[2]),
                                           (dnnl_dims_t){1, c->dim[1]},
                                           (dnnl_dims_t){c->dim[1], 1}),
                      "describe a bias", err);
     if (rc == SL_OK)
-        desc[BIAS] = ob_desc_of(&room[BIAS]);
+        desc[BIAS] = ob_desc_of(&space[BIAS]);
     return rc;
 }
 
@@ -125,7 +126,7 @@ done:
 enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,
                            const struct kern_desc *d, struct sl_error *err)
 {
-    struct ob_room room[TENSORS];
+    struct ob_space space[TENSORS];
     ob_desc desc[TENSORS] = {NULL};
     enum sl_err rc;
 
@@ -133,12 +134,12 @@ enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,
     // loop; no gradient asks for it.
     if (kern_has(d, KERN_BGRAD) && !d->u.matmul.trans_a)
         return sl_fail(err, SL_ENOTSUP, "BGRAD without trans_a");
-    rc = describe(room, desc, d, err);
+    rc = describe(space, desc, d, err);
     if (rc == SL_OK)
         rc = build(p, d, desc, err);
     for (int i = 0; i < TENSORS; i++)
         if (desc[i])
-            ob_desc_free(&room[i]);
+            ob_desc_free(&space[i]);
     if (rc == SL_OK && kern_has(d, KERN_BGRAD))
         product_sum_rows(p, d->io[0].dim[0], d->io[0].dim[1], 0, d->inputs + 1,
                          kern_has(d, KERN_ACCUM));

@@ -112,7 +112,7 @@ typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
                                 void *const *io, void *workspace);
 
 // The fastest of n: one run to warm up and three that count, on buffers made
-// for it. 0 (the libraries' advice) if there is no room or nothing runs.
+// for it. 0 (the libraries' advice) if there is no space or nothing runs.
 unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
               size_t workspace_bytes, tune_run run, void *arg);
 

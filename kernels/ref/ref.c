@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/ref/ref.c -- the reference backend's door.
+// kernels/ref/ref.c -- the table of the reference backend.
 #include "kernels/ref/ref.h"
 
 #include <stdio.h>

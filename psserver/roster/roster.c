@@ -9,7 +9,7 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
-#include "psserver/roster/hold.h"
+#include "psserver/roster/roster_inner.h"
 
 #define RETRY_MS 10000 // a shard that could not be loaded
 
@@ -50,12 +50,12 @@ void roster_worked(struct roster *r)
         loop_stop(r->setup.loop);
 }
 
-void hold_pin(struct hold *h)
+void hosted_pin(struct hosted *h)
 {
     h->pins++;
 }
 
-static void hold_free(struct hold *h)
+static void hosted_free(struct hosted *h)
 {
     shard_unref(h->shard);
     if (h->spec != NULL)
@@ -64,45 +64,45 @@ static void hold_free(struct hold *h)
     sl_free(h);
 }
 
-void hold_unpin(struct hold *h)
+void hosted_unpin(struct hosted *h)
 {
     if (--h->pins == 0 && h->gone)
-        hold_free(h);
+        hosted_free(h);
 }
 
 // It answers nobody any more and its memory goes when the last call is done.
-static void hold_empty(struct hold *h)
+static void hosted_empty(struct hosted *h)
 {
     store_remove(h->roster->setup.store, h->spec->job, h->spec->shard);
     shard_unref(h->shard);
     h->shard = NULL;
 }
 
-void hold_drop(struct hold *h)
+void hosted_drop(struct hosted *h)
 {
-    pairmap_remove(&h->roster->holds, h->spec->job, h->spec->shard);
-    hold_empty(h);
+    pairmap_remove(&h->roster->hosted, h->spec->job, h->spec->shard);
+    hosted_empty(h);
     h->gone = true;
     if (h->pins == 0)
-        hold_free(h);
+        hosted_free(h);
 }
 
 void roster_free(struct roster *r)
 {
     struct pairmap_at at = {0};
-    struct hold *h;
+    struct hosted *h;
 
     if (r == NULL)
         return;
-    while ((h = pairmap_next(&r->holds, &at)) != NULL) {
-        hold_drop(h);
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL) {
+        hosted_drop(h);
         at = (struct pairmap_at){0};
     }
     r->ending = true;
     // A stop that was meant for an earlier run may end one early.
     while (r->working > 0)
         loop_run(r->setup.loop);
-    pairmap_release(&r->holds);
+    pairmap_release(&r->hosted);
     sl_free((char *)r->setup.folder);
     sl_free(r);
 }
@@ -127,28 +127,28 @@ static bool term_holds(struct roster *r, uint64_t term, const char *what)
 size_t roster_admitted(const struct roster *r)
 {
     struct pairmap_at at = {0};
-    const struct hold *h;
+    const struct hosted *h;
     size_t n = 0;
 
-    while ((h = pairmap_next(&r->holds, &at)) != NULL)
-        n += h->state == HOLD_ADMITTED;
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+        n += h->state == HOSTED_ADMITTED;
     return n;
 }
 
 void roster_attached(struct roster *r)
 {
     struct pairmap_at at = {0};
-    struct hold *h;
+    struct hosted *h;
 
-    while ((h = pairmap_next(&r->holds, &at)) != NULL)
-        if (h->state != HOLD_LOADING)
-            hold_say_hello(h);
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+        if (h->state != HOSTED_LOADING)
+            hosted_send_hello(h);
 }
 
 // ---- loading
 
 struct load {
-    struct hold *hold;
+    struct hosted *hosted;
     struct plan plan; // until the shard has it
     struct wire_tag at_least;
     struct shard *shard;
@@ -156,13 +156,13 @@ struct load {
     struct sl_error err;
 };
 
-static void start_load(struct hold *h);
+static void start_load(struct hosted *h);
 
 static void passed_over(void *arg, const char *file, const struct sl_error *why)
 {
-    const struct hold *h = arg;
+    const struct hosted *h = arg;
 
-    // spec and folder do not change while the hold is LOADING.
+    // spec and folder do not change while the shard is LOADING.
     LOG(WARN, "snapshot passed over", "file=%s/%s reason=%s", h->folder, file,
         why->text);
 }
@@ -179,7 +179,7 @@ static bool from_sources(const struct shard *s)
 static void load_work(void *arg)
 {
     struct load *load = arg;
-    struct hold *h = load->hold;
+    struct hosted *h = load->hosted;
     const struct roster_setup *setup = &h->roster->setup;
 
     load->rc = shard_new(&load->shard, &load->plan);
@@ -191,22 +191,22 @@ static void load_work(void *arg)
             snap_sources(setup->fs, setup->folder, load->shard, &load->err);
 }
 
-static void failed(struct hold *h, const struct sl_error *why)
+static void failed(struct hosted *h, const struct sl_error *why)
 {
     bool news = strcmp(h->failure.text, why->text) != 0;
 
-    h->state = HOLD_FAILED;
+    h->state = HOSTED_FAILED;
     h->failure = *why;
     h->failed_ms = loop_now_ms(h->roster->setup.loop);
     if (!news)
         return;
     LOG(ERROR, "shard cannot be loaded", HOLD_PAIRS " error=%s reason=%s",
         HOLD_VALUES(h), sl_err_name(why->code), why->text);
-    hold_say_hello(h);
+    hosted_send_hello(h);
 }
 
 // For a replay of what is done to it: what the shard is.
-static void note_plan(const struct hold *h)
+static void note_plan(const struct hosted *h)
 {
     struct buf packed = BUF_INIT;
     struct sl_slices bytes;
@@ -225,13 +225,13 @@ static void note_plan(const struct hold *h)
 }
 
 // Takes the reference.
-static void loaded(struct hold *h, struct shard *shard)
+static void loaded(struct hosted *h, struct shard *shard)
 {
     struct shard_brief brief;
 
     note_plan(h);
     shard_brief(shard, true, &brief);
-    h->state = HOLD_LOADED;
+    h->state = HOSTED_LOADED;
     h->shard = shard;
     h->saved_steps = brief.steps;
     h->failure.text[0] = '\0';
@@ -246,13 +246,13 @@ static void loaded(struct hold *h, struct shard *shard)
         HOLD_PAIRS " from=%" PRIu64 ".%" PRIu64 " steps=%" PRIu64 " bytes=%zu",
         HOLD_VALUES(h), brief.from.incarnation, brief.from.sequence,
         brief.steps, shard_bytes(shard));
-    hold_say_hello(h);
+    hosted_send_hello(h);
 }
 
 static void load_done(void *arg)
 {
     struct load *load = arg;
-    struct hold *h = load->hold;
+    struct hosted *h = load->hosted;
     struct roster *r = h->roster;
 
     if (load->rc == SL_OK && !h->gone && !h->again)
@@ -270,21 +270,21 @@ static void load_done(void *arg)
         failed(h, &load->err);
     else if (!h->gone)
         loaded(h, load->shard);
-    hold_unpin(h);
+    hosted_unpin(h);
     sl_free(load);
     roster_worked(r);
 }
 
-static void start_load(struct hold *h)
+static void start_load(struct hosted *h)
 {
     struct load *load = sl_calloc(1, sizeof(*load));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = SL_ENOMEM;
 
-    h->state = HOLD_LOADING;
+    h->state = HOSTED_LOADING;
     h->again = false;
     if (load != NULL) {
-        load->hold = h;
+        load->hosted = h;
         load->at_least = h->at_least;
         rc = plan_read(&load->plan, h->spec, &err);
     }
@@ -295,7 +295,7 @@ static void start_load(struct hold *h)
                  ? SL_ENOMEM
                  : roster_work(h->roster, load_work, load_done, load);
         if (rc == SL_OK) {
-            hold_pin(h);
+            hosted_pin(h);
             return;
         }
         plan_release(&load->plan);
@@ -308,10 +308,10 @@ static void start_load(struct hold *h)
 }
 
 // Memory, if any, is given up for what the store of snapshots has.
-static void load_anew(struct hold *h)
+static void load_anew(struct hosted *h)
 {
-    hold_empty(h);
-    if (h->state == HOLD_LOADING)
+    hosted_empty(h);
+    if (h->state == HOSTED_LOADING)
         h->again = true;
     else
         start_load(h);
@@ -319,34 +319,34 @@ static void load_anew(struct hold *h)
 
 // ---- what comes down the stream
 
-static struct hold *hold_new(struct roster *r,
-                             const Sluice__V1__ShardSpec *spec)
+static struct hosted *hosted_new(struct roster *r,
+                                 const Sluice__V1__ShardSpec *spec)
 {
-    struct hold *h = sl_calloc(1, sizeof(*h));
+    struct hosted *h = sl_calloc(1, sizeof(*h));
     ProtobufCMessage *copy;
 
     if (h == NULL)
         return NULL;
     h->roster = r;
-    h->state = HOLD_FAILED; // nothing has been tried yet
+    h->state = HOSTED_FAILED; // nothing has been tried yet
     if (wire_dup(&copy, &spec->base) != SL_OK) {
         sl_free(h);
         return NULL;
     }
     h->spec = (Sluice__V1__ShardSpec *)copy;
-    if (pairmap_put(&r->holds, spec->job, spec->shard, h) != SL_OK) {
-        hold_free(h);
+    if (pairmap_put(&r->hosted, spec->job, spec->shard, h) != SL_OK) {
+        hosted_free(h);
         return NULL;
     }
     return h;
 }
 
-// A hold with this spec: the one that is there if it is of the same
+// A hosted shard with this spec: the one that is there if it is of the same
 // incarnation of the same job, else a new one in its place.
-static struct hold *hold_for(struct roster *r,
-                             const Sluice__V1__ShardSpec *spec)
+static struct hosted *hosted_for(struct roster *r,
+                                 const Sluice__V1__ShardSpec *spec)
 {
-    struct hold *h = pairmap_get(&r->holds, spec->job, spec->shard);
+    struct hosted *h = pairmap_get(&r->hosted, spec->job, spec->shard);
 
     if (h != NULL && h->spec->job_uid == spec->job_uid) {
         if (spec->job_incarnation < h->spec->job_incarnation)
@@ -355,8 +355,8 @@ static struct hold *hold_for(struct roster *r,
             return h;
     }
     if (h != NULL)
-        hold_drop(h);
-    h = hold_new(r, spec);
+        hosted_drop(h);
+    h = hosted_new(r, spec);
     if (h == NULL)
         LOG(ERROR, "shard not taken: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, spec->job, spec->shard);
@@ -366,46 +366,46 @@ static struct hold *hold_for(struct roster *r,
 void roster_place(struct roster *r, const Sluice__V1__Place *m)
 {
     struct wire_tag at_least = wire_tag_of(m->at_least);
-    struct hold *h;
+    struct hosted *h;
 
     if (!term_holds(r, m->term, "Place"))
         return;
-    h = hold_for(r, m->shard);
+    h = hosted_for(r, m->shard);
     if (h == NULL)
         return;
     h->at_least = at_least;
     switch (h->state) {
-    case HOLD_LOADING:
+    case HOSTED_LOADING:
         h->again = true; // `at_least` may have risen
         break;
-    case HOLD_FAILED:
+    case HOSTED_FAILED:
         h->failure.text[0] = '\0'; // asked again: answered again
         start_load(h);
         break;
-    case HOLD_LOADED:
+    case HOSTED_LOADED:
         if (wire_tag_cmp(h->shard->from, at_least) < 0)
             load_anew(h);
         else
-            hold_say_hello(h);
+            hosted_send_hello(h);
         break;
-    case HOLD_ADMITTED:
-        hold_say_hello(h); // live: the coordinator decides
+    case HOSTED_ADMITTED:
+        hosted_send_hello(h); // live: the coordinator decides
         break;
     }
 }
 
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
 {
-    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
 
     if (!term_holds(r, m->term, "Admit") || h == NULL)
         return;
     // What is loading now is not what the coordinator admits: it will have a
     // hello of its own.
-    if (h->state != HOLD_LOADED && h->state != HOLD_ADMITTED)
+    if (h->state != HOSTED_LOADED && h->state != HOSTED_ADMITTED)
         return;
     // I1: what was loaded gets a newer incarnation than it had.
-    if (h->state == HOLD_LOADED &&
+    if (h->state == HOSTED_LOADED &&
         m->incarnation <= h->shard->from.incarnation && !BROKEN(rule_I1_same)) {
         LOG(ERROR, "admission refused: not a new incarnation (I1)",
             HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
@@ -415,30 +415,30 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);
     shard_admit(h->shard, m->incarnation);
-    if (h->state == HOLD_LOADED)
+    if (h->state == HOSTED_LOADED)
         LOG(INFO, "shard admitted",
             HOLD_PAIRS " incarnation=%" PRIu64 " term=%" PRIu64, HOLD_VALUES(h),
             m->incarnation, m->term);
-    h->state = HOLD_ADMITTED;
+    h->state = HOSTED_ADMITTED;
 }
 
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
 {
-    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
 
     if (!term_holds(r, m->term, "Refuse") || h == NULL)
         return;
     LOG(WARN, "shard refused", HOLD_PAIRS " reason=%s reload=%d",
         HOLD_VALUES(h), m->why, m->load != NULL);
     if (m->load == NULL) {
-        hold_drop(h);
+        hosted_drop(h);
         return;
     }
     h->at_least = wire_tag_of(m->load);
     h->failure.text[0] = '\0';
     // What was loaded meanwhile does, and its hello is on its way: loading once
     // more would let the coordinator admit, and believe, a memory that is gone.
-    if (h->state == HOLD_LOADED &&
+    if (h->state == HOSTED_LOADED &&
         wire_tag_cmp(h->shard->from, h->at_least) >= 0)
         return;
     load_anew(h);
@@ -450,15 +450,15 @@ static void try_again(struct roster *r)
 {
     uint64_t now = loop_now_ms(r->setup.loop);
     struct pairmap_at at = {0};
-    struct hold *h;
+    struct hosted *h;
 
-    while ((h = pairmap_next(&r->holds, &at)) != NULL)
-        if (h->state == HOLD_FAILED && now - h->failed_ms >= RETRY_MS)
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+        if (h->state == HOSTED_FAILED && now - h->failed_ms >= RETRY_MS)
             start_load(h);
 }
 
 void roster_tick(struct roster *r, uint64_t seq, bool draining)
 {
-    roster_say_heartbeat(r, seq, draining);
+    roster_send_heartbeat(r, seq, draining);
     try_again(r);
 }

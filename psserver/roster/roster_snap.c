@@ -12,13 +12,13 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
-#include "psserver/roster/aside.h"
-#include "psserver/roster/hold.h"
+#include "psserver/roster/background.h"
+#include "psserver/roster/roster_inner.h"
 
 // ---- taking
 
 struct snapping {
-    struct hold *hold;
+    struct hosted *hosted;
     struct shard *shard; // a reference
     char *folder;        // owned
     uint64_t incarnation, request;
@@ -40,7 +40,7 @@ static void write_file(void *arg)
 {
     struct snapping *s = arg;
 
-    s->rc = snap_write(s->hold->roster->setup.fs, s->folder, s->shard,
+    s->rc = snap_write(s->hosted->roster->setup.fs, s->folder, s->shard,
                        s->incarnation, &s->written, &s->err);
 }
 
@@ -53,7 +53,7 @@ static void snap_work(void *arg)
     if (s->save)
         write_file(arg);
     else
-        aside_run(write_file, arg);
+        background_run(write_file, arg);
 }
 
 static void one_saved(struct roster *r)
@@ -66,18 +66,18 @@ static void one_saved(struct roster *r)
     }
 }
 
-static void say_failed(struct hold *h, uint64_t request,
-                       const struct sl_error *err)
+static void send_failed(struct hosted *h, uint64_t request,
+                        const struct sl_error *err)
 {
     if (request != 0)
-        roster_say_no_snapshot(h->roster, h->spec->job,
-                               h->spec->job_incarnation, h->spec->shard,
-                               request, err->text);
+        roster_send_no_snapshot(h->roster, h->spec->job,
+                                h->spec->job_incarnation, h->spec->shard,
+                                request, err->text);
 }
 
 // Reports what became of it. Requests are for one incarnation: if the shard
 // has another one by now, the tag says so and the coordinator decides (K4).
-static void report(struct hold *h, struct snapping *s)
+static void report(struct hosted *h, struct snapping *s)
 {
     if (s->rc == SL_OK) {
         h->saved_steps = counted_steps(&s->written.once.counted);
@@ -87,7 +87,7 @@ static void report(struct hold *h, struct snapping *s)
             h->spec->job, h->spec->shard, s->written.file, s->written.bytes,
             h->saved_steps);
         if (s->request != 0)
-            hold_say_snapshot(h, s->request, &s->written);
+            hosted_send_snapshot(h, s->request, &s->written);
         return;
     }
     if (s->err.text[0] == '\0')
@@ -95,16 +95,16 @@ static void report(struct hold *h, struct snapping *s)
     LOG(ERROR, "snapshot failed",
         "job=%" PRIu64 " shard=%" PRIu32 " error=%s reason=%s", h->spec->job,
         h->spec->shard, sl_err_name(s->rc), s->err.text);
-    say_failed(h, s->request, &s->err);
+    send_failed(h, s->request, &s->err);
 }
 
-static void start(struct hold *h, uint64_t incarnation, uint64_t request,
+static void start(struct hosted *h, uint64_t incarnation, uint64_t request,
                   bool save);
 
 static void snap_done(void *arg)
 {
     struct snapping *s = arg;
-    struct hold *h = s->hold;
+    struct hosted *h = s->hosted;
     struct roster *r = h->roster;
 
     h->snapping = false;
@@ -118,34 +118,34 @@ static void snap_done(void *arg)
     if (s->save)
         one_saved(r);
     snapping_free(s);
-    hold_unpin(h);
+    hosted_unpin(h);
     roster_worked(r);
 }
 
-static enum sl_err start_work(struct hold *h, struct snapping *s)
+static enum sl_err start_work(struct hosted *h, struct snapping *s)
 {
     enum sl_err rc;
 
-    s->hold = h;
+    s->hosted = h;
     s->folder = sl_strdup(h->folder);
     if (s->folder == NULL)
         return SL_ENOMEM;
     rc = roster_work(h->roster, snap_work, snap_done, s);
     if (rc == SL_OK) {
         h->snapping = true;
-        hold_pin(h);
+        hosted_pin(h);
     }
     return rc;
 }
 
-static void start(struct hold *h, uint64_t incarnation, uint64_t request,
+static void start(struct hosted *h, uint64_t incarnation, uint64_t request,
                   bool save)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct snapping *s = NULL;
     enum sl_err rc = SL_ENOMEM;
 
-    if (h->shard == NULL || h->state != HOLD_ADMITTED) {
+    if (h->shard == NULL || h->state != HOSTED_ADMITTED) {
         rc = sl_fail(&err, SL_ESTATE, "the shard is not admitted here");
     } else if ((s = sl_calloc(1, sizeof(*s))) != NULL) {
         s->shard = shard_ref(h->shard);
@@ -160,19 +160,19 @@ static void start(struct hold *h, uint64_t incarnation, uint64_t request,
         snapping_free(s);
     if (err.text[0] == '\0')
         sl_fail(&err, rc, "%s", sl_err_text(rc));
-    say_failed(h, request, &err);
+    send_failed(h, request, &err);
     if (save)
         one_saved(h->roster);
 }
 
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
 {
-    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
     struct sl_error newer = SL_ERROR_INIT;
 
     if (h == NULL) {
-        roster_say_no_snapshot(r, m->job, 0, m->shard, m->request,
-                               "this psserver does not hold the shard");
+        roster_send_no_snapshot(r, m->job, 0, m->shard, m->request,
+                                "this psserver does not hold the shard");
         return;
     }
     if (!h->snapping) {
@@ -181,7 +181,7 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
     }
     if (h->wanted) {
         sl_fail(&newer, SL_ECANCELED, "a newer request took its place");
-        say_failed(h, h->wanted_request, &newer);
+        send_failed(h, h->wanted_request, &newer);
     }
     h->wanted = true;
     h->wanted_incarnation = m->incarnation;
@@ -189,11 +189,11 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
 }
 
 // Its memory holds more than its newest snapshot.
-static bool is_dirty(struct hold *h, uint64_t *incarnation)
+static bool is_dirty(struct hosted *h, uint64_t *incarnation)
 {
     struct shard_brief brief;
 
-    if (h->state != HOLD_ADMITTED || h->snapping)
+    if (h->state != HOSTED_ADMITTED || h->snapping)
         return false;
     shard_brief(h->shard, true, &brief);
     *incarnation = brief.incarnation;
@@ -204,12 +204,12 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
 {
     struct pairmap_at at = {0};
     uint64_t incarnation;
-    struct hold *h;
+    struct hosted *h;
 
     r->saved = done;
     r->saved_arg = arg;
     r->saving = 1; // this call: done must not run before the walk has ended
-    while ((h = pairmap_next(&r->holds, &at)) != NULL) {
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL) {
         if (!is_dirty(h, &incarnation))
             continue;
         r->saving++;
@@ -285,7 +285,7 @@ static void start_collect(struct roster *r, const struct collect *what,
 // that was replaced knows only an older one and deletes nothing.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
 {
-    struct hold *h = pairmap_get(&r->holds, m->job, m->shard);
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
     struct collect what = {.job = m->job, .shard = m->shard};
     struct shard_brief brief;
     struct wire_tag tag;
@@ -295,7 +295,7 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
             "what=Keep term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
         return;
     }
-    if (h == NULL || h->state != HOLD_ADMITTED || m->n_tags == 0)
+    if (h == NULL || h->state != HOSTED_ADMITTED || m->n_tags == 0)
         return;
     what.below = wire_tag_of(m->tags[0]);
     for (size_t i = 1; i < m->n_tags; i++) {
@@ -315,13 +315,14 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
         start_collect(r, &what, h->folder, collect_work);
 }
 
-// The next hold of a job (with this uid, if one is said), or NULL.
-static struct hold *hold_of_job(struct roster *r, uint64_t job, uint64_t uid)
+// The next hosted shard of a job (with this uid, if one is said), or NULL.
+static struct hosted *hosted_of_job(struct roster *r, uint64_t job,
+                                    uint64_t uid)
 {
     struct pairmap_at at = {0};
-    struct hold *h;
+    struct hosted *h;
 
-    while ((h = pairmap_next(&r->holds, &at)) != NULL)
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
         if (h->spec->job == job && (uid == 0 || h->spec->job_uid == uid))
             return h;
     return NULL;
@@ -330,17 +331,17 @@ static struct hold *hold_of_job(struct roster *r, uint64_t job, uint64_t uid)
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m)
 {
     struct collect what = {.job = m->job, .uid = m->job_uid};
-    struct hold *h;
+    struct hosted *h;
 
     if (!roster_term(r, m->term)) {
         LOG(WARN, "message of an older term ignored (I5)",
             "what=CloseJob term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
         return;
     }
-    while ((h = hold_of_job(r, m->job, m->job_uid)) != NULL) {
-        if (h->state == HOLD_ADMITTED)
-            hold_say_last(h);
-        hold_drop(h);
+    while ((h = hosted_of_job(r, m->job, m->job_uid)) != NULL) {
+        if (h->state == HOSTED_ADMITTED)
+            hosted_send_last(h);
+        hosted_drop(h);
     }
     LOG(INFO, "job closed", "job=%" PRIu64 " delete=%d", m->job,
         m->delete_snapshots);

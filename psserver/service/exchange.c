@@ -62,9 +62,9 @@ static bool take_answer(struct exchange *x, struct local *local,
 }
 
 // Room for parameters that a push makes.
-static enum sl_err take_room(struct exchange *x, struct local *local,
-                             struct shard *shard, const struct wire_push *m,
-                             struct sl_error *err)
+static enum sl_err take_local(struct exchange *x, struct local *local,
+                              struct shard *shard, const struct wire_push *m,
+                              struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -86,7 +86,7 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
     if (m->has_shm)
         rc = copy_gradient(x, local, shard, m, err);
     if (rc == SL_OK && fresh)
-        rc = take_room(x, local, shard, m, err);
+        rc = take_local(x, local, shard, m, err);
     return rc;
 }
 

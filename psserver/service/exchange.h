@@ -29,11 +29,11 @@ struct exchange {
     bool finite;             // they fit the shard, and were found to be numbers
     struct pool_buf *reply;  // parameters that go as bytes
     struct local_use answer; // or where the caller wants them
-    void *values;            // room for them, either way; NULL: not asked for
+    void *values;            // space for them, either way; NULL: not asked for
 };
 
 // Before a push of `m` is applied: its payload may be replaced by a copy. With
-// `fresh` there is room for the answer from here on, so that no step is
+// `fresh` there is space for the answer from here on, so that no step is
 // counted and then left without one. All zeroes before; call exchange_end in
 // every case.
 enum sl_err exchange_push(struct exchange *x, struct local *local,

@@ -129,14 +129,14 @@ static void update(const struct plan *plan, const struct apply_memory *to,
     optim_apply(&plan->optim, t, lr, n, pushed, to->values + first, slots);
 }
 
-// A run of the payload as f32: as it came, or widened into `room`.
+// A run of the payload as f32: as it came, or widened into `space`.
 static const void *as_f32(enum wire_type type, const void *run, size_t n,
-                          float *room)
+                          float *space)
 {
     if (type == WIRE_F32)
         return run;
-    element_read(type, n, room, run);
-    return room;
+    element_read(type, n, space, run);
+    return space;
 }
 
 void apply_update(const struct plan *plan, const struct apply_memory *to,
@@ -146,7 +146,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
     size_t chunk = type == WIRE_F32 ? CHUNK : WIDE_CHUNK;
     double lr = optim_rate(&plan->rate, t - 1);
     const struct plan_run *run;
-    float room[WIDE_CHUNK];
+    float space[WIDE_CHUNK];
     struct slices_runs it;
     const void *pushed;
     uint64_t first;
@@ -161,7 +161,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
             max = run->elements - at < chunk ? run->elements - at : chunk;
             pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL);
-            update(plan, to, run, first, n, as_f32(type, pushed, n, room), t,
+            update(plan, to, run, first, n, as_f32(type, pushed, n, space), t,
                    lr);
             FAULT("apply.half");
             if (fresh != NULL)

@@ -81,21 +81,21 @@ copy_words(uint32_t *to, const uint32_t *from, size_t n)
         to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
-void freeze_copy(const struct freeze *f, size_t block, void *room)
+void freeze_copy(const struct freeze *f, size_t block, void *space)
 {
     const void *from = f->memory + block * FREEZE_BLOCK_BYTES;
 
     if (state_of(f, block) == PENDING)
-        copy_words(room, from, block_bytes(f, block) / sizeof(uint32_t));
+        copy_words(space, from, block_bytes(f, block) / sizeof(uint32_t));
 }
 
-void freeze_take(struct freeze *f, size_t block, void *room, const void **at,
+void freeze_take(struct freeze *f, size_t block, void *space, const void **at,
                  size_t *n)
 {
     size_t offset = block * FREEZE_BLOCK_BYTES;
 
     *n = block_bytes(f, block);
-    *at = room;
+    *at = space;
     if (state_of(f, block) == SAVED)
         *at = (const uint8_t *)f->side.data + offset;
     else if (state_of(f, block) == PENDING)

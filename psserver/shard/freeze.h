@@ -50,11 +50,11 @@ void freeze_release(struct freeze *f); // all zeroes is allowed
 // Before bytes [offset, offset + n) change.
 void freeze_touch(struct freeze *f, size_t offset, size_t n);
 
-// A block of the image: its bytes, at `*at`, are `room` (FREEZE_BLOCK_BYTES,
+// A block of the image: its bytes, at `*at`, are `space` (FREEZE_BLOCK_BYTES,
 // the caller's, aligned) or in the side. *n is its length. Each block is read
 // once, by both calls, one after the other.
-void freeze_copy(const struct freeze *f, size_t block, void *room);
-void freeze_take(struct freeze *f, size_t block, void *room, const void **at,
+void freeze_copy(const struct freeze *f, size_t block, void *space);
+void freeze_take(struct freeze *f, size_t block, void *space, const void **at,
                  size_t *n);
 
 #endif

@@ -81,7 +81,7 @@ struct wire_attempt once_newest(const struct once *o, uint64_t closure);
 enum sl_err once_see(struct once *o, uint64_t closure,
                      struct wire_attempt attempt);
 
-// Makes room, so that the once_add that follows cannot fail.
+// Makes space, so that the once_add that follows cannot fail.
 enum sl_err once_reserve(struct once *o, uint64_t closure);
 
 // Counts a step that is not counted yet.

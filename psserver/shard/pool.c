@@ -123,7 +123,7 @@ static bool is_full_locked(void)
     return shelf.bytes > POOL_KEEP_BYTES || shelf.count > POOL_KEEP;
 }
 
-// In front; the coldest ones make room. What has to go comes back in *over.
+// In front; the coldest ones make space. What has to go comes back in *over.
 static void to_shelf(struct pool_buf *buf, struct list *over)
 {
     struct pool_buf *last;

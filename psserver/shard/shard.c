@@ -355,7 +355,7 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     if (counted_has(&s->once.counted, push->closure, push->step) &&
         !BROKEN(skip_dedupe)) {
         // S2. That a newer attempt exists is worth knowing all the same; if
-        // there is no room to know it, nothing is lost.
+        // there is no space to know it, nothing is lost.
         (void)once_see(&s->once, push->closure, push->attempt);
         s->once.counts.duplicates++;
         reply->result = WIRE_PUSH_DUPLICATE;
@@ -585,12 +585,12 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
     return SL_OK;
 }
 
-void shard_image_take(struct shard_image *image, size_t block, void *room,
+void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n)
 {
-    freeze_copy(&image->freeze, block, room);
+    freeze_copy(&image->freeze, block, space);
     pthread_mutex_lock(&image->shard->lock);
-    freeze_take(&image->freeze, block, room, at, n);
+    freeze_take(&image->freeze, block, space, at, n);
     pthread_mutex_unlock(&image->shard->lock);
 }
 

@@ -80,7 +80,7 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // Counts one step once (S2). The order of the checks, which callers may rely
 // on: admitted (S5), job incarnation (I6), shard incarnation (I3), the key,
 // counted before (a duplicate is acknowledged, also to an old attempt: it
-// changes nothing), attempt (I4), size, finite. With `values` (room for the
+// changes nothing), attempt (I4), size, finite. With `values` (space for the
 // plan's elements, as push->wire) the parameters are copied there, unless the
 // push is refused; they are those of reply->version.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
@@ -145,7 +145,7 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
 // Block after block of the image (freeze_copy, freeze_take); takes the lock.
-void shard_image_take(struct shard_image *image, size_t block, void *room,
+void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
 void shard_image_release(struct shard_image *image);
 

@@ -206,19 +206,19 @@ static enum sl_err header_make(struct header *h,
 static enum sl_err write_blocks(struct tensorfile_writer *w,
                                 struct shard_image *image, struct sl_error *err)
 {
-    void *room = sl_malloc(FREEZE_BLOCK_BYTES);
+    void *space = sl_malloc(FREEZE_BLOCK_BYTES);
     enum sl_err rc = SL_OK;
     const void *bytes;
     size_t n;
 
-    if (room == NULL)
+    if (space == NULL)
         return SL_ENOMEM;
     for (size_t b = 0; rc == SL_OK && b < image->freeze.blocks; b++) {
-        shard_image_take(image, b, room, &bytes, &n);
+        shard_image_take(image, b, space, &bytes, &n);
         rc = tensorfile_append(w, bytes, n, err);
         FAULT("snap.block");
     }
-    sl_free(room);
+    sl_free(space);
     return rc;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JPEG files, through our doors of their library.
+// JPEG files, through the functions of ours that call libjpeg.
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/image_kit.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG files, through our door of libpng: once as they are, and once with the
-// checksums of their chunks put right, or changes would get no further than
-// those.
+// PNG files, through the function of ours that calls libpng: once as they are,
+// and once with the checksums of their chunks put right, or changes would get
+// no further than those.
 #include <zlib.h>
 
 #include "tests/fuzz/fuzz.h"

@@ -22,16 +22,18 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
 {
     if (b->rc != SL_OK)
         return 0;
-    if (b->tensors_count == b->tensors_room) {
-        uint32_t room = b->tensors_room == 0 ? 64 : b->tensors_room * 2;
-        struct tensor *more = sl_realloc_array(b->tensors, room, sizeof(*more));
+    if (b->tensors_count == b->tensors_capacity) {
+        uint32_t capacity =
+            b->tensors_capacity == 0 ? 64 : b->tensors_capacity * 2;
+        struct tensor *more =
+            sl_realloc_array(b->tensors, capacity, sizeof(*more));
 
         if (more == NULL) {
             b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
             return 0;
         }
         b->tensors = more;
-        b->tensors_room = room;
+        b->tensors_capacity = capacity;
     }
     b->tensors[b->tensors_count] = (struct tensor){place, offset, bytes};
     return b->tensors_count++;
@@ -148,21 +150,21 @@ struct kern_window compile_window(const struct model_node *node)
 
 static bool grow_ops(struct build *b)
 {
-    uint32_t room = b->p->room == 0 ? 32 : b->p->room * 2;
+    uint32_t capacity = b->p->capacity == 0 ? 32 : b->p->capacity * 2;
     struct program_op *ops;
     struct build_op *refs;
 
-    if (b->p->count < b->p->room)
+    if (b->p->count < b->p->capacity)
         return true;
-    ops = sl_realloc_array(b->p->ops, room, sizeof(*ops));
+    ops = sl_realloc_array(b->p->ops, capacity, sizeof(*ops));
     if (ops == NULL)
         return false;
     b->p->ops = ops;
-    refs = sl_realloc_array(b->ops, room, sizeof(*refs));
+    refs = sl_realloc_array(b->ops, capacity, sizeof(*refs));
     if (refs == NULL)
         return false;
     b->ops = refs;
-    b->p->room = room;
+    b->p->capacity = capacity;
     return true;
 }
 

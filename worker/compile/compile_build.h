@@ -39,7 +39,7 @@ struct build {
     struct program *p;
 
     struct tensor *tensors;
-    uint32_t tensors_count, tensors_room;
+    uint32_t tensors_count, tensors_capacity;
     struct build_op *ops; // beside p->ops: what their arguments are
     struct map plans;     // by hash of a kern_desc: what is known of it
 

@@ -51,13 +51,14 @@ int64_t compile_part_units(const struct dense_dims *m, int64_t first)
     return m->units - first < m->part ? m->units - first : m->part;
 }
 
-// Columns of a [rows, units] tensor that lie together, and room for them.
+// Columns of a [rows, units] tensor that lie together, and space for them.
 static struct kern_shape together(const struct dense_dims *m, int64_t units)
 {
     return kern_shape(KERN_F32, 2, (int64_t[]){m->rows, units});
 }
 
-static uint32_t room(struct build *b, const struct dense_dims *m, int64_t units)
+static uint32_t space(struct build *b, const struct dense_dims *m,
+                      int64_t units)
 {
     return compile_tensor(b, (size_t)(m->rows * units) * b->real);
 }
@@ -94,7 +95,7 @@ uint32_t compile_part(struct build *b, uint32_t node,
 {
     int64_t units = compile_part_units(m, first);
     struct kern_shape from = columns(m, units), to = together(m, units);
-    uint32_t part = room(b, m, units);
+    uint32_t part = space(b, m, units);
     struct kern_desc d;
 
     kern_desc_axpby(&d, &from, &to, 1, 0);
@@ -110,7 +111,7 @@ static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
     uint32_t w = compile_rows(b, compile_operand(b, i, MODEL_KERNEL),
                               first * m->k, units * m->k);
     struct kern_shape from = together(m, units), to = columns(m, units);
-    uint32_t part = room(b, m, units);
+    uint32_t part = space(b, m, units);
     struct kern_desc d;
 
     kern_desc_matmul(&d, m->rows, units, m->k, false, true, 0);
@@ -139,7 +140,7 @@ static void add_bias(struct build *b, uint32_t i, const struct dense_dims *m,
 uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
                                 const struct dense_dims *m, uint32_t x)
 {
-    uint32_t y = room(b, m, m->units);
+    uint32_t y = space(b, m, m->units);
 
     for (int64_t at = 0; at < m->units; at += m->part)
         put_part(b, i, m, x, y, at);

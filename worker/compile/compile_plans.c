@@ -41,16 +41,16 @@ static struct build_plan *entry_of(struct build *b, const struct kern_desc *d)
 
 static bool grow_plans(struct program *p)
 {
-    uint32_t room = p->plans_room == 0 ? 32 : p->plans_room * 2;
+    uint32_t capacity = p->plans_capacity == 0 ? 32 : p->plans_capacity * 2;
     struct kern_plan **more;
 
-    if (p->plans_count < p->plans_room)
+    if (p->plans_count < p->plans_capacity)
         return true;
-    more = sl_realloc_array(p->plans, room, sizeof(struct kern_plan *));
+    more = sl_realloc_array(p->plans, capacity, sizeof(struct kern_plan *));
     if (more == NULL)
         return false;
     p->plans = more;
-    p->plans_room = room;
+    p->plans_capacity = capacity;
     return true;
 }
 

@@ -55,13 +55,13 @@ static int by_op(const void *a, const void *b)
 }
 
 static void sort(uint32_t *out, const uint32_t *op, uint32_t count,
-                 struct pair *room)
+                 struct pair *space)
 {
     for (uint32_t i = 0; i < count; i++)
-        room[i] = (struct pair){op[i], i};
-    qsort(room, count, sizeof(*room), by_op);
+        space[i] = (struct pair){op[i], i};
+    qsort(space, count, sizeof(*space), by_op);
     for (uint32_t i = 0; i < count; i++)
-        out[i] = room[i].shard;
+        out[i] = space[i].shard;
 }
 
 enum sl_err overlap_make(struct overlap *out, const struct program *p,
@@ -69,11 +69,11 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
                          struct sl_error *err)
 {
     struct overlap o = {.shards = count};
-    struct pair *room = sl_malloc_array(count, sizeof(*room));
+    struct pair *space = sl_malloc_array(count, sizeof(*space));
 
     o.wait_before = sl_malloc_array((size_t)count * 5, sizeof(uint32_t));
-    if (room == NULL || o.wait_before == NULL) {
-        sl_free(room);
+    if (space == NULL || o.wait_before == NULL) {
+        sl_free(space);
         sl_free(o.wait_before);
         return sl_fail(err, SL_ENOMEM, "no memory");
     }
@@ -94,9 +94,9 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
                 touch(&o, p, i, arg, shards);
         }
     }
-    sort(o.by_wait, o.wait_before, count, room);
-    sort(o.by_send, o.send_after, count, room);
-    sl_free(room);
+    sort(o.by_wait, o.wait_before, count, space);
+    sort(o.by_send, o.send_after, count, space);
+    sl_free(space);
     *out = o;
     return SL_OK;
 }

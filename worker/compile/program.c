@@ -23,7 +23,7 @@ struct kern_mem program_own(struct program *p, enum program_place place)
     case PROGRAM_CONSTANTS:
         return (struct kern_mem){p->constants, p->constants_bytes};
     case PROGRAM_SCALE:
-        return (struct kern_mem){p->scale_room, p->real};
+        return (struct kern_mem){p->scale_space, p->real};
     case PROGRAM_UNSCALE:
         return (struct kern_mem){&p->unscale, sizeof(p->unscale)};
     case PROGRAM_STATS:
@@ -108,9 +108,9 @@ void program_set_loss_scale(struct program *p, double loss_scale)
     p->loss_scale = loss_scale;
     p->unscale = (float)(1 / loss_scale);
     if (p->real == sizeof(double))
-        memcpy(p->scale_room, &all, sizeof(all));
+        memcpy(p->scale_space, &all, sizeof(all));
     else
-        memcpy(p->scale_room, &f, sizeof(f));
+        memcpy(p->scale_space, &f, sizeof(f));
 }
 
 double program_loss_sum(const struct program *p)

@@ -70,9 +70,9 @@ struct program {
     struct kern_dev *dev;
     struct program_memory *memory; // shared
     struct program_op *ops;
-    uint32_t count, room;
+    uint32_t count, capacity;
     struct kern_plan **plans; // owned
-    uint32_t plans_count, plans_room;
+    uint32_t plans_count, plans_capacity;
     uint32_t forward; // ops [0, forward): forward pass and loss
     uint32_t batch;
     bool train;
@@ -85,8 +85,8 @@ struct program {
     uint32_t dropouts;
     double scale; // of the loss's gradient, before the loss scale
     double loss_scale;
-    _Alignas(8) uint8_t scale_room[8]; // both multiplied, as f32 or f64
-    float unscale;                     // 1 / loss_scale
+    _Alignas(8) uint8_t scale_space[8]; // both multiplied, as f32 or f64
+    float unscale;                      // 1 / loss_scale
     double stats[2];
     size_t arena_bytes, workspace_bytes;
 };
@@ -111,7 +111,7 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             struct sl_error *err);
 
 // What the program itself holds in host memory for a place: constants, scale,
-// keys, and room for stats. A device has a copy. Nothing for the others.
+// keys, and space for stats. A device has a copy. Nothing for the others.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
 // Why a call of this dev failed: its own words, or what the code means.

@@ -78,7 +78,7 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
 // Row `row` will be wanted soon: brings it to the cache, if it is in memory.
 void array_soon(const struct array *a, uint64_t row);
 
-// Row `row` as the file has it: `scratch` has room for row_bytes.
+// Row `row` as the file has it: `scratch` has space for row_bytes.
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 

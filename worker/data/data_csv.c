@@ -31,7 +31,7 @@ struct csv {
     char *path;
     char delimiter;
     uint64_t *start; // of each line, and the end of the last; in bytes
-    size_t lines, room;
+    size_t lines, capacity;
     size_t columns; // in every line
     size_t *target; // column -> feature, LABEL or NOT_USED
     char *line;     // LINE_BYTES + 1
@@ -47,14 +47,14 @@ static enum sl_err at(const struct csv *c, uint64_t line, struct sl_error *err,
 
 static enum sl_err add_start(struct csv *c, uint64_t offset)
 {
-    if (c->lines + 2 > c->room) {
-        size_t room = c->room == 0 ? 1024 : c->room * 2;
-        uint64_t *more = sl_realloc_array(c->start, room, sizeof(*more));
+    if (c->lines + 2 > c->capacity) {
+        size_t capacity = c->capacity == 0 ? 1024 : c->capacity * 2;
+        uint64_t *more = sl_realloc_array(c->start, capacity, sizeof(*more));
 
         if (more == NULL)
             return SL_ENOMEM;
         c->start = more;
-        c->room = room;
+        c->capacity = capacity;
     }
     c->start[c->lines++] = offset;
     return SL_OK;

@@ -3,7 +3,7 @@
 //
 // Reading a sample is opening its file, decoding it and resizing it; each
 // thread that does so takes a decoder off a list and puts it back, so that
-// there are as many as read at the same time, and each keeps its rooms.
+// there are as many as read at the same time, and each keeps its spaces.
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -19,8 +19,8 @@
 struct decoder {
     struct decoder *next;
     struct image image;
-    struct image_room file;
-    struct image_room bytes; // a sample, where floats are wanted
+    struct image_space file;
+    struct image_space bytes; // a sample, where floats are wanted
 };
 
 struct images {
@@ -97,7 +97,7 @@ static enum sl_err load(struct images *s, struct decoder *d, size_t file,
 
     if (rc != SL_OK)
         return rc;
-    rc = image_room(&d->file, n > 0 ? n : 1, err);
+    rc = image_space(&d->file, n > 0 ? n : 1, err);
     if (rc == SL_OK)
         rc = read_whole(fd, d->file.at, n, err);
     close(fd);
@@ -115,7 +115,7 @@ static enum sl_err read_with(struct images *s, struct decoder *d, size_t file,
         rc = image_decode(&d->image, d->file.at, s->folder.files[file].bytes,
                           err);
     if (rc == SL_OK && !data->u8) {
-        rc = image_room(&d->bytes, data->features, err);
+        rc = image_space(&d->bytes, data->features, err);
         to = d->bytes.at;
     }
     if (rc == SL_OK)

@@ -36,9 +36,9 @@ struct folder {
     int fd;     // of the root + 1; 0: none
     struct buf names;
     struct folder_file *files;
-    size_t count, room;
+    size_t count, capacity;
     uint32_t *classes; // where the name of each begins
-    uint32_t classes_count, classes_room;
+    uint32_t classes_count, classes_capacity;
     uint64_t hidden, links, others; // skipped
 };
 

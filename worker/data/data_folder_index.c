@@ -68,15 +68,15 @@ static enum sl_err add_file(struct scan *s, const char *name, uint64_t bytes)
                        "%s/%s is %llu bytes long; images are read up to %llu",
                        s->class_path, name, (unsigned long long)bytes,
                        (unsigned long long)IMAGE_FILE_BYTES);
-    if (f->count == f->room) {
-        size_t room = f->room == 0 ? 1024 : f->room * 2;
+    if (f->count == f->capacity) {
+        size_t capacity = f->capacity == 0 ? 1024 : f->capacity * 2;
         struct folder_file *more =
-            sl_realloc_array(f->files, room, sizeof(*more));
+            sl_realloc_array(f->files, capacity, sizeof(*more));
 
         if (more == NULL)
             return no_memory(s);
         f->files = more;
-        f->room = room;
+        f->capacity = capacity;
     }
     rc = add_name(s, name, &file.name);
     if (rc == SL_OK)
@@ -130,15 +130,16 @@ static enum sl_err on_file(void *arg, const char *name)
 static enum sl_err add_class(struct scan *s, const char *name)
 {
     struct folder *f = s->f;
-    uint32_t room = f->classes_room == 0 ? 16 : f->classes_room * 2, *more;
+    uint32_t capacity = f->classes_capacity == 0 ? 16 : f->classes_capacity * 2,
+             *more;
     enum sl_err rc;
 
-    if (f->classes_count == f->classes_room) {
-        more = sl_realloc_array(f->classes, room, sizeof(*more));
+    if (f->classes_count == f->classes_capacity) {
+        more = sl_realloc_array(f->classes, capacity, sizeof(*more));
         if (more == NULL)
             return no_memory(s);
         f->classes = more;
-        f->classes_room = room;
+        f->classes_capacity = capacity;
     }
     rc = add_name(s, name, &f->classes[f->classes_count]);
     if (rc == SL_OK)

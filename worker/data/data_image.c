@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_image.c -- which kind of image, its room, and resizing; see
+// worker/data/data_image.c -- which kind of image, its space, and resizing; see
 // data_image.h.
 #include "worker/data/data_image.h"
 
@@ -10,7 +10,8 @@
 
 #define RGB 3
 
-enum sl_err image_room(struct image_room *r, size_t bytes, struct sl_error *err)
+enum sl_err image_space(struct image_space *r, size_t bytes,
+                        struct sl_error *err)
 {
     if (bytes <= r->bytes)
         return SL_OK;
@@ -59,7 +60,7 @@ enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                        file_bytes, IMAGE_RATIO);
     im->width = (uint32_t)width;
     im->height = (uint32_t)height;
-    return image_room(&im->rgb, bytes, err);
+    return image_space(&im->rgb, bytes, err);
 }
 
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
@@ -150,10 +151,10 @@ static enum sl_err resize(struct image *im, uint32_t height, uint32_t width,
     struct lines l = {.im = im, .width = width, .holds = {-1, -1}};
     struct between *rows;
     enum sl_err rc =
-        image_room(&im->axes, ((size_t)height + width) * sizeof(*rows), err);
+        image_space(&im->axes, ((size_t)height + width) * sizeof(*rows), err);
 
     if (rc == SL_OK)
-        rc = image_room(&im->lines, 2 * n * sizeof(float), err);
+        rc = image_space(&im->lines, 2 * n * sizeof(float), err);
     if (rc != SL_OK)
         return rc;
     rows = im->axes.at;
@@ -201,7 +202,7 @@ enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
         return SL_OK;
     }
     if (channels == 1) {
-        rc = image_room(&im->scaled, pixels * RGB, err);
+        rc = image_space(&im->scaled, pixels * RGB, err);
         to = im->scaled.at;
     }
     if (rc == SL_OK)

@@ -14,7 +14,7 @@
 // image_dataset_from_directory does, but for the rounding.
 //
 // Threads  one at a time per image.
-// Memory   An image keeps its rooms for the next file; image_release frees.
+// Memory   An image keeps its spaces for the next file; image_release frees.
 //          The libraries' own: libpng's lies in a pool of the image, libjpeg
 //          takes some per file and gives it back.
 // Units    pixels; bytes of a file.
@@ -36,18 +36,18 @@
 #define IMAGE_RATIO_FROM ((size_t)16 << 20)
 
 // Memory that is kept from one file to the next.
-struct image_room {
+struct image_space {
     void *at;
     size_t bytes;
 };
 
 struct image {
-    uint64_t pixels_max;                   // 0: IMAGE_PIXELS
-    uint32_t width, height;                // of what was decoded last
-    struct image_room rgb;                 // its pixels [height, width, 3]
-    struct image_room row;                 // scratch: a row of CMYK
-    struct image_room axes, lines, scaled; // scratch of resizing
-    struct image_room pool;                // libpng's
+    uint64_t pixels_max;                    // 0: IMAGE_PIXELS
+    uint32_t width, height;                 // of what was decoded last
+    struct image_space rgb;                 // its pixels [height, width, 3]
+    struct image_space row;                 // scratch: a row of CMYK
+    struct image_space axes, lines, scaled; // scratch of resizing
+    struct image_space pool;                // libpng's
     size_t pool_used;
     struct jpeg *jpeg; // made with the first JPEG
 };
@@ -74,7 +74,7 @@ void image_jpeg_free(struct jpeg *j); // NULL is allowed
 enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                         size_t file_bytes, struct sl_error *err);
 
-enum sl_err image_room(struct image_room *r, size_t bytes,
-                       struct sl_error *err);
+enum sl_err image_space(struct image_space *r, size_t bytes,
+                        struct sl_error *err);
 
 #endif

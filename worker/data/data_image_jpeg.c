@@ -140,7 +140,7 @@ static enum sl_err decode(struct image *im, const uint8_t *bytes, size_t n,
     if (d->jpeg_color_space == JCS_CMYK || d->jpeg_color_space == JCS_YCCK) {
         d->out_color_space = JCS_CMYK;
         if (rc == SL_OK)
-            rc = image_room(&im->row, (size_t)im->width * CMYK, err);
+            rc = image_space(&im->row, (size_t)im->width * CMYK, err);
     }
     if (rc != SL_OK) {
         jpeg_abort_decompress(d);

@@ -79,7 +79,7 @@ static void on_free(png_structp png, png_voidp p)
 
 static enum sl_err make(struct reading *r, struct sl_error *err)
 {
-    enum sl_err rc = image_room(&r->im->pool, POOL_BYTES, err);
+    enum sl_err rc = image_space(&r->im->pool, POOL_BYTES, err);
 
     if (rc != SL_OK)
         return rc;

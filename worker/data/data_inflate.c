@@ -48,7 +48,7 @@ static void feed(struct stream *s)
     }
 }
 
-// Runs until the room is full or the data ends. A gzip file may be several
+// Runs until the space is full or the data ends. A gzip file may be several
 // members: the next one begins where one ended.
 static enum sl_err run(struct stream *s, enum inflate_form form,
                        struct sl_error *err)
@@ -114,7 +114,7 @@ enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
                      "inflates to %zu bytes less than its header promises",
                      (size_t)s.z.avail_out + s.out_left);
     } else if (rc == SL_OK && !s.ended) {
-        // Only the trailer may be left. One byte of room finds out.
+        // Only the trailer may be left. One byte of space finds out.
         s.z.next_out = &past;
         s.z.avail_out = 1;
         rc = run(&s, form, err);

@@ -34,7 +34,7 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
     return SL_OK;
 }
 
-// Elements of the width that is wanted need no other room: they are read to
+// Elements of the width that is wanted need no other space: they are read to
 // where they belong.
 static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
                              struct sl_error *err)

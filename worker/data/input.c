@@ -34,7 +34,7 @@ struct slot {
     bool stale; // FILLING, but to be thrown away
     struct input_run *run;
     struct batch batch;
-    size_t x_bytes, y_bytes; // room
+    size_t x_bytes, y_bytes; // space
     // FILLING: which samples are being read, or have been; by how many threads.
     uint32_t given, readers;
     uint32_t bad; // the first sample that could not be read; UINT32_MAX: none
@@ -78,7 +78,7 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step)
 
 // ---- the reading thread
 
-static enum sl_err room(struct slot *s, size_t x_bytes, size_t y_bytes)
+static enum sl_err space(struct slot *s, size_t x_bytes, size_t y_bytes)
 {
     if (x_bytes > s->x_bytes) {
         sl_free(s->batch.x);
@@ -217,7 +217,7 @@ static void note_locked(struct slot *s, const struct part *p)
     s->given = s->batch.n; // the others need not be read
 }
 
-// Makes room for a new job's samples and gives them out.
+// Makes space for a new job's samples and gives them out.
 static void begin_locked(struct input *in, struct slot *s)
 {
     struct part none = {.err = SL_ERROR_INIT};
@@ -226,7 +226,7 @@ static void begin_locked(struct input *in, struct slot *s)
 
     s->readers++;
     pthread_mutex_unlock(&in->lock);
-    if (room(s, n * data_sample_bytes(d), n * data_label_bytes(d)) != SL_OK)
+    if (space(s, n * data_sample_bytes(d), n * data_label_bytes(d)) != SL_OK)
         none.rc = sl_fail(&none.err, SL_ENOMEM,
                           "no memory for a batch of %u samples", n);
     pthread_mutex_lock(&in->lock);
@@ -423,7 +423,7 @@ static bool drop_locked(struct input *in, const struct input_run *run,
     return freed;
 }
 
-// The whole ring holds what is not wanted now: makes room for `run`.
+// The whole ring holds what is not wanted now: makes space for `run`.
 static void steal_locked(struct input *in, const struct input_run *run)
 {
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {

@@ -39,7 +39,7 @@ struct compute {
         pthread_cond_t changed;
         struct list queue; // struct lease
         uint64_t *forget;  // jobs; owned
-        size_t forget_count, forget_room;
+        size_t forget_count, forget_capacity;
         bool quit, opened, ended;
         enum sl_err rc; // of opening
         struct sl_error err;
@@ -183,16 +183,16 @@ static void let_go_of_all(struct compute *c, struct lease *l)
 
 static void make_room_and_try(struct compute *c, struct lease *l)
 {
-    if (!loss_out_of_memory(l))
+    if (!lost_out_of_memory(l))
         return;
     LOG(INFO, "out of memory; trying once more with nothing kept",
         "job=%" PRIu64 " closure=%" PRIu64 " jobs=%u error=%s", l->job,
         l->closure, c->jobs_count, l->outcome.err.text);
     let_go_of_all(c, l);
     attempt(c, l);
-    if (!loss_out_of_memory(l))
+    if (!lost_out_of_memory(l))
         return;
-    loss_advise(l);
+    lost_advise(l);
     let_go_of_all(c, l); // half of it may be there
 }
 
@@ -238,18 +238,18 @@ static void tell(struct compute *c, enum compute_state state, const char *why)
 // for nothing more.
 static void note_device(struct compute *c, struct lease *l)
 {
-    const char *why = loss_of(c->dev, l);
-    enum loss_turn turn;
+    const char *why = lost_of(c->dev, l);
+    enum lost_turn turn;
 
     if (why[0] == '\0') {
         if (l->outcome.kind == OUTCOME_COMPLETE && l->kind != LEASE_PROBE)
             c->tried = 0;
         return;
     }
-    turn = loss_next(&c->setup.loss, c->tried);
-    loss_log(&c->setup.loss, turn, c->tried, c->name, why);
-    tell(c, turn == LOSS_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
-    loss_excuse(l, why);
+    turn = lost_next(&c->setup.loss, c->tried);
+    lost_log(&c->setup.loss, turn, c->tried, c->name, why);
+    tell(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
+    lost_excuse(l, why);
     c->lost = true;
 }
 
@@ -350,7 +350,7 @@ static void close_device(struct compute *c)
 
 static enum sl_err wait_and_open(struct compute *c, struct sl_error *err)
 {
-    const struct loss_rule *rule = &c->setup.loss;
+    const struct lost_rule *rule = &c->setup.loss;
 
     while (c->tried < rule->tries) {
         if (!wait_without_device(c, rule->wait_ms))
@@ -369,17 +369,17 @@ static enum sl_err wait_and_open(struct compute *c, struct sl_error *err)
 // on handing back until it is told to end.
 static void recover(struct compute *c)
 {
-    enum loss_turn turn = loss_next(&c->setup.loss, c->tried);
+    enum lost_turn turn = lost_next(&c->setup.loss, c->tried);
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
     c->lost = false;
     close_device(c);
-    if (turn == LOSS_END)
+    if (turn == LOST_END)
         return; // the loop knows
-    if (turn == LOSS_TAKE_CPU)
+    if (turn == LOST_TAKE_CPU)
         snprintf(c->name, sizeof(c->name), "cpu");
-    rc = turn == LOSS_TAKE_CPU ? open_again(c, c->name, &err)
+    rc = turn == LOST_TAKE_CPU ? open_again(c, c->name, &err)
                                : wait_and_open(c, &err);
     if (rc == SL_OK) {
         tell(c, COMPUTE_READY, "");
@@ -403,7 +403,7 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
     if (!c->dev->backend->host)
         LOG(INFO, "computing on a GPU", "device=%s", info.name);
     snprintf(c->name, sizeof(c->name), "%s",
-             loss_name(c->setup.device, c->dev));
+             lost_name(c->setup.device, c->dev));
     return input_new(&c->input, c->setup.input_threads, err);
 }
 
@@ -551,12 +551,12 @@ void compute_forget(struct compute *c, uint64_t job)
     pthread_mutex_lock(&c->shared.lock);
     n = c->shared.forget_count + 1;
     more = c->shared.forget;
-    if (n > c->shared.forget_room)
+    if (n > c->shared.forget_capacity)
         more = sl_realloc_array(c->shared.forget, n, sizeof(*more));
     if (more != NULL) { // else it goes when another job needs its place
         c->shared.forget = more;
-        if (n > c->shared.forget_room)
-            c->shared.forget_room = n;
+        if (n > c->shared.forget_capacity)
+            c->shared.forget_capacity = n;
         c->shared.forget[c->shared.forget_count++] = job;
     }
     pthread_cond_broadcast(&c->shared.changed);

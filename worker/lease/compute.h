@@ -5,7 +5,7 @@
 // in order. The device belongs to this thread, and so do the jobs that it
 // keeps between leases (at most COMPUTE_JOBS, the least used one goes).
 //
-// A device that is lost (loss.h): what it had is handed back, and so is what
+// A device that is lost (device_lost.h): what it had is handed back, and so is what
 // comes until there is a device again. A lease that finds no memory is tried
 // once more when nothing is kept of any job.
 //
@@ -19,7 +19,7 @@
 #include "common/run/loop.h"
 #include "kernels/kern.h"
 #include "worker/lease/lease.h"
-#include "worker/lease/loss.h"
+#include "worker/lease/device_lost.h"
 #include "worker/sync/peers.h"
 
 #define COMPUTE_JOBS 4
@@ -45,7 +45,7 @@ struct compute_setup {
     // NULL.
     void (*changed)(void *arg, enum compute_state state, const char *why);
     void *arg;
-    struct loss_rule loss;
+    struct lost_rule loss;
 };
 
 // Opens the device on the new thread and waits for that.

@@ -50,7 +50,7 @@ const struct conf_key server_keys[] = {
     {.name = "on-device-loss",
      .kind = CONF_CHOICE,
      .value = "exit",
-     .choices = LOSS_POLICIES,
+     .choices = LOST_POLICIES,
      .help = "When the device fails for good, after its closure went back: end "
              "with status 138, so that the service manager starts a new "
              "worker (exit); open the device again (reopen); or go on without "
@@ -287,7 +287,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .done = member_done,
         .want_map = member_want_map,
         .changed = member_device,
-        .loss = {.policy = loss_policy_of(conf_str(c, "on-device-loss")),
+        .loss = {.policy = lost_policy_of(conf_str(c, "on-device-loss")),
                  .tries = (uint32_t)conf_int(c, "device-tries"),
                  .wait_ms = (uint64_t)conf_int(c, "device-wait")},
     };

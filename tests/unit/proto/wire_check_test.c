@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane's doors: what passes, what is added, what is refused.
+// The control plane's decoders: what passes, what is added, what is refused.
 #include "proto/wire_check.h"
 #include "tests/unit/proto/t_proto.h"
 
@@ -80,7 +80,7 @@ static const struct valid {
 
 static struct wire_arena arena;
 
-// Through the door, in random pieces.
+// Through the decoder, in random pieces.
 static enum sl_err enter(const ProtobufCMessageDescriptor *of,
                          const uint8_t *bytes, size_t n, ProtobufCMessage **out,
                          struct sl_error *err)

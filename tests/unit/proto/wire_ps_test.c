@@ -169,7 +169,7 @@ static void mend_shm(Sluice__V1__ShmRef *r)
     r->bytes = 4 + t_below(1 << 30) * 4;
 }
 
-// Makes a random message valid: what the doors ask for beyond the form.
+// Makes a random message valid: what the decoders ask for beyond the form.
 static void mend(ProtobufCMessage *m, unsigned which)
 {
     Sluice__V1__PushRequest *push = (void *)m;

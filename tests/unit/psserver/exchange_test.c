@@ -216,7 +216,7 @@ TEST(exchange, what_does_not_fit_or_is_not_finite_changes_nothing)
         T_HAS(t_err()->text, "");
         gradient(&n)[i] = -1;
     }
-    push.answer.bytes -= 4; // no room: as bytes
+    push.answer.bytes -= 4; // no space: as bytes
     T_OK(stage_push(&stage, WIRE_PUSH_PULL, &push, &reply));
     T_EQ(reply.result, WIRE_PUSH_COUNTED);
     T_EQ(reply.version, 1);

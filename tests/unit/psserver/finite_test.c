@@ -21,20 +21,20 @@ static const uint32_t bad[] = {
 };
 
 // `n` elements at a byte address of no alignment.
-static uint8_t *fill(uint8_t *room, size_t n, unsigned late)
+static uint8_t *fill(uint8_t *space, size_t n, unsigned late)
 {
     for (size_t i = 0; i < n; i++)
-        memcpy(room + late + 4 * i, &fine[i % SL_COUNT(fine)], 4);
-    return room + late;
+        memcpy(space + late + 4 * i, &fine[i % SL_COUNT(fine)], 4);
+    return space + late;
 }
 
 TEST(finite, every_length_at_every_address)
 {
-    uint8_t room[4 * ROOM + 4];
+    uint8_t space[4 * ROOM + 4];
 
     for (unsigned late = 0; late < 4; late++)
         for (size_t n = 0; n < ROOM; n++) {
-            const uint8_t *at = fill(room, n, late);
+            const uint8_t *at = fill(space, n, late);
 
             T_TRUE(finite_all(WIRE_F32, at, n));
             T_EQ(finite_find(WIRE_F32, at, n), n);
@@ -43,11 +43,11 @@ TEST(finite, every_length_at_every_address)
 
 TEST(finite, one_bad_element_anywhere_is_found)
 {
-    uint8_t room[4 * ROOM + 4];
+    uint8_t space[4 * ROOM + 4];
 
     for (size_t n = 1; n < ROOM; n++)
         for (size_t i = 0; i < n; i++) {
-            uint8_t *at = fill(room, n, (unsigned)(i % 4));
+            uint8_t *at = fill(space, n, (unsigned)(i % 4));
 
             memcpy(at + 4 * i, &bad[(n + i) % SL_COUNT(bad)], 4);
             T_TRUE(!finite_all(WIRE_F32, at, n));
@@ -57,10 +57,10 @@ TEST(finite, one_bad_element_anywhere_is_found)
 
 TEST(finite, a_bad_element_behind_the_end_is_not_looked_at)
 {
-    uint8_t room[4 * ROOM + 4];
+    uint8_t space[4 * ROOM + 4];
 
     for (size_t n = 0; n < ROOM - 1; n++) {
-        uint8_t *at = fill(room, n, 1);
+        uint8_t *at = fill(space, n, 1);
 
         memcpy(at + 4 * n, &bad[0], 4);
         T_TRUE(finite_all(WIRE_F32, at, n));

@@ -11,7 +11,7 @@
 // Two blocks and a bit, all words 1 at the instant.
 struct memory {
     struct freeze freeze;
-    uint32_t *words, *room;
+    uint32_t *words, *space;
     size_t count;
 };
 
@@ -19,7 +19,7 @@ static void begin(struct memory *m)
 {
     m->count = 2 * BLOCK_WORDS + 3;
     m->words = sl_malloc(m->count * sizeof(uint32_t));
-    m->room = sl_malloc(FREEZE_BLOCK_BYTES);
+    m->space = sl_malloc(FREEZE_BLOCK_BYTES);
     for (size_t i = 0; i < m->count; i++)
         m->words[i] = 1;
     T_OK(freeze_init(&m->freeze, m->words, m->count * sizeof(uint32_t)));
@@ -29,7 +29,7 @@ static void end(struct memory *m)
 {
     freeze_release(&m->freeze);
     sl_free(m->words);
-    sl_free(m->room);
+    sl_free(m->space);
 }
 
 static void change(struct memory *m, size_t word)
@@ -43,7 +43,7 @@ static void is_as_it_was(struct memory *m, size_t block, const void **at)
 {
     size_t n;
 
-    freeze_take(&m->freeze, block, m->room, at, &n);
+    freeze_take(&m->freeze, block, m->space, at, &n);
     T_EQ(n, block < 2 ? FREEZE_BLOCK_BYTES : 3 * sizeof(uint32_t));
     for (size_t i = 0; i < n / sizeof(uint32_t); i++)
         T_EQ(((const uint32_t *)*at)[i], 1);
@@ -56,20 +56,20 @@ TEST(freeze, a_block_that_changes_between_copy_and_take_is_read_aside)
 
     begin(&m);
     change(&m, 0); // before the copy
-    memset(m.room, 9, FREEZE_BLOCK_BYTES);
-    freeze_copy(&m.freeze, 0, m.room);
+    memset(m.space, 9, FREEZE_BLOCK_BYTES);
+    freeze_copy(&m.freeze, 0, m.space);
     is_as_it_was(&m, 0, &at);
-    T_TRUE(at != m.room);
+    T_TRUE(at != m.space);
 
-    freeze_copy(&m.freeze, 1, m.room);
+    freeze_copy(&m.freeze, 1, m.space);
     change(&m, BLOCK_WORDS + 7); // between
-    memset(m.room, 9, FREEZE_BLOCK_BYTES);
+    memset(m.space, 9, FREEZE_BLOCK_BYTES);
     is_as_it_was(&m, 1, &at);
-    T_TRUE(at != m.room);
+    T_TRUE(at != m.space);
 
-    freeze_copy(&m.freeze, 2, m.room);
+    freeze_copy(&m.freeze, 2, m.space);
     is_as_it_was(&m, 2, &at);
-    T_TRUE(at == m.room);
+    T_TRUE(at == m.space);
     change(&m, 2 * BLOCK_WORDS); // after: nothing is saved any more
     T_EQ(m.freeze.pending, 0);
     end(&m);

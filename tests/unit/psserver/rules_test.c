@@ -28,7 +28,7 @@ TEST(rules, S1_an_image_is_values_set_and_version_of_one_instant)
 {
     struct shard_image image;
     struct shard *s;
-    uint8_t *room = sl_malloc(FREEZE_BLOCK_BYTES), *then;
+    uint8_t *space = sl_malloc(FREEZE_BLOCK_BYTES), *then;
     const void *at;
     struct kit k;
     size_t n;
@@ -45,12 +45,12 @@ TEST(rules, S1_an_image_is_values_set_and_version_of_one_instant)
     T_TRUE(counted_has(&image.once.counted, 0, 0));
     T_EQ(once_version(&image.once), 1);
     T_EQ(image.freeze.blocks, 1);
-    shard_image_take(&image, 0, room, &at, &n);
+    shard_image_take(&image, 0, space, &at, &n);
     T_EQ(n, s->region.bytes);
     T_MEM(at, then, n);
     shard_image_release(&image);
     sl_free(then);
-    sl_free(room);
+    sl_free(space);
     shard_unref(s);
 }
 

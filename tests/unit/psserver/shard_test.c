@@ -386,26 +386,26 @@ static float rounded(enum wire_type type, float x)
 static void push_narrow(struct shard *s, enum wire_type type, uint32_t step,
                         const float *g, size_t cut)
 {
-    uint8_t room[2 * ALL + 2];
+    uint8_t space[2 * ALL + 2];
     struct wire_push_reply reply;
     struct kit_payload payload;
     struct wire_push push;
     uint16_t h;
 
-    memset(room, 0xee, sizeof(room));
+    memset(space, 0xee, sizeof(space));
     kit_payload_wire(&payload, type, g, ALL, cut);
     push = kit_push(0, step, &payload);
     push.wire = type;
-    T_OK(shard_push(s, &push, &reply, room + 1, t_err()));
+    T_OK(shard_push(s, &push, &reply, space + 1, t_err()));
     T_EQ(reply.result, WIRE_PUSH_COUNTED);
     T_EQ(reply.wire, type);
     for (size_t i = 0; i < ALL; i++) {
         float w = s->memory.values[i];
 
-        memcpy(&h, room + 1 + 2 * i, 2);
+        memcpy(&h, space + 1 + 2 * i, 2);
         T_EQ(h, type == WIRE_BF16 ? half_to_bf16(w) : half_to_f16(w));
     }
-    T_TRUE(room[0] == 0xee && room[2 * ALL + 1] == 0xee);
+    T_TRUE(space[0] == 0xee && space[2 * ALL + 1] == 0xee);
     kit_payload_release(&payload);
 }
 

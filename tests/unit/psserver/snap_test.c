@@ -556,7 +556,7 @@ TEST(snap, pushes_after_the_instant_do_not_reach_the_image)
     struct shard_image image;
     const void *at;
     struct shard *s;
-    uint8_t *room;
+    uint8_t *space;
     size_t n, floats = 0;
     struct kit k;
 
@@ -564,13 +564,13 @@ TEST(snap, pushes_after_the_instant_do_not_reach_the_image)
     kit_optimizer(&k, "adam", 0.1);
     kit_variable(&k, "w", (uint64_t[]){ELEMENTS, 0});
     s = kit_admitted(&k);
-    room = sl_malloc(FREEZE_BLOCK_BYTES);
+    space = sl_malloc(FREEZE_BLOCK_BYTES);
     T_OK(shard_freeze(s, 1, &image, t_err()));
     // A first part from the memory, the rest from the side.
     for (size_t b = 0; b < image.freeze.blocks; b++) {
         if (b == 3)
             kit_count(s, 0, 0, 1);
-        shard_image_take(&image, b, room, &at, &n);
+        shard_image_take(&image, b, space, &at, &n);
         for (size_t i = 0; i < n / 4; i++, floats++)
             T_EQ(((const float *)at)[i], 0);
     }
@@ -580,7 +580,7 @@ TEST(snap, pushes_after_the_instant_do_not_reach_the_image)
     T_FAILS(SL_EBUSY, shard_freeze(s, 1, &(struct shard_image){0}, t_err()));
     shard_image_release(&image);
     T_TRUE(s->memory.values[0] < 0);
-    sl_free(room);
+    sl_free(space);
     shard_unref(s);
 }
 

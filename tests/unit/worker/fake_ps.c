@@ -91,7 +91,7 @@ static void ask_locked(struct fake_ps *f, struct rpc_call *call)
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
-// In place: `at` has room for f32s, and the numbers as they came.
+// In place: `at` has space for f32s, and the numbers as they came.
 static void widen(enum wire_type type, size_t n, float *at)
 {
     for (size_t i = n; type != WIRE_F32 && i-- > 0;) {

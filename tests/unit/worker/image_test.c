@@ -205,7 +205,7 @@ TEST(image, damage_never_does_harm)
     damage("interlaced.png");
 }
 
-// Of the second file of a kind on, the rooms are there.
+// Of the second file of a kind on, the spaces are there.
 TEST(image, rooms_are_kept)
 {
     struct image im = {0};

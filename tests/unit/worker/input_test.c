@@ -158,7 +158,7 @@ TEST(input, what_is_given_back_is_read_ahead)
         struct batch x;
 
         T_OK(input_get(in, &run, k, &x, t_err()));
-        T_TRUE(!input_ready(in, &run, k + INPUT_SLOTS)); // no room for it
+        T_TRUE(!input_ready(in, &run, k + INPUT_SLOTS)); // no space for it
         input_put(in, &x);
         if (k % half == half - 1)
             wait_ready(in, &run, k + INPUT_SLOTS);

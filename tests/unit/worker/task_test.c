@@ -852,7 +852,7 @@ static bool train_all(struct world *w)
     return all;
 }
 
-// A room takes a moment, and the job is short: several may be needed.
+// A space takes a moment, and the job is short: several may be needed.
 static void until_shared(const char *train, unsigned before, unsigned after,
                          unsigned forget)
 {

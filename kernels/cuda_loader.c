@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/door.c -- see door.h.
-#include "kernels/door.h"
+// kernels/cuda_loader.c -- see cuda_loader.h.
+#include "kernels/cuda_loader.h"
 
 #include "kernels/module.h"
 
@@ -25,7 +25,7 @@ static enum sl_err open_cuda(struct kern_dev **out, int ordinal,
     return cuda->open(out, ordinal, options, err);
 }
 
-const struct kern_backend kern_cuda_door = {
+const struct kern_backend kern_cuda_loader = {
     .abi = KERN_ABI,
     .size = sizeof(struct kern_backend),
     .name = "cuda",

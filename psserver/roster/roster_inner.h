@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/hold.h -- the roster's own structs; for roster*.c only.
-#ifndef PSSERVER_ROSTER_HOLD_H
-#define PSSERVER_ROSTER_HOLD_H
+// psserver/roster/roster_inner.h -- the roster's own structs; for roster*.c
+// only.
+#ifndef PSSERVER_ROSTER_ROSTER_INNER_H
+#define PSSERVER_ROSTER_ROSTER_INNER_H
 
 #include "psserver/shard/pairmap.h"
 #include "psserver/roster/roster.h"
 #include "psserver/snap/snap.h"
 
-enum hold_state { HOLD_LOADING, HOLD_LOADED, HOLD_ADMITTED, HOLD_FAILED };
+enum hosted_state {
+    HOSTED_LOADING,
+    HOSTED_LOADED,
+    HOSTED_ADMITTED,
+    HOSTED_FAILED
+};
 
 struct roster {
     struct roster_setup setup; // its folder is owned
-    struct pairmap holds;      // owned
+    struct pairmap hosted;     // owned
     uint64_t term;             // the newest seen
     bool draining;             // as last said
     size_t working;            // jobs on the pool
@@ -22,9 +28,9 @@ struct roster {
 };
 
 // A shard that we were told to hold.
-struct hold {
+struct hosted {
     struct roster *roster;
-    enum hold_state state;
+    enum hosted_state state;
     Sluice__V1__ShardSpec *spec; // owned
     struct wire_tag at_least;    // K7
     char *folder;                // of its snapshots; owned
@@ -44,26 +50,26 @@ struct hold {
     uint64_t saved_steps; // counted in its newest durable snapshot
 };
 
-// Counts a job on the pool in and out; the last one out after hold_gone, or
+// Counts a job on the pool in and out; the last one out after hosted_gone, or
 // with roster_free waiting, ends things.
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
 void roster_worked(struct roster *r);
-void hold_pin(struct hold *h);
-void hold_unpin(struct hold *h);
+void hosted_pin(struct hosted *h);
+void hosted_unpin(struct hosted *h);
 
 // Takes it out of the roster; what the pool still has of it ends by itself.
-void hold_drop(struct hold *h);
+void hosted_drop(struct hosted *h);
 
-// roster_say.c: messages.
-void hold_say_hello(struct hold *h);
+// roster_send.c: messages.
+void hosted_send_hello(struct hosted *h);
 // The last word about a shard, which is closed before.
-void hold_say_last(struct hold *h);
-void hold_say_snapshot(struct hold *h, uint64_t request,
-                       const struct snap_written *w);
-void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining);
-void roster_say_no_snapshot(struct roster *r, uint64_t job,
-                            uint64_t job_incarnation, uint32_t shard,
-                            uint64_t request, const char *why);
+void hosted_send_last(struct hosted *h);
+void hosted_send_snapshot(struct hosted *h, uint64_t request,
+                          const struct snap_written *w);
+void roster_send_heartbeat(struct roster *r, uint64_t seq, bool draining);
+void roster_send_no_snapshot(struct roster *r, uint64_t job,
+                             uint64_t job_incarnation, uint32_t shard,
+                             uint64_t request, const char *why);
 
 #endif

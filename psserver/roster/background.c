@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/roster/aside.h"
+#include "psserver/roster/background.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-struct aside {
+struct background {
     void (*fn)(void *arg);
     void *arg;
 };
 
 static void *run(void *arg)
 {
-    const struct aside *a = arg;
+    const struct background *a = arg;
 
     // Of this thread alone: that is what Linux takes a thread's id for.
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), ASIDE_NICE);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BACKGROUND_NICE);
     a->fn(a->arg);
     return NULL;
 }
 
-void aside_run(void (*fn)(void *arg), void *arg)
+void background_run(void (*fn)(void *arg), void *arg)
 {
-    struct aside a = {fn, arg};
+    struct background a = {fn, arg};
     pthread_t thread;
 
     if (pthread_create(&thread, NULL, run, &a) != 0) {
         fn(arg);
         return;
     }
-    pthread_setname_np(thread, "aside");
+    pthread_setname_np(thread, "background");
     pthread_join(thread, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/roster_say.c -- what the roster says to the coordinator.
+// psserver/roster/roster_send.c -- what the roster sends to the coordinator.
 //
 // A message that cannot be built for want of memory is not said: the next
 // attachment, or the coordinator's asking again, makes up for it.
@@ -12,13 +12,13 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "psserver/shard/counts.h"
-#include "psserver/roster/hold.h"
+#include "psserver/roster/roster_inner.h"
 
 // Reports of a shard whose lock was taken so often are waited for.
 #define MISSED_MAX 4
 
-static void say(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
-                ProtobufCMessage *msg)
+static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
+                    ProtobufCMessage *msg)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
 
@@ -37,7 +37,7 @@ static void say(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
     r->setup.send(r->setup.arg, &up);
 }
 
-static void say_failure(struct hold *h, Sluice__V1__ShardHello *m)
+static void send_failure(struct hosted *h, Sluice__V1__ShardHello *m)
 {
     // The coordinator shows it as it is: name what kind of failure it is.
     char text[SL_ERROR_TEXT + 32];
@@ -46,10 +46,10 @@ static void say_failure(struct hold *h, Sluice__V1__ShardHello *m)
              h->failure.code == SL_ECORRUPT ? "DATA_LOSS: " : "",
              h->failure.text);
     m->failure = text;
-    say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+    send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
 }
 
-static enum sl_err say_memory(struct hold *h, Sluice__V1__ShardHello *m)
+static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m)
 {
     struct wire_counted set = {0};
     struct counts_msg counts = {0};
@@ -73,7 +73,7 @@ static enum sl_err say_memory(struct hold *h, Sluice__V1__ShardHello *m)
                 h->spec->job, h->spec->job_uid, h->spec->shard,
                 m->live_incarnation, from.incarnation, from.sequence,
                 counted_steps(&once.counted));
-        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+        send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
     }
     counts_release(&counts);
     wire_counted_release(&set);
@@ -81,7 +81,7 @@ static enum sl_err say_memory(struct hold *h, Sluice__V1__ShardHello *m)
     return rc;
 }
 
-void hold_say_hello(struct hold *h)
+void hosted_send_hello(struct hosted *h)
 {
     Sluice__V1__ShardHello m = SLUICE__V1__SHARD_HELLO__INIT;
     struct shard_brief brief;
@@ -89,22 +89,22 @@ void hold_say_hello(struct hold *h)
     m.job = h->spec->job;
     m.job_incarnation = h->spec->job_incarnation;
     m.shard = h->spec->shard;
-    if (h->state == HOLD_FAILED) {
-        say_failure(h, &m);
+    if (h->state == HOSTED_FAILED) {
+        send_failure(h, &m);
         return;
     }
-    if (h->state == HOLD_ADMITTED) {
+    if (h->state == HOSTED_ADMITTED) {
         shard_brief(h->shard, true, &brief);
         m.live_incarnation = brief.incarnation;
     }
-    if (say_memory(h, &m) != SL_OK)
+    if (send_memory(h, &m) != SL_OK)
         LOG(ERROR, "hello not said: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
 }
 
-void roster_say_no_snapshot(struct roster *r, uint64_t job,
-                            uint64_t job_incarnation, uint32_t shard,
-                            uint64_t request, const char *why)
+void roster_send_no_snapshot(struct roster *r, uint64_t job,
+                             uint64_t job_incarnation, uint32_t shard,
+                             uint64_t request, const char *why)
 {
     Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
 
@@ -113,11 +113,11 @@ void roster_say_no_snapshot(struct roster *r, uint64_t job,
     m.shard = shard;
     m.request = request;
     m.failure = (char *)why;
-    say(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+    send_up(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
 }
 
-void hold_say_snapshot(struct hold *h, uint64_t request,
-                       const struct snap_written *w)
+void hosted_send_snapshot(struct hosted *h, uint64_t request,
+                          const struct snap_written *w)
 {
     Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
     Sluice__V1__Tag tag = wire_tag_msg(w->tag);
@@ -146,7 +146,7 @@ void hold_say_snapshot(struct hold *h, uint64_t request,
                 h->spec->job, h->spec->job_uid, h->spec->shard,
                 w->tag.incarnation, w->tag.sequence,
                 counted_steps(&w->once.counted), h->folder, w->file);
-        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+        send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
         FAULT("snap.reported");
     }
     counts_release(&counts);
@@ -157,7 +157,7 @@ void hold_say_snapshot(struct hold *h, uint64_t request,
 
 // Never waits for an apply, unless it has missed a few reports in a row: the
 // loop has other things to do.
-static void look(struct hold *h)
+static void look(struct hosted *h)
 {
     if (shard_brief(h->shard, h->missed >= MISSED_MAX, &h->brief))
         h->missed = 0;
@@ -186,7 +186,7 @@ struct report {
 };
 
 // Everything but the counts, which are filled in already.
-static void fill_report(struct report *to, const struct hold *h,
+static void fill_report(struct report *to, const struct hosted *h,
                         uint64_t incarnation)
 {
     sluice__v1__shard_report__init(&to->msg);
@@ -200,11 +200,11 @@ static size_t fill_reports(struct roster *r, struct report *reports,
                            Sluice__V1__ShardReport **list, size_t cap)
 {
     struct pairmap_at at = {0};
-    struct hold *h;
+    struct hosted *h;
     size_t n = 0;
 
-    while (n < cap && (h = pairmap_next(&r->holds, &at)) != NULL) {
-        if (h->state != HOLD_ADMITTED)
+    while (n < cap && (h = pairmap_next(&r->hosted, &at)) != NULL) {
+        if (h->state != HOSTED_ADMITTED)
             continue;
         look(h);
         if (h->brief.incarnation == 0)
@@ -217,7 +217,7 @@ static size_t fill_reports(struct roster *r, struct report *reports,
     return n;
 }
 
-void hold_say_last(struct hold *h)
+void hosted_send_last(struct hosted *h)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
     struct report report = {0};
@@ -234,13 +234,13 @@ void hold_say_last(struct hold *h)
         m.n_shards = 1;
         m.draining = h->roster->draining;
         m.resident_bytes = resident_bytes();
-        say(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+        send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
     }
     counts_release(&report.counts);
     once_release(&once);
 }
 
-void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining)
+void roster_send_heartbeat(struct roster *r, uint64_t seq, bool draining)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
     size_t cap = roster_admitted(r);
@@ -256,7 +256,7 @@ void roster_say_heartbeat(struct roster *r, uint64_t seq, bool draining)
         m.shards = list;
     }
     // Without its reports it still says that we are here.
-    say(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    send_up(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
     sl_free(reports);
     sl_free(list);
 }

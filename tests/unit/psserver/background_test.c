@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/roster/aside.h"
+#include "psserver/roster/background.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -27,14 +27,14 @@ static void look(void *arg)
     s->ran++;
 }
 
-TEST(aside, runs_once_below_the_caller_who_stays_what_it_is)
+TEST(background, runs_once_below_the_caller_who_stays_what_it_is)
 {
     int before = priority();
     struct seen s = {.ran = 0};
 
-    aside_run(look, &s);
+    background_run(look, &s);
     T_EQ(s.ran, 1);
     T_TRUE(!pthread_equal(s.thread, pthread_self()));
-    T_TRUE(s.priority >= ASIDE_NICE);
+    T_TRUE(s.priority >= BACKGROUND_NICE);
     T_EQ(priority(), before);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/loss.h -- what becomes of a worker whose device is lost.
+// worker/lease/device_lost.h -- what becomes of a worker whose device is lost.
 //
 // A GPU falls off its bus, its driver ends, a kernel of somebody's kills the
 // context: from then on every call of the device says SL_ELOST. That is not
@@ -15,8 +15,8 @@
 // Threads  the compute thread; the rule is a value.
 // Units    milliseconds.
 // Errors   none.
-#ifndef WORKER_LEASE_LOSS_H
-#define WORKER_LEASE_LOSS_H
+#ifndef WORKER_LEASE_DEVICE_LOST_H
+#define WORKER_LEASE_DEVICE_LOST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,43 +24,43 @@
 #include "kernels/kern.h"
 #include "worker/lease/lease.h"
 
-enum loss_policy { LOSS_EXIT, LOSS_REOPEN, LOSS_CPU };
+enum lost_policy { LOST_EXIT, LOST_REOPEN, LOST_CPU };
 
 // In the order of the policies, for CONF_CHOICE.
-#define LOSS_POLICIES "exit|reopen|cpu"
+#define LOST_POLICIES "exit|reopen|cpu"
 
-struct loss_rule {
-    enum loss_policy policy;
-    uint32_t tries;   // LOSS_REOPEN: in a row,
+struct lost_rule {
+    enum lost_policy policy;
+    uint32_t tries;   // LOST_REOPEN: in a row,
     uint64_t wait_ms; // and so long before each
 };
 
-enum loss_policy loss_policy_of(const char *text); // one of LOSS_POLICIES
+enum lost_policy lost_policy_of(const char *text); // one of LOST_POLICIES
 
 // What to do next with a device that is lost, after so many tries in a row.
-enum loss_turn { LOSS_END, LOSS_WAIT_AND_OPEN, LOSS_TAKE_CPU };
-enum loss_turn loss_next(const struct loss_rule *rule, uint32_t tried);
+enum lost_turn { LOST_END, LOST_WAIT_AND_OPEN, LOST_TAKE_CPU };
+enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
 // What to open again: "auto" was this one, so that is waited for, and no other
 // taken in its place.
-const char *loss_name(const char *asked, const struct kern_dev *dev);
+const char *lost_name(const char *asked, const struct kern_dev *dev);
 
 // The one line about it: what happened, what is done now, and what to do.
-void loss_log(const struct loss_rule *rule, enum loss_turn turn, uint32_t tried,
+void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
               const char *device, const char *why);
 
 // What happened to the device, if that is what the lease failed of; else "".
 // Other errors of the device are no loss, though it may have words for them.
-const char *loss_of(const struct kern_dev *dev, const struct lease *l);
+const char *lost_of(const struct kern_dev *dev, const struct lease *l);
 
 // A lease that failed since the device is lost is handed back instead: nobody
 // is to be blamed for it.
-void loss_excuse(struct lease *l, const char *why);
+void lost_excuse(struct lease *l, const char *why);
 
 // It failed since the device (or the host) has no more memory.
-bool loss_out_of_memory(const struct lease *l);
+bool lost_out_of_memory(const struct lease *l);
 
 // Adds what to do about that, if the text does not say it.
-void loss_advise(struct lease *l);
+void lost_advise(struct lease *l);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/worker/loss_test.c -- what becomes of a lost device; pure parts.
-#include "worker/lease/loss.h"
+// tests/unit/worker/device_lost_test.c -- what becomes of a lost device; pure parts.
+#include "worker/lease/device_lost.h"
 
 #include <string.h>
 
@@ -8,24 +8,24 @@
 
 TEST(loss, policies_have_the_names_of_the_option)
 {
-    T_STR(LOSS_POLICIES, "exit|reopen|cpu");
-    T_EQ(loss_policy_of("exit"), LOSS_EXIT);
-    T_EQ(loss_policy_of("reopen"), LOSS_REOPEN);
-    T_EQ(loss_policy_of("cpu"), LOSS_CPU);
+    T_STR(LOST_POLICIES, "exit|reopen|cpu");
+    T_EQ(lost_policy_of("exit"), LOST_EXIT);
+    T_EQ(lost_policy_of("reopen"), LOST_REOPEN);
+    T_EQ(lost_policy_of("cpu"), LOST_CPU);
 }
 
 TEST(loss, opening_again_has_an_end)
 {
-    struct loss_rule rule = {LOSS_REOPEN, 2, 100};
+    struct lost_rule rule = {LOST_REOPEN, 2, 100};
 
-    T_EQ(loss_next(&rule, 0), LOSS_WAIT_AND_OPEN);
-    T_EQ(loss_next(&rule, 1), LOSS_WAIT_AND_OPEN);
-    T_EQ(loss_next(&rule, 2), LOSS_END);
-    T_EQ(loss_next(&rule, 3), LOSS_END);
-    rule.policy = LOSS_EXIT;
-    T_EQ(loss_next(&rule, 0), LOSS_END);
-    rule.policy = LOSS_CPU;
-    T_EQ(loss_next(&rule, 7), LOSS_TAKE_CPU);
+    T_EQ(lost_next(&rule, 0), LOST_WAIT_AND_OPEN);
+    T_EQ(lost_next(&rule, 1), LOST_WAIT_AND_OPEN);
+    T_EQ(lost_next(&rule, 2), LOST_END);
+    T_EQ(lost_next(&rule, 3), LOST_END);
+    rule.policy = LOST_EXIT;
+    T_EQ(lost_next(&rule, 0), LOST_END);
+    rule.policy = LOST_CPU;
+    T_EQ(lost_next(&rule, 7), LOST_TAKE_CPU);
 }
 
 TEST(loss, the_same_device_is_opened_again)
@@ -33,8 +33,8 @@ TEST(loss, the_same_device_is_opened_again)
     struct kern_backend b = {.name = "cuda"};
     struct kern_dev dev = {.backend = &b};
 
-    T_STR(loss_name("auto", &dev), "cuda");
-    T_STR(loss_name("cuda:1", &dev), "cuda:1");
+    T_STR(lost_name("auto", &dev), "cuda");
+    T_STR(lost_name("cuda:1", &dev), "cuda:1");
 }
 
 static struct lease ended(enum outcome_kind kind, enum sl_err code)
@@ -56,11 +56,11 @@ TEST(loss, the_device_is_asked_only_about_a_loss)
     struct kern_dev dev = {.backend = &b};
     struct lease l = ended(OUTCOME_FAILED, SL_ELOST);
 
-    T_STR(loss_of(&dev, &l), "it fell off the bus");
+    T_STR(lost_of(&dev, &l), "it fell off the bus");
     l = ended(OUTCOME_FAILED, SL_ENOMEM);
-    T_STR(loss_of(&dev, &l), "");
+    T_STR(lost_of(&dev, &l), "");
     l = ended(OUTCOME_HAND_BACK, SL_ELOST);
-    T_STR(loss_of(&dev, &l), "");
+    T_STR(lost_of(&dev, &l), "");
 }
 
 TEST(loss, a_module_without_faults_is_not_asked)
@@ -69,17 +69,17 @@ TEST(loss, a_module_without_faults_is_not_asked)
     struct kern_dev dev = {.backend = &b};
     struct lease l = ended(OUTCOME_FAILED, SL_ELOST);
 
-    T_STR(loss_of(&dev, &l), "");
+    T_STR(lost_of(&dev, &l), "");
     b.fault = fault;
     b.size = offsetof(struct kern_backend, fault); // an older module
-    T_STR(loss_of(&dev, &l), "");
+    T_STR(lost_of(&dev, &l), "");
 }
 
 TEST(loss, nobody_is_blamed_for_a_lost_device)
 {
     struct lease l = ended(OUTCOME_FAILED, SL_ELOST);
 
-    loss_excuse(&l, "it fell off the bus");
+    lost_excuse(&l, "it fell off the bus");
     T_EQ(l.outcome.kind, OUTCOME_HAND_BACK);
     T_FALSE(l.outcome.job_error);
     T_HAS(l.outcome.err.text, "its device is lost: it fell off the bus");
@@ -90,24 +90,24 @@ TEST(loss, who_has_no_memory_is_told_what_to_do)
 {
     struct lease l = ended(OUTCOME_FAILED, SL_ENOMEM);
 
-    T_TRUE(loss_out_of_memory(&l));
-    loss_advise(&l);
+    T_TRUE(lost_out_of_memory(&l));
+    lost_advise(&l);
     T_STR(l.outcome.err.text,
           "matmul of layer 3 failed; use a smaller batch or "
           "another device");
-    T_TRUE(loss_out_of_memory(&l));
+    T_TRUE(lost_out_of_memory(&l));
     sl_fail(&l.outcome.err, SL_ENOMEM,
             "no memory for 7 bytes; use a smaller batch");
-    loss_advise(&l);
+    lost_advise(&l);
     T_STR(l.outcome.err.text, "no memory for 7 bytes; use a smaller batch or "
                               "another device");
     sl_fail(&l.outcome.err, SL_ENOMEM,
             "full; use a smaller batch, or free memory of the GPU");
-    loss_advise(&l);
+    lost_advise(&l);
     T_STR(l.outcome.err.text,
           "full; use a smaller batch, or free memory of the GPU");
     l = ended(OUTCOME_FAILED, SL_EINTERNAL);
-    T_FALSE(loss_out_of_memory(&l));
+    T_FALSE(lost_out_of_memory(&l));
     l = ended(OUTCOME_COMPLETE, SL_ENOMEM);
-    T_FALSE(loss_out_of_memory(&l));
+    T_FALSE(lost_out_of_memory(&l));
 }

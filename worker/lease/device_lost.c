@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/loss.c -- see loss.h.
-#include "worker/lease/loss.h"
+// worker/lease/device_lost.c -- see device_lost.h.
+#include "worker/lease/device_lost.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -10,37 +10,37 @@
 #include "common/run/log.h"
 #include "worker/lease/task.h"
 
-enum loss_policy loss_policy_of(const char *text)
+enum lost_policy lost_policy_of(const char *text)
 {
     if (strcmp(text, "reopen") == 0)
-        return LOSS_REOPEN;
-    return strcmp(text, "cpu") == 0 ? LOSS_CPU : LOSS_EXIT;
+        return LOST_REOPEN;
+    return strcmp(text, "cpu") == 0 ? LOST_CPU : LOST_EXIT;
 }
 
-enum loss_turn loss_next(const struct loss_rule *rule, uint32_t tried)
+enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried)
 {
-    if (rule->policy == LOSS_CPU)
-        return LOSS_TAKE_CPU;
-    if (rule->policy == LOSS_REOPEN && tried < rule->tries)
-        return LOSS_WAIT_AND_OPEN;
-    return LOSS_END;
+    if (rule->policy == LOST_CPU)
+        return LOST_TAKE_CPU;
+    if (rule->policy == LOST_REOPEN && tried < rule->tries)
+        return LOST_WAIT_AND_OPEN;
+    return LOST_END;
 }
 
-const char *loss_name(const char *asked, const struct kern_dev *dev)
+const char *lost_name(const char *asked, const struct kern_dev *dev)
 {
     return strcmp(asked, "auto") == 0 ? dev->backend->name : asked;
 }
 
 #define ADVICE "look at dmesg and nvidia-smi on this host"
 
-void loss_log(const struct loss_rule *rule, enum loss_turn turn, uint32_t tried,
+void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
               const char *device, const char *why)
 {
-    if (turn == LOSS_TAKE_CPU)
+    if (turn == LOST_TAKE_CPU)
         LOG(ERROR, "device lost; going on with cpu",
             "device=%s error=%s advice=%s, then start this worker anew", device,
             why, ADVICE);
-    else if (turn == LOSS_WAIT_AND_OPEN)
+    else if (turn == LOST_WAIT_AND_OPEN)
         LOG(ERROR, "device lost; opening it again",
             "device=%s error=%s tried=%" PRIu32 " tries=%" PRIu32
             " every_ms=%" PRIu64 " advice=%s",
@@ -52,7 +52,7 @@ void loss_log(const struct loss_rule *rule, enum loss_turn turn, uint32_t tried,
 }
 
 // A module may be older than fault(), and host backends have none.
-const char *loss_of(const struct kern_dev *dev, const struct lease *l)
+const char *lost_of(const struct kern_dev *dev, const struct lease *l)
 {
     const struct kern_backend *b = dev->backend;
 
@@ -63,7 +63,7 @@ const char *loss_of(const struct kern_dev *dev, const struct lease *l)
     return b->fault((struct kern_dev *)dev);
 }
 
-void loss_excuse(struct lease *l, const char *why)
+void lost_excuse(struct lease *l, const char *why)
 {
     char text[SL_ERROR_TEXT];
 
@@ -73,13 +73,13 @@ void loss_excuse(struct lease *l, const char *why)
     task_hand_back(l, text);
 }
 
-bool loss_out_of_memory(const struct lease *l)
+bool lost_out_of_memory(const struct lease *l)
 {
     return l->outcome.kind == OUTCOME_FAILED &&
            l->outcome.err.code == SL_ENOMEM;
 }
 
-void loss_advise(struct lease *l)
+void lost_advise(struct lease *l)
 {
     static const char half[] = "use a smaller batch"; // as compile says it
     const char *said = strstr(l->outcome.err.text, half);
