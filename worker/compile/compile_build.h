@@ -69,6 +69,8 @@ struct build {
     struct sl_error err;
 };
 
+// ---- compile_emit.c
+
 // Sets b->rc, once.
 void compile_fail(struct build *b, uint32_t node, enum sl_err code,
                   const char *what);
@@ -87,8 +89,6 @@ unsigned compile_dims(const struct build *b, const struct model_shape *s,
                       int64_t dim[KERN_DIMS]);
 // As an activation.
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
-// The bytes of node i's value.
-size_t compile_value_bytes(const struct build *b, uint32_t i);
 
 // Plans and appends. `refs` has one entry per input and output of the desc.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
@@ -154,6 +154,8 @@ uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
 bool compile_is_wide(const struct build *b, uint32_t i);
 // The dtype of node i's value and gradient.
 enum kern_dtype compile_dtype(const struct build *b, uint32_t i);
+// The bytes of node i's value.
+size_t compile_value_bytes(const struct build *b, uint32_t i);
 // Gives a described op its dtypes, and a product its mathematics.
 void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
 // `count` elements in another dtype: x itself if it has it already.

@@ -244,3 +244,11 @@ enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
     without->io[without->inputs].dtype = KERN_F32;
     return KERN_F32;
 }
+
+size_t compile_value_bytes(const struct build *b, uint32_t i)
+{
+    size_t bytes = compile_is_wide(b, i) ? b->real : b->act;
+
+    return b->o->batch * (size_t)model_shape_elements(&b->model->nodes[i].out) *
+           bytes;
+}

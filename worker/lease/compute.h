@@ -5,9 +5,9 @@
 // in order. The device belongs to this thread, and so do the jobs that it
 // keeps between leases (at most COMPUTE_JOBS, the least used one goes).
 //
-// A device that is lost (device_lost.h): what it had is handed back, and so is what
-// comes until there is a device again. A lease that finds no memory is tried
-// once more when nothing is kept of any job.
+// A device that is lost (device_lost.h): what it had is handed back, and so is
+// what comes until there is a device again. A lease that finds no memory is
+// tried once more when nothing is kept of any job.
 //
 // Threads  All functions: the loop. `done`, `want_map` and `changed` run on
 //          the loop.

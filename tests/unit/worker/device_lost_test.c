@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/worker/device_lost_test.c -- what becomes of a lost device; pure parts.
+// tests/unit/worker/device_lost_test.c -- what becomes of a lost device; pure
+// parts.
 #include "worker/lease/device_lost.h"
 
 #include <string.h>
