@@ -459,6 +459,6 @@ static void try_again(struct roster *r)
 
 void roster_tick(struct roster *r, uint64_t seq, bool draining)
 {
-    roster_send_heartbeat(r, seq, draining);
+    roster_send_heartbeat(r, roster_admitted(r), seq, draining);
     try_again(r);
 }

@@ -67,7 +67,9 @@ void hosted_send_hello(struct hosted *h);
 void hosted_send_last(struct hosted *h);
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
                           const struct snap_written *w);
-void roster_send_heartbeat(struct roster *r, uint64_t seq, bool draining);
+// `admitted` shards of it.
+void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
+                           bool draining);
 void roster_send_no_snapshot(struct roster *r, uint64_t job,
                              uint64_t job_incarnation, uint32_t shard,
                              uint64_t request, const char *why);

@@ -240,19 +240,19 @@ void hosted_send_last(struct hosted *h)
     once_release(&once);
 }
 
-void roster_send_heartbeat(struct roster *r, uint64_t seq, bool draining)
+void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
+                           bool draining)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
-    size_t cap = roster_admitted(r);
-    struct report *reports = sl_calloc(cap, sizeof(*reports));
-    Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
+    struct report *reports = sl_calloc(admitted, sizeof(*reports));
+    Sluice__V1__ShardReport **list = sl_malloc_array(admitted, sizeof(*list));
 
     r->draining = draining;
     m.seq = seq;
     m.draining = draining;
     m.resident_bytes = resident_bytes();
     if (reports != NULL && list != NULL) {
-        m.n_shards = fill_reports(r, reports, list, cap);
+        m.n_shards = fill_reports(r, reports, list, admitted);
         m.shards = list;
     }
     // Without its reports it still says that we are here.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_image.c -- which kind of image, its space, and resizing; see
+// worker/data/data_image.c -- the choice of a decoder, and resizing; see
 // data_image.h.
 #include "worker/data/data_image.h"
 
@@ -9,20 +9,6 @@
 #include "common/base/mem.h"
 
 #define RGB 3
-
-enum sl_err image_space(struct image_space *r, size_t bytes,
-                        struct sl_error *err)
-{
-    if (bytes <= r->bytes)
-        return SL_OK;
-    sl_free(r->at);
-    r->bytes = 0;
-    r->at = sl_aligned(64, bytes);
-    if (r->at == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for its %zu bytes", bytes);
-    r->bytes = bytes;
-    return SL_OK;
-}
 
 void image_release(struct image *im)
 {
@@ -34,33 +20,6 @@ void image_release(struct image *im)
     sl_free(im->scaled.at);
     sl_free(im->pool.at);
     memset(im, 0, sizeof(*im));
-}
-
-enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
-                        size_t file_bytes, struct sl_error *err)
-{
-    uint64_t most = im->pixels_max > 0 ? im->pixels_max : IMAGE_PIXELS;
-    size_t bytes;
-
-    if (width == 0 || height == 0)
-        return sl_fail(err, SL_ECORRUPT, "is %llu x %llu pixels large",
-                       (unsigned long long)width, (unsigned long long)height);
-    if (width > IMAGE_SIDE || height > IMAGE_SIDE || width * height > most)
-        return sl_fail(err, SL_ERANGE,
-                       "is %llu x %llu pixels large; up to %d per side and "
-                       "%llu in all are read",
-                       (unsigned long long)width, (unsigned long long)height,
-                       IMAGE_SIDE, (unsigned long long)most);
-    bytes = (size_t)(width * height * RGB);
-    if (bytes > IMAGE_RATIO_FROM && bytes / IMAGE_RATIO > file_bytes)
-        return sl_fail(err, SL_ERANGE,
-                       "promises %llu x %llu pixels in %zu bytes, over the "
-                       "ratio of %d",
-                       (unsigned long long)width, (unsigned long long)height,
-                       file_bytes, IMAGE_RATIO);
-    im->width = (uint32_t)width;
-    im->height = (uint32_t)height;
-    return image_space(&im->rgb, bytes, err);
 }
 
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,

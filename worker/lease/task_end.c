@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/task_end.c -- the outcomes of a lease that does not complete.
+#include "worker/lease/task.h"
+
+void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
+{
+    struct outcome *o = &l->outcome;
+
+    o->kind = OUTCOME_FAILED;
+    o->err = *err;
+    o->err.code = rc;
+    if (o->err.text[0] == '\0')
+        sl_fail(&o->err, rc, "%s", sl_err_text(rc));
+    o->job_error = job_error(rc);
+}
+
+void task_hand_back(struct lease *l, const char *why)
+{
+    l->outcome.kind = OUTCOME_HAND_BACK;
+    sl_fail(&l->outcome.err, SL_ECANCELED, "%s", why);
+}
+
+void task_stopped(struct lease *l)
+{
+    switch ((enum gate_reason)atomic_load(&l->gate.closed)) {
+    case GATE_DRAIN:
+        task_hand_back(l, "the worker is leaving");
+        return;
+    case GATE_LEASE:
+        task_hand_back(l, "its lease ended without a heartbeat's answer");
+        return;
+    case GATE_OPEN:
+        task_hand_back(l, "stopped");
+        return;
+    case GATE_REVOKED:
+        task_hand_back(l, "it was revoked");
+        return;
+    case GATE_ENDED:
+        l->outcome.kind = OUTCOME_DROPPED;
+        return;
+    }
+}
