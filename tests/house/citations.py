@@ -11,7 +11,8 @@
   a folder may be anywhere; a path begins at the root, or at a folder above the
   file that names it. A star stands for what it does in a shell.
 - A page that names a function and its file, `function` (`file`), names one
-  that is defined there.
+  that is defined there. Any other name_with_underscores in a page's code is
+  somewhere in the sources. (Pages of bench/ speak of other programs, too.)
 
 In sources only comments count, texts of messages where they name a rule, and
 names of tests; in pages everything.
@@ -34,6 +35,8 @@ STRANGERS = {
     "net/ipv4/tcp_bbr.c", "tcp_cong.c",
     "FILE.c", "file.c",
 }
+# Names that stand for any.
+PATTERNS = {"x_init", "x_release", "x_free"}
 FOREIGN = ("bench/results/", "tests/fuzz/corpus/", "LICENSE")
 
 C_TOKEN = re.compile(
@@ -49,6 +52,8 @@ URL = re.compile(r"\w+://\S+")
 FILE = re.compile(r"(?<![\w./*<>{-])((?:[\w.*-]+/)*[\w*-][\w.*-]*"
                   r"\.(?:c|h|cu|cuh|py|proto|md))(?![\w/(*-]|\.\w)")
 FOLDER = re.compile(r"`([\w.-]+(?:/[\w.*-]+)+)/?`")
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
+WORD = re.compile(r"(?<![\w.*-])[a-z]\w*_\w+(?![\w*])")
 FUNCTION = re.compile(r"`(\w+)`\s\(`([\w./-]+)`\)")
 
 
@@ -235,6 +240,24 @@ def check_functions(repository):
                 yield f"{file.name}: {name} does not define {function}"
 
 
+def check_words(repository):
+    known = set(PATTERNS)
+    for file in repository.files:
+        if not file.is_page():
+            known.update(re.findall(r"\w+", file.text))
+    for path in repository.paths:
+        known.update(re.findall(r"\w+", path))
+    for file in filter(File.is_page, repository.files):
+        if file.name.startswith("bench/"):
+            continue
+        said = {word for code in CODE.findall(file.text)
+                for word in WORD.findall(code)}
+        for word in sorted(said - known):
+            if not (word.endswith("_") and
+                    any(name.startswith(word) for name in known)):
+                yield f"{file.name}: no source knows the name {word}"
+
+
 def main():
     try:
         repository = Repository()
@@ -244,7 +267,8 @@ def main():
     page = (ROOT / PROTOCOL).read_text()
     rules = set(rule for rule, _ in HEADING.findall(page))
     wrong = [*check_names(repository), *check_cited(repository, rules),
-             *check_kept(repository, page), *check_functions(repository)]
+             *check_kept(repository, page), *check_functions(repository),
+             *check_words(repository)]
     print("\n".join(wrong) if wrong else "every citation leads somewhere")
     return 1 if wrong else 0
 
