@@ -15,4 +15,13 @@
 void blame_work(struct coord *c, struct work *w, const char *who,
                 const char *how);
 
+enum blame_why {
+    BLAME_LOST,   // gone or silent: what it computed is suspect
+    BLAME_REDIAL, // the same process came back on a new stream: nobody's fault
+};
+
+// A worker is gone or silent: others get its leases. The oldest is what it
+// computed, and is blamed; the others waited behind it.
+void blame_gone(struct coord *c, struct member *m, enum blame_why why);
+
 #endif

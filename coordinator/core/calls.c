@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/calls.c -- what clients ask of one job: its status, its
+// coordinator/core/calls.c -- the calls of clients for one job: its status, its
 // stop, its deletion.
 #include "coordinator/core/coord.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord.c -- who comes, speaks and goes; the passing of time.
+// coordinator/core/coord.c -- the members that come, send and go; the
+// passing of time.
 //
 // The call sequence of the main event, one closure:
 //
@@ -18,11 +19,11 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
-#include "coordinator/core/coord_link.h"
+#include "coordinator/core/blame.h"
 #include "coordinator/core/cuts.h"
-#include "coordinator/core/gone.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
+#include "coordinator/core/publish.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
 #include "coordinator/core/send.h"
@@ -62,7 +63,7 @@ static void release(struct coord *c)
     map_release(&c->jobs.by_id);
     map_release(&c->replaced);
     map_release_owned(&c->debts);
-    coord_link_close(c->link);
+    publish_release(c);
     sl_free(c->store);
     sl_free(c->state_dir);
     sl_free(c);
@@ -85,9 +86,9 @@ static struct coord *make(const struct coord_options *options,
     list_init(&c->jobs.active);
     c->store = sl_strdup(options->store);
     c->state_dir = sl_strdup(options->state_dir);
-    c->link = coord_link_new(c);
+    list_init(&c->publishing);
     c->started_ms = c->ticked_ms = coord_now(c);
-    if (c->store == NULL || c->state_dir == NULL || c->link == NULL) {
+    if (c->store == NULL || c->state_dir == NULL) {
         release(c);
         return NULL;
     }
@@ -136,17 +137,17 @@ static void flush_all(struct coord *c)
 }
 
 // Takes from a member all that it held. It is still in the table.
-static void strip(struct coord *c, struct member *m, enum gone_why why)
+static void strip(struct coord *c, struct member *m, enum blame_why why)
 {
-    if (why == GONE_LOST)
+    if (why == BLAME_LOST)
         member_lost(m);
     if (m->role == MEMBER_WORKER)
-        gone_take_leases(c, m, why);
+        blame_gone(c, m, why);
     else
         shards_down(c, m, true);
 }
 
-static void remove_member(struct coord *c, struct member *m, enum gone_why why)
+static void remove_member(struct coord *c, struct member *m, enum blame_why why)
 {
     HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (unsigned long long)m->process);
@@ -177,7 +178,7 @@ static void replace(struct coord *c, struct member *old, uint64_t process)
         (void)map_put(&c->replaced, old->process, c);
     }
     c->io.hang_up(c->io.arg, old->id);
-    remove_member(c, old, same ? GONE_REDIAL : GONE_LOST);
+    remove_member(c, old, same ? BLAME_REDIAL : BLAME_LOST);
 }
 
 static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
@@ -261,7 +262,7 @@ void coord_detach(struct coord *c, uint64_t member)
         return;
     LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
-    remove_member(c, m, GONE_LOST);
+    remove_member(c, m, BLAME_LOST);
     flush_all(c);
     serve_workers(c);
 }
@@ -402,7 +403,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         LOG(WARN, "member is silent", "kind=%s member=%s leases=%u",
             member_role_name(m->role), m->name, m->lease_count);
         if (m->role == MEMBER_WORKER)
-            gone_take_leases(c, m, GONE_LOST);
+            blame_gone(c, m, BLAME_LOST);
         else
             shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
@@ -410,7 +411,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
             member_role_name(m->role), m->name,
             (unsigned long long)(now_ms - m->seen_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
-        remove_member(c, m, GONE_LOST);
+        remove_member(c, m, BLAME_LOST);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/coord.h -- the parts wired together, without a network.
 //
-// A coord is told what happens (a member attached, said something, went away;
+// A coord is notified of what happens (a member attached, sent something, left;
 // time passed; a client asked) and says what is to be done through a few
 // functions of its io. So the daemon is a thin shell (attend.c, api.c), and a
 // test is the world: scripted members, a clock driven by hand.

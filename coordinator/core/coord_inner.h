@@ -2,28 +2,7 @@
 // coordinator/core/coord_inner.h -- struct coord: what all parts of the core
 // stand on.
 //
-// From the lowest: each calls only those above it in this list.
-//
-//   job, resume      a job and its state; may a job start from a cut
-//   coord_inner      journal, clock, members; the end of it all
-//   jobs             the table of jobs; their counters
-//   send             messages downwards
-//   leases           closures in work: given, ended, revoked
-//   excluded         workers that a job gives nothing for a while
-//   evaluations      of cuts, epoch by epoch
-//   publish, cuts    snapshots -> manifest -> what to keep
-//   status, status_final   what is said of one job
-//   end              the end of a job
-//   blame            attempts that ended badly; poison
-//   gone, stall      workers that are lost, or get nowhere
-//   reports          what workers say of their leases
-//   shards           hellos, admission, the map
-//   place, resumed   which psserver takes which shard; the cut it starts from
-//   advance          what moves a job on
-//   serve            who is given which lease
-//   submit, calls    what clients ask
-//   recover          from the journal
-//   coord            who comes, speaks and goes; time
+// README.md beside this file lists the parts in their order.
 //
 // Threads  the loop.
 // Memory   coord.c makes and frees it.
@@ -36,7 +15,6 @@
 #include "coordinator/core/coord.h"
 #include "coordinator/rules/member.h"
 
-struct coord_link; // shared with work that may end after us
 struct job;
 
 struct coord {
@@ -46,8 +24,8 @@ struct coord {
     char *store, *state_dir; // owned
     uint64_t term;
     uint64_t started_ms;
-    bool dead; // fatal was called
-    struct coord_link *link;
+    bool dead;              // fatal was called
+    struct list publishing; // publish.c: cuts that are being written
     struct members members;
     struct {
         struct map by_id;   // id -> struct job

@@ -16,7 +16,6 @@
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status.h"
-#include "coordinator/core/status_final.h"
 
 static void stop_clock(struct coord *c, struct job *job)
 {
@@ -24,7 +23,7 @@ static void stop_clock(struct coord *c, struct job *job)
     job->running_since_ms = 0;
 }
 
-// E2: the journal's commit comes before anybody is told.
+// E2: the journal's commit comes before anybody is notified.
 static bool commit_end(struct coord *c, struct job *job)
 {
     struct buf packed = BUF_INIT;

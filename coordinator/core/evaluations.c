@@ -13,6 +13,18 @@ static uint32_t every(const struct job *job)
                : job->spec->evaluate->every_epochs;
 }
 
+// The last epoch that is not to be evaluated any more, or 0. Of the epochs that
+// a resumed job found done only the last one is: its parameters are at hand.
+static uint32_t evaluated(const struct job *job)
+{
+    uint32_t found =
+        job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->epoch;
+
+    if (job->evaluations_count > 0)
+        return job->evaluations[job->evaluations_count - 1].epoch;
+    return found == 0 ? 0 : found - 1;
+}
+
 static struct evaluation_cut *list_cuts(const struct job *job)
 {
     struct evaluation_cut *cuts =
@@ -33,7 +45,7 @@ static bool next_plan(const struct job *job, struct evaluation_plan *plan)
     cuts = list_cuts(job);
     if (cuts == NULL)
         return false;
-    found = evaluation_next(plan, every(job), job_evaluated(job), cuts,
+    found = evaluation_next(plan, every(job), evaluated(job), cuts,
                             job->cuts_count);
     sl_free(cuts);
     return found;
@@ -53,7 +65,7 @@ void evaluations_need(const struct job *job, bool *needed)
     for (size_t i = 0; i < job->cuts_count; i++)
         needed[i] = cuts == NULL; // without memory nothing is dropped
     if (cuts != NULL && every(job) > 0 && !job_ended(job))
-        evaluation_needs(needed, every(job), job_evaluated(job), cuts,
+        evaluation_needs(needed, every(job), evaluated(job), cuts,
                          job->cuts_count);
     sl_free(cuts);
 }

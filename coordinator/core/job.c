@@ -16,7 +16,7 @@
 // RUNNING    closures are issued while every shard is served.
 // FINISHING  all evidence is full; it waits for the cut that holds it.
 //            Workers stay leasable.
-// Ended states are final, and in the journal before anybody is told (E2).
+// Ended states are final, and in the journal before anybody is notified (E2).
 #include "coordinator/core/job.h"
 
 #include <assert.h>
@@ -338,17 +338,7 @@ enum sl_err job_add_evaluation(struct job *job,
     return SL_OK;
 }
 
-uint32_t job_evaluated(const struct job *job)
-{
-    uint32_t found =
-        job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->epoch;
-
-    if (job->evaluations_count > 0)
-        return job->evaluations[job->evaluations_count - 1].epoch;
-    return found == 0 ? 0 : found - 1;
-}
-
-// ---- time and leases
+// ---- time
 
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms)
 {
@@ -356,27 +346,4 @@ uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms)
         job->running_since_ms == 0 ? 0 : now_ms - job->running_since_ms;
 
     return job->counters.elapsed_ms + run;
-}
-
-void job_hold(struct job *job, uint64_t member)
-{
-    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
-
-    // Without memory the job counts as held by one worker fewer, which only
-    // max_workers would notice.
-    (void)map_put(&job->holders, member, (void *)(held + 1));
-    job->held++;
-    job->changes++;
-}
-
-void job_unhold(struct job *job, uint64_t member)
-{
-    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
-
-    if (held <= 1)
-        map_remove(&job->holders, member);
-    else
-        (void)map_put(&job->holders, member, (void *)(held - 1));
-    job->held--;
-    job->changes++;
 }

@@ -54,7 +54,7 @@ struct job_shard {
     bool was_lost;          // it was served in this term, and then was not
     struct wire_tag cut;    // that the last cut names
     char *failure;          // owned: what its psserver could not load
-    uint64_t place_ms;      // when it was last told to take the shard
+    uint64_t place_ms;      // when it was last asked to take the shard
     struct job_counts counts;
     Sluice__V1__ShardHello *waiting; // K5; owned
     uint64_t waiting_member;
@@ -69,67 +69,76 @@ struct job_cut {
     Sluice__V1__JobStatus *counts;      // owned: of its files, with epochs
 };
 
-// What a worker was told about a job: the value of member.opened.
+// What a worker was sent of a job: the value of member.opened.
 struct opened {
     bool placed; // with layout and facts; else before the probe
 };
 
+// Each group is changed by the files that it names, and read by all.
 struct job {
-    struct list_node on_active; // in coord.active, while it has not ended
+    struct list_node on_active; // in coord.jobs.active, until it has ended
+
+    // What it is: submit, recover.
     uint64_t id, uid, incarnation;
     char id_text[24]; // "j-7"
     char *name, *request_id;
-    enum job_state state;
-    char *reason; // of the end; owned, may be NULL
     Sluice__V1__JobSpec *spec;
     Sluice__V1__ResumeSource *resume; // owned; NULL: it starts from the seed
     bool external;
-    bool has_facts;
-    struct journal_facts facts;
-    uint64_t submitted_us, ended_us;
+    uint64_t submitted_us;
 
-    // once it is placed
+    // Where it stands: job_enter, advance; its end: end.
+    enum job_state state;
+    uint64_t running_since_ms; // 0: not running
+    uint64_t ended_us;
+    char *reason;                 // of the end; owned, may be NULL
+    Sluice__V1__JobStatus *final; // ended: the last status
+
+    // Its shards, once it is placed: job_place, shards; their cut: publish.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
     uint64_t parameters;
     uint32_t shards;
     struct job_shard *shard;
-    struct evidence evidence;
+    struct evidence evidence; // reports as well
     uint64_t map_version;
     bool map_changed; // the workers do not know yet
 
-    // work
+    // Its closures in work: leases.
     struct work probe;
-    struct map active;   // closure -> struct work: leased, or with blame
-    uint64_t scan_from;  // of this dispatch pass: nothing to issue lies below
-    uint64_t served;     // turn in which it was last given a worker
-    uint32_t held;       // leases
-    struct map holders;  // member -> leases it holds, as a number
-    uint64_t moved_ms;   // when any holder last got on
-    uint64_t good_steps; // that were applied, by what workers report
-    double loss_scale;   // the last reported; 0: none
+    struct map active;  // closure -> struct work: leased, or with blame
+    uint32_t held;      // leases
+    struct map holders; // member -> leases it holds, as a number
+    uint64_t served;    // turn in which it was last given a worker
+    uint64_t scan_from; // serve: in this pass nothing to issue lies below
 
-    // cuts and evaluations
+    // What workers say of it: reports.
+    bool has_facts;
+    struct journal_facts facts;
+    uint64_t moved_ms;   // when any holder last got on
+    uint64_t good_steps; // that were applied
+    double loss_scale;   // the last reported; 0: none
+    struct meter meter;
+
+    // Its cut and those that were published: cuts, publish.
     struct cut *cut;       // being made
     uint64_t cut_after_ms; // not before (after a failure)
     uint64_t cut_last_ms;
     uint64_t last_cut; // highest number used
     struct job_cut *cuts;
     size_t cuts_count;
-    uint64_t cuts_published;       // ever
+    uint64_t cuts_published; // ever
+
+    // Its evaluations: evaluations.
     struct evaluation *evaluation; // running
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
-    // numbers
-    struct meter meter;
+    // Numbers: jobs_count, whoever counts.
     struct journal_counters counters;
     bool counters_changed;
-    uint64_t running_since_ms; // 0: not running
-    uint64_t changes;          // rises with everything a watcher may see
-
-    Sluice__V1__JobStatus *final; // ended: the last status
+    uint64_t changes; // rises with everything a watcher may see
 };
 
 // Takes the name, request id and spec (which it then owns). NULL: no memory,
@@ -189,15 +198,8 @@ void job_cut_release(struct job_cut *cut);
 
 enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row);
-// The last epoch that is not to be evaluated any more, or 0. Of the epochs that
-// a resumed job found done only the last one is: its parameters are at hand.
-uint32_t job_evaluated(const struct job *job);
 
 // What job_elapsed_ms says includes the present run.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
-
-// Leases, counted here and listed by their holders.
-void job_hold(struct job *job, uint64_t member);
-void job_unhold(struct job *job, uint64_t member);
 
 #endif

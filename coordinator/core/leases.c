@@ -13,9 +13,14 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
 
+struct work *leases_get(const struct job *job, uint64_t closure)
+{
+    return map_get(&job->active, closure);
+}
+
 struct work *leases_work(struct job *job, uint64_t closure)
 {
-    struct work *w = map_get(&job->active, closure);
+    struct work *w = leases_get(job, closure);
 
     if (w != NULL)
         return w;
@@ -33,7 +38,7 @@ struct work *leases_work(struct job *job, uint64_t closure)
 }
 
 // JobOpen comes before the first lease of a job on a stream, and again once it
-// is placed, if the worker was told before that.
+// is placed, if the worker was sent one before that.
 static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
 {
     struct opened *opened = map_get(&m->opened, job->id);
@@ -52,6 +57,29 @@ static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
     opened->placed = job->placed;
     send_job_open(c, m, job);
     return SL_OK;
+}
+
+static void hold(struct job *job, uint64_t member)
+{
+    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
+
+    // Without memory the job counts as held by one worker fewer, which only
+    // max_workers would notice.
+    (void)map_put(&job->holders, member, (void *)(held + 1));
+    job->held++;
+    job->changes++;
+}
+
+static void unhold(struct job *job, uint64_t member)
+{
+    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
+
+    if (held <= 1)
+        map_remove(&job->holders, member);
+    else
+        (void)map_put(&job->holders, member, (void *)(held - 1));
+    job->held--;
+    job->changes++;
 }
 
 bool leases_give(struct coord *c, struct member *m, struct work *w)
@@ -76,7 +104,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->waits = false;
     list_push_back(&m->leases, &w->on_holder);
     member_begins(m, coord_now(c));
-    job_hold(job, m->id);
+    hold(job, m->id);
     job->served = ++c->turn;
     if (again && w->kind == WORK_TRAIN)
         jobs_count(job, &job->counters.closures_retried);
@@ -121,7 +149,7 @@ void leases_end(struct work *w)
             closure_state_name(w->closure.state));
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
-    job_unhold(w->job, m->id);
+    unhold(w->job, m->id);
     w->holder = NULL;
 }
 

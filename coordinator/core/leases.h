@@ -20,7 +20,10 @@
 // none. NULL: no memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
-// Leases it as a new attempt, after JobOpen; send_leases tells the worker.
+// As above, or NULL: neither leased nor remembered.
+struct work *leases_get(const struct job *job, uint64_t closure);
+
+// Leases it as a new attempt, after JobOpen; send_leases sends it.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
 // The lease of this attempt that the member holds, or NULL.

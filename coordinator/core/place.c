@@ -277,7 +277,7 @@ void place_job(struct coord *c, struct job *job)
     }
 }
 
-// ---- telling
+// ---- sending
 
 static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
                                   const char *psserver, struct sl_error *err)

@@ -3,7 +3,7 @@
 //
 // A job is placed once: rows are cut into shards (common/plan/part.h), each
 // shard is given to a psserver by *name*, and both are journalled. From then on
-// a psserver is told to take its shards whenever it attaches.
+// a psserver is asked to take its shards whenever it attaches.
 //
 // Threads  the loop.
 // Errors   a job that cannot be placed fails; SL_ESTATE: see resume.h.
@@ -17,7 +17,7 @@
 // Cuts the model and names psservers; does nothing while it cannot be.
 void place_job(struct coord *c, struct job *job);
 
-// Tells a psserver that has come which shards it has to take, and which jobs
+// Sends a psserver that has come which shards it has to take, and which jobs
 // are gone.
 void place_member(struct coord *c, struct member *m);
 

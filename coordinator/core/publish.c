@@ -11,7 +11,6 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "coordinator/core/coord_link.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
@@ -19,8 +18,10 @@
 
 #define CUTS_MAX 4096 // kept cuts of one job
 
+// Work on a pool thread can outlive the coord that began it.
 struct publish {
-    struct coord_link *link;
+    struct coord *coord;       // NULL: it is gone
+    struct list_node on_coord; // in coord.publishing
     struct fs *fs;
     uint64_t job, cut;
     char *path;
@@ -32,7 +33,7 @@ struct publish {
 
 static void publish_free(struct publish *p)
 {
-    coord_link_unref(p->link);
+    list_remove(&p->on_coord);
     buf_release(&p->text);
     job_cut_release(&p->made);
     sl_free(p->path);
@@ -165,7 +166,8 @@ static struct publish *publish_new(struct coord *c, struct job *job)
 
     if (p == NULL)
         return NULL;
-    p->link = coord_link_ref(c->link);
+    p->coord = c;
+    list_push_back(&c->publishing, &p->on_coord);
     p->fs = c->options.fs;
     p->job = job->id;
     p->cut = p->made.n = job->cut->n;
@@ -353,7 +355,7 @@ static void publish_work(void *task)
 static void publish_done(void *task)
 {
     struct publish *p = task;
-    struct coord *c = coord_link_get(p->link);
+    struct coord *c = p->coord;
     struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
 
     // Without us the intent is settled by the next coordinator (K6).
@@ -382,4 +384,13 @@ enum sl_err publish_cut(struct coord *c, struct job *job)
         publish_done(p);
     }
     return SL_OK;
+}
+
+void publish_release(struct coord *c)
+{
+    list_for_safe(n, &c->publishing)
+    {
+        list_entry(n, struct publish, on_coord)->coord = NULL;
+        list_remove(n);
+    }
 }

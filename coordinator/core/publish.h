@@ -9,7 +9,7 @@
 // journal, also if the job ends meanwhile.
 //
 // Threads  the loop; the file is written on a pool thread.
-// Memory   what is under way outlives the coord, if it must (coord_link.h).
+// Memory   what is under way outlives the coord, if it must.
 // Errors   A manifest that cannot be written is an outcome: aborted.
 #ifndef COORDINATOR_CORE_PUBLISH_H
 #define COORDINATOR_CORE_PUBLISH_H
@@ -19,5 +19,8 @@
 
 // Begins to write job->cut. SL_ENOMEM: nothing was begun.
 enum sl_err publish_cut(struct coord *c, struct job *job);
+
+// The coord goes away: the next one settles what is under way (K6).
+void publish_release(struct coord *c);
 
 #endif

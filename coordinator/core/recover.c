@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/recover.c -- from the journal to a coordinator that may let
-// people in.
+// coordinator/core/recover.c -- the way from the journal to a coordinator that
+// may let people in.
 //
 //   1. term + 1, committed
 //   2. jobs with shards, cuts, evaluations, blames
@@ -20,19 +20,16 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "coordinator/core/job.h"
+#include "coordinator/core/leases.h"
 #include "coordinator/journal/manifest.h"
 
 struct loading {
     struct coord *c;
     struct job *job;
     // shards, collected before the job can be placed
-    char **names;
-    uint64_t *incarnations;
-    struct wire_tag *tags;
+    struct journal_shard *shards; // their names are ours
     uint32_t count;
     // intents to settle, collected while their rows are being walked
-    uint64_t *intents;
     struct job_cut *intent_cuts;
     size_t intents_count;
 };
@@ -91,29 +88,16 @@ static enum sl_err take_shard(void *arg, const struct journal_shard *row,
                               struct sl_error *err)
 {
     struct loading *l = arg;
-    uint32_t n = l->count + 1;
-    char **names = sl_realloc_array(l->names, n, sizeof(*names));
-    uint64_t *incarnations;
-    struct wire_tag *tags;
+    struct journal_shard *more =
+        sl_realloc_array(l->shards, l->count + 1, sizeof(*more));
 
-    if (names == NULL)
+    if (more == NULL)
         return sl_fail(err, SL_ENOMEM, "shards");
-    l->names = names;
-    incarnations = sl_realloc_array(l->incarnations, n, sizeof(*incarnations));
-    if (incarnations == NULL)
-        return sl_fail(err, SL_ENOMEM, "shards");
-    l->incarnations = incarnations;
-    tags = sl_realloc_array(l->tags, n, sizeof(*tags));
-    if (tags == NULL)
-        return sl_fail(err, SL_ENOMEM, "shards");
-    l->tags = tags;
-    names[l->count] = sl_strdup(row->psserver);
-    if (names[l->count] == NULL)
-        return sl_fail(err, SL_ENOMEM, "shards");
-    incarnations[l->count] = row->incarnation;
-    tags[l->count] = row->cut;
-    l->count = n;
-    return SL_OK;
+    l->shards = more;
+    more[l->count] = *row;
+    more[l->count].psserver = sl_strdup(row->psserver);
+    return more[l->count++].psserver == NULL ? sl_fail(err, SL_ENOMEM, "shards")
+                                             : SL_OK;
 }
 
 static enum sl_err load_cut(struct job_cut *out, const struct journal_cut *row,
@@ -219,18 +203,10 @@ static enum sl_err take_blame(void *arg, uint64_t closure, uint64_t worker,
                               struct sl_error *err)
 {
     struct loading *l = arg;
-    struct work *w = map_get(&l->job->active, closure);
+    struct work *w = leases_work(l->job, closure);
 
-    if (w == NULL) {
-        w = sl_calloc(1, sizeof(*w));
-        if (w == NULL || map_put(&l->job->active, closure, w) != SL_OK) {
-            sl_free(w);
-            return sl_fail(err, SL_ENOMEM, "blames");
-        }
-        closure_init(&w->closure, closure, l->job->spec->train->max_attempts);
-        w->kind = WORK_TRAIN;
-        w->job = l->job;
-    }
+    if (w == NULL)
+        return sl_fail(err, SL_ENOMEM, "blames");
     closure_remember(&w->closure, worker);
     buf_appendf(&w->story, "%sone before the restart",
                 w->story.len > 0 ? ", " : "");
@@ -259,7 +235,8 @@ static enum sl_err settle_published(struct loading *l, struct job_cut *cut,
         rc = sl_fail(err, SL_ENOMEM, "cuts");
     if (rc == SL_OK) {
         memset(cut, 0, sizeof(*cut));
-        memcpy(l->tags, tags, shards * sizeof(*tags));
+        for (uint32_t i = 0; i < shards; i++)
+            l->job->shard[i].cut = tags[i];
         l->job->cuts_published++;
     }
     sl_free(tags);
@@ -315,6 +292,27 @@ static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
 
 // ---- a job
 
+static enum sl_err place(struct loading *l,
+                         Sluice__V1__CheckpointsReply *layout,
+                         struct sl_error *err)
+{
+    const char **names = sl_malloc_array(l->count, sizeof(*names));
+    enum sl_err rc;
+
+    if (names == NULL)
+        return sl_fail(err, SL_ENOMEM, "shards");
+    for (uint32_t i = 0; i < l->count; i++)
+        names[i] = l->shards[i].psserver;
+    rc = job_place(l->job, layout, names, l->count, err);
+    sl_free(names);
+    for (uint32_t i = 0; rc == SL_OK && i < l->count; i++) {
+        l->job->evidence.shard[i].incarnation = l->shards[i].incarnation;
+        l->job->shard[i].cut = l->shards[i].cut;
+        l->job->shard[i].since_ms = coord_now(l->c);
+    }
+    return rc;
+}
+
 static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
                                struct sl_error *err)
 {
@@ -334,20 +332,10 @@ static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
                          typed->pieces[i]->shard, l->count);
     }
     if (rc == SL_OK)
-        rc = job_place(l->job, typed, (const char *const *)l->names, l->count,
-                       err);
+        rc = place(l, typed, err);
     if (rc != SL_OK)
         wire_free(layout);
     return rc;
-}
-
-static void adopt_shards(struct loading *l)
-{
-    for (uint32_t i = 0; i < l->count; i++) {
-        l->job->evidence.shard[i].incarnation = l->incarnations[i];
-        l->job->shard[i].cut = l->tags[i];
-        l->job->shard[i].since_ms = coord_now(l->c);
-    }
 }
 
 static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
@@ -368,20 +356,16 @@ static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
         rc = journal_each_evaluation(j, row->id, take_evaluation, l, err);
     if (rc == SL_OK)
         rc = journal_each_blame(j, row->id, take_blame, l, err);
-    if (rc == SL_OK)
-        adopt_shards(l);
     return rc;
 }
 
 static void loading_release(struct loading *l)
 {
     for (uint32_t i = 0; i < l->count; i++)
-        sl_free(l->names[i]);
+        sl_free((char *)l->shards[i].psserver);
+    sl_free(l->shards);
     for (size_t i = 0; i < l->intents_count; i++)
         job_cut_release(&l->intent_cuts[i]);
-    sl_free(l->names);
-    sl_free(l->incarnations);
-    sl_free(l->tags);
     sl_free(l->intent_cuts);
 }
 

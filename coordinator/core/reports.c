@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/reports.c -- how attempts get on, and how they end.
+// coordinator/core/reports.c -- the progress of attempts, and their ends.
 #include "coordinator/core/reports.h"
 
 #include <stdio.h>
@@ -283,7 +283,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     }
     // What was given up but is counted now needs nobody any more. One that
     // somebody else has by now ends there, at once, at its first question.
-    w = map_get(&job->active, message->closure);
+    w = leases_get(job, message->closure);
     if (full && w != NULL && w->closure.state == CLOSURE_WAITING) {
         closure_counted(&w->closure);
         leases_settle(c, w);

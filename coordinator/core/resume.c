@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/core/resume.c -- the comparison of a cut with the job that is to
+// start from it.
 #include "coordinator/core/resume.h"
 
 #include <stdio.h>

@@ -47,7 +47,7 @@ static uint64_t next_closure(struct coord *c, struct job *job,
     bool avoided = false;
 
     while (at < limit) {
-        struct work *w = map_get(&job->active, at);
+        struct work *w = leases_get(job, at);
         bool free = w == NULL || w->closure.state == CLOSURE_WAITING;
 
         if (!avoided)

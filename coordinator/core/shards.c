@@ -13,7 +13,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/status_final.h"
+#include "coordinator/core/status.h"
 #include "coordinator/rules/admit.h"
 
 // ---- the map

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/stall.h -- workers that are heard of but get nowhere.
+// coordinator/core/stall.h -- workers that are seen but get nowhere.
 //
 // A worker computes the oldest of its leases; the others wait behind it. Its
 // heartbeats say whether it gets on (LeaseProgress). If it stands still for

@@ -12,11 +12,6 @@
 #include "coordinator/core/excluded.h"
 #include "proto/pbjson.h"
 
-static char *text_or_null(const char *text)
-{
-    return sl_strdup(text == NULL ? "" : text);
-}
-
 // ---- why it waits
 
 static const char *lost_shard(const struct coord *c, const struct job *job,
@@ -152,7 +147,7 @@ static Sluice__V1__ShardStatus *status_shard(const struct job *job,
     if (m == NULL)
         return NULL;
     m->shard = shard;
-    m->psserver = text_or_null(s->psserver);
+    m->psserver = sl_strdup(s->psserver);
     m->incarnation =
         s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
@@ -299,12 +294,12 @@ static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
     char reason[512];
 
     status_reason(c, job, reason, sizeof(reason));
-    m->id = text_or_null(job->id_text);
-    m->name = text_or_null(job->name);
-    m->reason = text_or_null(job_ended(job) && job->reason != NULL ? job->reason
-                                                                   : reason);
-    m->checkpoint = text_or_null(last == NULL ? "" : last->path);
-    m->resumed_from = text_or_null(
+    m->id = sl_strdup(job->id_text);
+    m->name = sl_strdup(job->name);
+    m->reason =
+        sl_strdup(job_ended(job) && job->reason != NULL ? job->reason : reason);
+    m->checkpoint = sl_strdup(last == NULL ? "" : last->path);
+    m->resumed_from = sl_strdup(
         job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
     return m->resumed_from != NULL && m->id != NULL && m->name != NULL &&
            m->reason != NULL && m->checkpoint != NULL;

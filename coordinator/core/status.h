@@ -18,4 +18,14 @@ Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
 // that a cut brought along.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
+// ---- status_final.c
+
+// Of a job that ends: numbers that belong together.
+void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
+
+// A shard of an ended job says what it had counted.
+void status_final_report(struct coord *c, const struct member *m,
+                         struct job *job,
+                         const Sluice__V1__ShardReport *report);
+
 #endif

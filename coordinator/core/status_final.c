@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/status_final.c -- the last status of a job, made of reports
-// alone.
-#include "coordinator/core/status_final.h"
+// coordinator/core/status_final.c -- the last status of a job that was stopped
+// or has failed.
+//
+// A job that has finished is the sum of its last cut. Any other one ends while
+// steps are under way: what workers completed is newer than what shards have
+// reported. So the last status is made of reports alone, whose numbers belong
+// together; and each shard, when it is closed, says what it had counted in the
+// end, which goes into the status and the journal.
+#include "coordinator/core/status.h"
 
 #include <string.h>
 
 #include "common/base/buf.h"
-#include "coordinator/core/status.h"
 
 // Heartbeats say nothing of epochs; what a shard says last does.
 static bool newer(const Sluice__V1__ShardCounts *said,

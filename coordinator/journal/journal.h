@@ -12,7 +12,7 @@
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
 // that the last cut names (K7); cuts as intent, published, aborted (K4, K6);
 // evaluations; whom a closure took down; jobs that were deleted, so that a
-// psserver that was away is told. No row per step or closure: the shards are
+// psserver that was away is sent it. No row per step or closure: the shards are
 // the authority on what was counted.
 //
 // Threads  the loop.
@@ -118,7 +118,7 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             struct sl_error *err);
 
 // Forgets the job and all that belongs to it; leaves a row per psserver that
-// has to be told, and the folder of its manifests.
+// has to be notified, and the folder of its manifests.
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/manifest.c -- manifests: their names, their text, and
+// their durable writing.
 #include "coordinator/journal/manifest.h"
 
 #include <ctype.h>

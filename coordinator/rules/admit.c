@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/admit.c -- the verdict on a shard's hello.
 #include "coordinator/rules/admit.h"
 
 #include "common/base/broken.h"

@@ -15,7 +15,7 @@
 //    +---------------------------------------------------------------+
 //
 // WAITING  for a worker.
-// LEASED   one worker has it, as attempt `attempt`, while it is heard of.
+// LEASED   one worker has it, as attempt `attempt`, while it is seen.
 // DONE     every shard has counted every step, as the holder says, as a late
 //          report of an older attempt shows, or as the journal knows (a probe).
 //          A shard that comes back with less has forgotten some steps: then

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/conduct.c -- a worker's run of steps without effect and of
+// failed attempts, and its exclusion for them.
 #include "coordinator/rules/conduct.h"
 
 #include <string.h>

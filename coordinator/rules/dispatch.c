@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/dispatch.c -- the choice of a job for one worker, and of
+// how many leases it may hold.
 #include "coordinator/rules/dispatch.h"
 
 uint32_t dispatch_most(double lease_ms)

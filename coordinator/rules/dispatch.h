@@ -39,7 +39,7 @@ enum work_kind {
 struct dispatch_worker {
     uint32_t leases; // that it holds, of all jobs
     uint32_t most;   // that it may hold
-    bool ready;      // heard of, not draining, not pausing
+    bool ready;      // seen, not draining, not pausing
     bool external;   // runs external models, and only those
 };
 

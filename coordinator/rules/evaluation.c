@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/evaluation.c -- the plan of the next evaluation, its ranges
+// and its sums.
 #include "coordinator/rules/evaluation.h"
 
 #include "common/base/mem.h"

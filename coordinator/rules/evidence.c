@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/evidence.c -- the counted sets of a job's shards, and what
+// is to be issued by them.
 #include "coordinator/rules/evidence.h"
 
 #include <string.h>

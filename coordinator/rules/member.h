@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/rules/member.h -- who is alive.
 //
-// A member is one process that keeps an Attend stream. It is heard of with
+// A member is one process that keeps an Attend stream. It is seen with
 // every message; silence makes it suspect after two missed heartbeats (then
 // its leases go to others at once, since a zombie is harmless: C1, K4, K7) and
 // lost after the lease. A stream that ends is a loss at once.
@@ -99,7 +99,7 @@ struct members {
     struct list all;
     // Workers that hold 0, 1, ... leases and may be given more.
     struct list open[DISPATCH_LEASES_MOST];
-    struct list unsent; // workers that are to be told of leases
+    struct list unsent; // workers that leases are to be sent to
     struct map by_id;
     uint32_t workers, psservers;
 };

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/meter.c -- a rate over a sliding window, and losses per
+// epoch.
 #include "coordinator/rules/meter.h"
 
 #include <string.h>

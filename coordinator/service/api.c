@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/service/api.c -- the calls of clients: decoded by I/O threads,
+// decided on the loop.
 #include "coordinator/service/api.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/service/attend.c -- the sessions of members, one per stream, and
+// the way of each message to the loop and back.
 #include "coordinator/service/attend.h"
 
 #include <stdatomic.h>
@@ -56,7 +58,7 @@ static void say_goodbye(struct session *s, const char *why)
         rpc_msg_drop(&msg);
 }
 
-// Not let in: told why, then ended.
+// Not let in: sent the reason, then ended.
 static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
 {
     LOG(WARN, "stream refused", "why=%s", err->text);
@@ -83,7 +85,7 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
     refuse(s, rc, &err);
 }
 
-static void hear(struct session *s, struct parcel *p)
+static void receive(struct session *s, struct parcel *p)
 {
     bool hello = p->rc == SL_OK &&
                  p->message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HELLO;
@@ -100,7 +102,7 @@ static void hear(struct session *s, struct parcel *p)
     } else if (hello != (s->member == 0)) {
         sl_fail(&p->err, SL_EINVAL, "Hello comes first, and once");
         p->rc = SL_EINVAL;
-        hear(s, p);
+        receive(s, p);
     } else if (hello) {
         hear_hello(s, p->message->hello);
     } else {
@@ -114,7 +116,7 @@ static void on_loop_message(void *arg)
     struct session *s = p->session;
 
     if (!s->done && s->attend->coord != NULL)
-        hear(s, p);
+        receive(s, p);
     wire_arena_release(&p->arena);
     sl_free(p);
     if (atomic_fetch_sub(&s->queued, 1) == 1)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// coordinator/service/server.c -- the daemon: its flags, its start, its end,
+// and what coord wants of the network.
 #include "coordinator/service/server.h"
 
 #include <stdlib.h>
@@ -185,9 +187,9 @@ static void call_io(void *io, loop_fn fn, void *arg)
     rpc_io_call(io, fn, arg);
 }
 
-// One I/O thread is the loop's as well: what a member says is heard and
-// answered by the thread that read it. More than one decode in parallel, and
-// the loop has a thread of its own.
+// One I/O thread is the loop's as well: what a member sends is received
+// and answered by the thread that read it. More than one decode in parallel,
+// and the loop has a thread of its own.
 static enum sl_err make_io(struct server *s, unsigned threads,
                            struct sl_error *err)
 {
@@ -267,7 +269,7 @@ static void on_ending(void *arg)
     }
 }
 
-// From here on clients and members are told nothing more: they dial again.
+// From here on clients and members are sent nothing more: they dial again.
 static void begin_end(struct server *s)
 {
     introspect_set_serving(s->introspect, false);

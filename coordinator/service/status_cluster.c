@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/status_cluster.c -- who is there, and who is missed.
+// coordinator/service/status_cluster.c -- the list of members, and of
+// psservers that are missed.
 #include "coordinator/service/status.h"
 
 #include <string.h>
@@ -7,11 +8,6 @@
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/jobs.h"
-
-static char *text(const char *t)
-{
-    return sl_strdup(t == NULL ? "" : t);
-}
 
 static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
                                             const char *state)
@@ -21,9 +17,9 @@ static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
     if (s == NULL)
         return NULL;
     *s = (Sluice__V1__MemberStatus)SLUICE__V1__MEMBER_STATUS__INIT;
-    s->name = text(name);
-    s->role = text(role);
-    s->state = text(state);
+    s->name = sl_strdup(name);
+    s->role = sl_strdup(role);
+    s->state = sl_strdup(state);
     if (s->name == NULL || s->role == NULL || s->state == NULL) {
         wire_free(&s->base);
         return NULL;
@@ -56,12 +52,12 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     if (s == NULL)
         return NULL;
     excluded_reason(c, m, &why);
-    s->reason = text(buf_text(&why));
+    s->reason = sl_strdup(buf_text(&why));
     buf_release(&why);
-    s->address = text(m->address);
-    s->host = text(m->host);
-    s->device = text(m->device);
-    s->version = text(m->version);
+    s->address = sl_strdup(m->address);
+    s->host = sl_strdup(m->host);
+    s->device = sl_strdup(m->device);
+    s->version = sl_strdup(m->version);
     s->pid = m->pid;
     s->leases = m->lease_count;
     s->shards = m->role == MEMBER_PSSERVER ? served_by(c, m->id) : 0;
@@ -133,9 +129,9 @@ enum sl_err status_cluster(struct coord *c,
     *m = (Sluice__V1__ClusterReply)SLUICE__V1__CLUSTER_REPLY__INIT;
     m->term = c->term;
     m->uptime_seconds = (double)(coord_now(c) - c->started_ms) / 1000.0;
-    m->version = text(SLUICE_VERSION);
-    m->state_dir = text(c->state_dir);
-    m->store_dir = text(c->store);
+    m->version = sl_strdup(SLUICE_VERSION);
+    m->state_dir = sl_strdup(c->state_dir);
+    m->store_dir = sl_strdup(c->store);
     if (m->version == NULL || m->state_dir == NULL || m->store_dir == NULL)
         rc = SL_ENOMEM;
     list_for(n, &c->members.all)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/watch.c
+// coordinator/service/watch.c -- the watching of a job by clients.
 //
 //   open (I/O) -> start (loop): first status -> each tick: changed? send
 //   -> the job has ended: last status, finish -> on_end (I/O) -> end (loop)
