@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/api.c -- the unary and streaming calls of a client, each with its
+// deadline and its error in words.
 #include "client/api.h"
 
 #include <stdio.h>

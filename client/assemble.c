@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/assemble.c -- the join of a cut's shards: rows go back to their
+// variables, in Keras' layout, one variable at a time.
 #include "client/assemble.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/child.c -- the life of one child process: start, wait, restart with a
+// growing pause, end.
 #include "client/child.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/cli.c -- the parser of the command line, the help texts and the exit
+// codes of all verbs.
 #include "client/cli.h"
 
 #include <signal.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/command.c -- the run of another program, with its output collected
+// within bounds.
 #include "client/command.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/follow.c -- the loop that watches a job until it has ended, over
+// restarts of the coordinator.
 #include "client/follow.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/gpus.c -- the question of which GPUs there are, asked of the worker
+// program, and the reading of its answer.
 #include "client/gpus.h"
 
 #include <stdio.h>

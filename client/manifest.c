@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/manifest.c -- the reader of a manifest's layout and files for an
+// export without a coordinator.
 #include "client/manifest.h"
 
 #include <string.h>

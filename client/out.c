@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/out.c -- the writers of text, tables and JSON on stdout; a write that
+// fails is remembered.
 #include "client/out.h"
 
 #include <errno.h>

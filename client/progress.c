@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/progress.c -- the line that tells how a running job gets on.
 #include "client/progress.h"
 
 #include <string.h>

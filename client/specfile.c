@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/specfile.c -- the merge of a YAML file with --set, and what becomes of
+// names and paths in it.
 #include "client/specfile.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/summary.c -- the sums over a job's shards, and the judgement whether
+// each step counted once.
 #include "client/summary.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/up.c -- the supervisor of a local cluster: its daemons, signals and
+// end.
 #include "client/up.h"
 
 #include <poll.h>

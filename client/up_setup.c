@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/up_setup.c -- what a local cluster is made of before it starts:
+// folder, certificates, arguments of each daemon.
 #include "client/up.h"
 
 #include <arpa/inet.h>

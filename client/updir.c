@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/updir.c -- the files of a local cluster's folder, and the end of
+// daemons that an earlier run left.
 #include "client/updir.h"
 
 #include <errno.h>

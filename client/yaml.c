@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// client/yaml.c -- the reader of YAML events into JSON values, with bounds on
+// depth, size and aliases.
 #include "client/yaml.h"
 
 #include <errno.h>

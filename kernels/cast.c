@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// kernels/cast.c -- the conversions of f32 to f16 and bf16 and back, by vectors
+// where the processor has them.
 #include "kernels/cast.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda_loader.c -- see cuda_loader.h.
+// kernels/cuda_loader.c -- the table entry that loads the cuda module when it
+// is probed or opened.
 #include "kernels/cuda_loader.h"
 
 #include "kernels/module.h"

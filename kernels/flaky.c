@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/flaky.c -- see flaky.h.
+// kernels/flaky.c -- a wrapper of a host backend that fails, stalls or corrupts
+// as its words say.
 #include "kernels/flaky.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/module.c -- see module.h.
+// kernels/module.c -- the loading of backend modules with dlopen, and the
+// question whether there is a driver.
 #include "kernels/module.h"
 
 #include <dlfcn.h>

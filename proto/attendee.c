@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// proto/attendee.c -- the states of the Attend stream: dialling, hello,
+// welcome, heartbeats, loss and the next try.
 #include "proto/attendee.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// proto/field.c -- the walk over a message's fields by protobuf-c's
+// descriptors.
 #include "proto/field.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// proto/layout.c -- the layout of a job's variables and shards as messages,
+// checked in both directions.
 #include "proto/layout.h"
 
 #include <string.h>

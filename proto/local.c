@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// proto/local.c -- the notes on a psserver's local socket, checked as they
+// come.
 #include "proto/local.h"
 
 #include <unistd.h>

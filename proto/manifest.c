@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// proto/manifest.c -- the checks with which each reader of a manifest begins.
 #include "proto/manifest.h"
 
 #include "common/base/mem.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph: names, edges, order.
+// proto/model.c -- the graph of a model: names, edges and order.
 #include "proto/model.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One layer at a time: which fields it takes, what comes out of it.
+// proto/model_layers.c -- the layers one at a time: which fields each takes,
+// and what comes out of it.
 #include "proto/model_build.h"
 
 #include <math.h>

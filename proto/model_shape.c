@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes, and the window arithmetic of convolutions and pooling.
+// proto/model_shape.c -- shapes, and the window arithmetic of convolutions and
+// pooling.
 #include "proto/model_build.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which variables a layer has, in Keras' order, and what they start as.
+// proto/model_variables.c -- the variables of a layer, in Keras' order, and
+// what they start as.
 #include "proto/model_build.h"
 
 #include <stdio.h>

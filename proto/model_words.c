@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of layers, activations and initializers.
+// proto/model_words.c -- the names of layers, activations and initializers.
 #include "proto/model_build.h"
 
 #include <math.h>

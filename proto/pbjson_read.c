@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON to message. Recursive, as deep as the schema is: a value deeper than
-// that meets a scalar field and is refused there.
+// proto/pbjson_read.c -- the reader of JSON into a message.
+//
+// The reader is recursive, as deep as the schema is: a value deeper than that
+// meets a scalar field and is refused there.
 #include "proto/pbjson.h"
 
 #include <errno.h>

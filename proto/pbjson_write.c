@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// proto/pbjson_write.c -- the writer of any message as JSON, field by field.
 #include "proto/pbjson.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole job; and what all parts of the check share.
+// proto/spec.c -- the check of a whole job spec, and what its parts share.
 #include "proto/spec_check.h"
 
 #include <math.h>

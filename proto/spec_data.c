@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where samples come from.
+// proto/spec_data.c -- the check of where samples come from.
 #include "proto/spec_check.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss, and whether the model's output fits it.
+// proto/spec_loss.c -- the check of the loss, and of the model's output that
+// must fit it.
 #include "proto/spec_check.h"
 
 #include <string.h>

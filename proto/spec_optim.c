@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers: names, arguments and defaults of Keras 3.
+// proto/spec_optim.c -- optimizers: names, arguments and defaults of Keras 3.
 #include "proto/spec_check.h"
 
 #include <math.h>

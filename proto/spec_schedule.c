@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning-rate schedules of Keras 3: names, arguments and defaults.
+// proto/spec_schedule.c -- learning-rate schedules of Keras 3: names, arguments
+// and defaults.
 #include "proto/spec_check.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long, in which pieces, where, and what is kept.
+// proto/spec_train.c -- the check of how long a job runs, in which pieces,
+// where, and what is kept of it.
 #include "proto/spec_check.h"
 
 #include <math.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk over any message, by its descriptor and its rules. Recursive: the
-// schema is at most WIRE_MAX_DEPTH deep (a test checks that), and the scan
-// before has refused what is deeper.
+// proto/wire_check.c -- the walk over any message, by its descriptor and its
+// rules.
+//
+// The walk is recursive: the schema is at most WIRE_MAX_DEPTH deep (a test
+// checks that), and the scan before has refused what is deeper.
 #include "proto/wire_check.h"
 
 #include <math.h>

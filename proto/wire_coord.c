@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Attend stream: what must hold between fields, and the two functions that
-// decode it.
+// proto/wire_coord.c -- the Attend stream: what must hold between fields, and
+// the two functions that decode it.
 #include "proto/wire_check.h"
 
 #include <string.h>

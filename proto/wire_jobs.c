@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoders of the control plane, and packing and copying of any message.
+// proto/wire_jobs.c -- the decoders of the control plane, and packing and
+// copying of any message.
 #include "proto/wire_check.h"
 
 #include "common/base/mem.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data plane's tables, and the writers.
+// proto/wire_ps.c -- the tables of the data plane's messages, and their
+// writers.
 #include "proto/wire_ps.h"
 
 #include <string.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the data plane: a walk over slices, byte by byte, that allocates
-// nothing. A message may be cut anywhere; the payload is one range of it and
-// is left where it lies.
+// proto/wire_ps_read.c -- the reader of the data plane: a walk over slices,
+// byte by byte, that allocates nothing.
+//
+// A message may be cut anywhere; the payload is one range of it and is left
+// where it lies.
 #include "proto/wire_ps.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which field may hold what. Numbers are the fields' numbers; a test checks
-// that each names a field of a fitting type.
+// proto/wire_rules.c -- the rules of which field may hold what.
+//
+// Numbers are the fields' numbers; a test checks that each names a field of a
+// fitting type.
 #include "proto/wire_check.h"
 
 #define JOB(number)                                                            \

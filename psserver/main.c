@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/main.c -- the entry of the psserver daemon.
 #include "psserver/service/server.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/base64.c -- the encoder and the strict decoder of RFC 4648,
+// section 4.
 #include "common/base/base64.h"
 
 static const char letters[] =

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/buf.c -- the growth of a byte buffer, and formatted text at its
+// end.
 #include "common/base/buf.h"
 
 #include <stdio.h>

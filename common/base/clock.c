@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/clock.c -- the monotonic and wall clocks of the system, and those
+// that a test drives.
 #include "common/base/clock.h"
 
 #include <stddef.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/copy.c -- copies of large payloads by vector moves, where `rep
+// movsb` would be slower.
 #include "common/base/copy.h"
 
 #include <stdint.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/crc.c -- CRC-32C by the processor's instruction, or by table
+// where it has none.
 #include "common/base/crc.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/deadline.c -- the wait on a condition variable up to a monotonic
+// moment.
 #include "common/base/deadline.h"
 
 #define NEVER_MS (UINT64_C(1) << 60) // 36 million years

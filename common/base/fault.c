@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/fault.c -- the list of fault points and what SLUICE_FAULT arms
+// them with; empty in a release.
 #include "common/base/fault.h"
 
 #ifndef SLUICE_FAULTS

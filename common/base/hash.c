@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/hash.c -- SHA-256 over libcrypto's EVP interface, and the walk
+// over a file in pieces.
 #include "common/base/hash.h"
 
 #include <openssl/evp.h>

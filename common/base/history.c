@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/history.c -- the writer of a process's history: one JSON line per
+// event; empty in a release.
 #include "common/base/history.h"
 
 #ifdef SLUICE_HISTORY

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/json.c -- the parser's limits, and typed lookups in jansson's
+// values.
 #include "common/base/json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/mem.c -- the allocator: overflow checks, alignment, and an n-th
+// call that fails for tests.
 #include "common/base/mem.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/queue.c -- a linked stack that producers push and the consumer
+// takes whole and turns round.
 #include "common/base/queue.h"
 
 void queue_init(struct queue *q)

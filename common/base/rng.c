@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/rng.c -- the Philox generator, and draws of ranges and
+// distributions from it.
 #include "common/base/rng.h"
 
 #include <assert.h>

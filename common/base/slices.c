@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/slices.c -- copies, cuts, checks and checksums of bytes that lie
+// in several pieces.
 #include "common/base/slices.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/status.c -- the names and sentences of errors, and their texts.
 #include "common/base/status.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/suggest.c -- the edit distance behind "did you mean".
 #include "common/base/suggest.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/tensorfile_write.c -- the writer of safetensors files: the header
+// is known first, tensors follow in order.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/base/utf8.c -- the check of UTF-8 text, and of where it may be cut.
 #include "common/base/utf8.h"
 
 static bool follows(unsigned char c)

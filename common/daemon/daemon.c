@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/daemon/daemon.c -- the life of every daemon from its arguments to its
+// exit code.
 #include "common/daemon/daemon.h"
 
 #include <malloc.h>

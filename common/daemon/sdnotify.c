@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/daemon/sdnotify.c -- the datagrams of systemd's notify protocol.
 #include "common/daemon/sdnotify.h"
 
 #include <stddef.h>

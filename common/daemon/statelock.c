@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/daemon/statelock.c -- the lock file of a state folder, which names its
+// holder and the boot that it was taken in.
 #include "common/daemon/statelock.h"
 
 #include <errno.h>

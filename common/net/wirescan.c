@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/wirescan.c -- see wirescan.h.
+// common/net/wirescan.c -- the walk over protobuf bytes that counts fields,
+// depth and sizes before anything is unpacked.
 //
 // The walk keeps a stack of messages, as deep as is allowed and no deeper.
 // The length of a nested message is compared with its parent's end before it

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/plan/order.c -- a Feistel network over the sample numbers, with cycle
+// walking.
 #include "common/plan/order.h"
 
 #include <assert.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/plan/part.c -- the partition of the flat vector into shards, and its
+// lookups.
 #include "common/plan/part.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/plan/part_cut.c -- the places where a flat vector may be cut, found by
+// variable and row.
 #include "common/plan/part_cut.h"
 
 #include <inttypes.h>

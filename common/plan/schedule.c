@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/plan/schedule.c -- the arithmetic of epochs, closures, steps and
+// samples.
 #include "common/plan/schedule.h"
 
 #include <assert.h>

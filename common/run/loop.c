@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/run/loop.c -- the uv loop with its posts from other threads, timers,
+// signals and its pool for long work.
 #include "common/run/loop.h"
 
 #include <assert.h>

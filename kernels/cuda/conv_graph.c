@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/conv_graph.c -- see conv_graph.h.
+// kernels/cuda/conv_graph.c -- the descriptors of a convolution's cuDNN graph,
+// forward and both gradients.
 #include "kernels/cuda/conv_graph.h"
 
 #include "kernels/desc.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/plans.c -- see plans.h.
+// kernels/cuda/plans.c -- the text file of plans: read once, searched by key,
+// appended to.
 #include "kernels/cuda/plans.h"
 
 #include <errno.h>

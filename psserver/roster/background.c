@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/roster/background.c -- a thread of low priority for one piece of
+// long work.
 #include "psserver/roster/background.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/roster/roster.c -- the life of each hosted shard: loading, hello,
+// admission, refusal, end.
 #include "psserver/roster/roster.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/service/api.c -- the handlers of the Shards service, from a checked
+// request to one answer.
 #include "psserver/service/api.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/service/attend.c -- the psserver's end of the Attend stream: the
+// roster's messages up, the coordinator's down.
 #include "psserver/service/attend.h"
 
 #include "common/base/clock.h"

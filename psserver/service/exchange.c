@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/service/exchange.c -- the payloads of one call: from the wire or
+// from shared memory, and the answer's way back.
 #include "psserver/service/exchange.h"
 
 #include "common/base/fault.h"

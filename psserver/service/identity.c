@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/service/identity.c -- the file that keeps a psserver's name over
+// restarts.
 #include "psserver/service/identity.h"
 
 #include <inttypes.h>

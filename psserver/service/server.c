@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/service/server.c -- the wiring of the daemon's parts, and the order
+// in which they start and end.
 #include "psserver/service/server.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/apply.c -- the update of parameters from a gradient's bytes,
+// run by run, through the kernels.
 #include "psserver/shard/apply.h"
 
 #include <assert.h>

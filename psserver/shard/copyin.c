@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/copyin.c -- copies of memory that another process may change
+// meanwhile, checked as they are made.
 #include "psserver/shard/copyin.h"
 
 #include <stdint.h>

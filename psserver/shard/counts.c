@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/counts.c -- the messages that tell a counted set, and the sets
+// that are read from them.
 #include "psserver/shard/counts.h"
 
 #include <inttypes.h>

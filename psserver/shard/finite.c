@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/finite.c -- the test for infinities and NaN over f32, f16 and
+// bf16, by vectors.
 #include "psserver/shard/finite.h"
 
 #include <stdint.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/freeze.c -- copy on write by block: what is changed during a
+// snapshot is copied first.
 #include "psserver/shard/freeze.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/once.c -- the counted set of a shard and the sums that prove
+// it.
 #include "psserver/shard/once.h"
 
 #include <assert.h>

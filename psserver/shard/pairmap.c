@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/pairmap.c -- an index by job and shard over the id map.
 #include "psserver/shard/pairmap.h"
 
 #include "common/base/mem.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/plan.c -- the plan of a shard from its spec: ranges,
+// optimizer, schedule, limits.
 #include "psserver/shard/plan.h"
 
 #include <inttypes.h>

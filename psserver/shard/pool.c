@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/pool.c -- the shelf of buffers that answers borrow, and the
+// copies that several answers show.
 #include "psserver/shard/pool.h"
 
 #include <pthread.h>

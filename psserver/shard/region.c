@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/region.c -- anonymous mappings in whole pages, with huge ones
+// asked for.
 #include "psserver/shard/region.h"
 
 #include <stdint.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/shard.c -- the one lock of a shard, and the checks, the apply
+// and the count under it.
 #include "psserver/shard/shard.h"
 
 #include <assert.h>

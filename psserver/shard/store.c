@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/store.c -- the index of the shards that are served.
 #include "psserver/shard/store.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/shard/tagged.c -- the mapped snapshots of a shard by tag, and which
+// of them are dropped.
 #include "psserver/shard/tagged.h"
 
 #include <assert.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/snap/archive.c -- reads of snapshots whose shard this server has
+// left.
 #include "psserver/snap/archive.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/snap/snap_find.c -- the search for snapshots in a folder, and the
+// removal of those that may go.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/snap/snap_name.c -- the names of snapshot files and folders, to and
+// from tags.
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>

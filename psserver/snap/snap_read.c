@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/snap/snap_read.c -- the reader of a snapshot file, which believes
+// nothing before it is checked.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

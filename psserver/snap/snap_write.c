@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// psserver/snap/snap_write.c -- the writer of a snapshot file: temporary name,
+// sync, rename, sync of the folder.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

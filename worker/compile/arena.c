@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/arena.c -- see arena.h.
+// worker/compile/arena.c -- the placement of tensors by their lifetimes in one
+// block.
 #include "worker/compile/arena.h"
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/overlap.c -- see overlap.h.
+// worker/compile/overlap.c -- for each shard, the op that first reads its
+// parameters and the one that ends its gradient.
 #include "worker/compile/overlap.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_folder_index.c -- see data_folder.h.
+// worker/data/data_folder_index.c -- the walk over a folder of classes: names,
+// files and their order.
 #include "worker/data/data_folder.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_inflate.c -- see data_inflate.h.
+// worker/data/data_inflate.c -- the inflation of gzip and deflate streams
+// within a ratio.
 #include "worker/data/data_inflate.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_zip.c -- see data_zip.h.
+// worker/data/data_zip.c -- the directory of a zip file, and the bounds of its
+// members.
 #include "worker/data/data_zip.h"
 
 #include <stdlib.h>

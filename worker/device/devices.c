@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/devices.c -- see devices.h.
+// worker/device/devices.c -- the report of --list-devices, as text and as JSON.
 #include "worker/device/devices.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/grad.c -- see grad.h.
+// worker/device/grad.c -- the test for finite numbers, and clipping by norm,
+// over a flat gradient.
 #include "worker/device/grad.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/loss_scale.c -- see loss_scale.h.
+// worker/device/loss_scale.c -- the rule by which the loss scale falls and
+// grows.
 #include "worker/device/loss_scale.h"
 
 #include <float.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/compute.c -- see compute.h.
+// worker/lease/compute.c -- the compute thread: its inbox, its lease, its
+// device, and what it keeps of jobs.
 #include "worker/lease/compute.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/device_lost.c -- see device_lost.h.
+// worker/lease/device_lost.c -- the rule after a lost device, and what is said
+// of it.
 #include "worker/lease/device_lost.h"
 
 #include <inttypes.h>

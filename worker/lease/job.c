@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/job.c -- see job.h.
+// worker/lease/job.c -- the making of a job's model, data, programs and sync,
+// each when it is first needed.
 #include "worker/lease/job.h"
 
 #include <inttypes.h>

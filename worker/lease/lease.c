@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/lease.c -- see lease.h.
+// worker/lease/lease.c -- the check of a lease against the job's geometry, and
+// its timing.
 #include "worker/lease/lease.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/record.c -- see record.h.
+// worker/lease/record.c -- the counted copy of a job's JobOpen, and the map
+// that follows it.
 #include "worker/lease/record.h"
 
 #include "common/base/mem.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/member.c -- see member.h.
+// worker/service/member.c -- the worker's dealings with the coordinator: leases
+// in, outcomes out, revocations, drain.
 #include "worker/service/member.h"
 
 #include <inttypes.h>

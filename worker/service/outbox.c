@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/outbox.c -- see outbox.h.
+// worker/service/outbox.c -- reports of leases that wait for a stream, or for
+// others to be sent with.
 #include "worker/service/outbox.h"
 
 #include "common/base/list.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/report.c -- see report.h.
+// worker/service/report.c -- the messages in which a lease's outcome is told.
 //
 // Messages are first laid out on the stack, borrowing from the lease, and then
 // copied whole: a report must be able to wait for the coordinator's return.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/server.c -- see server.h.
+// worker/service/server.c -- the wiring of the daemon's parts, and the order in
+// which they start and end.
 #include "worker/service/server.h"
 
 #include <inttypes.h>
