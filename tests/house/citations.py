@@ -54,7 +54,7 @@ FILE = re.compile(r"(?<![\w./*<>{-])((?:[\w.*-]+/)*[\w*-][\w.*-]*"
 FOLDER = re.compile(r"`([\w.-]+(?:/[\w.*-]+)+)/?`")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
 WORD = re.compile(r"(?<![\w.*-])[a-z]\w*_\w+(?![\w*])")
-FUNCTION = re.compile(r"`(\w+)`\s\(`([\w./-]+)`\)")
+FUNCTION = re.compile(r"`(\w+)`\s+\(`([\w./-]+)`\)")
 
 
 def tracked():
