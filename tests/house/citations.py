@@ -13,6 +13,8 @@
 - A page that names a function and its file, `function` (`file`), names one
   that is defined there. Any other name_with_underscores in a page's code is
   somewhere in the sources. (Pages of bench/ speak of other programs, too.)
+- A mark like AB-4 or O5 is the name of a standard: ours have no such marks, so
+  it would be one of a paper that nobody here has.
 
 In sources only comments count, texts of messages where they name a rule, and
 names of tests; in pages everything.
@@ -35,6 +37,7 @@ STRANGERS = {
     "net/ipv4/tcp_bbr.c", "tcp_cong.c",
     "FILE.c", "file.c",
 }
+STANDARDS = {"AVX-512", "CRC-32", "P-256", "SHA-256", "UTF-8"}
 # Names that stand for any.
 PATTERNS = {"x_init", "x_release", "x_free"}
 FOREIGN = ("bench/results/", "tests/fuzz/corpus/", "LICENSE")
@@ -54,6 +57,7 @@ FILE = re.compile(r"(?<![\w./*<>{-])((?:[\w.*-]+/)*[\w*-][\w.*-]*"
 FOLDER = re.compile(r"`([\w.-]+(?:/[\w.*-]+)+)/?`")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
 WORD = re.compile(r"(?<![\w.*-])[a-z]\w*_\w+(?![\w*])")
+MARK = re.compile(r"(?<![\w./-])(?:[A-Z]{1,5}-\d+|O\d)(?!\w)")
 FUNCTION = re.compile(r"`(\w+)`\s+\(`([\w./-]+)`\)")
 
 
@@ -258,6 +262,16 @@ def check_words(repository):
                 yield f"{file.name}: no source knows the name {word}"
 
 
+def check_marks(repository):
+    for file in repository.files:
+        if file.name == "tests/house/citations.py":
+            continue
+        said = {mark for words in file.words
+                for mark in MARK.findall(URL.sub("", words))}
+        for mark in sorted(said - STANDARDS):
+            yield f"{file.name}: what is {mark}? say it in words"
+
+
 def main():
     try:
         repository = Repository()
@@ -268,7 +282,7 @@ def main():
     rules = set(rule for rule, _ in HEADING.findall(page))
     wrong = [*check_names(repository), *check_cited(repository, rules),
              *check_kept(repository, page), *check_functions(repository),
-             *check_words(repository)]
+             *check_words(repository), *check_marks(repository)]
     print("\n".join(wrong) if wrong else "every citation leads somewhere")
     return 1 if wrong else 0
 
