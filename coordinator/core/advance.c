@@ -12,23 +12,18 @@
 
 static void enter_running(struct coord *c, struct job *job)
 {
-    struct sl_error err = SL_ERROR_INIT;
-
     job_enter(job, JOB_RUNNING);
     job->running_since_ms = coord_now(c) == 0 ? 1 : coord_now(c);
     job->cut_last_ms = coord_now(c);
-    coord_wrote(c, journal_job_state(c->journal, job->id, JOB_RUNNING, &err),
-                &err);
-    HISTORY("geometry",
-            "job=%llu uid=%llx samples=%llu batch=%llu epochs=%llu "
-            "steps_per_closure=%llu shards=%u window=%u keep=%u",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (unsigned long long)job->schedule.samples,
-            (unsigned long long)job->schedule.batch,
-            (unsigned long long)job->schedule.epochs,
-            (unsigned long long)job->schedule.steps_per_closure, job->shards,
-            (unsigned)job->spec->train->window_closures,
-            (unsigned)job->spec->checkpoint->keep);
+    coord_wrote(c,
+                journal_job_state(c->journal, job->id, JOB_RUNNING, &c->err));
+    JOB_HISTORY(job, "geometry",
+                " samples=%llu batch=%llu epochs=%llu "
+                "steps_per_closure=%llu shards=%u window=%u keep=%u",
+                (ull)job->schedule.samples, (ull)job->schedule.batch,
+                (ull)job->schedule.epochs, (ull)job->schedule.steps_per_closure,
+                job->shards, (unsigned)job->spec->train->window_closures,
+                (unsigned)job->spec->checkpoint->keep);
     LOG(INFO, "job runs", "job=%s name=%s", job->id_text, job->name);
 }
 

@@ -3,8 +3,6 @@
 // stop, its deletion.
 #include "coordinator/core/coord.h"
 
-#include <string.h>
-
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "coordinator/core/end.h"
@@ -72,13 +70,8 @@ static void notify_deleted(struct coord *c, struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards;
-             i++) {
-            if (strcmp(job->shard[i].psserver, m->name) == 0) {
-                send_close(c, m, job->id, job->uid, true);
-                break;
-            }
-        }
+        if (job_lies_on(job, m))
+            send_close(c, m, job->id, job->uid, true);
     }
 }
 
@@ -88,16 +81,15 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
     struct sl_error litter = SL_ERROR_INIT;
     enum sl_err rc = journal_job_delete(c->journal, job->id, err);
 
-    if (!coord_wrote(c, rc, err))
-        return rc;
+    if (rc != SL_OK)
+        return coord_fatal(c, err);
     for (size_t i = 0; i < job->cuts_count; i++) {
         if (manifest_remove(c->options.fs, job->cuts[i].path, &litter) != SL_OK)
             LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
                 litter.text);
     }
     notify_deleted(c, job);
-    HISTORY("deleted", "job=%llu uid=%llx", (unsigned long long)job->id,
-            (unsigned long long)job->uid);
+    JOB_HISTORY(job, "deleted", "");
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
     map_remove(&c->jobs.by_id, job->id);
     c->io.changed(c->io.arg, job->id);

@@ -150,7 +150,7 @@ static void strip(struct coord *c, struct member *m, enum blame_why why)
 static void remove_member(struct coord *c, struct member *m, enum blame_why why)
 {
     HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
-            member_role_name(m->role), (unsigned long long)m->process);
+            member_role_name(m->role), (ull)m->process);
     strip(c, m, why);
     FAULT("member.lost");
     stall_left(c, m);
@@ -239,12 +239,11 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
         return sl_fail(err, SL_ENOMEM, "one more member");
     stall_back(c, m);
     LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
-        member_role_name(m->role), m->name, m->host,
-        (unsigned long long)m->pid);
+        member_role_name(m->role), m->name, m->host, (ull)m->pid);
 
     FAULT("member.join");
     HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
-            member_role_name(m->role), (unsigned long long)m->process);
+            member_role_name(m->role), (ull)m->process);
     send_welcome(c, m);
     place_note_psservers(c);
     if (m->role == MEMBER_PSSERVER)
@@ -408,8 +407,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
             shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
-            member_role_name(m->role), m->name,
-            (unsigned long long)(now_ms - m->seen_ms));
+            member_role_name(m->role), m->name, (ull)(now_ms - m->seen_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
         remove_member(c, m, BLAME_LOST);
     }

@@ -12,10 +12,10 @@ enum sl_err coord_fatal(struct coord *c, const struct sl_error *err)
     return err->code;
 }
 
-bool coord_wrote(struct coord *c, enum sl_err rc, const struct sl_error *err)
+bool coord_wrote(struct coord *c, enum sl_err rc)
 {
     if (rc == SL_OK)
         return true;
-    coord_fatal(c, err);
+    coord_fatal(c, &c->err);
     return false;
 }

@@ -25,6 +25,7 @@ struct coord {
     uint64_t term;
     uint64_t started_ms;
     bool dead;              // fatal was called
+    struct sl_error err;    // of the last write, for coord_wrote
     struct list publishing; // publish.c: cuts that are being written
     struct members members;
     struct {
@@ -59,7 +60,8 @@ static inline uint64_t coord_now(const struct coord *c)
 // What cannot be gone on with. Returns err->code.
 enum sl_err coord_fatal(struct coord *c, const struct sl_error *err);
 
-// SL_OK passes; a failure of the journal is fatal. True if it was SL_OK.
-bool coord_wrote(struct coord *c, enum sl_err rc, const struct sl_error *err);
+// SL_OK passes; a failure of the journal, which is in c->err, is fatal. True if
+// it was SL_OK.
+bool coord_wrote(struct coord *c, enum sl_err rc);
 
 #endif

@@ -13,7 +13,7 @@
 void cuts_give_up(struct coord *c, struct job *job, const char *why)
 {
     LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
-        (unsigned long long)job->cut->n, why);
+        (ull)job->cut->n, why);
     cut_free(job->cut);
     job->cut = NULL;
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
@@ -36,7 +36,7 @@ static void begin(struct coord *c, struct job *job, enum cut_why why)
     job->last_cut++;
     FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
-        (unsigned long long)job->cut->n, names[why]);
+        (ull)job->cut->n, names[why]);
     for (uint32_t i = 0; i < job->shards; i++)
         ask(c, job, i);
 }

@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/buf.h"
 #include "common/base/broken.h"
@@ -27,7 +26,6 @@ static void stop_clock(struct coord *c, struct job *job)
 static bool commit_end(struct coord *c, struct job *job)
 {
     struct buf packed = BUF_INIT;
-    struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
     job->final = status_job(c, job, true, false);
@@ -35,15 +33,15 @@ static bool commit_end(struct coord *c, struct job *job)
         status_settle(job->final, job);
     rc = job->final == NULL ? SL_ENOMEM : wire_pack(&job->final->base, &packed);
     if (rc != SL_OK)
-        rc = sl_fail(&err, rc, "the end of job %s", job->id_text);
+        rc = sl_fail(&c->err, rc, "the end of job %s", job->id_text);
     else
         rc = journal_job_end(c->journal, job->id, (int)job->state,
                              job->reason == NULL ? "" : job->reason,
                              job->ended_us,
                              (struct journal_blob){packed.data, packed.len},
-                             &job->counters, &err);
+                             &job->counters, &c->err);
     buf_release(&packed);
-    return coord_wrote(c, rc, &err);
+    return coord_wrote(c, rc);
 }
 
 static void notify_end(struct coord *c, struct job *job)
@@ -55,13 +53,8 @@ static void notify_end(struct coord *c, struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (m->role == MEMBER_PSSERVER) {
-            for (uint32_t i = 0; i < job->shards; i++) {
-                if (strcmp(job->shard[i].psserver, m->name) == 0) {
-                    send_close(c, m, job->id, job->uid, false);
-                    break;
-                }
-            }
+        if (job_lies_on(job, m)) {
+            send_close(c, m, job->id, job->uid, false);
         } else if (map_get(&m->opened, job->id) != NULL) {
             send_revoke_job(c, m, job, why);
             sl_free(map_remove(&m->opened, job->id));

@@ -77,7 +77,6 @@ static void finish(struct coord *c, struct job *job)
     uint32_t step = every(job);
     size_t count = (e->plan.last_epoch - e->plan.first_epoch) / step + 1;
     struct journal_evaluation *rows = sl_malloc_array(count, sizeof(*rows));
-    struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = rows == NULL ? SL_ENOMEM : SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < count; i++) {
@@ -90,13 +89,12 @@ static void finish(struct coord *c, struct job *job)
         };
     }
     if (rc == SL_OK &&
-        coord_wrote(
-            c, journal_evaluations_add(c->journal, job->id, rows, count, &err),
-            &err)) {
+        coord_wrote(c, journal_evaluations_add(c->journal, job->id, rows, count,
+                                               &c->err))) {
         for (size_t i = 0; i < count; i++)
             (void)job_add_evaluation(job, &rows[i]);
         LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
-            job->id_text, e->plan.last_epoch, (unsigned long long)e->plan.cut,
+            job->id_text, e->plan.last_epoch, (ull)e->plan.cut,
             evaluation_loss(e), evaluation_accuracy(e));
         evaluation_free(e);
         job->evaluation = NULL;
@@ -121,6 +119,6 @@ void evaluations_check(struct coord *c, struct job *job)
                        job->spec->train->max_attempts);
     if (job->evaluation != NULL)
         LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
-            job->id_text, plan.last_epoch, (unsigned long long)plan.cut,
+            job->id_text, plan.last_epoch, (ull)plan.cut,
             job->evaluation->count);
 }

@@ -70,7 +70,7 @@ void excluded_put(struct coord *c, struct member *m, struct job *job,
         return;
     ms = conduct_exclude(conduct, why, job->good_steps, coord_now(c));
     LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
-        job->id_text, m->name, (unsigned long long)ms, conduct_why_text(why));
+        job->id_text, m->name, (ull)ms, conduct_why_text(why));
     take_back(c, m, job, conduct_why_text(why));
 }
 
@@ -117,8 +117,7 @@ static void add_debt(const struct member *m, struct buf *out)
         (void)buf_appendf(out,
                           "stood still in closure %llu of j-%llu, which was "
                           "revoked; gets nothing until it lets go of it",
-                          (unsigned long long)m->owes.closure,
-                          (unsigned long long)m->owes.job);
+                          (ull)m->owes.closure, (ull)m->owes.job);
 }
 
 void excluded_reason(const struct coord *c, const struct member *m,
@@ -135,10 +134,9 @@ void excluded_reason(const struct coord *c, const struct member *m,
         const struct conduct *conduct = map_get(&m->conduct, job->id);
 
         if (conduct != NULL && conduct_excluded(conduct, now))
-            (void)buf_appendf(
-                out, "%sput aside for %s, %llu s more: %s",
-                out->len > 0 ? "; " : "", job->id_text,
-                (unsigned long long)(conduct->until_ms - now + 999) / 1000,
-                conduct_why_text(conduct->why));
+            (void)buf_appendf(out, "%sput aside for %s, %llu s more: %s",
+                              out->len > 0 ? "; " : "", job->id_text,
+                              (ull)(conduct->until_ms - now + 999) / 1000,
+                              conduct_why_text(conduct->why));
     }
 }

@@ -25,6 +25,7 @@
 
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "coordinator/rules/member.h"
 #include "coordinator/rules/moves.h"
 #include "proto/spec.h"
 
@@ -41,8 +42,7 @@ void job_enter(struct job *job, enum job_state next)
     assert(moves_have(job_moves, job->state, next));
     job->state = next;
     job->changes++;
-    HISTORY("job", "job=%llu uid=%llx state=%s", (unsigned long long)job->id,
-            (unsigned long long)job->uid, job_state_name(next));
+    JOB_HISTORY(job, "job", " state=%s", job_state_name(next));
 }
 
 void job_restore(struct job *job, enum job_state ended)
@@ -76,8 +76,7 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->id = id;
     job->uid = uid;
     job->incarnation = incarnation;
-    snprintf(job->id_text, sizeof(job->id_text), "j-%llu",
-             (unsigned long long)id);
+    snprintf(job->id_text, sizeof(job->id_text), "j-%llu", (ull)id);
     job->name = sl_strdup(name);
     job->request_id = sl_strdup(request_id == NULL ? "" : request_id);
     if (job->name == NULL || job->request_id == NULL) {
@@ -219,6 +218,15 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
     job->placed = true;
     job->changes++;
     return SL_OK;
+}
+
+bool job_lies_on(const struct job *job, const struct member *m)
+{
+    for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards; i++) {
+        if (strcmp(job->shard[i].psserver, m->name) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool job_served(const struct job *job)

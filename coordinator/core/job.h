@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/history.h"
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/plan/schedule.h"
@@ -25,6 +26,13 @@
 #include "coordinator/rules/meter.h"
 #include "coordinator/rules/work.h"
 #include "proto/wire.h"
+
+typedef unsigned long long ull; // of %llu
+
+// An event of the history that names its job first.
+#define JOB_HISTORY(job, event, format, ...)                                   \
+    HISTORY(event, "job=%llu uid=%llx" format, (ull)(job)->id,                 \
+            (ull)(job)->uid, ##__VA_ARGS__)
 
 enum job_state { // numbers as in JobState
     JOB_PLACING = 1,
@@ -167,6 +175,9 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
 // Samples in an epoch, which the probe found or an external spec says; 0: not
 // known yet.
 uint64_t job_samples(const struct job *job);
+
+// The member is a psserver that has shards of it.
+bool job_lies_on(const struct job *job, const struct member *m);
 
 // Every shard is served.
 bool job_served(const struct job *job);

@@ -64,12 +64,11 @@ void jobs_count(struct job *job, uint64_t *counter)
 
 void jobs_flush(struct coord *c, struct job *job)
 {
-    struct sl_error err = SL_ERROR_INIT;
     struct journal_counters now = job->counters;
 
     if (!job->counters_changed || job_ended(job) || c->dead)
         return;
     job->counters_changed = false;
     now.elapsed_ms = job_elapsed_ms(job, coord_now(c));
-    coord_wrote(c, journal_job_counters(c->journal, job->id, &now, &err), &err);
+    coord_wrote(c, journal_job_counters(c->journal, job->id, &now, &c->err));
 }

@@ -108,16 +108,14 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     job->served = ++c->turn;
     if (again && w->kind == WORK_TRAIN)
         jobs_count(job, &job->counters.closures_retried);
-    HISTORY("lease",
-            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu worker=%s",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (int)w->kind, (unsigned long long)w->closure.id,
-            (unsigned long long)c->term, (unsigned long long)c->attempts,
-            m->name);
+    JOB_HISTORY(job, "lease",
+                " kind=%d closure=%llu term=%llu n=%llu worker=%s",
+                (int)w->kind, (ull)w->closure.id, (ull)c->term,
+                (ull)c->attempts, m->name);
     member_sends(m);
     LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
-        job->id_text, (unsigned long long)w->closure.id,
-        (unsigned long long)w->closure.attempt.n, m->name, (int)w->kind);
+        job->id_text, (ull)w->closure.id, (ull)w->closure.attempt.n, m->name,
+        (int)w->kind);
     return true;
 }
 
@@ -140,13 +138,10 @@ void leases_end(struct work *w)
 {
     struct member *m = w->holder;
 
-    HISTORY("lease_end",
-            "job=%llu uid=%llx kind=%d closure=%llu term=%llu n=%llu now=%s",
-            (unsigned long long)w->job->id, (unsigned long long)w->job->uid,
-            (int)w->kind, (unsigned long long)w->closure.id,
-            (unsigned long long)w->closure.attempt.term,
-            (unsigned long long)w->closure.attempt.n,
-            closure_state_name(w->closure.state));
+    JOB_HISTORY(
+        w->job, "lease_end", " kind=%d closure=%llu term=%llu n=%llu now=%s",
+        (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
+        (ull)w->closure.attempt.n, closure_state_name(w->closure.state));
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
     unhold(w->job, m->id);
@@ -177,7 +172,6 @@ void leases_cancel(struct member *m, struct job *job)
 void leases_settle(struct coord *c, struct work *w)
 {
     struct job *job = w->job;
-    struct sl_error err = SL_ERROR_INIT;
     enum closure_state state = w->closure.state;
 
     if (w->kind != WORK_TRAIN)
@@ -189,7 +183,7 @@ void leases_settle(struct coord *c, struct work *w)
         return;
     if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)
         coord_wrote(
-            c, journal_absolve(c->journal, job->id, w->closure.id, &err), &err);
+            c, journal_absolve(c->journal, job->id, w->closure.id, &c->err));
     map_remove(&job->active, w->closure.id);
     buf_release(&w->story);
     sl_free(w);

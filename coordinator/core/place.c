@@ -157,14 +157,10 @@ static enum sl_err commit(struct coord *c, struct job *job,
         return sl_fail(err, rc, "the layout of job %s", job->id_text);
     rc = job_place(job, layout, names, shards, err);
     if (rc == SL_OK) {
-        struct sl_error bad = SL_ERROR_INIT;
-
         coord_wrote(
-            c,
-            journal_job_place(c->journal, job->id,
-                              (struct journal_blob){packed.data, packed.len},
-                              names, shards, &bad),
-            &bad);
+            c, journal_job_place(c->journal, job->id,
+                                 (struct journal_blob){packed.data, packed.len},
+                                 names, shards, &c->err));
     }
     buf_release(&packed);
     return rc;
@@ -262,8 +258,7 @@ void place_job(struct coord *c, struct job *job)
         if (rc == SL_OK && !c->dead)
             LOG(INFO, "job placed",
                 "job=%s shards=%u psservers=%u closures=%llu", job->id_text,
-                job->shards, servers,
-                (unsigned long long)job->evidence.closures);
+                job->shards, servers, (ull)job->evidence.closures);
         else if (rc != SL_OK && rc != SL_ENOMEM)
             end_fail(c, job, "it cannot be placed: %s", err.text);
     }
@@ -291,12 +286,8 @@ static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
 
 void place_member(struct coord *c, struct member *m)
 {
-    struct sl_error err = SL_ERROR_INIT;
-
-    if (!coord_wrote(
-            c,
-            journal_each_deleted(c->journal, m->name, notify_deleted, c, &err),
-            &err))
+    if (!coord_wrote(c, journal_each_deleted(c->journal, m->name,
+                                             notify_deleted, c, &c->err)))
         return;
     list_for(n, &c->jobs.active)
     {
@@ -397,7 +388,7 @@ enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
         rc = buf_append_str(out, "no psserver is attached; shown for one\n");
     if (rc == SL_OK)
         rc = buf_appendf(out, "%llu parameters in %u variables\n",
-                         (unsigned long long)draft.model->elements,
+                         (ull)draft.model->elements,
                          draft.model->variables_count);
     if (rc == SL_OK)
         rc = explain_plan(out, &draft);

@@ -202,7 +202,7 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
     if (rc == SL_OK)
         rc = wire_pack(&p->made.counts->base, &counts);
     if (rc != SL_OK) {
-        rc = sl_fail(err, rc, "cut %llu", (unsigned long long)p->cut);
+        rc = sl_fail(err, rc, "cut %llu", (ull)p->cut);
     } else {
         row.checkpoint = (struct journal_blob){checkpoint.data, checkpoint.len};
         row.counts = (struct journal_blob){counts.data, counts.len};
@@ -217,27 +217,22 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
 
 static void note_intent(const struct job *job, const struct publish *p)
 {
-    HISTORY("cut_intent", "job=%llu uid=%llx cut=%llu shards=%u path=%s",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (unsigned long long)p->cut, job->shards, p->path);
+    JOB_HISTORY(job, "cut_intent", " cut=%llu shards=%u path=%s", (ull)p->cut,
+                job->shards, p->path);
     for (uint32_t i = 0; i < p->made.checkpoint->n_shards; i++)
-        HISTORY(
-            "cut_shard",
-            "job=%llu uid=%llx cut=%llu shard=%u incarnation=%llu "
-            "sequence=%llu newest=%llu steps=%llu",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (unsigned long long)p->cut, i,
-            (unsigned long long)p->made.checkpoint->shards[i]->tag->incarnation,
-            (unsigned long long)p->made.checkpoint->shards[i]->tag->sequence,
-            (unsigned long long)job->evidence.shard[i].incarnation,
-            (unsigned long long)counted_steps(&job->cut->shard[i].counted));
+        JOB_HISTORY(job, "cut_shard",
+                    " cut=%llu shard=%u incarnation=%llu "
+                    "sequence=%llu newest=%llu steps=%llu",
+                    (ull)p->cut, i,
+                    (ull)p->made.checkpoint->shards[i]->tag->incarnation,
+                    (ull)p->made.checkpoint->shards[i]->tag->sequence,
+                    (ull)job->evidence.shard[i].incarnation,
+                    (ull)counted_steps(&job->cut->shard[i].counted));
 }
 
 static void note_outcome(const struct job *job, uint64_t cut, const char *state)
 {
-    HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (unsigned long long)cut, state);
+    JOB_HISTORY(job, "cut_outcome", " cut=%llu state=%s", (ull)cut, state);
 }
 
 // ---- after the file
@@ -256,9 +251,8 @@ static void drop_old(struct coord *c, struct job *job)
     for (size_t i = count; i-- > 0;) {
         if (!drop[i])
             continue;
-        if (!coord_wrote(
-                c, journal_cut_drop(c->journal, job->id, job->cuts[i].n, &err),
-                &err))
+        if (!coord_wrote(c, journal_cut_drop(c->journal, job->id,
+                                             job->cuts[i].n, &c->err)))
             return;
         note_outcome(job, job->cuts[i].n, "dropped");
         FAULT("cut.gc");
@@ -282,22 +276,21 @@ static void published(struct coord *c, struct job *job, struct publish *p)
 {
     struct cut *cut = job->cut;
     struct wire_tag *tags = sl_malloc_array(cut->shards, sizeof(*tags));
-    struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
     if (tags == NULL || job_add_cut(job, &p->made) != SL_OK) {
         // The intent stands in the journal: only a restart may settle it.
         sl_free(tags);
-        sl_fail(&err, SL_ENOMEM, "no memory to publish a cut");
-        coord_fatal(c, &err);
+        coord_wrote(c,
+                    sl_fail(&c->err, SL_ENOMEM, "no memory to publish a cut"));
         return;
     }
     memset(&p->made, 0, sizeof(p->made));
     for (uint32_t i = 0; i < cut->shards; i++)
         tags[i] = cut->shard[i].tag;
     rc = journal_cut_publish(c->journal, job->id, cut->n, tags, cut->shards,
-                             &err);
-    if (coord_wrote(c, rc, &err)) {
+                             &c->err);
+    if (coord_wrote(c, rc)) {
         for (uint32_t i = 0; i < cut->shards; i++)
             job->shard[i].cut = tags[i];
         note_outcome(job, cut->n, "published");
@@ -306,8 +299,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
         job->counters_changed = true;
         LOG(INFO, "cut published",
             "job=%s cut=%llu steps=%llu complete=%d path=%s", job->id_text,
-            (unsigned long long)cut->n, (unsigned long long)cut_steps(cut),
-            cut_full(cut), p->path);
+            (ull)cut->n, (ull)cut_steps(cut), cut_full(cut), p->path);
     }
     sl_free(tags);
 }
@@ -315,14 +307,12 @@ static void published(struct coord *c, struct job *job, struct publish *p)
 // The manifest could not be written: it must not turn up later.
 static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
-    struct sl_error err = SL_ERROR_INIT;
-
     note_outcome(job, p->cut, "aborted");
     LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
         p->err.text);
-    if (!coord_wrote(c, manifest_remove(c->options.fs, p->path, &err), &err))
+    if (!coord_wrote(c, manifest_remove(c->options.fs, p->path, &c->err)))
         return;
-    coord_wrote(c, journal_cut_abort(c->journal, job->id, p->cut, &err), &err);
+    coord_wrote(c, journal_cut_abort(c->journal, job->id, p->cut, &c->err));
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
 }
 
@@ -367,14 +357,12 @@ static void publish_done(void *task)
 enum sl_err publish_cut(struct coord *c, struct job *job)
 {
     struct publish *p = publish_new(c, job);
-    struct sl_error err = SL_ERROR_INIT;
 
     if (p == NULL)
         return SL_ENOMEM;
     FAULT("cut.collected");
     note_intent(job, p);
-    if (!BROKEN(rule_K4) &&
-        !coord_wrote(c, write_intent(c, job, p, &err), &err)) {
+    if (!BROKEN(rule_K4) && !coord_wrote(c, write_intent(c, job, p, &c->err))) {
         publish_free(p);
         return SL_OK; // the coordinator ends
     }

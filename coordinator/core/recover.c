@@ -150,12 +150,10 @@ static enum sl_err add_intent(struct loading *l, struct job_cut *cut)
 static void note_outcome(const struct job *job, const struct journal_cut *row)
 {
     if (row->state != JOURNAL_CUT_INTENT)
-        HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
-                (unsigned long long)job->id, (unsigned long long)job->uid,
-                (unsigned long long)row->cut,
-                row->state == JOURNAL_CUT_PUBLISHED ? "published"
-                : row->state == JOURNAL_CUT_DROPPED ? "dropped"
-                                                    : "aborted");
+        JOB_HISTORY(job, "cut_outcome", " cut=%llu state=%s", (ull)row->cut,
+                    row->state == JOURNAL_CUT_PUBLISHED ? "published"
+                    : row->state == JOURNAL_CUT_DROPPED ? "dropped"
+                                                        : "aborted");
 }
 
 static enum sl_err take_cut(void *arg, const struct journal_cut *row,
@@ -225,7 +223,7 @@ static enum sl_err settle_published(struct loading *l, struct job_cut *cut,
     if (tags == NULL || shards != l->count) {
         sl_free(tags);
         return sl_fail(err, SL_ECORRUPT, "journal: cut %llu has %u shards",
-                       (unsigned long long)cut->n, shards);
+                       (ull)cut->n, shards);
     }
     for (uint32_t i = 0; i < shards; i++)
         tags[i] = wire_tag_of(cut->checkpoint->shards[i]->tag);
@@ -257,12 +255,11 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
             rc = (there || BROKEN(rule_K6_invents)) && !BROKEN(rule_K6)
                      ? settle_published(l, cut, err)
                      : journal_cut_abort(l->c->journal, l->job->id, n, err);
-        HISTORY("cut_outcome", "job=%llu uid=%llx cut=%llu state=%s",
-                (unsigned long long)l->job->id, (unsigned long long)l->job->uid,
-                (unsigned long long)n, there ? "published" : "aborted");
+        JOB_HISTORY(l->job, "cut_outcome", " cut=%llu state=%s", (ull)n,
+                    there ? "published" : "aborted");
         if (rc == SL_OK)
             LOG(INFO, "open intent settled", "job=%s cut=%llu published=%d",
-                l->job->id_text, (unsigned long long)n, there);
+                l->job->id_text, (ull)n, there);
     }
     return rc;
 }
@@ -284,8 +281,7 @@ static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
                      "I7: %s holds cut %llu, but this journal knows only %llu: "
                      "it is older than what ran. Restore the newest "
                      "journal.sqlite into the state folder",
-                     buf_text(&folder), (unsigned long long)highest,
-                     (unsigned long long)l->job->last_cut);
+                     buf_text(&folder), (ull)highest, (ull)l->job->last_cut);
     buf_release(&folder);
     return rc;
 }
@@ -454,16 +450,14 @@ static enum sl_err load_job(void *arg, const struct journal_job *row,
     if (rc == SL_OK)
         rc = row->state >= JOB_FINISHED ? bury(l.job, row, err)
                                         : revive(c, l.job, err);
-    HISTORY("recovered", "job=%llu uid=%llx state=%s",
-            (unsigned long long)row->id, (unsigned long long)row->uid,
-            job_state_name(l.job->state));
+    JOB_HISTORY(row, "recovered", " state=%s", job_state_name(l.job->state));
     if (rc == SL_OK && map_put(&c->jobs.by_id, row->id, l.job) != SL_OK)
         rc = sl_fail(err, SL_ENOMEM, "job %s", row->name);
     loading_release(&l);
     if (rc != SL_OK) {
         list_remove(&l.job->on_active);
         job_free(l.job);
-        return sl_prefix(err, rc, "job j-%llu", (unsigned long long)row->id);
+        return sl_prefix(err, rc, "job j-%llu", (ull)row->id);
     }
     return SL_OK;
 }
@@ -472,7 +466,7 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
 {
     enum sl_err rc = journal_next_term(c->journal, &c->term, err);
 
-    HISTORY("term", "term=%llu", (unsigned long long)c->term);
+    HISTORY("term", "term=%llu", (ull)c->term);
     FAULT("term.bump");
     if (rc == SL_OK)
         rc = journal_last_job(c->journal, &c->jobs.last, err);

@@ -2,7 +2,6 @@
 // coordinator/core/reports.c -- the progress of attempts, and their ends.
 #include "coordinator/core/reports.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
@@ -67,14 +66,12 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 // Steps that this attempt counted: what it is blamed for is behind it.
 static void take_progress(struct coord *c, struct work *w, uint64_t steps)
 {
-    struct sl_error err = SL_ERROR_INIT;
-
     if (steps == 0 || w->closure.blamed_count == 0 || w->kind != WORK_TRAIN)
         return;
     closure_advanced(&w->closure);
     buf_reset(&w->story);
-    coord_wrote(c, journal_absolve(c->journal, w->job->id, w->closure.id, &err),
-                &err);
+    coord_wrote(
+        c, journal_absolve(c->journal, w->job->id, w->closure.id, &c->err));
 }
 
 void reports_progress(struct coord *c, struct member *m,
@@ -141,8 +138,7 @@ void reports_failed(struct coord *c, struct member *m,
     if (w == NULL)
         return;
     LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
-        job->id_text, (unsigned long long)w->closure.id, m->name,
-        message->text);
+        job->id_text, (ull)w->closure.id, m->name, message->text);
     if (code == SL_EPREEMPTED || code == SL_ESTALE)
         code = SL_EINTERNAL; // a failure is no hand-back
     closure_finish(&w->closure, attempt_of(message->attempt), code);
@@ -160,8 +156,7 @@ void reports_hand_back(struct coord *c, struct member *m,
     if (w == NULL)
         return;
     LOG(INFO, "handed back", "job=%s closure=%llu worker=%s why=%s",
-        w->job->id_text, (unsigned long long)w->closure.id, m->name,
-        message->why);
+        w->job->id_text, (ull)w->closure.id, m->name, message->why);
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
     leases_end(w);
     pause_worker(c, m);
@@ -176,7 +171,6 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
 {
     struct work *w = leases_find(m, message->job, message->attempt);
     const Sluice__V1__DataFacts *facts = message->facts;
-    struct sl_error err = SL_ERROR_INIT;
 
     if (w == NULL || w->kind != WORK_PROBE || facts == NULL)
         return;
@@ -195,12 +189,12 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
         (struct journal_facts){facts->train_samples, facts->test_samples,
                                facts->train_hash, facts->test_hash};
     if (!coord_wrote(
-            c, journal_job_facts(c->journal, job->id, &job->facts, &err), &err))
+            c, journal_job_facts(c->journal, job->id, &job->facts, &c->err)))
         return;
     job->has_facts = true;
     LOG(INFO, "data probed", "job=%s train=%llu test=%llu worker=%s",
-        job->id_text, (unsigned long long)facts->train_samples,
-        (unsigned long long)facts->test_samples, m->name);
+        job->id_text, (ull)facts->train_samples, (ull)facts->test_samples,
+        m->name);
 }
 
 static void complete_range(struct coord *c, struct member *m, struct job *job,
@@ -227,14 +221,12 @@ static void note_item(const struct job *job, uint64_t closure,
                       const struct evidence_item *item,
                       const struct evidence_shard *shard)
 {
-    HISTORY("completion",
-            "job=%llu uid=%llx closure=%llu shard=%u from=%llu newest=%llu "
-            "believed=%d",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            (unsigned long long)closure, item->shard,
-            (unsigned long long)item->incarnation,
-            (unsigned long long)shard->incarnation,
-            counted_closure_full(&shard->counted, closure));
+    JOB_HISTORY(job, "completion",
+                " closure=%llu shard=%u from=%llu newest=%llu "
+                "believed=%d",
+                (ull)closure, item->shard, (ull)item->incarnation,
+                (ull)shard->incarnation,
+                counted_closure_full(&shard->counted, closure));
 }
 
 static enum sl_err

@@ -86,7 +86,7 @@ static enum sl_err add_hint(struct coord *c,
             return sl_fail(err, why.code,
                            "%s; or resume from cut-%llu.json, "
                            "which is even",
-                           why.text, (unsigned long long)job->cuts[i].n);
+                           why.text, (ull)job->cuts[i].n);
     return err->code;
 }
 

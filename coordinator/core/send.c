@@ -5,8 +5,6 @@
 // the small arrays of pointers that repeated fields want.
 #include "coordinator/core/send.h"
 
-#include <string.h>
-
 #include "common/base/broken.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -31,8 +29,7 @@ static void give_up(struct coord *c, uint64_t member)
 {
     struct member *m = members_get(&c->members, member);
 
-    LOG(ERROR, "out of memory for a message", "member=%llu",
-        (unsigned long long)member);
+    LOG(ERROR, "out of memory for a message", "member=%llu", (ull)member);
     if (m != NULL)
         m->seen_ms = 0;
 }
@@ -218,7 +215,7 @@ void send_refuse(struct coord *c, const struct member *m, uint64_t job,
     DOWN(down, REFUSE, refuse, &msg);
 
     LOG(INFO, "shard refused", "member=%s job=%llu shard=%u why=%s", m->name,
-        (unsigned long long)job, shard, why);
+        (ull)job, shard, why);
     msg.term = c->term;
     msg.job = job;
     msg.shard = shard;

@@ -59,8 +59,7 @@ static void behind(struct coord *c, const struct member *m,
             "ran. Restore the newest journal.sqlite into the state folder, or "
             "stop the psserver and remove its state and store if that job is "
             "not wanted any more",
-            m->name, h->shard, (unsigned long long)h->job,
-            (unsigned long long)shown, (unsigned long long)newest);
+            m->name, h->shard, (ull)h->job, (ull)shown, (ull)newest);
     coord_fatal(c, &err);
 }
 
@@ -89,29 +88,23 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     }
     if (!renew) { // I1: committed before the admission is sent
         newest++;
-        if (!coord_wrote(c,
-                         BROKEN(rule_I1)
-                             ? SL_OK
-                             : journal_shard_incarnation(
-                                   c->journal, job->id, h->shard, newest, &err),
-                         &err)) {
+        if (!coord_wrote(c, BROKEN(rule_I1) ? SL_OK
+                                            : journal_shard_incarnation(
+                                                  c->journal, job->id, h->shard,
+                                                  newest, &c->err))) {
             counted_release(&counted);
             return;
         }
         FAULT("map.commit");
         job_counts_reset(job, h->shard);
     }
-    HISTORY("admission",
-            "job=%llu uid=%llx shard=%u incarnation=%llu renewed=%d live=%llu "
-            "from_i=%llu from_n=%llu cut_i=%llu cut_n=%llu steps=%llu",
-            (unsigned long long)job->id, (unsigned long long)job->uid, h->shard,
-            (unsigned long long)newest, renew,
-            (unsigned long long)h->live_incarnation,
-            (unsigned long long)h->loaded->incarnation,
-            (unsigned long long)h->loaded->sequence,
-            (unsigned long long)s->cut.incarnation,
-            (unsigned long long)s->cut.sequence,
-            (unsigned long long)counted_steps(&counted));
+    JOB_HISTORY(job, "admission",
+                " shard=%u incarnation=%llu renewed=%d live=%llu "
+                "from_i=%llu from_n=%llu cut_i=%llu cut_n=%llu steps=%llu",
+                h->shard, (ull)newest, renew, (ull)h->live_incarnation,
+                (ull)h->loaded->incarnation, (ull)h->loaded->sequence,
+                (ull)s->cut.incarnation, (ull)s->cut.sequence,
+                (ull)counted_steps(&counted));
     evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
     s->server = m->id;
     s->silent_server = 0;
@@ -126,9 +119,8 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     cuts_admitted(c, job, h->shard, renew);
     LOG(INFO, "shard admitted",
         "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
-        job->id_text, h->shard, m->name, (unsigned long long)newest, renew,
-        (unsigned long long)counted_low(
-            &job->evidence.shard[h->shard].counted));
+        job->id_text, h->shard, m->name, (ull)newest, renew,
+        (ull)counted_low(&job->evidence.shard[h->shard].counted));
 }
 
 // K5: kept until the manifest is settled. The newest word of a shard counts.

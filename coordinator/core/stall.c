@@ -45,7 +45,7 @@ void stall_answered(struct member *m, uint64_t job,
         !attempt_equal(said, m->owes.attempt))
         return;
     LOG(INFO, "let go of at last", "job=j-%llu closure=%llu worker=%s",
-        (unsigned long long)job, (unsigned long long)m->owes.closure, m->name);
+        (ull)job, (ull)m->owes.closure, m->name);
     m->owes = (struct member_debt){.job = 0};
 }
 
@@ -81,10 +81,10 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
     char how[64];
 
     snprintf(how, sizeof(how), "made no progress for %llu s",
-             (unsigned long long)(coord_now(c) - w->moved_ms) / 1000);
+             (ull)(coord_now(c) - w->moved_ms) / 1000);
     LOG(WARN, "closure stands still",
         "job=%s closure=%llu kind=%d worker=%s why=%s", w->job->id_text,
-        (unsigned long long)w->closure.id, (int)w->kind, m->name, how);
+        (ull)w->closure.id, (int)w->kind, m->name, how);
     m->owes = (struct member_debt){
         .job = w->job->id,
         .closure = w->closure.id,

@@ -5,12 +5,10 @@
 #include "coordinator/core/status.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/broken.h"
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
-#include "proto/pbjson.h"
 
 // ---- why it waits
 

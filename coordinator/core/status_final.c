@@ -87,16 +87,14 @@ void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
 static void keep(struct coord *c, struct job *job)
 {
     struct buf packed = BUF_INIT;
-    struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = wire_pack(&job->final->base, &packed);
 
     // Without memory for it only a restart would bring the older one back.
     if (rc == SL_OK)
-        coord_wrote(c,
-                    journal_job_final(
-                        c->journal, job->id,
-                        (struct journal_blob){packed.data, packed.len}, &err),
-                    &err);
+        coord_wrote(
+            c, journal_job_final(c->journal, job->id,
+                                 (struct journal_blob){packed.data, packed.len},
+                                 &c->err));
     buf_release(&packed);
 }
 

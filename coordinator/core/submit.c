@@ -9,7 +9,6 @@
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
-#include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
@@ -81,8 +80,7 @@ static enum sl_err same_request(struct coord *c, uint64_t id,
     enum sl_err rc;
 
     if (job == NULL)
-        return sl_fail(err, SL_EINTERNAL, "job j-%llu is not loaded",
-                       (unsigned long long)id);
+        return sl_fail(err, SL_EINTERNAL, "job j-%llu is not loaded", (ull)id);
     rc = wire_pack(&job->spec->base, &had);
     same = rc == SL_OK && had.len == packed->len &&
            memcmp(had.data, packed->data, had.len) == 0 &&
@@ -130,15 +128,15 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         return sl_fail(err, SL_ENOMEM, "one more job");
     }
     rc = journal_job_add(c->journal, &row, &id, err);
-    if (!coord_wrote(c, rc, err)) {
+    if (rc != SL_OK) {
+        coord_fatal(c, err);
         job->spec = NULL;
         job_free(job);
         return rc;
     }
     job->id = id;
     job->resume = resume;
-    snprintf(job->id_text, sizeof(job->id_text), "j-%llu",
-             (unsigned long long)id);
+    snprintf(job->id_text, sizeof(job->id_text), "j-%llu", (ull)id);
     job->submitted_us = row.submitted_us;
     job->map_version = c->term << 32; // rises over restarts
     map_put(&c->jobs.by_id, id, job);
@@ -173,17 +171,15 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
 
 static void accepted(struct coord *c, struct job *job)
 {
-    HISTORY("submitted", "job=%llu uid=%llx name=%s",
-            (unsigned long long)job->id, (unsigned long long)job->uid,
-            job->name);
+    JOB_HISTORY(job, "submitted", " name=%s", job->name);
     FAULT("api.submitted");
     LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
     if (job->resume != NULL)
         LOG(INFO, "job resumes",
             "job=%s from=j-%llu cut=%llu steps=%llu even=%d", job->id_text,
-            (unsigned long long)job->resume->cut->job,
-            (unsigned long long)job->resume->cut->checkpoints[0]->cut,
-            (unsigned long long)job_resumed_steps(job), job->resume->even);
+            (ull)job->resume->cut->job,
+            (ull)job->resume->cut->checkpoints[0]->cut,
+            (ull)job_resumed_steps(job), job->resume->even);
     advance_job(c, job);
     serve_workers(c);
 }

@@ -6,8 +6,6 @@
 // open it at all.
 #include "coordinator/journal/journal_sql.h"
 
-#include <string.h>
-
 #include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"

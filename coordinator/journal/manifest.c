@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/hash.h"
 #include "common/base/json.h"

@@ -3,9 +3,6 @@
 // decided on the loop.
 #include "coordinator/service/api.h"
 
-#include <string.h>
-
-#include "common/run/log.h"
 #include "common/base/mem.h"
 #include "coordinator/service/status.h"
 #include "coordinator/service/watch.h"

@@ -4,7 +4,6 @@
 #include "coordinator/service/attend.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "common/run/log.h"
 #include "common/base/map.h"

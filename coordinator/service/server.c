@@ -3,7 +3,6 @@
 // and what coord wants of the network.
 #include "coordinator/service/server.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

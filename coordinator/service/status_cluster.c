@@ -7,7 +7,6 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
-#include "coordinator/core/jobs.h"
 
 static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
                                             const char *state)

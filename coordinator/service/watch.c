@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "common/base/list.h"
-#include "common/run/log.h"
 #include "common/base/mem.h"
 #include "coordinator/service/api.h"
 
