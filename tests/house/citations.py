@@ -126,7 +126,7 @@ class File:
         """The files and folders that it names."""
         found = set()
         for words in self.words:
-            words = URL.sub("", words)
+            words = URL.sub("", words).replace(".[ch]", ".h")
             found.update(FILE.findall(words))
             if self.is_page():
                 found.update(FOLDER.findall(words))
