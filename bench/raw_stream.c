@@ -158,15 +158,6 @@ static void no_delay(int fd)
     must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "nodelay");
 }
 
-// What comes of a listener inherits it.
-static void choose_congestion(int fd, const char *name)
-{
-    if (name != NULL)
-        must(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name,
-                        (socklen_t)strlen(name)),
-             name);
-}
-
 // Sockets that are made from here on lie in that network namespace.
 static void enter(const char *netns)
 {
@@ -193,14 +184,12 @@ static void connect_tcp(int fds[2], const struct conf *c)
     enter(conf_str(c, "far-netns"));
     listening = socket(AF_INET, SOCK_STREAM, 0);
     must(listening, "socket");
-    choose_congestion(listening, conf_str(c, "congestion"));
     must(bind(listening, (struct sockaddr *)&at, len), "bind");
     must(listen(listening, 1), "listen");
     must(getsockname(listening, (struct sockaddr *)&at, &len), "getsockname");
     enter(conf_str(c, "near-netns"));
     fds[0] = socket(AF_INET, SOCK_STREAM, 0);
     must(fds[0], "socket");
-    choose_congestion(fds[0], conf_str(c, "congestion"));
     must(connect(fds[0], (struct sockaddr *)&at, len), "connect");
     fds[1] = accept(listening, NULL, NULL);
     must(fds[1], "accept");
@@ -258,9 +247,6 @@ static const struct conf_key keys[] = {
      .kind = CONF_STRING,
      .help = "TCP: its network namespace (of ip netns); ours if none."},
     {.name = "near-netns", .kind = CONF_STRING, .help = "The same of ours."},
-    {.name = "congestion",
-     .kind = CONF_STRING,
-     .help = "TCP: its congestion control; the system's if none."},
     {.name = NULL},
 };
 

@@ -83,7 +83,6 @@ void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning)
     add_int(args, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
     add_int(args, GRPC_ARG_MAX_CONCURRENT_STREAMS, 100);
     add_int(args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
-    rpc_pacing_arg(next_arg(args), true);
 }
 
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
@@ -99,8 +98,6 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
     // may take. At 100 ms a busy machine cannot even connect to itself.
     add_int(args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
     add_int(args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    if (tuning->this_host)
-        rpc_pacing_arg(next_arg(args), false);
     if (server_name != NULL)
         add_text(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, server_name);
 }

@@ -145,7 +145,6 @@ struct rpc_args {
 struct rpc_tuning {
     unsigned keepalive_ms, keepalive_timeout_ms; // 0: defaults
     size_t max_receive_bytes;
-    bool this_host; // a client's: the other end cannot be on another
 };
 
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
@@ -181,14 +180,6 @@ enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
                             struct tls_files *files, unsigned *serial,
                             struct sl_error *err);
 bool rpc_identity(grpc_call *call, char *out, size_t size);
-
-// ---- rpc_pacing.c
-
-// The argument that has sockets prepared: a client's each, a server's where it
-// was told so.
-void rpc_pacing_arg(grpc_arg *out, bool server);
-// Whether what this thread binds from now on is reached from this host only.
-void rpc_pacing_binds_here(bool here);
 
 // ---- rpc_address.c
 

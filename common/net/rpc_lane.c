@@ -58,7 +58,6 @@ enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
     if (rc != SL_OK)
         return rc;
     l->address = gpr_strdup(address);
-    l->tuning.this_host = rpc_address_is_local(address);
     if (tls != NULL && tls->server_name != NULL)
         l->server_name = gpr_strdup(tls->server_name);
     rpc_address_target(l->target, &a);

@@ -656,9 +656,7 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
     // The mask is the process's, but there is no other way to have the socket
     // file closed to others from its first instant.
     mask = a.unix_path ? umask(0177) : 0;
-    rpc_pacing_binds_here(rpc_address_is_local(address));
     bound = grpc_server_add_http2_port(s->server, address, creds);
-    rpc_pacing_binds_here(false);
     if (a.unix_path)
         umask(mask);
     grpc_server_credentials_release(creds);

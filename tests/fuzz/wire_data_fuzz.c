@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data plane: Ask, Push, Pull and their replies. Byte 0 chooses which.
 #include "common/base/mem.h"
-#include "common/net/payload.h"
+#include "tests/harness/payload.h"
 #include "proto/wire.h"
 #include "tests/fuzz/fuzz.h"
 

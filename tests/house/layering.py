@@ -34,7 +34,7 @@ FLOORS = {
 OPENED_BY = {
     "grpc/": r"common/net/(rpc|tls|local/rpc)",
     "uv.h": r"common/(base|run|net)/",
-    "protobuf-c": r"(proto/|common/net/(payload|wirescan))",
+    "protobuf-c": r"(proto/|common/net/wirescan)",
     "microhttpd": r"common/net/http",
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",

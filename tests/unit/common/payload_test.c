@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/net/payload.h"
+#include "tests/harness/payload.h"
 
 #include "tests/unit/common/wire_kit.h"
 

@@ -143,60 +143,6 @@ __attribute__((unused)) static void on_outcome(void *arg, enum sl_err code,
     sem_post(&o->done);
 }
 
-// ---- congestion control of this process's TCP sockets
-
-struct congestion {
-    unsigned reno, others; // sockets that have it
-};
-
-static bool kit_has_port(int fd, int port)
-{
-    struct sockaddr_in near = {0}, far = {0}; // the port lies there in IPv6 too
-    struct sockaddr_storage name;
-    socklen_t size = sizeof(name);
-
-    if (getsockname(fd, (struct sockaddr *)&name, &size) != 0)
-        return false;
-    memcpy(&near, &name, sizeof(near));
-    size = sizeof(name);
-    if (getpeername(fd, (struct sockaddr *)&name, &size) == 0)
-        memcpy(&far, &name, sizeof(far));
-    return ntohs(near.sin_port) == port || ntohs(far.sin_port) == port;
-}
-
-// Of those with that port at either end.
-__attribute__((unused)) static struct congestion kit_congestion(int port)
-{
-    struct congestion seen = {0, 0};
-
-    for (int fd = 0; fd < 1024; fd++) {
-        char name[16] = "";
-        socklen_t size = sizeof(name);
-
-        if (!kit_has_port(fd, port) ||
-            getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0)
-            continue;
-        if (strcmp(name, "reno") == 0)
-            seen.reno++;
-        else
-            seen.others++;
-    }
-    return seen;
-}
-
-// What a socket has that nobody asked anything for.
-__attribute__((unused)) static bool kit_reno_is_usual(void)
-{
-    char name[16] = "";
-    socklen_t size = sizeof(name);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    T_ASSERT(fd >= 0);
-    T_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
-    close(fd);
-    return strcmp(name, "reno") == 0;
-}
-
 // ---- a wire that can be cut: a port that passes bytes on to another
 
 struct wire {

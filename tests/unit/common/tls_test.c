@@ -140,29 +140,6 @@ TEST(rpc_tls, both_sides_prove_who_they_are)
     secure_close(&s);
 }
 
-// What others reach is paced as the system wants it, also for who dials it
-// from here.
-TEST(rpc_tls, a_server_for_other_hosts_keeps_their_congestion_control)
-{
-    struct rpc_tls tls;
-    struct congestion seen;
-    struct rpc_server *server;
-    struct rpc_io *io;
-    int port = 0;
-
-    certs();
-    tls = tls_of("good", "server");
-    T_OK(rpc_io_new(&io, NULL, t_err()));
-    T_OK(rpc_server_new(&server, io, &who_table, 1, NULL, t_err()));
-    T_OK(rpc_server_bind(server, "127.0.0.1:0", NULL, NULL, t_err()));
-    T_OK(rpc_server_bind(server, "0.0.0.0:0", &tls, &port, t_err()));
-    seen = kit_congestion(port);
-    T_EQ(seen.reno + seen.others, 1);
-    T_EQ(seen.reno, kit_reno_is_usual());
-    rpc_server_free(server);
-    rpc_io_free(io);
-}
-
 TEST(rpc_tls, the_server_must_have_the_name_that_was_dialled)
 {
     struct rpc_tls worker;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/payload.c -- see payload.h.
+// tests/harness/payload.c -- a reader and writer of messages with a payload
+// that shares nothing with the product's; see payload.h.
 //
 // A message is a row of fields. payload_split walks over them once, without
 // looking inside, and keeps two things: where the last payload lies, and a
 // run of bytes with everything else, gathered: it is small, and unpacking needs
 // it in one piece.
-#include "common/net/payload.h"
+#include "tests/harness/payload.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/payload.h -- messages whose last field is tensor bytes, uncopied.
+// tests/harness/payload.h -- messages whose last field is tensor bytes,
+// uncopied.
 //
 // The wire form is an ordinary protobuf message with one large `bytes` field
 // of the highest number. A writer packs all other fields, appends that field's
@@ -16,8 +17,8 @@
 // Errors   SL_ECORRUPT for bytes that are no protobuf message, a group, or a
 //          field that reaches past the end; SL_ERANGE for a head that is too
 //          large.
-#ifndef COMMON_NET_PAYLOAD_H
-#define COMMON_NET_PAYLOAD_H
+#ifndef TESTS_HARNESS_PAYLOAD_H
+#define TESTS_HARNESS_PAYLOAD_H
 
 #include <stddef.h>
 #include <stdint.h>
