@@ -58,10 +58,23 @@ static inline uint64_t coord_now(const struct coord *c)
 }
 
 // What cannot be gone on with. Returns err->code.
-enum sl_err coord_fatal(struct coord *c, const struct sl_error *err);
+static inline enum sl_err coord_fatal(struct coord *c,
+                                      const struct sl_error *err)
+{
+    if (!c->dead) {
+        c->dead = true;
+        c->io.fatal(c->io.arg, err);
+    }
+    return err->code;
+}
 
 // SL_OK passes; a failure of the journal, which is in c->err, is fatal. True if
 // it was SL_OK.
-bool coord_wrote(struct coord *c, enum sl_err rc);
+static inline bool coord_wrote(struct coord *c, enum sl_err rc)
+{
+    if (rc != SL_OK)
+        coord_fatal(c, &c->err);
+    return rc == SL_OK;
+}
 
 #endif

@@ -23,8 +23,7 @@ struct publish {
     struct coord *coord;       // NULL: it is gone
     struct list_node on_coord; // in coord.publishing
     struct fs *fs;
-    uint64_t job, cut;
-    char *path;
+    uint64_t job;
     struct buf text;
     struct job_cut made; // becomes the job's on success
     enum sl_err rc;
@@ -36,7 +35,6 @@ static void publish_free(struct publish *p)
     list_remove(&p->on_coord);
     buf_release(&p->text);
     job_cut_release(&p->made);
-    sl_free(p->path);
     sl_free(p);
 }
 
@@ -148,12 +146,11 @@ static enum sl_err make_text(struct coord *c, struct job *job,
     };
     struct buf path = BUF_INIT;
     enum sl_err rc =
-        manifest_path(&path, c->store, job->name, job->id, job->uid, p->cut);
+        manifest_path(&path, c->store, job->name, job->id, job->uid, p->made.n);
 
     if (rc == SL_OK) {
         p->made.path = sl_strdup(buf_text(&path));
-        p->path = sl_strdup(buf_text(&path));
-        if (p->path == NULL || p->made.path == NULL)
+        if (p->made.path == NULL)
             rc = SL_ENOMEM;
     }
     buf_release(&path);
@@ -170,7 +167,7 @@ static struct publish *publish_new(struct coord *c, struct job *job)
     list_push_back(&c->publishing, &p->on_coord);
     p->fs = c->options.fs;
     p->job = job->id;
-    p->cut = p->made.n = job->cut->n;
+    p->made.n = job->cut->n;
     p->made.epochs = cut_epochs(job->cut);
     if (make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
         make_counts(job, job->cut, &p->made.counts) != SL_OK ||
@@ -186,8 +183,8 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
 {
     struct buf checkpoint = BUF_INIT, counts = BUF_INIT;
     struct journal_cut row = {
-        .cut = p->cut,
-        .path = p->path,
+        .cut = p->made.n,
+        .path = p->made.path,
         .epochs = p->made.epochs,
         .low = cut_low(job->cut),
     };
@@ -202,7 +199,7 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
     if (rc == SL_OK)
         rc = wire_pack(&p->made.counts->base, &counts);
     if (rc != SL_OK) {
-        rc = sl_fail(err, rc, "cut %llu", (ull)p->cut);
+        rc = sl_fail(err, rc, "cut %llu", (ull)p->made.n);
     } else {
         row.checkpoint = (struct journal_blob){checkpoint.data, checkpoint.len};
         row.counts = (struct journal_blob){counts.data, counts.len};
@@ -217,13 +214,13 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
 
 static void note_intent(const struct job *job, const struct publish *p)
 {
-    JOB_HISTORY(job, "cut_intent", " cut=%llu shards=%u path=%s", (ull)p->cut,
-                job->shards, p->path);
+    JOB_HISTORY(job, "cut_intent", " cut=%llu shards=%u path=%s",
+                (ull)p->made.n, job->shards, p->made.path);
     for (uint32_t i = 0; i < p->made.checkpoint->n_shards; i++)
         JOB_HISTORY(job, "cut_shard",
                     " cut=%llu shard=%u incarnation=%llu "
                     "sequence=%llu newest=%llu steps=%llu",
-                    (ull)p->cut, i,
+                    (ull)p->made.n, i,
                     (ull)p->made.checkpoint->shards[i]->tag->incarnation,
                     (ull)p->made.checkpoint->shards[i]->tag->sequence,
                     (ull)job->evidence.shard[i].incarnation,
@@ -299,7 +296,8 @@ static void published(struct coord *c, struct job *job, struct publish *p)
         job->counters_changed = true;
         LOG(INFO, "cut published",
             "job=%s cut=%llu steps=%llu complete=%d path=%s", job->id_text,
-            (ull)cut->n, (ull)cut_steps(cut), cut_full(cut), p->path);
+            (ull)cut->n, (ull)cut_steps(cut), cut_full(cut),
+            job_last_cut(job)->path);
     }
     sl_free(tags);
 }
@@ -307,12 +305,12 @@ static void published(struct coord *c, struct job *job, struct publish *p)
 // The manifest could not be written: it must not turn up later.
 static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
-    note_outcome(job, p->cut, "aborted");
+    note_outcome(job, p->made.n, "aborted");
     LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
         p->err.text);
-    if (!coord_wrote(c, manifest_remove(c->options.fs, p->path, &c->err)))
+    if (!coord_wrote(c, manifest_remove(c->options.fs, p->made.path, &c->err)))
         return;
-    coord_wrote(c, journal_cut_abort(c->journal, job->id, p->cut, &c->err));
+    coord_wrote(c, journal_cut_abort(c->journal, job->id, p->made.n, &c->err));
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
 }
 
@@ -339,7 +337,7 @@ static void publish_work(void *task)
 
     FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
     if (!BROKEN(early_manifest))
-        p->rc = manifest_write(p->fs, p->path, &p->text, &p->err);
+        p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
 }
 
 static void publish_done(void *task)
@@ -349,7 +347,7 @@ static void publish_done(void *task)
     struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
 
     // Without us the intent is settled by the next coordinator (K6).
-    if (job != NULL && job->cut != NULL && job->cut->n == p->cut)
+    if (job != NULL && job->cut != NULL && job->cut->n == p->made.n)
         settle(c, job, p);
     publish_free(p);
 }

@@ -72,7 +72,6 @@ struct shard_parts {
     size_t pieces_count;
     Sluice__V1__Variable **variables; // ours: pointers only
     uint32_t *ids;                    // ours
-    size_t variables_count;
 };
 
 static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
@@ -101,7 +100,6 @@ static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
         out->ids[i] = out->pieces[i]->variable;
         out->variables[i] = l->variables[out->ids[i]];
     }
-    out->variables_count = out->pieces_count;
     return SL_OK;
 }
 
@@ -172,9 +170,9 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.pieces = parts.pieces;
     spec.n_pieces = parts.pieces_count;
     spec.variables = parts.variables;
-    spec.n_variables = parts.variables_count;
+    spec.n_variables = parts.pieces_count;
     spec.variable_ids = parts.ids;
-    spec.n_variable_ids = parts.variables_count;
+    spec.n_variable_ids = parts.pieces_count;
     spec.optimizer = job->spec->optimizer;
     spec.geometry = &geometry;
     spec.seed = job->spec->train->seed;
