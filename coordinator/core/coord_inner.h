@@ -17,35 +17,51 @@
 
 struct job;
 
+// tests/house/owners.py checks who changes what; coord.c makes and recover.c
+// loads it.
 struct coord {
+    // What it stands on. Changed by: coord.
     struct coord_options options;
     struct coord_io io;
     struct journal *journal;
     char *store, *state_dir; // owned
     uint64_t term;
-    uint64_t started_ms;
-    bool dead;              // fatal was called
-    struct sl_error err;    // of the last write, for coord_wrote
-    struct list publishing; // publish.c: cuts that are being written
+    uint64_t started_ms, ticked_ms;
     struct members members;
+    struct map replaced; // processes that a newer one of their name sent away
+
+    // The end of it: coord_fatal.
+    bool dead;
+    struct sl_error err; // of the last write, for coord_wrote
+
+    // Its jobs. Changed by: submit, calls.
     struct {
         struct map by_id;   // id -> struct job
         struct list active; // those that have not ended, oldest first
         uint64_t last;      // highest number ever given
     } jobs;
 
-    // Each of one part alone.
-    uint64_t attempts;          // leases: of this term; n of the next is more
-    uint64_t turn;              // leases: how often one was given
-    uint64_t requests;          // cuts: snapshot requests of this term
-    uint64_t first_psserver_ms; // place: since when one is there; 0: none is
-    uint64_t draws;             // submit: random numbers drawn
-    uint64_t ticked_ms;         // coord
-    struct map debts;    // stall: process -> struct member_debt, of those gone
-    struct map replaced; // coord: processes that a newer one sent away
+    // Leases that were given. Changed by: leases.
+    uint64_t attempts; // of this term; n of the next is one more
+    uint64_t turn;
 
-    // The outcome of a job's cut is in the journal: what waited for it goes on
-    // (coord.c), also when publish.c learns that outside of any other call.
+    // Snapshot requests of this term. Changed by: cuts.
+    uint64_t requests;
+
+    // Cuts that are being written. Changed by: publish.
+    struct list publishing;
+
+    // Since when a psserver is there; 0: none is. Changed by: place.
+    uint64_t first_psserver_ms;
+
+    // Random numbers drawn. Changed by: submit.
+    uint64_t draws;
+
+    // Process -> struct member_debt, of those that left. Changed by: stall.
+    struct map debts;
+
+    // The outcome of a job's cut is in the journal: what waited for it goes on,
+    // also when that is learned outside of any other call. Changed by: coord.
     void (*cut_settled)(struct coord *c, struct job *job);
 };
 

@@ -82,11 +82,12 @@ struct opened {
     bool placed; // with layout and facts; else before the probe
 };
 
-// Each group is changed by the files that it names, and read by all.
+// All read it. Who changes a group is said above it, and tests/house/owners.py
+// checks that; job.c makes and recover.c loads it.
 struct job {
     struct list_node on_active; // in coord.jobs.active, until it has ended
 
-    // What it is: submit, recover.
+    // What it is. Changed by: submit.
     uint64_t id, uid, incarnation;
     char id_text[24]; // "j-7"
     char *name, *request_id;
@@ -95,33 +96,35 @@ struct job {
     bool external;
     uint64_t submitted_us;
 
-    // Where it stands: job_enter, advance; its end: end.
+    // Where it stands, and its end. Changed by: advance, end, status_final.
     enum job_state state;
     uint64_t running_since_ms; // 0: not running
     uint64_t ended_us;
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
 
-    // Its shards, once it is placed: job_place, shards; their cut: publish.
+    // Its shards, once it is placed. Changed by: shards, place, publish, send.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
     uint64_t parameters;
     uint32_t shards;
     struct job_shard *shard;
-    struct evidence evidence; // reports as well
+    struct evidence evidence;
+
+    // Its map. Changed by: shards, submit.
     uint64_t map_version;
     bool map_changed; // the workers do not know yet
 
-    // Its closures in work: leases.
+    // Its closures in work. Changed by: leases, serve, coord.
     struct work probe;
     struct map active;  // closure -> struct work: leased, or with blame
     uint32_t held;      // leases
     struct map holders; // member -> leases it holds, as a number
     uint64_t served;    // turn in which it was last given a worker
-    uint64_t scan_from; // serve: in this pass nothing to issue lies below
+    uint64_t scan_from; // in this pass nothing to issue lies below
 
-    // What workers say of it: reports.
+    // What workers say of it. Changed by: reports, stall.
     bool has_facts;
     struct journal_facts facts;
     uint64_t moved_ms;   // when any holder last got on
@@ -129,7 +132,8 @@ struct job {
     double loss_scale;   // the last reported; 0: none
     struct meter meter;
 
-    // Its cut and those that were published: cuts, publish.
+    // Its cut and those that were published. Changed by: cuts, publish,
+    // advance.
     struct cut *cut;       // being made
     uint64_t cut_after_ms; // not before (after a failure)
     uint64_t cut_last_ms;
@@ -138,12 +142,13 @@ struct job {
     size_t cuts_count;
     uint64_t cuts_published; // ever
 
-    // Its evaluations: evaluations.
+    // Its evaluations. Changed by: evaluations.
     struct evaluation *evaluation; // running
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
-    // Numbers: jobs_count, whoever counts.
+    // Numbers. Changed by: jobs, end, leases, publish, reports, shards,
+    // status_final.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see
