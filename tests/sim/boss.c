@@ -314,8 +314,8 @@ static void note_ended(struct boss *b, uint64_t number,
     }
 }
 
-void boss_hear(struct sim *s, struct proc *boss, uint64_t number,
-               const Sluice__V1__AttendUp *up)
+void boss_receive(struct sim *s, struct proc *boss, uint64_t number,
+                  const Sluice__V1__AttendUp *up)
 {
     struct boss *b = boss->self;
 

@@ -15,7 +15,7 @@ static struct crew *self(struct proc *p)
 
 // ---- reports
 
-void crew_say(struct crew *c, const Sluice__V1__AttendUp *up)
+void crew_send(struct crew *c, const Sluice__V1__AttendUp *up)
 {
     ProtobufCMessage *copy = NULL;
 
@@ -27,7 +27,7 @@ void crew_say(struct crew *c, const Sluice__V1__AttendUp *up)
     c->kept[c->kept_count++] = (Sluice__V1__AttendUp *)copy;
 }
 
-static void say_kept(struct crew *c)
+static void send_kept(struct crew *c)
 {
     unsigned said = 0;
 
@@ -37,7 +37,7 @@ static void say_kept(struct crew *c)
     memmove(c->kept, c->kept + said, c->kept_count * sizeof(c->kept[0]));
 }
 
-static void say_hand_back(struct crew *c, const Sluice__V1__Lease *l)
+static void send_hand_back(struct crew *c, const Sluice__V1__Lease *l)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
@@ -45,10 +45,10 @@ static void say_hand_back(struct crew *c, const Sluice__V1__Lease *l)
     T_OF_LEASE(&m, l);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &m;
-    crew_say(c, &up);
+    crew_send(c, &up);
 }
 
-static void say_failed(struct crew *c, const Sluice__V1__Lease *l)
+static void send_failed(struct crew *c, const Sluice__V1__Lease *l)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed m = SLUICE__V1__ATTEMPT_FAILED__INIT;
@@ -58,11 +58,11 @@ static void say_failed(struct crew *c, const Sluice__V1__Lease *l)
     m.text = "simulated";
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &m;
-    crew_say(c, &up);
+    crew_send(c, &up);
 }
 
 // W2: the incarnations that the evidence is from.
-static void say_complete(struct crew *c, const Sluice__V1__Lease *l)
+static void send_complete(struct crew *c, const Sluice__V1__Lease *l)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
@@ -91,7 +91,7 @@ static void say_complete(struct crew *c, const Sluice__V1__Lease *l)
     }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &m;
-    crew_say(c, &up);
+    crew_send(c, &up);
 }
 
 // ---- leases
@@ -130,11 +130,11 @@ void task_finish(struct crew *c, enum task_end how)
     const Sluice__V1__Lease *l = c->leases[0];
 
     if (how == TASK_COMPLETE)
-        say_complete(c, l);
+        send_complete(c, l);
     else if (how == TASK_HAND_BACK)
-        say_hand_back(c, l);
+        send_hand_back(c, l);
     else if (how == TASK_FAILED)
-        say_failed(c, l);
+        send_failed(c, l);
     c->sim->seen.evaluations +=
         how == TASK_COMPLETE &&
         l->kind == SLUICE__V1__LEASE_KIND__LEASE_EVALUATE;
@@ -231,7 +231,7 @@ bool crew_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
 
 void crew_attached(struct sim *s, struct proc *p)
 {
-    say_kept(self(p));
+    send_kept(self(p));
     task_drive(self(p));
 }
 
@@ -292,7 +292,7 @@ void crew_renewed(struct sim *s, struct proc *p, uint64_t seq)
     if (seq <= c->seq && seq + CREW_BEATS > c->seq &&
         c->sent_us[seq % CREW_BEATS] > c->renewed_us)
         c->renewed_us = c->sent_us[seq % CREW_BEATS];
-    say_kept(c);
+    send_kept(c);
 }
 
 // ---- answers
@@ -362,7 +362,7 @@ void crew_drain(struct sim *s, struct proc *p)
     for (unsigned i = c->leases_count; i-- > 0;) {
         if (i == 0 && c->task.phase != TASK_NONE)
             continue; // it ends its step first
-        say_hand_back(c, c->leases[i]);
+        send_hand_back(c, c->leases[i]);
         crew_drop_lease(c, i);
     }
     exit_if_drained(c);

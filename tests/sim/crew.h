@@ -68,7 +68,7 @@ void crew_stop(struct sim *s, struct proc *p);
 // SIGTERM: what it has goes back, then it ends.
 void crew_drain(struct sim *s, struct proc *p);
 
-void crew_say(struct crew *c, const Sluice__V1__AttendUp *up);
+void crew_send(struct crew *c, const Sluice__V1__AttendUp *up);
 void crew_drop_lease(struct crew *c, unsigned i);
 
 // ---- task.c

@@ -78,8 +78,8 @@ void session_break(struct sim *s, struct proc *p, unsigned who);
 struct proc *boss_of(struct sim *s);
 void boss_hello(struct sim *s, struct proc *boss, uint64_t number,
                 const Sluice__V1__Hello *hello);
-void boss_hear(struct sim *s, struct proc *boss, uint64_t number,
-               const Sluice__V1__AttendUp *up);
+void boss_receive(struct sim *s, struct proc *boss, uint64_t number,
+                  const Sluice__V1__AttendUp *up);
 void boss_detach(struct sim *s, struct proc *boss, uint64_t number);
 
 bool server_welcome(struct sim *s, struct proc *p,

@@ -55,7 +55,7 @@ static void check_up(struct sim *s, struct proc *p,
         truth_report(s, p, up->snapshot);
 }
 
-static void say(void *arg, const Sluice__V1__AttendUp *up)
+static void send_up(void *arg, const Sluice__V1__AttendUp *up)
 {
     struct proc *p = arg;
     struct server *me = p->self;
@@ -99,8 +99,8 @@ void server_beat(struct sim *s, struct proc *p)
     roster_tick(me->roster, ++me->seq, p->draining);
 }
 
-static void hear(struct sim *s, struct proc *p,
-                 const Sluice__V1__AttendDown *down)
+static void receive(struct sim *s, struct proc *p,
+                    const Sluice__V1__AttendDown *down)
 {
     struct server *me = p->self;
 
@@ -161,7 +161,7 @@ static void keep_echo(struct sim *s, struct proc *p,
 }
 
 // I5: a coordinator that was replaced, and does not know it, says something.
-static void hear_echo(struct sim *s, struct proc *p)
+static void receive_echo(struct sim *s, struct proc *p)
 {
     struct echo *e = &s->echoes[sim_below(s, SIM_ECHOES)];
 
@@ -169,15 +169,15 @@ static void hear_echo(struct sim *s, struct proc *p)
         e->term >= p->term || !sim_chance(s, 300))
         return;
     s->seen.echoes++;
-    hear(s, p, e->message);
+    receive(s, p, e->message);
 }
 
 void server_down(struct sim *s, struct proc *p,
                  const Sluice__V1__AttendDown *down)
 {
-    hear(s, p, down);
+    receive(s, p, down);
     keep_echo(s, p, down);
-    hear_echo(s, p);
+    receive_echo(s, p);
 }
 
 // ---- calls: psserver/service/api.c
@@ -312,7 +312,7 @@ void server_start_proc(struct sim *s, struct proc *p)
                                   .fs = &p->files.fs,
                                   .store = me->store,
                                   .folder = "/store",
-                                  .send = say,
+                                  .send = send_up,
                                   .arg = p};
     T_OK(roster_new(&me->roster, &setup));
     session_dial(s, p);

@@ -33,15 +33,15 @@ static void forget(struct list *queue)
     }
 }
 
-static void hear_up(struct sim *s, struct sim_event *e);
-static void hear_down(struct sim *s, struct sim_event *e);
+static void receive_up(struct sim *s, struct sim_event *e);
+static void receive_down(struct sim *s, struct sim_event *e);
 
 static void poke(struct sim *s, uint64_t number, bool up, uint64_t after)
 {
     sim_after(s, after,
               &(struct sim_event){.kind = up ? SIM_UP : SIM_DOWN,
                                   .a = number,
-                                  .run = up ? hear_up : hear_down});
+                                  .run = up ? receive_up : receive_down});
 }
 
 // `message` NULL: the end.
@@ -101,7 +101,7 @@ static void dial_timeout(struct sim *s, struct sim_event *e)
         session_drop(s, p);
 }
 
-static void say_hello(struct sim *s, struct proc *p)
+static void send_hello(struct sim *s, struct proc *p)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
@@ -146,8 +146,8 @@ void session_dial(struct sim *s, struct proc *p)
     list_init(&ss->down);
     s->net->sessions[s->net->sessions_count++] = ss;
     p->session = s->net->sessions_count;
-    p->heard_us = sim_now(s);
-    say_hello(s, p);
+    p->seen_us = sim_now(s);
+    send_hello(s, p);
     sim_after(s, DIAL_PATIENCE_US,
               &(struct sim_event){.kind = SIM_TIMER,
                                   .proc = p->number,
@@ -161,7 +161,7 @@ static void beat_run(struct sim *s, struct sim_event *e)
 
     if (p->session != e->a || !p->attached)
         return;
-    if (sim_now(s) - p->heard_us > SILENT_US) {
+    if (sim_now(s) - p->seen_us > SILENT_US) {
         session_drop(s, p);
         return;
     }
@@ -194,10 +194,10 @@ static void welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
         crew_attached(s, p);
 }
 
-static void member_hear(struct sim *s, struct proc *p,
-                        const Sluice__V1__AttendDown *m)
+static void member_receive(struct sim *s, struct proc *p,
+                           const Sluice__V1__AttendDown *m)
 {
-    p->heard_us = sim_now(s);
+    p->seen_us = sim_now(s);
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME) {
         if (!p->attached)
             welcome(s, p, m->welcome);
@@ -253,12 +253,12 @@ static void deliver_up(struct sim *s, struct proc *boss, uint64_t number)
         boss_hello(s, boss, number, up->hello);
     } else {
         sim_note_msg(s, &up->base);
-        boss_hear(s, boss, number, up);
+        boss_receive(s, boss, number, up);
     }
     parcel_free(p);
 }
 
-static void hear_up(struct sim *s, struct sim_event *e)
+static void receive_up(struct sim *s, struct sim_event *e)
 {
     struct session *ss = get(s, e->a);
     struct proc *boss = proc_get(s, ss->boss);
@@ -287,12 +287,12 @@ static void deliver_down(struct sim *s, struct proc *member, uint64_t number)
         went_down(s, member);
     } else {
         sim_note_msg(s, p->message);
-        member_hear(s, member, (Sluice__V1__AttendDown *)p->message);
+        member_receive(s, member, (Sluice__V1__AttendDown *)p->message);
     }
     parcel_free(p);
 }
 
-static void hear_down(struct sim *s, struct sim_event *e)
+static void receive_down(struct sim *s, struct sim_event *e)
 {
     struct session *ss = get(s, e->a);
     struct proc *member = proc_get(s, ss->member);

@@ -171,7 +171,7 @@ struct proc {
     struct list pool; // jobs on its pool threads: struct pool_job
     uint32_t session; // 0: none. A member's
     bool attached, dialing, draining;
-    uint64_t heard_us, backoff_us, beat_us, hello_us;
+    uint64_t seen_us, backoff_us, beat_us, hello_us;
     uint64_t term;
     void *self; // struct boss, server or crew
 };

@@ -222,7 +222,7 @@ TEST(coord, the_last_loss_scale_heard_is_told_to_who_comes)
     m->loss_scale = 512;
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    T_NEAR(m->told_scale, 0, 0);
+    T_NEAR(m->sent_scale, 0, 0);
     while (shown_scale(w) < 512)
         world_step(w);
     m->loss_scale = 0; // of an older version: it does not say
@@ -230,7 +230,7 @@ TEST(coord, the_last_loss_scale_heard_is_told_to_who_comes)
     world_attach(w, other);
     while (other->opened == 0)
         world_step(w);
-    T_NEAR(other->told_scale, 512, 0);
+    T_NEAR(other->sent_scale, 512, 0);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     T_NEAR(shown_scale(w), 512, 0);
     world_release(w);
@@ -270,7 +270,7 @@ TEST(coord, poison_fails_the_job_and_says_which_closure_and_whom)
     world_release(w);
 }
 
-static void say_failed(struct world *w, struct fake_member *m, bool job_error)
+static void send_failed(struct world *w, struct fake_member *m, bool job_error)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
@@ -283,7 +283,7 @@ static void say_failed(struct world *w, struct fake_member *m, bool job_error)
     failed.job_error = job_error;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &failed;
-    fake_say(m, &up);
+    fake_send(m, &up);
     fake_deliver_up(w, m);
     if (m->leases_count > 0)
         fake_worker_drop(m);
@@ -297,7 +297,7 @@ TEST(coord, a_job_error_fails_the_job_at_once_with_its_text)
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     world_pass(w, 200);
-    say_failed(w, &w->members[1], true);
+    send_failed(w, &w->members[1], true);
     T_EQ(world_state(w), JOB_FAILED);
     T_HAS(world_reason(w), "no room for the activations");
     T_HAS(world_reason(w), "w-0");
@@ -318,7 +318,7 @@ TEST(coord, a_failed_closure_goes_to_a_worker_that_has_not_failed_it)
     fake_read_all(w, m);
     closure = m->leases[0].lease->closure;
     other = world_add(w, FAKE_WORKER, "other");
-    say_failed(w, m, false);
+    send_failed(w, m, false);
     T_EQ(world_state(w), JOB_RUNNING);
     world_attach(w, other);
     T_EQ(w->holder[closure], other->stream);

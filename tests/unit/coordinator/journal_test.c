@@ -277,7 +277,7 @@ TEST(journal, a_deleted_job_leaves_word_for_its_psservers)
 {
     static const char *const names[] = {"ps-a", "ps-b"};
     struct journal *j = open_at("j");
-    uint64_t id = add_job(j, "r-1"), told = 0, last = 0;
+    uint64_t id = add_job(j, "r-1"), sent = 0, last = 0;
 
     T_OK(journal_job_place(j, id, (struct journal_blob){"l", 1}, names, 2,
                            t_err()));
@@ -288,11 +288,11 @@ TEST(journal, a_deleted_job_leaves_word_for_its_psservers)
     T_OK(journal_job_delete(j, id, t_err()));
     reopen(&j);
     T_EQ(only_job(j).id, 0);
-    T_OK(journal_each_deleted(j, "ps-b", see_deleted, &told, t_err()));
-    T_EQ(told, id);
-    told = 0;
-    T_OK(journal_each_deleted(j, "ps-c", see_deleted, &told, t_err()));
-    T_EQ(told, 0);
+    T_OK(journal_each_deleted(j, "ps-b", see_deleted, &sent, t_err()));
+    T_EQ(sent, id);
+    sent = 0;
+    T_OK(journal_each_deleted(j, "ps-c", see_deleted, &sent, t_err()));
+    T_EQ(sent, 0);
     T_OK(journal_last_job(j, &last, t_err())); // a number is never used again
     T_EQ(last, id);
     T_GT(add_job(j, "r-1"), id);

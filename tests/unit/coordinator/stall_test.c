@@ -353,8 +353,8 @@ TEST(stall, when_all_skip_it_is_the_job)
     world_release(w);
 }
 
-static void say_not_finite(struct world *w, struct fake_member *m,
-                           unsigned lease)
+static void send_not_finite(struct world *w, struct fake_member *m,
+                            unsigned lease)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
@@ -366,7 +366,7 @@ static void say_not_finite(struct world *w, struct fake_member *m,
     failed.job_error = true;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &failed;
-    fake_say(m, &up);
+    fake_send(m, &up);
     fake_deliver_all(w, m);
 }
 
@@ -386,7 +386,7 @@ TEST(stall, one_worker_alone_cannot_fail_the_job_with_its_numbers)
     }
     m->waits = false;
     for (unsigned lease = 0; lease < 2; lease++) {
-        say_not_finite(w, m, lease);
+        send_not_finite(w, m, lease);
         T_EQ(world_state(w), JOB_RUNNING);
         T_HAS(why_nothing(w, "w-0"), "put aside for j-1, 30 s more");
         T_HAS(why_nothing(w, "w-0"), "not finite");
@@ -414,7 +414,7 @@ TEST(stall, a_newcomer_cannot_fail_the_job_with_its_numbers)
     m = world_add(w, FAKE_WORKER, "bad");
     world_attach(w, m);
     fake_read_all(w, m);
-    say_not_finite(w, m, 0);
+    send_not_finite(w, m, 0);
     T_EQ(world_state(w), JOB_RUNNING);
     T_HAS(why_nothing(w, "bad"), "not finite");
     worker(w, 0)->waits = false;
@@ -429,7 +429,7 @@ TEST(stall, the_last_worker_fails_the_job_with_its_numbers)
     struct fake_member *m = worker(w, 0);
 
     hang(w, m);
-    say_not_finite(w, m, 0);
+    send_not_finite(w, m, 0);
     T_EQ(world_state(w), JOB_FAILED);
     T_HAS(world_reason(w), "101 steps in a row");
     world_release(w);

@@ -77,7 +77,7 @@ struct fake_member {
     unsigned leases_count;
     uint64_t progress;
     uint64_t opened;               // job that was opened with its layout
-    double loss_scale, told_scale; // that it reports; that JobOpen named
+    double loss_scale, sent_scale; // that it reports; that JobOpen named
     uint64_t map[WORLD_SHARDS];
     // psserver
     struct fake_shard shards[WORLD_SHARDS];

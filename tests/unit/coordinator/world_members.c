@@ -38,7 +38,7 @@ void fake_free(struct fake_member *m)
     }
 }
 
-void fake_say(struct fake_member *m, const Sluice__V1__AttendUp *message)
+void fake_send(struct fake_member *m, const Sluice__V1__AttendUp *message)
 {
     ProtobufCMessage *copy = NULL;
 
@@ -54,8 +54,8 @@ static void ended(struct world *w, const struct fake_member *m,
         w->holder[closure] = 0;
 }
 
-static void hear(struct world *w, struct fake_member *m,
-                 const Sluice__V1__AttendUp *message)
+static void receive(struct world *w, struct fake_member *m,
+                    const Sluice__V1__AttendUp *message)
 {
     if (w->coord != NULL && m->stream != 0)
         coord_receive(w->coord, m->stream, message);
@@ -86,7 +86,7 @@ static void deliver_completes(struct world *w, struct fake_member *m)
     }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETES;
     up.completes = &all;
-    hear(w, m, &up);
+    receive(w, m, &up);
     while (all.n_complete > 0)
         wire_free(&message[--all.n_complete]->base);
 }
@@ -106,7 +106,7 @@ void fake_deliver_up(struct world *w, struct fake_member *m)
         ended(w, m, message->hand_back->closure);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED)
         ended(w, m, message->failed->closure);
-    hear(w, m, message);
+    receive(w, m, message);
     wire_free(&message->base);
 }
 
@@ -182,7 +182,7 @@ void fake_beat(struct world *w, struct fake_member *m)
     beat.draining = m->draining;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
     up.heartbeat = &beat;
-    fake_say(m, &up);
+    fake_send(m, &up);
     // Heartbeats are not reordered with the rest, but they do arrive: the
     // stream is alive.
     while (m->outbox_count > 0 && world_below(w, 8) != 0)

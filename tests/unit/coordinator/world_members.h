@@ -8,7 +8,7 @@
 void fake_disconnected(struct fake_member *m); // drops both boxes
 void fake_forget_memory(struct fake_member *m);
 void fake_free(struct fake_member *m);
-void fake_say(struct fake_member *m, const Sluice__V1__AttendUp *message);
+void fake_send(struct fake_member *m, const Sluice__V1__AttendUp *message);
 void fake_hello_live(struct world *w, struct fake_member *m);
 void fake_beat(struct world *w, struct fake_member *m);
 void fake_deliver_up(struct world *w, struct fake_member *m); // one message

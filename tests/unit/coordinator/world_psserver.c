@@ -21,7 +21,7 @@ void fake_psserver_drop(struct fake_member *m)
         forget(&m->shards[s]);
 }
 
-static void say_hello(struct world *w, struct fake_member *m, uint32_t shard)
+static void send_hello(struct world *w, struct fake_member *m, uint32_t shard)
 {
     struct fake_shard *f = &m->shards[shard];
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
@@ -42,7 +42,7 @@ static void say_hello(struct world *w, struct fake_member *m, uint32_t shard)
     hello.counts = &counts;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO;
     up.shard_hello = &hello;
-    fake_say(m, &up);
+    fake_send(m, &up);
     wire_counted_release(&set);
 }
 
@@ -50,7 +50,7 @@ void fake_hello_live(struct world *w, struct fake_member *m)
 {
     for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
         if (m->shards[s].incarnation != 0)
-            say_hello(w, m, s);
+            send_hello(w, m, s);
     }
 }
 
@@ -87,7 +87,7 @@ static void take_place(struct world *w, struct fake_member *m,
     f->sources = place->shard->n_sources;
     if (f->incarnation == 0)
         load(w, f, world_below(w, 4) != 0);
-    say_hello(w, m, place->shard->shard);
+    send_hello(w, m, place->shard->shard);
 }
 
 // The tag that the last published cut names.
@@ -139,7 +139,7 @@ static void take_refuse(struct world *w, struct fake_member *m,
     }
     load(w, f, true);
     T_GE(wire_tag_cmp(f->from, wire_tag_of(refuse->load)), 0); // K3, K7
-    say_hello(w, m, refuse->shard);
+    send_hello(w, m, refuse->shard);
 }
 
 // K3: what a Keep names stays; what is below the oldest of it goes.
@@ -227,7 +227,7 @@ static void snapshot(struct world *w, struct fake_member *m, uint32_t shard)
     report.request = f->want_snapshot;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT;
     up.snapshot = &report;
-    fake_say(m, &up);
+    fake_send(m, &up);
     wire_counted_release(&set);
     f->want_snapshot = 0;
 }

@@ -48,7 +48,7 @@ static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
     T_OF_LEASE(&back, l);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &back;
-    fake_say(m, &up);
+    fake_send(m, &up);
 }
 
 static void take_revoke(struct fake_member *m, const Sluice__V1__Revoke *revoke)
@@ -77,7 +77,7 @@ void fake_worker_read(struct world *w, struct fake_member *m,
     case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
         if (message->job_open->n_pieces > 0)
             m->opened = message->job_open->job;
-        m->told_scale = message->job_open->loss_scale;
+        m->sent_scale = message->job_open->loss_scale;
         take_map(m, message->job_open->map);
         w->shards = (uint32_t)message->job_open->map->n_shards;
         T_LE(w->shards, WORLD_SHARDS);
@@ -136,7 +136,7 @@ static void complete(struct world *w, struct fake_member *m,
     }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &done;
-    fake_say(m, &up);
+    fake_send(m, &up);
 }
 
 static void want_map(struct fake_member *m, uint64_t job)
@@ -147,7 +147,7 @@ static void want_map(struct fake_member *m, uint64_t job)
     want.job = job;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED;
     up.map_wanted = &want;
-    fake_say(m, &up);
+    fake_send(m, &up);
 }
 
 // I4: an attempt older than the newest this incarnation has seen is refused.
