@@ -53,11 +53,36 @@ macro(sluice_computes)
     endif()
 endmacro()
 
+# Puts copies that can make deliberate mistakes in the place of sources, with
+# SLUICE_TESTING; else nothing changes. See tests/mutants/README.md.
+function(sluice_mutated list)
+    set(sources)
+    foreach(source IN LISTS ${list})
+        get_filename_component(path ${source} ABSOLUTE)
+        file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${path})
+        if(DEFINED SLUICE_MUTANTS_OF_${path})
+            set(copy ${CMAKE_CURRENT_BINARY_DIR}/mutants/${path})
+            add_custom_command(
+                OUTPUT ${copy}
+                COMMAND python3 ${SLUICE_MUTANTS}/apply.py ${path} ${copy}
+                DEPENDS ${CMAKE_SOURCE_DIR}/${path} ${SLUICE_MUTANTS}/apply.py
+                    ${SLUICE_MUTANTS_OF_${path}}
+                COMMENT "mutants of ${path}"
+                VERBATIM)
+            set(source ${copy})
+        endif()
+        list(APPEND sources ${source})
+    endforeach()
+    set(${list} ${sources} PARENT_SCOPE)
+endfunction()
+
 # A room's library: common/ becomes sluice_common.
 function(sluice_room name)
     cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
+    sluice_mutated(ROOM_SOURCES)
     add_library(sluice_${name} STATIC ${ROOM_SOURCES})
-    target_link_libraries(sluice_${name} PUBLIC ${ROOM_LINK} Threads::Threads)
+    target_link_libraries(sluice_${name} PUBLIC ${ROOM_LINK} Threads::Threads
+        ${SLUICE_MUTANTS_LIBRARY})
 endfunction()
 
 # One test per file: tests/unit/psserver/shard_test.c becomes

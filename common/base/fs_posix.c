@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/fs.h"
 #include "common/base/history.h"
@@ -159,8 +158,6 @@ static enum sl_err posix_sync(struct fs_file *base, struct sl_error *err)
 {
     if (FAULT_ERR("fs.fsync") != SL_OK)
         return injected(err, "fsync", base->path);
-    if (BROKEN(early_report))
-        return SL_OK;
     // Not repeated, not even after EINTR: see fs.h.
     if (fsync(file_of(base)->fd) != 0)
         return fail(err, "fsync", base->path);

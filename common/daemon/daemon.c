@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/base/buf.h"
-#include "common/base/broken.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/fs.h"
@@ -538,14 +537,10 @@ static enum sl_err live(struct daemon *d, struct sl_error *err)
     return rc;
 }
 
-// What a build for tests can do to itself; other builds know no such words.
+// The points of a build for tests; other builds know no such word.
 static bool lists_faults(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--list-faults") == 0)
-        return fault_list();
-    if (argc == 2 && strcmp(argv[1], "--list-breaks") == 0)
-        return broken_list();
-    return false;
+    return argc == 2 && strcmp(argv[1], "--list-faults") == 0 && fault_list();
 }
 
 int daemon_main(const struct conf_about *about, const struct conf_key *keys,

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "common/base/broken.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_faulty.h"
@@ -395,8 +394,6 @@ static bool admit(struct rpc_call *c, size_t bytes)
 static void serve(struct rpc_call *c)
 {
     HISTORY("rpc_served", "id=%p method=%s", (void *)c, c->served->method.path);
-    if (BROKEN_NTH(hang_call, 200))
-        return;
     c->served->method.unary(c, c->served->arg);
 }
 

@@ -2,7 +2,6 @@
 // coordinator/core/advance.c -- a job on its way through its states (job.c).
 #include "coordinator/core/advance.h"
 
-#include "common/base/broken.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
@@ -35,7 +34,7 @@ static void follow_evidence(struct job *job)
     if (job->state == JOB_RUNNING && full) {
         job_enter(job, JOB_FINISHING);
         LOG(INFO, "all is counted", "job=%s", job->id_text);
-    } else if (job->state == JOB_FINISHING && !full && !BROKEN(rule_E1_back)) {
+    } else if (job->state == JOB_FINISHING && !full) {
         job_enter(job, JOB_RUNNING);
         LOG(WARN, "a shard is back with less", "job=%s", job->id_text);
     }
@@ -60,9 +59,7 @@ void advance_job(struct coord *c, struct job *job)
     evaluations_check(c, job);
     if (c->dead || job_ended(job))
         return;
-    if (job->state == JOB_FINISHING &&
-        ((job->cut == NULL && job_cut_complete(job) &&
-          !evaluations_pending(job)) ||
-         BROKEN(finish_early)))
+    if (job->state == JOB_FINISHING && job->cut == NULL &&
+        job_cut_complete(job) && !evaluations_pending(job))
         end_job(c, job, JOB_FINISHED, "");
 }

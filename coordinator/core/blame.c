@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-#include "common/base/broken.h"
 #include "common/base/buf.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/jobs.h"
@@ -57,8 +56,6 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
     if (why == BLAME_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
     leases_end(w);
-    if (BROKEN(lose_closure))
-        return;
     if (why == BLAME_LOST && computed) {
         closure_lost(&w->closure);
         blame_work(c, w, m->name, "lost");

@@ -3,7 +3,6 @@
 // they make a cut that can be published.
 #include "coordinator/core/cuts.h"
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/run/log.h"
 #include "coordinator/core/jobs.h"
@@ -117,7 +116,7 @@ void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
 {
     if (job->cut == NULL || job->cut->writing)
         return;
-    if (!renewed && !BROKEN(publish_old))
+    if (!renewed)
         cut_void(job->cut, shard); // it named a memory that is gone (K4)
     if (!job->cut->shard[shard].reported)
         ask(c, job, shard);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "common/base/buf.h"
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -80,8 +79,6 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     stop_clock(c, job);
     job_enter(job, how);
     FAULT("job.finish");
-    if (BROKEN(rule_E2))
-        notify_end(c, job);
     if (!commit_end(c, job))
         return;
     FAULT("job.finished");

@@ -7,7 +7,6 @@
 
 #include "common/base/fault.h"
 #include "common/base/history.h"
-#include "common/base/broken.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/jobs.h"
@@ -162,7 +161,7 @@ void leases_cancel(struct member *m, struct job *job)
     {
         struct work *w = list_entry(n, struct work, on_holder);
 
-        if (w->job == job && !BROKEN(keep_leases)) {
+        if (w->job == job) {
             closure_cancel(&w->closure);
             leases_end(w);
         }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/buf.h"
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -84,8 +83,7 @@ static enum sl_err make_checkpoint(struct coord *c, const struct cut *cut,
     msg->shards = list_of(cut->shards);
     if (msg->shards == NULL)
         rc = SL_ENOMEM;
-    for (uint32_t i = 0; rc == SL_OK && i < cut->shards - BROKEN(hole_in_cut);
-         i++) {
+    for (uint32_t i = 0; rc == SL_OK && i < cut->shards; i++) {
         msg->n_shards = i + 1;
         rc = fill_shard(&msg->shards[i], i, &cut->shard[i]);
     }
@@ -336,8 +334,7 @@ static void publish_work(void *task)
     struct publish *p = task;
 
     FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
-    if (!BROKEN(early_manifest))
-        p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
+    p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
 }
 
 static void publish_done(void *task)
@@ -360,7 +357,7 @@ enum sl_err publish_cut(struct coord *c, struct job *job)
         return SL_ENOMEM;
     FAULT("cut.collected");
     note_intent(job, p);
-    if (!BROKEN(rule_K4) && !coord_wrote(c, write_intent(c, job, p, &c->err))) {
+    if (!coord_wrote(c, write_intent(c, job, p, &c->err))) {
         publish_free(p);
         return SL_OK; // the coordinator ends
     }

@@ -14,7 +14,6 @@
 
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
@@ -252,9 +251,8 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
 
         rc = manifest_settle(l->c->options.fs, cut->path, &there, err);
         if (rc == SL_OK)
-            rc = (there || BROKEN(rule_K6_invents)) && !BROKEN(rule_K6)
-                     ? settle_published(l, cut, err)
-                     : journal_cut_abort(l->c->journal, l->job->id, n, err);
+            rc = there ? settle_published(l, cut, err)
+                       : journal_cut_abort(l->c->journal, l->job->id, n, err);
         JOB_HISTORY(l->job, "cut_outcome", " cut=%llu state=%s", (ull)n,
                     there ? "published" : "aborted");
         if (rc == SL_OK)
@@ -276,7 +274,7 @@ static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
     if (rc == SL_OK)
         rc = manifest_highest(l->c->options.fs, buf_text(&folder), &highest,
                               err);
-    if (rc == SL_OK && highest > l->job->last_cut && !BROKEN(rule_I7_manifest))
+    if (rc == SL_OK && highest > l->job->last_cut)
         rc = sl_fail(err, SL_ESTATE,
                      "I7: %s holds cut %llu, but this journal knows only %llu: "
                      "it is older than what ran. Restore the newest "

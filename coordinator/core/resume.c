@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "proto/spec.h"
 
 typedef unsigned long long ull;
@@ -222,7 +221,7 @@ enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
     if (samples != 0 && samples != from->geometry->samples)
         return differs("data.train: samples", samples, from->geometry->samples,
                        err);
-    if (from->even || resume_same_shards(from, layout) || BROKEN(merge_sets))
+    if (from->even || resume_same_shards(from, layout))
         return SL_OK;
     return sl_fail(err, SL_ESTATE,
                    "cut %llu of job j-%llu is uneven: %s. Its rows would move "

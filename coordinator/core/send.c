@@ -5,7 +5,6 @@
 // the small arrays of pointers that repeated fields want.
 #include "coordinator/core/send.h"
 
-#include "common/base/broken.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/resume.h"
@@ -254,10 +253,6 @@ void send_keep(struct coord *c, uint64_t member, const struct job *job,
     msg.shard = shard;
     msg.tags = tags;
     msg.n_tags = job->cuts_count;
-    if (BROKEN(rule_K3_keep)) {
-        msg.tags += msg.n_tags - 1;
-        msg.n_tags = 1;
-    }
     send_down(c, member, &down);
     sl_free(tags);
 }

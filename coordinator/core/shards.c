@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -88,10 +87,9 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     }
     if (!renew) { // I1: committed before the admission is sent
         newest++;
-        if (!coord_wrote(c, BROKEN(rule_I1) ? SL_OK
-                                            : journal_shard_incarnation(
-                                                  c->journal, job->id, h->shard,
-                                                  newest, &c->err))) {
+        if (!coord_wrote(c, journal_shard_incarnation(c->journal, job->id,
+                                                      h->shard, newest,
+                                                      &c->err))) {
             counted_release(&counted);
             return;
         }
@@ -112,8 +110,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     s->was_lost = false;
     set_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
-    if (!renew || !BROKEN(rule_I2))
-        map_changed(c, job); // I2: every admission
+    map_changed(c, job); // I2: every admission
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);

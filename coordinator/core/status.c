@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 
-#include "common/base/broken.h"
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
 
@@ -222,7 +221,7 @@ static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
 
     // C4: what is durable was counted, also while a shard is not there to say
     // so.
-    m->steps_counted = job_steps(job) + BROKEN(wrong_report);
+    m->steps_counted = job_steps(job);
     m->resumed_steps = job_resumed_steps(job);
     if (last != NULL && m->steps_counted < last->checkpoint->steps)
         m->steps_counted = last->checkpoint->steps;

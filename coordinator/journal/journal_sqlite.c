@@ -6,7 +6,6 @@
 // open it at all.
 #include "coordinator/journal/journal_sql.h"
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 
@@ -297,11 +296,8 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 {
     sqlite3_stmt *s = journal_sql(
         j, "UPDATE meta SET value = value + 1 WHERE key = 'term'", err);
-    enum sl_err rc;
+    enum sl_err rc = journal_run(j, s, err);
 
-    if (BROKEN(skip_term) && journal_term(j, term, err) == SL_OK && *term > 0)
-        return SL_OK;
-    rc = journal_run(j, s, err);
     return rc == SL_OK ? journal_term(j, term, err) : rc;
 }
 

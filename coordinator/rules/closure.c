@@ -34,7 +34,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "coordinator/rules/moves.h"
 
 const unsigned closure_moves[CLOSURE_STATES] = {
@@ -65,9 +64,8 @@ enum sl_err closure_lease(struct closure *c, uint64_t worker,
 {
     if (c->state != CLOSURE_WAITING)
         return SL_ESTATE;
-    if ((attempt.term < c->attempt.term ||
-         (attempt.term == c->attempt.term && attempt.n <= c->attempt.n)) &&
-        !BROKEN(rule_I4))
+    if (attempt.term < c->attempt.term ||
+        (attempt.term == c->attempt.term && attempt.n <= c->attempt.n))
         return SL_ESTALE;
 
     enter(c, CLOSURE_LEASED);

@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/mem.h"
 
 struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
@@ -130,8 +129,7 @@ bool cut_publishable(const struct cut *c, const struct evidence *e)
 {
     for (uint32_t i = 0; i < c->shards; i++) {
         if (!c->shard[i].reported ||
-            (c->shard[i].tag.incarnation != e->shard[i].incarnation &&
-             !BROKEN(publish_old)))
+            c->shard[i].tag.incarnation != e->shard[i].incarnation)
             return false;
     }
     return c->shards > 0;
@@ -140,8 +138,7 @@ bool cut_publishable(const struct cut *c, const struct evidence *e)
 bool cut_full(const struct cut *c)
 {
     for (uint32_t i = 0; i < c->shards; i++) {
-        if (!c->shard[i].reported ||
-            (!counted_full(&c->shard[i].counted) && !BROKEN(rule_E1)))
+        if (!c->shard[i].reported || !counted_full(&c->shard[i].counted))
             return false;
     }
     return c->shards > 0;
@@ -154,7 +151,7 @@ uint64_t cut_low(const struct cut *c)
     for (uint32_t i = 0; i < c->shards; i++) {
         uint64_t of_shard = counted_low(&c->shard[i].counted);
 
-        if (of_shard < low || BROKEN(rule_C4))
+        if (of_shard < low)
             low = of_shard;
     }
     return low;
@@ -167,7 +164,7 @@ uint64_t cut_steps(const struct cut *c)
     for (uint32_t i = 0; i < c->shards; i++) {
         uint64_t of_shard = counted_steps(&c->shard[i].counted);
 
-        if (of_shard < steps || BROKEN(rule_E3))
+        if (of_shard < steps)
             steps = of_shard;
     }
     return steps;

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/mem.h"
 
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
@@ -59,11 +58,6 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
     struct evidence_shard *s = &e->shard[shard];
     uint64_t high = highest(counted);
 
-    if (BROKEN(rule_C2) && s->incarnation != 0) {
-        s->incarnation = incarnation;
-        counted_release(counted);
-        return;
-    }
     counted_release(&s->counted);
     s->counted = *counted;
     s->incarnation = incarnation;
@@ -86,8 +80,7 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
         if (items[i].shard >= e->shards)
             continue;
         s = &e->shard[items[i].shard];
-        if (s->incarnation == 0 ||
-            (s->incarnation != items[i].incarnation && !BROKEN(believe_old)))
+        if (s->incarnation == 0 || s->incarnation != items[i].incarnation)
             continue; // C1: a fact of a memory that is gone, or of a stranger
         rc = counted_add_closure(&s->counted, closure);
         if (rc != SL_OK && rc != SL_EEXIST)
@@ -112,8 +105,6 @@ uint64_t evidence_next(const struct evidence *e, uint64_t from)
 {
     uint64_t next = e->closures;
 
-    if (BROKEN(rule_C3) && from < e->high)
-        from = e->high;
     for (uint32_t i = 0; i < e->shards; i++) {
         uint64_t open = counted_next_open(&e->shard[i].counted, from);
 
@@ -127,8 +118,7 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
 {
     uint64_t low = evidence_low(e);
 
-    return e->closures - low <= window || BROKEN(rule_C5) ? e->closures
-                                                          : low + window;
+    return e->closures - low <= window ? e->closures : low + window;
 }
 
 uint64_t evidence_low(const struct evidence *e)

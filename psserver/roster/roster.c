@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/buf.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
@@ -111,7 +110,7 @@ void roster_free(struct roster *r)
 
 bool roster_term(struct roster *r, uint64_t term)
 {
-    if (term < r->term && !BROKEN(rule_I5))
+    if (term < r->term)
         return false;
     r->term = term;
     return true;
@@ -408,7 +407,7 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
         return;
     // I1: what was loaded gets a newer incarnation than it had.
     if (h->state == HOSTED_LOADED &&
-        m->incarnation <= h->shard->from.incarnation && !BROKEN(rule_I1_same)) {
+        m->incarnation <= h->shard->from.incarnation) {
         LOG(ERROR, "admission refused: not a new incarnation (I1)",
             HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
         return;

@@ -6,9 +6,7 @@
 // it wants to hold may have been counted after the one that is being written
 // began; only the newest request waits, since a newer snapshot holds more.
 #include <inttypes.h>
-#include <stdlib.h>
 
-#include "common/base/broken.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
@@ -290,7 +288,7 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
     struct shard_brief brief;
     struct wire_tag tag;
 
-    if (!roster_term(r, m->term) && !BROKEN(rule_K3)) {
+    if (!roster_term(r, m->term)) {
         LOG(WARN, "message of an older term ignored (K3)",
             "what=Keep term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
         return;
@@ -303,8 +301,6 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
         if (wire_tag_cmp(tag, what.below) < 0)
             what.below = tag;
     }
-    if (BROKEN(crash_on_keep))
-        abort();
     HISTORY("keep",
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " sequence=%" PRIu64
             " term=%" PRIu64,

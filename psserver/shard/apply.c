@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "psserver/shard/element.h"
 #include "psserver/shard/finite.h"
@@ -120,7 +119,7 @@ static void update(const struct plan *plan, const struct apply_memory *to,
 {
     float *slots[OPTIM_SLOTS_MAX];
 
-    if (to->freeze != NULL && !BROKEN(tear_snapshot))
+    if (to->freeze != NULL)
         touch(plan, to, first, n);
     if (run->moving) {
         move_statistic(run->momentum, n, pushed, to->values + first);
@@ -156,7 +155,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
 
     if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
         assert(!"apply_check has passed it");
-    for (size_t r = 0; r < plan->run_count - BROKEN(rule_S4); r++) {
+    for (size_t r = 0; r < plan->run_count; r++) {
         run = &plan->runs[r];
         for (uint64_t at = 0; at < run->elements; at += n) {
             first = run->first + at;

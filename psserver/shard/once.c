@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/mem.h"
 
 enum sl_err once_init(struct once *o, const struct schedule *s)
@@ -142,8 +141,7 @@ void once_add(struct once *o, const struct once_step *s)
     struct once_epoch *line;
     enum sl_err rc = counted_add(&o->counted, s->closure, s->step);
 
-    if (!BROKEN(skip_dedupe))
-        assert(rc == SL_OK); // checked and reserved by the caller
+    assert(rc == SL_OK); // checked and reserved by the caller
     (void)rc;
     if (s->skip) {
         o->counts.skipped++;

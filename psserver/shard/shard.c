@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -98,7 +97,7 @@ void shard_unref(struct shard *s)
 void shard_admit(struct shard *s, uint64_t incarnation)
 {
     pthread_mutex_lock(&s->lock);
-    if (incarnation > s->incarnation || BROKEN(rule_I1_falls)) {
+    if (incarnation > s->incarnation) {
         s->incarnation = incarnation;
         s->sequence = 0;
         HISTORY("admitted",
@@ -121,7 +120,7 @@ void shard_close(struct shard *s)
 static enum sl_err admitted_locked(const struct shard *s, uint64_t job,
                                    struct sl_error *err)
 {
-    if ((s->closed || s->incarnation == 0) && !BROKEN(rule_S5))
+    if (s->closed || s->incarnation == 0)
         return sl_fail(err, SL_EUNAVAIL,
                        "job %" PRIu64 " shard %u is not admitted here now; "
                        "take the newest map and try again",
@@ -140,23 +139,13 @@ static struct wire_refused stranger_locked(const struct shard *s, uint64_t job,
 {
     struct wire_refused no = {.why = WIRE_REFUSED_NOT};
 
-    if (job != s->plan.job_incarnation && !BROKEN(rule_I6)) {
+    if (job != s->plan.job_incarnation) {
         no.why = WIRE_REFUSED_JOB_INCARNATION;
         no.job_incarnation = s->plan.job_incarnation;
-    } else if (incarnation != s->incarnation && !BROKEN(skip_incarnation)) {
+    } else if (incarnation != s->incarnation) {
         no.why = WIRE_REFUSED_INCARNATION;
     }
     return no;
-}
-
-// Broken on purpose (I5): is the term older than any other attempt's?
-static bool is_of_old_term(uint64_t term)
-{
-    static uint64_t newest;
-
-    if (term > newest)
-        newest = term;
-    return term < newest;
 }
 
 // I4.
@@ -167,8 +156,7 @@ static struct wire_refused fenced_locked(const struct shard *s,
     struct wire_attempt newest = once_newest(&s->once, closure);
     struct wire_refused no = {.why = WIRE_REFUSED_NOT};
 
-    if ((wire_attempt_cmp(attempt, newest) < 0 && !BROKEN(skip_attempt)) ||
-        (BROKEN(rule_I5_push) && is_of_old_term(attempt.term))) {
+    if (wire_attempt_cmp(attempt, newest) < 0) {
         no.why = WIRE_REFUSED_ATTEMPT;
         no.newest = newest;
     }
@@ -297,16 +285,6 @@ static void note_push(const struct shard *s, const struct wire_push *p,
         (int)p->wire, p->payload.bytes, history_bytes(applied));
 }
 
-// Broken on purpose: a step that was refused is in the counted set.
-static void count_unseen(struct shard *s, uint64_t closure, uint32_t step)
-{
-    struct once_step none = {.closure = closure, .step = step, .skip = true};
-
-    if (!counted_has(&s->once.counted, closure, step) &&
-        once_reserve(&s->once, closure) == SL_OK)
-        once_add(&s->once, &none);
-}
-
 // Applies and counts: the only place where the parameters of a shard that
 // answers change. Everything that can fail was done before (S1).
 static void count_locked(struct shard *s, const struct wire_push *push,
@@ -329,8 +307,6 @@ static void count_locked(struct shard *s, const struct wire_push *push,
     else
         apply_update(&s->plan, &s->memory, push->wire, &push->payload,
                      version + 1, values);
-    if (BROKEN(change_value))
-        s->memory.values[0] += 0.5f;
     FAULT("apply.done");
     once_add(&s->once, &step);
     FAULT("once.added");
@@ -354,8 +330,7 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     rc = once_key(&s->once, push->closure, push->step, err);
     if (rc != SL_OK)
         return rc;
-    if (counted_has(&s->once.counted, push->closure, push->step) &&
-        !BROKEN(skip_dedupe)) {
+    if (counted_has(&s->once.counted, push->closure, push->step)) {
         // S2. That a newer attempt exists is worth knowing all the same; if
         // there is no space to know it, nothing is lost.
         (void)once_see(&s->once, push->closure, push->attempt);
@@ -365,12 +340,9 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         return SL_OK;
     }
     reply->refused = fenced_locked(s, push->closure, push->attempt);
-    if (reply->refused.why != WIRE_REFUSED_NOT) {
-        if (BROKEN(count_refused))
-            count_unseen(s, push->closure, push->step);
+    if (reply->refused.why != WIRE_REFUSED_NOT)
         return SL_OK;
-    }
-    if (checked != SL_OK && !BROKEN(apply_rejected))
+    if (checked != SL_OK)
         return checked;
     rc = see_locked(s, push->closure, push->attempt, err);
     if (rc == SL_OK)
@@ -573,10 +545,6 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                 counted_low(&s->once.counted),
                 (size_t)counted_sparse(&s->once.counted),
                 s->once.counts.applied, s->once.counts.skipped);
-        if (BROKEN(forget_counted)) {
-            once_release(&out->once);
-            (void)once_init(&out->once, &s->plan.schedule);
-        }
     }
     pthread_mutex_unlock(&s->lock);
     if (rc != SL_OK) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "psserver/snap/snap.h"
@@ -123,7 +122,7 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
         }
     }
     // K7: the seed is (0,0), and only while no cut exists.
-    if (rc == SL_OK && one != SL_OK && !BROKEN(rule_K7_load) &&
+    if (rc == SL_OK && one != SL_OK &&
         (at_least.incarnation != 0 || at_least.sequence != 0))
         rc = nothing_holds(shard, folder, at_least, tried, &why, err);
     sl_free(found.tags);
@@ -141,8 +140,7 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
 
     *removed = 0;
     for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
-        if (wire_tag_cmp(found.tags[i], below) >= BROKEN(rule_K3_own) ||
-            BROKEN(leak_snapshots))
+        if (wire_tag_cmp(found.tags[i], below) >= 0)
             continue;
         FAULT("snap.gc");
         snap_file_name(name, shard, found.tags[i]);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/base64.h"
-#include "common/base/broken.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
@@ -264,28 +263,12 @@ static enum sl_err check_incarnation(const struct tensorfile *f,
 
     if (rc != SL_OK || wire_tag_cmp(tag, at_least) == 0)
         return rc;
-    if (incarnation != p->job_incarnation && !BROKEN(rule_I6_file))
+    if (incarnation != p->job_incarnation)
         return sl_fail(err, SL_ESTALE,
                        "of incarnation %" PRIu64
                        " of the job, which is at %" PRIu64,
                        incarnation, p->job_incarnation);
     return SL_OK;
-}
-
-// Broken on purpose (S3): the lowest closure that is not counted is taken for
-// counted, as if a watermark from outside had said so.
-static void believe_more(struct once *o)
-{
-    struct once_step none = {.closure = counted_low(&o->counted), .skip = true};
-    uint32_t steps =
-        none.closure < o->counted.closures
-            ? schedule_closure_steps(&o->counted.schedule, none.closure)
-            : 0;
-
-    for (none.step = 0; none.step < steps; none.step++)
-        if (!counted_has(&o->counted, none.closure, none.step) &&
-            once_reserve(o, none.closure) == SL_OK)
-            once_add(o, &none);
 }
 
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
@@ -309,11 +292,6 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
         once_release(&shard->once);
         shard->once = once;
         shard->from = tag;
-        if (BROKEN(low_from_outside))
-            believe_more(&shard->once);
-        if (BROKEN(lose_slots))
-            memset((char *)shard->region.data + plan_values_bytes(p), 0,
-                   shard->region.bytes - plan_values_bytes(p));
         FAULT("snap_read.data");
     } else {
         once_release(&once);

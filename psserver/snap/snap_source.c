@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/buf.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -205,7 +204,7 @@ static enum sl_err take_once(const struct tensorfile *f, struct shard *s,
         s->once = once;
         return SL_OK;
     }
-    if (!same_steps(&s->once, &once) && !BROKEN(merge_sets))
+    if (!same_steps(&s->once, &once))
         rc = sl_fail(err, SL_ESTATE,
                      "it has counted %" PRIu64 " steps (%" PRIu64
                      " applied), the other files of this shard %" PRIu64

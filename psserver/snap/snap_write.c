@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/base64.h"
-#include "common/base/broken.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
@@ -253,7 +252,7 @@ static enum sl_err write_named(struct fs *fs, const char *path,
 {
     enum sl_err rc;
 
-    if (fs_exists(fs, path) && !BROKEN(rule_K1))
+    if (fs_exists(fs, path))
         return sl_fail(err, SL_EEXIST,
                        "%s exists: its tag was given twice (K1)", path);
     rc = write_image(fs, path, image, &out->bytes, err);

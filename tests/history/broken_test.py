@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A checker is worth what it catches: deliberate mistakes of common/base/broken.h
-must be caught, in a run that is fine without them.
+"""A checker is worth what it catches: deliberate mistakes of tests/mutants must be
+caught, in a run that is fine without them.
 
 For each variant its scenario runs twice: sound, where everything must hold, and
 with SLUICE_BREAK=<variant> in every daemon, where one of the invariants that
@@ -25,7 +25,7 @@ import checker  # noqa: E402
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, wait_for)
 from events import read  # noqa: E402
-from rules_test import Table  # noqa: E402
+from rules_test import Table, mistakes  # noqa: E402
 
 
 class Bed(Cluster):
@@ -287,8 +287,7 @@ def stopped_is_fine(scenario, report):
 
 
 def main():
-    listed = subprocess.run([BIN / "psserver", "--list-breaks"], check=True,
-                            capture_output=True, text=True).stdout.split()
+    listed = mistakes("psserver")
     of_rules = {row.mistake for row in Table(HERE / "RULES.md").rows}
     missing = sorted(set(listed) - of_rules - set(VARIANTS) |
                      set(VARIANTS) - set(listed))

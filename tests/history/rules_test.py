@@ -101,20 +101,24 @@ class Row:
                    f"and not by an assertion:\n{said[-2000:]}")
 
 
-def listed(binary, flag):
-    return subprocess.run([BIN / binary, flag], check=True, capture_output=True,
-                          text=True).stdout.split()
+def listed(binary, *flags, **environment):
+    return subprocess.run([BIN / binary, *flags], check=True, capture_output=True,
+                          env=os.environ | environment, text=True).stdout.split()
+
+
+def mistakes(binary):
+    return listed(binary, SLUICE_BREAK="list")
 
 
 def check_mistakes(table):
     """Every mistake is caught by somebody, and none is only in a table."""
     sys.path[:0] = [str(HERE), str(HERE.parent / "system")]
     import broken_test
-    known = set(listed("psserver", "--list-breaks"))
+    known = set(mistakes("psserver"))
     used = {row.mistake for row in table.rows}
     yield from (f"{name}: neither RULES.md nor broken_test.py has it"
                 for name in sorted(known - used - set(broken_test.VARIANTS)))
-    yield from (f"{name}: no such mistake in common/base/broken.h"
+    yield from (f"{name}: no such mistake in tests/mutants"
                 for name in sorted(used - known))
 
 

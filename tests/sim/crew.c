@@ -2,8 +2,8 @@
 // tests/sim/crew.c -- a worker's process: leases, maps, reports.
 #include "tests/sim/crew.h"
 
-#include "common/base/broken.h"
 #include "tests/harness/lease.h"
+#include "tests/mutants/mutant.h"
 #include "tests/sim/net.h"
 
 #define LEASE_US (2 * SIM_SECOND)
@@ -76,7 +76,7 @@ static void send_complete(struct crew *c, const Sluice__V1__Lease *l)
         items[i] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;
         items[i].shard = i;
         // The worker's own mistake (sync_ps.c) is made here, too.
-        items[i].incarnation = BROKEN(rule_W2)
+        items[i].incarnation = MUTANT(rule_W2)
                                    ? c->map[i].incarnation
                                    : c->task.parts[i].evidence.incarnation;
         list[i] = &items[i];

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A simulation is worth what it catches: deliberate mistakes of
-common/base/broken.h, each of which must fail some seed of tests/sim.
+"""A simulation is worth what it catches: deliberate mistakes of tests/mutants,
+each of which must fail some seed of tests/sim.
 
     mutants_test.py PATH/sim.life                all of them
     mutants_test.py PATH/sim.life rule_K5 ...    only these
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-BROKEN_H = pathlib.Path(__file__).resolve().parents[2] / "common" / "broken.h"
+MUTANTS = pathlib.Path(__file__).resolve().parents[1] / "mutants"
 SEEDS = 1000  # at most; most are caught by the first few
 FIRST = 20260701  # the harness' own seed
 
@@ -64,7 +64,7 @@ def run(sim, mistake, test):
 
 def main():
     sim, wanted = sys.argv[1], sys.argv[2:]
-    names = re.findall(r"^ +X\((\w+)\)", BROKEN_H.read_text(), re.M)
+    names = sorted(path.stem for path in MUTANTS.glob("*.mutant"))
     undecided = sorted(set(names) - set(CAUGHT) - set(NOT_HERE))
     missed = []
     for name in wanted or [n for n in names if n in CAUGHT] + undecided:

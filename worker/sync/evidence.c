@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "common/base/broken.h"
-
 void evidence_void(struct evidence *e)
 {
     memset(e, 0, sizeof(*e));
@@ -28,8 +26,7 @@ void evidence_take(struct evidence *e, uint64_t incarnation,
 
 bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step)
 {
-    if (incarnation == 0 ||
-        (e->incarnation != incarnation && !BROKEN(rule_W1))) {
+    if (incarnation == 0 || e->incarnation != incarnation) {
         evidence_void(e);
         return false;
     }
@@ -41,7 +38,7 @@ bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step)
 bool evidence_map(struct evidence *e, uint64_t incarnation)
 {
     if (incarnation == 0 || e->incarnation == 0 ||
-        e->incarnation == incarnation || BROKEN(rule_W1_map))
+        e->incarnation == incarnation)
         return true;
     evidence_void(e);
     return false;
@@ -59,7 +56,7 @@ enum evidence_next evidence_next(const struct evidence *list, size_t stride,
     const uint8_t *at = (const uint8_t *)list;
     uint32_t first = steps;
 
-    for (size_t i = 0; i < (BROKEN(rule_W1_resume) ? 1 : shards); i++) {
+    for (size_t i = 0; i < shards; i++) {
         const struct evidence *e =
             (const struct evidence *)(const void *)(at + i * stride);
         uint32_t s = from;

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/deadline.h"
 #include "common/base/mem.h"
 #include "worker/sync/sync_ps_inner.h"
@@ -319,8 +318,7 @@ static void ps_evidence(const struct sync *sync, uint64_t *incarnations)
     const struct sync_ps *s = self(sync);
 
     for (uint32_t i = 0; i < sync->ranges_count; i++)
-        incarnations[i] = BROKEN(rule_W2) ? s->map.entries[i].incarnation
-                                          : s->shards[i].evidence.incarnation;
+        incarnations[i] = s->shards[i].evidence.incarnation;
 }
 
 static void ps_seen(const struct sync *sync, struct sync_seen *out)

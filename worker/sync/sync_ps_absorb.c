@@ -5,7 +5,6 @@
 // call has ended is the compute thread's again). No transport calls.
 #include <string.h>
 
-#include "common/base/broken.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -82,11 +81,6 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
     switch (why) {
     case WIRE_REFUSED_ATTEMPT:
     case WIRE_REFUSED_JOB_INCARNATION:
-        if (BROKEN(rule_I4_adopts)) {
-            s->closure.attempt.n += 1000;
-            ps_pause(p);
-            return;
-        }
         s->fenced = true;
         rest(p);
         return;

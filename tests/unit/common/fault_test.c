@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/broken.h"
 #include "common/base/history.h"
 #include "tests/harness/t.h"
+#include "tests/mutants/mutant.h"
 
 #ifndef SLUICE_FAULTS
 
@@ -20,9 +20,8 @@ TEST(fault, a_build_for_use_has_no_points)
     setenv("SLUICE_BREAK", "skip_dedupe", 1);
     FAULT("test.point"); // would be the end
     T_OK(FAULT_ERR("test.point"));
-    T_FALSE(BROKEN(skip_dedupe));
+    T_FALSE(MUTANT(skip_dedupe));
     T_FALSE(fault_list());
-    T_FALSE(broken_list());
 }
 
 TEST(fault, a_build_for_use_does_not_hold_their_names)
@@ -139,7 +138,7 @@ TEST(fault, nonsense_ends_the_process)
 
 static void broken_child(void)
 {
-    _exit(BROKEN(skip_dedupe) ? 20 : BROKEN(believe_old) ? 21 : 22);
+    _exit(MUTANT(skip_dedupe) ? 20 : MUTANT(believe_old) ? 21 : 22);
 }
 
 TEST(broken, the_environment_chooses_one_mistake)
