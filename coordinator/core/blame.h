@@ -10,8 +10,8 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// After closure_lost or a failure: the blame is journalled; poison ends the
-// job.
+// Journals the blame after closure_lost or a failure; ends the job if the
+// closure is poison.
 void blame_work(struct coord *c, struct work *w, const char *who,
                 const char *how);
 
@@ -20,7 +20,7 @@ enum blame_why {
     BLAME_REDIAL, // the same process came back on a new stream: nobody's fault
 };
 
-// A worker is gone or silent: others get its leases. The oldest is what it
+// Takes the leases of a worker that is gone or silent. The oldest is what it
 // computed, and is blamed; the others waited behind it.
 void blame_gone(struct coord *c, struct member *m, enum blame_why why);
 

@@ -18,16 +18,16 @@
 // Begins a cut that is due, publishes one that can be, gives up a late one.
 void cuts_check(struct coord *c, struct job *job);
 
-// A psserver has written a snapshot, or could not. Returns the job if
-// advance_job has to look at it, else NULL.
+// Takes a snapshot that a psserver has written, or could not write. Returns the
+// job if advance_job has to look at it, else NULL.
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report);
 
-// The shard was admitted: asks it (again) if a cut is being made.
+// Asks a shard that was admitted for its part (again), if a cut is being made.
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
-// One that is not being written yet.
+// Gives up a cut that is not being written yet.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 #endif

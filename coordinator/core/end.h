@@ -12,11 +12,11 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Nothing happens to one that has ended already.
+// Ends a job. Nothing happens to one that has ended already.
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 
-// As FAILED, for this reason.
+// Ends a job as FAILED, for this reason.
 void end_fail(struct coord *c, struct job *job, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -14,10 +14,10 @@
 // Ends the one that is complete, begins the next one that is due.
 void evaluations_check(struct coord *c, struct job *job);
 
-// True while one runs or is due.
+// Says whether one runs or is due.
 bool evaluations_pending(const struct job *job);
 
-// needed[i]: the job's cut i is yet to be evaluated.
+// Marks in needed[i] that the job's cut i is yet to be evaluated.
 void evaluations_need(const struct job *job, bool *needed);
 
 #endif

@@ -17,29 +17,30 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// How the worker does with the job; NULL: no memory.
+// Returns how the worker does with the job, noted from now on; NULL: no memory.
 struct conduct *excluded_conduct(struct member *m, const struct job *job);
 
-// Is it excluded from the job now?
+// Says whether the worker is excluded from the job now.
 bool excluded_now(const struct coord *c, const struct member *m,
                   const struct job *job);
 
-// Gives it nothing of the job for a while, and takes what it has of it.
+// Excludes the worker from the job for a while, and takes what it has of it.
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 
-// Excludes it if that is due, and somebody else can go on.
+// Excludes the worker if that is due and somebody else can go on.
 void excluded_judge(struct coord *c, struct member *m, struct job *job);
 
-// That its numbers are not finite is its own fault, not the job's.
+// Says whether numbers that are not finite are the fault of the worker, not of
+// the job.
 bool excluded_excuses(const struct coord *c, struct member *m,
                       const struct job *job);
 
-// It is given something of the job: is it the first time after a while?
+// Ends an exclusion that is over, as the worker is given something again.
 void excluded_readmit(const struct coord *c, struct member *m,
                       const struct job *job);
 
-// Why it is given nothing, for people; without memory a part of it.
+// Appends why the worker is given nothing, for people; without memory a part.
 void excluded_reason(const struct coord *c, const struct member *m,
                      struct buf *out);
 

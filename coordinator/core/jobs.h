@@ -10,19 +10,20 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-struct job *jobs_get(const struct coord *c, uint64_t id); // or NULL
+// Finds a job by its number, or NULL.
+struct job *jobs_get(const struct coord *c, uint64_t id);
 
 // As above, of this incarnation and not ended.
 struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 
-// By "j-7", or by a name that only one job has.
+// Finds a job by "j-7", or by a name that only one job has.
 enum sl_err jobs_find(const struct coord *c, const char *id, struct job **out,
                       struct sl_error *err);
 
 // Counts one more; jobs_flush journals it.
 void jobs_count(struct job *job, uint64_t *counter);
 
-// What was counted is in the journal before anybody is answered.
+// Journals what was counted, before anybody is answered.
 void jobs_flush(struct coord *c, struct job *job);
 
 #endif

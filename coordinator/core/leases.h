@@ -16,17 +16,17 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// The closure that is leased, or remembered for its blame; made if there is
-// none. NULL: no memory.
+// Returns the closure that is leased, or remembered for its blame; makes it if
+// there is none. NULL: no memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
-// As above, or NULL: neither leased nor remembered.
+// Returns it, or NULL: neither leased nor remembered.
 struct work *leases_get(const struct job *job, uint64_t closure);
 
 // Leases it as a new attempt, after JobOpen; send_leases sends it.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
-// The lease of this attempt that the member holds, or NULL.
+// Finds the lease of this attempt that the member holds; NULL: there is none.
 struct work *leases_find(struct member *m, uint64_t job,
                          const Sluice__V1__Attempt *attempt);
 
@@ -37,10 +37,10 @@ void leases_end(struct work *w);
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
-// The job has ended: takes all that a worker has of it.
+// Takes from a worker all that it has of a job that ends.
 void leases_cancel(struct member *m, struct job *job);
 
-// A training closure that needs no memory any more goes.
+// Frees a training closure that needs no memory any more.
 void leases_settle(struct coord *c, struct work *w);
 
 #endif

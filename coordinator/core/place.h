@@ -21,17 +21,18 @@ void place_job(struct coord *c, struct job *job);
 // are gone.
 void place_member(struct coord *c, struct member *m);
 
-// Psservers have come or gone.
+// Notes since when a psserver is there, after one has come or gone.
 void place_note_psservers(struct coord *c);
 
-// Shards that could not load what is needed are asked again.
+// Asks shards again that could not load what is needed.
 void place_again(struct coord *c, struct job *job);
 
-// How a job of this spec would be placed now, for people.
+// Appends how a job of this spec would be placed now, for people.
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
-// May a job of this spec start from that cut, on the psservers of now?
+// Checks that a job of this spec may start from that cut, on the psservers of
+// now.
 enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__ResumeSource *from,
                         struct sl_error *err);

@@ -20,7 +20,8 @@
 // Begins to write job->cut. SL_ENOMEM: nothing was begun.
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
-// The coord goes away: the next one settles what is under way (K6).
+// Lets go of what is under way, as the coord goes: the next one settles it
+// (K6).
 void publish_release(struct coord *c);
 
 #endif

@@ -14,13 +14,20 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Returns the job if advance_job has to look at it, else NULL.
+// Takes the completion of an attempt. Returns the job if advance_job has to
+// look at it, else NULL.
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
+
+// Takes the failure of an attempt: its worker is blamed, or the job is wrong.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
+
+// Takes a lease back from a worker that gives it back: nobody is blamed.
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
+
+// Takes how far an attempt is, with its metrics.
 void reports_progress(struct coord *c, struct member *m,
                       const Sluice__V1__LeaseProgress *message);
 

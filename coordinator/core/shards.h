@@ -14,23 +14,27 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
+// Judges a shard that says hello: admits it, lets it wait, or sends it back.
 // Returns the job if advance_job has to look at it, else NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
+// Takes what a shard has counted.
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
-// K5 is over: answers the hellos that waited.
+// Answers the hellos that waited for a manifest: K5 is over.
 void shards_retry(struct coord *c, struct job *job);
 
-// The psserver is silent or gone: nobody serves its shards. `lost`: for good.
+// Notes that nobody serves the shards of a psserver that is silent or gone.
+// `lost`: for good.
 void shards_down(struct coord *c, struct member *m, bool lost);
 
-// It was only slow: its memory is what it was.
+// Notes that a psserver was only slow and serves its shards: its memory is what
+// it was.
 void shards_back(struct coord *c, struct member *m);
 
-// All changes of the map since the last time leave as one message per worker.
+// Sends all changes of the map since the last time, as one message per worker.
 void shards_flush_map(struct coord *c, struct job *job);
 
 #endif

@@ -24,20 +24,20 @@
 // Takes from workers what they stand still in.
 void stall_check(struct coord *c);
 
-// A worker says how far it is, before its metrics are taken.
+// Takes what a worker says of its progress, before its metrics are taken.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
 
-// The worker says how an attempt ended.
+// Takes that a worker has let go of an attempt, however that ended.
 void stall_answered(struct member *m, uint64_t job,
                     const Sluice__V1__Attempt *attempt);
 
-// A process leaves without having answered, and perhaps comes back: on a new
-// stream it is as stuck as it was.
+// Remembers what a process owes that leaves, and finds it when the process is
+// back: on a new stream it is as stuck as it was.
 void stall_left(struct coord *c, const struct member *m);
 void stall_back(struct coord *c, struct member *m);
 
-// The coordinator slept: nobody could be seen.
+// Takes the time off in which the coordinator slept and could see nobody.
 void stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms);
 
 #endif

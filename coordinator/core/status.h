@@ -11,19 +11,20 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
+// Makes the status of a job, live or ended.
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec);
 
-// Of a job that has ended: samples per second of the whole run, without those
-// that a cut brought along.
+// Sets samples per second of the whole run of a job that has ended, without
+// those that a cut brought along.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
 // ---- status_final.c
 
-// Of a job that ends: numbers that belong together.
+// Makes the numbers of a job that ends belong together.
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
-// A shard of an ended job says what it had counted.
+// Takes what a shard of an ended job had counted.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);
