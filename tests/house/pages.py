@@ -18,12 +18,12 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST = 160
 FOREIGN = ("LICENSE", "bench/results/", "tests/fuzz/corpus/")
-LONG = ("bench/README.md", "bench/peers.md", "tests/history/README.md")
+LONG = ("bench/README.md", "bench/peers.md")
 SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
 CARD = ("Threads", "Memory", "Units", "Errors")
 # Folders whose pages say it in another form.
-NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/history",
-           "tests/fuzz")
+NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/fuzz",
+           "tests/mutants")
 
 
 def tracked():
