@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/journal/journal_sql.h -- the SQLite door of the journal:
+// coordinator/journal/journal_sql.h -- how the journal uses SQLite:
 // connection, prepared statements, transactions. For journal_*.c only.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_SQL_H
 #define COORDINATOR_JOURNAL_JOURNAL_SQL_H
