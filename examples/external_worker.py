@@ -9,7 +9,7 @@ It needs grpcio, grpcio-tools and the .proto files, nothing else of Sluice. It
 attends the coordinator, takes closures, asks the shards where each stands,
 pulls, computes a gradient per step, pushes it, and reports the closure done.
 Start several, kill any of them at any time: each step counts once, because the
-shards see to that. Rule names (W1, I4 ...) are those of the protocol; the
+shards see to that. Rule names (W1, I4 ...) are those of docs/protocol.md; the
 comments in proto/coord.proto and proto/ps.proto say what each field means.
 
 Ends when the job has ended, or at Ctrl-C (what it holds is handed back).

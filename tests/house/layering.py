@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom: the table of the design, checked line by line.
+"""Who may include whom: a table, checked line by line.
 
 Prints every #include that does not fit and exits 1; run by ctest.
 """
