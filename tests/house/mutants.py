@@ -62,6 +62,9 @@ def main():
               for name in sorted({r.mistake for r in table.rows}
                                  | set(broken_test.VARIANTS)) if name not in names]
     print(*wrong, sep="\n")
+    if wrong:
+        print("tests/mutants/README.md says what such a file holds. A line that "
+              "changed takes its mistake along.")
     print(f"{len(there)} mistakes, {len(wrong)} wrong")
     sys.exit(1 if wrong else 0)
 
