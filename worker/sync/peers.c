@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/sync/peers.c -- see peers.h.
+// worker/sync/peers.c -- the list of psservers that this worker is connected
+// to.
 #include "worker/sync/peers.h"
 
 #include <assert.h>
@@ -9,10 +10,10 @@
 #include "common/base/list.h"
 #include "common/base/mem.h"
 
-struct peer {
+struct psserver {
     struct list_node node;
     struct rpc_channel *channel;
-    struct near *near; // NULL: not shared with
+    struct peer_shm *shm; // NULL: not shared with
     unsigned refs;
 };
 
@@ -59,60 +60,60 @@ void peers_share(struct peers *p, struct loop *loop,
     p->at_least = at_least;
 }
 
-static struct peer *find_locked(struct peers *p, const char *address)
+static struct psserver *find_locked(struct peers *p, const char *address)
 {
     list_for(n, &p->list)
     {
-        struct peer *peer = list_entry(n, struct peer, node);
+        struct psserver *one = list_entry(n, struct psserver, node);
 
-        if (strcmp(rpc_channel_address(peer->channel), address) == 0)
-            return peer;
+        if (strcmp(rpc_channel_address(one->channel), address) == 0)
+            return one;
     }
     return NULL;
 }
 
 static enum sl_err add_locked(struct peers *p, const char *address,
-                              struct peer **out, struct sl_error *err)
+                              struct psserver **out, struct sl_error *err)
 {
-    struct peer *peer = sl_calloc(1, sizeof(*peer));
+    struct psserver *one = sl_calloc(1, sizeof(*one));
     enum sl_err rc;
 
-    if (peer == NULL)
+    if (one == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = rpc_channel_new(&peer->channel, p->io, address, p->tls, NULL, err);
+    rc = rpc_channel_new(&one->channel, p->io, address, p->tls, NULL, err);
     if (rc != SL_OK) {
-        sl_free(peer);
+        sl_free(one);
         return rc;
     }
     if (p->loop != NULL) // without, bytes are sent
-        (void)near_new(&peer->near, p->loop, p->clock, peer->channel);
-    list_push_back(&p->list, &peer->node);
-    *out = peer;
+        (void)peer_shm_new(&one->shm, p->loop, p->clock, one->channel);
+    list_push_back(&p->list, &one->node);
+    *out = one;
     return SL_OK;
 }
 
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct sl_error *err)
 {
-    struct peer *peer;
+    struct psserver *one;
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&p->lock);
-    peer = find_locked(p, address);
-    if (peer == NULL)
-        rc = add_locked(p, address, &peer, err);
+    one = find_locked(p, address);
+    if (one == NULL)
+        rc = add_locked(p, address, &one, err);
     if (rc == SL_OK) {
-        peer->refs++;
-        *out = peer->channel;
+        one->refs++;
+        *out = one->channel;
     }
     pthread_mutex_unlock(&p->lock);
     return rc;
 }
 
-struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
-                        size_t bytes, bool *worth)
+struct peer_shm *peers_shm(struct peers *p, const struct rpc_channel *channel,
+                           size_t bytes, bool *worth)
 {
-    struct near *near = NULL;
+    struct peer_shm *shm = NULL;
 
     *worth = bytes >= p->at_least;
     if (p->loop == NULL)
@@ -120,34 +121,34 @@ struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
     pthread_mutex_lock(&p->lock);
     list_for(n, &p->list)
     {
-        struct peer *peer = list_entry(n, struct peer, node);
+        struct psserver *one = list_entry(n, struct psserver, node);
 
-        if (peer->channel == channel)
-            near = peer->near;
+        if (one->channel == channel)
+            shm = one->shm;
     }
     pthread_mutex_unlock(&p->lock);
-    return near;
+    return shm;
 }
 
 void peers_put(struct peers *p, struct rpc_channel *channel)
 {
-    struct peer *gone = NULL;
+    struct psserver *gone = NULL;
 
     if (channel == NULL)
         return;
     pthread_mutex_lock(&p->lock);
     list_for(n, &p->list)
     {
-        struct peer *peer = list_entry(n, struct peer, node);
+        struct psserver *one = list_entry(n, struct psserver, node);
 
-        if (peer->channel == channel && --peer->refs == 0)
-            gone = peer;
+        if (one->channel == channel && --one->refs == 0)
+            gone = one;
     }
     if (gone != NULL)
         list_remove(&gone->node);
     pthread_mutex_unlock(&p->lock);
     if (gone != NULL) {
-        near_free(gone->near);
+        peer_shm_free(gone->shm);
         rpc_channel_free(gone->channel); // waits: not under the lock
         sl_free(gone);
     }

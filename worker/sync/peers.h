@@ -10,7 +10,7 @@
 #ifndef WORKER_SYNC_PEERS_H
 #define WORKER_SYNC_PEERS_H
 
-#include "worker/sync/near.h"
+#include "worker/sync/peer_shm.h"
 
 struct peers;
 
@@ -30,8 +30,8 @@ enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct sl_error *err);
 // What may be shared with there; NULL: nothing. Lives as long as the channel is
 // held. `*worth`: a payload of so many bytes should be.
-struct near *peers_near(struct peers *p, const struct rpc_channel *channel,
-                        size_t bytes, bool *worth);
+struct peer_shm *peers_shm(struct peers *p, const struct rpc_channel *channel,
+                           size_t bytes, bool *worth);
 void peers_put(struct peers *p, struct rpc_channel *channel); // NULL: nothing
 
 #endif

@@ -45,8 +45,7 @@ static void cancel_moved(struct sync_ps *s)
         const struct sync_map_entry *e = &s->map.entries[i];
 
         if (p->calling &&
-            (e->incarnation == 0 ||
-             strcmp(e->address, rpc_channel_address(p->channel)) != 0))
+            (e->incarnation == 0 || !peer_is_at(&p->peer, e->address)))
             ps_cancel(p);
     }
 }
@@ -184,9 +183,9 @@ static bool all_known(struct sync_ps *s, uint32_t arg)
         struct ps_shard *p = &s->shards[i];
 
         if (at_rest(p) && !evidence_known(&p->evidence))
-            p->want = PS_ASK;
+            ps_move(p, PS_ASK, false);
         else if (at_rest(p) && !p->have_params)
-            p->want = PS_PULL;
+            ps_move(p, PS_PULL, false);
         known = known && at_rest(p);
     }
     return known;
@@ -279,13 +278,14 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
         return result;
     assert(p->want == PS_NOTHING && !p->calling);
     // Counted there already (another attempt got so far): only look.
-    p->want = evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH;
+    ps_move(p, evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH,
+            false);
     p->step = *step;
     p->skip = skip;
-    p->rounded = false;
+    peer_next_gradient(&p->peer);
     // Nothing travels through shared memory: an answer would only be kept, and
     // copied by this thread instead of by another.
-    p->held = p->shared.read && p->room != NULL && !p->by_bytes;
+    p->held = p->shared.read && peer_shares(&p->peer);
     if (!p->held)
         ps_start(p);
     return SYNC_OK;
@@ -333,7 +333,7 @@ static void abandon(struct sync_ps *s)
         ps_cancel(&s->shards[i]);
         s->shards[i].held = false;
         if (!s->shards[i].calling)
-            s->shards[i].want = PS_NOTHING;
+            ps_move(&s->shards[i], PS_NOTHING, false);
     }
     pthread_mutex_lock(&s->shared.lock);
     past_locked(s, UINT32_MAX);
@@ -343,7 +343,7 @@ static void abandon(struct sync_ps *s)
             struct ps_shard *p = &s->shards[i];
 
             if (!p->calling) {
-                p->want = PS_NOTHING;
+                ps_move(p, PS_NOTHING, false);
                 p->tries = 0;
                 p->due_ms = 0;
             }
@@ -377,7 +377,7 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     s->closure = (struct sync_closure){.gate = gate};
     s->again = s->fenced = s->failed = false;
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
-        s->shards[i].want = PS_CUT;
+        ps_move(&s->shards[i], PS_CUT, false);
         s->shards[i].tag = tags[i];
         s->shards[i].target = to + s->shards[i].first;
     }
@@ -440,18 +440,12 @@ static void ps_wake(struct sync *sync)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-static void free_shard(struct ps_shard *p)
-{
-    ps_disconnect(p);
-    sl_free(p->spare);
-}
-
 static void ps_free(struct sync *sync)
 {
     struct sync_ps *s = self(sync);
 
     for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
-        free_shard(&s->shards[i]);
+        peer_release(&s->shards[i].peer);
     pthread_mutex_destroy(&s->shared.lock);
     pthread_cond_destroy(&s->shared.changed);
     sl_free(s->shared.newer.entries);
@@ -482,6 +476,14 @@ static const struct sync_ops ps_ops = {
     .wake = ps_wake,
     .free = ps_free,
 };
+
+// Where a shard's gradient is rounded to 16 bits to be sent; NULL: it is not.
+static void *narrow_of(struct sync_ps *s, const struct ps_shard *p)
+{
+    uint8_t *all = s->wire_grads;
+
+    return all == NULL ? NULL : all + p->first * wire_type_bytes(s->o.wire);
+}
 
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                         struct sl_error *err)
@@ -518,6 +520,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
         s->shards[i].first = (size_t)o->shards[i].first;
         s->shards[i].count = (size_t)o->shards[i].count;
         s->shards[i].target = s->sync.params + s->shards[i].first;
+        peer_init(&s->shards[i].peer, o->peers, o->wire, s->shards[i].count,
+                  narrow_of(s, &s->shards[i]));
     }
     *out = &s->sync;
     return SL_OK;

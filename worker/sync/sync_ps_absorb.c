@@ -10,8 +10,6 @@
 #include "common/base/mem.h"
 #include "worker/sync/sync_ps_inner.h"
 
-#define PAUSE_FIRST_MS 10
-#define PAUSE_MOST_MS 1000
 #define TRIES_BEFORE_MAP 2
 
 void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err)
@@ -23,24 +21,12 @@ void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err)
     s->err.code = rc;
 }
 
-void ps_pause(struct ps_shard *p)
-{
-    unsigned doublings = p->tries < 7 ? p->tries : 7;
-    uint64_t ms = (uint64_t)PAUSE_FIRST_MS << doublings;
-
-    if (ms > PAUSE_MOST_MS)
-        ms = PAUSE_MOST_MS;
-    p->tries++;
-    ms = ms / 2 + rng_below(&p->s->rng, ms + 1);
-    p->due_ms = sl_now_ms(p->s->o.clock) + ms;
-}
-
 static void rest(struct ps_shard *p)
 {
-    p->want = PS_NOTHING;
+    ps_move(p, PS_NOTHING, false);
     p->tries = 0;
     p->due_ms = 0;
-    p->by_bytes = false;
+    peer_rest(&p->peer);
 }
 
 // The shard is not what we took it for: nothing known of it holds (W1).
@@ -90,9 +76,8 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
         rest(p);
         return;
     case WIRE_REFUSED_REGION: // the same again, at once, as bytes
-        if (p->by_bytes)
+        if (!peer_send_bytes(&p->peer))
             ps_pause(p); // which it was
-        p->by_bytes = true;
         return;
     case WIRE_REFUSED_INCARNATION:
     case WIRE_REFUSED_NOT:
@@ -160,25 +145,13 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     rest(p);
 }
 
-// While there is no answer, the psserver may use what the call named: then the
-// room is not ours to use again. Nor is one that it does not know.
-static void look_at_room(struct ps_shard *p, const struct ps_answer *a)
-{
-    if (!p->named)
-        return;
-    p->named = false;
-    if (a->rc == SL_OK && a->refused.why != WIRE_REFUSED_REGION)
-        return;
-    near_give(p->near, p->room, false);
-    p->room = NULL;
-}
-
 static void absorb(struct ps_shard *p)
 {
     const struct ps_answer *a = &p->shared.answer;
 
-    ps_take_kept(p);
-    look_at_room(p, a);
+    peer_copy_kept(&p->peer, p->target);
+    peer_ended(&p->peer,
+               a->rc == SL_OK && a->refused.why != WIRE_REFUSED_REGION);
     if (a->rc != SL_OK) {
         failed_call(p, a);
         return;
@@ -209,7 +182,7 @@ void ps_absorb_locked(struct sync_ps *s)
         if (!p->calling || !p->shared.answered || p->shared.read)
             continue;
         p->shared.answered = false;
-        p->calling = false;
+        ps_move(p, p->want, false);
         absorb(p);
         // Meanwhile the map may have named another incarnation.
         if (p->want == PS_NOTHING && s->map.entries != NULL &&

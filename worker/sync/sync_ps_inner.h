@@ -2,12 +2,14 @@
 // worker/sync/sync_ps_inner.h -- shared by sync_ps*.c only.
 //
 // A shard is at rest, or there is a call to be made (`want`), which is then
-// in flight (`calling`) until the compute thread has taken its answer:
+// in flight (`calling`) until the compute thread has taken its answer. Each
+// arrow is a call of ps_move by the function that it names:
 //
-//   at rest --want()--> wanted --ps_start()--> in flight --ps_absorb()--+
-//      ^                  ^                                            |
-//      |                  +---- outcome unknown: after a pause --------+
-//      +---------------------- answered -------------------------------+
+//   at rest --ps_send, all_known, ps_pull_cut--> wanted --ps_start--> in flight
+//      ^                                          |  ^                   |
+//      +---- rest (answered), abandon (given up) -+  +- ps_absorb_locked -+
+//
+// A call whose outcome is unknown leaves its shard wanted, due after a pause.
 //
 // Fields under `shared` are guarded by the lock; the rest of a shard is the
 // compute thread's. While a call is in flight, the I/O thread owns the shard's
@@ -19,6 +21,7 @@
 
 #include "common/base/rng.h"
 #include "worker/sync/evidence.h"
+#include "worker/sync/peer.h"
 #include "worker/sync/sync_ps.h"
 
 enum ps_want {
@@ -37,33 +40,20 @@ struct ps_answer {
     struct wire_refused refused;
     size_t counted_bytes;
     uint8_t counted[WIRE_COUNTED_BYTES];
-    // Parameters that came while the old ones were read.
-    struct {
-        bool any, in_shm; // in the room, else in `spare`
-        enum wire_type type;
-    } kept;
 };
 
 struct ps_shard {
     struct sync_ps *s;
     uint32_t number;
     size_t first, count;
+    struct peer peer;
 
-    enum ps_want want;
+    enum ps_want want; // these two are ps_move's
     bool calling;
     uint64_t due_ms; // not before
     unsigned tries;
-    struct rpc_channel *channel; // counted in peers
-    struct near *near;           // of the channel; NULL: nothing is shared
-    bool roomy;                  // the payload is worth a room
-    struct near_room *room;      // ours until it is given back
-    bool named;                  // the call in flight refers to `room`
-    bool by_bytes;               // this call's payload is not to be shared
-    bool rounded;                // `wire_grads` has the gradient of this step
-    struct rpc_ticket ticket;
     struct wire_tag tag; // PS_CUT
     float *target;       // where an answer's payload goes
-    void *spare; // owned, for one that has to wait; NULL: none had to yet
 
     struct evidence evidence;
     bool have_params;
@@ -116,15 +106,14 @@ struct sync_ps {
     } shared;
 };
 
-// sync_ps_call.c: starts what the shard wants; false if it cannot be called
+// sync_ps_call.c: the one function that changes the state of a shard. Only a
+// wanted call is started, as what is wanted; only one in flight ends.
+void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
+// Starts what the shard wants; false if it cannot be called
 // now (it is then due later). Without the lock.
 bool ps_start(struct ps_shard *p);
 void ps_cancel(struct ps_shard *p);
-// Gives back channel and room. No call is in flight.
-void ps_disconnect(struct ps_shard *p);
-
-// Takes the parameters that were kept, if any. On the compute thread.
-void ps_take_kept(struct ps_shard *p);
+void ps_pause(struct ps_shard *p); // sets due_ms, doubling
 
 // sync_ps_absorb.c: takes the answers that are there. With the lock.
 void ps_absorb_locked(struct sync_ps *s);
@@ -132,6 +121,4 @@ void ps_absorb_locked(struct sync_ps *s);
 void ps_adopt_locked(struct sync_ps *s);
 
 void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err);
-void ps_pause(struct ps_shard *p); // sets due_ms, doubling
-
 #endif

@@ -269,7 +269,8 @@ TEST(sync_ps, what_shares_memory_is_sent_when_its_parameters_are_free)
 
     world_open_as(&w, WIRE_F32, true);
     p = &inner(&w)->shards[0];
-    while (p->room == NULL) { // it takes a moment; what is counted is pulled
+    while (p->peer.buffer ==
+           NULL) { // it takes a moment; what is counted is pulled
         T_ASSERT(sl_now_us(sl_clock_real()) < until);
         send(&w, 0, 0);
         T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/sync/near.c -- see near.h.
+// worker/sync/peer_shm.c -- the memory that is handed to a psserver of this
+// host, and the connection over which that happens.
 //
 // One task does all that the loop must do, whatever is due: hang up, connect,
-// hand over what is wished for, tell what was dropped. It is posted at most
+// hand over what is wished for, send what was dropped. It is posted at most
 // once at a time.
-#include "worker/sync/near.h"
+#include "worker/sync/peer_shm.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
@@ -19,29 +21,30 @@
 #include "proto/wire.h"
 
 #define ASK_DEADLINE_MS 5000
-#define AGAIN_MS 1000 // after it was lost
-#define FAR_MS 30000  // after it was not to be had
+#define AGAIN_MS 1000      // after it was lost
+#define ELSEWHERE_MS 30000 // after it was not to be had
 #define ALIGN 64
 
-enum near_state {
-    NEAR_IDLE,
-    NEAR_ASKED,
-    NEAR_FOUND,
-    NEAR_LINKED,
-    NEAR_FAR, // IDLE, until `again_ms`
+enum shm_state {
+    SHM_IDLE,
+    SHM_ASKED,
+    SHM_FOUND,
+    SHM_LINKED,
+    SHM_ELSEWHERE, // IDLE, until `again_ms`
+    SHM_STATES,
 };
 
-struct room {
-    struct near_room room;
+struct buffer {
+    struct shm_buffer buffer;
     struct list_node node; // in `wished`, `free` or `dropped`
     uint64_t tag;          // names it before it has a number
     unsigned link;         // the connection over which it was handed
 };
 
-struct near {
+struct peer_shm {
     struct loop *loop;
     const struct sl_clock *clock;
-    struct rpc_channel *channel; // for near_take only
+    struct rpc_channel *channel; // for peer_shm_take only
 
     // The loop's.
     int fd; // -1: none
@@ -52,15 +55,15 @@ struct near {
 
     struct {
         pthread_mutex_t lock;
-        unsigned refs;    // the owner, a call under way, a task that is posted
-        bool posted;      // the task
-        bool freed;       // by the owner
-        bool hung_up;     // the loop is to close the connection
-        const char *told; // what the log said last
-        enum near_state state;
+        unsigned refs; // the owner, a call under way, a task that is posted
+        bool posted;   // the task
+        bool freed;    // by the owner
+        bool hung_up;  // the loop is to close the connection
+        const char *logged; // what the log said last
+        enum shm_state state;
         uint64_t again_ms;
         unsigned link;       // counts connections
-        uint64_t tags;       // counts rooms
+        uint64_t tags;       // counts buffers
         struct list wished;  // to be made, then to be mapped there
         struct list free;    // mapped there, and nobody's
         struct list dropped; // to be told
@@ -71,33 +74,50 @@ struct near {
     } shared;
 };
 
-static struct room *room_of(struct near_room *room)
+// The one function that changes the state.
+static void move_locked(struct peer_shm *n, enum shm_state to)
 {
-    return sl_container_of(room, struct room, room);
+    static const bool legal[][SHM_STATES] = {
+        [SHM_IDLE] = {[SHM_ASKED] = true},
+        [SHM_ELSEWHERE] = {[SHM_ASKED] = true},
+        [SHM_ASKED] =
+            {[SHM_FOUND] = true, [SHM_IDLE] = true, [SHM_ELSEWHERE] = true},
+        [SHM_FOUND] =
+            {[SHM_LINKED] = true, [SHM_IDLE] = true, [SHM_ELSEWHERE] = true},
+        [SHM_LINKED] = {[SHM_IDLE] = true, [SHM_ELSEWHERE] = true},
+    };
+
+    assert(legal[n->shared.state][to]);
+    n->shared.state = to;
 }
 
-static void room_free(struct room *r)
+static struct buffer *buffer_of(struct shm_buffer *buffer)
 {
-    shm_release(&r->room.memory);
+    return sl_container_of(buffer, struct buffer, buffer);
+}
+
+static void buffer_free(struct buffer *r)
+{
+    shm_release(&r->buffer.memory);
     sl_free(r);
 }
 
-static void rooms_free(struct list *rooms)
+static void buffers_free(struct list *buffers)
 {
     struct list_node *n;
 
-    while ((n = list_pop_front(rooms)) != NULL)
-        room_free(list_entry(n, struct room, node));
+    while ((n = list_pop_front(buffers)) != NULL)
+        buffer_free(list_entry(n, struct buffer, node));
 }
 
-static void close_calls_locked(struct near *n)
+static void close_calls_locked(struct peer_shm *n)
 {
     if (n->shared.calls >= 0)
         close(n->shared.calls);
     n->shared.calls = -1;
 }
 
-static void unref(struct near *n)
+static void unref(struct peer_shm *n)
 {
     bool last;
 
@@ -106,9 +126,9 @@ static void unref(struct near *n)
     pthread_mutex_unlock(&n->shared.lock);
     if (!last)
         return;
-    rooms_free(&n->shared.wished);
-    rooms_free(&n->shared.free);
-    rooms_free(&n->shared.dropped);
+    buffers_free(&n->shared.wished);
+    buffers_free(&n->shared.free);
+    buffers_free(&n->shared.dropped);
     close_calls_locked(n); // nobody else is there
     sl_free(n->shared.path);
     sl_free(n->shared.name);
@@ -118,7 +138,7 @@ static void unref(struct near *n)
 
 static void work(void *arg);
 
-static void post_locked(struct near *n)
+static void post_locked(struct peer_shm *n)
 {
     if (n->shared.posted)
         return;
@@ -129,28 +149,33 @@ static void post_locked(struct near *n)
 
 // Nothing that was handed over holds any more. Rooms that are out are dropped
 // when they come back.
-static void reset_locked(struct near *n, bool lost)
+static void reset_locked(struct peer_shm *n, bool lost)
 {
-    bool linked = n->shared.state == NEAR_LINKED;
+    bool linked = n->shared.state == SHM_LINKED;
 
-    n->shared.state = lost ? NEAR_IDLE : NEAR_FAR;
-    n->shared.again_ms = sl_now_ms(n->clock) + (lost ? AGAIN_MS : FAR_MS);
+    move_locked(n, lost ? SHM_IDLE : SHM_ELSEWHERE);
+    n->shared.again_ms = sl_now_ms(n->clock) + (lost ? AGAIN_MS : ELSEWHERE_MS);
     n->shared.link++;
     n->shared.hung_up = n->shared.hung_up || linked;
     n->shared.calls_wished = false;
     close_calls_locked(n);
-    rooms_free(&n->shared.wished);
-    rooms_free(&n->shared.free);
-    rooms_free(&n->shared.dropped);
+    buffers_free(&n->shared.wished);
+    buffers_free(&n->shared.free);
+    buffers_free(&n->shared.dropped);
     if (linked)
         post_locked(n);
 }
 
 // Whoever is gone (SL_EUNAVAIL) may be back soon, with its memory.
-static void reset(struct near *n, enum sl_err why)
+static void reset(struct peer_shm *n, enum sl_err why)
 {
+    enum shm_state state;
+
     pthread_mutex_lock(&n->shared.lock);
-    reset_locked(n, why == SL_EUNAVAIL);
+    state = n->shared.state;
+    // Who reads and who writes may both see the end of one connection.
+    if (state == SHM_FOUND || state == SHM_LINKED)
+        reset_locked(n, why == SL_EUNAVAIL);
     pthread_mutex_unlock(&n->shared.lock);
 }
 
@@ -158,13 +183,13 @@ static void reset(struct near *n, enum sl_err why)
 
 // The same again needs no line. On the loop, while it is FOUND or LINKED: then
 // nobody changes the name.
-static void say_once(struct near *n, const char *text, const char *why)
+static void log_once(struct peer_shm *n, const char *text, const char *why)
 {
     bool news;
 
     pthread_mutex_lock(&n->shared.lock);
-    news = n->shared.told != text;
-    n->shared.told = text;
+    news = n->shared.logged != text;
+    n->shared.logged = text;
     pthread_mutex_unlock(&n->shared.lock);
     if (news && why == NULL)
         LOG(INFO, text, "with=%s", n->shared.name);
@@ -175,12 +200,12 @@ static void say_once(struct near *n, const char *text, const char *why)
 static const char shares[] = "shared memory";
 static const char shares_not[] = "no shared memory: bytes are sent";
 
-// The room that was wished for under this tag, ours to place anew; or NULL.
-static struct room *take_wished_locked(struct near *n, uint64_t tag)
+// The buffer that was wished for under this tag, ours to place anew; or NULL.
+static struct buffer *take_wished_locked(struct peer_shm *n, uint64_t tag)
 {
     list_for(at, &n->shared.wished)
     {
-        struct room *r = list_entry(at, struct room, node);
+        struct buffer *r = list_entry(at, struct buffer, node);
 
         if (r->tag == tag) {
             list_remove(&r->node);
@@ -190,21 +215,21 @@ static struct room *take_wished_locked(struct near *n, uint64_t tag)
     return NULL;
 }
 
-static void mapped(struct near *n, const struct local_note *note)
+static void mapped(struct peer_shm *n, const struct local_note *note)
 {
-    struct room *r;
+    struct buffer *r;
 
     pthread_mutex_lock(&n->shared.lock);
     r = take_wished_locked(n, note->tag);
     if (r != NULL) {
-        r->room.region = note->region;
+        r->buffer.region = note->region;
         list_push_front(&n->shared.free, &r->node);
     }
     pthread_mutex_unlock(&n->shared.lock);
-    say_once(n, shares, NULL);
+    log_once(n, shares, NULL);
 }
 
-static void drop_calls(struct near *n)
+static void drop_calls(struct peer_shm *n)
 {
     if (n->calls >= 0)
         close(n->calls);
@@ -213,9 +238,9 @@ static void drop_calls(struct near *n)
 
 // It takes no more, or none of that size: not again for a while. Or no calls,
 // which go as before.
-static void refused(struct near *n, const struct local_note *note)
+static void refused(struct peer_shm *n, const struct local_note *note)
 {
-    struct room *r;
+    struct buffer *r;
 
     if (note->tag == 0) {
         drop_calls(n);
@@ -224,12 +249,12 @@ static void refused(struct near *n, const struct local_note *note)
     pthread_mutex_lock(&n->shared.lock);
     r = take_wished_locked(n, note->tag);
     if (r != NULL)
-        room_free(r);
-    n->shared.again_ms = sl_now_ms(n->clock) + FAR_MS;
+        buffer_free(r);
+    n->shared.again_ms = sl_now_ms(n->clock) + ELSEWHERE_MS;
     pthread_mutex_unlock(&n->shared.lock);
 }
 
-static void adopted(struct near *n)
+static void adopted(struct peer_shm *n)
 {
     pthread_mutex_lock(&n->shared.lock);
     close_calls_locked(n);
@@ -240,7 +265,7 @@ static void adopted(struct near *n)
 
 static void on_link(void *arg)
 {
-    struct near *n = arg;
+    struct peer_shm *n = arg;
     struct local_note note;
     enum sl_err rc;
     int passed;
@@ -257,7 +282,7 @@ static void on_link(void *arg)
         reset(n, rc);
 }
 
-static void hang_up(struct near *n)
+static void hang_up(struct peer_shm *n)
 {
     loop_watch_free(n->watch);
     n->watch = NULL;
@@ -267,7 +292,7 @@ static void hang_up(struct near *n)
     drop_calls(n);
 }
 
-static void link_up(struct near *n)
+static void link_up(struct peer_shm *n)
 {
     struct sl_error err = SL_ERROR_INIT;
     int fd = -1;
@@ -278,32 +303,32 @@ static void link_up(struct near *n)
     if (rc != SL_OK) {
         if (fd >= 0)
             close(fd);
-        say_once(n, shares_not, err.text);
+        log_once(n, shares_not, err.text);
         reset(n, rc);
         return;
     }
     pthread_mutex_lock(&n->shared.lock);
     n->fd = fd;
     n->calls_offered = false;
-    n->shared.state = NEAR_LINKED;
+    move_locked(n, SHM_LINKED);
     pthread_mutex_unlock(&n->shared.lock);
 }
 
-// Makes the memory of one room and hands it over. Without the lock: this takes
-// its time.
-static enum sl_err hand_over(struct near *n, struct room *r)
+// Makes the memory of one buffer and hands it over. Without the lock: this
+// takes its time.
+static enum sl_err hand_over(struct peer_shm *n, struct buffer *r)
 {
     struct local_note note = {.kind = LOCAL_MAP,
                               .token = n->shared.token,
                               .tag = r->tag,
-                              .bytes = 2 * r->room.half};
+                              .bytes = 2 * r->buffer.half};
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
     int fd = -1;
 
-    rc = shm_new(&r->room.memory, &fd, note.bytes, &err);
+    rc = shm_new(&r->buffer.memory, &fd, note.bytes, &err);
     if (rc != SL_OK) {
-        say_once(n, shares_not, err.text);
+        log_once(n, shares_not, err.text);
         return rc;
     }
     rc = local_say(n->fd, note, fd);
@@ -312,30 +337,30 @@ static enum sl_err hand_over(struct near *n, struct room *r)
     return rc;
 }
 
-// The next room that has no memory yet, or NULL. It cannot go away meanwhile:
-// only this thread takes rooms out of `wished`, or resets.
-static struct room *next_wish(struct near *n)
+// The next buffer that has no memory yet, or NULL. It cannot go away meanwhile:
+// only this thread takes buffers out of `wished`, or resets.
+static struct buffer *next_wish(struct peer_shm *n)
 {
-    struct room *found = NULL;
+    struct buffer *found = NULL;
 
     pthread_mutex_lock(&n->shared.lock);
     list_for(at, &n->shared.wished)
     {
-        struct room *r = list_entry(at, struct room, node);
+        struct buffer *r = list_entry(at, struct buffer, node);
 
-        if (found == NULL && r->room.memory.at == NULL)
+        if (found == NULL && r->buffer.memory.at == NULL)
             found = r;
     }
     pthread_mutex_unlock(&n->shared.lock);
     return found;
 }
 
-static enum sl_err tell_dropped(struct near *n)
+static enum sl_err send_dropped(struct peer_shm *n)
 {
     struct local_note note = {.kind = LOCAL_DROP};
     struct list_node *at;
     enum sl_err rc = SL_OK;
-    struct room *r;
+    struct buffer *r;
 
     while (rc == SL_OK) {
         pthread_mutex_lock(&n->shared.lock);
@@ -343,17 +368,17 @@ static enum sl_err tell_dropped(struct near *n)
         pthread_mutex_unlock(&n->shared.lock);
         if (at == NULL)
             break;
-        r = list_entry(at, struct room, node);
-        note.region = r->room.region;
+        r = list_entry(at, struct buffer, node);
+        note.region = r->buffer.region;
         rc = local_say(n->fd, note, -1);
-        room_free(r);
+        buffer_free(r);
     }
     return rc;
 }
 
 // Once for each connection: what was offered and not taken is not offered
 // again.
-static enum sl_err offer_calls(struct near *n)
+static enum sl_err offer_calls(struct peer_shm *n)
 {
     struct local_note note = {.kind = LOCAL_CALLS, .token = n->shared.token};
     enum sl_err rc;
@@ -373,10 +398,10 @@ static enum sl_err offer_calls(struct near *n)
 }
 
 // A socket that takes no more (SL_EBUSY) is one whose other end does not read.
-static void serve_link(struct near *n)
+static void serve_link(struct peer_shm *n)
 {
-    struct room *r;
-    enum sl_err rc = tell_dropped(n);
+    struct buffer *r;
+    enum sl_err rc = send_dropped(n);
 
     if (rc == SL_OK)
         rc = offer_calls(n);
@@ -388,9 +413,9 @@ static void serve_link(struct near *n)
 
 static void work(void *arg)
 {
-    struct near *n = arg;
+    struct peer_shm *n = arg;
     bool freed, hung_up;
-    enum near_state state;
+    enum shm_state state;
 
     pthread_mutex_lock(&n->shared.lock);
     n->shared.posted = false;
@@ -401,11 +426,11 @@ static void work(void *arg)
     pthread_mutex_unlock(&n->shared.lock);
     if (freed || hung_up)
         hang_up(n);
-    if (!freed && state == NEAR_FOUND) {
+    if (!freed && state == SHM_FOUND) {
         link_up(n);
-        state = NEAR_LINKED;
+        state = SHM_LINKED;
     }
-    if (!freed && state == NEAR_LINKED && n->fd >= 0)
+    if (!freed && state == SHM_LINKED && n->fd >= 0)
         serve_link(n);
     unref(n);
 }
@@ -420,7 +445,8 @@ static bool same_host(const Sluice__V1__LocalReply *m)
            strcmp(ours, m->boot_id) == 0;
 }
 
-static enum sl_err found_locked(struct near *n, const Sluice__V1__LocalReply *m)
+static enum sl_err found_locked(struct peer_shm *n,
+                                const Sluice__V1__LocalReply *m)
 {
     char *path = sl_strdup(m->path), *name = sl_strdup(m->name);
 
@@ -434,7 +460,7 @@ static enum sl_err found_locked(struct near *n, const Sluice__V1__LocalReply *m)
     n->shared.path = path;
     n->shared.name = name;
     n->shared.token = m->token;
-    n->shared.state = NEAR_FOUND;
+    move_locked(n, SHM_FOUND);
     post_locked(n);
     return SL_OK;
 }
@@ -442,7 +468,7 @@ static enum sl_err found_locked(struct near *n, const Sluice__V1__LocalReply *m)
 static void answered(void *arg, enum sl_err code, const struct sl_error *err,
                      const struct sl_slices *reply)
 {
-    struct near *n = arg;
+    struct peer_shm *n = arg;
     Sluice__V1__LocalReply *m = NULL;
     struct wire_arena arena;
     bool lost = code != SL_OK && sl_err_transient(code);
@@ -458,19 +484,20 @@ static void answered(void *arg, enum sl_err code, const struct sl_error *err,
     unref(n);
 }
 
-static void ask(struct near *n)
+static void ask(struct peer_shm *n)
 {
     struct rpc_call_options options = {.deadline_ms = ASK_DEADLINE_MS};
 
     rpc_call_start(n->channel, WIRE_LOCAL, NULL, &options, answered, n, NULL);
 }
 
-// ---- rooms, on the owner's thread
+// ---- buffers, on the owner's thread
 
-enum sl_err near_new(struct near **out, struct loop *loop,
-                     const struct sl_clock *clock, struct rpc_channel *channel)
+enum sl_err peer_shm_new(struct peer_shm **out, struct loop *loop,
+                         const struct sl_clock *clock,
+                         struct rpc_channel *channel)
 {
-    struct near *n = sl_calloc(1, sizeof(*n));
+    struct peer_shm *n = sl_calloc(1, sizeof(*n));
 
     if (n == NULL)
         return SL_ENOMEM;
@@ -487,7 +514,7 @@ enum sl_err near_new(struct near **out, struct loop *loop,
     return SL_OK;
 }
 
-void near_free(struct near *n)
+void peer_shm_free(struct peer_shm *n)
 {
     if (n == NULL)
         return;
@@ -498,13 +525,13 @@ void near_free(struct near *n)
     unref(n);
 }
 
-static struct room *free_locked(struct near *n, size_t bytes)
+static struct buffer *free_locked(struct peer_shm *n, size_t bytes)
 {
     list_for(at, &n->shared.free)
     {
-        struct room *r = list_entry(at, struct room, node);
+        struct buffer *r = list_entry(at, struct buffer, node);
 
-        if (r->room.bytes == bytes) {
+        if (r->buffer.bytes == bytes) {
             list_remove(&r->node);
             return r;
         }
@@ -513,38 +540,38 @@ static struct room *free_locked(struct near *n, size_t bytes)
 }
 
 // One of each size at a time is enough: there will be another take.
-static void wish_locked(struct near *n, size_t bytes)
+static void wish_locked(struct peer_shm *n, size_t bytes)
 {
-    struct room *r;
+    struct buffer *r;
 
     list_for(at, &n->shared.wished)
     {
-        if (list_entry(at, struct room, node)->room.bytes == bytes)
+        if (list_entry(at, struct buffer, node)->buffer.bytes == bytes)
             return;
     }
     r = sl_calloc(1, sizeof(*r));
     if (r == NULL)
         return;
-    r->room.bytes = bytes;
-    r->room.half = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    r->buffer.bytes = bytes;
+    r->buffer.half = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     r->tag = ++n->shared.tags;
     r->link = n->shared.link;
     list_push_back(&n->shared.wished, &r->node);
     post_locked(n);
 }
 
-static bool may_ask_locked(struct near *n)
+static bool may_ask_locked(struct peer_shm *n)
 {
     if (sl_now_ms(n->clock) < n->shared.again_ms ||
-        (n->shared.state != NEAR_IDLE && n->shared.state != NEAR_FAR))
+        (n->shared.state != SHM_IDLE && n->shared.state != SHM_ELSEWHERE))
         return false;
-    n->shared.state = NEAR_ASKED;
+    move_locked(n, SHM_ASKED);
     n->shared.refs++;
     return true;
 }
 
 // The channel's from here on, or a wish for one. -1: not now.
-static int take_calls_locked(struct near *n)
+static int take_calls_locked(struct peer_shm *n)
 {
     int fd = n->shared.calls;
 
@@ -556,13 +583,13 @@ static int take_calls_locked(struct near *n)
     return fd;
 }
 
-void near_look(struct near *n)
+void peer_shm_look(struct peer_shm *n)
 {
     bool asks = false;
     int fd = -1;
 
     pthread_mutex_lock(&n->shared.lock);
-    if (n->shared.state == NEAR_LINKED)
+    if (n->shared.state == SHM_LINKED)
         fd = take_calls_locked(n);
     else
         asks = may_ask_locked(n);
@@ -573,32 +600,32 @@ void near_look(struct near *n)
         ask(n);
 }
 
-struct near_room *near_take(struct near *n, size_t bytes)
+struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes)
 {
-    struct room *r = NULL;
+    struct buffer *r = NULL;
 
-    near_look(n);
+    peer_shm_look(n);
     pthread_mutex_lock(&n->shared.lock);
-    if (n->shared.state == NEAR_LINKED) {
+    if (n->shared.state == SHM_LINKED) {
         r = free_locked(n, bytes);
         if (r == NULL && sl_now_ms(n->clock) >= n->shared.again_ms)
             wish_locked(n, bytes);
     }
     pthread_mutex_unlock(&n->shared.lock);
-    return r != NULL ? &r->room : NULL;
+    return r != NULL ? &r->buffer : NULL;
 }
 
-void near_give(struct near *n, struct near_room *room, bool clean)
+void peer_shm_give(struct peer_shm *n, struct shm_buffer *buffer, bool clean)
 {
-    struct room *r = room_of(room);
+    struct buffer *r = buffer_of(buffer);
 
     pthread_mutex_lock(&n->shared.lock);
     if (r->link != n->shared.link) {
-        room_free(r); // that connection is over, and the region with it
+        buffer_free(r); // that connection is over, and the region with it
     } else if (clean) {
         list_push_front(&n->shared.free, &r->node);
     } else {
-        shm_release(&r->room.memory);
+        shm_release(&r->buffer.memory);
         list_push_back(&n->shared.dropped, &r->node);
         post_locked(n);
     }

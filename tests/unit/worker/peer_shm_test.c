@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rooms shared with the real socket of a psserver, in one process.
-#include "worker/sync/near.h"
+#include "worker/sync/peer_shm.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ struct host {
     struct rpc_channel *channel;
     pthread_mutex_t lock; // questions may come while the test replaces:
     struct local *local;
-    struct near *near;
+    struct peer_shm *shm;
     struct clock_fake clock;
     char path[300]; // of the socket
     char address[300];
@@ -104,12 +104,12 @@ static void host_open(struct host *h)
     local_open(h);
     server_open(h);
     T_OK(rpc_channel_new(&h->channel, h->io, h->address, NULL, NULL, t_err()));
-    T_OK(near_new(&h->near, h->loop, &h->clock.clock, h->channel));
+    T_OK(peer_shm_new(&h->shm, h->loop, &h->clock.clock, h->channel));
 }
 
 static void host_close(struct host *h)
 {
-    near_free(h->near);
+    peer_shm_free(h->shm);
     rpc_channel_free(h->channel);
     local_serve(h->local, NULL);
     rpc_server_free(h->rpc);
@@ -132,12 +132,12 @@ static void host_close(struct host *h)
         }                                                                      \
     } while (0)
 
-static struct near_room *room(struct host *h, size_t bytes)
+static struct shm_buffer *buffer(struct host *h, size_t bytes)
 {
-    struct near_room *r = NULL;
+    struct shm_buffer *r = NULL;
 
     UNTIL(h, (clock_fake_advance_ms(&h->clock, 1),
-              r = near_take(h->near, bytes)) != NULL);
+              r = peer_shm_take(h->shm, bytes)) != NULL);
     T_EQ(r->bytes, bytes);
     T_GE(r->half, bytes);
     T_EQ(r->half % 64, 0);
@@ -158,15 +158,15 @@ static uint8_t seen(struct host *h, uint64_t region, uint64_t offset)
     return value;
 }
 
-TEST(near, a_room_is_seen_by_the_psserver)
+TEST(peer_shm, a_buffer_is_seen_by_the_psserver)
 {
-    struct near_room *a, *b, *c;
+    struct shm_buffer *a, *b, *c;
 
     host_open(&host);
-    T_PTR(near_take(host.near, BYTES), NULL); // it only asks
-    a = room(&host, BYTES);
-    b = room(&host, BYTES);
-    c = room(&host, OTHER_BYTES);
+    T_PTR(peer_shm_take(host.shm, BYTES), NULL); // it only asks
+    a = buffer(&host, BYTES);
+    b = buffer(&host, BYTES);
+    c = buffer(&host, OTHER_BYTES);
     T_NE(a->region, b->region);
     a->memory.at[0] = 1;
     b->memory.at[b->half] = 2;
@@ -175,30 +175,30 @@ TEST(near, a_room_is_seen_by_the_psserver)
     T_EQ(seen(&host, b->region, b->half), 2);
     T_EQ(seen(&host, c->region, 4), 3);
     T_EQ(atomic_load(&host.asked), 1);
-    near_give(host.near, a, true);
-    T_PTR(near_take(host.near, BYTES), a); // at once
-    near_give(host.near, a, true);
-    near_give(host.near, b, true);
-    near_give(host.near, c, true);
+    peer_shm_give(host.shm, a, true);
+    T_PTR(peer_shm_take(host.shm, BYTES), a); // at once
+    peer_shm_give(host.shm, a, true);
+    peer_shm_give(host.shm, b, true);
+    peer_shm_give(host.shm, c, true);
     host_close(&host);
 }
 
-TEST(near, a_room_that_is_not_clean_never_comes_back)
+TEST(peer_shm, a_buffer_that_is_not_clean_never_comes_back)
 {
-    struct near_room *r;
+    struct shm_buffer *r;
     uint64_t region;
     size_t one;
 
     host_open(&host);
-    r = room(&host, BYTES);
+    r = buffer(&host, BYTES);
     region = r->region;
     one = local_bytes(host.local);
-    near_give(host.near, r, false);
+    peer_shm_give(host.shm, r, false);
     UNTIL(&host, local_bytes(host.local) == 0); // the psserver is told
-    r = room(&host, BYTES);
+    r = buffer(&host, BYTES);
     T_NE(r->region, region);
     T_EQ(local_bytes(host.local), one);
-    near_give(host.near, r, true);
+    peer_shm_give(host.shm, r, true);
     host_close(&host);
 }
 
@@ -218,11 +218,11 @@ static void is_far(struct host *h)
     bool was_late = false;
 
     UNTIL(h,
-          (was_late |= late(h, turns++), near_take(h->near, BYTES) == NULL &&
+          (was_late |= late(h, turns++), peer_shm_take(h->shm, BYTES) == NULL &&
                                              atomic_load(&h->asked) > before));
     for (int i = 0; i < 100; i++) { // and no second question
         loop_turn(h->loop);
-        T_PTR(near_take(h->near, BYTES), NULL);
+        T_PTR(peer_shm_take(h->shm, BYTES), NULL);
     }
     if (!was_late) // else the end of a pause may have fallen into it
         T_EQ(atomic_load(&h->asked), before + 1);
@@ -230,7 +230,7 @@ static void is_far(struct host *h)
     clock_fake_advance_ms(&h->clock, LONG_MS);
 }
 
-TEST(near, another_host_or_a_psserver_that_shares_nothing)
+TEST(peer_shm, another_host_or_a_psserver_that_shares_nothing)
 {
     host_open(&host);
     host.boot_id = "00000000-0000-0000-0000-000000000000";
@@ -243,7 +243,7 @@ TEST(near, another_host_or_a_psserver_that_shares_nothing)
     host_close(&host);
 }
 
-TEST(near, a_socket_that_cannot_be_reached)
+TEST(peer_shm, a_socket_that_cannot_be_reached)
 {
     host_open(&host);
     local_close(&host); // the file is gone, too
@@ -252,31 +252,31 @@ TEST(near, a_socket_that_cannot_be_reached)
     is_far(&host);
     local_close(&host); // later it can
     local_open(&host);
-    near_give(host.near, room(&host, BYTES), true);
+    peer_shm_give(host.shm, buffer(&host, BYTES), true);
     host_close(&host);
 }
 
-TEST(near, a_psserver_that_goes_takes_the_rooms_along)
+TEST(peer_shm, a_psserver_that_goes_takes_the_buffers_along)
 {
-    struct near_room *out, *r;
+    struct shm_buffer *out, *r;
 
     host_open(&host);
-    out = room(&host, BYTES);
-    near_give(host.near, room(&host, BYTES), true);
+    out = buffer(&host, BYTES);
+    peer_shm_give(host.shm, buffer(&host, BYTES), true);
     local_close(&host); // with its connections
-    UNTIL(&host, near_take(host.near, OTHER_BYTES) == NULL &&
+    UNTIL(&host, peer_shm_take(host.shm, OTHER_BYTES) == NULL &&
                      atomic_load(&host.asked) == 1);
     for (int i = 0; i < 100; i++)
         loop_turn(host.loop);
-    T_PTR(near_take(host.near, BYTES), NULL);
+    T_PTR(peer_shm_take(host.shm, BYTES), NULL);
     memset(out->memory.at, 1, out->memory.bytes); // ours still
     local_open(&host);
     clock_fake_advance_ms(&host.clock, LONG_MS);
-    r = room(&host, BYTES);
+    r = buffer(&host, BYTES);
     T_GE(atomic_load(&host.asked), 2);
-    near_give(host.near, out, true); // of a connection that is over
-    T_PTR(near_take(host.near, BYTES), NULL);
-    near_give(host.near, r, true);
+    peer_shm_give(host.shm, out, true); // of a connection that is over
+    T_PTR(peer_shm_take(host.shm, BYTES), NULL);
+    peer_shm_give(host.shm, r, true);
     host_close(&host);
 }
 
@@ -293,17 +293,17 @@ static void on_line(void *arg, enum log_level level, const char *line,
 // Another psserver takes its place.
 static void is_shared_soon(struct host *h)
 {
-    struct near_room *r;
+    struct shm_buffer *r;
 
     local_open(h);
     clock_fake_advance_ms(&h->clock, SOON_MS);
-    UNTIL(h, (r = near_take(h->near, BYTES)) != NULL);
+    UNTIL(h, (r = peer_shm_take(h->shm, BYTES)) != NULL);
     T_EQ(atomic_load(&h->asked), 2);
-    near_give(h->near, r, true);
+    peer_shm_give(h->shm, r, true);
 }
 
 // It was asked, and died before the connection was made.
-TEST(near, a_psserver_that_died_meanwhile_is_asked_soon)
+TEST(peer_shm, a_psserver_that_died_meanwhile_is_asked_soon)
 {
     unsigned not_reached = 0;
     int fd;
@@ -312,7 +312,7 @@ TEST(near, a_psserver_that_died_meanwhile_is_asked_soon)
     log_set_sink(on_line, &not_reached);
     T_OK(shm_listen(&fd, host.path, t_err())); // takes the place of ours
     close(fd);                                 // and leaves the file
-    UNTIL(&host, (near_look(host.near), not_reached == 1));
+    UNTIL(&host, (peer_shm_look(host.shm), not_reached == 1));
     log_set_sink(NULL, NULL);
     local_close(&host);
     is_shared_soon(&host);
@@ -351,29 +351,29 @@ static void a_small_call(struct host *h)
 
 static void is_adopted(struct host *h)
 {
-    UNTIL(h, (clock_fake_advance_ms(&h->clock, 1), near_look(h->near),
+    UNTIL(h, (clock_fake_advance_ms(&h->clock, 1), peer_shm_look(h->shm),
               rpc_channel_adopted(h->channel)));
 }
 
-TEST(near, small_calls_have_a_socket_of_their_own)
+TEST(peer_shm, small_calls_have_a_socket_of_their_own)
 {
     host_open(&host);
     is_adopted(&host);
     T_EQ(atomic_load(&host.asked), 1);
     T_EQ(local_bytes(host.local), 0); // whether memory is shared or not
     a_small_call(&host);
-    near_give(host.near, room(&host, BYTES), true);
+    peer_shm_give(host.shm, buffer(&host, BYTES), true);
     host_close(&host);
 }
 
-TEST(near, a_psserver_that_comes_back_gets_another_socket)
+TEST(peer_shm, a_psserver_that_comes_back_gets_another_socket)
 {
     host_open(&host);
     is_adopted(&host);
     local_close(&host);
     rpc_server_free(host.rpc);
     UNTIL(&host, !rpc_channel_adopted(host.channel));
-    near_look(host.near);
+    peer_shm_look(host.shm);
     local_open(&host);
     server_open(&host);
     clock_fake_advance_ms(&host.clock, LONG_MS);
@@ -387,59 +387,59 @@ static void dies(void *arg)
     local_close(arg);
 }
 
-// Its calls failed first, and by the time the loop tells it of their room, it
+// Its calls failed first, and by the time the loop tells it of their buffer, it
 // is gone.
-TEST(near, a_psserver_found_dead_by_telling_it_is_asked_soon)
+TEST(peer_shm, a_psserver_found_dead_by_telling_it_is_asked_soon)
 {
-    struct near_room *r;
+    struct shm_buffer *r;
 
     host_open(&host);
-    r = room(&host, BYTES);
+    r = buffer(&host, BYTES);
     is_adopted(&host);
     loop_turn(host.loop); // nothing is on its way to us
     T_OK(loop_post(host.loop, dies, &host));
-    near_give(host.near, r, false); // posts, too
+    peer_shm_give(host.shm, r, false); // posts, too
     for (int i = 0; i < 100; i++)
         loop_turn(host.loop);
     is_shared_soon(&host);
     host_close(&host);
 }
 
-TEST(near, a_psserver_that_takes_no_calls_so)
+TEST(peer_shm, a_psserver_that_takes_no_calls_so)
 {
-    struct near_room *r;
+    struct shm_buffer *r;
 
     host_open(&host);
     local_serve(host.local, NULL);
-    near_give(host.near, room(&host, BYTES), true);
+    peer_shm_give(host.shm, buffer(&host, BYTES), true);
     for (int i = 0; i < 100; i++) {
-        near_look(host.near);
+        peer_shm_look(host.shm);
         loop_turn(host.loop);
     }
     T_FALSE(rpc_channel_adopted(host.channel));
     a_small_call(&host);
     // Answers keep their order: when the first of these is there, the refusal
-    // has been heard. It was of calls: rooms are had while no time passes.
+    // has been heard. It was of calls: buffers are had while no time passes.
     for (unsigned i = 1; i <= 2; i++) {
-        UNTIL(&host, (r = near_take(host.near, i * OTHER_BYTES)) != NULL);
-        near_give(host.near, r, true);
+        UNTIL(&host, (r = peer_shm_take(host.shm, i * OTHER_BYTES)) != NULL);
+        peer_shm_give(host.shm, r, true);
     }
     host_close(&host);
 }
 
-TEST(near, may_end_at_any_moment)
+TEST(peer_shm, may_end_at_any_moment)
 {
     for (int turns = 0; turns < 40; turns++) {
-        struct near_room *r = NULL;
+        struct shm_buffer *r = NULL;
 
         host_open(&host);
         for (int i = 0; i < turns && r == NULL; i++) {
-            r = near_take(host.near, BYTES);
+            r = peer_shm_take(host.shm, BYTES);
             loop_turn(host.loop);
             sched_yield();
         }
         if (r != NULL)
-            near_give(host.near, r, turns % 2);
+            peer_shm_give(host.shm, r, turns % 2);
         host_close(&host);
     }
 }

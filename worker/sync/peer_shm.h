@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/sync/peer_shm.h -- a psserver on this host, and memory shared with it.
+//
+// Asks a psserver where it takes memory (Shards/Local). If it runs under the
+// same boot of the same host and its socket can be reached, memory is handed to
+// it in *buffers*: one for each shard, with space for a gradient and for the
+// parameters that come back. Everything that does not work out only means that
+// bytes are sent.
+//
+//   IDLE --take, look--> ASKED --same host--> FOUND --connected--> LINKED
+//    ^  ^                  | another host, or none wanted   |        |
+//    |  |                  v                                |        |
+//    |  +---(pause)---- ELSEWHERE <----- not to be had -----+--------+
+//    +------------------------- gone: soon again -----------+--------+
+//
+// A buffer is one caller's from peer_shm_take to peer_shm_give. If a call that
+// named it ended without an answer, the psserver may still read and write
+// there: such a buffer is given back as not clean, and its memory is never used
+// again. The psserver is told, and unmaps it when no call uses it any more.
+//
+// The same connection brings the channel a socket of its own for small calls.
+//
+// Threads  any for new, look, take, give and free, none of which waits; not
+//          from an rpc callback. The socket is the loop's.
+// Memory   peer_shm_free before its channel is freed; buffers are given back
+//          before. What is under way holds on to what it needs, so the loop
+//          must not be freed before the channel; it runs what was posted
+//          before it ends.
+// Units    bytes, ms.
+// Errors   none: there is a buffer, or there is not.
+#ifndef WORKER_SYNC_PEER_SHM_H
+#define WORKER_SYNC_PEER_SHM_H
+
+#include <stdbool.h>
+
+#include "common/base/clock.h"
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "common/net/local/shm.h"
+
+struct peer_shm;
+
+// A gradient at 0, parameters at `half`; each has `bytes`.
+struct shm_buffer {
+    struct shm memory;
+    size_t bytes, half;
+    uint64_t region; // as the psserver knows it
+};
+
+enum sl_err peer_shm_new(struct peer_shm **out, struct loop *loop,
+                         const struct sl_clock *clock,
+                         struct rpc_channel *channel);
+void peer_shm_free(struct peer_shm *n); // NULL is allowed
+
+// Before a call, whatever its size: has the psserver asked, and its channel
+// adopt a socket for small calls once there is one (rpc_channel_adopt).
+void peer_shm_look(struct peer_shm *n);
+
+// A buffer for `bytes` each way; NULL: not now. One that is missing is asked
+// for, and there soon.
+struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
+
+// `clean`: every call that named it was answered.
+void peer_shm_give(struct peer_shm *n, struct shm_buffer *buffer, bool clean);
+
+#endif
