@@ -33,7 +33,7 @@ static struct local_note hear(int fd, enum local_kind kind)
 
     if (poll(&ready, 1, DEADLINE_MS) != 1)
         program_die("the psserver does not answer on its socket");
-    program_must(local_hear(fd, &note, &passed), NULL, "the socket");
+    program_must(local_receive(fd, &note, &passed), NULL, "the socket");
     if (note.kind != (uint32_t)kind)
         program_die("the psserver takes no memory or no calls from us");
     return note;
@@ -46,7 +46,7 @@ static void offer_calls(int fd, struct rpc_channel *channel, uint64_t token)
     int pair[2];
 
     program_must(rpc_socket_pair(pair, &err), &err, "a socket");
-    program_must(local_say(fd, note, pair[1]), NULL, "offering a socket");
+    program_must(local_send(fd, note, pair[1]), NULL, "offering a socket");
     close(pair[1]);
     (void)hear(fd, LOCAL_ADOPTED);
     program_must(rpc_channel_adopt(channel, pair[0], &err), &err, "adopting");
@@ -60,7 +60,7 @@ static void hand_over(struct target_shm *s, size_t bytes, uint64_t token)
     int fd;
 
     program_must(shm_new(&s->memory, &fd, bytes, &err), &err, "memory");
-    program_must(local_say(s->fd, note, fd), NULL, "handing over memory");
+    program_must(local_send(s->fd, note, fd), NULL, "handing over memory");
     close(fd);
     s->region = hear(s->fd, LOCAL_MAPPED).region;
 }

@@ -7,16 +7,16 @@
 
 _Static_assert(sizeof(struct local_note) == 40, "the same in every program");
 
-enum sl_err local_say(int fd, struct local_note note, int pass)
+enum sl_err local_send(int fd, struct local_note note, int pass)
 {
     note.magic = LOCAL_MAGIC;
-    return shm_say(fd, &note, sizeof(note), pass);
+    return shm_send(fd, &note, sizeof(note), pass);
 }
 
-enum sl_err local_hear(int fd, struct local_note *out, int *passed)
+enum sl_err local_receive(int fd, struct local_note *out, int *passed)
 {
     struct local_note note;
-    enum sl_err rc = shm_hear(fd, &note, sizeof(note), passed);
+    enum sl_err rc = shm_receive(fd, &note, sizeof(note), passed);
     bool passes;
 
     if (rc != SL_OK)

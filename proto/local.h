@@ -42,7 +42,7 @@ struct local_note {
 #define LOCAL_MAGIC 0x31534c53u
 
 // Fills in the magic. `pass`: a descriptor, or -1.
-enum sl_err local_say(int fd, struct local_note note, int pass);
-enum sl_err local_hear(int fd, struct local_note *out, int *passed);
+enum sl_err local_send(int fd, struct local_note note, int pass);
+enum sl_err local_receive(int fd, struct local_note *out, int *passed);
 
 #endif

@@ -67,8 +67,8 @@ struct rpc_io_options {
     void *pause_arg;
 };
 
-// What the allocator and core's libraries are told once per process, before
-// gRPC starts: so that memory of messages is kept, not faulted in anew.
+// The settings of the allocator and of core's libraries, once per process,
+// before gRPC starts: so that memory of messages is kept, not faulted in anew.
 // rpc_io_new does it; alone it is for a program that is measured against us and
 // calls core by itself.
 void rpc_tune_process(void);
@@ -101,7 +101,7 @@ bool rpc_address_is_local(const char *address);
 // ---- messages that go out
 
 #define RPC_MSG_PARTS 8
-#define RPC_MSG_ROOM 512
+#define RPC_MSG_SPACE 512
 
 // Use the functions; `head` points into the struct, so do not copy it.
 struct rpc_msg {
@@ -111,7 +111,7 @@ struct rpc_msg {
     struct sl_slice part[RPC_MSG_PARTS];
     void (*release)(void *user); // NULL: the ranges live for ever
     void *user;
-    uint8_t room[RPC_MSG_ROOM];
+    uint8_t space[RPC_MSG_SPACE];
 };
 
 // An empty message (which is a message: zero bytes).
@@ -124,7 +124,7 @@ uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes);
 // Appends a range of the caller's memory; at most RPC_MSG_PARTS of them.
 void rpc_msg_part(struct rpc_msg *msg, const void *data, size_t bytes);
 
-// Who is told, once, that no part is referenced any more. Also runs for a
+// Called once, when no part is referenced any more. Also runs for a
 // message without parts, and for one that is dropped.
 void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
                         void *user);
@@ -255,7 +255,7 @@ struct rpc_stream_events {
     // Server only: the client sends no more. NULL: finish with SL_OK.
     void (*on_half_close)(struct rpc_stream *stream, void *user);
 
-    // The send queue has room again after an SL_EBUSY.
+    // The send queue has space again after an SL_EBUSY.
     void (*on_writable)(struct rpc_stream *stream, void *user);
 
     // Exactly once and last. Client: the server's status. Server: SL_OK if it

@@ -43,7 +43,7 @@ struct client_call {
     struct list_node ready;   // in a list of those to be started
     unsigned method;          // of the channel's lanes
     gpr_timespec deadline;
-    bool cancelled; // call has been told
+    bool cancelled; // the call knows
     size_t max_reply_bytes;
     grpc_byte_buffer *request, *reply;
     grpc_metadata_array initial;

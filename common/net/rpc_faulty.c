@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_faulty.c -- the doubling, replay and loss of unary calls for
+// tests; empty in a release.
 #include "common/net/rpc_faulty.h"
 
 #ifdef SLUICE_FAULTS
@@ -63,11 +65,11 @@ static void read_pair(char *pair)
 static void arm(void)
 {
     const char *text = getenv("SLUICE_RPC_FAULT");
-    char room[256], *at = room, *pair;
+    char space[256], *at = space, *pair;
 
     if (text == NULL || *text == '\0')
         return;
-    if ((size_t)snprintf(room, sizeof(room), "%s", text) >= sizeof(room))
+    if ((size_t)snprintf(space, sizeof(space), "%s", text) >= sizeof(space))
         give_up(text);
     while ((pair = strsep(&at, ",")) != NULL)
         read_pair(pair);

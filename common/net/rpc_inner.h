@@ -33,14 +33,15 @@ struct rpc_tag {
     atomic_uint posted;
 };
 
-struct rpc_watch; // rpc_door.c
+struct rpc_poller; // local/rpc_poll.c
 
 struct rpc_thread {
     struct rpc_io *io;
     grpc_completion_queue *cq;
     pthread_t id;
-    int cpu;                           // it is pinned to; -1: none
-    _Atomic(struct rpc_watch *) watch; // beside it; NULL: none yet
+    int cpu;                                   // it is pinned to; -1: none
+    _Atomic(struct rpc_poller *) poller;       // beside it; NULL: none yet
+    void (*poller_free)(struct rpc_poller *p); // of one that is there
 };
 
 struct rpc_io {
@@ -64,7 +65,6 @@ void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
                      struct rpc_tag *tag);
 
 enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
-void rpc_watch_free(struct rpc_thread *thread); // rpc_door.c
 
 // `wish` is an index + 1, or 0: in turn.
 struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);
@@ -99,14 +99,14 @@ void rpc_msg_await_releases(void);
 
 // ---- rpc_status.c: codes and texts on the wire
 
-struct rpc_status_room { // must stay until the batch was started
+struct rpc_status_space { // must stay until the batch was started
     grpc_metadata code;
     grpc_slice details;
 };
 
-void rpc_status_op(grpc_op *op, struct rpc_status_room *room, enum sl_err code,
-                   const struct sl_error *err);
-void rpc_status_room_release(struct rpc_status_room *room);
+void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
+                   enum sl_err code, const struct sl_error *err);
+void rpc_status_space_release(struct rpc_status_space *space);
 
 // Where the client's batch puts the outcome.
 struct rpc_outcome {

@@ -148,7 +148,7 @@ static void *run(void *arg)
 }
 
 // Something to do on an I/O thread that no call brought there. Core has no
-// door for that, but a call that goes nowhere ends at once, on the thread that
+// poll for that, but a call that goes nowhere ends at once, on the thread that
 // its queue belongs to.
 static void on_errand(struct rpc_tag *tag, bool ok)
 {
@@ -294,10 +294,10 @@ enum sl_err rpc_io_new(struct rpc_io **out,
     return SL_OK;
 }
 
-// Once a write had to wait for room in its socket, core has a thread that looks
-// at all sockets for 10 s at a time, and core's end waits for it: so long did a
-// process take to end that had sent a large message. Something that happens on
-// a socket ends the look.
+// Once a write had to wait for space in its socket, core has a thread that
+// looks at all sockets for 10 s at a time, and core's end waits for it: so long
+// did a process take to end that had sent a large message. Something that
+// happens on a socket ends the look.
 static void end_look(void)
 {
     grpc_channel_credentials *creds;
@@ -313,6 +313,14 @@ static void end_look(void)
     close(fd[1]);
 }
 
+static void free_poller(struct rpc_thread *t)
+{
+    struct rpc_poller *poller = atomic_load(&t->poller);
+
+    if (poller != NULL)
+        t->poller_free(poller);
+}
+
 void rpc_io_free(struct rpc_io *io)
 {
     if (io == NULL)
@@ -323,7 +331,7 @@ void rpc_io_free(struct rpc_io *io)
     for (unsigned i = 0; i < io->threads; i++) {
         pthread_join(io->thread[i].id, NULL);
         grpc_completion_queue_destroy(io->thread[i].cq);
-        rpc_watch_free(&io->thread[i]);
+        free_poller(&io->thread[i]);
     }
     grpc_channel_destroy(io->nowhere);
     gpr_free(io);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/rpc_lane.c -- see rpc_lane.h.
+// common/net/rpc_lane.c -- the connections of a channel, and their renewal when
+// certificates change.
 //
 // Core's client credentials never change. So when the certificate files were
 // replaced (tls.h) and a call finds no connection standing, core's channel is

@@ -33,7 +33,7 @@ static struct {
 
 void rpc_msg_init(struct rpc_msg *msg)
 {
-    msg->head = msg->room;
+    msg->head = msg->space;
     msg->head_bytes = 0;
     msg->parts = 0;
     msg->release = NULL;
@@ -42,17 +42,17 @@ void rpc_msg_init(struct rpc_msg *msg)
 
 static void head_free(struct rpc_msg *msg)
 {
-    if (msg->head != msg->room)
+    if (msg->head != msg->space)
         sl_free(msg->head);
-    msg->head = msg->room;
+    msg->head = msg->space;
     msg->head_bytes = 0;
 }
 
 uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes)
 {
-    uint8_t *head = msg->room;
+    uint8_t *head = msg->space;
 
-    if (bytes > RPC_MSG_ROOM) {
+    if (bytes > RPC_MSG_SPACE) {
         head = sl_malloc(bytes);
         if (head == NULL)
             return NULL;
@@ -171,11 +171,11 @@ static grpc_slice head_slice(struct rpc_msg *msg)
 {
     grpc_slice slice;
 
-    if (msg->head == msg->room)
+    if (msg->head == msg->space)
         return grpc_slice_from_copied_buffer((const char *)msg->head,
                                              msg->head_bytes);
     slice = grpc_slice_new(msg->head, msg->head_bytes, sl_free);
-    msg->head = msg->room; // the slice owns it now
+    msg->head = msg->space; // the slice owns it now
     return slice;
 }
 

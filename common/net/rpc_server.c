@@ -27,7 +27,7 @@
 #define POSTED_STREAM 4
 #define POSTED_UNKNOWN 2
 #define QUEUE_CAP ((size_t)64 << 20)
-#define SCRATCH_ROOM 256
+#define SCRATCH_SPACE 256
 
 struct served {
     struct rpc_method method; // path NULL: any that is not in a table
@@ -56,7 +56,7 @@ struct rpc_call {
     struct rpc_host *host; // instead of call: it came over a socket, and the
     uint64_t id;           // answer goes back there
     struct sl_slice request;
-    uint8_t *room_for_request; // kept from call to call
+    uint8_t *request_space; // kept from call to call
     size_t request_cap;
     gpr_timespec deadline;
     grpc_metadata_array metadata;
@@ -66,8 +66,8 @@ struct rpc_call {
     grpc_byte_buffer *reply;
     int cancelled;
     struct scratch *scratch;
-    size_t room_used;
-    _Alignas(16) uint8_t room[SCRATCH_ROOM];
+    size_t space_used;
+    _Alignas(16) uint8_t space[SCRATCH_SPACE];
 };
 
 struct rpc_server {
@@ -138,7 +138,7 @@ static void scratch_clear(struct rpc_call *c)
         c->scratch = s->next;
         sl_free(s);
     }
-    c->room_used = 0;
+    c->space_used = 0;
 }
 
 static void call_recycle(struct rpc_call *c)
@@ -166,7 +166,7 @@ static void pool_free(struct rpc_call **pool)
 
         *pool = c->next;
         rpc_body_release(&c->body);
-        sl_free(c->room_for_request);
+        sl_free(c->request_space);
         gpr_free(c);
     }
 }
@@ -176,9 +176,9 @@ void *rpc_call_scratch(struct rpc_call *c, size_t bytes)
     size_t rounded = (bytes + 15) & ~(size_t)15;
     struct scratch *s;
 
-    if (rounded <= SCRATCH_ROOM - c->room_used) {
-        c->room_used += rounded;
-        return memset(c->room + c->room_used - rounded, 0, rounded);
+    if (rounded <= SCRATCH_SPACE - c->space_used) {
+        c->space_used += rounded;
+        return memset(c->space + c->space_used - rounded, 0, rounded);
     }
     s = sl_calloc(1, sizeof(*s) + bytes);
     if (s == NULL)
@@ -262,14 +262,14 @@ static void call_over(struct rpc_call *c)
 
 static void answered(struct rpc_tag *tag, bool ok)
 {
-    (void)ok; // a reply that could not be sent has nobody to be told to
+    (void)ok; // a reply that could not be sent has nobody to go to
     call_over(sl_container_of(tag, struct rpc_call, tag));
 }
 
 void rpc_answer(struct rpc_call *c, enum sl_err code,
                 const struct sl_error *err, struct rpc_msg *reply)
 {
-    struct rpc_status_room room;
+    struct rpc_status_space space;
     grpc_op ops[4];
     size_t n = 0;
 
@@ -297,12 +297,12 @@ void rpc_answer(struct rpc_call *c, enum sl_err code,
     } else if (reply != NULL) {
         rpc_msg_drop(reply);
     }
-    rpc_status_op(&ops[n++], &room, code, err);
+    rpc_status_op(&ops[n++], &space, code, err);
     ops[n].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     ops[n++].data.recv_close_on_server.cancelled = &c->cancelled;
     c->tag.event = answered;
     rpc_start_batch(c->call, ops, n, &c->tag);
-    rpc_status_room_release(&room);
+    rpc_status_space_release(&space);
 }
 
 static void refuse(struct rpc_call *c, enum sl_err code, const char *text)
@@ -462,23 +462,23 @@ static struct rpc_call *call_of_host(struct rpc_server *s,
 static bool keep_request(struct rpc_call *c, const struct rpc_sock_packet *p)
 {
     if (p->bytes > c->request_cap) {
-        uint8_t *room = sl_malloc(p->bytes);
+        uint8_t *space = sl_malloc(p->bytes);
 
-        if (room == NULL)
+        if (space == NULL)
             return false;
-        sl_free(c->room_for_request);
-        c->room_for_request = room;
+        sl_free(c->request_space);
+        c->request_space = space;
         c->request_cap = p->bytes;
     }
     if (p->bytes > 0)
-        memcpy(c->room_for_request, p->body, p->bytes);
-    c->request = (struct sl_slice){c->room_for_request, p->bytes};
+        memcpy(c->request_space, p->body, p->bytes);
+    c->request = (struct sl_slice){c->request_space, p->bytes};
     c->body.slices = slices_one(&c->request);
     return true;
 }
 
-void rpc_server_heard(struct rpc_server *s, struct rpc_host *host,
-                      const struct rpc_sock_packet *p)
+static void on_received(struct rpc_server *s, struct rpc_host *host,
+                        const struct rpc_sock_packet *p)
 {
     struct rpc_call *c = call_of_host(s, host, p);
 
@@ -495,7 +495,7 @@ void rpc_server_heard(struct rpc_server *s, struct rpc_host *host,
     serve(c);
 }
 
-void rpc_server_parted(struct rpc_server *s, struct rpc_host *host)
+static void on_gone(struct rpc_server *s, struct rpc_host *host)
 {
     pthread_mutex_lock(&s->lock);
     list_remove(rpc_host_node(host));
@@ -503,9 +503,14 @@ void rpc_server_parted(struct rpc_server *s, struct rpc_host *host)
     live_down(s);
 }
 
+static const struct rpc_host_events host_events = {
+    .received = on_received,
+    .gone = on_gone,
+};
+
 enum sl_err rpc_server_adopt(struct rpc_server *s, int fd, struct sl_error *err)
 {
-    struct rpc_host *host = rpc_host_new(s, fd);
+    struct rpc_host *host = rpc_host_new(&host_events, s, fd);
     enum sl_err rc = SL_OK;
 
     atomic_fetch_add(&s->live, 1);

@@ -11,34 +11,34 @@
 
 #define CODE_KEY "sluice-code"
 
-void rpc_status_op(grpc_op *op, struct rpc_status_room *room, enum sl_err code,
-                   const struct sl_error *err)
+void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
+                   enum sl_err code, const struct sl_error *err)
 {
     const char *text = err && err->text[0] ? err->text : sl_err_text(code);
     char number[16];
 
     memset(op, 0, sizeof(*op));
-    room->details = grpc_empty_slice();
-    room->code.key = room->code.value = grpc_empty_slice();
+    space->details = grpc_empty_slice();
+    space->code.key = space->code.value = grpc_empty_slice();
     op->op = GRPC_OP_SEND_STATUS_FROM_SERVER;
     op->data.send_status_from_server.status =
         (grpc_status_code)sl_err_to_grpc(code);
     if (code == SL_OK)
         return;
     snprintf(number, sizeof(number), "%d", (int)code);
-    room->code.key = grpc_slice_from_static_string(CODE_KEY);
-    room->code.value = grpc_slice_from_copied_string(number);
-    room->details = grpc_slice_from_copied_string(text);
+    space->code.key = grpc_slice_from_static_string(CODE_KEY);
+    space->code.value = grpc_slice_from_copied_string(number);
+    space->details = grpc_slice_from_copied_string(text);
     op->data.send_status_from_server.trailing_metadata_count = 1;
-    op->data.send_status_from_server.trailing_metadata = &room->code;
-    op->data.send_status_from_server.status_details = &room->details;
+    op->data.send_status_from_server.trailing_metadata = &space->code;
+    op->data.send_status_from_server.status_details = &space->details;
 }
 
-void rpc_status_room_release(struct rpc_status_room *room)
+void rpc_status_space_release(struct rpc_status_space *space)
 {
-    grpc_slice_unref(room->code.key);
-    grpc_slice_unref(room->code.value);
-    grpc_slice_unref(room->details);
+    grpc_slice_unref(space->code.key);
+    grpc_slice_unref(space->code.value);
+    grpc_slice_unref(space->details);
 }
 
 void rpc_outcome_init(struct rpc_outcome *o)

@@ -105,7 +105,7 @@ static void start_locked(struct rpc_stream *s, const grpc_op *ops, size_t count,
 
 static void start_close_locked(struct rpc_stream *s)
 {
-    struct rpc_status_room room;
+    struct rpc_status_space space;
     grpc_op op;
 
     s->state = CLOSED;
@@ -115,9 +115,9 @@ static void start_close_locked(struct rpc_stream *s)
         start_locked(s, &op, 1, &s->closed);
         return;
     }
-    rpc_status_op(&op, &room, s->finish_code, &s->finish_err);
+    rpc_status_op(&op, &space, s->finish_code, &s->finish_err);
     start_locked(s, &op, 1, &s->closed);
-    rpc_status_room_release(&room);
+    rpc_status_space_release(&space);
 }
 
 // Sends what is next, if anything may be sent now.
@@ -258,7 +258,7 @@ static void on_sent(struct rpc_tag *tag, bool ok)
 {
     struct rpc_stream *s = sl_container_of(tag, struct rpc_stream, sent);
     grpc_byte_buffer *gone;
-    bool room = false;
+    bool space = false;
 
     pthread_mutex_lock(&s->lock);
     gone = s->sending;
@@ -270,11 +270,11 @@ static void on_sent(struct rpc_tag *tag, bool ok)
         drop_queue_locked(s); // the call is dead; its end is on its way
     if (s->starved && s->queued_bytes <= s->seed.queue_cap_bytes / 2) {
         s->starved = false;
-        room = s->state == OPEN && !s->over;
+        space = s->state == OPEN && !s->over;
     }
     pthread_mutex_unlock(&s->lock);
     grpc_byte_buffer_destroy(gone);
-    if (room && s->events.on_writable != NULL)
+    if (space && s->events.on_writable != NULL)
         s->events.on_writable(s, s->user);
     batch_over(s);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/rpc_window.c -- see rpc_window.h.
+// common/net/rpc_window.c -- the rule of who goes next: the bytes under way on
+// each lane, and the requests that wait.
 #include "common/net/rpc_window.h"
 
 #define EXPRESS_PART 4 // of the usual window

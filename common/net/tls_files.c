@@ -38,7 +38,7 @@ struct tls_files {
     struct tls_pem pem;
     struct stamps used;  // as they were when `pem` was read
     struct stamps tried; // as they were when reading failed
-    bool told;           // that it failed
+    bool logged;         // that it failed
     time_t warned_day;   // on which the end was last warned of
 };
 
@@ -91,7 +91,7 @@ static enum sl_err read_locked(struct tls_files *f, const struct stamps *now,
     tls_pem_release(&f->pem);
     f->pem = pem;
     f->used = *now;
-    f->told = false;
+    f->logged = false;
     f->warned_day = 0;
     atomic_fetch_add(&f->serial, 1);
     return SL_OK;
@@ -111,13 +111,13 @@ static void read_again_locked(struct tls_files *f, const struct stamps *now,
     }
     if (!same(now, &f->tried)) {
         f->tried = *now;
-        f->told = false;
+        f->logged = false;
         if (!insist) // perhaps the other files are still to come
             return;
     }
-    if (f->told && !insist)
+    if (f->logged && !insist)
         return;
-    f->told = true;
+    f->logged = true;
     LOG(WARN, "new certificates do not hold; the old ones stay in use",
         "error=%s", err.text);
 }

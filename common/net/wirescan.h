@@ -36,16 +36,16 @@ enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const uint8_t *bytes, size_t size,
                       const struct wire_limits *limits, struct sl_error *err);
 
-#define WIRE_ARENA_ROOM 4096
+#define WIRE_ARENA_SPACE 4096
 
 // An allocator for one or more messages that never holds more than its
 // budget. Large: lives in a call's scratch, on a stack, in a struct.
 struct wire_arena {
     ProtobufCAllocator allocator;
-    struct wire_chunk *chunks; // beyond `room`, newest first
+    struct wire_chunk *chunks; // beyond `space`, newest first
     size_t used_bytes, budget_bytes;
     uint8_t *next, *end;
-    _Alignas(16) uint8_t room[WIRE_ARENA_ROOM];
+    _Alignas(16) uint8_t space[WIRE_ARENA_SPACE];
 };
 
 void wire_arena_init(struct wire_arena *arena);

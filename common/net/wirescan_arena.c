@@ -81,8 +81,8 @@ void wire_arena_init(struct wire_arena *arena)
     arena->chunks = NULL;
     arena->used_bytes = 0;
     arena->budget_bytes = BUDGET_BASE;
-    arena->next = arena->room;
-    arena->end = arena->room + sizeof(arena->room);
+    arena->next = arena->space;
+    arena->end = arena->space + sizeof(arena->space);
 }
 
 void wire_arena_release(struct wire_arena *arena)

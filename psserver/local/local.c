@@ -80,7 +80,7 @@ static enum sl_err map_one(struct local_peer *p, const struct local_note *note,
         answer.region = r->number;
         FAULT("shm.map");
     }
-    return local_say(p->fd, answer, -1);
+    return local_send(p->fd, answer, -1);
 }
 
 // Takes the descriptor. One of each worker is enough.
@@ -102,7 +102,7 @@ static enum sl_err adopt_one(struct local_peer *p,
     else
         LOG(WARN, "no calls over a socket of this host", "why=%s", err.text);
     p->calls = answer.kind == LOCAL_ADOPTED;
-    return local_say(p->fd, answer, -1);
+    return local_send(p->fd, answer, -1);
 }
 
 static enum sl_err drop_one(struct local_peer *p, uint64_t number)
@@ -123,7 +123,7 @@ static enum sl_err hear_one(struct local_peer *p)
 {
     struct local_note note;
     int fd = -1;
-    enum sl_err rc = local_hear(p->fd, &note, &fd);
+    enum sl_err rc = local_receive(p->fd, &note, &fd);
 
     if (rc != SL_OK)
         return rc;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/sync/evidence.c -- see evidence.h.
+// worker/sync/evidence.c -- the bits that a shard has counted of one closure,
+// and the first step that some shard lacks.
 #include "worker/sync/evidence.h"
 
 #include <string.h>

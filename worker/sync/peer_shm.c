@@ -270,7 +270,7 @@ static void on_link(void *arg)
     enum sl_err rc;
     int passed;
 
-    while ((rc = local_hear(n->fd, &note, &passed)) == SL_OK) {
+    while ((rc = local_receive(n->fd, &note, &passed)) == SL_OK) {
         if (note.kind == LOCAL_MAPPED)
             mapped(n, &note);
         else if (note.kind == LOCAL_REFUSED)
@@ -331,7 +331,7 @@ static enum sl_err hand_over(struct peer_shm *n, struct buffer *r)
         log_once(n, shares_not, err.text);
         return rc;
     }
-    rc = local_say(n->fd, note, fd);
+    rc = local_send(n->fd, note, fd);
     close(fd);
     FAULT("shm.passed");
     return rc;
@@ -370,7 +370,7 @@ static enum sl_err send_dropped(struct peer_shm *n)
             break;
         r = list_entry(at, struct buffer, node);
         note.region = r->buffer.region;
-        rc = local_say(n->fd, note, -1);
+        rc = local_send(n->fd, note, -1);
         buffer_free(r);
     }
     return rc;
@@ -392,7 +392,7 @@ static enum sl_err offer_calls(struct peer_shm *n)
         return SL_OK;
     n->calls_offered = true;
     n->calls = pair[0];
-    rc = local_say(n->fd, note, pair[1]);
+    rc = local_send(n->fd, note, pair[1]);
     close(pair[1]);
     return rc;
 }

@@ -3,7 +3,7 @@
 // end; see rpc_sock.h.
 //
 // An answer is written at once, by whoever gives it. What the socket has no
-// room for waits here as packets, and until it has left nothing more is read:
+// space for waits here as packets, and until it has left nothing more is read:
 // a caller that does not listen is not served.
 #include "common/net/local/rpc_sock.h"
 
@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 struct rpc_host {
-    struct rpc_door door;
+    struct rpc_poll poll;
+    const struct rpc_host_events *events;
     struct rpc_server *server;
     struct list_node node;
     atomic_uint refs;
@@ -51,7 +52,7 @@ static void say_locked(struct rpc_host *h, struct rpc_sock_head *head,
 
     do {
         if (!waits)
-            rc = rpc_sock_say(h->door.fd, head, NULL, msg);
+            rc = rpc_sock_send_part(h->poll.fd, head, NULL, msg);
         waits |= rc == SL_EBUSY;
         if (waits)
             keep_locked(h, head, msg);
@@ -60,7 +61,7 @@ static void say_locked(struct rpc_host *h, struct rpc_sock_head *head,
     if (rc != SL_OK && !waits)
         rpc_host_close(h); // else the caller would wait for the rest
     else if (waits && !waited)
-        rpc_door_want(&h->door, EPOLLOUT);
+        rpc_poll_want(&h->poll, EPOLLOUT);
 }
 
 void rpc_host_answer(struct rpc_host *h, uint64_t id, enum sl_err code,
@@ -93,31 +94,31 @@ static enum sl_err flush_locked(struct rpc_host *h)
 
     while ((n = list_first(&h->unsent)) != NULL) {
         struct packet *p = list_entry(n, struct packet, node);
-        enum sl_err rc = rpc_sock_send(h->door.fd, p->at, p->bytes);
+        enum sl_err rc = rpc_sock_send(h->poll.fd, p->at, p->bytes);
 
         if (rc != SL_OK)
             return rc;
         list_remove(n);
         gpr_free(p);
     }
-    rpc_door_want(&h->door, EPOLLIN);
+    rpc_poll_want(&h->poll, EPOLLIN);
     return SL_OK;
 }
 
 // ---- on the thread
 
-static enum sl_err hear(struct rpc_host *h)
+static enum sl_err receive(struct rpc_host *h)
 {
     struct rpc_sock_packet packet[RPC_SOCK_BATCH];
     unsigned count = 0;
-    enum sl_err rc = rpc_sock_hear(&h->door, RPC_SOCK_ASKS, packet, &count);
+    enum sl_err rc = rpc_sock_receive(&h->poll, RPC_SOCK_ASKS, packet, &count);
 
     for (unsigned i = 0; i < count && rc == SL_OK; i++) {
         if (packet[i].bytes != packet[i].head.total ||
             atomic_load(&h->refs) > RPC_SOCK_OPEN_MOST) // one each, and its own
             rc = SL_ECORRUPT;
         else
-            rpc_server_heard(h->server, h, &packet[i]);
+            h->events->received(h->server, h, &packet[i]);
     }
     return rc;
 }
@@ -127,12 +128,12 @@ static void break_off(struct rpc_host *h)
     pthread_mutex_lock(&h->lock);
     h->dead = true;
     pthread_mutex_unlock(&h->lock);
-    rpc_door_leave(&h->door);
+    rpc_poll_leave(&h->poll);
 }
 
-static void ready(struct rpc_door *door, unsigned events)
+static void ready(struct rpc_poll *poll, unsigned events)
 {
-    struct rpc_host *h = sl_container_of(door, struct rpc_host, door);
+    struct rpc_host *h = sl_container_of(poll, struct rpc_host, poll);
     enum sl_err rc = SL_EBUSY;
 
     if (events & EPOLLOUT) {
@@ -141,7 +142,7 @@ static void ready(struct rpc_door *door, unsigned events)
         pthread_mutex_unlock(&h->lock);
     }
     if (events & EPOLLIN)
-        rc = hear(h);
+        rc = receive(h);
     if (rc == SL_EBUSY && (events & (EPOLLHUP | EPOLLERR)))
         rc = SL_EUNAVAIL;
     if (rc != SL_OK && rc != SL_EBUSY)
@@ -150,30 +151,32 @@ static void ready(struct rpc_door *door, unsigned events)
 
 // ---- its life
 
-static void gone(struct rpc_door *door)
+static void gone(struct rpc_poll *poll)
 {
-    struct rpc_host *h = sl_container_of(door, struct rpc_host, door);
+    struct rpc_host *h = sl_container_of(poll, struct rpc_host, poll);
 
-    rpc_server_parted(h->server, h);
+    h->events->gone(h->server, h);
     rpc_host_unref(h);
 }
 
-struct rpc_host *rpc_host_new(struct rpc_server *server, int fd)
+struct rpc_host *rpc_host_new(const struct rpc_host_events *events,
+                              struct rpc_server *server, int fd)
 {
     struct rpc_host *h = gpr_zalloc(sizeof(*h));
 
     atomic_init(&h->refs, 1);
     pthread_mutex_init(&h->lock, NULL);
     list_init(&h->unsent);
+    h->events = events;
     h->server = server;
-    h->door = (struct rpc_door){.fd = fd, .ready = ready, .gone = gone};
+    h->poll = (struct rpc_poll){.fd = fd, .ready = ready, .gone = gone};
     return h;
 }
 
 enum sl_err rpc_host_open(struct rpc_host *h, struct rpc_thread *thread,
                           struct sl_error *err)
 {
-    return rpc_door_open(&h->door, thread, err);
+    return rpc_poll_open(&h->poll, thread, err);
 }
 
 struct rpc_host *rpc_host_ref(struct rpc_host *h)
@@ -190,7 +193,7 @@ void rpc_host_unref(struct rpc_host *h)
         return;
     while ((n = list_pop_front(&h->unsent)) != NULL)
         gpr_free(list_entry(n, struct packet, node));
-    close(h->door.fd);
+    close(h->poll.fd);
     pthread_mutex_destroy(&h->lock);
     gpr_free(h);
 }
@@ -207,5 +210,5 @@ struct rpc_host *rpc_host_of_node(struct list_node *node)
 
 void rpc_host_close(struct rpc_host *h)
 {
-    (void)shutdown(h->door.fd, SHUT_RDWR); // and the thread hears of it
+    (void)shutdown(h->poll.fd, SHUT_RDWR); // and the thread hears of it
 }

@@ -20,7 +20,7 @@
 #define PLACES 256 // a power of two
 
 struct rpc_link {
-    struct rpc_door door;
+    struct rpc_poll poll;
     char *address; // for texts
     atomic_uint refs;
     pthread_mutex_t lock;
@@ -124,12 +124,12 @@ static void break_off(struct rpc_link *l)
     end_all_locked(l, SL_EUNAVAIL);
     pthread_mutex_unlock(&l->lock);
     say_ended(l);
-    rpc_door_leave(&l->door);
+    rpc_poll_leave(&l->poll);
 }
 
-static bool tick(struct rpc_door *door)
+static bool tick(struct rpc_poll *poll)
 {
-    struct rpc_link *l = sl_container_of(door, struct rpc_link, door);
+    struct rpc_link *l = sl_container_of(poll, struct rpc_link, poll);
     uint64_t now = sl_now_ms(sl_clock_real());
     bool waits;
 
@@ -211,14 +211,14 @@ static enum sl_err answered(struct rpc_link *l, const struct rpc_sock_packet *p)
     return rc == SL_EBUSY ? SL_OK : rc;
 }
 
-static void ready(struct rpc_door *door, unsigned events)
+static void ready(struct rpc_poll *poll, unsigned events)
 {
-    struct rpc_link *l = sl_container_of(door, struct rpc_link, door);
+    struct rpc_link *l = sl_container_of(poll, struct rpc_link, poll);
     struct rpc_sock_packet packet[RPC_SOCK_BATCH];
     unsigned count = 0;
     enum sl_err rc;
 
-    rc = rpc_sock_hear(door, RPC_SOCK_ANSWERS, packet, &count);
+    rc = rpc_sock_receive(poll, RPC_SOCK_ANSWERS, packet, &count);
     for (unsigned i = 0; i < count && (rc == SL_OK || rc == SL_EBUSY); i++)
         rc = answered(l, &packet[i]);
     if (rc == SL_EBUSY && (events & (EPOLLHUP | EPOLLERR)))
@@ -229,9 +229,9 @@ static void ready(struct rpc_door *door, unsigned events)
 
 // ---- its life
 
-static void gone(struct rpc_door *door)
+static void gone(struct rpc_poll *poll)
 {
-    rpc_link_unref(sl_container_of(door, struct rpc_link, door));
+    rpc_link_unref(sl_container_of(poll, struct rpc_link, poll));
 }
 
 enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
@@ -240,13 +240,13 @@ enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
     struct rpc_link *l = gpr_zalloc(sizeof(*l));
     enum sl_err rc;
 
-    atomic_init(&l->refs, 2); // the caller's and the door's
+    atomic_init(&l->refs, 2); // the caller's and the poll's
     pthread_mutex_init(&l->lock, NULL);
     list_init(&l->ended);
     l->address = gpr_strdup(address);
-    l->door =
-        (struct rpc_door){.fd = fd, .ready = ready, .tick = tick, .gone = gone};
-    rc = rpc_door_open(&l->door, thread, err);
+    l->poll =
+        (struct rpc_poll){.fd = fd, .ready = ready, .tick = tick, .gone = gone};
+    rc = rpc_poll_open(&l->poll, thread, err);
     if (rc != SL_OK) {
         atomic_store(&l->refs, 1);
         rpc_link_unref(l);
@@ -267,7 +267,7 @@ void rpc_link_unref(struct rpc_link *l)
     if (l == NULL ||
         atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) > 1)
         return;
-    close(l->door.fd);
+    close(l->poll.fd);
     pthread_mutex_destroy(&l->lock);
     gpr_free(l->address);
     gpr_free(l);
@@ -289,7 +289,7 @@ void rpc_link_close(struct rpc_link *l)
     l->dead = true;
     end_all_locked(l, SL_ECANCELED);
     pthread_mutex_unlock(&l->lock);
-    (void)shutdown(l->door.fd, SHUT_RDWR); // and the thread hears of it
+    (void)shutdown(l->poll.fd, SHUT_RDWR); // and the thread hears of it
 }
 
 // ---- calls, on any thread
@@ -329,15 +329,16 @@ bool rpc_link_start(struct rpc_link *l, struct rpc_link_call *call,
     head.id = call->id;
     if (entered && cancelled) {
         end_locked(l, call, SL_ECANCELED);
-        rpc_door_wake(&l->door);
+        rpc_poll_wake(&l->poll);
     } else if (entered) {
-        rpc_door_stir(&l->door);
+        rpc_poll_stir(&l->poll);
     }
     pthread_mutex_unlock(&l->lock);
     if (!entered)
         return false;
     // It may be over already, and the channel and its threads gone.
-    if (!cancelled && rpc_sock_say(l->door.fd, &head, method, msg) != SL_OK &&
+    if (!cancelled &&
+        rpc_sock_send_part(l->poll.fd, &head, method, msg) != SL_OK &&
         !take_back(l, call, head.id))
         return false;
     if (msg != NULL)
@@ -356,5 +357,5 @@ void rpc_link_cancel(struct rpc_link *l, struct rpc_link_call *call)
         end_locked(l, call, SL_ECANCELED);
     pthread_mutex_unlock(&l->lock);
     if (flew)
-        rpc_door_wake(&l->door);
+        rpc_poll_wake(&l->poll);
 }

@@ -7,7 +7,7 @@
 // private socket instead (SOCK_SEQPACKET): one message is one packet, written
 // and read in one system call each, and nothing stands between.
 //
-//   rpc_link_start -> packet -> rpc_server_heard -> method->unary -> rpc_answer
+//   rpc_link_start -> packet -> received -> method->unary -> rpc_answer
 //        -> rpc_host_answer -> packet(s) -> over, on the link's I/O thread
 //
 // Beside each I/O thread there is one that watches such sockets. It starts with
@@ -49,33 +49,33 @@ struct rpc_sock_head {
 #define RPC_SOCK_BODY                                                          \
     (RPC_SOCK_PACKET - sizeof(struct rpc_sock_head) - RPC_SOCK_PATH_MAX)
 
-// ---- rpc_door.c: the thread, and what it watches
+// ---- rpc_poll.c: the thread, and what it watches
 
-struct rpc_door {
+struct rpc_poll {
     int fd; // its owner closes it, after `gone`
-    struct rpc_watch *watch;
+    struct rpc_poller *poller;
     struct list_node node;
     bool leaving;
     // The socket can be read or written, or has ended (epoll's bits).
-    void (*ready)(struct rpc_door *door, unsigned events);
+    void (*ready)(struct rpc_poll *poll, unsigned events);
     // Every RPC_TICK_MS while one of them says that it waits for something,
-    // and soon after rpc_door_wake. NULL: never.
-    bool (*tick)(struct rpc_door *door);
-    void (*gone)(struct rpc_door *door); // last; the door may be freed
+    // and soon after rpc_poll_wake. NULL: never.
+    bool (*tick)(struct rpc_poll *poll);
+    void (*gone)(struct rpc_poll *poll); // last; the poll may be freed
 };
 
 #define RPC_TICK_MS 200
 
 // Watched beside `thread`.
-enum sl_err rpc_door_open(struct rpc_door *door, struct rpc_thread *thread,
+enum sl_err rpc_poll_open(struct rpc_poll *poll, struct rpc_thread *thread,
                           struct sl_error *err);
 // On the thread only; `gone` runs before it sleeps again.
-void rpc_door_leave(struct rpc_door *door);
+void rpc_poll_leave(struct rpc_poll *poll);
 // What `ready` is called for: `events` of epoll.
-void rpc_door_want(struct rpc_door *door, unsigned events);
+void rpc_poll_want(struct rpc_poll *poll, unsigned events);
 // Something is to be waited for that was not there when it went to sleep.
-void rpc_door_stir(struct rpc_door *door);
-void rpc_door_wake(struct rpc_door *door); // a tick, soon
+void rpc_poll_stir(struct rpc_poll *poll);
+void rpc_poll_wake(struct rpc_poll *poll); // a tick, soon
 
 // ---- packets
 
@@ -89,13 +89,13 @@ struct rpc_sock_packet {
 // Reads what is there, on the thread: its memory is the thread's, until the
 // next call. SL_EBUSY: nothing now; SL_EUNAVAIL: the peer has gone;
 // SL_ECORRUPT: something else than packets of this kind.
-enum sl_err rpc_sock_hear(struct rpc_door *door, uint32_t magic,
-                          struct rpc_sock_packet out[RPC_SOCK_BATCH],
-                          unsigned *count);
+enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
+                             struct rpc_sock_packet out[RPC_SOCK_BATCH],
+                             unsigned *count);
 
-// Sends the part of `msg` that begins at head->at and fits. SL_EBUSY: no room.
-enum sl_err rpc_sock_say(int fd, const struct rpc_sock_head *head,
-                         const char *path, const struct rpc_msg *msg);
+// Sends the part of `msg` that begins at head->at and fits. SL_EBUSY: no space.
+enum sl_err rpc_sock_send_part(int fd, const struct rpc_sock_head *head,
+                               const char *path, const struct rpc_msg *msg);
 enum sl_err rpc_sock_send(int fd, const void *packet, size_t bytes);
 // Bytes [at, at + n) of a message.
 void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n);
@@ -139,9 +139,17 @@ void rpc_link_cancel(struct rpc_link *link, struct rpc_link_call *call);
 
 struct rpc_host;
 
-// Takes the descriptor. Nothing is heard before rpc_host_open; if that fails,
-// unref it.
-struct rpc_host *rpc_host_new(struct rpc_server *server, int fd);
+// What the server does, on the thread.
+struct rpc_host_events {
+    void (*received)(struct rpc_server *server, struct rpc_host *host,
+                     const struct rpc_sock_packet *packet);         // a request
+    void (*gone)(struct rpc_server *server, struct rpc_host *host); // last
+};
+
+// Takes the descriptor. Nothing is received before rpc_host_open; if that
+// fails, unref it.
+struct rpc_host *rpc_host_new(const struct rpc_host_events *events,
+                              struct rpc_server *server, int fd);
 enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
                           struct sl_error *err);
 struct rpc_host *rpc_host_ref(struct rpc_host *host);
@@ -152,13 +160,5 @@ void rpc_host_close(struct rpc_host *host);
 // Takes the message; NULL: an empty one.
 void rpc_host_answer(struct rpc_host *host, uint64_t id, enum sl_err code,
                      const struct sl_error *err, struct rpc_msg *reply);
-
-// ---- rpc_server.c
-
-// A request has come. On the thread.
-void rpc_server_heard(struct rpc_server *server, struct rpc_host *host,
-                      const struct rpc_sock_packet *packet);
-// The last that is heard of a host.
-void rpc_server_parted(struct rpc_server *server, struct rpc_host *host);
 
 #endif

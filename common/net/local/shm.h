@@ -13,7 +13,8 @@
 // Memory   shm_release unmaps; the file lives until the last of its mappings
 //          and descriptors is gone.
 // Units    bytes.
-// Errors   SL_EBUSY: not now (shm_accept, shm_say, shm_hear). SL_EUNAVAIL: the
+// Errors   SL_EBUSY: not now (shm_accept, shm_send, shm_receive). SL_EUNAVAIL:
+// the
 //          other end is gone.
 #ifndef COMMON_NET_LOCAL_SHM_H
 #define COMMON_NET_LOCAL_SHM_H
@@ -61,10 +62,10 @@ enum sl_err shm_accept(int *out, int listening);
 enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
 
 // Sends one message, with a descriptor unless `pass` is -1.
-enum sl_err shm_say(int fd, const void *bytes, size_t n, int pass);
+enum sl_err shm_send(int fd, const void *bytes, size_t n, int pass);
 
 // Takes one message of exactly n bytes; *passed is -1 or the caller's to
 // close. SL_ECORRUPT: it was another one.
-enum sl_err shm_hear(int fd, void *bytes, size_t n, int *passed);
+enum sl_err shm_receive(int fd, void *bytes, size_t n, int *passed);
 
 #endif

@@ -141,10 +141,10 @@ enum sl_err shm_connect(int *out, const char *path, struct sl_error *err)
 // Room for one descriptor: what else is sent, the kernel closes.
 union control {
     struct cmsghdr align;
-    char room[CMSG_SPACE(sizeof(int))];
+    char space[CMSG_SPACE(sizeof(int))];
 };
 
-enum sl_err shm_say(int fd, const void *bytes, size_t n, int pass)
+enum sl_err shm_send(int fd, const void *bytes, size_t n, int pass)
 {
     struct iovec part = {(void *)(uintptr_t)bytes, n};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
@@ -167,7 +167,7 @@ enum sl_err shm_say(int fd, const void *bytes, size_t n, int pass)
                                                            : SL_EUNAVAIL;
 }
 
-enum sl_err shm_hear(int fd, void *bytes, size_t n, int *passed)
+enum sl_err shm_receive(int fd, void *bytes, size_t n, int *passed)
 {
     struct iovec part = {bytes, n};
     union control c;

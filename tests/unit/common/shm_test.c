@@ -140,25 +140,25 @@ TEST(shm_sock, memory_goes_over_it)
 
     pair_open(&p, t_path("s"));
     T_OK(shm_new(&ours, &fd, BYTES, t_err()));
-    T_FAILS(SL_EBUSY, shm_hear(p.far, &got, sizeof(got), &passed));
-    T_OK(shm_say(p.near, &(int){42}, sizeof(int), fd));
+    T_FAILS(SL_EBUSY, shm_receive(p.far, &got, sizeof(got), &passed));
+    T_OK(shm_send(p.near, &(int){42}, sizeof(int), fd));
     close(fd);
-    T_OK(shm_hear(p.far, &got, sizeof(got), &passed));
+    T_OK(shm_receive(p.far, &got, sizeof(got), &passed));
     T_EQ(got, 42);
     T_TRUE((fcntl(passed, F_GETFD) & FD_CLOEXEC) != 0);
     T_OK(shm_map(&theirs, passed, BYTES, t_err()));
     close(passed);
     ours.at[5] = 5;
     T_EQ(theirs.at[5], 5);
-    T_OK(shm_say(p.far, &(int){43}, sizeof(int), -1)); // and back, without
-    T_OK(shm_hear(p.near, &got, sizeof(got), &passed));
+    T_OK(shm_send(p.far, &(int){43}, sizeof(int), -1)); // and back, without
+    T_OK(shm_receive(p.near, &got, sizeof(got), &passed));
     T_EQ(got, 43);
     T_EQ(passed, -1);
     shm_release(&ours);
     shm_release(&theirs);
     close(p.near);
-    T_FAILS(SL_EUNAVAIL, shm_hear(p.far, &got, sizeof(got), &passed));
-    T_FAILS(SL_EUNAVAIL, shm_say(p.far, &got, sizeof(got), -1));
+    T_FAILS(SL_EUNAVAIL, shm_receive(p.far, &got, sizeof(got), &passed));
+    T_FAILS(SL_EUNAVAIL, shm_send(p.far, &got, sizeof(got), -1));
     close(p.far);
     close(p.listening);
 }
@@ -172,7 +172,7 @@ static int descriptors(void)
     return n;
 }
 
-// What shm_say never sends.
+// What shm_send never sends.
 static void say_two(int fd, int a, int b)
 {
     int passed[2] = {a, b}, byte = 0;
@@ -201,11 +201,11 @@ TEST(shm_sock, other_messages_leave_no_descriptors_behind)
     pair_open(&p, t_path("s"));
     before = descriptors();
     say_two(p.near, 0, 1);
-    T_FAILS(SL_ECORRUPT, shm_hear(p.far, &got, sizeof(got), &passed));
-    T_OK(shm_say(p.near, "long", 5, 0));
-    T_FAILS(SL_ECORRUPT, shm_hear(p.far, &got, sizeof(got), &passed));
-    T_OK(shm_say(p.near, "s", 1, 0));
-    T_FAILS(SL_ECORRUPT, shm_hear(p.far, &got, sizeof(got), &passed));
+    T_FAILS(SL_ECORRUPT, shm_receive(p.far, &got, sizeof(got), &passed));
+    T_OK(shm_send(p.near, "long", 5, 0));
+    T_FAILS(SL_ECORRUPT, shm_receive(p.far, &got, sizeof(got), &passed));
+    T_OK(shm_send(p.near, "s", 1, 0));
+    T_FAILS(SL_ECORRUPT, shm_receive(p.far, &got, sizeof(got), &passed));
     T_EQ(descriptors(), before);
     pair_close(&p);
 }
@@ -250,7 +250,7 @@ static void on_news(void *arg)
     int got, passed;
 
     h->times++;
-    h->rc = shm_hear(h->fd, &got, sizeof(got), &passed);
+    h->rc = shm_receive(h->fd, &got, sizeof(got), &passed);
     if (h->rc != SL_OK) { // from its own callback
         loop_watch_free(h->watch);
         h->watch = NULL;
@@ -270,7 +270,7 @@ TEST(shm_sock, the_loop_tells_of_messages_and_of_the_end)
     T_OK(loop_watch_new(&h.watch, loop, p.far, on_news, &h));
     loop_turn(loop);
     T_EQ(h.times, 0);
-    T_OK(shm_say(p.near, &(int){1}, sizeof(int), -1));
+    T_OK(shm_send(p.near, &(int){1}, sizeof(int), -1));
     loop_turn(loop);
     T_EQ(h.times, 1);
     T_EQ(h.rc, SL_OK);

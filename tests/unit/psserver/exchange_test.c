@@ -32,9 +32,9 @@ static void near_open(struct near *n)
     note.token = about.token;
     T_OK(shm_connect(&n->fd, about.path, t_err()));
     T_OK(shm_new(&n->memory, &fd, 2 * HALF, t_err()));
-    T_OK(local_say(n->fd, note, fd));
+    T_OK(local_send(n->fd, note, fd));
     close(fd);
-    while ((rc = local_hear(n->fd, &note, &fd)) == SL_EBUSY)
+    while ((rc = local_receive(n->fd, &note, &fd)) == SL_EBUSY)
         stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT);
     T_OK(rc);
     T_EQ(note.kind, LOCAL_MAPPED);

@@ -46,7 +46,7 @@ static enum sl_err hear(struct desk *d, struct local_note *out)
 
     for (int i = 0; i < 100; i++) {
         loop_turn(d->loop);
-        rc = local_hear(d->fd, out, &passed);
+        rc = local_receive(d->fd, out, &passed);
         if (rc != SL_EBUSY)
             return rc;
     }
@@ -66,7 +66,7 @@ static uint64_t map(struct desk *d, struct shm *m)
     int fd;
 
     T_OK(shm_new(m, &fd, BYTES, t_err()));
-    T_OK(local_say(d->fd, map_note(d, BYTES), fd));
+    T_OK(local_send(d->fd, map_note(d, BYTES), fd));
     close(fd);
     T_OK(hear(d, &note));
     T_EQ(note.kind, LOCAL_MAPPED);
@@ -120,7 +120,7 @@ TEST(local, what_is_dropped_is_not_found_but_honoured)
     ref = (struct wire_shm){map(&d, &m), 0, BYTES};
     T_OK(local_take(d.local, &ref, &use, t_err()));
     drop.region = ref.region;
-    T_OK(local_say(d.fd, drop, -1));
+    T_OK(local_send(d.fd, drop, -1));
     T_FAILS(SL_EBUSY, hear(&d, &note)); // no answer, and not cut off
     T_FAILS(SL_ENOENT, local_take(d.local, &ref, &none, t_err()));
     shm_release(&m);
@@ -167,7 +167,7 @@ static void is_refused(struct desk *d, struct local_note note, int fd)
 {
     struct local_note answer;
 
-    T_OK(local_say(d->fd, note, fd));
+    T_OK(local_send(d->fd, note, fd));
     T_OK(hear(d, &answer));
     T_EQ(answer.kind, LOCAL_REFUSED);
     T_EQ(answer.tag, note.tag);
@@ -206,7 +206,7 @@ static void is_cut_off(struct local_note note, bool token, bool passes)
     desk_open(&d);
     T_OK(shm_new(&m, &fd, BYTES, t_err()));
     note.token = token ? d.about.token : d.about.token ^ 1;
-    T_OK(local_say(d.fd, note, passes ? fd : -1));
+    T_OK(local_send(d.fd, note, passes ? fd : -1));
     T_FAILS(SL_EUNAVAIL, hear(&d, &note));
     T_EQ(local_bytes(d.local), 0);
     close(fd);
@@ -230,7 +230,7 @@ TEST(local, who_says_what_it_must_not_is_cut_off)
     is_cut_off((struct local_note){.kind = LOCAL_DROP}, true, true);
 
     desk_open(&d);
-    T_OK(shm_say(d.fd, "GET / HTTP/1.1", 14, -1));
+    T_OK(shm_send(d.fd, "GET / HTTP/1.1", 14, -1));
     T_FAILS(SL_EUNAVAIL, hear(&d, &map));
     desk_close(&d);
 }
@@ -294,7 +294,7 @@ static int offer(struct desk *d, uint64_t token)
     int pair[2];
 
     T_OK(rpc_socket_pair(pair, t_err()));
-    T_OK(local_say(d->fd, note, pair[1]));
+    T_OK(local_send(d->fd, note, pair[1]));
     close(pair[1]);
     return pair[0];
 }
@@ -363,7 +363,7 @@ TEST(local, a_region_of_another_worker_cannot_be_dropped)
     other = d.fd;
     T_OK(shm_connect(&d.fd, d.about.path, t_err()));
     note.region = ref.region;
-    T_OK(local_say(d.fd, note, -1));
+    T_OK(local_send(d.fd, note, -1));
     T_FAILS(SL_EUNAVAIL, hear(&d, &note));
     T_OK(local_take(d.local, &ref, &use, t_err()));
     local_give(&use);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/local/rpc_door.c -- the I/O thread that watches sockets of this
+// common/net/local/rpc_poll.c -- the I/O thread that watches sockets of this
 // host, and their packets; see rpc_sock.h.
 //
-// While a door waits for something the thread wakes every RPC_TICK_MS to look
-// at deadlines. When none did for a whole tick it sleeps until it is told
-// (`dozing`), so that an idle process stays asleep, and a busy one is told
+// While a poll waits for something the thread wakes every RPC_TICK_MS to look
+// at deadlines. When none did for a whole tick it sleeps until it is woken
+// (`dozing`), so that an idle process stays asleep, and a busy one is sent
 // nothing.
 #include "common/net/local/rpc_sock.h"
 
@@ -22,22 +22,22 @@
 
 #define EVENTS_MAX 16
 
-struct rpc_watch {
+struct rpc_poller {
     pthread_t id;
     int epoll, wake;
     pthread_mutex_t lock; // of `open`; only the thread takes out
     struct list open;
     unsigned leaving;
     atomic_bool stop, dozing;
-    uint8_t room[RPC_SOCK_BATCH][RPC_SOCK_PACKET];
+    uint8_t space[RPC_SOCK_BATCH][RPC_SOCK_PACKET];
 };
 
-static void told(struct rpc_watch *w)
+static void wake_up(struct rpc_poller *w)
 {
     uint64_t one = 1;
     ssize_t n = write(w->wake, &one, sizeof(one));
 
-    (void)n; // full means that it was told
+    (void)n; // full means that it is awake
 }
 
 enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err)
@@ -51,46 +51,46 @@ enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err)
 
 // ---- the thread
 
-// The next door, which only this thread could take away meanwhile.
-static struct rpc_door *next_door(struct rpc_watch *w, struct rpc_door *door)
+// The next poll, which only this thread could take away meanwhile.
+static struct rpc_poll *next_poll(struct rpc_poller *w, struct rpc_poll *poll)
 {
     struct list_node *n;
 
     pthread_mutex_lock(&w->lock);
-    n = door == NULL ? list_first(&w->open) : list_next(&w->open, &door->node);
+    n = poll == NULL ? list_first(&w->open) : list_next(&w->open, &poll->node);
     pthread_mutex_unlock(&w->lock);
-    return n == NULL ? NULL : list_entry(n, struct rpc_door, node);
+    return n == NULL ? NULL : list_entry(n, struct rpc_poll, node);
 }
 
-static bool tick_all(struct rpc_watch *w)
+static bool tick_all(struct rpc_poller *w)
 {
-    struct rpc_door *door = NULL;
+    struct rpc_poll *poll = NULL;
     bool busy = false;
 
-    while ((door = next_door(w, door)) != NULL)
-        if (door->tick != NULL && !door->leaving)
-            busy |= door->tick(door);
+    while ((poll = next_poll(w, poll)) != NULL)
+        if (poll->tick != NULL && !poll->leaving)
+            busy |= poll->tick(poll);
     return busy;
 }
 
-static void say_gone(struct rpc_watch *w)
+static void say_gone(struct rpc_poller *w)
 {
-    struct rpc_door *door, *next;
+    struct rpc_poll *poll, *next;
 
-    for (door = next_door(w, NULL); door != NULL && w->leaving > 0;
-         door = next) {
-        next = next_door(w, door);
-        if (!door->leaving)
+    for (poll = next_poll(w, NULL); poll != NULL && w->leaving > 0;
+         poll = next) {
+        next = next_poll(w, poll);
+        if (!poll->leaving)
             continue;
         pthread_mutex_lock(&w->lock);
-        list_remove(&door->node);
+        list_remove(&poll->node);
         pthread_mutex_unlock(&w->lock);
         w->leaving--;
-        door->gone(door);
+        poll->gone(poll);
     }
 }
 
-static void hear_wake(struct rpc_watch *w)
+static void hear_wake(struct rpc_poller *w)
 {
     uint64_t count;
     ssize_t n = read(w->wake, &count, sizeof(count));
@@ -99,38 +99,38 @@ static void hear_wake(struct rpc_watch *w)
 }
 
 // True: somebody wants a tick now.
-static bool serve(struct rpc_watch *w, const struct epoll_event *ev, int n)
+static bool serve(struct rpc_poller *w, const struct epoll_event *ev, int n)
 {
     bool wanted = false;
 
     for (int i = 0; i < n; i++) {
-        struct rpc_door *door = ev[i].data.ptr;
+        struct rpc_poll *poll = ev[i].data.ptr;
 
-        if (door == NULL) {
+        if (poll == NULL) {
             hear_wake(w);
             wanted = true;
-        } else if (!door->leaving) {
-            door->ready(door, ev[i].events);
+        } else if (!poll->leaving) {
+            poll->ready(poll, ev[i].events);
         }
     }
     return wanted;
 }
 
-// Their owners have closed them, and we have not heard of it yet.
-static void see_off(struct rpc_watch *w)
+// Their owners have closed them, and this thread has not seen it yet.
+static void see_off(struct rpc_poller *w)
 {
-    struct rpc_door *door;
+    struct rpc_poll *poll;
 
-    while ((door = next_door(w, NULL)) != NULL) {
-        if (!door->leaving)
-            door->ready(door, EPOLLIN | EPOLLHUP);
+    while ((poll = next_poll(w, NULL)) != NULL) {
+        if (!poll->leaving)
+            poll->ready(poll, EPOLLIN | EPOLLHUP);
         say_gone(w);
     }
 }
 
 static void *watch(void *arg)
 {
-    struct rpc_watch *w = arg;
+    struct rpc_poller *w = arg;
     struct epoll_event ev[EVENTS_MAX];
     uint64_t looked = sl_now_ms(sl_clock_real());
     bool busy = false;
@@ -156,7 +156,7 @@ static void *watch(void *arg)
 
 // ---- its life
 
-static void watch_drop(struct rpc_watch *w)
+static void watch_drop(struct rpc_poller *w)
 {
     if (w->epoll >= 0)
         close(w->epoll);
@@ -166,10 +166,10 @@ static void watch_drop(struct rpc_watch *w)
     gpr_free(w);
 }
 
-static enum sl_err watch_start(struct rpc_watch **out, int cpu,
+static enum sl_err watch_start(struct rpc_poller **out, int cpu,
                                struct sl_error *err)
 {
-    struct rpc_watch *w = gpr_zalloc(sizeof(*w));
+    struct rpc_poller *w = gpr_zalloc(sizeof(*w));
     struct epoll_event ev = {.events = EPOLLIN};
     int rc = 0;
 
@@ -195,34 +195,32 @@ static enum sl_err watch_start(struct rpc_watch **out, int cpu,
     return SL_OK;
 }
 
-static enum sl_err watch_of(struct rpc_thread *t, struct rpc_watch **out,
+static void watch_end(struct rpc_poller *w)
+{
+    atomic_store(&w->stop, true);
+    wake_up(w);
+    pthread_join(w->id, NULL);
+    watch_drop(w);
+}
+
+static enum sl_err watch_of(struct rpc_thread *t, struct rpc_poller **out,
                             struct sl_error *err)
 {
     static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-    struct rpc_watch *w;
+    struct rpc_poller *w;
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&starting);
-    w = atomic_load(&t->watch);
+    w = atomic_load(&t->poller);
     if (w == NULL)
         rc = watch_start(&w, t->cpu, err);
-    if (rc == SL_OK)
-        atomic_store(&t->watch, w);
+    if (rc == SL_OK) {
+        t->poller_free = watch_end;
+        atomic_store(&t->poller, w);
+    }
     pthread_mutex_unlock(&starting);
     *out = w;
     return rc;
-}
-
-void rpc_watch_free(struct rpc_thread *t)
-{
-    struct rpc_watch *w = atomic_load(&t->watch);
-
-    if (w == NULL)
-        return;
-    atomic_store(&w->stop, true);
-    told(w);
-    pthread_join(w->id, NULL);
-    watch_drop(w);
 }
 
 // What cannot be shut down would never leave.
@@ -240,58 +238,58 @@ static enum sl_err check_kind(int fd, struct sl_error *err)
     return SL_OK;
 }
 
-enum sl_err rpc_door_open(struct rpc_door *door, struct rpc_thread *thread,
+enum sl_err rpc_poll_open(struct rpc_poll *poll, struct rpc_thread *thread,
                           struct sl_error *err)
 {
-    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = door};
-    struct rpc_watch *w;
-    enum sl_err rc = check_kind(door->fd, err);
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = poll};
+    struct rpc_poller *w;
+    enum sl_err rc = check_kind(poll->fd, err);
 
     if (rc == SL_OK)
         rc = watch_of(thread, &w, err);
     if (rc != SL_OK)
         return rc;
-    door->watch = w;
-    door->leaving = false;
+    poll->poller = w;
+    poll->leaving = false;
     pthread_mutex_lock(&w->lock);
-    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, door->fd, &ev) != 0)
+    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, poll->fd, &ev) != 0)
         rc = sl_fail(err, sl_err_from_errno(errno),
                      "cannot watch a socket of this host: %s", strerror(errno));
     else
-        list_push_back(&w->open, &door->node);
+        list_push_back(&w->open, &poll->node);
     pthread_mutex_unlock(&w->lock);
     return rc;
 }
 
-void rpc_door_leave(struct rpc_door *door)
+void rpc_poll_leave(struct rpc_poll *poll)
 {
-    if (door->leaving)
+    if (poll->leaving)
         return;
-    door->leaving = true;
-    door->watch->leaving++;
-    (void)epoll_ctl(door->watch->epoll, EPOLL_CTL_DEL, door->fd, NULL);
-    (void)shutdown(door->fd, SHUT_RDWR); // the peer need not wait for our end
+    poll->leaving = true;
+    poll->poller->leaving++;
+    (void)epoll_ctl(poll->poller->epoll, EPOLL_CTL_DEL, poll->fd, NULL);
+    (void)shutdown(poll->fd, SHUT_RDWR); // the peer need not wait for our end
 }
 
-void rpc_door_want(struct rpc_door *door, unsigned events)
+void rpc_poll_want(struct rpc_poll *poll, unsigned events)
 {
-    struct epoll_event ev = {.events = events, .data.ptr = door};
+    struct epoll_event ev = {.events = events, .data.ptr = poll};
 
     // One that has left meanwhile wants nothing.
-    (void)epoll_ctl(door->watch->epoll, EPOLL_CTL_MOD, door->fd, &ev);
+    (void)epoll_ctl(poll->poller->epoll, EPOLL_CTL_MOD, poll->fd, &ev);
 }
 
-void rpc_door_stir(struct rpc_door *door)
+void rpc_poll_stir(struct rpc_poll *poll)
 {
-    struct rpc_watch *w = door->watch;
+    struct rpc_poller *w = poll->poller;
 
     if (atomic_load(&w->dozing) && atomic_exchange(&w->dozing, false))
-        told(w);
+        wake_up(w);
 }
 
-void rpc_door_wake(struct rpc_door *door)
+void rpc_poll_wake(struct rpc_poll *poll)
 {
-    told(door->watch);
+    wake_up(poll->poller);
 }
 
 // ---- packets
@@ -315,23 +313,23 @@ static bool read_packet(struct rpc_sock_packet *out, const uint8_t *at,
            out->bytes <= out->head.total - out->head.at;
 }
 
-enum sl_err rpc_sock_hear(struct rpc_door *door, uint32_t magic,
-                          struct rpc_sock_packet out[RPC_SOCK_BATCH],
-                          unsigned *count)
+enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
+                             struct rpc_sock_packet out[RPC_SOCK_BATCH],
+                             unsigned *count)
 {
-    struct rpc_watch *w = door->watch;
+    struct rpc_poller *w = poll->poller;
     struct mmsghdr m[RPC_SOCK_BATCH];
     struct iovec part[RPC_SOCK_BATCH];
     int n;
 
     memset(m, 0, sizeof(m));
     for (unsigned i = 0; i < RPC_SOCK_BATCH; i++) {
-        part[i] = (struct iovec){w->room[i], RPC_SOCK_PACKET};
+        part[i] = (struct iovec){w->space[i], RPC_SOCK_PACKET};
         m[i].msg_hdr.msg_iov = &part[i];
         m[i].msg_hdr.msg_iovlen = 1;
     }
     *count = 0;
-    n = recvmmsg(door->fd, m, RPC_SOCK_BATCH, MSG_DONTWAIT, NULL);
+    n = recvmmsg(poll->fd, m, RPC_SOCK_BATCH, MSG_DONTWAIT, NULL);
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EINTR) ? SL_EBUSY
                                                             : SL_EUNAVAIL;
@@ -339,7 +337,7 @@ enum sl_err rpc_sock_hear(struct rpc_door *door, uint32_t magic,
         if (m[i].msg_len == 0) // the end reads as an empty packet
             return *count > 0 ? SL_OK : SL_EUNAVAIL;
         if ((m[i].msg_hdr.msg_flags & MSG_TRUNC) ||
-            !read_packet(&out[*count], w->room[i], m[i].msg_len, magic))
+            !read_packet(&out[*count], w->space[i], m[i].msg_len, magic))
             return SL_ECORRUPT;
         (*count)++;
     }
@@ -398,8 +396,8 @@ enum sl_err rpc_sock_send(int fd, const void *packet, size_t bytes)
     return send_parts(fd, &part, 1);
 }
 
-enum sl_err rpc_sock_say(int fd, const struct rpc_sock_head *head,
-                         const char *path, const struct rpc_msg *msg)
+enum sl_err rpc_sock_send_part(int fd, const struct rpc_sock_head *head,
+                               const char *path, const struct rpc_msg *msg)
 {
     struct iovec part[3 + RPC_MSG_PARTS];
     unsigned used = 0;
