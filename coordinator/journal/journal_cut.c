@@ -6,42 +6,26 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                const struct journal_cut *cut,
                                struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j,
+    return journal_write(
+        j, err,
         "INSERT INTO cuts(job, cut, state, path, epochs, low, checkpoint,"
         " counts) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, cut->cut);
-    journal_bind_u64(s, 3, JOURNAL_CUT_INTENT);
-    journal_bind_text(s, 4, cut->path);
-    journal_bind_u64(s, 5, cut->epochs);
-    journal_bind_u64(s, 6, cut->low);
-    journal_bind_blob(s, 7, cut->checkpoint);
-    journal_bind_blob(s, 8, cut->counts);
-    return journal_run(j, s, err);
+        JOURNAL_VALUES(U64(job), U64(cut->cut), U64(JOURNAL_CUT_INTENT),
+                       TEXT(journal_or_null(cut->path)), U64(cut->epochs),
+                       U64(cut->low), BLOB(cut->checkpoint),
+                       BLOB(cut->counts)));
 }
 
 static enum sl_err set_state(struct journal *j, uint64_t job, uint64_t cut,
                              enum journal_cut_state from,
                              enum journal_cut_state to, struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(j,
-                                  "UPDATE cuts SET state = ?3"
-                                  " WHERE job = ?1 AND cut = ?2 AND state = ?4",
-                                  err);
-    enum sl_err rc;
+    enum sl_err rc =
+        journal_write(j, err,
+                      "UPDATE cuts SET state = ?3"
+                      " WHERE job = ?1 AND cut = ?2 AND state = ?4",
+                      JOURNAL_VALUES(U64(job), U64(cut), U64(to), U64(from)));
 
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, cut);
-    journal_bind_u64(s, 3, to);
-    journal_bind_u64(s, 4, from);
-    rc = journal_run(j, s, err);
     if (rc == SL_OK && sqlite3_changes(j->db) != 1)
         return sl_fail(err, SL_ENOENT,
                        "journal: cut %llu of job %llu is not in that state",
@@ -52,19 +36,12 @@ static enum sl_err set_state(struct journal *j, uint64_t job, uint64_t cut,
 static enum sl_err set_tag(struct journal *j, uint64_t job, uint32_t shard,
                            struct wire_tag tag, struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j,
-                    "UPDATE shards SET cut_incarnation = ?3, cut_sequence = ?4"
-                    " WHERE job = ?1 AND shard = ?2",
-                    err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, shard);
-    journal_bind_u64(s, 3, tag.incarnation);
-    journal_bind_u64(s, 4, tag.sequence);
-    return journal_run(j, s, err);
+    return journal_write(
+        j, err,
+        "UPDATE shards SET cut_incarnation = ?3, cut_sequence = ?4"
+        " WHERE job = ?1 AND shard = ?2",
+        JOURNAL_VALUES(U64(job), U64(shard), U64(tag.incarnation),
+                       U64(tag.sequence)));
 }
 
 enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
@@ -98,21 +75,13 @@ static enum sl_err add_evaluation(struct journal *j, uint64_t job,
                                   const struct journal_evaluation *row,
                                   struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j,
+    return journal_write(
+        j, err,
         "INSERT INTO evaluations(job, epoch, cut, samples, loss, accuracy)"
         " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-        err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, row->epoch);
-    journal_bind_u64(s, 3, row->cut);
-    journal_bind_u64(s, 4, row->samples);
-    sqlite3_bind_double(s, 5, row->loss);
-    sqlite3_bind_double(s, 6, row->accuracy);
-    return journal_run(j, s, err);
+        JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->cut),
+                       U64(row->samples), REAL(row->loss),
+                       REAL(row->accuracy)));
 }
 
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
@@ -131,59 +100,30 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
 enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
                           uint64_t worker, struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j, "INSERT OR IGNORE INTO blames VALUES(?1, ?2, ?3)", err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, closure);
-    journal_bind_u64(s, 3, worker);
-    return journal_run(j, s, err);
+    return journal_write(j, err,
+                         "INSERT OR IGNORE INTO blames VALUES(?1, ?2, ?3)",
+                         JOURNAL_VALUES(U64(job), U64(closure), U64(worker)));
 }
 
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j, "DELETE FROM blames WHERE job = ?1 AND closure = ?2", err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, closure);
-    return journal_run(j, s, err);
+    return journal_write(j, err,
+                         "DELETE FROM blames WHERE job = ?1 AND closure = ?2",
+                         JOURNAL_VALUES(U64(job), U64(closure)));
 }
 
 // ---- reading
 
-static sqlite3_stmt *walk(struct journal *j, const char *sql, uint64_t job,
-                          struct sl_error *err)
-{
-    sqlite3_stmt *s = NULL;
-
-    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK) {
-        journal_bad(j, sql, err);
-        return NULL;
-    }
-    journal_bind_u64(s, 1, job);
-    return s;
-}
-
-static enum sl_err walked(sqlite3_stmt *s, enum sl_err rc)
-{
-    sqlite3_finalize(s);
-    return rc == SL_ENOENT ? SL_OK : rc;
-}
-
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
                              void *arg, struct sl_error *err)
 {
-    sqlite3_stmt *s = walk(j,
-                           "SELECT cut, state, path, epochs, low, checkpoint,"
-                           " counts FROM cuts WHERE job = ?1"
-                           " ORDER BY cut",
-                           job, err);
+    sqlite3_stmt *s =
+        journal_walk(j, err,
+                     "SELECT cut, state, path, epochs, low, checkpoint,"
+                     " counts FROM cuts WHERE job = ?1"
+                     " ORDER BY cut",
+                     JOURNAL_VALUES(U64(job)));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
@@ -199,17 +139,18 @@ enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
 
         rc = fn(arg, &row, err);
     }
-    return walked(s, rc);
+    return journal_walked(s, rc);
 }
 
 enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                                     journal_evaluation_fn fn, void *arg,
                                     struct sl_error *err)
 {
-    sqlite3_stmt *s = walk(j,
-                           "SELECT epoch, cut, samples, loss, accuracy"
-                           " FROM evaluations WHERE job = ?1 ORDER BY epoch",
-                           job, err);
+    sqlite3_stmt *s =
+        journal_walk(j, err,
+                     "SELECT epoch, cut, samples, loss, accuracy"
+                     " FROM evaluations WHERE job = ?1 ORDER BY epoch",
+                     JOURNAL_VALUES(U64(job)));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
@@ -223,20 +164,21 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
 
         rc = fn(arg, &row, err);
     }
-    return walked(s, rc);
+    return journal_walked(s, rc);
 }
 
 enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err)
 {
-    sqlite3_stmt *s = walk(j,
-                           "SELECT closure, worker FROM blames WHERE job = ?1"
-                           " ORDER BY closure, worker",
-                           job, err);
+    sqlite3_stmt *s =
+        journal_walk(j, err,
+                     "SELECT closure, worker FROM blames WHERE job = ?1"
+                     " ORDER BY closure, worker",
+                     JOURNAL_VALUES(U64(job)));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
         rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), err);
-    return walked(s, rc);
+    return journal_walked(s, rc);
 }

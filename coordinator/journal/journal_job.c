@@ -5,27 +5,18 @@
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j,
+    enum sl_err rc = journal_write(
+        j, err,
         "INSERT INTO jobs(uid, incarnation, name, request_id, state, reason,"
         " spec, submitted_us, resume)"
         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        err);
-    enum sl_err rc;
+        JOURNAL_VALUES(
+            U64(job->uid), U64(job->incarnation),
+            TEXT(journal_or_null(job->name)),
+            TEXT(journal_or_null(job->request_id)), U64((uint64_t)job->state),
+            TEXT(job->reason == NULL ? "" : job->reason), BLOB(job->spec),
+            U64(job->submitted_us), BLOB(job->resume)));
 
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job->uid);
-    journal_bind_u64(s, 2, job->incarnation);
-    journal_bind_text(s, 3, job->name);
-    journal_bind_text(s, 4, job->request_id);
-    journal_bind_u64(s, 5, (uint64_t)job->state);
-    sqlite3_bind_text(s, 6, job->reason == NULL ? "" : job->reason, -1,
-                      SQLITE_STATIC);
-    journal_bind_blob(s, 7, job->spec);
-    journal_bind_u64(s, 8, job->submitted_us);
-    journal_bind_blob(s, 9, job->resume);
-    rc = journal_run(j, s, err);
     if (rc == SL_OK)
         *id = (uint64_t)sqlite3_last_insert_rowid(j->db);
     return rc;
@@ -35,12 +26,12 @@ enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
                                    uint64_t *id, struct sl_error *err)
 {
     sqlite3_stmt *s =
-        journal_sql(j, "SELECT id FROM jobs WHERE request_id = ?1", err);
+        journal_sql(j, err, "SELECT id FROM jobs WHERE request_id = ?1",
+                    JOURNAL_VALUES(TEXT(journal_or_null(request_id))));
     enum sl_err rc;
 
     if (s == NULL)
         return SL_EIO;
-    journal_bind_text(s, 1, request_id);
     rc = journal_step(j, s, err);
     if (rc != SL_OK)
         return rc;
@@ -53,34 +44,21 @@ enum sl_err journal_job_facts(struct journal *j, uint64_t id,
                               const struct journal_facts *facts,
                               struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j,
-                    "UPDATE jobs SET train_samples = ?2, test_samples = ?3,"
-                    " train_hash = ?4, test_hash = ?5 WHERE id = ?1",
-                    err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, id);
-    journal_bind_u64(s, 2, facts->train_samples);
-    journal_bind_u64(s, 3, facts->test_samples);
-    journal_bind_u64(s, 4, facts->train_hash);
-    journal_bind_u64(s, 5, facts->test_hash);
-    return journal_run(j, s, err);
+    return journal_write(
+        j, err,
+        "UPDATE jobs SET train_samples = ?2, test_samples = ?3,"
+        " train_hash = ?4, test_hash = ?5 WHERE id = ?1",
+        JOURNAL_VALUES(U64(id), U64(facts->train_samples),
+                       U64(facts->test_samples), U64(facts->train_hash),
+                       U64(facts->test_hash)));
 }
 
 static enum sl_err add_shard(struct journal *j, uint64_t job, uint32_t shard,
                              const char *psserver, struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j, "INSERT INTO shards(job, shard, psserver) VALUES(?1, ?2, ?3)", err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, shard);
-    journal_bind_text(s, 3, psserver);
-    return journal_run(j, s, err);
+    return journal_write(
+        j, err, "INSERT INTO shards(job, shard, psserver) VALUES(?1, ?2, ?3)",
+        JOURNAL_VALUES(U64(job), U64(shard), TEXT(journal_or_null(psserver))));
 }
 
 enum sl_err journal_job_place(struct journal *j, uint64_t id,
@@ -89,16 +67,11 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               struct sl_error *err)
 {
     enum sl_err rc = journal_begin(j, err);
-    sqlite3_stmt *s;
 
     if (rc != SL_OK)
         return rc;
-    s = journal_sql(j, "UPDATE jobs SET layout = ?2 WHERE id = ?1", err);
-    if (s != NULL) {
-        journal_bind_u64(s, 1, id);
-        journal_bind_blob(s, 2, layout);
-    }
-    rc = journal_run(j, s, err);
+    rc = journal_write(j, err, "UPDATE jobs SET layout = ?2 WHERE id = ?1",
+                       JOURNAL_VALUES(U64(id), BLOB(layout)));
     for (uint32_t i = 0; rc == SL_OK && i < shards; i++)
         rc = add_shard(j, id, i, names[i], err);
     return journal_end(j, rc, err);
@@ -108,34 +81,21 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j,
+    return journal_write(
+        j, err,
         "UPDATE jobs SET closures_retried = ?2, workers_lost = ?3,"
         " psservers_lost = ?4, restarts = ?5, elapsed_ms = ?6 WHERE id = ?1",
-        err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, id);
-    journal_bind_u64(s, 2, counters->closures_retried);
-    journal_bind_u64(s, 3, counters->workers_lost);
-    journal_bind_u64(s, 4, counters->psservers_lost);
-    journal_bind_u64(s, 5, counters->restarts);
-    journal_bind_u64(s, 6, counters->elapsed_ms);
-    return journal_run(j, s, err);
+        JOURNAL_VALUES(U64(id), U64(counters->closures_retried),
+                       U64(counters->workers_lost),
+                       U64(counters->psservers_lost), U64(counters->restarts),
+                       U64(counters->elapsed_ms)));
 }
 
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j, "UPDATE jobs SET state = ?2 WHERE id = ?1", err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, id);
-    journal_bind_u64(s, 2, (uint64_t)state);
-    return journal_run(j, s, err);
+    return journal_write(j, err, "UPDATE jobs SET state = ?2 WHERE id = ?1",
+                         JOURNAL_VALUES(U64(id), U64((uint64_t)state)));
 }
 
 enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
@@ -145,22 +105,15 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             struct sl_error *err)
 {
     enum sl_err rc = journal_begin(j, err);
-    sqlite3_stmt *s;
 
     if (rc != SL_OK)
         return rc;
-    s = journal_sql(j,
-                    "UPDATE jobs SET state = ?2, reason = ?3, ended_us = ?4,"
-                    " final = ?5 WHERE id = ?1",
-                    err);
-    if (s != NULL) {
-        journal_bind_u64(s, 1, id);
-        journal_bind_u64(s, 2, (uint64_t)state);
-        sqlite3_bind_text(s, 3, reason, -1, SQLITE_STATIC);
-        journal_bind_u64(s, 4, ended_us);
-        journal_bind_blob(s, 5, final);
-    }
-    rc = journal_run(j, s, err);
+    rc =
+        journal_write(j, err,
+                      "UPDATE jobs SET state = ?2, reason = ?3, ended_us = ?4,"
+                      " final = ?5 WHERE id = ?1",
+                      JOURNAL_VALUES(U64(id), U64((uint64_t)state),
+                                     TEXT(reason), U64(ended_us), BLOB(final)));
     if (rc == SL_OK)
         rc = journal_job_counters(j, id, counters, err);
     return journal_end(j, rc, err);
@@ -169,25 +122,14 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
 enum sl_err journal_job_final(struct journal *j, uint64_t id,
                               struct journal_blob final, struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j, "UPDATE jobs SET final = ?2 WHERE id = ?1", err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, id);
-    journal_bind_blob(s, 2, final);
-    return journal_run(j, s, err);
+    return journal_write(j, err, "UPDATE jobs SET final = ?2 WHERE id = ?1",
+                         JOURNAL_VALUES(U64(id), BLOB(final)));
 }
 
 static enum sl_err by_job(struct journal *j, const char *sql, uint64_t job,
                           struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(j, sql, err);
-
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    return journal_run(j, s, err);
+    return journal_write(j, err, sql, JOURNAL_VALUES(U64(job)));
 }
 
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
@@ -216,19 +158,12 @@ enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
                                       uint32_t shard, uint64_t incarnation,
                                       struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j,
-                    "UPDATE shards SET incarnation = ?3"
-                    " WHERE job = ?1 AND shard = ?2 AND incarnation < ?3",
-                    err);
-    enum sl_err rc;
+    enum sl_err rc =
+        journal_write(j, err,
+                      "UPDATE shards SET incarnation = ?3"
+                      " WHERE job = ?1 AND shard = ?2 AND incarnation < ?3",
+                      JOURNAL_VALUES(U64(job), U64(shard), U64(incarnation)));
 
-    if (s == NULL)
-        return SL_EIO;
-    journal_bind_u64(s, 1, job);
-    journal_bind_u64(s, 2, shard);
-    journal_bind_u64(s, 3, incarnation);
-    rc = journal_run(j, s, err);
     if (rc == SL_OK && sqlite3_changes(j->db) != 1)
         return sl_fail(err, SL_EINTERNAL,
                        "journal: incarnation %llu of shard %u of job %llu "
@@ -264,35 +199,17 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
     };
 }
 
-// A callback may use the journal, so rows are read by a statement of the
-// walk's own, which is finalised at its end.
-static sqlite3_stmt *walk(struct journal *j, const char *sql,
-                          struct sl_error *err)
-{
-    sqlite3_stmt *s = NULL;
-
-    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK)
-        journal_bad(j, sql, err);
-    return s;
-}
-
-static enum sl_err walked(sqlite3_stmt *s, enum sl_err rc)
-{
-    sqlite3_finalize(s);
-    return rc == SL_ENOENT ? SL_OK : rc;
-}
-
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        walk(j,
-             "SELECT id, uid, incarnation, name, request_id, state, reason,"
-             " spec, layout, final, train_samples, test_samples, train_hash,"
-             " test_hash, submitted_us, ended_us, closures_retried,"
-             " workers_lost, psservers_lost, restarts, elapsed_ms,"
-             " resume FROM jobs ORDER BY id",
-             err);
+    sqlite3_stmt *s = journal_walk(
+        j, err,
+        "SELECT id, uid, incarnation, name, request_id, state, reason,"
+        " spec, layout, final, train_samples, test_samples, train_hash,"
+        " test_hash, submitted_us, ended_us, closures_retried,"
+        " workers_lost, psservers_lost, restarts, elapsed_ms,"
+        " resume FROM jobs ORDER BY id",
+        NULL, 0);
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
@@ -301,22 +218,20 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
         read_job(&row, s);
         rc = fn(arg, &row, err);
     }
-    return walked(s, rc);
+    return journal_walked(s, rc);
 }
 
 enum sl_err journal_each_shard(struct journal *j, uint64_t job,
                                journal_shard_fn fn, void *arg,
                                struct sl_error *err)
 {
-    sqlite3_stmt *s = walk(
-        j,
+    sqlite3_stmt *s = journal_walk(
+        j, err,
         "SELECT shard, psserver, incarnation, cut_incarnation, cut_sequence"
         " FROM shards WHERE job = ?1 ORDER BY shard",
-        err);
+        JOURNAL_VALUES(U64(job)));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
-    if (rc == SL_OK)
-        journal_bind_u64(s, 1, job);
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_shard row = {
             .shard = (uint32_t)journal_u64(s, 0),
@@ -327,21 +242,19 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
 
         rc = fn(arg, &row, err);
     }
-    return walked(s, rc);
+    return journal_walked(s, rc);
 }
 
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        walk(j, "SELECT job, uid FROM deleted WHERE psserver = ?1 ORDER BY job",
-             err);
+    sqlite3_stmt *s = journal_walk(
+        j, err, "SELECT job, uid FROM deleted WHERE psserver = ?1 ORDER BY job",
+        JOURNAL_VALUES(TEXT(journal_or_null(psserver))));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
-    if (rc == SL_OK)
-        journal_bind_text(s, 1, psserver);
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
         rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), psserver, err);
-    return walked(s, rc);
+    return journal_walked(s, rc);
 }

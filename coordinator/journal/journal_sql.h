@@ -20,14 +20,37 @@ struct journal {
     unsigned cached;
 };
 
-// A prepared statement, reset and unbound. NULL on failure. `sql` must be a
-// literal.
-sqlite3_stmt *journal_sql(struct journal *j, const char *sql,
-                          struct sl_error *err);
+// What a statement is given, in the order of its parameters. Binding cannot
+// fail but for memory, which the step then reports.
+struct journal_value {
+    enum { JOURNAL_U64, JOURNAL_REAL, JOURNAL_TEXT, JOURNAL_BLOB } kind;
+    uint64_t u64;
+    double real;
+    const char *text; // NULL: SQL's NULL
+    struct journal_blob blob;
+};
 
-// Runs a statement that returns no row. On failure the journal is failed.
-enum sl_err journal_run(struct journal *j, sqlite3_stmt *stmt,
-                        struct sl_error *err);
+#define U64(v) ((struct journal_value){.kind = JOURNAL_U64, .u64 = (v)})
+#define REAL(v) ((struct journal_value){.kind = JOURNAL_REAL, .real = (v)})
+#define TEXT(t) ((struct journal_value){.kind = JOURNAL_TEXT, .text = (t)})
+#define BLOB(b) ((struct journal_value){.kind = JOURNAL_BLOB, .blob = (b)})
+
+// "" as SQL's NULL.
+static inline const char *journal_or_null(const char *text)
+{
+    return text == NULL || text[0] == '\0' ? NULL : text;
+}
+
+// An array of values, and how many there are.
+#define JOURNAL_VALUES(...)                                                    \
+    (const struct journal_value[]){__VA_ARGS__},                               \
+        SL_COUNT(((const struct journal_value[]){__VA_ARGS__}))
+
+// A prepared statement with its values. NULL on failure. `sql` must be a
+// literal.
+sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
+                          const char *sql, const struct journal_value *values,
+                          size_t count);
 
 // What SQLite says, as an error; marks the journal as failed.
 enum sl_err journal_bad(struct journal *j, const char *what,
@@ -42,10 +65,17 @@ enum sl_err journal_end(struct journal *j, enum sl_err rc,
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
-// Binding cannot fail but for memory, which the step then reports.
-void journal_bind_u64(sqlite3_stmt *s, int at, uint64_t v);
-void journal_bind_text(sqlite3_stmt *s, int at, const char *text);
-void journal_bind_blob(sqlite3_stmt *s, int at, struct journal_blob b);
+// Runs a statement (a literal) that returns no row.
+enum sl_err journal_write(struct journal *j, struct sl_error *err,
+                          const char *sql, const struct journal_value *values,
+                          size_t count);
+
+// A statement whose rows are read one by one, while a callback may use the
+// journal: finalised at its end, by journal_walked. NULL on failure.
+sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
+                           const char *sql, const struct journal_value *values,
+                           size_t count);
+enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
 uint64_t journal_u64(sqlite3_stmt *s, int column);
 const char *journal_text(sqlite3_stmt *s, int column); // "" for NULL

@@ -76,8 +76,29 @@ static enum sl_err exec(struct journal *j, const char *sql,
     return SL_OK;
 }
 
-sqlite3_stmt *journal_sql(struct journal *j, const char *sql,
-                          struct sl_error *err)
+static void bind(sqlite3_stmt *s, const struct journal_value *values,
+                 size_t count)
+{
+    for (int i = 0; i < (int)count; i++) {
+        const struct journal_value *v = &values[i];
+
+        if (v->kind == JOURNAL_U64)
+            sqlite3_bind_int64(s, i + 1, (sqlite3_int64)v->u64);
+        else if (v->kind == JOURNAL_REAL)
+            sqlite3_bind_double(s, i + 1, v->real);
+        else if (v->kind == JOURNAL_TEXT)
+            sqlite3_bind_text(s, i + 1, v->text, -1, SQLITE_STATIC);
+        else if (v->blob.bytes == 0)
+            sqlite3_bind_zeroblob(s, i + 1, 0);
+        else
+            sqlite3_bind_blob64(s, i + 1, v->blob.data, v->blob.bytes,
+                                SQLITE_STATIC);
+    }
+}
+
+// Reset and unbound.
+static sqlite3_stmt *prepared(struct journal *j, const char *sql,
+                              struct sl_error *err)
 {
     sqlite3_stmt *stmt = NULL;
 
@@ -104,6 +125,17 @@ sqlite3_stmt *journal_sql(struct journal *j, const char *sql,
     return stmt;
 }
 
+sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
+                          const char *sql, const struct journal_value *values,
+                          size_t count)
+{
+    sqlite3_stmt *s = prepared(j, sql, err);
+
+    if (s != NULL)
+        bind(s, values, count);
+    return s;
+}
+
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err)
 {
@@ -118,16 +150,38 @@ enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
     return journal_bad(j, sqlite3_sql(stmt), err);
 }
 
-enum sl_err journal_run(struct journal *j, sqlite3_stmt *stmt,
-                        struct sl_error *err)
+enum sl_err journal_write(struct journal *j, struct sl_error *err,
+                          const char *sql, const struct journal_value *values,
+                          size_t count)
 {
+    sqlite3_stmt *s = journal_sql(j, err, sql, values, count);
     enum sl_err rc;
 
-    if (stmt == NULL)
+    if (s == NULL)
         return SL_EIO;
     FAULT("journal.begin");
-    rc = journal_step(j, stmt, err);
+    rc = journal_step(j, s, err);
     FAULT("journal.committed"); // unless it is a part of a transaction
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
+sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
+                           const char *sql, const struct journal_value *values,
+                           size_t count)
+{
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK) {
+        journal_bad(j, sql, err);
+        return NULL;
+    }
+    bind(s, values, count);
+    return s;
+}
+
+enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc)
+{
+    sqlite3_finalize(s);
     return rc == SL_ENOENT ? SL_OK : rc;
 }
 
@@ -146,27 +200,6 @@ enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 }
 
 // ---- values
-
-void journal_bind_u64(sqlite3_stmt *s, int at, uint64_t v)
-{
-    sqlite3_bind_int64(s, at, (sqlite3_int64)v);
-}
-
-void journal_bind_text(sqlite3_stmt *s, int at, const char *text)
-{
-    if (text == NULL || text[0] == '\0')
-        sqlite3_bind_null(s, at);
-    else
-        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
-}
-
-void journal_bind_blob(sqlite3_stmt *s, int at, struct journal_blob b)
-{
-    if (b.bytes == 0)
-        sqlite3_bind_zeroblob(s, at, 0);
-    else
-        sqlite3_bind_blob64(s, at, b.data, b.bytes, SQLITE_STATIC);
-}
 
 uint64_t journal_u64(sqlite3_stmt *s, int column)
 {
@@ -276,8 +309,8 @@ void journal_close(struct journal *j)
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_sql(j, "SELECT value FROM meta WHERE key = 'term'", err);
+    sqlite3_stmt *s = journal_sql(
+        j, err, "SELECT value FROM meta WHERE key = 'term'", NULL, 0);
     enum sl_err rc;
 
     if (s == NULL)
@@ -294,9 +327,9 @@ enum sl_err journal_term(struct journal *j, uint64_t *term,
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j, "UPDATE meta SET value = value + 1 WHERE key = 'term'", err);
-    enum sl_err rc = journal_run(j, s, err);
+    enum sl_err rc = journal_write(
+        j, err, "UPDATE meta SET value = value + 1 WHERE key = 'term'", NULL,
+        0);
 
     return rc == SL_OK ? journal_term(j, term, err) : rc;
 }
@@ -305,7 +338,7 @@ enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err)
 {
     sqlite3_stmt *s = journal_sql(
-        j, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'", err);
+        j, err, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'", NULL, 0);
     enum sl_err rc;
 
     if (s == NULL)
