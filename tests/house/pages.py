@@ -7,6 +7,8 @@
 - No line of a page (*.md) is over 160 characters.
 - A folder with sources has a README, or the README of a folder above it names
   it: `data`, `net/local`, `data/`, or by a path from the root.
+- Every source of a room is in a README of its folder or of one above: by its
+  name, or by how that begins (cut stands for cut and for cut_anything).
 - A README has the card of its folder: Threads, Memory, Units, Errors. Not in
   folders without code.
 """
@@ -20,6 +22,7 @@ MOST = 160
 FOREIGN = ("LICENSE", "bench/results/", "tests/fuzz/corpus/")
 LONG = ("bench/README.md", "bench/peers.md")
 SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
+ROOMS = ("common/", "proto/", "coordinator/", "psserver/", "worker/", "client/")
 CARD = ("Threads", "Memory", "Units", "Errors")
 # Folders whose pages say it in another form.
 NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/fuzz",
@@ -37,6 +40,8 @@ def tracked():
 
 def check_lines(name):
     lines = (ROOT / name).read_text().split("\n")
+    if not lines[0].startswith("# "):
+        yield f"{name}:1: a page begins with its title"
     for number, line in enumerate(lines, 1):
         if len(line) > MOST:
             yield f"{name}:{number}: {len(line)} characters, {MOST} are enough"
@@ -56,6 +61,17 @@ def is_covered(folder, pages):
                for room in folder.parents)
 
 
+def is_listed(name, pages):
+    """Is the source in the README of its folder, or of a folder above?"""
+    path = pathlib.PurePath(name)
+    words = {word for folder in path.parents
+             if folder.name and folder / "README.md" in pages
+             for word in re.findall(r"\w+", pages[folder / "README.md"])}
+    parts = path.stem.split("_")
+    return any("_".join(parts[:n]) in words
+               for n in range(1, len(parts) + 1))
+
+
 def main():
     try:
         names = tracked()
@@ -70,6 +86,9 @@ def main():
              for text in check_lines(name)]
     wrong += [f"{folder}: has no README, and none above names it"
               for folder in sorted(folders) if not is_covered(folder, pages)]
+    wrong += [f"{name}: no README of its room names it"
+              for name in names if name.startswith(ROOMS) and
+              SOURCE.search(name) and not is_listed(name, pages)]
     for page, text in sorted(pages.items()):
         room = page.parent.as_posix()
         if page.name == "README.md" and page.parent in folders and \
