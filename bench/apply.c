@@ -25,6 +25,14 @@ struct arrays {
     uint64_t t;
 };
 
+static enum optim_kind kind_by_name(const char *name)
+{
+    for (unsigned kind = 1; kind < OPTIM_KIND_COUNT; kind++)
+        if (strcmp(optim_kind_name((enum optim_kind)kind), name) == 0)
+            return (enum optim_kind)kind;
+    return OPTIM_NONE;
+}
+
 // ---- ours
 
 static double update(struct arrays *a, const struct optim *o)
@@ -154,7 +162,7 @@ int main(int argc, char **argv)
     struct arrays a = {0};
     struct optim o;
 
-    optim_defaults(&o, optim_kind_by_name(conf_str(c, "optimizer")));
+    optim_defaults(&o, kind_by_name(conf_str(c, "optimizer")));
     a.count = 2 + optim_slots(&o);
     program_pin((int)conf_int(c, "cpu"));
     fill(&a, footprint(c));

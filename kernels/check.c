@@ -16,22 +16,11 @@ static const char *const op_names[KERN_OP_COUNT] = {"?",
 #undef KERN_OP_TEXT
 };
 
-static const struct {
-    const char *name;
-    bool saves_input;
-} unary[KERN_UNARY_COUNT] = {
-    [KERN_LINEAR] = {"linear", false},
-    [KERN_UNARY_RELU] = {"relu", false},
-    [KERN_RELU6] = {"relu6", false},
-    [KERN_LEAKY_RELU] = {"leaky_relu", false},
-    [KERN_ELU] = {"elu", false},
-    [KERN_SELU] = {"selu", false},
-    [KERN_SIGMOID] = {"sigmoid", false},
-    [KERN_TANH] = {"tanh", false},
-    [KERN_GELU] = {"gelu", true},
-    [KERN_GELU_TANH] = {"gelu_tanh", true},
-    [KERN_SOFTPLUS] = {"softplus", true},
-    [KERN_SILU] = {"silu", true},
+static const bool unary_saves_input[KERN_UNARY_COUNT] = {
+    [KERN_GELU] = true,
+    [KERN_GELU_TANH] = true,
+    [KERN_SOFTPLUS] = true,
+    [KERN_SILU] = true,
 };
 
 const char *kern_op_name(enum kern_op op)
@@ -39,30 +28,9 @@ const char *kern_op_name(enum kern_op op)
     return (unsigned)op < KERN_OP_COUNT ? op_names[op] : "?";
 }
 
-enum kern_op kern_op_by_name(const char *name)
-{
-    for (unsigned i = 1; i < KERN_OP_COUNT; i++)
-        if (strcmp(op_names[i], name) == 0)
-            return (enum kern_op)i;
-    return KERN_OP_NONE;
-}
-
-const char *kern_unary_name(enum kern_unary_kind kind)
-{
-    return kind >= 1 && kind < KERN_UNARY_COUNT ? unary[kind].name : "?";
-}
-
-enum kern_unary_kind kern_unary_by_name(const char *name)
-{
-    for (unsigned i = 1; i < KERN_UNARY_COUNT; i++)
-        if (strcmp(unary[i].name, name) == 0)
-            return (enum kern_unary_kind)i;
-    return (enum kern_unary_kind)0;
-}
-
 bool kern_unary_saves_input(enum kern_unary_kind kind)
 {
-    return kind >= 1 && kind < KERN_UNARY_COUNT && unary[kind].saves_input;
+    return kind >= 1 && kind < KERN_UNARY_COUNT && unary_saves_input[kind];
 }
 
 // ---- Checking -------------------------------------------------------------

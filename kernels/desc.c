@@ -115,18 +115,6 @@ int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in)
     return space / w->stride[axis] + 1;
 }
 
-void kern_window_same(struct kern_window *w, int axis, int64_t in)
-{
-    int64_t reach = (int64_t)w->dilation[axis] * (w->size[axis] - 1) + 1;
-    int64_t out = (in + w->stride[axis] - 1) / w->stride[axis];
-    int64_t pad = (out - 1) * w->stride[axis] + reach - in;
-
-    if (pad < 0)
-        pad = 0;
-    w->pad_before[axis] = (int32_t)(pad / 2);
-    w->pad_after[axis] = (int32_t)(pad - pad / 2);
-}
-
 struct kern_window kern_window(int32_t kh, int32_t kw, int32_t sh, int32_t sw)
 {
     return (struct kern_window){

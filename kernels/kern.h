@@ -429,9 +429,6 @@ bool kern_shape_dense(const struct kern_shape *s);
 // Outputs along one axis: floor((in + pads - reach) / stride) + 1, at least 0,
 // where reach = dilation (size - 1) + 1. A size or stride of 0 gives 0.
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in);
-// Sets the pads along one axis as TensorFlow's SAME: output is
-// ceil(in / stride), the odd element goes behind.
-void kern_window_same(struct kern_window *w, int axis, int64_t in);
 // size x size, stride, no dilation, no pads (VALID).
 struct kern_window kern_window(int32_t kh, int32_t kw, int32_t sh, int32_t sw);
 
@@ -511,13 +508,9 @@ enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
 uint64_t kern_desc_hash(const struct kern_desc *d);
 bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b);
 
-// "conv_fwd"; "?" for a number that is none. And back: 0 if unknown.
+// "conv_fwd"; "?" for a number that is none.
 const char *kern_op_name(enum kern_op op);
-enum kern_op kern_op_by_name(const char *name);
 
-// "relu", "gelu_tanh", ... as Keras writes them; 0 if unknown.
-enum kern_unary_kind kern_unary_by_name(const char *name);
-const char *kern_unary_name(enum kern_unary_kind kind);
 // True if UNARY_BWD wants the op's input as `saved`, false: its output.
 bool kern_unary_saves_input(enum kern_unary_kind kind);
 

@@ -21,14 +21,6 @@ const char *optim_kind_name(enum optim_kind kind)
     return (unsigned)kind < OPTIM_KIND_COUNT ? kind_names[kind] : "?";
 }
 
-enum optim_kind optim_kind_by_name(const char *name)
-{
-    for (unsigned i = 1; i < OPTIM_KIND_COUNT; i++)
-        if (strcmp(kind_names[i], name) == 0)
-            return (enum optim_kind)i;
-    return OPTIM_NONE;
-}
-
 void optim_defaults(struct optim *o, enum optim_kind kind)
 {
     *o = (struct optim){
@@ -40,11 +32,6 @@ void optim_defaults(struct optim *o, enum optim_kind kind)
         .epsilon = 1e-7,
         .weight_decay = kind == OPTIM_ADAMW ? 0.004 : 0,
     };
-}
-
-double optim_default_rate(enum optim_kind kind)
-{
-    return kind == OPTIM_SGD ? 0.01 : 0.001;
 }
 
 static enum sl_err in_range(const struct optim *o, const char *name, double x,

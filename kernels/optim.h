@@ -57,14 +57,12 @@ struct optim {
 
 // Keras' defaults for `kind` (adamw: weight_decay 0.004).
 void optim_defaults(struct optim *o, enum optim_kind kind);
-double optim_default_rate(enum optim_kind kind);
 
 // SL_EINVAL and which value is out of range.
 enum sl_err optim_check(const struct optim *o, struct sl_error *err);
 
-// "adam"; "?" for none. And back: OPTIM_NONE if unknown.
+// "adam"; "?" for none.
 const char *optim_kind_name(enum optim_kind kind);
-enum optim_kind optim_kind_by_name(const char *name);
 
 // How many slots of the variable's size it keeps (0..3), what Keras calls them
 // ("momentum", "velocity", ...), and what they hold before the first update.
@@ -128,9 +126,6 @@ struct optim_schedule {
     double boundary[OPTIM_PIECES_MAX], value[OPTIM_PIECES_MAX + 1];
 };
 
-// Keras' defaults for `kind`; rate and decay_steps stay 0 and must be set.
-void optim_schedule_defaults(struct optim_schedule *sch,
-                             enum optim_schedule_kind kind);
 enum sl_err optim_schedule_check(const struct optim_schedule *sch,
                                  struct sl_error *err);
 

@@ -4,18 +4,6 @@
 
 #include <math.h>
 
-void optim_schedule_defaults(struct optim_schedule *sch,
-                             enum optim_schedule_kind kind)
-{
-    *sch = (struct optim_schedule){
-        .kind = kind,
-        .end_rate = 1e-4,
-        .power = 1,
-        .t_mul = 2,
-        .m_mul = 1,
-    };
-}
-
 static enum sl_err bad(const char *what, struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL, "learning-rate schedule: %s", what);

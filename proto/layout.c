@@ -175,26 +175,6 @@ void layout_release(struct layout *l)
     memset(l, 0, sizeof(*l));
 }
 
-uint32_t layout_piece_of(const struct layout *l, uint64_t element)
-{
-    uint32_t low = 0, high = l->pieces_count;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (l->pieces[middle].first <= element)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-uint32_t layout_shard_of(const struct layout *l, uint64_t element)
-{
-    return l->pieces[layout_piece_of(l, element)].shard;
-}
-
 uint32_t layout_find(const struct layout *l, const char *name)
 {
     for (uint32_t i = 0; i < l->variables_count; i++)

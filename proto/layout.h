@@ -60,10 +60,6 @@ enum sl_err layout_make(struct layout *out,
                         struct sl_error *err);
 void layout_release(struct layout *l); // all zeroes is allowed
 
-// The shard, and the piece, that holds an element below l->elements.
-uint32_t layout_shard_of(const struct layout *l, uint64_t element);
-uint32_t layout_piece_of(const struct layout *l, uint64_t element);
-
 // The variable of that name, or UINT32_MAX.
 uint32_t layout_find(const struct layout *l, const char *name);
 

@@ -312,11 +312,3 @@ void model_free(struct model *m)
     sl_free(m->variables);
     sl_free(m);
 }
-
-uint32_t model_find(const struct model *m, const char *name)
-{
-    for (uint32_t i = 0; i < m->nodes_count; i++)
-        if (strcmp(m->nodes[i].name, name) == 0)
-            return i;
-    return MODEL_NONE;
-}

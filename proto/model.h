@@ -165,9 +165,6 @@ enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err);
 void model_free(struct model *m); // NULL is allowed
 
-// The node of that name, or MODEL_NONE.
-uint32_t model_find(const struct model *m, const char *name);
-
 // Product of the dimensions; 1 for rank 0.
 uint64_t model_shape_elements(const struct model_shape *s);
 

@@ -28,10 +28,6 @@
 // *out is a new reference. SL_ENOMEM only; text that is not UTF-8 is mended.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 
-// Appends the text, compact or indented, without a line end.
-enum sl_err pbjson_text(struct buf *out, const ProtobufCMessage *msg,
-                        bool pretty);
-
 // *out is of the descriptor's type. `where` comes first in errors: the file.
 enum sl_err pbjson_read(ProtobufCMessage **out,
                         const ProtobufCMessageDescriptor *descriptor,

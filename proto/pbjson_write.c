@@ -167,16 +167,3 @@ enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg)
     *out = value;
     return SL_OK;
 }
-
-enum sl_err pbjson_text(struct buf *out, const ProtobufCMessage *msg,
-                        bool pretty)
-{
-    json_t *value = write_message(msg);
-    enum sl_err rc;
-
-    if (value == NULL)
-        return SL_ENOMEM;
-    rc = sl_json_write(out, value, pretty);
-    json_decref(value);
-    return rc;
-}

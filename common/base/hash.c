@@ -43,25 +43,6 @@ void sha256_release(struct sha256 *h)
     h->ctx = NULL;
 }
 
-enum sl_err sha256_hex(char out[SHA256_HEX], const void *bytes, size_t n)
-{
-    uint8_t digest[SHA256_BYTES];
-    struct sha256 h;
-    enum sl_err rc = sha256_init(&h);
-
-    if (rc != SL_OK)
-        return rc;
-    rc = sha256_update(&h, bytes, n);
-    if (rc != SL_OK) {
-        sha256_release(&h);
-        return rc;
-    }
-    rc = sha256_final(&h, digest);
-    if (rc == SL_OK)
-        hex_encode(out, digest, sizeof(digest));
-    return rc;
-}
-
 // What is left of a file, piece by piece.
 static enum sl_err update_from(struct sha256 *h, struct fs_file *f,
                                uint8_t *space, struct sl_error *err)

@@ -27,9 +27,6 @@ enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
 void sha256_release(struct sha256 *h);
 
-// Of one piece, as lower-case hex.
-enum sl_err sha256_hex(char out[SHA256_HEX], const void *bytes, size_t n);
-
 // Of a whole file. It is read, never mapped: a bad sector, or somebody who
 // shortens it meanwhile, is an error here and not a signal.
 enum sl_err sha256_file(struct fs *fs, const char *path,

@@ -318,20 +318,6 @@ enum sl_err sl_json_u64(uint64_t *out, const json_t *object, const char *key,
     return SL_OK;
 }
 
-enum sl_err sl_json_double(double *out, const json_t *object, const char *key,
-                           struct sl_error *err)
-{
-    const json_t *value = NULL;
-    enum sl_err rc = member(&value, object, key, err);
-
-    if (rc != SL_OK)
-        return rc;
-    if (!json_is_number(value))
-        return wrong(err, key, "a number");
-    *out = json_number_value(value);
-    return SL_OK;
-}
-
 enum sl_err sl_json_bool(bool *out, const json_t *object, const char *key,
                          struct sl_error *err)
 {

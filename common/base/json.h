@@ -49,8 +49,6 @@ enum sl_err sl_json_str(const char **out, const json_t *object, const char *key,
                         struct sl_error *err);
 enum sl_err sl_json_u64(uint64_t *out, const json_t *object, const char *key,
                         struct sl_error *err);
-enum sl_err sl_json_double(double *out, const json_t *object, const char *key,
-                           struct sl_error *err);
 enum sl_err sl_json_bool(bool *out, const json_t *object, const char *key,
                          struct sl_error *err);
 

@@ -61,8 +61,5 @@ void strmap_init(struct strmap *m);
 void strmap_release(struct strmap *m);
 void *strmap_get(const struct strmap *m, const char *key);
 enum sl_err strmap_put(struct strmap *m, const char *key, void *value);
-void *strmap_remove(struct strmap *m, const char *key);
-bool strmap_next(const struct strmap *m, size_t *at, const char **key,
-                 void **value);
 
 #endif

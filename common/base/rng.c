@@ -186,20 +186,6 @@ uint64_t rng_below(struct rng *r, uint64_t n)
     return x % n;
 }
 
-float rng_float(struct rng *r)
-{
-    return unit_float(rng_u32(r));
-}
-
-double rng_normal(struct rng *r)
-{
-    double pair[2];
-    uint32_t a = rng_u32(r);
-
-    normal_pair(pair, a, rng_u32(r));
-    return pair[0];
-}
-
 uint64_t sl_hash64(const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;

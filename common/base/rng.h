@@ -40,8 +40,6 @@ void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
 uint32_t rng_u32(struct rng *r);
 uint64_t rng_u64(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t n); // [0, n) without bias; n > 0
-float rng_float(struct rng *r);                // [0, 1)
-double rng_normal(struct rng *r);
 
 // Mixes all bits (the finalizer of splitmix64); a bijection.
 static inline uint64_t sl_mix64(uint64_t x)

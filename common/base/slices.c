@@ -6,9 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/base/buf.h"
 #include "common/base/copy.h"
-#include "common/base/crc.h"
 
 struct sl_slices slices_all(const struct sl_slice *at, size_t count)
 {
@@ -100,44 +98,12 @@ enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n)
     return SL_OK;
 }
 
-enum sl_err slices_skip(struct slices_cursor *c, size_t n)
-{
-    if (n > c->left)
-        return SL_ERANGE;
-    c->offset += n;
-    c->left -= n;
-    settle(c);
-    return SL_OK;
-}
-
 void slices_copy(void *to, const struct sl_slices *s)
 {
     struct slices_cursor c;
 
     slices_cursor_init(&c, s);
     (void)slices_take(&c, to, s->bytes);
-}
-
-enum sl_err slices_append_to(struct buf *b, const struct sl_slices *s)
-{
-    uint8_t *at = buf_extend(b, s->bytes);
-
-    if (at == NULL)
-        return SL_ENOMEM;
-    slices_copy(at, s);
-    return SL_OK;
-}
-
-uint32_t slices_crc32c(uint32_t crc, const struct sl_slices *s)
-{
-    struct slices_cursor c;
-    const uint8_t *run;
-    size_t n;
-
-    slices_cursor_init(&c, s);
-    while ((run = slices_next(&c, SIZE_MAX, &n)) != NULL)
-        crc = crc32c(crc, run, n);
-    return crc;
 }
 
 enum sl_err slices_runs_init(struct slices_runs *it, const struct sl_slices *s,

@@ -17,8 +17,6 @@
 
 #include "common/base/status.h"
 
-struct buf;
-
 struct sl_slice {
     const uint8_t *data;
     size_t len;
@@ -44,10 +42,6 @@ enum sl_err slices_sub(struct sl_slices *out, const struct sl_slices *s,
 
 // Copies all bytes to `to`, which has space for s->bytes.
 void slices_copy(void *to, const struct sl_slices *s);
-enum sl_err slices_append_to(struct buf *b, const struct sl_slices *s);
-
-// CRC-32C of all bytes, as crc32c() of them in one piece.
-uint32_t slices_crc32c(uint32_t crc, const struct sl_slices *s);
 
 // A place in a list.
 struct slices_cursor {
@@ -60,7 +54,6 @@ void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 
 // Copies n bytes out. SL_ERANGE, and nothing moves, if fewer are left.
 enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
-enum sl_err slices_skip(struct slices_cursor *c, size_t n);
 
 // The bytes from here to the end of the current piece, at most `max`, and
 // steps over them. NULL and *n = 0 at the end.

@@ -98,16 +98,6 @@ const struct conf *daemon_conf(const struct daemon *d)
     return d->conf;
 }
 
-const char *daemon_role(const struct daemon *d)
-{
-    return d->about->program;
-}
-
-const char *daemon_node(const struct daemon *d)
-{
-    return d->node;
-}
-
 const char *daemon_state_dir(const struct daemon *d)
 {
     return d->state_dir;

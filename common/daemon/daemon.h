@@ -76,8 +76,6 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
 
 struct loop *daemon_loop(struct daemon *d);
 const struct conf *daemon_conf(const struct daemon *d);
-const char *daemon_role(const struct daemon *d);
-const char *daemon_node(const struct daemon *d);
 
 // The certificates that --tls-* name, NULL without. Lives as long as the
 // daemon; files that are replaced are found within DAEMON_LOOK_MS.

@@ -268,12 +268,9 @@ struct rpc_stream_events {
 // Server, inside `open` only. `events` is copied.
 void rpc_stream_set(struct rpc_stream *stream,
                     const struct rpc_stream_events *events, void *user);
-void *rpc_stream_user(const struct rpc_stream *stream);
 
 // RPC_SERVER_STREAM: the request. Borrowed until `open` returns.
 const struct sl_slices *rpc_stream_request(const struct rpc_stream *stream);
-
-bool rpc_stream_identity(struct rpc_stream *stream, char *out, size_t size);
 
 // Queues a message; they leave in the order of the calls. SL_EBUSY if the
 // queue holds its cap already (a message larger than the cap passes when the

@@ -539,26 +539,9 @@ void rpc_stream_set(struct rpc_stream *s,
     rpc_stream_listen(s, events, user);
 }
 
-void *rpc_stream_user(const struct rpc_stream *s)
-{
-    return s->user;
-}
-
 const struct sl_slices *rpc_stream_request(const struct rpc_stream *s)
 {
     return &s->body.slices;
-}
-
-bool rpc_stream_identity(struct rpc_stream *s, char *out, size_t size)
-{
-    bool known = false;
-
-    out[0] = '\0';
-    pthread_mutex_lock(&s->lock);
-    if (s->seed.call != NULL)
-        known = rpc_identity(s->seed.call, out, size);
-    pthread_mutex_unlock(&s->lock);
-    return known;
 }
 
 struct list_node *rpc_stream_node(struct rpc_stream *s)

@@ -141,27 +141,6 @@ bool counted_has(const struct counted *c, uint64_t closure, uint32_t step)
     return e != NULL && counted_entry_bit(e, step);
 }
 
-uint32_t counted_next(const struct counted *c, uint64_t closure)
-{
-    const struct counted_entry *e;
-    uint32_t step = 0;
-
-    if (closure >= c->closures)
-        return 0;
-    if (closure < c->low)
-        return schedule_closure_steps(&c->schedule, closure);
-    e = counted_entry_get(c, closure);
-    if (e == NULL)
-        return 0;
-    if (e->count == e->nbits)
-        return e->nbits;
-    while (e->bits[step / 8] == 0xff)
-        step += 8;
-    while (counted_entry_bit(e, step)) // ends: the entry is not full
-        step++;
-    return step;
-}
-
 bool counted_closure_full(const struct counted *c, uint64_t closure)
 {
     const struct counted_entry *e;

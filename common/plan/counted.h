@@ -47,9 +47,6 @@ enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 // False also for keys outside the schedule.
 bool counted_has(const struct counted *c, uint64_t closure, uint32_t step);
 
-// The first step of a closure that is not counted; its number of steps if
-// all are (0 for a closure outside the schedule).
-uint32_t counted_next(const struct counted *c, uint64_t closure);
 bool counted_closure_full(const struct counted *c, uint64_t closure);
 
 // The first closure >= from that is not full; the number of closures if there

@@ -32,7 +32,8 @@ static uint64_t mask(unsigned bits)
     return (UINT64_C(1) << bits) - 1;
 }
 
-// One round changes one half by a function of the other, so it undoes itself.
+// One round changes one half by a function of the other: it undoes itself, so
+// the network is a bijection.
 static void step(const struct order *o, unsigned round, uint64_t *left,
                  uint64_t *right)
 {
@@ -51,15 +52,6 @@ static uint64_t forward(const struct order *o, uint64_t x)
     return left << o->right_bits | right;
 }
 
-static uint64_t backward(const struct order *o, uint64_t x)
-{
-    uint64_t left = x >> o->right_bits, right = x & mask(o->right_bits);
-
-    for (unsigned round = ORDER_ROUNDS; round-- > 0;)
-        step(o, round, &left, &right);
-    return left << o->right_bits | right;
-}
-
 // Cycle walking: the domain is below 2n (4 for n < 4), so two rounds through
 // the network are the average; and since the cycle returns to x < n, it ends.
 uint64_t order_at(const struct order *o, uint64_t position)
@@ -69,17 +61,6 @@ uint64_t order_at(const struct order *o, uint64_t position)
     assert(position < o->n);
     do {
         x = forward(o, x);
-    } while (x >= o->n);
-    return x;
-}
-
-uint64_t order_position(const struct order *o, uint64_t sample)
-{
-    uint64_t x = sample;
-
-    assert(sample < o->n);
-    do {
-        x = backward(o, x);
     } while (x >= o->n);
     return x;
 }

@@ -30,8 +30,7 @@ struct order {
 enum sl_err order_init(struct order *o, uint64_t seed, uint64_t epoch,
                        uint64_t n);
 
-// The sample at a position below n, and back.
+// The sample at a position below n.
 uint64_t order_at(const struct order *o, uint64_t position);
-uint64_t order_position(const struct order *o, uint64_t sample);
 
 #endif

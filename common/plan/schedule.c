@@ -111,15 +111,3 @@ void schedule_closure_range(const struct schedule *s, uint64_t closure,
                         &last, &last_count);
     *count = last + last_count - *first;
 }
-
-void schedule_find(const struct schedule *s, uint64_t global_step,
-                   uint64_t *closure, uint32_t *step)
-{
-    uint64_t per_epoch = schedule_steps_per_epoch(s);
-    uint64_t in_epoch = global_step % per_epoch;
-
-    assert(global_step < schedule_steps(s));
-    *closure = global_step / per_epoch * schedule_closures_per_epoch(s) +
-               in_epoch / s->steps_per_closure;
-    *step = (uint32_t)(in_epoch % s->steps_per_closure);
-}

@@ -54,10 +54,6 @@ void schedule_step_range(const struct schedule *s, uint64_t closure,
 void schedule_closure_range(const struct schedule *s, uint64_t closure,
                             uint64_t *first, uint64_t *count);
 
-// Where a global step below schedule_steps lies.
-void schedule_find(const struct schedule *s, uint64_t global_step,
-                   uint64_t *closure, uint32_t *step);
-
 // What one sample adds to the digest of its epoch (modulo 2^64). The sum over
 // what was counted equals schedule_epoch_digest() exactly when, up to hash
 // collision, each sample of the epoch was counted once (invariant `cover`).

@@ -316,11 +316,6 @@ void loop_timer_stop(struct loop_timer *t)
     uv_timer_stop(&t->handle);
 }
 
-bool loop_timer_active(const struct loop_timer *t)
-{
-    return uv_is_active((const uv_handle_t *)&t->handle);
-}
-
 static void timer_closed(uv_handle_t *handle)
 {
     sl_free(sl_container_of((uv_timer_t *)handle, struct loop_timer, handle));
@@ -456,9 +451,4 @@ enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)
     }
     l->jobs++;
     return SL_OK;
-}
-
-struct uv_loop_s *loop_uv(struct loop *l)
-{
-    return &l->uv;
 }

@@ -23,7 +23,6 @@
 
 struct loop;
 struct loop_timer;
-struct uv_loop_s;
 
 typedef void (*loop_fn)(void *arg);
 
@@ -31,9 +30,8 @@ typedef void (*loop_fn)(void *arg);
 enum sl_err loop_new(struct loop **out, struct sl_error *err);
 
 // Runs what was posted and not yet run, waits for work on the pool (its done
-// functions run), closes the signals and frees. Timers and what was opened
-// through loop_uv must be closed before; one that is not asserts. NULL is
-// allowed.
+// functions run), closes the signals and frees. Timers and watches must be
+// freed before; one that is not asserts. NULL is allowed.
 void loop_free(struct loop *l);
 
 // Runs until loop_stop. May be called again after it returned.
@@ -94,7 +92,6 @@ enum sl_err loop_timer_new(struct loop_timer **out, struct loop *l, loop_fn fn,
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
                       uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *t);
-bool loop_timer_active(const struct loop_timer *t);
 
 // No callback runs after it returns; also from the timer's own callback. NULL
 // is allowed.
@@ -117,8 +114,5 @@ enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
 // No callback runs after it returns, also from its own; then the fd may be
 // closed. NULL is allowed.
 void loop_watch_free(struct loop_watch *w);
-
-// For the few that need more of libuv (child processes).
-struct uv_loop_s *loop_uv(struct loop *l);
 
 #endif

@@ -275,10 +275,3 @@ enum sl_err graph_describe(struct graph_target *out, const char *json,
     *out = (struct graph_target){.described = d};
     return SL_OK;
 }
-
-void graph_undescribe(struct graph_target *t)
-{
-    if (t->described)
-        cudnnBackendDestroyDescriptor(t->described);
-    t->described = NULL;
-}

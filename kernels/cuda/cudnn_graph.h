@@ -40,7 +40,6 @@ struct graph_target {
 // Makes a target of a description (JSON, as cuDNN writes it).
 enum sl_err graph_describe(struct graph_target *out, const char *json,
                            struct sl_error *err);
-void graph_undescribe(struct graph_target *t);
 
 struct graph {
     cudnnBackendDescriptor_t made[GRAPH_MADE], ops[4], sealed;

@@ -123,11 +123,6 @@ void attend_start(struct attend *a, struct roster *roster)
     attendee_start(a->stream);
 }
 
-bool attend_attached(const struct attend *a)
-{
-    return attendee_attached(a->stream);
-}
-
 void attend_drain(struct attend *a)
 {
     a->draining = true;

@@ -44,8 +44,6 @@ void attend_send(void *arg, const Sluice__V1__AttendUp *up);
 // From now on heartbeats say that we are leaving; one goes out at once.
 void attend_drain(struct attend *a);
 
-bool attend_attached(const struct attend *a);
-
 // Ends the stream and dials no more; the roster hears nothing after this.
 void attend_stop(struct attend *a);
 

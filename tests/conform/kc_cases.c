@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/conform/kc.h"
+#include "tests/harness/draw.h"
 
 struct list {
     struct kern_desc *at;
@@ -348,7 +349,7 @@ static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
     else if (op == KERN_UNARY_FWD || op == KERN_UNARY_BWD)
         kern_desc_unary(
             out, op, (enum kern_unary_kind)(1 + below(r, KERN_UNARY_COUNT - 1)),
-            rng_float(r), nd, x);
+            draw_float(r), nd, x);
     else if (op == KERN_BINARY)
         kern_desc_binary(out, (enum kern_binary_kind)(1 + below(r, 4)), 2, nd,
                          x);
@@ -360,10 +361,10 @@ static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
     else if (op == KERN_MSE)
         kern_desc_mse(out, nd, x, epilogue);
     else if (op == KERN_DROPOUT)
-        kern_desc_dropout(out, rng_float(r) * 0.9f, (uint32_t)below(r, 9), nd,
+        kern_desc_dropout(out, draw_float(r) * 0.9f, (uint32_t)below(r, 9), nd,
                           x);
     else if (op == KERN_IMAGE_U8)
-        kern_desc_image_u8(out, nd, x, rng_float(r), rng_float(r));
+        kern_desc_image_u8(out, nd, x, draw_float(r), draw_float(r));
     else if (op == KERN_REDUCE)
         kern_desc_reduce(out, nd, x, epilogue);
     else if (op == KERN_UNSCALE_CHECK)
@@ -397,10 +398,10 @@ static void random_views(enum kern_op op, struct kern_desc *out, struct rng *r)
     a = random_view(r, nd, x);
     b = random_view(r, nd, x);
     if (op == KERN_AXPBY)
-        kern_desc_axpby(out, &a, &b, rng_float(r),
-                        below(r, 2) ? rng_float(r) : 0);
+        kern_desc_axpby(out, &a, &b, draw_float(r),
+                        below(r, 2) ? draw_float(r) : 0);
     else
-        kern_desc_fill(out, &a, rng_float(r));
+        kern_desc_fill(out, &a, draw_float(r));
 }
 
 void kc_random(enum kern_op op, struct kern_desc *out, struct rng *r)

@@ -9,6 +9,7 @@
 #include "kernels/half.h"
 #include "kernels/ref/ref.h"
 #include "tests/conform/kc.h"
+#include "tests/harness/draw.h"
 
 #define CANARY 0xA5
 
@@ -119,7 +120,7 @@ void kc_run_ref(const struct kern_desc *d, void *const *io)
 
 static float uniform(struct rng *r, float low, float high)
 {
-    return low + (high - low) * rng_float(r);
+    return low + (high - low) * draw_float(r);
 }
 
 // Float tensors in [low, high), every 16th element 0 where that is in

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/conform/kc.h"
+#include "tests/harness/draw.h"
 
 #define H 1e-6
 #define TOLERANCE 1e-6
@@ -80,7 +81,7 @@ static int direction(const struct slope *s, struct rng *rng)
 
     memcpy(old, x, (size_t)n * sizeof(*x));
     for (int64_t i = 0; i < n; i++) {
-        way[i] = rng_normal(rng);
+        way[i] = draw_normal(rng);
         analytic += way[i] * s->gradient[i];
         size += fabs(way[i] * s->gradient[i]);
         x[i] = old[i] + H * way[i];
@@ -115,12 +116,12 @@ static double *forward(struct kc_bufs *b, struct kern_desc fwd, struct rng *rng)
     // Kinks and ties have no derivative: no exact zeros here.
     for (int64_t i = 0; i < kern_shape_count(&fwd.io[0]); i++)
         while (((double *)b->io[0])[i] == 0)
-            ((double *)b->io[0])[i] = rng_float(rng) - 0.5;
+            ((double *)b->io[0])[i] = draw_float(rng) - 0.5;
     kc_run_ref(&fwd, b->io);
     y = &fwd.io[fwd.inputs];
     weights = calloc((size_t)kern_shape_count(y) + 1, sizeof(*weights));
     for (int64_t i = 0; i < kern_shape_count(y); i++)
-        weights[i] = rng_normal(rng);
+        weights[i] = draw_normal(rng);
     return weights;
 }
 

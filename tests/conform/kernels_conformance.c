@@ -430,6 +430,14 @@ static bool set_math(struct run *r, const char *name)
     return r->math == KERN_MATH_TF32 || strcmp(name, "f32") == 0;
 }
 
+static enum kern_op op_by_name(const char *name)
+{
+    for (unsigned op = 1; op < KERN_OP_COUNT; op++)
+        if (strcmp(kern_op_name((enum kern_op)op), name) == 0)
+            return (enum kern_op)op;
+    return KERN_OP_NONE;
+}
+
 static bool option(struct run *r, const char *name, const char *value)
 {
     if (strcmp(name, "--backend") == 0)
@@ -441,7 +449,7 @@ static bool option(struct run *r, const char *name, const char *value)
     else if (strcmp(name, "--op") == 0 && strcmp(value, "own") == 0)
         r->own = true;
     else if (strcmp(name, "--op") == 0)
-        return (r->only = kern_op_by_name(value)) != KERN_OP_NONE;
+        return (r->only = op_by_name(value)) != KERN_OP_NONE;
     else if (strcmp(name, "--seed") == 0)
         r->seed = strcmp(value, "random") == 0 ? (uint64_t)time(NULL)
                                                : strtoull(value, NULL, 0);

@@ -10,6 +10,7 @@
 #include "tests/conform/kc.h"
 #include "tests/emul/backend.h"
 #include "tests/emul/emul.h"
+#include "tests/harness/draw.h"
 
 const struct kern_backend *kc_extra_backend(const char *name)
 {
@@ -52,7 +53,7 @@ static void fill_twin(struct twin *t, const struct optim *o, struct rng *rng)
 {
     for (int i = 0; i < ARRAYS; i++)
         for (int k = 0; k < COUNT; k++)
-            t->host[i][k] = i < 2 ? rng_float(rng) * 4 - 2
+            t->host[i][k] = i < 2 ? draw_float(rng) * 4 - 2
                                   : optim_slot_init(o, (unsigned)i - 2);
 }
 

@@ -8,6 +8,7 @@
 #include "proto/pbjson.h"
 #include "proto/wire.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/harness/pb_text.h"
 
 #define UNTOUCHED ((ProtobufCMessage *)(uintptr_t)0xa5)
 
@@ -77,11 +78,11 @@ static void check_json(const ProtobufCMessage *m)
     ProtobufCMessage *read = NULL;
     json_t *value = NULL;
 
-    FUZZ_TRUE(pbjson_text(&text, m, false) == SL_OK);
+    FUZZ_TRUE(pb_text(&text, m, false) == SL_OK);
     FUZZ_TRUE(sl_json_parse(&value, "m", buf_text(&text), text.len, NULL,
                             &err) == SL_OK);
     if (pbjson_read(&read, m->descriptor, value, "m", &err) == SL_OK) {
-        FUZZ_TRUE(pbjson_text(&again, read, false) == SL_OK);
+        FUZZ_TRUE(pb_text(&again, read, false) == SL_OK);
         FUZZ_TRUE(strcmp(buf_text(&text), buf_text(&again)) == 0);
         wire_free(read);
     } else {

@@ -162,7 +162,12 @@ static enum sl_err payload_seen(struct splitter *s, unsigned type)
         return broken(s, "the payload reaches past the end");
     s->payload_at = place(s);
     s->payload_bytes = length;
-    slices_skip(&s->in, length);
+    while (length > 0) {
+        size_t n;
+
+        (void)slices_next(&s->in, length, &n);
+        length -= n;
+    }
     return SL_OK;
 }
 

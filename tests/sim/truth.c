@@ -56,6 +56,18 @@ void truth_values(const struct ledger *l, const float *values, size_t count)
         T_TRUE((float)(int64_t)values[i] == values[i]);
 }
 
+// Where a global step below schedule_steps lies.
+static void find_step(const struct schedule *s, uint64_t global_step,
+                      uint64_t *closure, uint32_t *step)
+{
+    uint64_t per_epoch = schedule_steps_per_epoch(s);
+    uint64_t in_epoch = global_step % per_epoch;
+
+    *closure = global_step / per_epoch * schedule_closures_per_epoch(s) +
+               in_epoch / s->steps_per_closure;
+    *step = (uint32_t)(in_epoch % s->steps_per_closure);
+}
+
 uint64_t truth_low(struct sim *s, const struct ledger *l)
 {
     const struct schedule *sched = &s->knobs.schedule;
@@ -64,7 +76,7 @@ uint64_t truth_low(struct sim *s, const struct ledger *l)
 
     for (uint64_t i = schedule_steps(sched); i-- > 0;)
         if (l->of[i] == TRUTH_NOT)
-            schedule_find(sched, i, &closure, &step);
+            find_step(sched, i, &closure, &step);
     return closure;
 }
 
@@ -76,7 +88,7 @@ void truth_equal(const struct ledger *l, const struct counted *counted)
         uint64_t closure;
         uint32_t step;
 
-        schedule_find(sched, i, &closure, &step);
+        find_step(sched, i, &closure, &step);
         if (counted_has(counted, closure, step) != (l->of[i] != TRUTH_NOT))
             T_FAIL("once: closure %llu step %u is %s the set, %s counted",
                    (unsigned long long)closure, step,
@@ -163,7 +175,7 @@ static void load_ledger(struct sim *s, struct memory *m)
         uint64_t closure;
         uint32_t step;
 
-        schedule_find(&set->schedule, i, &closure, &step);
+        find_step(&set->schedule, i, &closure, &step);
         if (!counted_has(set, closure, step))
             continue;
         if (writer->ledger.of[i] == TRUTH_NOT)
@@ -366,7 +378,7 @@ static void fill_ledger(struct sim *s, struct ledger *out,
         uint64_t closure;
         uint32_t step;
 
-        schedule_find(&s->knobs.schedule, i, &closure, &step);
+        find_step(&s->knobs.schedule, i, &closure, &step);
         if (!counted_has(set, closure, step))
             continue;
         T_NE(m->ledger.of[i], TRUTH_NOT);
@@ -462,7 +474,7 @@ void truth_evidence(struct sim *s, uint32_t shard, uint64_t incarnation,
         uint64_t closure;
         uint32_t step;
 
-        schedule_find(&s->knobs.schedule, i, &closure, &step);
+        find_step(&s->knobs.schedule, i, &closure, &step);
         if (counted_has(believed, closure, step) &&
             m->ledger.of[i] == TRUTH_NOT)
             T_FAIL("C1: the coordinator believes that shard %u (incarnation "

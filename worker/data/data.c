@@ -27,11 +27,6 @@ uint64_t data_hash(const struct data *d)
     return sl_mix64(d->hash ^ d->samples);
 }
 
-size_t data_features(const struct data *d)
-{
-    return d->features;
-}
-
 size_t data_sample_bytes(const struct data *d)
 {
     return d->features * (d->u8 ? 1 : sizeof(float));

@@ -79,7 +79,6 @@ uint64_t data_samples(const struct data *d);
 // hosts that have the same files.
 uint64_t data_hash(const struct data *d);
 
-size_t data_features(const struct data *d);
 size_t data_sample_bytes(const struct data *d); // of its features
 
 // True: data_read gives features as u8, to be multiplied by data_scale and

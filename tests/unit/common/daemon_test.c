@@ -67,7 +67,7 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
         break;
     }
     DAEMON_STARTED(d, "bind=%s", "nowhere");
-    daemon_status(d, "node %s", daemon_node(d));
+    daemon_status(d, "node %s", conf_str(daemon_conf(d), "node"));
     daemon_ready(d);
     daemon_ready(d); // only the first counts
     return SL_OK;

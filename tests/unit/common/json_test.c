@@ -152,7 +152,6 @@ TEST(json, members)
     struct sl_error err = SL_ERROR_INIT;
     const char *text = "untouched";
     uint64_t n = 7;
-    double d;
     bool b;
 
     T_FAILS(SL_ENOENT, sl_json_str(&text, o, "x", &err));
@@ -166,10 +165,6 @@ TEST(json, members)
     T_EQ(n, 7);
     T_OK(sl_json_u64(&n, o, "n", t_err()));
     T_EQ(n, 5);
-    T_OK(sl_json_double(&d, o, "n", t_err()));
-    T_NEAR(d, 5, 0);
-    T_OK(sl_json_double(&d, o, "d", t_err()));
-    T_NEAR(d, 1.5, 0);
     T_FAILS(SL_EINVAL, sl_json_bool(&b, o, "n", t_err()));
     T_OK(sl_json_bool(&b, o, "b", t_err()));
     T_TRUE(b);

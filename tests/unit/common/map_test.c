@@ -122,10 +122,6 @@ TEST(strmap, agrees_with_an_array)
             live += want[n] == NULL;
             T_OK(strmap_put(&m, key, value));
             want[n] = value;
-        } else {
-            live -= want[n] != NULL;
-            T_PTR(strmap_remove(&m, key), want[n]);
-            want[n] = NULL;
         }
         T_PTR(strmap_get(&m, key), want[n]);
         T_EQ(m.len, live);
@@ -134,19 +130,13 @@ TEST(strmap, agrees_with_an_array)
     T_EQ(sl_mem_live(), before);
 }
 
-TEST(strmap, walks_and_fails_cleanly)
+TEST(strmap, fails_cleanly)
 {
     struct strmap m = {0};
     uint64_t before = sl_mem_live();
-    const char *key;
-    void *value;
-    size_t at = 0, len = 0;
 
     T_OK(strmap_put(&m, "", &m));
     T_OK(strmap_put(&m, "ab", &m));
-    while (strmap_next(&m, &at, &key, &value))
-        len += 1 + strlen(key);
-    T_EQ(len, 4);
     for (uint64_t n = 1; n <= 2; n++) {
         sl_mem_fail_at(1);
         T_FAILS(SL_ENOMEM, strmap_put(&m, "new", &m));

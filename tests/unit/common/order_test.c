@@ -1,7 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/plan/order.h"
 
+#include "common/base/rng.h"
 #include "tests/harness/t.h"
+
+// The way back: the rounds of the network from the last to the first.
+static uint64_t backward(const struct order *o, uint64_t x)
+{
+    uint64_t left_mask = (UINT64_C(1) << o->left_bits) - 1;
+    uint64_t right_mask = (UINT64_C(1) << o->right_bits) - 1;
+    uint64_t left = x >> o->right_bits, right = x & right_mask;
+
+    for (unsigned round = ORDER_ROUNDS; round-- > 0;) {
+        if (round % 2 == 0)
+            left ^= sl_mix64(right ^ o->key[round]) & left_mask;
+        else
+            right ^= sl_mix64(left ^ o->key[round]) & right_mask;
+    }
+    return left << o->right_bits | right;
+}
+
+static uint64_t position_of(const struct order *o, uint64_t sample)
+{
+    uint64_t x = sample;
+
+    do {
+        x = backward(o, x);
+    } while (x >= o->n);
+    return x;
+}
 
 TEST(order, is_a_bijection_for_every_small_n)
 {
@@ -18,7 +45,7 @@ TEST(order, is_a_bijection_for_every_small_n)
             T_LT(sample, n);
             T_FALSE(seen[sample]);
             seen[sample] = 1;
-            T_EQ(order_position(&o, sample), p);
+            T_EQ(position_of(&o, sample), p);
         }
     }
 }
@@ -36,7 +63,7 @@ TEST(order, large_n_is_inverted_too)
             uint64_t p = t_below(sizes[i]), sample = order_at(&o, p);
 
             T_LT(sample, sizes[i]);
-            T_EQ(order_position(&o, sample), p);
+            T_EQ(position_of(&o, sample), p);
         }
     }
 }

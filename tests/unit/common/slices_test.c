@@ -47,7 +47,6 @@ TEST(slices, any_cut_reads_as_the_whole)
         memset(copy, 0, BYTES);
         slices_copy(copy, &sub);
         T_MEM(copy, bytes + offset, len);
-        T_EQ(slices_crc32c(0, &sub), crc32c(0, bytes + offset, len));
         T_FAILS(SL_ERANGE, slices_sub(&sub, &s, offset, BYTES - offset + 1));
         T_FAILS(SL_ERANGE, slices_sub(&sub, &s, BYTES + 1, 0));
     }
@@ -77,10 +76,10 @@ TEST(slices, cursor_takes_and_refuses)
     T_OK(slices_take(&c, copy, 5));
     T_MEM(copy, "01234", 5);
     T_FAILS(SL_ERANGE, slices_take(&c, copy, 6));
-    T_OK(slices_skip(&c, 1));
+    T_OK(slices_take(&c, copy, 1));
     T_MEM(slices_next(&c, 2, &n), "67", 2);
     T_EQ(n, 2);
-    T_FAILS(SL_ERANGE, slices_skip(&c, 3));
+    T_FAILS(SL_ERANGE, slices_take(&c, copy, 3));
     T_MEM(slices_next(&c, 99, &n), "89", 2);
     T_TRUE(slices_next(&c, 99, &n) == NULL);
     T_EQ(n, 0);
@@ -133,14 +132,11 @@ TEST(slices, runs_refuse_half_elements)
 TEST(slices, nothing_is_something)
 {
     struct sl_slices s = SL_SLICES_NONE;
-    struct buf b = BUF_INIT;
     struct slices_runs it;
     size_t n;
 
     T_OK(slices_runs_init(&it, &s, 4));
     T_TRUE(slices_runs_next(&it, 9, &n) == NULL);
     T_OK(slices_sub(&s, &s, 0, 0));
-    T_OK(slices_append_to(&b, &s));
-    T_EQ(b.len, 0);
-    buf_release(&b);
+    slices_copy(NULL, &s);
 }

@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/conv_graph.h"
 #include "tests/harness/t.h"
+#include "tests/unit/kernels/window_same.h"
 
 #define CAP ((size_t)1 << 30) // the default of a device
 
@@ -59,8 +60,8 @@ static void make_desc(struct kern_desc *d, const struct layer *l,
                                                                  : 0;
 
     if (l->same) {
-        kern_window_same(&w, 0, l->h);
-        kern_window_same(&w, 1, l->h);
+        window_same(&w, 0, l->h);
+        window_same(&w, 1, l->h);
     }
     kern_desc_conv(d, op, (int64_t[]){batch, l->h, l->h, l->ci}, l->co, &w, 1,
                    epilogue);

@@ -16,15 +16,19 @@ static void check(const struct optim_schedule *sch, const double want[7])
         T_NEAR(optim_rate(sch, steps[i]), want[i], 1e-11);
 }
 
+// With Keras' defaults.
 static struct optim_schedule make(enum optim_schedule_kind kind, double rate,
                                   double decay_steps)
 {
-    struct optim_schedule sch;
-
-    optim_schedule_defaults(&sch, kind);
-    sch.rate = rate;
-    sch.decay_steps = decay_steps;
-    return sch;
+    return (struct optim_schedule){
+        .kind = kind,
+        .rate = rate,
+        .decay_steps = decay_steps,
+        .end_rate = 1e-4,
+        .power = 1,
+        .t_mul = 2,
+        .m_mul = 1,
+    };
 }
 
 TEST(schedule, constant)

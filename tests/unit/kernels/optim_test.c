@@ -370,11 +370,12 @@ TEST(optim, slots_have_keras_names)
     T_NEAR(optim_slot_init(&o, 0), 0.1, 1e-8);
 }
 
-TEST(optim, names_go_both_ways)
+TEST(optim, every_kind_has_a_name_of_its_own)
 {
     for (int kind = 1; kind < OPTIM_KIND_COUNT; kind++)
-        T_EQ(optim_kind_by_name(optim_kind_name((enum optim_kind)kind)), kind);
-    T_EQ(optim_kind_by_name("Adam"), OPTIM_NONE);
+        for (int other = 0; other < kind; other++)
+            T_TRUE(strcmp(optim_kind_name((enum optim_kind)kind),
+                          optim_kind_name((enum optim_kind)other)) != 0);
     T_STR(optim_kind_name((enum optim_kind)99), "?");
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/harness/pb_text.h"
 #include "tests/unit/proto/t_proto.h"
 
 #define SPEC &sluice__v1__job_spec__descriptor
@@ -9,7 +10,7 @@ static void reads_as(const ProtobufCMessageDescriptor *of, const char *from,
     ProtobufCMessage *m = t_make(of, from);
     struct buf text = BUF_INIT;
 
-    T_OK(pbjson_text(&text, m, false));
+    T_OK(pb_text(&text, m, false));
     for (uint8_t *c = text.data; *c != '\0'; c++)
         if (*c == '"')
             *c = '\'';
@@ -171,7 +172,7 @@ TEST(pbjson, any_message_comes_back)
         struct buf text = BUF_INIT, a = t_packed(m), b;
         json_t *value;
 
-        T_OK(pbjson_text(&text, m, i % 3 == 0));
+        T_OK(pb_text(&text, m, i % 3 == 0));
         T_OK(sl_json_parse(&value, "text", buf_text(&text), text.len, NULL,
                            t_err()));
         T_OK(pbjson_read(&back, of, value, "text", t_err()));
@@ -198,7 +199,7 @@ TEST(pbjson, not_finite_and_not_utf8_can_be_printed)
     s.accuracy = -1.0 / 0.0;
     s.name = bad;
     s.state = (Sluice__V1__JobState)77;
-    T_OK(pbjson_text(&text, &s.base, false));
+    T_OK(pb_text(&text, &s.base, false));
     T_HAS(buf_text(&text), "\"loss\":\"NaN\",\"accuracy\":\"-Infinity\"");
     T_HAS(buf_text(&text), "\"name\":\"a\xef\xbf\xbd"
                            "b\xef\xbf\xbd\"");

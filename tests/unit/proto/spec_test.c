@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "proto/spec.h"
+#include "tests/harness/pb_text.h"
 #include "tests/unit/proto/t_proto.h"
 
 #define SPEC &sluice__v1__job_spec__descriptor
@@ -46,7 +47,7 @@ TEST(spec, defaults)
         checked("{" NAME "," MODEL "," LOSS "," OPTIM "," DATA "}");
     struct buf text = BUF_INIT;
 
-    T_OK(pbjson_text(&text, &s->base, false));
+    T_OK(pb_text(&text, &s->base, false));
     for (uint8_t *c = text.data; *c != '\0'; c++)
         if (*c == '"')
             *c = '\'';
