@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/mem.c -- the allocator: overflow checks, alignment, and an n-th
-// call that fails for tests.
+// common/base/mem.c -- the allocator: overflow checks, alignment, an n-th call
+// that fails for tests, and the settings of malloc.
 #include "common/base/mem.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,4 +148,11 @@ uint64_t sl_mem_live(void)
 uint64_t sl_mem_calls(void)
 {
     return atomic_load(&calls);
+}
+
+void sl_mem_keep_freed(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 64 << 20);
 }

@@ -44,6 +44,11 @@ void sl_mem_fail_at(uint64_t n);
 // point of failure off.
 bool sl_mem_failed(void);
 
+// Pages that are freed stay the process's: freed tensors are taken again at
+// once, and giving their pages back and faulting them in anew costs more than
+// the copy. Process-wide; again does nothing more.
+void sl_mem_keep_freed(void);
+
 // Allocations that live now; successful allocations since the start.
 uint64_t sl_mem_live(void);
 uint64_t sl_mem_calls(void);

@@ -3,7 +3,6 @@
 // exit code.
 #include "common/daemon/daemon.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "common/base/fault.h"
 #include "common/base/fs.h"
 #include "common/base/history.h"
+#include "common/base/mem.h"
 #include "common/daemon/sdnotify.h"
 #include "common/daemon/statelock.h"
 
@@ -389,15 +389,11 @@ static void set_up_log(struct daemon *d)
     log_init(format, level, d->about->program, d->node);
 }
 
-// Freed tensors are taken again at once; giving their pages back and faulting
-// them in anew costs more than the copy.
 static void set_up_process(void)
 {
     struct rlimit files;
 
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_TOP_PAD, 64 << 20);
+    sl_mem_keep_freed();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // then the write says EFBIG
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

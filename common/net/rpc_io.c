@@ -15,6 +15,7 @@
 #include <grpc/grpc_posix.h>
 #include <grpc/support/log.h>
 
+#include "common/base/mem.h"
 #include "common/run/log.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -109,9 +110,7 @@ static void use_huge_pages(void)
 // his way.
 static void tune_process(void)
 {
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_TOP_PAD, 64 << 20);
+    sl_mem_keep_freed();
     // What a thread frees stays in the arena that it came from. Few threads
     // allocate much; more arenas would each keep their own worst moment.
     mallopt(M_ARENA_MAX, 2);
