@@ -34,7 +34,7 @@ PROGRAMS = ["coordinator", "psserver", "worker", "sluice",
 SCRIPTS = ["bench/gpu", "bench/gpu_parts/*.py", "bench/columns.py",
            "bench/peers/torch_gpu.py", "bench/nets/imagenette-synthetic.yaml"]
 SPECS = ["fashion-cnn", "fashion-mlp", "toy"]
-# A lent machine takes 64 MiB, and the tree travels with the bundle.
+# Small enough to be copied to a host with little space for it.
 MOST_BYTES = 60 << 20
 
 # What belongs to the host: glibc in all its parts, and NVIDIA's.
