@@ -173,7 +173,7 @@ def main():
         pack(folder, archive)
         size = archive.stat().st_size
         check(size <= MOST_BYTES, f"{archive} has {size >> 20} MiB, more than "
-              f"the {MOST_BYTES >> 20} that can travel")
+              f"the {MOST_BYTES >> 20} that it may have")
     except (Failed, OSError, subprocess.CalledProcessError) as error:
         print(f"gpu-bundle: {error}", file=sys.stderr)
         return 1

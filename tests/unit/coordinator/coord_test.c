@@ -18,7 +18,7 @@ static struct world *begin(void)
 {
     static struct world w;
 
-    world_init(&w, t_seed());
+    world_init(&w, WORLD_SITUATION);
     return &w;
 }
 

@@ -60,7 +60,7 @@ TEST(life, a_quiet_job_finishes_with_honest_numbers)
     struct world w;
     Sluice__V1__JobStatus *s;
 
-    world_init(&w, t_seed());
+    world_init(&w, WORLD_SITUATION);
     world_people(&w, 2, 3);
     world_submit(&w, world_graph_job);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));

@@ -26,7 +26,7 @@ static struct world *running(void)
 {
     struct world *w = &world;
 
-    world_init(w, t_seed());
+    world_init(w, WORLD_SITUATION);
     world_people(w, 2, 2);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));

@@ -25,6 +25,9 @@
 #define WORLD_SHARDS 8
 #define WORLD_SNAPS 64
 #define WORLD_INBOX 512
+// For single situations: a world whose delays let them come about as they are
+// written. What must hold whatever the delays is asked with t_seed().
+#define WORLD_SITUATION 20260701u
 #define WORLD_TASKS 16
 #define WORLD_CLOSURES 256
 
