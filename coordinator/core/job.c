@@ -26,7 +26,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "coordinator/rules/member.h"
-#include "coordinator/rules/moves.h"
+#include "common/base/moves.h"
 #include "proto/spec.h"
 
 #define ENDS (MOVES_TO(JOB_FAILED) | MOVES_TO(JOB_STOPPED))

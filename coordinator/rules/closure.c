@@ -34,7 +34,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "coordinator/rules/moves.h"
+#include "common/base/moves.h"
 
 const unsigned closure_moves[CLOSURE_STATES] = {
     [CLOSURE_WAITING] = MOVES_TO(CLOSURE_LEASED) | MOVES_TO(CLOSURE_DONE) |

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "coordinator/rules/moves.h"
+#include "common/base/moves.h"
 
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
 {

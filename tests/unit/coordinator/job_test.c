@@ -2,7 +2,7 @@
 #include "coordinator/core/job.h"
 
 #include "common/base/mem.h"
-#include "coordinator/rules/moves.h"
+#include "common/base/moves.h"
 #include "tests/harness/t.h"
 
 static struct job *a_job(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/rules/member.h"
 
-#include "coordinator/rules/moves.h"
+#include "common/base/moves.h"
 #include "tests/harness/t.h"
 
 enum { BEAT = 500, LEASE = 2000 };

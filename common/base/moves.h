@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/moves.h -- a state machine as data: per state, the set of
+// common/base/moves.h -- a state machine as data: per state, the set of
 // states that may follow it.
 //
 // The one function that changes a state asserts that its table has the move,
 // and a test walks the table.
 //
 // Threads  pure.
-#ifndef COORDINATOR_RULES_MOVES_H
-#define COORDINATOR_RULES_MOVES_H
+#ifndef COMMON_BASE_MOVES_H
+#define COMMON_BASE_MOVES_H
 
 #include <stdbool.h>
 
