@@ -3,6 +3,7 @@
 // growing pause, end.
 #include "client/child.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,12 +16,27 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "common/base/moves.h"
 
 #define LIVED_LONG_MS 10000 // such a death starts a new count
 #define PAUSE_FIRST_MS 200
 #define PAUSE_MAX_MS 5000
 #define BAD_EXITS_MAX 3
 #define LOG_TAIL_BYTES 16384
+
+const unsigned child_moves[CHILD_STATES] = {
+    [CHILD_WAITING] = MOVES_TO(CHILD_STARTING),
+    [CHILD_STARTING] = MOVES_TO(CHILD_READY) | MOVES_TO(CHILD_WAITING) |
+                       MOVES_TO(CHILD_GIVEN_UP),
+    [CHILD_READY] = MOVES_TO(CHILD_WAITING) | MOVES_TO(CHILD_GIVEN_UP),
+};
+
+// The only function of the program that changes a child's state.
+static void enter(struct child *c, enum child_state next)
+{
+    assert(moves_have(child_moves, c->state, next));
+    c->state = next;
+}
 
 enum sl_err child_arg(struct child *c, const char *fmt, ...)
 {
@@ -122,8 +138,16 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
 
     c->pid = pid;
     c->started_ms = now_ms;
-    c->state = CHILD_STARTING;
+    enter(c, CHILD_STARTING);
     return write_pid(c, err);
+}
+
+bool child_ready(struct child *c)
+{
+    if (c->state != CHILD_STARTING)
+        return false;
+    enter(c, CHILD_READY);
+    return true;
 }
 
 // ---- ending
@@ -158,7 +182,7 @@ void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random)
     unlink(c->pid_file);
     c->quick_deaths = quick ? c->quick_deaths + 1 : 1;
     c->bad_exits = permanent(status) ? (quick ? c->bad_exits : 0) + 1 : 0;
-    c->state = c->bad_exits >= BAD_EXITS_MAX ? CHILD_GIVEN_UP : CHILD_WAITING;
+    enter(c, c->bad_exits >= BAD_EXITS_MAX ? CHILD_GIVEN_UP : CHILD_WAITING);
     c->start_at_ms = now_ms + child_pause_ms(c->quick_deaths, random);
 }
 

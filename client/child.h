@@ -38,7 +38,10 @@ enum child_state {
     CHILD_STARTING,
     CHILD_READY,
     CHILD_GIVEN_UP,
+    CHILD_STATES
 };
+
+extern const unsigned child_moves[CHILD_STATES]; // of common/base/moves.h
 
 #define CHILD_ARGS 24
 #define CHILD_NAME 32
@@ -66,6 +69,9 @@ void child_release(struct child *c);
 // Forks and executes; writes the pid file. `env` as in execve.
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
+
+// It said READY=1. True: it was starting.
+bool child_ready(struct child *c);
 
 // It was reaped with this status of waitpid. Removes the pid file, decides
 // when it starts again (start_at_ms) or that it will not (CHILD_GIVEN_UP).

@@ -172,9 +172,8 @@ static struct child *child_of(struct up *u, pid_t pid)
 
 static void ready(struct up *u, struct child *c)
 {
-    if (c->state != CHILD_STARTING)
+    if (!child_ready(c))
         return;
-    c->state = CHILD_READY;
     if (u->phase == UP_STARTING_COORDINATOR)
         start_rest(u);
     else if (u->phase == UP_RUNNING)

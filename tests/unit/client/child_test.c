@@ -7,6 +7,7 @@
 
 #include "client/updir.h"
 #include "common/base/mem.h"
+#include "common/base/moves.h"
 #include "tests/harness/t.h"
 
 // Statuses as waitpid gives them.
@@ -73,6 +74,34 @@ TEST(child, deaths_have_words)
     T_STR(child_why(why, EXIT_1), "exited with code 1");
 }
 
+// What a child in this state does when something happens to it; what asserts
+// its state is called only where it may be.
+static enum child_state after(unsigned from, unsigned what)
+{
+    struct child c = {.pid_file = (char *)"/nowhere/x.pid"};
+
+    c.state = (enum child_state)from;
+    c.bad_exits = what == 1 ? 2 : 0;
+    if (what == 0)
+        T_EQ(child_ready(&c), from == CHILD_STARTING);
+    else if (from == CHILD_STARTING || from == CHILD_READY)
+        child_ended(&c, EXIT_1, 1, 0);
+    return c.state;
+}
+
+TEST(child, every_move_from_every_state_is_one_of_the_picture)
+{
+    // A start is a fork: the tests below have it.
+    unsigned seen[CHILD_STATES] = {[CHILD_WAITING] = MOVES_TO(CHILD_STARTING)};
+
+    for (unsigned from = 0; from < CHILD_STATES; from++) {
+        for (unsigned what = 0; what < 3; what++)
+            if (after(from, what) != from)
+                seen[from] |= MOVES_TO(after(from, what));
+        T_EQ(seen[from], child_moves[from]);
+    }
+}
+
 static struct child shell(const char *script)
 {
     struct child c = {.role = CHILD_WORKER, .name = "worker-0"};
@@ -93,6 +122,7 @@ TEST(child, runs_with_its_log_its_pid_file_and_its_environment)
     int status;
 
     T_OK(child_start(&c, env, 0, t_err()));
+    T_EQ(c.state, CHILD_STARTING);
     T_EQ(updir_read_pid(c.pid_file), c.pid);
     T_EQ(waitpid(c.pid, &status, 0), c.pid);
     T_EQ(WEXITSTATUS(status), 3);
