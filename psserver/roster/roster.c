@@ -3,6 +3,7 @@
 // admission, refusal, end.
 #include "psserver/roster/roster.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/base/moves.h"
 #include "psserver/roster/roster_inner.h"
 
 #define RETRY_MS 10000 // a shard that could not be loaded
@@ -192,11 +194,26 @@ static void load_work(void *arg)
             snap_sources(setup->fs, setup->folder, load->shard, &load->err);
 }
 
+static const unsigned moves[] = {
+    [HOSTED_LOADING] = MOVES_TO(HOSTED_LOADED) | MOVES_TO(HOSTED_FAILED) |
+                       MOVES_TO(HOSTED_LOADING),
+    [HOSTED_LOADED] = MOVES_TO(HOSTED_ADMITTED) | MOVES_TO(HOSTED_LOADING),
+    [HOSTED_ADMITTED] = MOVES_TO(HOSTED_LOADING),
+    [HOSTED_FAILED] = MOVES_TO(HOSTED_LOADING),
+};
+
+// The only function of the program that changes a hosted shard's state.
+static void enter(struct hosted *h, enum hosted_state next)
+{
+    assert(moves_have(moves, h->state, next));
+    h->state = next;
+}
+
 static void failed(struct hosted *h, const struct sl_error *why)
 {
     bool news = strcmp(h->failure.text, why->text) != 0;
 
-    h->state = HOSTED_FAILED;
+    enter(h, HOSTED_FAILED);
     h->failure = *why;
     h->failed_ms = loop_now_ms(h->roster->setup.loop);
     if (!news)
@@ -232,7 +249,7 @@ static void loaded(struct hosted *h, struct shard *shard)
 
     note_plan(h);
     shard_brief(shard, true, &brief);
-    h->state = HOSTED_LOADED;
+    enter(h, HOSTED_LOADED);
     h->shard = shard;
     h->saved_steps = brief.steps;
     h->failure.text[0] = '\0';
@@ -282,7 +299,7 @@ static void start_load(struct hosted *h)
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = SL_ENOMEM;
 
-    h->state = HOSTED_LOADING;
+    enter(h, HOSTED_LOADING);
     h->again = false;
     if (load != NULL) {
         load->hosted = h;
@@ -416,11 +433,12 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);
     shard_admit(h->shard, m->incarnation);
-    if (h->state == HOSTED_LOADED)
-        LOG(INFO, "shard admitted",
-            HOLD_PAIRS " incarnation=%" PRIu64 " term=%" PRIu64, HOLD_VALUES(h),
-            m->incarnation, m->term);
-    h->state = HOSTED_ADMITTED;
+    if (h->state == HOSTED_ADMITTED)
+        return;
+    LOG(INFO, "shard admitted",
+        HOLD_PAIRS " incarnation=%" PRIu64 " term=%" PRIu64, HOLD_VALUES(h),
+        m->incarnation, m->term);
+    enter(h, HOSTED_ADMITTED);
 }
 
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)

@@ -10,9 +10,11 @@
 //                            +--|- FAILED                   ADMITTED
 //                               +---- roster_tick, roster_place
 //
-// LOADING   a pool thread looks for its newest snapshot.
+// LOADING   a pool thread looks for its newest snapshot; and once more, if
+//           another one is asked for meanwhile.
 // LOADED    the memory is there, and its hello said so or will be said at the
-//           next attachment. It answers nobody (S5).
+//           next attachment. It answers nobody (S5). roster_place of something
+//           newer loads it anew.
 // ADMITTED  it answers, as the incarnation that the coordinator committed (I1)
 //           and with or without a coordinator.
 // FAILED    nothing as new as the coordinator wants was found (K7); its hello
