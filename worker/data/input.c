@@ -5,17 +5,20 @@
 //    ^                    | (stale: nobody wants it)  |              |
 //    +--------------------+----- drop ----------------+- input_put --+
 //
-// Every move is made under the lock; the reading itself is not. Of a batch that
-// is FILLING each thread takes the next samples that nobody has; one is enough
-// where reading is cheap, and the others are then never woken.
+// A batch that could not be read is FREE after input_get, too. Every move is
+// made under the lock; the reading itself is not. Of a batch that is FILLING
+// each thread takes the next samples that nobody has; one is enough where
+// reading is cheap, and the others are then never woken.
 #include "worker/data/input.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/base/moves.h"
 #include "common/base/num.h"
 #include "common/plan/schedule.h"
 
@@ -161,6 +164,20 @@ static bool read_expecting(const struct slot *s, struct part *p, bool expect)
            (uint64_t)(p->end - p->from) * SLOW_US;
 }
 
+static const unsigned moves[] = {
+    [SLOT_FREE] = MOVES_TO(SLOT_FILLING),
+    [SLOT_FILLING] = MOVES_TO(SLOT_READY) | MOVES_TO(SLOT_FREE),
+    [SLOT_READY] = MOVES_TO(SLOT_TAKEN) | MOVES_TO(SLOT_FREE),
+    [SLOT_TAKEN] = MOVES_TO(SLOT_FREE),
+};
+
+// The only function that changes a slot's state.
+static void enter_locked(struct slot *s, enum slot_state next)
+{
+    assert(moves_have(moves, s->state, next));
+    s->state = next;
+}
+
 // The next batch to read, as a slot whose samples nobody can take yet; NULL:
 // there is none now.
 static struct slot *next_job(struct input *in, bool helper)
@@ -181,7 +198,7 @@ static struct slot *next_job(struct input *in, bool helper)
             continue;
         if (helper && !data_shared(run->data))
             return NULL; // the first reader's
-        s->state = SLOT_FILLING;
+        enter_locked(s, SLOT_FILLING);
         s->stale = false;
         s->run = run;
         s->batch.step = run->next++;
@@ -200,7 +217,7 @@ static void finish_locked(struct input *in, struct slot *s)
 {
     if (s->readers > 0 || (s->given < s->batch.n && !s->stale))
         return;
-    s->state = s->stale ? SLOT_FREE : SLOT_READY;
+    enter_locked(s, s->stale ? SLOT_FREE : SLOT_READY);
     pthread_cond_broadcast(&in->changed);
 }
 
@@ -410,12 +427,12 @@ static bool drop_locked(struct input *in, const struct input_run *run,
         if (s->run != run || s->batch.step >= below)
             continue;
         if (s->state == SLOT_READY) {
-            s->state = SLOT_FREE;
+            enter_locked(s, SLOT_FREE);
             freed = true;
         } else if (s->state == SLOT_FILLING) {
             s->stale = true;
             if (s->readers == 0) { // it lies between two parts
-                s->state = SLOT_FREE;
+                enter_locked(s, SLOT_FREE);
                 freed = true;
             }
         }
@@ -481,7 +498,7 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
     }
     freed = drop_locked(in, run, step); // those before it, if some were skipped
     rc = s->rc;
-    s->state = rc == SL_OK ? SLOT_TAKEN : SLOT_FREE;
+    enter_locked(s, rc == SL_OK ? SLOT_TAKEN : SLOT_FREE);
     if (rc == SL_OK)
         *out = s->batch;
     else if (err != NULL)
@@ -521,7 +538,7 @@ void input_put(struct input *in, const struct batch *batch)
         struct slot *s = &in->slot[i];
 
         if (s->state == SLOT_TAKEN && s->batch.x == batch->x)
-            s->state = SLOT_FREE;
+            enter_locked(s, SLOT_FREE);
         vacant += s->state == SLOT_FREE;
     }
     now = in->expect > 0 || vacant >= INPUT_SLOTS / 2;
