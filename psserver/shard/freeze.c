@@ -3,6 +3,7 @@
 // snapshot is copied first.
 #include "psserver/shard/freeze.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -15,8 +16,10 @@ static uint8_t state_of(const struct freeze *f, size_t block)
     return __atomic_load_n(&f->state[block], __ATOMIC_RELAXED);
 }
 
-static void set_state(struct freeze *f, size_t block, uint8_t state)
+// The only function that changes a block's state; each changes once.
+static void leave_pending(struct freeze *f, size_t block, uint8_t state)
 {
+    assert(state_of(f, block) == PENDING);
     __atomic_store_n(&f->state[block], state, __ATOMIC_RELAXED);
     f->pending--;
 }
@@ -59,7 +62,7 @@ static void save(struct freeze *f, size_t block)
 
     memcpy((uint8_t *)f->side.data + offset, f->memory + offset,
            block_bytes(f, block));
-    set_state(f, block, SAVED);
+    leave_pending(f, block, SAVED);
 }
 
 void freeze_touch(struct freeze *f, size_t offset, size_t n)
@@ -101,5 +104,5 @@ void freeze_take(struct freeze *f, size_t block, void *space, const void **at,
     if (state_of(f, block) == SAVED)
         *at = (const uint8_t *)f->side.data + offset;
     else if (state_of(f, block) == PENDING)
-        set_state(f, block, TAKEN);
+        leave_pending(f, block, TAKEN);
 }
