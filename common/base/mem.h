@@ -50,6 +50,7 @@ bool sl_mem_failed(void);
 void sl_mem_keep_freed(void);
 
 // Allocations that live now; successful allocations since the start.
+// For tests.
 uint64_t sl_mem_live(void);
 uint64_t sl_mem_calls(void);
 

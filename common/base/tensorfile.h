@@ -119,7 +119,7 @@ enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
                             const char *path, size_t header_limit,
                             struct sl_error *err);
 
-// The same over bytes that outlive the reader. `name` is for errors.
+// The same over bytes that outlive the reader, for tests. `name` is for errors.
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,
                              struct sl_error *err);

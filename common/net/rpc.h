@@ -225,7 +225,7 @@ enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
 const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 
 // What is left until the caller gives up, at least 0 (the wire rounds it up by
-// as much as 1 %); RPC_NO_DEADLINE if it set none.
+// as much as 1 %); RPC_NO_DEADLINE if it set none. For tests.
 int64_t rpc_call_left_ms(const struct rpc_call *call);
 
 // Zeroed memory that goes away with the answer; aligned for any type. NULL
@@ -299,7 +299,7 @@ struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 void rpc_stream_pause(struct rpc_stream *stream);
 void rpc_stream_resume(struct rpc_stream *stream);
 
-// Bytes that wait to be sent.
+// Bytes that wait to be sent. For tests.
 size_t rpc_stream_queued_bytes(struct rpc_stream *stream);
 
 struct rpc_stream *rpc_stream_ref(struct rpc_stream *stream);

@@ -49,8 +49,9 @@ enum log_level log_get_level(void);
 enum sl_err log_level_parse(const char *word, enum log_level *out);
 enum sl_err log_format_parse(const char *word, enum log_format *out);
 
-// Takes lines away from stderr. `line` ends with '\n' and is not terminated.
-// Called under the log's lock: do not log from it. NULL puts stderr back.
+// Takes lines away from stderr, for tests. `line` ends with '\n' and is not
+// terminated. Called under the log's lock: do not log from it. NULL puts stderr
+// back.
 typedef void (*log_sink)(void *arg, enum log_level level, const char *line,
                          size_t len);
 void log_set_sink(log_sink sink, void *arg);

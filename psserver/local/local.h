@@ -59,7 +59,7 @@ enum sl_err local_take(struct local *l, const struct wire_shm *ref,
                        struct local_use *out, struct sl_error *err);
 void local_give(struct local_use *use); // all zeroes is allowed
 
-// What is mapped now.
+// What is mapped now. For tests.
 size_t local_bytes(const struct local *l);
 
 #endif

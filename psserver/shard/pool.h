@@ -59,7 +59,7 @@ void pool_show(struct pool_buf *buf, unsigned form, uint64_t version);
 // none, or not any more.
 struct pool_buf *pool_shown(struct pool *pool, unsigned form, uint64_t version);
 
-// What waits on the shelf.
+// What waits on the shelf. For tests.
 size_t pool_kept_bytes(void);
 
 #endif
