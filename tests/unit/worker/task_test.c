@@ -346,7 +346,7 @@ TEST(task, lost_calls_and_answers_change_no_count)
 {
     struct world w;
     struct fake_shard *shards;
-    uint64_t steps;
+    uint64_t steps, duplicates = 0;
 
     world_open(&w, "");
     steps = schedule_steps(&w.schedule);
@@ -357,8 +357,9 @@ TEST(task, lost_calls_and_answers_change_no_count)
     shards = fake_ps_lock(w.ps);
     for (uint32_t i = 0; i < SHARDS; i++) {
         T_EQ(shards[i].applied, steps);
-        T_GT(shards[i].duplicates, 0);
+        duplicates += shards[i].duplicates;
     }
+    T_GT(duplicates, 0); // of one shard all answers may have come
     fake_ps_unlock(w.ps);
     world_close(&w);
 }
