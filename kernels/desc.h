@@ -32,7 +32,7 @@ int64_t kern_rows(const struct kern_shape *s);
 uint32_t kern_typed(const struct kern_desc *d);
 
 // f32 (or f64) throughout, and no padded channels: what a backend knows that
-// has only ever heard of f32.
+// knows f32 only.
 bool kern_desc_plain(const struct kern_desc *d);
 
 // True if some tensor of the op has no elements.

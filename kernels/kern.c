@@ -204,9 +204,9 @@ static void tell_fallback(struct kern_dev *dev, const struct kern_desc *desc)
 {
     uint64_t bit = (uint64_t)1 << (desc->op & 63);
 
-    if (dev->told & bit)
+    if (dev->logged & bit)
         return;
-    dev->told |= bit;
+    dev->logged |= bit;
     LOG(WARN, "op is computed by the slow reference code", "op=%s backend=%s",
         kern_op_name((enum kern_op)desc->op), dev->backend->name);
 }

@@ -275,7 +275,7 @@ struct kern_desc {
 struct kern_dev {
     const struct kern_backend *backend;
     struct kern_dev *fallback; // ref, for a host backend; owned
-    uint64_t told;             // ops whose fallback was logged, by bit
+    uint64_t logged;           // ops whose fallback was logged, by bit
 };
 struct kern_stream {
     struct kern_dev *dev;

@@ -28,7 +28,7 @@ struct attendee {
 
     struct session *session; // the present one, or NULL: DOWN
     bool attached, stopped;
-    bool told;           // that we are down
+    bool notified;       // that we are down
     unsigned backoff_ms; // the next
     struct loop_timer *dial_timer, *welcome_timer, *heartbeat_timer;
     uint32_t heartbeat_ms;
@@ -82,11 +82,11 @@ static void went_down(struct attendee *a, const struct sl_error *why)
     a->attached = false;
     loop_timer_stop(a->welcome_timer);
     loop_timer_stop(a->heartbeat_timer);
-    if (!a->stopped && (was || !a->told))
+    if (!a->stopped && (was || !a->notified))
         LOG(WARN, was ? "coordinator lost" : "coordinator not reached",
             "peer=%s reason=%s", rpc_channel_address(a->setup.channel),
             why->text);
-    a->told = true;
+    a->notified = true;
     dial_later(a);
     if (was)
         a->setup.lost(a->setup.arg);
@@ -117,7 +117,7 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
         rpc_channel_address(a->setup.channel), m->term, m->member,
         m->heartbeat_ms, m->lease_ms);
     loop_timer_stop(a->welcome_timer);
-    a->told = false;
+    a->notified = false;
     a->attached = true;
     a->backoff_ms = BACKOFF_MIN_MS;
     a->heartbeat_ms = m->heartbeat_ms;
@@ -315,7 +315,7 @@ static void not_welcomed(void *arg)
 {
     struct attendee *a = arg;
 
-    if (!a->told)
+    if (!a->notified)
         LOG(WARN, "coordinator does not answer; dialing again",
             "peer=%s waited_ms=%u", rpc_channel_address(a->setup.channel),
             a->setup.welcome_ms);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/attendee.h -- the near end of Attend: the stream that a worker or a
+// proto/attendee.h -- this end of Attend: the stream that a worker or a
 // psserver keeps to the coordinator.
 //
 //   DOWN --dial--> DIALING --Welcome--> ATTACHED

@@ -44,7 +44,7 @@ struct loop {
         // The host's thread's, and of who waits for `turned`:
         bool on;      // the loop is that thread's now
         bool turning; // libuv runs
-        bool over;    // loop_stop was heard
+        bool over;    // loop_stop was seen
         int wait_ms;  // until libuv wants to run again; -1: no idea
         sem_t turned;
     } host;

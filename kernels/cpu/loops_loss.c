@@ -252,11 +252,11 @@ static void mse_part(const struct loop_args *a, int64_t chunk)
     float scale = (float)(2 * *(const float *)a->io[2] / cols);
 
     for (int64_t i = 0; i < n; i++) {
-        float far = x[i] - target[i];
+        float diff = x[i] - target[i];
 
-        square += (double)far * far;
-        absolute += fabsf(far);
-        dx[i] = scale * far;
+        square += (double)diff * diff;
+        absolute += fabsf(diff);
+        dx[i] = scale * diff;
     }
     partial(a, chunk, square / cols, absolute / cols);
 }

@@ -154,11 +154,11 @@ void REF(mse)(const struct kern_desc *d, void *const *io)
     double square = 0, absolute = 0;
 
     for (int64_t i = 0; i < n; i++) {
-        double far = (double)x[i] - target[i];
+        double diff = (double)x[i] - target[i];
 
-        square += far * far;
-        absolute += fabs(far);
-        dx[i] = (real)(scale * far);
+        square += diff * diff;
+        absolute += fabs(diff);
+        dx[i] = (real)(scale * diff);
     }
     ref_stats(d, io[4], square / cols, absolute / cols);
 }

@@ -35,9 +35,9 @@ static double var_of(const struct table *t, const real *x, int64_t c,
     double sum = 0;
 
     for (int64_t i = 0; i < t->rows; i++) {
-        double far = x[i * t->cols + c] - mean;
+        double diff = x[i * t->cols + c] - mean;
 
-        sum += far * far;
+        sum += diff * diff;
     }
     return t->rows ? sum / (double)t->rows : 0;
 }

@@ -2,7 +2,7 @@
 // psserver/shard/freeze.h -- memory as it was at one instant, while it changes.
 //
 // Copy on write by block. At the instant every block is PENDING. Who is about
-// to change a pending block copies it aside first (freeze_touch); who reads
+// to change a pending block copies it first (freeze_touch); who reads
 // the image has pending blocks from the memory and the others from the side.
 //
 //   PENDING --freeze_touch--> SAVED        changed since; the side has it

@@ -115,7 +115,7 @@ void shard_close(struct shard *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-// S5; and a message of a job incarnation that we have not heard of yet waits
+// S5; and a message of a job incarnation that we do not know yet waits
 // until we have.
 static enum sl_err admitted_locked(const struct shard *s, uint64_t job,
                                    struct sl_error *err)

@@ -39,7 +39,7 @@ static void unlink_in(struct fs *fs, const char *folder, const char *name)
     char *path = fs_join(folder, name);
 
     if (path != NULL)
-        (void)fs_unlink(fs, path, NULL); // it only takes room
+        (void)fs_unlink(fs, path, NULL); // it only takes space
     sl_free(path);
 }
 
@@ -195,7 +195,7 @@ static enum sl_err delete_folder(void *arg, const char *name)
         return SL_ENOMEM;
     inner.folder = path;
     rc = fs_list(d->fs, path, delete_file, &inner, d->err);
-    // Empty folders are for the administrator: another room may own files.
+    // Empty folders are for the administrator: another program may own files.
     sl_free(path);
     return rc;
 }

@@ -44,7 +44,7 @@ struct device {
     uint32_t segment; // the next to run
     uint32_t handed;  // of overlap.by_send, so many are on their way out
     bool gated;       // something arrives that the next segment waits for
-    bool told;        // the loss is on its way out
+    bool loss_sent;   // the loss is on its way out
 };
 
 struct device_segment {

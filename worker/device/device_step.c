@@ -128,7 +128,7 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
     d->at = (d->at + 1) % DEVICE_SLOTS;
     d->p = p;
     d->segment = d->handed = 0;
-    d->told = false;
+    d->loss_sent = false;
     d->gated = true;
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, d->computed);
@@ -195,9 +195,9 @@ static enum sl_err tell(struct device *d)
     size_t at = p->offset[PROGRAM_STATS];
     enum sl_err rc;
 
-    if (d->told)
+    if (d->loss_sent)
         return SL_OK;
-    d->told = true;
+    d->loss_sent = true;
     rc = d->b->copy(d->out, (uint8_t *)p->block.host.at + at,
                     (uint8_t *)p->block.device.at + at, sizeof(p->p->stats),
                     KERN_TO_HOST);
@@ -250,7 +250,7 @@ static enum sl_err finish(struct device *d)
     enum sl_err rc = SL_OK;
 
     d->p->warm = true;
-    if (!d->told)
+    if (!d->loss_sent)
         rc = let_out_follow(d);
     if (rc == SL_OK)
         rc = tell(d);

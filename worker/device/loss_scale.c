@@ -5,14 +5,14 @@
 
 #include <float.h>
 
-void loss_scale_init(struct loss_scale *l, double fixed, double heard)
+void loss_scale_init(struct loss_scale *l, double fixed, double known)
 {
-    bool sane = heard >= 1 && heard <= (double)FLT_MAX;
+    bool sane = known >= 1 && known <= (double)FLT_MAX;
 
     *l = (struct loss_scale){
         .s = fixed, .dynamic = fixed <= 0, .growth = LOSS_SCALE_GROWTH};
     if (l->dynamic)
-        l->s = sane ? heard : LOSS_SCALE_START;
+        l->s = sane ? known : LOSS_SCALE_START;
 }
 
 bool loss_scale_step(struct loss_scale *l, bool finite)

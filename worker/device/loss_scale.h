@@ -27,8 +27,8 @@ struct loss_scale {
 };
 
 // `fixed` > 0: that, for ever. Else dynamic, from what another worker last had
-// (`heard`; 0: nobody said) or LOSS_SCALE_START.
-void loss_scale_init(struct loss_scale *l, double fixed, double heard);
+// (`known`; 0: nobody said) or LOSS_SCALE_START.
+void loss_scale_init(struct loss_scale *l, double fixed, double known);
 
 // After a step. True if its gradient is not finite and the scale may be why:
 // it was made smaller, and the next step may do better.
