@@ -52,17 +52,18 @@ bool peer_is_at(const struct peer *p, const char *address)
 enum sl_err peer_connect(struct peer *p, const char *address)
 {
     struct rpc_channel *channel = NULL;
+    struct peer_shm *shm = NULL;
     enum sl_err rc;
 
     if (peer_is_at(p, address))
         return SL_OK;
-    rc = peers_get(p->peers, address, &channel, NULL);
+    rc = peers_get(p->peers, address, &channel, &shm, NULL);
     if (rc != SL_OK)
         return rc;
     disconnect(p);
     p->channel = channel;
-    p->shm = peers_shm(p->peers, channel, p->count * wire_type_bytes(p->type),
-                       &p->worth);
+    p->shm = shm;
+    p->worth = peers_worth(p->peers, p->count * wire_type_bytes(p->type));
     return SL_OK;
 }
 

@@ -17,6 +17,7 @@
 #include "common/base/list.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/base/moves.h"
 #include "proto/local.h"
 #include "proto/wire.h"
 
@@ -77,17 +78,17 @@ struct peer_shm {
 // The one function that changes the state.
 static void move_locked(struct peer_shm *n, enum shm_state to)
 {
-    static const bool legal[][SHM_STATES] = {
-        [SHM_IDLE] = {[SHM_ASKED] = true},
-        [SHM_ELSEWHERE] = {[SHM_ASKED] = true},
+    static const unsigned legal[SHM_STATES] = {
+        [SHM_IDLE] = MOVES_TO(SHM_ASKED),
+        [SHM_ELSEWHERE] = MOVES_TO(SHM_ASKED),
         [SHM_ASKED] =
-            {[SHM_FOUND] = true, [SHM_IDLE] = true, [SHM_ELSEWHERE] = true},
+            MOVES_TO(SHM_FOUND) | MOVES_TO(SHM_IDLE) | MOVES_TO(SHM_ELSEWHERE),
         [SHM_FOUND] =
-            {[SHM_LINKED] = true, [SHM_IDLE] = true, [SHM_ELSEWHERE] = true},
-        [SHM_LINKED] = {[SHM_IDLE] = true, [SHM_ELSEWHERE] = true},
+            MOVES_TO(SHM_LINKED) | MOVES_TO(SHM_IDLE) | MOVES_TO(SHM_ELSEWHERE),
+        [SHM_LINKED] = MOVES_TO(SHM_IDLE) | MOVES_TO(SHM_ELSEWHERE),
     };
 
-    assert(legal[n->shared.state][to]);
+    assert(moves_have(legal, n->shared.state, to));
     n->shared.state = to;
 }
 

@@ -93,7 +93,8 @@ static enum sl_err add_locked(struct peers *p, const char *address,
 }
 
 enum sl_err peers_get(struct peers *p, const char *address,
-                      struct rpc_channel **out, struct sl_error *err)
+                      struct rpc_channel **out, struct peer_shm **shm,
+                      struct sl_error *err)
 {
     struct psserver *one;
     enum sl_err rc = SL_OK;
@@ -105,29 +106,15 @@ enum sl_err peers_get(struct peers *p, const char *address,
     if (rc == SL_OK) {
         one->refs++;
         *out = one->channel;
+        *shm = one->shm;
     }
     pthread_mutex_unlock(&p->lock);
     return rc;
 }
 
-struct peer_shm *peers_shm(struct peers *p, const struct rpc_channel *channel,
-                           size_t bytes, bool *worth)
+bool peers_worth(const struct peers *p, size_t bytes)
 {
-    struct peer_shm *shm = NULL;
-
-    *worth = bytes >= p->at_least;
-    if (p->loop == NULL)
-        return NULL;
-    pthread_mutex_lock(&p->lock);
-    list_for(n, &p->list)
-    {
-        struct psserver *one = list_entry(n, struct psserver, node);
-
-        if (one->channel == channel)
-            shm = one->shm;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return shm;
+    return bytes >= p->at_least;
 }
 
 void peers_put(struct peers *p, struct rpc_channel *channel)

@@ -25,13 +25,13 @@ void peers_free(struct peers *p); // NULL is allowed
 void peers_share(struct peers *p, struct loop *loop,
                  const struct sl_clock *clock, size_t at_least);
 
-// The channel to an address, new or shared.
+// The channel to an address, new or shared, and what may be shared with there
+// (NULL: nothing), which lives as long as the channel is held.
 enum sl_err peers_get(struct peers *p, const char *address,
-                      struct rpc_channel **out, struct sl_error *err);
-// What may be shared with there; NULL: nothing. Lives as long as the channel is
-// held. `*worth`: a payload of so many bytes should be.
-struct peer_shm *peers_shm(struct peers *p, const struct rpc_channel *channel,
-                           size_t bytes, bool *worth);
+                      struct rpc_channel **out, struct peer_shm **shm,
+                      struct sl_error *err);
+// A payload of so many bytes is worth shared memory.
+bool peers_worth(const struct peers *p, size_t bytes);
 void peers_put(struct peers *p, struct rpc_channel *channel); // NULL: nothing
 
 #endif
