@@ -153,7 +153,7 @@ static struct kept *keep_locked(struct rpc_channel *ch, const char *method,
     return k;
 }
 
-static void send_locked(const struct kept *k, rpc_faulty_send send)
+static void send_locked(const struct kept *k, rpc_faulty_send forward)
 {
     struct rpc_msg copy;
     uint8_t *head;
@@ -163,7 +163,7 @@ static void send_locked(const struct kept *k, rpc_faulty_send send)
     if (head == NULL)
         return;
     memcpy(head, k->bytes, k->n);
-    send(k->channel, k->method, &copy, &k->options);
+    forward(k->channel, k->method, &copy, &k->options);
 }
 
 // One of the kept calls of this channel, or NULL.
@@ -183,7 +183,7 @@ static struct kept *pick_locked(const struct rpc_channel *ch)
 void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_msg *msg,
                        const struct rpc_call_options *options,
-                       rpc_faulty_send send)
+                       rpc_faulty_send forward)
 {
     struct kept *k;
 
@@ -193,10 +193,10 @@ void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
     pthread_mutex_lock(&faulty.lock);
     k = strikes_locked(REPLAY) ? pick_locked(ch) : NULL;
     if (k != NULL)
-        send_locked(k, send);
+        send_locked(k, forward);
     k = keep_locked(ch, method, msg, options);
     if (k != NULL && strikes_locked(DOUBLE))
-        send_locked(k, send);
+        send_locked(k, forward);
     pthread_mutex_unlock(&faulty.lock);
 }
 

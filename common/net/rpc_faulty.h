@@ -37,7 +37,7 @@ typedef void (*rpc_faulty_send)(struct rpc_channel *ch, const char *method,
 void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_msg *msg,
                        const struct rpc_call_options *options,
-                       rpc_faulty_send send);
+                       rpc_faulty_send forward);
 // `ch` is about to end: nothing is sent on it again.
 void rpc_faulty_forget(struct rpc_channel *ch);
 

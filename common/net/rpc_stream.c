@@ -61,7 +61,7 @@ struct rpc_stream {
 
 // ---- the queue
 
-static void queue_push(struct send_queue *q, grpc_byte_buffer *buffer)
+static void waiting_push(struct send_queue *q, grpc_byte_buffer *buffer)
 {
     if (q->count == q->cap) {
         size_t cap = q->cap ? 2 * q->cap : 16;
@@ -75,7 +75,7 @@ static void queue_push(struct send_queue *q, grpc_byte_buffer *buffer)
     q->at[(q->first + q->count++) % q->cap] = buffer;
 }
 
-static grpc_byte_buffer *queue_pop(struct send_queue *q)
+static grpc_byte_buffer *waiting_pop(struct send_queue *q)
 {
     grpc_byte_buffer *buffer = q->at[q->first];
 
@@ -87,7 +87,7 @@ static grpc_byte_buffer *queue_pop(struct send_queue *q)
 static void drop_queue_locked(struct rpc_stream *s)
 {
     while (s->queue.count > 0) {
-        grpc_byte_buffer *buffer = queue_pop(&s->queue);
+        grpc_byte_buffer *buffer = waiting_pop(&s->queue);
 
         s->queued_bytes -= grpc_byte_buffer_length(buffer);
         grpc_byte_buffer_destroy(buffer);
@@ -128,7 +128,7 @@ static void pump_locked(struct rpc_stream *s)
     if (s->over || s->sending != NULL)
         return;
     if (s->queue.count > 0) {
-        s->sending = queue_pop(&s->queue);
+        s->sending = waiting_pop(&s->queue);
         s->sending_bytes = grpc_byte_buffer_length(s->sending);
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_SEND_MESSAGE;
@@ -299,7 +299,7 @@ enum sl_err rpc_stream_send(struct rpc_stream *s, struct rpc_msg *msg)
     pthread_mutex_lock(&s->lock);
     rc = may_send_locked(s, bytes);
     if (rc == SL_OK) {
-        queue_push(&s->queue, rpc_msg_seal(msg));
+        waiting_push(&s->queue, rpc_msg_seal(msg));
         s->queued_bytes += bytes;
         pump_locked(s);
     }
@@ -517,7 +517,7 @@ void rpc_stream_dial(struct rpc_stream *s, struct rpc_msg *request,
     start_locked(s, &op, 1, &s->opened);
     if (request != NULL) {
         s->queued_bytes += rpc_msg_bytes(request);
-        queue_push(&s->queue, rpc_msg_seal(request));
+        waiting_push(&s->queue, rpc_msg_seal(request));
         s->state = CLOSING;
         pump_locked(s);
     }

@@ -49,6 +49,13 @@ bool peer_is_at(const struct peer *p, const char *address)
            strcmp(rpc_channel_address(p->channel), address) == 0;
 }
 
+// Between calls, so that one that starts meets what there is.
+static void look(struct peer *p)
+{
+    if (p->shm != NULL)
+        peer_shm_look(p->shm);
+}
+
 enum sl_err peer_connect(struct peer *p, const char *address)
 {
     struct rpc_channel *channel = NULL;
@@ -64,6 +71,7 @@ enum sl_err peer_connect(struct peer *p, const char *address)
     p->channel = channel;
     p->shm = shm;
     p->worth = peers_worth(p->peers, p->count * wire_type_bytes(p->type));
+    look(p);
     return SL_OK;
 }
 
@@ -79,8 +87,6 @@ static void start(struct peer *p, const char *method, struct rpc_msg *msg,
                   const struct rpc_call_options *options,
                   const struct peer_call *call)
 {
-    if (p->shm != NULL)
-        peer_shm_look(p->shm);
     rpc_call_start(p->channel, method, msg, options, call->done, call->arg,
                    &p->ticket);
 }
@@ -228,6 +234,7 @@ void peer_cancel(struct peer *p)
 
 void peer_ended(struct peer *p, bool answered)
 {
+    look(p);
     if (!p->named)
         return;
     p->named = false;

@@ -45,7 +45,7 @@ struct buffer {
 struct peer_shm {
     struct loop *loop;
     const struct sl_clock *clock;
-    struct rpc_channel *channel; // for peer_shm_take only
+    struct rpc_channel *channel; // for peer_shm_look only
 
     // The loop's.
     int fd; // -1: none
@@ -148,7 +148,7 @@ static void post_locked(struct peer_shm *n)
     loop_post_task(n->loop, &n->task, work, n);
 }
 
-// Nothing that was handed over holds any more. Rooms that are out are dropped
+// Nothing that was handed over holds any more. Buffers that are out are dropped
 // when they come back.
 static void reset_locked(struct peer_shm *n, bool lost)
 {
@@ -605,7 +605,6 @@ struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes)
 {
     struct buffer *r = NULL;
 
-    peer_shm_look(n);
     pthread_mutex_lock(&n->shared.lock);
     if (n->shared.state == SHM_LINKED) {
         r = free_locked(n, bytes);

@@ -7,7 +7,7 @@
 // parameters that come back. Everything that does not work out only means that
 // bytes are sent.
 //
-//   IDLE --take, look--> ASKED --same host--> FOUND --connected--> LINKED
+//   IDLE ----- look ---> ASKED --same host--> FOUND --connected--> LINKED
 //    ^  ^                  | another host, or none wanted   |        |
 //    |  |                  v                                |        |
 //    |  +---(pause)---- ELSEWHERE <----- not to be had -----+--------+
@@ -52,12 +52,13 @@ enum sl_err peer_shm_new(struct peer_shm **out, struct loop *loop,
                          struct rpc_channel *channel);
 void peer_shm_free(struct peer_shm *n); // NULL is allowed
 
-// Before a call, whatever its size: has the psserver asked, and its channel
-// adopt a socket for small calls once there is one (rpc_channel_adopt).
+// When a connection is made, and after each call: has the psserver asked, and
+// its channel adopt a socket for small calls once there is one
+// (rpc_channel_adopt).
 void peer_shm_look(struct peer_shm *n);
 
-// A buffer for `bytes` each way; NULL: not now. One that is missing is asked
-// for, and there soon.
+// A buffer for `bytes` each way; NULL: not now. Where memory is shared, one
+// that is missing is asked for, and there soon.
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
 
 // `clean`: every call that named it was answered.

@@ -132,12 +132,17 @@ static void host_close(struct host *h)
         }                                                                      \
     } while (0)
 
+static struct shm_buffer *take(struct host *h, size_t bytes)
+{
+    peer_shm_look(h->shm);
+    return peer_shm_take(h->shm, bytes);
+}
+
 static struct shm_buffer *buffer(struct host *h, size_t bytes)
 {
     struct shm_buffer *r = NULL;
 
-    UNTIL(h, (clock_fake_advance_ms(&h->clock, 1),
-              r = peer_shm_take(h->shm, bytes)) != NULL);
+    UNTIL(h, (clock_fake_advance_ms(&h->clock, 1), r = take(h, bytes)) != NULL);
     T_EQ(r->bytes, bytes);
     T_GE(r->half, bytes);
     T_EQ(r->half % 64, 0);
@@ -163,7 +168,7 @@ TEST(peer_shm, a_buffer_is_seen_by_the_psserver)
     struct shm_buffer *a, *b, *c;
 
     host_open(&host);
-    T_PTR(peer_shm_take(host.shm, BYTES), NULL); // it only asks
+    T_PTR(take(&host, BYTES), NULL); // it only asks
     a = buffer(&host, BYTES);
     b = buffer(&host, BYTES);
     c = buffer(&host, OTHER_BYTES);
@@ -176,7 +181,7 @@ TEST(peer_shm, a_buffer_is_seen_by_the_psserver)
     T_EQ(seen(&host, c->region, 4), 3);
     T_EQ(atomic_load(&host.asked), 1);
     peer_shm_give(host.shm, a, true);
-    T_PTR(peer_shm_take(host.shm, BYTES), a); // at once
+    T_PTR(take(&host, BYTES), a); // at once
     peer_shm_give(host.shm, a, true);
     peer_shm_give(host.shm, b, true);
     peer_shm_give(host.shm, c, true);
@@ -217,12 +222,11 @@ static void is_far(struct host *h)
     unsigned before = atomic_load(&h->asked), turns = 0;
     bool was_late = false;
 
-    UNTIL(h,
-          (was_late |= late(h, turns++), peer_shm_take(h->shm, BYTES) == NULL &&
-                                             atomic_load(&h->asked) > before));
+    UNTIL(h, (was_late |= late(h, turns++),
+              take(h, BYTES) == NULL && atomic_load(&h->asked) > before));
     for (int i = 0; i < 100; i++) { // and no second question
         loop_turn(h->loop);
-        T_PTR(peer_shm_take(h->shm, BYTES), NULL);
+        T_PTR(take(h, BYTES), NULL);
     }
     if (!was_late) // else the end of a pause may have fallen into it
         T_EQ(atomic_load(&h->asked), before + 1);
@@ -264,18 +268,18 @@ TEST(peer_shm, a_psserver_that_goes_takes_the_buffers_along)
     out = buffer(&host, BYTES);
     peer_shm_give(host.shm, buffer(&host, BYTES), true);
     local_close(&host); // with its connections
-    UNTIL(&host, peer_shm_take(host.shm, OTHER_BYTES) == NULL &&
-                     atomic_load(&host.asked) == 1);
+    UNTIL(&host,
+          take(&host, OTHER_BYTES) == NULL && atomic_load(&host.asked) == 1);
     for (int i = 0; i < 100; i++)
         loop_turn(host.loop);
-    T_PTR(peer_shm_take(host.shm, BYTES), NULL);
+    T_PTR(take(&host, BYTES), NULL);
     memset(out->memory.at, 1, out->memory.bytes); // ours still
     local_open(&host);
     clock_fake_advance_ms(&host.clock, LONG_MS);
     r = buffer(&host, BYTES);
     T_GE(atomic_load(&host.asked), 2);
     peer_shm_give(host.shm, out, true); // of a connection that is over
-    T_PTR(peer_shm_take(host.shm, BYTES), NULL);
+    T_PTR(take(&host, BYTES), NULL);
     peer_shm_give(host.shm, r, true);
     host_close(&host);
 }
@@ -297,7 +301,7 @@ static void is_shared_soon(struct host *h)
 
     local_open(h);
     clock_fake_advance_ms(&h->clock, SOON_MS);
-    UNTIL(h, (r = peer_shm_take(h->shm, BYTES)) != NULL);
+    UNTIL(h, (r = take(h, BYTES)) != NULL);
     T_EQ(atomic_load(&h->asked), 2);
     peer_shm_give(h->shm, r, true);
 }
@@ -421,7 +425,7 @@ TEST(peer_shm, a_psserver_that_takes_no_calls_so)
     // Answers keep their order: when the first of these is there, the refusal
     // has been heard. It was of calls: buffers are had while no time passes.
     for (unsigned i = 1; i <= 2; i++) {
-        UNTIL(&host, (r = peer_shm_take(host.shm, i * OTHER_BYTES)) != NULL);
+        UNTIL(&host, (r = take(&host, i * OTHER_BYTES)) != NULL);
         peer_shm_give(host.shm, r, true);
     }
     host_close(&host);
@@ -434,7 +438,7 @@ TEST(peer_shm, may_end_at_any_moment)
 
         host_open(&host);
         for (int i = 0; i < turns && r == NULL; i++) {
-            r = peer_shm_take(host.shm, BYTES);
+            r = take(&host, BYTES);
             loop_turn(host.loop);
             sched_yield();
         }
