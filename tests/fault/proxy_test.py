@@ -182,9 +182,18 @@ def N7_a_push_comes_again_across_restarts_and_terms():
         elements = int(b.status(b.sum)["parameters"])
         old = shard_key(ps, b, payload=b"\0\0\x80\x3f" * elements)
 
-        def push(key):
+        def answer(key):
             stub = services.ShardsStub(grpc.insecure_channel(f"unix:{b.dir}/ps-0.sock"))
-            return stub.PushPull(ps.PushRequest(**key), timeout=20)
+            try:
+                return stub.PushPull(ps.PushRequest(**key), timeout=20)
+            except grpc.RpcError as e:
+                # The coordinator's map knows of an admission before the shard.
+                if e.code() != grpc.StatusCode.UNAVAILABLE:
+                    raise
+                return None
+
+        def push(key):
+            return wait_for("the shard", lambda: answer(key))
 
         check_equal(push(old).result, ps.PUSH_DUPLICATE, "at once")
         b.restart("ps-0")
