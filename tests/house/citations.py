@@ -27,7 +27,8 @@ import subprocess
 import sys
 import tokenize
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tracked import ROOT, tracked
+
 PROTOCOL = "docs/protocol.md"
 
 # What is named and is no file of ours: libraries' and the kernel's files, and
@@ -59,15 +60,6 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
 WORD = re.compile(r"(?<![\w.*-])[a-z]\w*_\w+(?![\w*])")
 MARK = re.compile(r"(?<![\w./-])(?:[A-Z]{1,5}-\d+|O\d)(?!\w)")
 FUNCTION = re.compile(r"`(\w+)`\s+\(`([\w./-]+)`\)")
-
-
-def tracked():
-    """Paths below the root of all files that belong to the repository."""
-    out = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT,
-        check=True, capture_output=True, text=True).stdout
-    return sorted(name for name in out.split("\0")
-                  if name and (ROOT / name).is_file())
 
 
 def python_comments(text):

@@ -6,10 +6,10 @@ Line 1 is the licence, line 2 "// PATH -- ...". Prints what is not so and
 exits 1; run by ctest.
 """
 import re
-import subprocess
 import sys
 
-from layering import MAY, ROOT
+from layering import MAY
+from tracked import ROOT, tracked
 
 ONLY_POINTS = re.compile(r"^see [\w./]+\.$")
 
@@ -32,10 +32,8 @@ def wrong(name):
 
 
 def main():
-    names = subprocess.run(
-        ["git", "ls-files", *(f"{room}/*.{end}" for room in MAY
-                              for end in ("c", "h", "cu", "cuh"))],
-        cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    names = tracked(*(f"{room}/*.{end}" for room in MAY
+                      for end in ("c", "h", "cu", "cuh")))
     found = [f"{name}: {why}" for name in names if (why := wrong(name))]
     print("\n".join(found) if found else f"{len(names)} files say what they are")
     return 1 if found or not names else 0

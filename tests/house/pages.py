@@ -17,7 +17,8 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tracked import ROOT, tracked
+
 MOST = 160
 FOREIGN = ("LICENSE", "tests/fuzz/corpus/")
 SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
@@ -26,15 +27,6 @@ CARD = ("Threads", "Memory", "Units", "Errors")
 # Folders whose pages say it in another form.
 NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/fuzz",
            "tests/mutants")
-
-
-def tracked():
-    out = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT,
-        check=True, capture_output=True, text=True).stdout
-    return sorted(name for name in out.split("\0")
-                  if name and not name.startswith(FOREIGN) and
-                  (ROOT / name).is_file())
 
 
 def check_lines(name):
@@ -73,7 +65,8 @@ def is_listed(name, pages):
 
 def main():
     try:
-        names = tracked()
+        names = [name for name in tracked()
+                 if not name.startswith(FOREIGN)]
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"no list of files: {error}")
         return 77
