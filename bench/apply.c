@@ -16,7 +16,7 @@
 #include "bench/program.h"
 #include "kernels/optim.h"
 
-#define RUN 16384 // elements of one call, as psserver/shard/apply.c
+#define RUN 16384 // elements of one call, as state/shard/apply.c
 #define ROUNDS_MAX 64
 
 struct arrays {

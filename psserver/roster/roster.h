@@ -39,7 +39,7 @@
 #include "common/run/loop.h"
 #include "common/base/status.h"
 #include "proto/wire.h"
-#include "psserver/shard/store.h"
+#include "state/shard/store.h"
 
 struct roster;
 

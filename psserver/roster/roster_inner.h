@@ -4,9 +4,9 @@
 #ifndef PSSERVER_ROSTER_ROSTER_INNER_H
 #define PSSERVER_ROSTER_ROSTER_INNER_H
 
-#include "psserver/shard/pairmap.h"
+#include "state/shard/pairmap.h"
 #include "psserver/roster/roster.h"
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 
 enum hosted_state {
     HOSTED_LOADING,

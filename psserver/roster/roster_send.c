@@ -11,7 +11,7 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
-#include "psserver/shard/counts.h"
+#include "state/shard/counts.h"
 #include "psserver/roster/roster_inner.h"
 
 // Reports of a shard whose lock was taken so often are waited for.

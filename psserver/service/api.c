@@ -9,9 +9,9 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "proto/wire.h"
-#include "psserver/snap/archive.h"
+#include "state/snap/archive.h"
 #include "psserver/service/exchange.h"
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 
 struct api {
     struct api_setup setup;

@@ -26,7 +26,7 @@
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "psserver/local/local.h"
-#include "psserver/shard/store.h"
+#include "state/shard/store.h"
 
 #define API_SERVICE "sluice.v1.Shards"
 

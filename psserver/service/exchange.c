@@ -4,7 +4,7 @@
 #include "psserver/service/exchange.h"
 
 #include "common/base/fault.h"
-#include "psserver/shard/copyin.h"
+#include "state/shard/copyin.h"
 
 static enum sl_err take_buf(struct shard *shard, enum wire_type type,
                             struct pool_buf **out, struct sl_error *err)

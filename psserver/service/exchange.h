@@ -21,7 +21,7 @@
 
 #include "common/net/rpc.h"
 #include "psserver/local/local.h"
-#include "psserver/shard/shard.h"
+#include "state/shard/shard.h"
 
 struct exchange {
     struct pool_buf *copy;   // of a gradient

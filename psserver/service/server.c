@@ -15,7 +15,7 @@
 #include "psserver/service/identity.h"
 #include "psserver/local/local.h"
 #include "psserver/roster/roster.h"
-#include "psserver/shard/store.h"
+#include "state/shard/store.h"
 
 #define DRAIN_LOOK_MS 20    // how often a drain looks for open calls
 #define DRAIN_CALLS_MS 2000 // how long it waits for them

@@ -8,7 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/tensorfile.h"
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/psserver/kit.h"
 

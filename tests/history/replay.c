@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 
 #define SHARDS 256
 #define MEMORIES 4096

@@ -12,8 +12,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOMS = ("common", "proto", "kernels", "psserver", "worker", "coordinator",
-         "client")
+ROOMS = ("common", "proto", "kernels", "state", "psserver", "worker",
+         "coordinator", "client")
 
 # What cannot lie among the tests and bench programs that use it: it reaches
 # inside its file.

@@ -14,8 +14,9 @@ MAY = {
     "common": {"common"},
     "proto": {"proto", "common"},
     "kernels": {"kernels", "common"},
-    "psserver": {"psserver", "proto", "kernels", "common"},
-    "worker": {"worker", "proto", "kernels", "common"},
+    "state": {"state", "proto", "kernels", "common"},
+    "psserver": {"psserver", "state", "proto", "kernels", "common"},
+    "worker": {"worker", "state", "proto", "kernels", "common"},
     "coordinator": {"coordinator", "proto", "common"},
     "client": {"client", "proto", "common"},
 }
@@ -27,7 +28,8 @@ FLOORS = {
     "common": ["base", "plan run", "net net/local", "daemon"],
     "worker": ["data", "compile", "device", "sync", "lease", "service"],
     "coordinator": ["rules", "journal", "core", "service"],
-    "psserver": ["shard", "snap local", "roster", "service"],
+    "state": ["shard", "snap"],
+    "psserver": ["local", "roster", "service"],
 }
 
 # Who may include an outside library: header prefix -> files.

@@ -22,7 +22,8 @@ from tracked import ROOT, tracked
 MOST = 160
 FOREIGN = ("LICENSE", "tests/fuzz/corpus/")
 SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
-ROOMS = ("common/", "proto/", "coordinator/", "psserver/", "worker/", "client/")
+ROOMS = ("common/", "proto/", "state/", "coordinator/", "psserver/", "worker/",
+         "client/")
 CARD = ("Threads", "Memory", "Units", "Errors")
 # Folders whose pages say it in another form.
 NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/fuzz",

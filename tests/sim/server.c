@@ -7,7 +7,7 @@
 #include "tests/sim/server.h"
 
 #include "common/base/mem.h"
-#include "psserver/snap/archive.h"
+#include "state/snap/archive.h"
 #include "psserver/roster/roster.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"

@@ -17,8 +17,8 @@
 #ifndef TESTS_SIM_TRUTH_H
 #define TESTS_SIM_TRUTH_H
 
-#include "psserver/shard/shard.h"
-#include "psserver/snap/snap.h"
+#include "state/shard/shard.h"
+#include "state/snap/snap.h"
 #include "tests/sim/sim.h"
 
 enum { TRUTH_NOT, TRUTH_APPLIED, TRUTH_SKIPPED };

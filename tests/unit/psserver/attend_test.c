@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "common/base/mem.h"
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 #include "tests/unit/psserver/stage.h"
 
 enum { ALL = 47, KERNEL = 35, MOVING = 3 };

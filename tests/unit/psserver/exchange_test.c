@@ -7,7 +7,7 @@
 
 #include "kernels/half.h"
 #include "proto/local.h"
-#include "psserver/shard/copyin.h"
+#include "state/shard/copyin.h"
 #include "tests/unit/psserver/stage.h"
 
 enum { ALL = 47, KERNEL = 35, MOVING = 3, HALF = 256 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/shard/freeze.h"
+#include "state/shard/freeze.h"
 
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #ifndef TESTS_UNIT_PSSERVER_KIT_H
 #define TESTS_UNIT_PSSERVER_KIT_H
 
-#include "psserver/shard/shard.h"
-#include "psserver/snap/snap.h"
+#include "state/shard/shard.h"
+#include "state/snap/snap.h"
 #include "tests/harness/t.h"
 
 #define KIT_VARIABLES 8

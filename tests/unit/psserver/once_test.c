@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/shard/once.h"
+#include "state/shard/once.h"
 
 #include "common/base/mem.h"
 #include "tests/harness/t.h"

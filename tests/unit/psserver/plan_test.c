@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/shard/plan.h"
+#include "state/shard/plan.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 // that must make the test fail.
 #include "common/base/mem.h"
 #include "psserver/roster/roster.h"
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/unit/psserver/kit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/shard/shard.h"
+#include "state/shard/shard.h"
 
 #include <math.h>
 

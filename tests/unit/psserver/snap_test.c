@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shards that start from files of another job: what comes of parts of several
 // must be, to the bit, the shard that was never cut.
-#include "psserver/snap/snap.h"
+#include "state/snap/snap.h"
 
 #include "common/base/mem.h"
 #include "tests/harness/crash_fs.h"

@@ -16,7 +16,7 @@
 #include "psserver/service/api.h"
 #include "psserver/service/attend.h"
 #include "psserver/roster/roster.h"
-#include "psserver/shard/store.h"
+#include "state/shard/store.h"
 #include "tests/unit/psserver/kit.h"
 
 #define STAGE_MESSAGES 4096

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/apply.c -- the update of parameters from a gradient's bytes,
+// run by run, through the kernels.
+#include "state/shard/apply.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "state/shard/element.h"
+#include "state/shard/finite.h"
+
+// Elements that are looked at, or updated, at once: they stay in the cache
+// between the copy of a frozen block and the update.
+#define CHUNK 16384
+
+// Elements that are widened at once: they stay in the first cache. On the
+// stack.
+#define WIDE_CHUNK 4096
+
+// Bytes that are looked at from their front; these parts, from the back.
+#define BACK_BYTES ((size_t)128 << 10)
+
+static enum sl_err name_element(const struct plan *plan, enum wire_type type,
+                                const uint8_t *bytes, uint64_t first, size_t n,
+                                struct sl_error *err)
+{
+    size_t i = finite_find(type, bytes, n);
+    const struct plan_piece *piece;
+    float value;
+
+    piece = plan_piece_of(plan, first + i);
+    element_read(type, 1, &value, bytes + i * wire_type_bytes(type));
+    return sl_fail(err, SL_ENUMERIC,
+                   "payload: element %" PRIu64 " of %s is %g; nothing was "
+                   "applied (push it with `skip` to count the step)",
+                   first + i - piece->first + piece->offset, piece->name,
+                   (double)value);
+}
+
+// Names the first that is not finite.
+static enum sl_err refuse(const struct plan *plan, enum wire_type type,
+                          const struct sl_slices *payload, struct sl_error *err)
+{
+    struct slices_runs it;
+    uint64_t first = 0;
+    const void *run;
+    size_t n;
+
+    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
+    while ((run = slices_runs_next(&it, CHUNK, &n)) != NULL &&
+           finite_all(type, run, n))
+        first += n;
+    return name_element(plan, type, run, first, n, err);
+}
+
+static bool all_finite(enum wire_type type, const struct sl_slices *part)
+{
+    struct slices_runs it;
+    bool finite = true;
+    const void *run;
+    size_t n;
+
+    (void)slices_runs_init(&it, part, wire_type_bytes(type));
+    while (finite && (run = slices_runs_next(&it, CHUNK, &n)) != NULL)
+        finite = finite_all(type, run, n);
+    return finite;
+}
+
+// Backwards: what came last is in the cache now, and what is looked at last
+// will be when the update begins there.
+enum sl_err apply_check(const struct plan *plan, enum wire_type type,
+                        const struct sl_slices *payload, struct sl_error *err)
+{
+    size_t left = payload->bytes, n;
+    struct sl_slices part;
+
+    if (payload->bytes != plan_wire_bytes(plan, type))
+        return sl_fail(err, SL_EINVAL,
+                       "payload: %zu bytes, but shard %u of the job has %zu "
+                       "in %s",
+                       payload->bytes, plan->shard, plan_wire_bytes(plan, type),
+                       wire_type_names[type]);
+    for (; left > 0; left -= n) {
+        n = left % BACK_BYTES != 0 ? left % BACK_BYTES : BACK_BYTES;
+        (void)slices_sub(&part, payload, left - n, n);
+        if (!all_finite(type, &part))
+            return refuse(plan, type, payload, err);
+    }
+    return SL_OK;
+}
+
+static void move_statistic(double momentum, size_t n, const uint8_t *pushed,
+                           float *w)
+{
+    float keep = (float)momentum, take = (float)(1.0 - momentum), x;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&x, pushed + 4 * i, 4);
+        w[i] = keep * w[i] + take * x;
+    }
+}
+
+static void touch(const struct plan *plan, const struct apply_memory *to,
+                  uint64_t first, size_t n)
+{
+    unsigned slots = optim_slots(&plan->optim);
+
+    for (unsigned k = 0; k <= slots; k++)
+        freeze_touch(to->freeze, (k * plan->elements + first) * sizeof(float),
+                     n * sizeof(float));
+}
+
+static void update(const struct plan *plan, const struct apply_memory *to,
+                   const struct plan_run *run, uint64_t first, size_t n,
+                   const void *pushed, uint64_t t, double lr)
+{
+    float *slots[OPTIM_SLOTS_MAX];
+
+    if (to->freeze != NULL)
+        touch(plan, to, first, n);
+    if (run->moving) {
+        move_statistic(run->momentum, n, pushed, to->values + first);
+        return;
+    }
+    for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
+        slots[k] = to->slots[k] + first;
+    optim_apply(&plan->optim, t, lr, n, pushed, to->values + first, slots);
+}
+
+// A run of the payload as f32: as it came, or widened into `space`.
+static const void *as_f32(enum wire_type type, const void *run, size_t n,
+                          float *space)
+{
+    if (type == WIRE_F32)
+        return run;
+    element_read(type, n, space, run);
+    return space;
+}
+
+void apply_update(const struct plan *plan, const struct apply_memory *to,
+                  enum wire_type type, const struct sl_slices *payload,
+                  uint64_t t, void *fresh)
+{
+    size_t chunk = type == WIRE_F32 ? CHUNK : WIDE_CHUNK;
+    double lr = optim_rate(&plan->rate, t - 1);
+    const struct plan_run *run;
+    float space[WIDE_CHUNK];
+    struct slices_runs it;
+    const void *pushed;
+    uint64_t first;
+    size_t n, max;
+
+    if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
+        assert(!"apply_check has passed it");
+    for (size_t r = 0; r < plan->run_count; r++) {
+        run = &plan->runs[r];
+        for (uint64_t at = 0; at < run->elements; at += n) {
+            first = run->first + at;
+            max = run->elements - at < chunk ? run->elements - at : chunk;
+            pushed = slices_runs_next(&it, max, &n);
+            assert(pushed != NULL);
+            update(plan, to, run, first, n, as_f32(type, pushed, n, space), t,
+                   lr);
+            FAULT("apply.half");
+            if (fresh != NULL)
+                element_write(type, n,
+                              (uint8_t *)fresh + first * wire_type_bytes(type),
+                              to->values + first);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/apply.h -- from the bytes of the wire to new parameters.
+//
+// A payload is looked at as a whole before anything is changed: its size must
+// be the shard's and every element finite. Then it is applied run by run,
+// straight from the transport's slices, which are cut anywhere. The result
+// does not depend on where. What comes in 16 bits is widened, some thousand
+// elements at a time, and then treated like any f32.
+//
+// Trainable runs go through the optimizer; a moving statistic becomes
+// momentum * w + (1 - momentum) * pushed, in f32 as Keras computes it.
+//
+// Threads  pure, but for the memory of *to.
+// Memory   everything is borrowed.
+// Units    elements; `type` is that of payload and `fresh`.
+// Errors   see apply_check; apply_update cannot fail.
+#ifndef STATE_SHARD_APPLY_H
+#define STATE_SHARD_APPLY_H
+
+#include <stdint.h>
+
+#include "common/base/slices.h"
+#include "common/base/status.h"
+#include "state/shard/freeze.h"
+#include "state/shard/plan.h"
+
+// The memory that an update changes: plan.elements values, then as many of
+// each slot, in one contiguous piece.
+struct apply_memory {
+    float *values;
+    float *slots[OPTIM_SLOTS_MAX];
+    struct freeze *freeze; // NULL, or what must be saved first
+};
+
+// SL_EINVAL for a wrong size, SL_ENUMERIC naming the first element that is not
+// finite.
+enum sl_err apply_check(const struct plan *plan, enum wire_type type,
+                        const struct sl_slices *payload, struct sl_error *err);
+
+// Applies update number t (from 1) of a payload that apply_check has passed.
+// With `fresh` (NULL allowed) the new values are also copied there, run by
+// run while they are in the cache.
+void apply_update(const struct plan *plan, const struct apply_memory *to,
+                  enum wire_type type, const struct sl_slices *payload,
+                  uint64_t t, void *fresh);
+
+#endif

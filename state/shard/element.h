@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/element.h -- the numbers of a payload, as kernels know them.
+//
+// Threads  any; values only.
+#ifndef STATE_SHARD_ELEMENT_H
+#define STATE_SHARD_ELEMENT_H
+
+#include "kernels/cast.h"
+#include "proto/wire.h"
+
+static inline enum kern_dtype element_dtype(enum wire_type type)
+{
+    return type == WIRE_F32    ? KERN_F32
+           : type == WIRE_BF16 ? KERN_BF16
+                               : KERN_F16;
+}
+
+// From what a shard keeps to what is sent, and back; any address.
+static inline void element_write(enum wire_type type, size_t n, void *to,
+                                 const float *values)
+{
+    cast_narrow(element_dtype(type), n, values, to);
+}
+
+static inline void element_read(enum wire_type type, size_t n, float *values,
+                                const void *from)
+{
+    cast_widen(element_dtype(type), n, from, values);
+}
+
+#endif

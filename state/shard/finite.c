@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/finite.c -- the test for infinities and NaN over f32, f16 and
+// bf16, by vectors.
+#include "state/shard/finite.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+// Exponent all ones: infinite or not a number. Integers, so that the compiler
+// may use vectors whatever it thinks of NaN; and no way out of the loop: it is
+// one of vectors then, and a payload that is not finite is rare.
+ALWAYS bool scan32(const uint8_t *bytes, size_t n)
+{
+    const uint32_t exponent = FINITE_F32;
+    uint32_t bad = 0, bits;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, bytes + 4 * i, 4);
+        bad |= (bits & exponent) == exponent;
+    }
+    return bad == 0;
+}
+
+ALWAYS bool scan16(const uint8_t *bytes, size_t n, uint16_t exponent)
+{
+    uint16_t bad = 0, bits;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, bytes + 2 * i, 2);
+        bad |= (bits & exponent) == exponent;
+    }
+    return bad == 0;
+}
+
+ALWAYS bool scan(enum wire_type type, const uint8_t *bytes, size_t n)
+{
+    if (type == WIRE_F32)
+        return scan32(bytes, n);
+    return scan16(bytes, n, type == WIRE_BF16 ? FINITE_BF16 : FINITE_F16);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static bool
+scan_avx2(enum wire_type type, const uint8_t *bytes, size_t n)
+{
+    return scan(type, bytes, n);
+}
+#endif
+
+bool finite_all(enum wire_type type, const void *elements, size_t n)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        return scan_avx2(type, elements, n);
+#endif
+    return scan(type, elements, n);
+}
+
+size_t finite_find(enum wire_type type, const void *elements, size_t n)
+{
+    const uint8_t *bytes = elements;
+    size_t i = 0;
+
+    while (i < n && scan(type, bytes + i * wire_type_bytes(type), 1))
+        i++;
+    return i;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/finite.h -- is a gradient made of numbers?
+//
+// Every payload is looked at whole before anything of it is applied, so this
+// loop runs over each byte that is pushed: it is built once per instruction
+// set, and the host's is chosen at run time.
+//
+// Threads  any; a function of its arguments.
+// Memory   any address: the bytes are as they came from the wire.
+// Units    elements of a wire_type.
+#ifndef STATE_SHARD_FINITE_H
+#define STATE_SHARD_FINITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/wire.h"
+
+// The bits of an exponent: all ones are infinite, or not a number.
+#define FINITE_F32 0x7f800000u
+#define FINITE_BF16 0x7f80
+#define FINITE_F16 0x7c00
+
+// True if none of n elements is infinite or not a number.
+bool finite_all(enum wire_type type, const void *elements, size_t n);
+
+// The first one that is not finite; n if all are.
+size_t finite_find(enum wire_type type, const void *elements, size_t n);
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/freeze.h -- memory as it was at one instant, while it changes.
+//
+// Copy on write by block. At the instant every block is PENDING. Who is about
+// to change a pending block copies it first (freeze_touch); who reads
+// the image has pending blocks from the memory and the others from the side.
+//
+//   PENDING --freeze_touch--> SAVED        changed since; the side has it
+//   PENDING --freeze_take---> TAKEN        was read; nobody needs it again
+//
+// The reader copies before it takes the lock (freeze_copy), since it may be
+// interrupted for long, and asks under it whether the copy holds: it does if
+// the block is pending still, for nobody changed it then.
+//
+// So pushes go on while a snapshot is written, and pay for one copy of what
+// the writer has not reached yet.
+//
+// Threads  freeze_touch and freeze_take: under the lock of the memory;
+//          freeze_copy: without. There is one reader. What freeze_take
+//          returns from the side never changes.
+// Memory   The memory is borrowed until release; the side takes as much, and
+//          has its pages from the start: the first push after the instant
+//          writes most of it, under the lock, and finding pages takes longer
+//          than the copy.
+// Units    offsets and lengths in bytes; the memory is whole f32.
+#ifndef STATE_SHARD_FREEZE_H
+#define STATE_SHARD_FREEZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "state/shard/region.h"
+
+#define FREEZE_BLOCK_BYTES ((size_t)256 << 10)
+
+struct freeze {
+    const uint8_t *memory; // borrowed
+    size_t bytes;
+    struct region side;
+    uint8_t *state; // per block, owned
+    size_t blocks, pending;
+};
+
+// Allocates; the instant is the moment when the caller, holding the lock,
+// shows the freeze to those who change the memory.
+enum sl_err freeze_init(struct freeze *f, const void *memory, size_t bytes);
+void freeze_release(struct freeze *f); // all zeroes is allowed
+
+// Before bytes [offset, offset + n) change.
+void freeze_touch(struct freeze *f, size_t offset, size_t n);
+
+// A block of the image: its bytes, at `*at`, are `space` (FREEZE_BLOCK_BYTES,
+// the caller's, aligned) or in the side. *n is its length. Each block is read
+// once, by both calls, one after the other.
+void freeze_copy(const struct freeze *f, size_t block, void *space);
+void freeze_take(struct freeze *f, size_t block, void *space, const void **at,
+                 size_t *n);
+
+#endif

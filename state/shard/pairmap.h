@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/pairmap.h -- from (job, shard) to a pointer.
+//
+// Threads  one at a time.
+// Memory   values are borrowed and never NULL. All zeroes is an empty map.
+// Errors   SL_ENOMEM leaves the map as it was.
+#ifndef STATE_SHARD_PAIRMAP_H
+#define STATE_SHARD_PAIRMAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/map.h"
+#include "common/base/status.h"
+
+struct pairmap {
+    struct map jobs; // job -> struct map of shard -> value, owned
+};
+
+// Where a walk is; all zeroes at the start.
+struct pairmap_at {
+    struct map *shards;
+    size_t job, shard;
+};
+
+void *pairmap_get(const struct pairmap *m, uint64_t job, uint32_t shard);
+enum sl_err pairmap_put(struct pairmap *m, uint64_t job, uint32_t shard,
+                        void *value);
+void *pairmap_remove(struct pairmap *m, uint64_t job, uint32_t shard);
+
+// NULL at the end. The map must not change meanwhile.
+void *pairmap_next(const struct pairmap *m, struct pairmap_at *at);
+void pairmap_release(struct pairmap *m); // frees the tables, not the values
+
+#endif

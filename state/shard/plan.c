@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/plan.c -- the plan of a shard from its spec: ranges,
+// optimizer, schedule, limits.
+#include "state/shard/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "proto/layout.h"
+#include "proto/spec.h"
+
+// spec.h and optim.h are strangers to each other and say the same.
+_Static_assert((int)SPEC_OPTIM_SGD == (int)OPTIM_SGD, "optimizers");
+_Static_assert((int)SPEC_OPTIM_RMSPROP == (int)OPTIM_RMSPROP, "optimizers");
+_Static_assert((int)SPEC_OPTIM_COUNT == (int)OPTIM_KIND_COUNT, "optimizers");
+_Static_assert((int)SPEC_SCHEDULE_CONSTANT == (int)OPTIM_CONSTANT, "rates");
+_Static_assert((int)SPEC_SCHEDULE_COSINE_RESTARTS == (int)OPTIM_COSINE_RESTARTS,
+               "rates");
+_Static_assert(SPEC_PIECES_MAX == OPTIM_PIECES_MAX, "rates");
+
+static void read_rate(struct optim_schedule *out, const struct spec_schedule *s)
+{
+    *out = (struct optim_schedule){
+        .kind = (enum optim_schedule_kind)s->kind,
+        .rate = s->rate,
+        .decay_steps = s->decay_steps,
+        .decay_rate = s->decay_rate,
+        .staircase = s->staircase,
+        .end_rate = s->end_rate,
+        .power = s->power,
+        .cycle = s->cycle,
+        .alpha = s->alpha,
+        .has_warmup = s->has_warmup,
+        .warmup_target = s->warmup_target,
+        .warmup_steps = s->warmup_steps,
+        .t_mul = s->t_mul,
+        .m_mul = s->m_mul,
+        .boundaries = s->boundaries,
+    };
+    for (unsigned i = 0; i < s->boundaries; i++)
+        out->boundary[i] = s->boundary[i];
+    for (unsigned i = 0; i <= s->boundaries; i++)
+        out->value[i] = s->value[i];
+}
+
+static enum sl_err read_optim(struct plan *p,
+                              const Sluice__V1__OptimizerSpec *spec,
+                              struct sl_error *err)
+{
+    struct spec_optimizer o;
+    enum sl_err rc;
+
+    if (spec == NULL)
+        return sl_fail(err, SL_EINVAL, "there is no optimizer");
+    rc = spec_optimizer(&o, spec, err);
+    if (rc != SL_OK)
+        return rc;
+    p->optim = (struct optim){
+        .kind = (enum optim_kind)o.kind,
+        .momentum = o.momentum,
+        .nesterov = o.nesterov,
+        .beta_1 = o.beta_1,
+        .beta_2 = o.beta_2,
+        .amsgrad = o.amsgrad,
+        .rho = o.rho,
+        .centered = o.centered,
+        .initial_accumulator = o.initial_accumulator,
+        .epsilon = o.epsilon,
+        .weight_decay = o.weight_decay,
+        .clipvalue = o.clipvalue,
+    };
+    read_rate(&p->rate, &o.schedule);
+    rc = optim_check(&p->optim, err);
+    return rc != SL_OK ? rc : optim_schedule_check(&p->rate, err);
+}
+
+static const Sluice__V1__Variable *
+find_variable(const Sluice__V1__ShardSpec *spec, uint32_t number)
+{
+    for (size_t i = 0; i < spec->n_variables && i < spec->n_variable_ids; i++)
+        if (spec->variable_ids[i] == number)
+            return spec->variables[i];
+    return NULL;
+}
+
+// `first` is where the piece begins in the shard.
+static enum sl_err read_piece(struct plan_piece *out,
+                              const Sluice__V1__Piece *m,
+                              const Sluice__V1__Variable *v, uint64_t first,
+                              struct sl_error *err)
+{
+    uint64_t rows, row_elements;
+    enum sl_err rc = layout_rows(v, &rows, &row_elements, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (m->rows == 0 || m->first_row > rows || m->rows > rows - m->first_row ||
+        m->elements != m->rows * row_elements)
+        return sl_fail(err, SL_EINVAL,
+                       "variable %s: rows %" PRIu64 ":%" PRIu64 " with %" PRIu64
+                       " elements do not fit its shape",
+                       v->name, m->first_row, m->rows, m->elements);
+    *out = (struct plan_piece){
+        .variable = m->variable,
+        .rank = (unsigned)v->n_shape,
+        .first_row = m->first_row,
+        .rows = m->rows,
+        .first = first,
+        .elements = m->elements,
+        .offset = m->first_row * row_elements,
+        .moving = v->kind == SLUICE__V1__VARIABLE_KIND__VARIABLE_MOVING,
+        .momentum = v->momentum,
+        .init = v->init,
+        .init_a = v->init_a,
+        .init_b = v->init_b,
+    };
+    for (size_t i = 0; i < v->n_shape; i++)
+        out->shape[i] = i == 0 ? m->rows : v->shape[i];
+    out->name = sl_strdup(v->name);
+    return out->name == NULL ? SL_ENOMEM : SL_OK;
+}
+
+static enum sl_err read_pieces(struct plan *p,
+                               const Sluice__V1__ShardSpec *spec,
+                               struct sl_error *err)
+{
+    const Sluice__V1__Variable *v;
+    enum sl_err rc;
+
+    if (spec->n_pieces == 0)
+        return sl_fail(err, SL_EINVAL, "there are no pieces");
+    p->pieces = sl_calloc(spec->n_pieces, sizeof(*p->pieces));
+    if (p->pieces == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < spec->n_pieces; i++) {
+        v = find_variable(spec, spec->pieces[i]->variable);
+        if (v == NULL || v->n_shape > WIRE_RANK_MAX)
+            return sl_fail(err, SL_EINVAL,
+                           "piece %zu names variable %u, which is not there", i,
+                           spec->pieces[i]->variable);
+        rc = read_piece(&p->pieces[i], spec->pieces[i], v, p->elements, err);
+        if (rc != SL_OK)
+            return rc;
+        p->piece_count++;
+        p->elements += p->pieces[i].elements;
+        if (p->elements > PLAN_MAX_BYTES / sizeof(float))
+            return sl_fail(err, SL_EINVAL,
+                           "more than %zu bytes, which is more than one "
+                           "message holds; place the job with more shards",
+                           PLAN_MAX_BYTES);
+    }
+    return SL_OK;
+}
+
+static enum sl_err make_runs(struct plan *p)
+{
+    const struct plan_piece *piece;
+    struct plan_run *last = NULL;
+
+    p->runs = sl_calloc(p->piece_count, sizeof(*p->runs));
+    if (p->runs == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < p->piece_count; i++) {
+        piece = &p->pieces[i];
+        if (last == NULL || last->moving != piece->moving ||
+            (piece->moving && last->momentum != piece->momentum)) {
+            last = &p->runs[p->run_count++];
+            *last = (struct plan_run){.first = piece->first,
+                                      .moving = piece->moving,
+                                      .momentum = piece->momentum};
+        }
+        last->elements += piece->elements;
+    }
+    return SL_OK;
+}
+
+static enum sl_err read_schedule(struct plan *p,
+                                 const Sluice__V1__ShardSpec *spec,
+                                 struct sl_error *err)
+{
+    if (spec->geometry == NULL)
+        return sl_fail(err, SL_EINVAL, "there is no geometry");
+    p->schedule = wire_schedule(spec->geometry);
+    if (p->schedule.steps_per_closure > WIRE_CLOSURE_STEPS_MAX)
+        return sl_fail(err, SL_EINVAL,
+                       "%" PRIu64 " steps in a closure; at most %d",
+                       p->schedule.steps_per_closure, WIRE_CLOSURE_STEPS_MAX);
+    if (p->schedule.epochs > PLAN_MAX_EPOCHS)
+        return sl_fail(err, SL_EINVAL, "%" PRIu64 " epochs; at most %d",
+                       p->schedule.epochs, PLAN_MAX_EPOCHS);
+    return schedule_check(&p->schedule, err);
+}
+
+static enum sl_err read_sources(struct plan *p,
+                                const Sluice__V1__ShardSpec *spec,
+                                struct sl_error *err)
+{
+    const Sluice__V1__SourceFile *from;
+    struct plan_source *to;
+
+    if (spec->n_sources == 0)
+        return SL_OK;
+    p->sources = sl_calloc(spec->n_sources, sizeof(*p->sources));
+    if (p->sources == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < spec->n_sources; i++) {
+        from = spec->sources[i];
+        to = &p->sources[p->source_count++];
+        if (from->sha256.len != SHA256_BYTES)
+            return sl_fail(err, SL_EINVAL, "source %s has no SHA-256",
+                           from->file);
+        memcpy(to->sha256, from->sha256.data, SHA256_BYTES);
+        to->folder = sl_strdup(from->folder);
+        to->file = sl_strdup(from->file);
+        if (to->folder == NULL || to->file == NULL)
+            return SL_ENOMEM;
+    }
+    return SL_OK;
+}
+
+enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
+                      struct sl_error *err)
+{
+    struct plan p = {
+        .job = spec->job,
+        .job_incarnation = spec->job_incarnation,
+        .job_uid = spec->job_uid,
+        .seed = spec->seed,
+        .shard = spec->shard,
+    };
+    enum sl_err rc = SL_ENOMEM;
+
+    p.job_name = sl_strdup(spec->job_name);
+    if (p.job_name != NULL)
+        rc = read_schedule(&p, spec, err);
+    if (rc == SL_OK)
+        rc = read_optim(&p, spec->optimizer, err);
+    if (rc == SL_OK)
+        rc = read_pieces(&p, spec, err);
+    if (rc == SL_OK)
+        rc = make_runs(&p);
+    if (rc == SL_OK)
+        rc = read_sources(&p, spec, err);
+    if (rc == SL_OK) {
+        *out = p;
+        return SL_OK;
+    }
+    plan_release(&p);
+    return sl_prefix(err, rc, "job %" PRIu64 " shard %u", spec->job,
+                     spec->shard);
+}
+
+void plan_release(struct plan *p)
+{
+    for (size_t i = 0; i < p->piece_count; i++)
+        sl_free(p->pieces[i].name);
+    for (size_t i = 0; i < p->source_count; i++) {
+        sl_free(p->sources[i].folder);
+        sl_free(p->sources[i].file);
+    }
+    sl_free(p->pieces);
+    sl_free(p->runs);
+    sl_free(p->sources);
+    sl_free(p->job_name);
+    *p = (struct plan){0};
+}
+
+const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element)
+{
+    size_t low = 0, high = p->piece_count;
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+
+        if (p->pieces[middle].first <= element)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &p->pieces[low];
+}
+
+// Streams of the generator that no other use of the job's seed may share.
+static uint64_t seed_stream(uint32_t variable)
+{
+    return (UINT64_C(0x77) << 56) | variable;
+}
+
+static void seed_piece(const struct plan *p, const struct plan_piece *piece,
+                       float *out)
+{
+    uint64_t stream = seed_stream(piece->variable);
+    double a = piece->init_a, b = piece->init_b;
+    size_t n = piece->elements;
+
+    switch (piece->init) {
+    case SLUICE__V1__INIT_KIND__INIT_UNIFORM:
+        rng_fill_uniform(out, p->seed, stream, piece->offset, n);
+        for (size_t i = 0; i < n; i++) {
+            out[i] = (float)(a + (b - a) * out[i]);
+            // [a, b): rounding to f32 must not reach b.
+            if (out[i] >= (float)b && b > a)
+                out[i] = nextafterf((float)b, (float)a);
+        }
+        return;
+    case SLUICE__V1__INIT_KIND__INIT_NORMAL:
+        rng_fill_normal(out, p->seed, stream, piece->offset, n);
+        break;
+    case SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL:
+        rng_fill_truncated(out, p->seed, stream, piece->offset, n);
+        break;
+    default: // constant: wire.h lets no other number through
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)a;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)(a + b * out[i]);
+}
+
+void plan_seed(const struct plan *p, float *values)
+{
+    for (size_t i = 0; i < p->piece_count; i++)
+        seed_piece(p, &p->pieces[i], values + p->pieces[i].first);
+}

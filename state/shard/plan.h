@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/plan.h -- what a shard must know, as plain values.
+//
+// Made of the ShardSpec that the coordinator sends and never changed
+// afterwards. A shard is one contiguous range of the job's flat vector; its
+// pieces lie in it one after another, as in every payload. Neighbouring
+// pieces that are updated alike are one run, so that the optimizer is called
+// per run and not per variable.
+//
+// Threads  read-only after plan_read: any.
+// Memory   plan_release frees; nothing of the message is kept.
+// Units    elements are f32, counted in the shard unless it says otherwise.
+// Errors   SL_EINVAL says which number of the spec does not fit.
+#ifndef STATE_SHARD_PLAN_H
+#define STATE_SHARD_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/hash.h"
+#include "common/plan/schedule.h"
+#include "common/base/status.h"
+#include "kernels/optim.h"
+#include "proto/wire.h"
+
+// A shard travels in one message; this much is left for its other fields.
+#define PLAN_MAX_BYTES (RPC_DATA_BYTES - 65536)
+
+// A shard counts per epoch, and its report must fit a message.
+#define PLAN_MAX_EPOCHS 65536
+
+struct plan_piece {
+    char *name;        // of the variable; owned
+    uint32_t variable; // its number in the model
+    unsigned rank;
+    uint64_t shape[WIRE_RANK_MAX]; // of these rows
+    uint64_t first_row, rows;
+    uint64_t first, elements;
+    uint64_t offset; // element of the variable where the piece begins
+    bool moving;     // a statistic: averaged, not optimized
+    double momentum; // of a moving one
+    Sluice__V1__InitKind init;
+    double init_a, init_b;
+};
+
+struct plan_run {
+    uint64_t first, elements;
+    bool moving;
+    double momentum;
+};
+
+// A snapshot of another job that holds rows of this shard.
+struct plan_source {
+    char *folder, *file; // owned
+    uint8_t sha256[SHA256_BYTES];
+};
+
+struct plan {
+    uint64_t job, job_incarnation, job_uid, seed;
+    uint32_t shard;
+    char *job_name; // owned
+    struct plan_piece *pieces;
+    size_t piece_count;
+    struct plan_run *runs;
+    size_t run_count;
+    uint64_t elements;
+    struct optim optim;
+    struct optim_schedule rate;
+    struct schedule schedule;
+    struct plan_source *sources; // of a resumed job: instead of the seed
+    size_t source_count;
+};
+
+enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
+                      struct sl_error *err);
+void plan_release(struct plan *p); // all zeroes is allowed
+
+// The piece that holds an element below p->elements.
+const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
+
+// Writes the initial values of all elements: a function of (seed, variable,
+// element of the variable), so the same for every number of shards.
+void plan_seed(const struct plan *p, float *values);
+
+static inline size_t plan_values_bytes(const struct plan *p)
+{
+    return p->elements * sizeof(float);
+}
+
+// Of a payload.
+static inline size_t plan_wire_bytes(const struct plan *p, enum wire_type type)
+{
+    return p->elements * wire_type_bytes(type);
+}
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/region.c -- anonymous mappings in whole pages, with huge ones
+// asked for.
+#include "state/shard/region.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define PAGE_BYTES ((size_t)4096)
+
+// Whole huge pages where that wastes at most an eighth.
+static size_t mapped_bytes(size_t bytes)
+{
+    size_t unit = bytes >= 8 * HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : PAGE_BYTES;
+
+    if (bytes == 0)
+        return PAGE_BYTES;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+enum sl_err region_new(struct region *out, size_t bytes)
+{
+    void *data;
+
+    if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)
+        return SL_ENOMEM;
+    data = mmap(NULL, mapped_bytes(bytes), PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return SL_ENOMEM;
+    // A wish: without huge pages it is slower and just as right.
+    if (bytes >= HUGE_PAGE_BYTES)
+        (void)madvise(data, mapped_bytes(bytes), MADV_HUGEPAGE);
+    *out = (struct region){data, bytes};
+    return SL_OK;
+}
+
+// In steps, because whoever maps or unmaps anything meanwhile waits for one.
+void region_populate(struct region *r)
+{
+    size_t bytes = r->bytes == 0 ? 0 : mapped_bytes(r->bytes), n;
+
+    for (size_t at = 0; at < bytes; at += n) {
+        n = bytes - at < HUGE_PAGE_BYTES ? bytes - at : HUGE_PAGE_BYTES;
+        if (madvise((char *)r->data + at, n, MADV_POPULATE_WRITE) != 0)
+            return;
+    }
+}
+
+void region_release(struct region *r)
+{
+    if (r->data != NULL)
+        munmap(r->data, mapped_bytes(r->bytes));
+    *r = (struct region){NULL, 0};
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/region.h -- large memory: parameters, copies, replies.
+//
+// Mapped in whole pages and offered to the kernel as huge ones: a shard is
+// walked from end to end on each update, and page-table misses would cost
+// more than the arithmetic. Fresh memory is zero and costs nothing before it
+// is touched.
+//
+// Threads  any.
+// Memory   region_release unmaps.
+// Errors   SL_ENOMEM.
+#ifndef STATE_SHARD_REGION_H
+#define STATE_SHARD_REGION_H
+
+#include <stddef.h>
+
+#include "common/base/status.h"
+
+struct region {
+    void *data; // NULL: none
+    size_t bytes;
+};
+
+// `bytes` may be 0: then data is not NULL, but must not be read.
+enum sl_err region_new(struct region *out, size_t bytes);
+
+// Has the kernel find the pages now, so that nobody waits for them later. A
+// wish: what it does not find is found when it is touched.
+void region_populate(struct region *r);
+
+void region_release(struct region *r); // all zeroes is allowed
+
+#endif

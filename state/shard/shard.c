@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/shard.c -- the one lock of a shard, and the checks, the apply
+// and the count under it.
+#include "state/shard/shard.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "state/shard/element.h"
+
+// The shard that an event of the history is about.
+#define WHICH                                                                  \
+    "job=%" PRIu64 " uid=%" PRIx64 " job_incarnation=%" PRIu64                 \
+    " shard=%u incarnation=%" PRIu64 " "
+#define WHICH_OF(s)                                                            \
+    (s)->plan.job, (s)->plan.job_uid, (s)->plan.job_incarnation,               \
+        (s)->plan.shard, (s)->incarnation
+
+_Static_assert(POOL_FORMS == WIRE_TYPES, "a copy per type is shown");
+
+// Values are seeded, slots hold what the optimizer wants before its first
+// update. Those of moving statistics exist and stay as they are, so that the
+// memory is one plain matrix.
+static enum sl_err make_memory(struct shard *s)
+{
+    const struct optim *o = &s->plan.optim;
+    size_t n = s->plan.elements;
+    float *at, init;
+
+    if (region_new(&s->region,
+                   (1 + optim_slots(o)) * plan_values_bytes(&s->plan)) != SL_OK)
+        return SL_ENOMEM;
+    at = s->region.data;
+    s->memory.values = at;
+    plan_seed(&s->plan, at);
+    for (unsigned k = 0; k < optim_slots(o); k++) {
+        at += n;
+        s->memory.slots[k] = at;
+        init = optim_slot_init(o, k);
+        for (size_t i = 0; init != 0.0f && i < n; i++)
+            at[i] = init;
+    }
+    return SL_OK;
+}
+
+enum sl_err shard_new(struct shard **out, struct plan *plan)
+{
+    struct shard *s = sl_calloc(1, sizeof(*s));
+    enum sl_err rc;
+
+    if (s == NULL) {
+        plan_release(plan);
+        return SL_ENOMEM;
+    }
+    s->plan = *plan;
+    *plan = (struct plan){0};
+    atomic_init(&s->refs, 1);
+    pthread_mutex_init(&s->lock, NULL);
+    tagged_init(&s->tagged);
+    rc = once_init(&s->once, &s->plan.schedule);
+    if (rc == SL_OK)
+        rc = pool_new(&s->pool);
+    if (rc == SL_OK)
+        rc = make_memory(s);
+    if (rc != SL_OK) {
+        shard_unref(s);
+        return rc;
+    }
+    *out = s;
+    return SL_OK;
+}
+
+struct shard *shard_ref(struct shard *s)
+{
+    atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+void shard_unref(struct shard *s)
+{
+    if (s == NULL || atomic_fetch_sub(&s->refs, 1) > 1)
+        return;
+    assert(s->memory.freeze == NULL); // an image holds a reference
+    tagged_release(&s->tagged);
+    pool_free(s->pool);
+    region_release(&s->region);
+    once_release(&s->once);
+    plan_release(&s->plan);
+    pthread_mutex_destroy(&s->lock);
+    sl_free(s);
+}
+
+void shard_admit(struct shard *s, uint64_t incarnation)
+{
+    pthread_mutex_lock(&s->lock);
+    if (incarnation > s->incarnation) {
+        s->incarnation = incarnation;
+        s->sequence = 0;
+        HISTORY("admitted",
+                WHICH "from_i=%" PRIu64 " from_n=%" PRIu64 " steps=%" PRIu64,
+                WHICH_OF(s), s->from.incarnation, s->from.sequence,
+                counted_steps(&s->once.counted));
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void shard_close(struct shard *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closed = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+// S5; and a message of a job incarnation that we do not know yet waits
+// until we have.
+static enum sl_err admitted_locked(const struct shard *s, uint64_t job,
+                                   struct sl_error *err)
+{
+    if (s->closed || s->incarnation == 0)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "job %" PRIu64 " shard %u is not admitted here now; "
+                       "take the newest map and try again",
+                       s->plan.job, s->plan.shard);
+    if (job > s->plan.job_incarnation)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "job %" PRIu64 " shard %u: incarnation %" PRIu64
+                       " of the job is not known here yet; try again",
+                       s->plan.job, s->plan.shard, job);
+    return SL_OK;
+}
+
+// I6, then I3.
+static struct wire_refused stranger_locked(const struct shard *s, uint64_t job,
+                                           uint64_t incarnation)
+{
+    struct wire_refused no = {.why = WIRE_REFUSED_NOT};
+
+    if (job != s->plan.job_incarnation) {
+        no.why = WIRE_REFUSED_JOB_INCARNATION;
+        no.job_incarnation = s->plan.job_incarnation;
+    } else if (incarnation != s->incarnation) {
+        no.why = WIRE_REFUSED_INCARNATION;
+    }
+    return no;
+}
+
+// I4.
+static struct wire_refused fenced_locked(const struct shard *s,
+                                         uint64_t closure,
+                                         struct wire_attempt attempt)
+{
+    struct wire_attempt newest = once_newest(&s->once, closure);
+    struct wire_refused no = {.why = WIRE_REFUSED_NOT};
+
+    if (wire_attempt_cmp(attempt, newest) < 0) {
+        no.why = WIRE_REFUSED_ATTEMPT;
+        no.newest = newest;
+    }
+    return no;
+}
+
+static enum sl_err see_locked(struct shard *s, uint64_t closure,
+                              struct wire_attempt attempt, struct sl_error *err)
+{
+    enum sl_err rc = once_see(&s->once, closure, attempt);
+
+    if (rc == SL_EBUSY)
+        return sl_fail(err, rc,
+                       "more than %d closures in flight on one shard; finish "
+                       "the older ones first",
+                       ONCE_ATTEMPTS_MAX);
+    return rc;
+}
+
+static void counted_bits_locked(const struct shard *s, uint64_t closure,
+                                struct wire_ask_reply *reply)
+{
+    uint32_t steps = schedule_closure_steps(&s->plan.schedule, closure);
+
+    reply->counted_bytes = (steps + 7) / 8;
+    memset(reply->counted, 0, reply->counted_bytes);
+    for (uint32_t i = 0; i < steps; i++)
+        if (counted_has(&s->once.counted, closure, i))
+            reply->counted[i / 8] |= (uint8_t)(1u << (i % 8));
+}
+
+static enum sl_err ask_locked(struct shard *s, const struct wire_ask *ask,
+                              struct wire_ask_reply *reply,
+                              struct sl_error *err)
+{
+    enum sl_err rc = admitted_locked(s, ask->job_incarnation, err);
+
+    if (rc != SL_OK)
+        return rc;
+    *reply = (struct wire_ask_reply){.incarnation = s->incarnation,
+                                     .version = once_version(&s->once)};
+    reply->refused = stranger_locked(s, ask->job_incarnation, ask->incarnation);
+    if (reply->refused.why != WIRE_REFUSED_NOT)
+        return SL_OK;
+    rc = once_key(&s->once, ask->closure, 0, err);
+    if (rc != SL_OK)
+        return rc;
+    reply->refused = fenced_locked(s, ask->closure, ask->attempt);
+    if (reply->refused.why != WIRE_REFUSED_NOT)
+        return SL_OK;
+    rc = see_locked(s, ask->closure, ask->attempt, err);
+    HISTORY("asked", WHICH "closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
+            WHICH_OF(s), ask->closure, ask->attempt.term, ask->attempt.n);
+    if (rc == SL_OK)
+        counted_bits_locked(s, ask->closure, reply);
+    return rc;
+}
+
+enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
+                      struct wire_ask_reply *reply, struct sl_error *err)
+{
+    struct wire_ask_reply made;
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = ask_locked(s, ask, &made, err);
+    pthread_mutex_unlock(&s->lock);
+    if (rc == SL_OK)
+        *reply = made;
+    return rc;
+}
+
+bool shard_brief(struct shard *s, bool wait, struct shard_brief *out)
+{
+    if (wait)
+        pthread_mutex_lock(&s->lock);
+    else if (pthread_mutex_trylock(&s->lock) != 0)
+        return false;
+    *out = (struct shard_brief){
+        .incarnation = s->incarnation,
+        .closed = s->closed,
+        .from = s->from,
+        .low = counted_low(&s->once.counted),
+        .steps = counted_steps(&s->once.counted),
+        .sparse = counted_sparse(&s->once.counted),
+        .counts = s->once.counts,
+    };
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+enum sl_err shard_once(struct shard *s, struct once *out)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = once_copy(out, &s->once);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+// ---- push and pull
+
+// The parameters as they are, for an answer; NULL: not asked for.
+static void copy_locked(const struct shard *s, enum wire_type type,
+                        void *values)
+{
+    if (values != NULL)
+        element_write(type, s->plan.elements, values, s->memory.values);
+}
+
+// What became of a push; `applied` are its bytes if it was counted.
+static void note_push(const struct shard *s, const struct wire_push *p,
+                      const char *result, enum sl_err checked,
+                      const struct sl_slices *applied)
+{
+    HISTORY(
+        "push",
+        WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
+              " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
+              " version=%" PRIu64 " skip=%d samples=%" PRIu64 " digest=%" PRIx64
+              " checked=%s wire=%d bytes=%zu payload=%lld",
+        WHICH_OF(s), result, p->closure, p->step, p->attempt.term, p->attempt.n,
+        p->incarnation, p->based_on, once_version(&s->once), p->skip,
+        (uint64_t)p->samples, (uint64_t)p->digest, sl_err_name(checked),
+        (int)p->wire, p->payload.bytes, history_bytes(applied));
+}
+
+// Applies and counts: the only place where the parameters of a shard that
+// answers change. Everything that can fail was done before (S1).
+static void count_locked(struct shard *s, const struct wire_push *push,
+                         struct wire_push_reply *reply, void *values)
+{
+    uint64_t version = once_version(&s->once);
+    struct once_step step = {
+        .closure = push->closure,
+        .step = push->step,
+        .skip = push->skip,
+        .samples = push->samples,
+        .digest = push->digest,
+        // A shard that was reloaded went back: a gradient may be based on a
+        // version that it does not have yet again.
+        .staleness = version > push->based_on ? version - push->based_on : 0,
+    };
+
+    if (push->skip)
+        copy_locked(s, push->wire, values);
+    else
+        apply_update(&s->plan, &s->memory, push->wire, &push->payload,
+                     version + 1, values);
+    FAULT("apply.done");
+    once_add(&s->once, &step);
+    FAULT("once.added");
+    reply->result = WIRE_PUSH_COUNTED;
+    reply->staleness = push->skip ? 0 : step.staleness;
+}
+
+// `checked` is what apply_check said of the payload.
+static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
+                               enum sl_err checked,
+                               struct wire_push_reply *reply, void *values,
+                               struct sl_error *err)
+{
+    enum sl_err rc;
+
+    reply->incarnation = s->incarnation;
+    reply->refused =
+        stranger_locked(s, push->job_incarnation, push->incarnation);
+    if (reply->refused.why != WIRE_REFUSED_NOT)
+        return SL_OK;
+    rc = once_key(&s->once, push->closure, push->step, err);
+    if (rc != SL_OK)
+        return rc;
+    if (counted_has(&s->once.counted, push->closure, push->step)) {
+        // S2. That a newer attempt exists is worth knowing all the same; if
+        // there is no space to know it, nothing is lost.
+        (void)once_see(&s->once, push->closure, push->attempt);
+        s->once.counts.duplicates++;
+        reply->result = WIRE_PUSH_DUPLICATE;
+        copy_locked(s, push->wire, values);
+        return SL_OK;
+    }
+    reply->refused = fenced_locked(s, push->closure, push->attempt);
+    if (reply->refused.why != WIRE_REFUSED_NOT)
+        return SL_OK;
+    if (checked != SL_OK)
+        return checked;
+    rc = see_locked(s, push->closure, push->attempt, err);
+    if (rc == SL_OK)
+        rc = once_reserve(&s->once, push->closure);
+    if (rc == SL_OK)
+        count_locked(s, push, reply, values);
+    return rc;
+}
+
+// Outside the lock, since it reads the whole payload and nothing of the shard
+// that changes.
+static enum sl_err check_payload(const struct shard *s,
+                                 const struct wire_push *push,
+                                 struct sl_error *err)
+{
+    if (!push->skip)
+        return apply_check(&s->plan, push->wire, &push->payload, err);
+    if (push->payload.bytes != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "payload: %zu bytes in a step that is to be skipped",
+                       push->payload.bytes);
+    return SL_OK;
+}
+
+// `finite`: that the payload fits, and is, needs no look.
+static enum sl_err push_any(struct shard *s, const struct wire_push *push,
+                            bool finite, struct wire_push_reply *reply,
+                            void *values, struct sl_error *err)
+{
+    struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED,
+                                   .wire = push->wire};
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err checked = finite ? SL_OK : check_payload(s, push, &why), rc;
+
+    static const char *const results[] = {
+        [WIRE_PUSH_COUNTED] = "counted",
+        [WIRE_PUSH_DUPLICATE] = "duplicate",
+        [WIRE_PUSH_REFUSED] = "refused",
+    };
+
+    pthread_mutex_lock(&s->lock);
+    FAULT("shard.taken");
+    rc = admitted_locked(s, push->job_incarnation, &why);
+    if (rc == SL_OK) {
+        rc = push_locked(s, push, checked, &made, values, &why);
+        note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
+                  checked,
+                  made.result == WIRE_PUSH_COUNTED ? &push->payload : NULL);
+        if (rc != SL_OK || made.result == WIRE_PUSH_REFUSED)
+            s->once.counts.refused++;
+        made.version = once_version(&s->once);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (rc == SL_OK)
+        *reply = made;
+    else if (err != NULL)
+        *err = why;
+    return rc;
+}
+
+enum sl_err shard_push(struct shard *s, const struct wire_push *push,
+                       struct wire_push_reply *reply, void *values,
+                       struct sl_error *err)
+{
+    return push_any(s, push, false, reply, values, err);
+}
+
+enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
+                              struct wire_push_reply *reply, void *values,
+                              struct sl_error *err)
+{
+    return push_any(s, push, true, reply, values, err);
+}
+
+static enum sl_err pull_check_locked(const struct shard *s,
+                                     const struct wire_pull *pull,
+                                     struct sl_error *err)
+{
+    enum sl_err rc = admitted_locked(s, pull->job_incarnation, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (pull->job_incarnation != s->plan.job_incarnation)
+        return sl_fail(err, SL_ESTALE,
+                       "job %" PRIu64 " is at incarnation %" PRIu64
+                       ", not %" PRIu64 "; drop the closure",
+                       s->plan.job, s->plan.job_incarnation,
+                       pull->job_incarnation);
+    // The values of a snapshot are what they are under any incarnation.
+    if (!pull->has_tag && pull->incarnation != 0 &&
+        pull->incarnation != s->incarnation)
+        return sl_fail(err, SL_ESTALE,
+                       "job %" PRIu64 " shard %u is at incarnation %" PRIu64
+                       ", not %" PRIu64 "; take the newest map",
+                       s->plan.job, s->plan.shard, s->incarnation,
+                       pull->incarnation);
+    return SL_OK;
+}
+
+enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
+                             struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_check_locked(s, pull, err);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+// All of an answer but the parameters.
+static enum sl_err pull_locked(const struct shard *s,
+                               const struct wire_pull *pull,
+                               struct wire_pull_reply *reply,
+                               struct sl_error *err)
+{
+    enum sl_err rc = pull_check_locked(s, pull, err);
+
+    if (rc == SL_OK)
+        *reply = (struct wire_pull_reply){.incarnation = s->incarnation,
+                                          .version = once_version(&s->once),
+                                          .wire = pull->wire};
+    return rc;
+}
+
+enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
+                       struct wire_pull_reply *reply, void *values,
+                       struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, err);
+    if (rc == SL_OK)
+        copy_locked(s, pull->wire, values);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
+                             struct wire_pull_reply *reply,
+                             struct pool_buf **copy, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, err);
+    *copy =
+        rc == SL_OK ? pool_shown(s->pool, pull->wire, reply->version) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
+                            struct wire_pull_reply *reply,
+                            struct pool_buf *copy, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, err);
+    if (rc == SL_OK) {
+        copy_locked(s, pull->wire, copy->memory.data);
+        pool_show(copy, pull->wire, reply->version);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+// ---- images
+
+enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
+                         struct shard_image *out, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    *out = (struct shard_image){0};
+    // Allocated outside the lock; the instant is below.
+    if (freeze_init(&out->freeze, s->region.data, s->region.bytes) != SL_OK)
+        return SL_ENOMEM;
+    pthread_mutex_lock(&s->lock);
+    if (s->closed || s->incarnation == 0 || s->incarnation != incarnation)
+        rc = sl_fail(err, SL_ESTATE,
+                     "job %" PRIu64 " shard %u is not admitted as incarnation "
+                     "%" PRIu64,
+                     s->plan.job, s->plan.shard, incarnation);
+    else if (s->memory.freeze != NULL)
+        rc = sl_fail(err, SL_EBUSY,
+                     "job %" PRIu64 " shard %u: a snapshot is being written",
+                     s->plan.job, s->plan.shard);
+    else
+        rc = once_copy(&out->once, &s->once);
+    if (rc == SL_OK) {
+        out->tag = (struct wire_tag){s->incarnation, ++s->sequence};
+        s->memory.freeze = &out->freeze;
+        HISTORY("frozen",
+                WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
+                      " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
+                WHICH_OF(s), s->sequence, counted_steps(&s->once.counted),
+                counted_low(&s->once.counted),
+                (size_t)counted_sparse(&s->once.counted),
+                s->once.counts.applied, s->once.counts.skipped);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (rc != SL_OK) {
+        freeze_release(&out->freeze);
+        return rc;
+    }
+    out->shard = shard_ref(s);
+    return SL_OK;
+}
+
+void shard_image_take(struct shard_image *image, size_t block, void *space,
+                      const void **at, size_t *n)
+{
+    freeze_copy(&image->freeze, block, space);
+    pthread_mutex_lock(&image->shard->lock);
+    freeze_take(&image->freeze, block, space, at, n);
+    pthread_mutex_unlock(&image->shard->lock);
+}
+
+void shard_image_release(struct shard_image *image)
+{
+    if (image->shard == NULL)
+        return;
+    pthread_mutex_lock(&image->shard->lock);
+    image->shard->memory.freeze = NULL;
+    pthread_mutex_unlock(&image->shard->lock);
+    freeze_release(&image->freeze);
+    once_release(&image->once);
+    shard_unref(image->shard);
+    image->shard = NULL;
+}

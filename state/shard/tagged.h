@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/tagged.h -- snapshots of one shard that are mapped for
+// reading.
+//
+// An evaluation reads the parameters of a cut, perhaps long after the shard
+// has moved on: Pull with a tag. The first such pull has the file verified
+// once, on a pool thread, while the others wait; then each answer is a slice
+// of the mapping, kept alive until the transport lets go of it. At most
+// TAGGED_MAX files stay mapped per shard; the one that was opened first goes.
+//
+//   (none) --tagged_find--> OPENING --tagged_opened--> READY, or gone again
+//
+// Threads  any; a lock of its own, held for a few instructions. Waiters are
+//          called outside it, by whoever calls tagged_opened.
+// Memory   a file: counted references. A waiter is the caller's until it is
+//          called.
+#ifndef STATE_SHARD_TAGGED_H
+#define STATE_SHARD_TAGGED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+#include "common/base/status.h"
+#include "common/base/tensorfile.h"
+#include "proto/wire.h"
+
+#define TAGGED_MAX 3
+
+struct tagged_file {
+    struct tensorfile *file; // owned
+    const void *values;      // in the mapping: the shard's whole payload
+    size_t bytes;
+    uint64_t version;
+    struct wire_tag tag;
+    _Atomic unsigned refs;
+};
+
+struct tagged_waiter;
+// Once: with a reference to `file` on SL_OK, else with words in *err.
+typedef void (*tagged_fn)(struct tagged_waiter *w, enum sl_err rc,
+                          const struct sl_error *err, struct tagged_file *file);
+struct tagged_waiter {
+    struct list_node node;
+    tagged_fn done;
+};
+
+struct tagged_entry {
+    struct wire_tag tag;      // (0, 0): free
+    struct tagged_file *file; // NULL: being opened
+    struct list waiters;
+    uint64_t age;
+};
+
+struct tagged {
+    pthread_mutex_t lock;
+    struct tagged_entry entries[TAGGED_MAX];
+    uint64_t ages; // given out
+};
+
+void tagged_init(struct tagged *t);
+void tagged_release(struct tagged *t); // nobody waits any more
+
+enum tagged_answer {
+    TAGGED_HERE, // *out is a reference
+    TAGGED_WAIT, // w will be called
+    TAGGED_OPEN, // w will be called, and the caller has to open the file
+    TAGGED_BUSY, // TAGGED_MAX other files are being opened
+};
+enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
+                               struct tagged_waiter *w,
+                               struct tagged_file **out);
+
+// Ends what TAGGED_OPEN began. Takes the caller's reference of `file`.
+void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
+                   const struct sl_error *err, struct tagged_file *file);
+
+struct tagged_file *tagged_file_ref(struct tagged_file *f);
+void tagged_file_unref(struct tagged_file *f); // NULL is allowed
+
+#endif

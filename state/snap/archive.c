@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/snap/archive.c -- reads of snapshots whose shard this server has
+// left.
+#include "state/snap/archive.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/tensorfile.h"
+#include "state/snap/snap.h"
+
+// A look through the store for one file.
+struct search {
+    struct fs *fs;
+    const char *store;
+    uint64_t job;
+    char file[SNAP_NAME_BYTES];
+    char *path; // found; owned
+    char *twin; // and once more; owned
+};
+
+// "<anything>-j-<job>-<8 hex>"
+static bool is_folder_of(const char *name, uint64_t job)
+{
+    char tail[32];
+    size_t n = strlen(name), t;
+
+    snprintf(tail, sizeof(tail), "-j-%" PRIu64 "-", job);
+    t = strlen(tail);
+    return n >= t + 8 && strncmp(name + n - 8 - t, tail, t) == 0;
+}
+
+static enum sl_err on_folder(void *arg, const char *name)
+{
+    struct search *s = arg;
+    char *folder, *path;
+
+    if (!is_folder_of(name, s->job))
+        return SL_OK;
+    folder = fs_join(s->store, name);
+    path = folder == NULL ? NULL : fs_join(folder, s->file);
+    sl_free(folder);
+    if (path == NULL)
+        return SL_ENOMEM;
+    if (!fs_exists(s->fs, path)) {
+        sl_free(path);
+    } else if (s->path == NULL) {
+        s->path = path;
+    } else {
+        sl_free(s->twin);
+        s->twin = path;
+    }
+    return SL_OK;
+}
+
+static enum sl_err find(struct search *s, struct sl_error *err)
+{
+    enum sl_err rc = fs_list(s->fs, s->store, on_folder, s, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (s->path == NULL)
+        return sl_fail(err, SL_ENOENT,
+                       "job %" PRIu64 " has no %s in %s; `sluice checkpoints` "
+                       "lists what there is",
+                       s->job, s->file, s->store);
+    if (s->twin != NULL)
+        return sl_fail(err, SL_ESTATE,
+                       "two jobs have the number %" PRIu64 ": %s and %s; "
+                       "export by `sluice export --from MANIFEST`",
+                       s->job, s->path, s->twin);
+    return SL_OK;
+}
+
+// The values come first, a tensor for each key that tells its rows; what
+// follows them are slots.
+static enum sl_err values_bytes(const struct tensorfile *f, uint64_t *out,
+                                struct sl_error *err)
+{
+    size_t prefix = strlen(SNAP_KEY_ROWS);
+    uint64_t sum = 0, end = 0;
+
+    for (size_t i = 0; i < tensorfile_meta_count(f); i++) {
+        struct tensor_meta m = tensorfile_meta_at(f, i);
+        const struct tensor_info *t;
+
+        if (strncmp(m.key, SNAP_KEY_ROWS, prefix) != 0)
+            continue;
+        t = tensorfile_find(f, m.key + prefix);
+        if (t == NULL)
+            return sl_fail(err, SL_ECORRUPT, "%s has no tensor", m.key);
+        sum += t->end - t->begin;
+        end = t->end > end ? t->end : end;
+    }
+    if (sum == 0 || sum != end)
+        return sl_fail(err, SL_ECORRUPT, "the values do not come first");
+    *out = end;
+    return SL_OK;
+}
+
+static enum sl_err check(struct tagged_file *made, uint64_t job, uint32_t shard,
+                         struct sl_error *err)
+{
+    const struct tensorfile *f = made->file;
+    uint64_t bytes = 0;
+    enum sl_err rc = tensorfile_verify(f, err);
+
+    if (rc == SL_OK)
+        rc = snap_meta_is(f, SNAP_KEY_JOB, 10, job, err);
+    if (rc == SL_OK)
+        rc = snap_meta_is(f, SNAP_KEY_SHARD, 10, shard, err);
+    if (rc == SL_OK)
+        rc = snap_meta_u64(f, SNAP_KEY_VERSION, 10, &made->version, err);
+    if (rc == SL_OK)
+        rc = values_bytes(f, &bytes, err);
+    if (rc != SL_OK)
+        return rc == SL_ENOENT ? SL_ECORRUPT : rc; // checksums must be there
+    made->bytes = bytes;
+    // Tensors are ordered by their place: the first one begins the data.
+    made->values = tensorfile_data(f, tensorfile_at(f, 0));
+    return SL_OK;
+}
+
+enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
+                           uint32_t shard, struct wire_tag tag,
+                           struct tagged_file **out, struct sl_error *err)
+{
+    struct search s = {.fs = fs, .store = store, .job = job};
+    struct tagged_file *made = NULL;
+    enum sl_err rc;
+
+    snap_file_name(s.file, shard, tag);
+    rc = find(&s, err);
+    if (rc == SL_OK && (made = sl_calloc(1, sizeof(*made))) == NULL)
+        rc = SL_ENOMEM;
+    if (made != NULL) {
+        atomic_init(&made->refs, 1);
+        made->tag = tag;
+    }
+    if (rc == SL_OK)
+        rc = tensorfile_open(&made->file, fs, s.path, SNAP_HEADER_MAX, err);
+    if (rc == SL_OK) {
+        rc = check(made, job, shard, err);
+        if (rc != SL_OK)
+            sl_prefix(err, rc, "%s", s.path);
+    }
+    if (rc == SL_OK)
+        *out = made;
+    else
+        tagged_file_unref(made);
+    sl_free(s.path);
+    sl_free(s.twin);
+    return rc;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/snap/snap_find.c -- the search for snapshots in a folder, and the
+// removal of those that may go.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "state/snap/snap.h"
+
+// The tags of one shard's files in a folder.
+struct found {
+    struct fs *fs;
+    const char *folder;
+    uint32_t shard;
+    bool sweep;            // delete what an earlier death left half written
+    struct wire_tag *tags; // owned
+    size_t count, cap;
+};
+
+// "shard-3.i7.n2.safetensors.tmp", of this shard.
+static bool is_leftover(const char *name, uint32_t shard)
+{
+    char whole[SNAP_NAME_BYTES];
+    size_t n = strlen(name);
+    struct wire_tag tag;
+    uint32_t s;
+
+    if (n < 4 || n - 4 >= sizeof(whole) || strcmp(name + n - 4, ".tmp") != 0)
+        return false;
+    memcpy(whole, name, n - 4);
+    whole[n - 4] = '\0';
+    return snap_file_parse(whole, &s, &tag) && s == shard;
+}
+
+static void unlink_in(struct fs *fs, const char *folder, const char *name)
+{
+    char *path = fs_join(folder, name);
+
+    if (path != NULL)
+        (void)fs_unlink(fs, path, NULL); // it only takes space
+    sl_free(path);
+}
+
+static enum sl_err on_name(void *arg, const char *name)
+{
+    struct found *found = arg;
+    struct wire_tag *grown, tag;
+    uint32_t shard;
+    size_t cap;
+
+    if (found->sweep && is_leftover(name, found->shard))
+        unlink_in(found->fs, found->folder, name);
+    if (!snap_file_parse(name, &shard, &tag) || shard != found->shard)
+        return SL_OK;
+    if (found->count == found->cap) {
+        cap = found->cap == 0 ? 16 : 2 * found->cap;
+        grown = sl_realloc_array(found->tags, cap, sizeof(*grown));
+        if (grown == NULL)
+            return SL_ENOMEM;
+        found->tags = grown;
+        found->cap = cap;
+    }
+    found->tags[found->count++] = tag;
+    return SL_OK;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    return wire_tag_cmp(*(const struct wire_tag *)b,
+                        *(const struct wire_tag *)a);
+}
+
+// All tags, the newest first. A folder that is not there has none.
+static enum sl_err find(struct found *found, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (!fs_exists(found->fs, found->folder))
+        return SL_OK;
+    rc = fs_list(found->fs, found->folder, on_name, found, err);
+    if (rc == SL_OK && found->count > 0)
+        qsort(found->tags, found->count, sizeof(*found->tags), newest_first);
+    return rc;
+}
+
+static enum sl_err nothing_holds(const struct shard *shard, const char *folder,
+                                 struct wire_tag at_least, size_t passed,
+                                 const struct sl_error *why,
+                                 struct sl_error *err)
+{
+    return sl_fail(err, SL_ECORRUPT,
+                   "no snapshot of shard %u at or above (%" PRIu64 ",%" PRIu64
+                   ") in %s%s%s; copy shard-%u.i%" PRIu64 ".n%" PRIu64
+                   ".safetensors there from another host or a backup",
+                   shard->plan.shard, at_least.incarnation, at_least.sequence,
+                   folder, passed > 0 ? ": " : "", passed > 0 ? why->text : "",
+                   shard->plan.shard, at_least.incarnation, at_least.sequence);
+}
+
+enum sl_err snap_load(struct fs *fs, const char *folder,
+                      struct wire_tag at_least, struct shard *shard,
+                      snap_passed_fn passed, void *arg, struct sl_error *err)
+{
+    struct found found = {
+        .fs = fs, .folder = folder, .shard = shard->plan.shard, .sweep = true};
+    struct sl_error why = SL_ERROR_INIT;
+    char name[SNAP_NAME_BYTES];
+    size_t tried = 0;
+    enum sl_err rc = find(&found, err), one = SL_ENOENT;
+
+    for (size_t i = 0; rc == SL_OK && one != SL_OK && i < found.count; i++) {
+        if (wire_tag_cmp(found.tags[i], at_least) < 0)
+            break; // K7
+        one = snap_read(fs, folder, found.tags[i], at_least, shard, &why);
+        if (one != SL_OK) {
+            why.code = one;
+            snap_file_name(name, shard->plan.shard, found.tags[i]);
+            passed(arg, name, &why);
+            tried++;
+        }
+    }
+    // K7: the seed is (0,0), and only while no cut exists.
+    if (rc == SL_OK && one != SL_OK &&
+        (at_least.incarnation != 0 || at_least.sequence != 0))
+        rc = nothing_holds(shard, folder, at_least, tried, &why, err);
+    sl_free(found.tags);
+    return rc;
+}
+
+enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
+                         struct wire_tag below, unsigned *removed,
+                         struct sl_error *err)
+{
+    struct found found = {.fs = fs, .folder = folder, .shard = shard};
+    char name[SNAP_NAME_BYTES];
+    enum sl_err rc = find(&found, err);
+    char *path;
+
+    *removed = 0;
+    for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
+        if (wire_tag_cmp(found.tags[i], below) >= 0)
+            continue;
+        FAULT("snap.gc");
+        snap_file_name(name, shard, found.tags[i]);
+        path = fs_join(folder, name);
+        rc = path == NULL ? SL_ENOMEM : fs_unlink(fs, path, err);
+        sl_free(path);
+        FAULT("snap.unlinked");
+        if (rc == SL_OK)
+            ++*removed;
+    }
+    sl_free(found.tags);
+    return rc;
+}
+
+// ---- a whole job
+
+struct doomed {
+    struct fs *fs;
+    const char *folder;
+    uint64_t job, uid;
+    struct sl_error *err;
+};
+
+static enum sl_err delete_file(void *arg, const char *name)
+{
+    struct doomed *d = arg;
+    struct wire_tag tag;
+    enum sl_err rc;
+    uint32_t shard;
+    char *path;
+
+    if (!snap_file_parse(name, &shard, &tag))
+        return SL_OK; // not ours: the coordinator's manifests, or anything
+    path = fs_join(d->folder, name);
+    if (path == NULL)
+        return SL_ENOMEM;
+    rc = fs_unlink(d->fs, path, d->err);
+    sl_free(path);
+    return rc;
+}
+
+static enum sl_err delete_folder(void *arg, const char *name)
+{
+    struct doomed *d = arg, inner = *d;
+    enum sl_err rc;
+    char *path;
+
+    if (!snap_folder_is(name, d->job, d->uid))
+        return SL_OK;
+    path = fs_join(d->folder, name);
+    if (path == NULL)
+        return SL_ENOMEM;
+    inner.folder = path;
+    rc = fs_list(d->fs, path, delete_file, &inner, d->err);
+    // Empty folders are for the administrator: another program may own files.
+    sl_free(path);
+    return rc;
+}
+
+enum sl_err snap_delete_job(struct fs *fs, const char *store, uint64_t job,
+                            uint64_t uid, struct sl_error *err)
+{
+    struct doomed d = {
+        .fs = fs, .folder = store, .job = job, .uid = uid, .err = err};
+
+    if (!fs_exists(fs, store))
+        return SL_OK;
+    return fs_list(fs, store, delete_folder, &d, err);
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/snap/snap_read.c -- the reader of a snapshot file, which believes
+// nothing before it is checked.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/base64.h"
+#include "common/base/buf.h"
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "common/base/tensorfile.h"
+#include "state/shard/counts.h"
+#include "state/snap/snap.h"
+
+enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
+                          uint64_t *out, struct sl_error *err)
+{
+    const char *value = tensorfile_meta(f, key);
+    unsigned long long n;
+    char *end;
+
+    if (value == NULL || value[0] < '0' || value[0] > 'f')
+        return sl_fail(err, SL_ECORRUPT, "metadata has no %s", key);
+    errno = 0;
+    n = strtoull(value, &end, base);
+    if (errno != 0 || *end != '\0')
+        return sl_fail(err, SL_ECORRUPT, "metadata: %s is '%.40s'", key, value);
+    *out = n;
+    return SL_OK;
+}
+
+enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
+                         uint64_t want, struct sl_error *err)
+{
+    uint64_t got = 0;
+    enum sl_err rc = snap_meta_u64(f, key, base, &got, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (got != want)
+        return sl_fail(err, SL_ECORRUPT,
+                       "metadata: %s is %" PRIu64 ", not %" PRIu64, key, got,
+                       want);
+    return SL_OK;
+}
+
+// That its format is one that we read.
+static enum sl_err check_format(const struct tensorfile *f,
+                                struct sl_error *err)
+{
+    const char *format = tensorfile_meta(f, SNAP_KEY_FORMAT);
+
+    if (format == NULL)
+        return sl_fail(err, SL_ECORRUPT, "metadata has no " SNAP_KEY_FORMAT);
+    if (strcmp(format, SNAP_FORMAT) != 0)
+        return sl_fail(err, SL_ENOTSUP,
+                       SNAP_KEY_FORMAT " is '%.40s'; this psserver reads "
+                                       "'" SNAP_FORMAT "'",
+                       format);
+    return SL_OK;
+}
+
+enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err)
+{
+    enum sl_err rc = tensorfile_verify(f, err);
+
+    if (rc == SL_ENOENT) // checksums are not optional here
+        rc = SL_ECORRUPT;
+    return rc == SL_OK ? check_format(f, err) : rc;
+}
+
+// That the file is this shard of this job, under its own tag.
+static enum sl_err check_whose(const struct tensorfile *f, const struct plan *p,
+                               struct wire_tag tag, struct sl_error *err)
+{
+    enum sl_err rc = snap_meta_is(f, SNAP_KEY_JOB_UID, 16, p->job_uid, err);
+
+    if (rc == SL_OK)
+        rc = snap_meta_is(f, SNAP_KEY_JOB, 10, p->job, err);
+    if (rc == SL_OK)
+        rc = snap_meta_is(f, SNAP_KEY_SHARD, 10, p->shard, err);
+    if (rc == SL_OK)
+        rc = snap_meta_is(f, SNAP_KEY_INCARNATION, 10, tag.incarnation, err);
+    if (rc == SL_OK)
+        rc = snap_meta_is(f, SNAP_KEY_SEQUENCE, 10, tag.sequence, err);
+    return rc;
+}
+
+// One tensor, at the place in the file that it has in memory.
+static enum sl_err check_tensor(const struct tensorfile *f,
+                                const struct plan *p,
+                                const struct plan_piece *piece, unsigned k,
+                                struct sl_error *err)
+{
+    uint64_t begin = (k * p->elements + piece->first) * sizeof(float);
+    const struct tensor_info *t;
+    struct buf name = BUF_INIT;
+    bool fits;
+
+    if (buf_append_str(&name, piece->name) != SL_OK ||
+        (k > 0 && buf_appendf(&name, "#%s",
+                              optim_slot_name(&p->optim, k - 1)) != SL_OK)) {
+        buf_release(&name);
+        return SL_ENOMEM;
+    }
+    t = tensorfile_find(f, buf_text(&name));
+    fits = t != NULL && t->dtype == TENSOR_F32 && t->rank == piece->rank &&
+           memcmp(t->shape, piece->shape, piece->rank * sizeof(t->shape[0])) ==
+               0 &&
+           t->begin == begin &&
+           t->end == begin + piece->elements * sizeof(float);
+    if (!fits)
+        sl_fail(err, SL_ECORRUPT,
+                "tensor %s is missing, or not the one of this shard",
+                buf_text(&name));
+    buf_release(&name);
+    return fits ? SL_OK : SL_ECORRUPT;
+}
+
+static enum sl_err check_rows(const struct tensorfile *f,
+                              const struct plan_piece *piece,
+                              struct sl_error *err)
+{
+    struct buf key = BUF_INIT, want = BUF_INIT;
+    const char *got;
+    enum sl_err rc;
+
+    rc = buf_appendf(&key, SNAP_KEY_ROWS "%s", piece->name);
+    if (rc == SL_OK)
+        rc = buf_appendf(&want, "%" PRIu64 ":%" PRIu64, piece->first_row,
+                         piece->rows);
+    if (rc == SL_OK) {
+        got = tensorfile_meta(f, buf_text(&key));
+        if (got == NULL || strcmp(got, buf_text(&want)) != 0)
+            rc = sl_fail(err, SL_ECORRUPT, "metadata: %s is %.40s, not %s",
+                         buf_text(&key), got == NULL ? "missing" : got,
+                         buf_text(&want));
+    }
+    buf_release(&key);
+    buf_release(&want);
+    return rc;
+}
+
+static enum sl_err check_tensors(const struct tensorfile *f,
+                                 const struct plan *p, struct sl_error *err)
+{
+    unsigned matrices = 1 + optim_slots(&p->optim);
+    enum sl_err rc = SL_OK;
+
+    if (tensorfile_count(f) != matrices * p->piece_count)
+        return sl_fail(err, SL_ECORRUPT, "%zu tensors, not %zu",
+                       tensorfile_count(f), matrices * p->piece_count);
+    for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
+        rc = check_rows(f, &p->pieces[i], err);
+        for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
+            rc = check_tensor(f, p, &p->pieces[i], k, err);
+    }
+    return rc;
+}
+
+// Opens a file and checks all of it but the counted set. On success the first
+// byte of data is the first of the shard's memory.
+static enum sl_err open_checked(struct fs *fs, const char *folder,
+                                const struct plan *p, struct wire_tag tag,
+                                struct tensorfile **out, struct sl_error *err)
+{
+    char name[SNAP_NAME_BYTES];
+    struct tensorfile *f = NULL;
+    char *path;
+    enum sl_err rc;
+
+    snap_file_name(name, p->shard, tag);
+    path = fs_join(folder, name);
+    if (path == NULL)
+        return SL_ENOMEM;
+    rc = tensorfile_open(&f, fs, path, SNAP_HEADER_MAX, err);
+    sl_free(path);
+    if (rc != SL_OK)
+        return rc;
+    rc = snap_verify(f, err);
+    if (rc == SL_OK)
+        rc = check_whose(f, p, tag, err);
+    if (rc == SL_OK)
+        rc = check_tensors(f, p, err);
+    if (rc != SL_OK) {
+        tensorfile_close(f);
+        return sl_prefix(err, rc, "%s", name);
+    }
+    *out = f;
+    return SL_OK;
+}
+
+static const void *first_byte(const struct tensorfile *f, const struct plan *p)
+{
+    return tensorfile_data(f, tensorfile_find(f, p->pieces[0].name));
+}
+
+// The bytes of a metadata key that holds base64.
+static enum sl_err meta_bytes(const struct tensorfile *f, const char *key,
+                              struct buf *out, struct sl_error *err)
+{
+    const char *value = tensorfile_meta(f, key);
+
+    if (value == NULL || base64_decode(out, value, strlen(value)) != SL_OK)
+        return sl_fail(err, SL_ECORRUPT, "metadata: %s is missing or no base64",
+                       key);
+    return SL_OK;
+}
+
+enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
+                           struct once *out, struct sl_error *err)
+{
+    struct buf set_bytes = BUF_INIT, counts_bytes = BUF_INIT;
+    Sluice__V1__ShardCounts *counts;
+    Sluice__V1__CountedSet *set;
+    struct wire_arena *arena = sl_malloc(sizeof(*arena));
+    struct sl_slices all;
+    struct sl_slice one;
+    enum sl_err rc;
+
+    if (arena == NULL)
+        return SL_ENOMEM;
+    wire_arena_init(arena);
+    rc = meta_bytes(f, SNAP_KEY_COUNTED, &set_bytes, err);
+    if (rc == SL_OK)
+        rc = meta_bytes(f, SNAP_KEY_COUNTS, &counts_bytes, err);
+    if (rc == SL_OK) {
+        one = (struct sl_slice){set_bytes.data, set_bytes.len};
+        all = slices_one(&one);
+        rc = wire_unpack_counted_set(&set, arena, &all, err);
+    }
+    if (rc == SL_OK) {
+        one = (struct sl_slice){counts_bytes.data, counts_bytes.len};
+        all = slices_one(&one);
+        rc = wire_unpack_shard_counts(&counts, arena, &all, err);
+    }
+    if (rc == SL_OK)
+        rc = counts_read(out, &p->schedule, set, counts, err);
+    if (rc == SL_OK) {
+        rc = snap_meta_is(f, SNAP_KEY_VERSION, 10, once_version(out), err);
+        if (rc != SL_OK)
+            once_release(out);
+    }
+    wire_arena_release(arena);
+    sl_free(arena);
+    buf_release(&set_bytes);
+    buf_release(&counts_bytes);
+    return rc;
+}
+
+// I6: a snapshot of another incarnation of the job is another past, unless it
+// is the very one that the cut names to which the job was restored.
+static enum sl_err check_incarnation(const struct tensorfile *f,
+                                     const struct plan *p, struct wire_tag tag,
+                                     struct wire_tag at_least,
+                                     struct sl_error *err)
+{
+    uint64_t incarnation;
+    enum sl_err rc =
+        snap_meta_u64(f, SNAP_KEY_JOB_INCARNATION, 10, &incarnation, err);
+
+    if (rc != SL_OK || wire_tag_cmp(tag, at_least) == 0)
+        return rc;
+    if (incarnation != p->job_incarnation)
+        return sl_fail(err, SL_ESTALE,
+                       "of incarnation %" PRIu64
+                       " of the job, which is at %" PRIu64,
+                       incarnation, p->job_incarnation);
+    return SL_OK;
+}
+
+enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
+                      struct wire_tag at_least, struct shard *shard,
+                      struct sl_error *err)
+{
+    const struct plan *p = &shard->plan;
+    struct tensorfile *f = NULL;
+    struct once once = {0};
+    enum sl_err rc = open_checked(fs, folder, p, tag, &f, err);
+
+    if (rc != SL_OK)
+        return rc;
+    FAULT("snap_read.header");
+    rc = check_incarnation(f, p, tag, at_least, err);
+    if (rc == SL_OK)
+        rc = snap_read_once(f, p, &once, err);
+    if (rc == SL_OK) {
+        // Everything held. The set comes with the values that contain it.
+        memcpy(shard->region.data, first_byte(f, p), shard->region.bytes);
+        once_release(&shard->once);
+        shard->once = once;
+        shard->from = tag;
+        FAULT("snap_read.data");
+    } else {
+        once_release(&once);
+    }
+    tensorfile_close(f);
+    return rc;
+}
+
+enum sl_err snap_values(struct fs *fs, const char *folder,
+                        const struct plan *plan, struct wire_tag tag,
+                        struct tagged_file **out, struct sl_error *err)
+{
+    struct tagged_file *made = sl_calloc(1, sizeof(*made));
+    enum sl_err rc;
+
+    if (made == NULL)
+        return SL_ENOMEM;
+    atomic_init(&made->refs, 1);
+    rc = open_checked(fs, folder, plan, tag, &made->file, err);
+    if (rc == SL_OK)
+        rc = snap_meta_u64(made->file, SNAP_KEY_VERSION, 10, &made->version,
+                           err);
+    if (rc != SL_OK) {
+        tagged_file_unref(made);
+        return rc;
+    }
+    made->values = first_byte(made->file, plan);
+    made->bytes = plan_values_bytes(plan);
+    made->tag = tag;
+    *out = made;
+    return SL_OK;
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/snap/snap_write.c -- the writer of a snapshot file: temporary name,
+// sync, rename, sync of the folder.
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/base64.h"
+#include "common/base/buf.h"
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/base/tensorfile.h"
+#include "state/shard/counts.h"
+#include "state/snap/snap.h"
+
+#define META_FIXED 11 // keys besides one per piece
+
+// What goes into the file's header, and the texts that it points at.
+struct header {
+    struct tensor_info *tensors;
+    size_t tensor_count;
+    struct tensor_meta *meta;
+    size_t meta_count;
+    char **texts; // owned
+    size_t text_count, text_cap;
+};
+
+static void header_release(struct header *h)
+{
+    for (size_t i = 0; i < h->text_count; i++)
+        sl_free(h->texts[i]);
+    sl_free(h->texts);
+    sl_free(h->tensors);
+    sl_free(h->meta);
+}
+
+static enum sl_err header_reserve(struct header *h, size_t tensors,
+                                  size_t pieces)
+{
+    h->text_cap = tensors + META_FIXED + 2 * pieces;
+    h->texts = sl_calloc(h->text_cap, sizeof(*h->texts));
+    h->tensors = sl_calloc(tensors, sizeof(*h->tensors));
+    h->meta = sl_calloc(META_FIXED + pieces, sizeof(*h->meta));
+    return h->texts && h->tensors && h->meta ? SL_OK : SL_ENOMEM;
+}
+
+// Takes a buffer's text; NULL when it, or memory, is not there.
+static const char *keep_text(struct header *h, struct buf *b)
+{
+    size_t n;
+
+    if (b->data == NULL)
+        return NULL;
+    h->texts[h->text_count] = (char *)buf_detach(b, &n);
+    return h->texts[h->text_count++];
+}
+
+static const char *text(struct header *h, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *text(struct header *h, const char *fmt, ...)
+{
+    struct buf b = BUF_INIT;
+    const char *kept = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (buf_vappendf(&b, fmt, ap) == SL_OK)
+        kept = keep_text(h, &b);
+    va_end(ap);
+    buf_release(&b);
+    return kept;
+}
+
+static enum sl_err add_meta(struct header *h, const char *key,
+                            const char *value)
+{
+    if (key == NULL || value == NULL)
+        return SL_ENOMEM;
+    h->meta[h->meta_count++] = (struct tensor_meta){key, value};
+    return SL_OK;
+}
+
+// A message, as base64.
+static enum sl_err add_message(struct header *h, const char *key,
+                               const ProtobufCMessage *msg)
+{
+    struct buf packed = BUF_INIT, coded = BUF_INIT;
+    enum sl_err rc = wire_pack(msg, &packed);
+
+    if (rc == SL_OK)
+        rc = base64_encode(&coded, packed.data, packed.len);
+    if (rc == SL_OK)
+        rc = add_meta(h, key, keep_text(h, &coded));
+    buf_release(&packed);
+    buf_release(&coded);
+    return rc;
+}
+
+static enum sl_err add_sets(struct header *h, const struct once *o)
+{
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    enum sl_err rc = wire_counted_init(&set, &o->counted);
+
+    if (rc == SL_OK)
+        rc = add_message(h, SNAP_KEY_COUNTED, &set.msg.base);
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, o);
+    if (rc == SL_OK)
+        rc = add_message(h, SNAP_KEY_COUNTS, &counts.msg.base);
+    wire_counted_release(&set);
+    counts_release(&counts);
+    return rc;
+}
+
+static enum sl_err add_numbers(struct header *h,
+                               const struct shard_image *image)
+{
+    const struct plan *p = &image->shard->plan;
+    uint64_t version = once_version(&image->once);
+    struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {SNAP_KEY_JOB, p->job},
+        {SNAP_KEY_JOB_INCARNATION, p->job_incarnation},
+        {SNAP_KEY_SHARD, p->shard},
+        {SNAP_KEY_INCARNATION, image->tag.incarnation},
+        {SNAP_KEY_SEQUENCE, image->tag.sequence},
+        {SNAP_KEY_VERSION, version},
+    };
+    enum sl_err rc = add_meta(h, SNAP_KEY_FORMAT, SNAP_FORMAT);
+
+    if (rc == SL_OK)
+        rc = add_meta(h, SNAP_KEY_JOB_UID, text(h, "%016" PRIx64, p->job_uid));
+    if (rc == SL_OK)
+        rc = add_meta(
+            h, SNAP_KEY_OPTIMIZER,
+            text(h, "%s %" PRIu64, optim_kind_name(p->optim.kind), version));
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(numbers); i++)
+        rc = add_meta(h, numbers[i].key, text(h, "%" PRIu64, numbers[i].value));
+    return rc;
+}
+
+static enum sl_err add_rows(struct header *h, const struct plan *p)
+{
+    const struct plan_piece *piece;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
+        piece = &p->pieces[i];
+        rc = add_meta(
+            h, text(h, SNAP_KEY_ROWS "%s", piece->name),
+            text(h, "%" PRIu64 ":%" PRIu64, piece->first_row, piece->rows));
+    }
+    return rc;
+}
+
+// Matrix `k` of the shard's memory: 0 the values, then the slots. Their order
+// and places in the file are those in memory.
+static enum sl_err add_tensors(struct header *h, const struct plan *p,
+                               unsigned k)
+{
+    const struct plan_piece *piece;
+    struct tensor_info *t;
+
+    for (size_t i = 0; i < p->piece_count; i++) {
+        piece = &p->pieces[i];
+        t = &h->tensors[h->tensor_count++];
+        t->name = k == 0 ? piece->name
+                         : text(h, "%s#%s", piece->name,
+                                optim_slot_name(&p->optim, k - 1));
+        if (t->name == NULL)
+            return SL_ENOMEM;
+        t->dtype = TENSOR_F32;
+        t->rank = piece->rank;
+        memcpy(t->shape, piece->shape, piece->rank * sizeof(t->shape[0]));
+        t->begin = (k * p->elements + piece->first) * sizeof(float);
+        t->end = t->begin + piece->elements * sizeof(float);
+    }
+    return SL_OK;
+}
+
+static enum sl_err header_make(struct header *h,
+                               const struct shard_image *image)
+{
+    const struct plan *p = &image->shard->plan;
+    unsigned matrices = 1 + optim_slots(&p->optim);
+    enum sl_err rc =
+        header_reserve(h, matrices * p->piece_count, p->piece_count);
+
+    for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
+        rc = add_tensors(h, p, k);
+    if (rc == SL_OK)
+        rc = add_numbers(h, image);
+    if (rc == SL_OK)
+        rc = add_rows(h, p);
+    if (rc == SL_OK)
+        rc = add_sets(h, &image->once);
+    return rc;
+}
+
+// Streams the image, while pushes go on.
+static enum sl_err write_blocks(struct tensorfile_writer *w,
+                                struct shard_image *image, struct sl_error *err)
+{
+    void *space = sl_malloc(FREEZE_BLOCK_BYTES);
+    enum sl_err rc = SL_OK;
+    const void *bytes;
+    size_t n;
+
+    if (space == NULL)
+        return SL_ENOMEM;
+    for (size_t b = 0; rc == SL_OK && b < image->freeze.blocks; b++) {
+        shard_image_take(image, b, space, &bytes, &n);
+        rc = tensorfile_append(w, bytes, n, err);
+        FAULT("snap.block");
+    }
+    sl_free(space);
+    return rc;
+}
+
+static enum sl_err write_image(struct fs *fs, const char *path,
+                               struct shard_image *image, uint64_t *bytes,
+                               struct sl_error *err)
+{
+    struct tensorfile_writer *w = NULL;
+    struct header h = {0};
+    enum sl_err rc = header_make(&h, image);
+
+    if (rc == SL_OK)
+        rc = tensorfile_create(&w, fs, path, h.tensors, h.tensor_count, h.meta,
+                               h.meta_count, true, err);
+    header_release(&h);
+    if (rc != SL_OK)
+        return rc;
+    rc = write_blocks(w, image, err);
+    if (rc != SL_OK) {
+        tensorfile_abort(w);
+        return rc;
+    }
+    FAULT("snap.written"); // fs.fsync, fs.rename and fs.dirsync follow
+    return tensorfile_finish(w, bytes, err);
+}
+
+static enum sl_err write_named(struct fs *fs, const char *path,
+                               struct shard_image *image,
+                               struct snap_written *out, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (fs_exists(fs, path))
+        return sl_fail(err, SL_EEXIST,
+                       "%s exists: its tag was given twice (K1)", path);
+    rc = write_image(fs, path, image, &out->bytes, err);
+    // Its header was put in place last, so its hash is not known before.
+    return rc != SL_OK ? rc : sha256_file(fs, path, out->sha256, err);
+}
+
+enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
+                       uint64_t incarnation, struct snap_written *out,
+                       struct sl_error *err)
+{
+    struct snap_written made = {0};
+    struct shard_image image;
+    char *path = NULL;
+    enum sl_err rc = fs_mkdirs(fs, folder, err);
+
+    if (rc != SL_OK)
+        return rc;
+    FAULT("snap.begin");
+    rc = shard_freeze(shard, incarnation, &image, err);
+    if (rc != SL_OK)
+        return rc;
+    made.tag = image.tag;
+    snap_file_name(made.file, shard->plan.shard, made.tag);
+    path = fs_join(folder, made.file);
+    rc = path == NULL ? SL_ENOMEM : write_named(fs, path, &image, &made, err);
+    if (rc == SL_OK) {
+        HISTORY("snapshot",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
+                " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s",
+                shard->plan.job, shard->plan.job_uid, shard->plan.shard,
+                made.tag.incarnation, made.tag.sequence,
+                counted_steps(&image.once.counted), path);
+        made.once = image.once; // the report tells what the file holds
+        image.once = (struct once){0};
+        *out = made;
+    }
+    shard_image_release(&image);
+    sl_free(path);
+    return rc;
+}
+
+void snap_written_release(struct snap_written *w)
+{
+    once_release(&w->once);
+    *w = (struct snap_written){0};
+}
