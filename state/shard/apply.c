@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -92,10 +93,12 @@ enum sl_err apply_check(const struct plan *plan, enum wire_type type,
     return SL_OK;
 }
 
-static void move_statistic(double momentum, size_t n, const uint8_t *pushed,
-                           float *w)
+// Once, it is momentum and 1 - momentum to the bit.
+static void move_statistic(double momentum, uint32_t moves, size_t n,
+                           const uint8_t *pushed, float *w)
 {
-    float keep = (float)momentum, take = (float)(1.0 - momentum), x;
+    double kept = moves == 1 ? momentum : pow(momentum, moves);
+    float keep = (float)kept, take = (float)(1.0 - kept), x;
 
     for (size_t i = 0; i < n; i++) {
         memcpy(&x, pushed + 4 * i, 4);
@@ -115,14 +118,14 @@ static void touch(const struct plan *plan, const struct apply_memory *to,
 
 static void update(const struct plan *plan, const struct apply_memory *to,
                    const struct plan_run *run, uint64_t first, size_t n,
-                   const void *pushed, uint64_t t, double lr)
+                   const void *pushed, uint64_t t, double lr, uint32_t moves)
 {
     float *slots[OPTIM_SLOTS_MAX];
 
     if (to->freeze != NULL)
         touch(plan, to, first, n);
     if (run->moving) {
-        move_statistic(run->momentum, n, pushed, to->values + first);
+        move_statistic(run->momentum, moves, n, pushed, to->values + first);
         return;
     }
     for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
@@ -142,7 +145,7 @@ static const void *as_f32(enum wire_type type, const void *run, size_t n,
 
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
-                  uint64_t t, void *fresh)
+                  uint64_t t, uint32_t moves, void *fresh)
 {
     size_t chunk = type == WIRE_F32 ? CHUNK : WIDE_CHUNK;
     double lr = optim_rate(&plan->rate, t - 1);
@@ -163,7 +166,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
             pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL);
             update(plan, to, run, first, n, as_f32(type, pushed, n, space), t,
-                   lr);
+                   lr, moves);
             FAULT("apply.half");
             if (fresh != NULL)
                 element_write(type, n,

@@ -8,7 +8,10 @@
 // elements at a time, and then treated like any f32.
 //
 // Trainable runs go through the optimizer; a moving statistic becomes
-// momentum * w + (1 - momentum) * pushed, in f32 as Keras computes it.
+// momentum * w + (1 - momentum) * pushed, in f32 as Keras computes it. A push
+// that stands for k micro-batches moves it k times: momentum^k * w +
+// (1 - momentum^k) * pushed, where what is pushed is weighted so that this is
+// what each of them in turn would have made of it.
 //
 // Threads  pure, but for the memory of *to.
 // Memory   everything is borrowed.
@@ -38,10 +41,11 @@ enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
 // Applies update number t (from 1) of a payload that apply_check has passed.
-// With `fresh` (NULL allowed) the new values are also copied there, run by
-// run while they are in the cache.
+// Moving statistics move `moves` times (at least 1). With `fresh` (NULL
+// allowed) the new values are also copied there, run by run while they are in
+// the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
-                  uint64_t t, void *fresh);
+                  uint64_t t, uint32_t moves, void *fresh);
 
 #endif

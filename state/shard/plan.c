@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "proto/layout.h"
 #include "proto/spec.h"
 
@@ -190,7 +191,19 @@ static enum sl_err read_schedule(struct plan *p,
     if (p->schedule.epochs > PLAN_MAX_EPOCHS)
         return sl_fail(err, SL_EINVAL, "%" PRIu64 " epochs; at most %d",
                        p->schedule.epochs, PLAN_MAX_EPOCHS);
+    p->accumulate = spec->accumulate > 0 ? spec->accumulate : 1;
+    if (p->schedule.batch % p->accumulate != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%" PRIu64 " samples of a step are not %u micro-batches",
+                       p->schedule.batch, p->accumulate);
     return schedule_check(&p->schedule, err);
+}
+
+uint32_t plan_micro_batches(const struct plan *p, uint64_t samples)
+{
+    uint64_t n = sl_ceil_div(samples, p->schedule.batch / p->accumulate);
+
+    return n < 1 ? 1 : (uint32_t)sl_min(n, p->accumulate);
 }
 
 static enum sl_err read_sources(struct plan *p,

@@ -68,6 +68,7 @@ struct plan {
     struct optim optim;
     struct optim_schedule rate;
     struct schedule schedule;
+    uint32_t accumulate;         // micro-batches of a step; at least 1
     struct plan_source *sources; // of a resumed job: instead of the seed
     size_t source_count;
 };
@@ -78,6 +79,10 @@ void plan_release(struct plan *p); // all zeroes is allowed
 
 // The piece that holds an element below p->elements.
 const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
+
+// Of how many micro-batches a step of so many samples is; at least 1. The last
+// one may be short.
+uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
 // Writes the initial values of all elements: a function of (seed, variable,
 // element of the variable), so the same for every number of shards.

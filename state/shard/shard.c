@@ -306,7 +306,8 @@ static void count_locked(struct shard *s, const struct wire_push *push,
         copy_locked(s, push->wire, values);
     else
         apply_update(&s->plan, &s->memory, push->wire, &push->payload,
-                     version + 1, values);
+                     version + 1, plan_micro_batches(&s->plan, push->samples),
+                     values);
     FAULT("apply.done");
     once_add(&s->once, &step);
     FAULT("once.added");

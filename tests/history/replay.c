@@ -11,11 +11,12 @@
 //   seed M S                 a memory begins with the seed's values, or with
 //                            those of the files that its job resumes
 //   start M S I N            or as what was frozen under a tag
-//   push M F OFFSET BYTES V W  an update that made it version V, W its
-//   wire_type skip M V                 a step that changed nothing freeze M I N
-//   a snapshot is taken: remembered under its tag file S I N PATH          the
-//   snapshot file holds what was frozen export S I N PATH        and so do the
-//   whole variables of an export
+//   push M F OFFSET BYTES V W K  an update that made it version V; W its
+//                            wire_type, K its samples
+//   skip M V                 a step that changed nothing
+//   freeze M I N             a snapshot is taken: remembered under its tag
+//   file S I N PATH          the snapshot file holds what was frozen
+//   export S I N PATH        and so do the whole variables of an export
 //
 // Values and optimizer slots are compared. Everything is computed by the
 // kernels of the product, but without its threads, its locks, its copies on
@@ -228,7 +229,7 @@ static void check_version(const struct memory *m, uint64_t version)
 static void do_push(const char *args)
 {
     struct sl_error err = SL_ERROR_INIT;
-    uint64_t offset, version;
+    uint64_t offset, version, samples;
     struct memory *memory;
     struct sl_slices payload;
     struct sl_slice one;
@@ -236,8 +237,8 @@ static void do_push(const char *args)
     uint8_t *bytes;
     size_t n;
 
-    if (sscanf(args, "%u %u %" SCNu64 " %zu %" SCNu64 " %u", &m, &file, &offset,
-               &n, &version, &wire) != 6 ||
+    if (sscanf(args, "%u %u %" SCNu64 " %zu %" SCNu64 " %u %" SCNu64, &m, &file,
+               &offset, &n, &version, &wire, &samples) != 7 ||
         wire >= WIRE_TYPES)
         wrong("push");
     memory = memory_at(m);
@@ -247,7 +248,8 @@ static void do_push(const char *args)
     must(apply_check(&memory->shard->plan, wire, &payload, &err), &err,
          "payload");
     apply_update(&memory->shard->plan, &memory->shard->memory, wire, &payload,
-                 ++memory->version, NULL);
+                 ++memory->version,
+                 plan_micro_batches(&memory->shard->plan, samples), NULL);
     sl_free(bytes);
     check_version(memory, version);
     all.pushes++;

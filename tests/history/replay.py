@@ -86,7 +86,8 @@ class Script:
             self.missing.append(e)
         else:
             self.add("push", self.memory(e), self.file(e.pid, e.role),
-                     e["payload"], e["bytes"], e["version"], e["wire"])
+                     e["payload"], e["bytes"], e["version"], e["wire"],
+                     e["samples"])
 
     # ---- snapshots
 

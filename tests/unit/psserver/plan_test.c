@@ -52,6 +52,10 @@ TEST(plan, what_does_not_fit_is_refused_with_its_name)
     kit_init(&k);
     k.geometry.steps_per_closure = 5000;
     T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
+    kit_init(&k);
+    k.geometry.batch = 8;
+    k.spec.accumulate = 3;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
 }
 
 TEST(plan, out_of_memory_is_an_answer)

@@ -372,6 +372,60 @@ TEST(shard, an_update_is_the_kernels_with_t_from_the_shards_own_count)
     shard_unref(s);
 }
 
+// ---- steps of several micro-batches
+
+// What a worker pushes for a statistic that `n` micro-batches had.
+static float pushed_for(double momentum, const double *seen, unsigned n)
+{
+    double sum = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        sum = momentum * sum + seen[i];
+    return (float)(sum * (1 - momentum) / (1 - pow(momentum, n)));
+}
+
+// 8 samples are 4 micro-batches; of the last step of an epoch it may be fewer,
+// and the last of those may be short.
+TEST(shard, a_statistic_moves_once_for_each_micro_batch)
+{
+    static const struct {
+        uint64_t samples;
+        unsigned moves;
+    } steps[] = {{8, 4}, {7, 4}, {6, 3}, {5, 3}, {2, 1}, {1, 1}};
+    const double momentum = 0.9;
+    struct kit_payload payload;
+    struct wire_push_reply reply;
+    struct wire_push push;
+    double seen[4], want = 0;
+    struct shard *s;
+    float g[ALL];
+    struct kit k;
+
+    kit_init(&k);
+    k.variables[1].momentum = momentum;
+    k.geometry.samples = 64;
+    k.geometry.batch = 8;
+    k.spec.accumulate = 4;
+    s = kit_admitted(&k);
+    for (uint32_t i = 0; i < SL_COUNT(steps); i++) {
+        for (unsigned m = 0; m < steps[i].moves; m++) {
+            seen[m] = (double)t_below(1000) / 100;
+            want = momentum * want + (1 - momentum) * seen[m];
+        }
+        uniform(g, ALL);
+        for (int m = KERNEL; m < KERNEL + MOVING; m++)
+            g[m] = pushed_for(momentum, seen, steps[i].moves);
+        kit_payload_init(&payload, g, ALL, 0);
+        push = kit_push(i / 4, i % 4, &payload);
+        push.samples = steps[i].samples;
+        T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+        kit_payload_release(&payload);
+        for (int m = KERNEL; m < KERNEL + MOVING; m++)
+            T_NEAR(s->memory.values[m], want, 1e-5);
+    }
+    shard_unref(s);
+}
+
 // ---- 16 bits
 
 static const enum wire_type narrow[] = {WIRE_BF16, WIRE_F16};
