@@ -175,6 +175,8 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"updates_skipped", unsigned_number(s->updates_skipped)},
         {"loss_scale", number(s->loss_scale)},
         {"updates_refused", unsigned_number(s->updates_refused)},
+        {"updates_stale", unsigned_number(s->updates_stale)},
+        {"updates_late", unsigned_number(s->updates_late)},
         {"duplicates", unsigned_number(s->duplicates)},
         {"closures_retried", unsigned_number(s->closures_retried)},
         {"workers_lost", unsigned_number(s->workers_lost)},
@@ -207,6 +209,30 @@ static void row(struct table *t, const char *key, uint64_t value)
 
     table_cell(t, "  %s", key);
     table_cell(t, "%s", out_count(text, value));
+}
+
+// What a limit on the delay of updates costs. Of n workers with a gradient each
+// under way an update has a delay of n - 1, so of those about 1 - limit / n are
+// computed in vain.
+static void delay_rows(struct table *t, const job_status *s)
+{
+    uint32_t limit = s->spec != NULL && s->spec->train != NULL
+                         ? s->spec->train->max_delay
+                         : 0;
+
+    if (limit == 0)
+        return;
+    table_cell(t, "  limit of delay");
+    if (limit < s->workers)
+        table_cell(t,
+                   "%u, and %u workers: raise train.max_delay to %u, or %u "
+                   "%% of the gradients are computed in vain",
+                   limit, s->workers, s->workers,
+                   100 - 100 * limit / s->workers);
+    else
+        table_cell(t, "%u", limit);
+    row(t, "refused for it", s->updates_stale);
+    row(t, "applied over it", s->updates_late);
 }
 
 static void evaluation_rows(struct table *t, const job_status *s)
@@ -243,6 +269,7 @@ static void count_rows(struct table *t, const job_status *s)
     if (s->loss_scale > 0)
         row(t, "loss scale", (uint64_t)s->loss_scale);
     row(t, "updates refused", s->updates_refused);
+    delay_rows(t, s);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);

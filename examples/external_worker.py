@@ -304,24 +304,44 @@ class Worker:
             job.parameters[first:end] = floats(reply.payload, reply.wire)
             self.versions[shard] = reply.version
 
-    def push(self, lease, job, shard, step, numbers, grad, incarnation):
+    def push(self, lease, job, shard, step, numbers, grad, incarnation,
+             late=False):
+        """False: the gradient is of parameters that are too old by now."""
         first, end = job.ranges[shard]
         reply, _ = self.call(lease, job, shard, "PushPull", lambda i: ps.PushRequest(
             **self.keys(lease, job, shard, i), step=step,
             based_on=self.versions[shard], map_version=job.map.version,
             samples=len(numbers),
             digest=digest(job.epoch_of(lease.closure), numbers),
-            wire=job.wire, payload=payload(grad[first:end], job.wire)))
+            late=late, wire=job.wire,
+            payload=payload(grad[first:end], job.wire)))
+        if reply.refused.why == ps.REFUSED_STALE:
+            return False
         self.check_refused(job, reply)
         if reply.incarnation != incarnation:
             raise LookupError("evidence is of another incarnation")
         job.parameters[first:end] = floats(reply.payload, reply.wire)
         self.versions[shard] = reply.version
         self.progress += 1
+        return True
 
     def gradient(self, job, lease, step, numbers):
         """Override this, and you have a worker of your own."""
         return gradient(job.parameters, numbers)
+
+    def step(self, lease, job, step, numbers, evidence):
+        """One step on every shard. Shards that refuse it for its delay
+        (train.max_delay) get it again, of fresh parameters; the fourth time
+        they take it as it is, at a smaller rate."""
+        missing = dict.fromkeys(evidence, 0)
+        while missing:
+            loss, grad = self.gradient(job, lease, step, numbers)
+            missing = {shard: refused + 1 for shard, refused in missing.items()
+                       if not self.push(lease, job, shard, step, numbers, grad,
+                                        evidence[shard], late=refused >= 3)}
+            if missing:
+                self.pull(lease, job)
+        return loss
 
     def run(self, lease, job, metrics):
         """Runs what is missing of a closure; returns the evidence."""
@@ -334,9 +354,7 @@ class Worker:
             first = lease.first + step * job.geometry.batch
             last = min(first + job.geometry.batch, lease.first + lease.count)
             numbers = range(first, last)
-            loss, grad = self.gradient(job, lease, step, numbers)
-            for shard, incarnation in evidence.items():
-                self.push(lease, job, shard, step, numbers, grad, incarnation)
+            loss = self.step(lease, job, step, numbers, evidence)
             metrics.steps += 1
             metrics.samples += len(numbers)
             metrics.loss_sum += loss

@@ -40,6 +40,24 @@ uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 // train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
+enum spec_staleness_rule { // numbers as in StalenessRule
+    SPEC_STALENESS_NONE,
+    SPEC_STALENESS_INVERSE,
+    SPEC_STALENESS_DC,
+};
+
+#define SPEC_DELAY_MAX (1 << 20)
+#define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters
+
+struct spec_staleness {
+    uint64_t max_delay; // 0: no limit
+    enum spec_staleness_rule rule;
+    double lambda;
+};
+
+// Of a checked spec.
+struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
+
 // ---- precision
 
 // How workers compute (TrainSpec.precision).

@@ -165,6 +165,75 @@ static enum sl_err check_precision(Sluice__V1__TrainSpec *t, bool external,
                      SPEC_CLOSED, err);
 }
 
+// ---- delays
+
+static const char *const staleness_rules[] = {
+    [SPEC_STALENESS_NONE] = "none",
+    [SPEC_STALENESS_INVERSE] = "inverse",
+    [SPEC_STALENESS_DC] = "dc",
+};
+
+struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *t)
+{
+    struct spec_staleness out = {.max_delay = t->max_delay,
+                                 .lambda = t->staleness_lambda};
+    unsigned rule = SPEC_STALENESS_NONE;
+
+    if (t->staleness != NULL) // journalled since there is such a field
+        (void)spec_word("", t->staleness, staleness_rules,
+                        SL_COUNT(staleness_rules), &rule, NULL);
+    out.rule = (enum spec_staleness_rule)rule;
+    return out;
+}
+
+static enum sl_err check_dc(Sluice__V1__TrainSpec *t,
+                            const Sluice__V1__OptimizerSpec *o,
+                            struct sl_error *err)
+{
+    if (t->max_delay < 1 || t->max_delay > SPEC_DC_DELAY_MAX)
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.staleness: dc wants train.max_delay from 1 to %d, "
+            "got %u: psservers keep the parameters of so many "
+            "versions",
+            SPEC_DC_DELAY_MAX, t->max_delay);
+    if (o != NULL && (o->has_clipnorm || o->has_global_clipnorm))
+        return sl_fail(err, SL_EINVAL,
+                       "train.staleness: dc wants gradients as they are, but "
+                       "optimizer.%s clips them on the worker; take clipvalue, "
+                       "or staleness: inverse",
+                       o->has_clipnorm ? "clipnorm" : "global_clipnorm");
+    SPEC_DEFAULT(t, staleness_lambda, 0.04);
+    return spec_real("train.staleness_lambda", t->staleness_lambda, 0, 1e6,
+                     SPEC_CLOSED, err);
+}
+
+static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
+                                   struct sl_error *err)
+{
+    Sluice__V1__TrainSpec *t = spec->train;
+    unsigned rule = SPEC_STALENESS_NONE;
+    enum sl_err rc = spec_string(&t->staleness, "none");
+
+    SPEC_DEFAULT(t, max_delay, 0);
+    if (rc == SL_OK)
+        rc = spec_word("train.staleness", t->staleness, staleness_rules,
+                       SL_COUNT(staleness_rules), &rule, err);
+    if (rc == SL_OK)
+        rc =
+            spec_range("train.max_delay", t->max_delay, 0, SPEC_DELAY_MAX, err);
+    if (rc != SL_OK)
+        return rc;
+    if (rule == SPEC_STALENESS_DC)
+        return check_dc(t, spec->optimizer, err);
+    if (t->has_staleness_lambda)
+        return sl_fail(err, SL_EINVAL,
+                       "train.staleness_lambda: only dc has one, and "
+                       "train.staleness is %s",
+                       t->staleness);
+    return SL_OK;
+}
+
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
@@ -205,6 +274,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_stall(t, err);
     if (rc == SL_OK)
         rc = check_precision(t, spec_external(spec), err);
+    if (rc == SL_OK)
+        rc = check_staleness(spec, err);
     return rc == SL_OK ? check_train_ranges(t, err) : rc;
 }
 

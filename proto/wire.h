@@ -151,6 +151,7 @@ struct wire_push {
     uint64_t based_on, map_version, samples, digest;
     uint32_t shard, step;
     bool skip;
+    bool late; // refused for its delay before: apply it, at a smaller rate
     bool has_shm, has_answer;
     enum wire_type wire;      // of all of these
     struct wire_shm shm;      // instead of a payload

@@ -79,6 +79,7 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 13, WIRE_MESSAGE, shm, 0, &shm_table),
     FIELD(wire_push, 14, WIRE_MESSAGE, answer, 0, &shm_table),
     FIELD(wire_push, 16, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_push, 17, WIRE_BOOL, late, 0, NULL),
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);

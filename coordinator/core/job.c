@@ -258,6 +258,8 @@ void job_counts_take(struct job *job, uint32_t shard,
     to->skipped = counts->skipped;
     to->counted = counts->counted;
     to->duplicates = counts->duplicates;
+    to->stale = counts->stale;
+    to->late = counts->late;
     to->refused = counts->refused;
     to->low = counts->low;
     memset(to->staleness, 0, sizeof(to->staleness));

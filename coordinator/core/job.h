@@ -50,6 +50,7 @@ extern const unsigned job_moves[JOB_STATES];
 // What a shard said last about its present incarnation.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
+    uint64_t stale, late;
     uint64_t staleness[WIRE_STALENESS_BUCKETS];
 };
 

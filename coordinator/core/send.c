@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/resume.h"
+#include "proto/spec.h"
 
 typedef Sluice__V1__AttendDown down_t;
 
@@ -146,6 +147,19 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     return SL_OK;
 }
 
+// False: a delay changes nothing.
+static bool take_staleness(Sluice__V1__Staleness *out,
+                           const Sluice__V1__TrainSpec *train)
+{
+    struct spec_staleness how = spec_staleness(train);
+
+    sluice__v1__staleness__init(out);
+    out->max_delay = how.max_delay;
+    out->rule = (Sluice__V1__StalenessRule)how.rule;
+    out->lambda = how.lambda;
+    return how.max_delay > 0 || how.rule != SPEC_STALENESS_NONE;
+}
+
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard)
 {
@@ -153,6 +167,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__Geometry geometry = wire_geometry(&job->schedule);
     Sluice__V1__Tag at_least = wire_tag_msg(job->shard[shard].cut);
+    Sluice__V1__Staleness staleness;
     struct source_parts sources;
     struct shard_parts parts;
     DOWN(down, PLACE, place, &msg);
@@ -177,6 +192,8 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.seed = job->spec->train->seed;
     spec.job_name = job->name;
     spec.job_uid = job->uid;
+    if (take_staleness(&staleness, job->spec->train))
+        spec.staleness = &staleness;
     spec.sources = sources.list;
     spec.n_sources = sources.count;
     msg.term = c->term;

@@ -121,6 +121,8 @@ static Sluice__V1__ShardCounts *counts_of(const struct job *job, uint32_t shard)
     msg.skipped = from->skipped;
     msg.counted = from->counted;
     msg.duplicates = from->duplicates;
+    msg.stale = from->stale;
+    msg.late = from->late;
     msg.refused = from->refused;
     msg.low = from->low;
     msg.n_staleness = WIRE_STALENESS_BUCKETS;
@@ -203,6 +205,8 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
 
         m->updates_refused += k->refused;
         m->duplicates += k->duplicates;
+        m->updates_stale += k->stale;
+        m->updates_late += k->late;
         if (k->applied < fewest) {
             fewest = k->applied;
             m->updates_applied = k->applied;

@@ -52,11 +52,14 @@ static void add_up(Sluice__V1__JobStatus *m, const struct job *job)
     const Sluice__V1__ShardCounts *fewest = NULL;
 
     m->updates_refused = m->duplicates = 0;
+    m->updates_stale = m->updates_late = 0;
     for (size_t i = 0; i < m->n_shards; i++) {
         const Sluice__V1__ShardCounts *k = m->shards[i]->counts;
 
         m->updates_refused += k->refused;
         m->duplicates += k->duplicates;
+        m->updates_stale += k->stale;
+        m->updates_late += k->late;
         if (fewest == NULL || k->counted < fewest->counted)
             fewest = k;
     }

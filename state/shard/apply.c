@@ -17,8 +17,8 @@
 // between the copy of a frozen block and the update.
 #define CHUNK 16384
 
-// Elements that are widened at once: they stay in the first cache. On the
-// stack.
+// Elements that are widened, or compensated, at once: they stay in the first
+// cache. On the stack.
 #define WIDE_CHUNK 4096
 
 // Bytes that are looked at from their front; these parts, from the back.
@@ -116,21 +116,28 @@ static void touch(const struct plan *plan, const struct apply_memory *to,
                      n * sizeof(float));
 }
 
+// `space`: for n elements; `pushed` may lie there.
 static void update(const struct plan *plan, const struct apply_memory *to,
-                   const struct plan_run *run, uint64_t first, size_t n,
-                   const void *pushed, uint64_t t, double lr, uint32_t moves)
+                   const struct apply_step *step, const struct plan_run *run,
+                   uint64_t first, size_t n, const void *pushed, float *space)
 {
-    float *slots[OPTIM_SLOTS_MAX];
+    float *slots[OPTIM_SLOTS_MAX], *w = to->values + first;
 
     if (to->freeze != NULL)
         touch(plan, to, first, n);
+    if (step->keep != NULL)
+        memcpy(step->keep + first, w, n * sizeof(float));
     if (run->moving) {
-        move_statistic(run->momentum, moves, n, pushed, to->values + first);
+        move_statistic(run->momentum, step->moves, n, pushed, w);
         return;
+    }
+    if (step->read != NULL) {
+        stale_compensate(step->lambda, n, pushed, w, step->read + first, space);
+        pushed = space;
     }
     for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
         slots[k] = to->slots[k] + first;
-    optim_apply(&plan->optim, t, lr, n, pushed, to->values + first, slots);
+    optim_apply(&plan->optim, step->t, step->rate, n, pushed, w, slots);
 }
 
 // A run of the payload as f32: as it came, or widened into `space`.
@@ -143,12 +150,31 @@ static const void *as_f32(enum wire_type type, const void *run, size_t n,
     return space;
 }
 
+void apply_step_init(struct apply_step *out, const struct plan *plan,
+                     struct stale_versions *versions, uint64_t version,
+                     uint64_t based_on, uint64_t samples)
+{
+    uint64_t delay = stale_delay(version, based_on);
+
+    *out = (struct apply_step){
+        .t = version + 1,
+        .rate =
+            stale_scale(&plan->stale, delay) * optim_rate(&plan->rate, version),
+        .lambda = plan->stale.lambda,
+        .read = delay > 0 ? stale_find(versions, based_on) : NULL,
+        .moves = plan_micro_batches(plan, samples),
+    };
+    // After the look for the version that was read: below the limit they have
+    // different places.
+    out->keep = stale_keep(versions, version);
+}
+
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
-                  uint64_t t, uint32_t moves, void *fresh)
+                  const struct apply_step *step, void *fresh)
 {
-    size_t chunk = type == WIRE_F32 ? CHUNK : WIDE_CHUNK;
-    double lr = optim_rate(&plan->rate, t - 1);
+    bool straight = type == WIRE_F32 && step->read == NULL;
+    size_t chunk = straight ? CHUNK : WIDE_CHUNK;
     const struct plan_run *run;
     float space[WIDE_CHUNK];
     struct slices_runs it;
@@ -165,8 +191,8 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
             max = run->elements - at < chunk ? run->elements - at : chunk;
             pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL);
-            update(plan, to, run, first, n, as_f32(type, pushed, n, space), t,
-                   lr, moves);
+            update(plan, to, step, run, first, n,
+                   as_f32(type, pushed, n, space), space);
             FAULT("apply.half");
             if (fresh != NULL)
                 element_write(type, n,

@@ -40,12 +40,28 @@ struct apply_memory {
 enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
-// Applies update number t (from 1) of a payload that apply_check has passed.
-// Moving statistics move `moves` times (at least 1). With `fresh` (NULL
-// allowed) the new values are also copied there, run by run while they are in
-// the cache.
+// One update, numbered from 1.
+struct apply_step {
+    uint64_t t;
+    double rate;       // the learning rate, scheduled
+    double lambda;     // with `read`: see stale_compensate
+    const float *read; // the values that the gradient is of; NULL: as they are
+    float *keep;       // where the values go that are changed; NULL: nowhere
+    uint32_t moves;    // of a moving statistic, at least 1
+};
+
+// The update that makes version + 1 of `version`, with a gradient over so many
+// samples of the values at `based_on`. `versions` keeps those of `version` from
+// now on.
+void apply_step_init(struct apply_step *out, const struct plan *plan,
+                     struct stale_versions *versions, uint64_t version,
+                     uint64_t based_on, uint64_t samples);
+
+// Applies one update of a payload that apply_check has passed. With `fresh`
+// (NULL allowed) the new values are also copied there, run by run while they
+// are in the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
-                  uint64_t t, uint32_t moves, void *fresh);
+                  const struct apply_step *step, void *fresh);
 
 #endif

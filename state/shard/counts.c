@@ -19,6 +19,8 @@ static void fill(struct counts_msg *m, const struct once_counts *c,
     m->msg.duplicates = c->duplicates;
     m->msg.refused = c->refused;
     m->msg.low = low;
+    m->msg.stale = c->stale;
+    m->msg.late = c->late;
     memcpy(m->staleness, c->staleness, sizeof(m->staleness));
     m->msg.n_staleness = WIRE_STALENESS_BUCKETS;
     m->msg.staleness = m->staleness;
@@ -100,6 +102,8 @@ static enum sl_err read_numbers(struct once *o,
         .skipped = counts->skipped,
         .duplicates = counts->duplicates,
         .refused = counts->refused,
+        .stale = counts->stale,
+        .late = counts->late,
     };
     for (size_t i = 0; i < counts->n_staleness; i++)
         o->counts.staleness[i] = counts->staleness[i];

@@ -147,6 +147,7 @@ void once_add(struct once *o, const struct once_step *s)
         o->counts.skipped++;
     } else {
         o->counts.applied++;
+        o->counts.late += s->late;
         o->counts.staleness[once_bucket(s->staleness)]++;
     }
     line = epoch_line(

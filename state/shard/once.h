@@ -39,6 +39,8 @@ struct once_epoch {
 // The numbers of ShardCounts that are not read off the set.
 struct once_counts {
     uint64_t applied, skipped, duplicates, refused;
+    uint64_t stale; // of refused: for their delay
+    uint64_t late;  // of applied: all the same, over the limit
     uint64_t staleness[WIRE_STALENESS_BUCKETS];
 };
 
@@ -58,6 +60,7 @@ struct once_step {
     bool skip;
     uint64_t samples, digest;
     uint64_t staleness;
+    bool late; // over the limit
 };
 
 enum sl_err once_init(struct once *o, const struct schedule *s);

@@ -77,6 +77,31 @@ static enum sl_err read_optim(struct plan *p,
     return rc != SL_OK ? rc : optim_schedule_check(&p->rate, err);
 }
 
+// What a spec may say was checked by proto/spec_train.c; a message may say
+// anything.
+static enum sl_err read_stale(struct plan *p, const Sluice__V1__Staleness *m,
+                              struct sl_error *err)
+{
+    if (m == NULL)
+        return SL_OK;
+    p->stale = (struct stale_rule){.max_delay = m->max_delay,
+                                   .kind = (enum stale_kind)m->rule,
+                                   .lambda = m->lambda};
+    if ((int)m->rule < 0 || (int)m->rule >= STALE_KINDS)
+        return sl_fail(err, SL_EINVAL, "there is no staleness rule %d",
+                       (int)m->rule);
+    if (p->stale.kind == STALE_DC &&
+        (m->max_delay < 1 || m->max_delay > STALE_VERSIONS_MAX))
+        return sl_fail(
+            err, SL_EINVAL,
+            "staleness dc wants a max_delay from 1 to %d, not %" PRIu64,
+            STALE_VERSIONS_MAX, m->max_delay);
+    if (!isfinite(m->lambda))
+        return sl_fail(err, SL_EINVAL, "the lambda of staleness is %g",
+                       m->lambda);
+    return SL_OK;
+}
+
 static const Sluice__V1__Variable *
 find_variable(const Sluice__V1__ShardSpec *spec, uint32_t number)
 {
@@ -250,6 +275,8 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         rc = read_schedule(&p, spec, err);
     if (rc == SL_OK)
         rc = read_optim(&p, spec->optimizer, err);
+    if (rc == SL_OK)
+        rc = read_stale(&p, spec->staleness, err);
     if (rc == SL_OK)
         rc = read_pieces(&p, spec, err);
     if (rc == SL_OK)

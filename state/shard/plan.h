@@ -23,6 +23,7 @@
 #include "common/base/status.h"
 #include "kernels/optim.h"
 #include "proto/wire.h"
+#include "state/shard/stale.h"
 
 // A shard travels in one message; this much is left for its other fields.
 #define PLAN_MAX_BYTES (RPC_DATA_BYTES - 65536)
@@ -67,6 +68,7 @@ struct plan {
     uint64_t elements;
     struct optim optim;
     struct optim_schedule rate;
+    struct stale_rule stale;
     struct schedule schedule;
     uint32_t accumulate;         // micro-batches of a step; at least 1
     struct plan_source *sources; // of a resumed job: instead of the seed

@@ -65,6 +65,8 @@ enum sl_err shard_new(struct shard **out, struct plan *plan)
     if (rc == SL_OK)
         rc = pool_new(&s->pool);
     if (rc == SL_OK)
+        rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
+    if (rc == SL_OK)
         rc = make_memory(s);
     if (rc != SL_OK) {
         shard_unref(s);
@@ -89,6 +91,7 @@ void shard_unref(struct shard *s)
     pool_free(s->pool);
     region_release(&s->region);
     once_release(&s->once);
+    stale_release(&s->versions);
     plan_release(&s->plan);
     pthread_mutex_destroy(&s->lock);
     sl_free(s);
@@ -285,29 +288,43 @@ static void note_push(const struct shard *s, const struct wire_push *p,
         (int)p->wire, p->payload.bytes, history_bytes(applied));
 }
 
+static uint64_t delay_locked(const struct shard *s,
+                             const struct wire_push *push)
+{
+    return stale_delay(once_version(&s->once), push->based_on);
+}
+
+static void apply_locked(struct shard *s, const struct wire_push *push,
+                         void *values)
+{
+    struct apply_step step;
+
+    apply_step_init(&step, &s->plan, &s->versions, once_version(&s->once),
+                    push->based_on, push->samples);
+    apply_update(&s->plan, &s->memory, push->wire, &push->payload, &step,
+                 values);
+}
+
 // Applies and counts: the only place where the parameters of a shard that
 // answers change. Everything that can fail was done before (S1).
 static void count_locked(struct shard *s, const struct wire_push *push,
                          struct wire_push_reply *reply, void *values)
 {
-    uint64_t version = once_version(&s->once);
     struct once_step step = {
         .closure = push->closure,
         .step = push->step,
         .skip = push->skip,
         .samples = push->samples,
         .digest = push->digest,
-        // A shard that was reloaded went back: a gradient may be based on a
-        // version that it does not have yet again.
-        .staleness = version > push->based_on ? version - push->based_on : 0,
+        .staleness = delay_locked(s, push),
     };
 
+    step.late =
+        !push->skip && stale_refuses(&s->plan.stale, step.staleness, false);
     if (push->skip)
         copy_locked(s, push->wire, values);
     else
-        apply_update(&s->plan, &s->memory, push->wire, &push->payload,
-                     version + 1, plan_micro_batches(&s->plan, push->samples),
-                     values);
+        apply_locked(s, push, values);
     FAULT("apply.done");
     once_add(&s->once, &step);
     FAULT("once.added");
@@ -345,6 +362,12 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         return SL_OK;
     if (checked != SL_OK)
         return checked;
+    if (!push->skip &&
+        stale_refuses(&s->plan.stale, delay_locked(s, push), push->late)) {
+        s->once.counts.stale++;
+        reply->refused.why = WIRE_REFUSED_STALE;
+        return SL_OK;
+    }
     rc = see_locked(s, push->closure, push->attempt, err);
     if (rc == SL_OK)
         rc = once_reserve(&s->once, push->closure);

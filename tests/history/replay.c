@@ -11,8 +11,9 @@
 //   seed M S                 a memory begins with the seed's values, or with
 //                            those of the files that its job resumes
 //   start M S I N            or as what was frozen under a tag
-//   push M F OFFSET BYTES V W K  an update that made it version V; W its
-//                            wire_type, K its samples
+//   push M F OFFSET BYTES V W B K  an update that made it version V, of
+//                            wire_type W; its gradient is of version B and K
+//                            samples
 //   skip M V                 a step that changed nothing
 //   freeze M I N             a snapshot is taken: remembered under its tag
 //   file S I N PATH          the snapshot file holds what was frozen
@@ -229,16 +230,18 @@ static void check_version(const struct memory *m, uint64_t version)
 static void do_push(const char *args)
 {
     struct sl_error err = SL_ERROR_INIT;
-    uint64_t offset, version, samples;
+    uint64_t offset, version, based_on, samples;
     struct memory *memory;
+    struct apply_step step;
     struct sl_slices payload;
     struct sl_slice one;
     unsigned m, file, wire;
     uint8_t *bytes;
     size_t n;
 
-    if (sscanf(args, "%u %u %" SCNu64 " %zu %" SCNu64 " %u %" SCNu64, &m, &file,
-               &offset, &n, &version, &wire, &samples) != 7 ||
+    if (sscanf(args,
+               "%u %u %" SCNu64 " %zu %" SCNu64 " %u %" SCNu64 " %" SCNu64, &m,
+               &file, &offset, &n, &version, &wire, &based_on, &samples) != 8 ||
         wire >= WIRE_TYPES)
         wrong("push");
     memory = memory_at(m);
@@ -247,9 +250,10 @@ static void do_push(const char *args)
     payload = slices_one(&one);
     must(apply_check(&memory->shard->plan, wire, &payload, &err), &err,
          "payload");
+    apply_step_init(&step, &memory->shard->plan, &memory->shard->versions,
+                    memory->version++, based_on, samples);
     apply_update(&memory->shard->plan, &memory->shard->memory, wire, &payload,
-                 ++memory->version,
-                 plan_micro_batches(&memory->shard->plan, samples), NULL);
+                 &step, NULL);
     sl_free(bytes);
     check_version(memory, version);
     all.pushes++;

@@ -87,7 +87,7 @@ class Script:
         else:
             self.add("push", self.memory(e), self.file(e.pid, e.role),
                      e["payload"], e["bytes"], e["version"], e["wire"],
-                     e["samples"])
+                     e["based_on"], e["samples"])
 
     # ---- snapshots
 

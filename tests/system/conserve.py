@@ -214,10 +214,10 @@ def make_worker(options):
             row = step_vector(of[lease.closure], lease.closure, step)
             return 0.0, row * (len(job.parameters) // FIELDS)
 
-        def push(self, lease, job, shard, step, *rest):
+        def push(self, lease, job, shard, step, *rest, **more):
             if options.half_push == lease.closure and shard == 1:
                 os._exit(9)
-            super().push(lease, job, shard, step, *rest)
+            return super().push(lease, job, shard, step, *rest, **more)
 
         def fail(self, lease, text):
             self.say(failed=example.coord.AttemptFailed(

@@ -72,7 +72,7 @@ def sharing(example, base):
             if room:
                 room.close()
 
-        def say_push(self, lease, job, shard, step, numbers, data, named):
+        def say_push(self, lease, job, shard, step, numbers, data, named, late):
             def make(incarnation):
                 # A second try: the first one had no answer.
                 if named:
@@ -80,7 +80,7 @@ def sharing(example, base):
                 request = ps.PushRequest(
                     **self.keys(lease, job, shard, incarnation), step=step,
                     based_on=self.versions[shard], map_version=job.map.version,
-                    samples=len(numbers),
+                    samples=len(numbers), late=late,
                     digest=example.digest(job.epoch_of(lease.closure), numbers))
                 address, _ = self.entry(lease, job, shard)
                 try:
@@ -96,10 +96,11 @@ def sharing(example, base):
                 return request
             return make
 
-        def push(self, lease, job, shard, step, numbers, grad, incarnation):
+        def push(self, lease, job, shard, step, numbers, grad, incarnation,
+                 late=False):
             first, end = job.ranges[shard]
             data, named = example.payload(grad[first:end]), []
-            make = self.say_push(lease, job, shard, step, numbers, data, named)
+            make = self.say_push(lease, job, shard, step, numbers, data, named, late)
             try:
                 reply, _ = self.call(lease, job, shard, "PushPull", make)
             except example.Dropped:
@@ -109,6 +110,8 @@ def sharing(example, base):
             while reply.refused.why == ps.REFUSED_REGION:
                 self.drop(*named.pop())
                 reply, _ = self.call(lease, job, shard, "PushPull", make)
+            if reply.refused.why == ps.REFUSED_STALE:
+                return False
             self.check_refused(job, reply)
             if reply.incarnation != incarnation:
                 raise LookupError("evidence is of another incarnation")
@@ -120,5 +123,6 @@ def sharing(example, base):
                     print(f"{self.shared} through shared memory", flush=True)
             job.parameters[first:end] = example.floats(values)
             self.versions[shard] = reply.version
+            return True
 
     return Sharer

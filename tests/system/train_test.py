@@ -74,6 +74,20 @@ def every_sample_of_a_short_last_batch_counts():
         check_counts(c.wait_state(c.submit(job)))
 
 
+def late_gradients_are_refused_and_computed_again():
+    """Three workers under a limit that lets one gradient a time pass: many are
+    refused, each sample counts once all the same, and the net learns."""
+    with Cluster(psservers=2, workers=3) as c:
+        for rule in ("none", "inverse", "dc"):
+            job = mlp_job("late-" + rule, epochs=4, max_delay=1, staleness=rule)
+            done = c.wait_state(c.submit(job))
+            check_counts(done)
+            check(int(done["updates_stale"]) > 0, f"{rule}: none was refused")
+            check(int(done["updates_late"]) <= int(done["updates_stale"]) / 3,
+                  f"{rule}: applied over the limit without three refusals")
+            check(done["evaluations"][-1]["accuracy"] > 0.6, f"{rule} learns")
+
+
 def a_single_row_model_runs_on_more_servers_than_rows():
     job = {"name": "tiny",
            "model": {"input_shape": [10], "layers": [
@@ -177,6 +191,7 @@ if __name__ == "__main__":
           optimizers_and_layers_of_the_graph_form_train,
           two_jobs_share_the_workers,
           every_sample_of_a_short_last_batch_counts,
+          late_gradients_are_refused_and_computed_again,
           a_single_row_model_runs_on_more_servers_than_rows,
           checkpoints_and_export_load_in_python,
           the_api_and_the_command_tell_the_same_status,

@@ -33,6 +33,8 @@ struct train {
     struct sync *sync;
     struct lease_metrics m;
     struct pending pending;
+    bool has_accounted;
+    uint32_t accounted; // the step that was added last
     struct sl_error err;
 
     // The step under way.
@@ -95,7 +97,11 @@ static void account(struct train *t)
     struct pending *p = &t->pending;
     struct sync_seen seen;
 
-    if (p->any && t->sync->ops->counted(t->sync, p->step)) {
+    // A step that only some shards took is computed again for the others.
+    if (p->any && !(t->has_accounted && t->accounted == p->step) &&
+        t->sync->ops->counted(t->sync, p->step)) {
+        t->has_accounted = true;
+        t->accounted = p->step;
         t->m.steps++;
         t->m.samples += p->samples;
         if (!p->skipped) {

@@ -168,6 +168,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
 
         evidence_void(&p->evidence);
         p->counted_new = false;
+        p->stale_times = 0;
         if (now - p->fresh_ms > FRESH_MS)
             p->have_params = false;
     }

@@ -60,6 +60,24 @@ static void failed_call(struct ps_shard *p, const struct ps_answer *a)
         s->map_wanted = true;
 }
 
+// Pull, and compute the step again. The parameters of the other shards are as
+// old, but of those that the gradient is still on its way to.
+static void stale(struct ps_shard *p)
+{
+    struct sync_ps *s = p->s;
+
+    if (p->stale_times > 0 && p->stale_step != p->step.step)
+        p->stale_times = 0;
+    p->stale_step = p->step.step;
+    p->stale_times++;
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (!s->shards[i].calling)
+            s->shards[i].have_params = false;
+    }
+    s->again = true;
+    rest(p);
+}
+
 static void refused(struct ps_shard *p, enum wire_refused_why why)
 {
     struct sync_ps *s = p->s;
@@ -70,10 +88,8 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
         s->fenced = true;
         rest(p);
         return;
-    case WIRE_REFUSED_STALE: // pull, and compute the step again
-        p->have_params = false;
-        s->again = true;
-        rest(p);
+    case WIRE_REFUSED_STALE:
+        stale(p);
         return;
     case WIRE_REFUSED_REGION: // the same again, at once, as bytes
         if (!peer_send_bytes(&p->peer))

@@ -12,6 +12,7 @@
 
 #define PAUSE_FIRST_MS 10
 #define PAUSE_MOST_MS 1000
+#define STALE_REFUSALS_MOST 3
 
 // At rest, wanted, in flight: (want, calling). A wanted call may give way to
 // another one before it is started.
@@ -180,6 +181,14 @@ static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
     return peer_pull(&p->peer, &m, call);
 }
 
+// The step was refused for its delay so often that it is to be applied as it
+// is, at a smaller rate: else a slow worker would never have one counted.
+static bool is_late(const struct ps_shard *p)
+{
+    return p->stale_times >= STALE_REFUSALS_MOST &&
+           p->stale_step == p->step.step;
+}
+
 // What is lent may be released before the call returns, so it counts as lent
 // before; nobody but this thread acts on that.
 static enum sl_err push(struct ps_shard *p, struct peer_call *call)
@@ -198,6 +207,7 @@ static enum sl_err push(struct ps_shard *p, struct peer_call *call)
         .shard = p->number,
         .step = p->step.step,
         .skip = p->skip,
+        .late = is_late(p),
     };
     enum sl_err rc;
 

@@ -61,7 +61,9 @@ struct ps_shard {
 
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;
-    bool held;        // not started before its parameters are read no more
+    bool held;           // not started before its parameters are read no more
+    uint32_t stale_step; // refused so often for its delay
+    unsigned stale_times;
     bool counted_new; // `counted_step` was counted by our push
     uint32_t counted_step;
 

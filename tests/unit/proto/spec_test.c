@@ -63,7 +63,8 @@ TEST(spec, defaults)
           "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
           "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
           "'window_closures':1024,'stall_seconds':60.0,'precision':'tf32',"
-          "'wire':'f32'},'placement':{'partitioner':'auto',"
+          "'wire':'f32','max_delay':0,'staleness':'none'},'placement':{'"
+          "partitioner':'auto',"
           "'shard_bytes':0,'psservers':0},'checkpoint':{'every_epoch':"
           "true,'every_seconds':30.0,'keep':3},'evaluate':{'every_epochs':0,"
           "'batch':256,'batches_per_closure':4}}");
@@ -341,6 +342,19 @@ static const struct {
      "train.nonfinite: unknown 'skp'; did you mean 'skip'?"},
     {"'train':{'window_closures':0}",
      "train.window_closures: wants 1 to 65536, got 0"},
+    {"'train':{'max_delay':2000000}",
+     "train.max_delay: wants 0 to 1048576, got 2000000"},
+    {"'train':{'staleness':'invers'}",
+     "train.staleness: unknown 'invers'; did you mean 'inverse'?"},
+    {"'train':{'staleness':'dc'}",
+     "train.staleness: dc wants train.max_delay from 1 to 64, got 0: psservers "
+     "keep the parameters of so many versions"},
+    {"'train':{'staleness':'dc','max_delay':65}",
+     "train.staleness: dc wants train.max_delay from 1 to 64, got 65: "
+     "psservers "
+     "keep the parameters of so many versions"},
+    {"'train':{'staleness_lambda':0.1}",
+     "train.staleness_lambda: only dc has one, and train.staleness is none"},
     {"'train':{'wire':'bf15'}",
      "train.wire: unknown 'bf15'; did you mean 'bf16'?"},
     {"'train':{'wire':'int8'}",

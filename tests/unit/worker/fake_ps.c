@@ -18,7 +18,7 @@ struct fake_ps {
     pthread_mutex_t lock;
     struct fake_shard shard[FAKE_SHARDS];
     struct rng rng;
-    unsigned before, after, forget, wide;
+    unsigned before, after, forget, wide, stale;
     bool hold;
     struct rpc_call *held[HELD];
     unsigned held_count;
@@ -219,6 +219,21 @@ static bool put_values(struct fake_ps *f, const struct fake_shard *s,
     return true;
 }
 
+static bool is_stale(struct fake_ps *f, struct fake_shard *s,
+                     const struct wire_push *push)
+{
+    unsigned *refused = &s->stale[push->closure][push->step];
+
+    T_ASSERT(!push->late || *refused >= 3);
+    if (push->skip || s->counted[push->closure][push->step])
+        return false;
+    s->late += push->late;
+    if (push->late || !unlucky(f, f->stale))
+        return false;
+    ++*refused;
+    return true;
+}
+
 static void push_locked(struct fake_ps *f, struct rpc_call *call)
 {
     struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED};
@@ -235,6 +250,8 @@ static void push_locked(struct fake_ps *f, struct rpc_call *call)
     else
         reply.refused.why = judge(f, s, push.job_incarnation, push.incarnation,
                                   push.closure, push.attempt);
+    if (reply.refused.why == WIRE_REFUSED_NOT && is_stale(f, s, &push))
+        reply.refused.why = WIRE_REFUSED_STALE;
     reply.refused.newest = s->newest[push.closure];
     reply.refused.job_incarnation = f->o.job_incarnation;
     if (reply.refused.why == WIRE_REFUSED_NOT) {
@@ -407,6 +424,13 @@ void fake_ps_wide(struct fake_ps *f, unsigned of_1000)
 {
     pthread_mutex_lock(&f->lock);
     f->wide = of_1000;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_stale(struct fake_ps *f, unsigned of_1000)
+{
+    pthread_mutex_lock(&f->lock);
+    f->stale = of_1000;
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -32,9 +32,11 @@ struct fake_shard {
     uint64_t digest[FAKE_CLOSURES][FAKE_STEPS];
     struct wire_attempt newest[FAKE_CLOSURES];
     uint64_t applied, skipped, duplicates, refused, pushes;
-    uint64_t shared;     // of `applied`: the gradient was in shared memory
-    uint64_t narrow;     // of `applied`: it came in 16 bits
-    double largest_norm; // of a push
+    uint64_t shared; // of `applied`: the gradient was in shared memory
+    uint64_t narrow; // of `applied`: it came in 16 bits
+    uint64_t late;   // of `applied`: it said that it had been refused before
+    unsigned stale[FAKE_CLOSURES][FAKE_STEPS]; // refusals for a delay
+    double largest_norm;                       // of a push
 };
 
 struct fake_ps;
@@ -61,6 +63,10 @@ void fake_ps_local(struct fake_ps *f, struct local *local);
 
 // Of 1000 pushes that name shared memory so many are told that it is unknown.
 void fake_ps_forget(struct fake_ps *f, unsigned of_1000);
+
+// Of 1000 pushes so many are refused for their delay, unless they say that they
+// are late; only who was refused three times may say so.
+void fake_ps_stale(struct fake_ps *f, unsigned of_1000);
 
 // So many pulls are answered with f32, as by one that knows nothing else.
 void fake_ps_wide(struct fake_ps *f, unsigned of_1000);

@@ -364,6 +364,42 @@ TEST(task, lost_calls_and_answers_change_no_count)
     world_close(&w);
 }
 
+// Refused for its delay: the parameters are read anew and the step is computed
+// again, for that shard; after three times it says so, and is taken. fake_ps
+// looks at who says so.
+TEST(task, a_step_that_is_refused_for_its_delay_is_computed_again)
+{
+    uint64_t steps, refused = 0, late = 0, samples = 0, counted = 0;
+    struct fake_shard *shards;
+    struct world w;
+
+    world_open(&w, "");
+    steps = schedule_steps(&w.schedule);
+    fake_ps_stale(w.ps, 500);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++) {
+        struct lease *l = train(&w, c);
+        struct lease_metrics m = lease_progress(l);
+
+        check_evidence(&w, l);
+        samples += m.samples; // each step once, however often it was computed
+        counted += m.steps;
+        T_TRUE(m.loss_sum > 0);
+    }
+    T_EQ(counted, steps);
+    T_EQ(samples, 2 * 100);
+    check_all_counted(&w);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].applied, steps);
+        refused += shards[i].refused;
+        late += shards[i].late;
+    }
+    fake_ps_unlock(w.ps);
+    T_GT(refused, steps); // about half of all pushes of three shards
+    T_GT(late, 0);
+    world_close(&w);
+}
+
 static const char *const narrow_wires[] = {", 'wire': 'bf16'",
                                            ", 'wire': 'f16'"};
 
