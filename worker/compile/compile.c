@@ -152,7 +152,7 @@ static bool build_init(struct build *b)
 {
     size_t nodes = b->model->nodes_count, all;
 
-    all = nodes * 4 + b->model->variables_count;
+    all = nodes * 4 + 2 * (size_t)b->model->variables_count;
     b->value = sl_malloc_array(all, sizeof(*b->value));
     b->needs_grad = sl_calloc(nodes, sizeof(*b->needs_grad));
     b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
@@ -165,11 +165,13 @@ static bool build_init(struct build *b)
     b->aux = b->grad + nodes;
     b->saved = b->aux + nodes;
     b->copy = b->saved + nodes;
+    b->own = b->copy + b->model->variables_count;
     choose_precision(b);
     b->p->real = b->real;
     b->p->dev = b->dev;
     b->p->batch = b->o->batch;
     b->p->train = b->o->train;
+    b->p->add = b->o->add;
     survey(b);
     return reals(b->p, b->constants);
 }
@@ -206,8 +208,8 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
             settle(&b);
         if (b.rc == SL_OK)
             grow_memory(&b, memory);
-        b.p->scale = 1.0 / (options->batch * b.p->loss_rows);
-        program_set_loss_scale(b.p, 1);
+        b.p->loss_scale = 1;
+        program_set_samples(b.p, options->batch);
     }
     rc = b.rc;
     build_release(&b);

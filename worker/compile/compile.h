@@ -11,6 +11,11 @@
 // scale on the way (program_set_loss_scale).
 // To evaluate: no backward, dropout left out, batch norm by its moving
 // statistics.
+// A step may be several micro-batches: the first one's program writes the
+// gradient, that of the others (`add`) adds to it; program_set_samples makes
+// the sum that of the step's mean. A variable's gradient is then computed in
+// the arena and added as soon as it is whole. Of batch norm's statistics s_i
+// the vector has the sum of momentum^(k - i) s_i after k micro-batches.
 //
 // Threads  the compute thread.
 // Memory   compile() keeps no pointer into the model. The memory grows to what
@@ -31,6 +36,7 @@ struct compile_options {
     enum spec_loss loss;
     bool from_logits;
     bool train;
+    bool add; // to the gradient that is there: after a step's first micro-batch
     uint32_t batch;
     uint64_t seed; // of the job: mixed into each dropout's
     // What x is: KERN_F32 (or 0), or KERN_U8: bytes that the first op makes

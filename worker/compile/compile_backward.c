@@ -97,7 +97,7 @@ static void narrow(struct build *b, uint32_t i)
 static void bias_grad(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
+    uint32_t db = compile_grad(b, i, MODEL_BIAS);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
     struct kern_desc sum;
@@ -166,24 +166,32 @@ static void input_grad(struct build *b, uint32_t i, struct kern_desc *d)
 
 // dw and db of some units; dy is copied so that theirs lies together.
 static void part_grads(struct build *b, uint32_t i, const struct dense_dims *m,
-                       int64_t first, uint32_t dw, uint32_t db)
+                       int64_t first, bool bias)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t units = compile_part_units(m, first);
     uint32_t part = compile_part(b, i, m, b->grad[i], first);
+    uint32_t dw =
+        compile_grad_rows(b, i, MODEL_KERNEL, first * m->k, units * m->k);
+    uint32_t db = NO_TENSOR;
     struct build_ref refs[4];
     struct kern_desc d;
     unsigned n = 0;
 
     kern_desc_matmul(&d, units, m->k, m->rows, true, false,
-                     db == NO_TENSOR ? 0 : KERN_BGRAD);
+                     bias ? KERN_BGRAD : 0);
     compile_type(b, &d, b->t);
     refs[n++] = WHOLE(part);
     refs[n++] = WHOLE(b->value[node->input[0]]);
-    refs[n++] = WHOLE(compile_rows(b, dw, first * m->k, units * m->k));
-    if (db != NO_TENSOR)
-        refs[n++] = WHOLE(compile_rows(b, db, first, units));
+    refs[n++] = WHOLE(dw);
+    if (bias) {
+        db = compile_grad_rows(b, i, MODEL_BIAS, first, units);
+        refs[n++] = WHOLE(db);
+    }
     compile_emit(b, i, &d, refs);
+    compile_grad_rows_add(b, i, MODEL_KERNEL, first * m->k, units * m->k, dw);
+    if (bias)
+        compile_grad_rows_add(b, i, MODEL_BIAS, first, units, db);
 }
 
 // Large ones in parts, so that the first leave while the last are computed.
@@ -193,16 +201,14 @@ static void dense_grads_in_parts(struct build *b, uint32_t i,
                                  struct kern_desc *without)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t dw = compile_weight(b, node, MODEL_KERNEL, PROGRAM_GRADS);
-    uint32_t db = NO_TENSOR;
+    bool bias;
 
     compile_type(b, with, b->t);
     compile_type(b, without, b->t);
-    if (fuses_bias(b, i, with, without))
-        db = compile_weight(b, node, MODEL_BIAS, PROGRAM_GRADS);
+    bias = fuses_bias(b, i, with, without);
     for (int64_t at = 0; at < m->units; at += m->part)
-        part_grads(b, i, m, at, dw, db);
-    if (db == NO_TENSOR && node->weight[MODEL_BIAS] != MODEL_NONE)
+        part_grads(b, i, m, at, bias);
+    if (!bias && node->weight[MODEL_BIAS] != MODEL_NONE)
         bias_grad(b, i);
 }
 
@@ -265,11 +271,12 @@ static void pool(struct build *b, uint32_t i)
 }
 
 // dgamma or dbeta; a layer without them writes into scratch.
-static uint32_t norm_grad(struct build *b, const struct model_node *node,
-                          enum model_weight w)
+static uint32_t norm_grad(struct build *b, uint32_t i, enum model_weight w)
 {
+    const struct model_node *node = &b->model->nodes[i];
+
     if (node->weight[w] != MODEL_NONE)
-        return compile_weight(b, node, w, PROGRAM_GRADS);
+        return compile_grad(b, i, w);
     return compile_tensor(b, (size_t)node->in.dim[node->in.rank - 1] * b->real);
 }
 
@@ -284,8 +291,8 @@ static void batch_norm(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]];
-    uint32_t dgamma = norm_grad(b, node, MODEL_GAMMA);
-    uint32_t dbeta = norm_grad(b, node, MODEL_BETA);
+    uint32_t dgamma = norm_grad(b, i, MODEL_GAMMA);
+    uint32_t dbeta = norm_grad(b, i, MODEL_BETA);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
@@ -293,15 +300,13 @@ static void batch_norm(struct build *b, uint32_t i)
     kern_desc_norm(&d, KERN_BN_BWD, nd, dim, (float)node->epsilon, 0);
     compile_type(b, &d, b->t);
     compile_fuse_drelu(b, node, &d);
-    compile_emit(
-        b, i, &d,
-        (struct build_ref[]){
-            WHOLE(x), WHOLE(dy),
-            WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
-            WHOLE(compile_weight(b, node, MODEL_MOVING_MEAN, PROGRAM_GRADS)),
-            WHOLE(
-                compile_weight(b, node, MODEL_MOVING_VARIANCE, PROGRAM_GRADS)),
-            WHOLE(dy), WHOLE(dgamma), WHOLE(dbeta)});
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){
+                     WHOLE(x), WHOLE(dy),
+                     WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
+                     WHOLE(compile_grad(b, i, MODEL_MOVING_MEAN)),
+                     WHOLE(compile_grad(b, i, MODEL_MOVING_VARIANCE)),
+                     WHOLE(dy), WHOLE(dgamma), WHOLE(dbeta)});
     norm_grad_home(b, i, MODEL_GAMMA, dgamma);
     norm_grad_home(b, i, MODEL_BETA, dbeta);
     if (wants_grad(b, node, 0))

@@ -52,7 +52,9 @@ struct build {
     bool *act_done;    // its activation's backward is somebody else's
     bool loss_has_act; // the output's softmax or sigmoid is in the loss
 
-    uint32_t *copy; // by variable: it as products read it; NO_TENSOR before
+    // By variable; NO_TENSOR before.
+    uint32_t *copy; // it as products read it
+    uint32_t *own;  // its gradient, of a program that adds, before it is added
 
     // Precision.
     enum kern_dtype t;  // of activations and products: f32, bf16, f16
@@ -136,10 +138,6 @@ struct dense_dims {
 struct dense_dims compile_dense_dims(const struct build *b, uint32_t i);
 // Of the part that begins at `first`.
 int64_t compile_part_units(const struct dense_dims *m, int64_t first);
-// Elements of a variable or its gradient, as a tensor of their own: so it is
-// known of which an op is.
-uint32_t compile_rows(struct build *b, uint32_t vector, int64_t first,
-                      int64_t elements);
 // A copy of that part's columns of y [rows, m->units].
 uint32_t compile_part(struct build *b, uint32_t node,
                       const struct dense_dims *m, uint32_t y, int64_t first);
@@ -180,6 +178,22 @@ uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
+
+// ---- compile_add.c
+
+// A gradient in f32, or a statistic of the batch, whole: in the vector, or of a
+// program that adds in the arena.
+uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
+// Then it is added to the vector, which keeps `kept` of what is there. Nothing
+// of a program that does not add.
+void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
+                      double kept);
+// The same of elements [first, first + elements) of one that is computed in
+// parts: where the op writes them, and then `t` is that.
+uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
+                           int64_t first, int64_t elements);
+void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
+                           int64_t first, int64_t elements, uint32_t t);
 
 // ----
 

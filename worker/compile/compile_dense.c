@@ -78,8 +78,10 @@ static struct build_ref behind(const struct build *b, uint32_t t,
     return (struct build_ref){t, (size_t)elements * b->real};
 }
 
-uint32_t compile_rows(struct build *b, uint32_t vector, int64_t first,
-                      int64_t elements)
+// Elements of a variable, as a tensor of their own: so it is known of which an
+// op is.
+static uint32_t rows(struct build *b, uint32_t vector, int64_t first,
+                     int64_t elements)
 {
     struct tensor t;
 
@@ -108,8 +110,8 @@ static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
                      uint32_t x, uint32_t y, int64_t first)
 {
     int64_t units = compile_part_units(m, first);
-    uint32_t w = compile_rows(b, compile_operand(b, i, MODEL_KERNEL),
-                              first * m->k, units * m->k);
+    uint32_t w = rows(b, compile_operand(b, i, MODEL_KERNEL), first * m->k,
+                      units * m->k);
     struct kern_shape from = together(m, units), to = columns(m, units);
     uint32_t part = space(b, m, units);
     struct kern_desc d;

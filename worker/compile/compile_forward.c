@@ -176,15 +176,21 @@ static void average_pool(struct build *b, uint32_t i)
 
 // To train, the statistics of the batch are what is pushed for the moving
 // ones, so they go where their gradients would.
+static uint32_t statistic(struct build *b, uint32_t i, enum model_weight w)
+{
+    return b->o->train
+               ? compile_grad(b, i, w)
+               : compile_weight(b, &b->model->nodes[i], w, PROGRAM_PARAMS);
+}
+
 static void batch_norm(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    enum program_place vector = b->o->train ? PROGRAM_GRADS : PROGRAM_PARAMS;
     uint32_t x = input_of(b, node);
     uint32_t gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
     uint32_t beta = compile_scale_or_center(b, node, MODEL_BETA);
-    uint32_t mean = compile_weight(b, node, MODEL_MOVING_MEAN, vector);
-    uint32_t var = compile_weight(b, node, MODEL_MOVING_VARIANCE, vector);
+    uint32_t mean = statistic(b, i, MODEL_MOVING_MEAN);
+    uint32_t var = statistic(b, i, MODEL_MOVING_VARIANCE);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
@@ -194,14 +200,17 @@ static void batch_norm(struct build *b, uint32_t i)
     kern_desc_norm(&d, b->o->train ? KERN_BN_FWD : KERN_BN_INFER, nd, dim,
                    (float)node->epsilon, 0);
     compile_type(b, &d, b->t);
-    if (b->o->train)
+    if (b->o->train) {
         compile_emit(b, i, &d,
                      (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
                                           WHOLE(y), WHOLE(mean), WHOLE(var)});
-    else
+        compile_grad_add(b, i, MODEL_MOVING_MEAN, node->momentum);
+        compile_grad_add(b, i, MODEL_MOVING_VARIANCE, node->momentum);
+    } else {
         compile_emit(b, i, &d,
                      (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
                                           WHOLE(mean), WHOLE(var), WHOLE(y)});
+    }
 }
 
 static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)

@@ -175,8 +175,7 @@ uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w)
 uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given)
 {
-    const struct model_node *node = &b->model->nodes[i];
-    uint32_t home = compile_weight(b, node, w, PROGRAM_GRADS);
+    uint32_t home = compile_grad(b, i, w);
     size_t count = (size_t)elements(b, i, w);
     struct kern_shape all;
 
@@ -189,9 +188,9 @@ uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
     return compile_tensor(b, count * kern_dtype_bytes(given));
 }
 
-static bool is_home(const struct build *b, uint32_t t)
+static bool is_home(const struct build *b, uint32_t t, uint32_t home)
 {
-    return b->rc != SL_OK || b->tensors[t].place == PROGRAM_GRADS;
+    return b->rc != SL_OK || t == home || b->tensors[t].place == PROGRAM_GRADS;
 }
 
 // to = from / S.
@@ -212,7 +211,7 @@ static void unscale(struct build *b, uint32_t i, int64_t count, uint32_t from,
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given)
 {
-    uint32_t home = compile_weight(b, &b->model->nodes[i], w, PROGRAM_GRADS);
+    uint32_t home = compile_grad(b, i, w);
     int64_t n = elements(b, i, w);
     struct kern_shape to = kern_shape(KERN_F32, 1, &n), from = to;
 
@@ -221,13 +220,14 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
         to = dense_like(&from);
     }
     from.dtype = (uint8_t)given;
-    if (!is_home(b, t) && (!b->scaled || is_padded(b, i, w))) {
+    if (!is_home(b, t, home) && (!b->scaled || is_padded(b, i, w))) {
         copy(b, i, t, &from, home, &to);
         t = home;
         given = KERN_F32;
     }
     if (b->scaled)
         unscale(b, i, n, t, given, home);
+    compile_grad_add(b, i, w, 1);
 }
 
 enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,

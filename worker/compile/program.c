@@ -92,11 +92,11 @@ enum sl_err program_run(struct program *p, const struct program_io *io,
     return program_enqueue(p, NULL, at, first, end, io->pulse, err);
 }
 
-void program_set_step(struct program *p, uint64_t global_step)
+void program_set_step(struct program *p, uint64_t number)
 {
     for (uint32_t i = 0; i < p->dropouts; i++) {
         p->keys[2 * i] = (int64_t)p->seeds[i];
-        p->keys[2 * i + 1] = (int64_t)global_step;
+        p->keys[2 * i + 1] = (int64_t)number;
     }
 }
 
@@ -111,6 +111,12 @@ void program_set_loss_scale(struct program *p, double loss_scale)
         memcpy(p->scale_space, &all, sizeof(all));
     else
         memcpy(p->scale_space, &f, sizeof(f));
+}
+
+void program_set_samples(struct program *p, uint64_t samples)
+{
+    p->scale = 1.0 / ((double)samples * p->loss_rows);
+    program_set_loss_scale(p, p->loss_scale);
 }
 
 double program_loss_sum(const struct program *p)

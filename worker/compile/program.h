@@ -75,7 +75,7 @@ struct program {
     uint32_t plans_count, plans_capacity;
     uint32_t forward; // ops [0, forward): forward pass and loss
     uint32_t batch;
-    bool train;
+    bool train, add;    // as compile() was told
     size_t real;        // bytes of a real number: 4; 8 in tests of gradients
     double loss_rows;   // rows that stats sums over, per sample
     uint8_t *constants; // owned
@@ -117,8 +117,14 @@ struct kern_mem program_own(struct program *p, enum program_place place);
 // Why a call of this dev failed: its own words, or what the code means.
 const char *program_fault(struct kern_dev *dev, enum sl_err rc);
 
-// For dropout: masks are a function of (seed, this number, layer, element).
-void program_set_step(struct program *p, uint64_t global_step);
+// For dropout: masks are a function of (seed, this number, layer, element). The
+// number of a step, or where steps have several micro-batches, of that.
+void program_set_step(struct program *p, uint64_t number);
+
+// The loss is the mean over so many samples: the batch's own at first; of a
+// step of several micro-batches, all of the step's, so that their gradients'
+// sum is the step's.
+void program_set_samples(struct program *p, uint64_t samples);
 
 // Of a program in f16: its loss's gradient is multiplied by this before it goes
 // back through the layers, and what comes out is divided by it. 1 at first; a

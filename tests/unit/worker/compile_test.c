@@ -702,6 +702,161 @@ TEST(compile, the_loss_scale_only_keeps_gradients_from_vanishing)
     net_close(&b);
 }
 
+// ---- several micro-batches
+
+static const uint32_t micro[] = {4, 4, 2};
+#define MICRO_ALL 10
+
+static double momentum_of(const struct net *n, size_t element)
+{
+    for (uint32_t v = 0; v < n->model->variables_count; v++) {
+        const struct model_variable *var = &n->model->variables[v];
+
+        if (element >= var->first && element < var->first + var->elements)
+            return var->momentum;
+    }
+    return 0;
+}
+
+// Runs micro-batch i of the net's batch into `grads`; with `add` by the program
+// that adds to what is there.
+static void run_micro(struct net *n, struct compile_options o, uint32_t i,
+                      bool add, void *grads)
+{
+    size_t label = o.loss == SPARSE ? sizeof(int32_t) : n->outputs * n->real;
+    struct program_memory memory = {.dev = NULL};
+    struct program_io io = n->io;
+    struct program *p = NULL;
+    size_t from = 0;
+
+    for (uint32_t k = 0; k < i; k++)
+        from += micro[k];
+    io.x = (const uint8_t *)n->io.x + from * n->features * n->real;
+    io.labels = (const uint8_t *)n->io.labels + from * label;
+    io.grads = grads;
+    o.batch = micro[i];
+    o.add = add;
+    T_OK(compile(&p, n->dev, n->model, &o, &memory, t_err()));
+    program_set_samples(p, MICRO_ALL);
+    program_set_loss_scale(p, o.compute == KERN_F16 ? 256 : 1);
+    program_set_step(p, 100 + i);
+    T_OK(program_run(p, &io, 0, p->count, t_err()));
+    program_free(p);
+    program_memory_release(&memory);
+}
+
+// What is added is the sum of what each gives alone; and if `whole`, what the
+// large batch gives: the largest distance.
+static void check_micro(const char *backend, const char *text,
+                        struct compile_options o, bool whole, double apart)
+{
+    struct net n;
+    double *want, far;
+    void *one, *sum;
+
+    o.train = true;
+    o.seed = 5;
+    o.batch = MICRO_ALL;
+    draw();
+    net_open_as(&n, backend, text, &o);
+    one = sl_calloc(n.elements, n.real);
+    sum = sl_calloc(n.elements, n.real);
+    want = sl_calloc(n.elements, sizeof(double));
+    memset(sum, 0xff, n.elements * n.real); // it is written, not added to
+    for (uint32_t i = 0; i < SL_COUNT(micro); i++) {
+        run_micro(&n, o, i, false, one);
+        run_micro(&n, o, i, i > 0, sum);
+        for (size_t k = 0; k < n.elements; k++)
+            want[k] = (is_moving(&n, k) ? momentum_of(&n, k) : 1) * want[k] +
+                      get(&n, one, k);
+    }
+    for (size_t k = 0; k < n.elements; k++)
+        put(&n, one, k, want[k]);
+    far = distance(&n, &n, one, sum, n.elements);
+    if (whole) {
+        T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+        far = fmax(far, distance(&n, &n, n.io.grads, sum, n.elements));
+    }
+    if (!(far < apart))
+        T_FAIL("%s: relative distance %g", backend, far);
+    sl_free(one);
+    sl_free(sum);
+    sl_free(want);
+    net_close(&n);
+}
+
+TEST(compile, micro_batches_are_the_large_batch)
+{
+    struct compile_options o = {.loss = SPARSE, .f64 = true};
+    struct compile_options parts = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                    .part_bytes = NET_WIDE_PART};
+
+    check_micro("ref", NET_FASHION, o, true, 1e-12);
+    o.f64 = false;
+    check_micro("ref", NET_FASHION, o, true, 1e-6);
+    check_micro("cpu", NET_FASHION, o, true, 1e-6);
+    o.as_device = true;
+    check_micro("cpu", NET_FASHION, o, true, 1e-6);
+    check_micro("cpu", NET_WIDE, parts, true, 1e-6);
+    parts.f64 = true;
+    check_micro("ref", NET_WIDE, parts, true, 1e-12);
+}
+
+// Batch norm sees micro-batches, and dropout's masks are theirs.
+TEST(compile, micro_batches_add_up)
+{
+    static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL, NET_MLP};
+    static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
+
+    for (size_t i = 0; i < SL_COUNT(nets); i++) {
+        struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                    .f64 = true};
+
+        check_micro("ref", nets[i], o, false, 1e-8); // momentum is an f32
+        o.f64 = false;
+        for (size_t t = 0; t < SL_COUNT(dtypes); t++) {
+            o.compute = dtypes[t];
+            for (int device = 0; device < 2; device++) {
+                o.as_device = device;
+                check_micro("ref", nets[i], o, false, 1e-6);
+                check_micro("cpu", nets[i], o, false, 1e-6);
+            }
+        }
+    }
+}
+
+// A shard is sent when the last op that adds to it is done.
+TEST(overlap, what_is_added_to_leaves_when_it_is_whole)
+{
+    struct compile_options o = wide;
+    struct overlap_range range;
+    struct overlap overlap;
+    struct net n;
+
+    draw();
+    o.add = true;
+    net_open_as(&n, "cpu", NET_WIDE, &o);
+    for (uint32_t v = 0; v < n.model->variables_count; v++) {
+        const struct model_variable *var = &n.model->variables[v];
+        uint32_t last = 0;
+
+        range = (struct overlap_range){var->first, var->elements};
+        T_OK(overlap_make(&overlap, n.p, &range, 1, t_err()));
+        for (uint32_t i = 0; i < n.p->count; i++) {
+            const struct program_arg *to = &n.p->ops[i].arg[1];
+            uint64_t at = to->offset / sizeof(float);
+
+            if (n.p->ops[i].op == KERN_AXPBY && to->place == PROGRAM_GRADS &&
+                at >= var->first && at < var->first + var->elements)
+                last = i;
+        }
+        T_GT(last, n.p->forward);
+        T_EQ(overlap.send_after[0], last);
+        overlap_release(&overlap);
+    }
+    net_close(&n);
+}
+
 static bool is_product(enum kern_op op)
 {
     return op == KERN_MATMUL || op == KERN_CONV_FWD || op == KERN_CONV_DGRAD ||

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_add.c -- gradients of a step's second micro-batch and
+// on, which are added to those before.
+//
+// No op but one adds to what it writes, so such a program has each gradient in
+// the arena first. It is added when it is whole and still in the cache, and the
+// arena's space is then free for the next one: a program that adds needs as
+// much more memory as its largest variable has. The op that adds is the last
+// that writes the variable's elements of the vector, which is what overlap.h
+// looks for.
+#include "worker/compile/compile_build.h"
+
+static const struct model_variable *variable(const struct build *b, uint32_t i,
+                                             enum model_weight w)
+{
+    return &b->model->variables[b->model->nodes[i].weight[w]];
+}
+
+// Elements of a variable's gradient, where they lie in the vector.
+static uint32_t rows(struct build *b, uint32_t i, enum model_weight w,
+                     int64_t first, int64_t elements)
+{
+    size_t at = (size_t)variable(b, i, w)->first + (size_t)first;
+
+    return compile_at(b, PROGRAM_GRADS, at * b->real,
+                      (size_t)elements * b->real);
+}
+
+static uint32_t in_vector(struct build *b, uint32_t i, enum model_weight w)
+{
+    return rows(b, i, w, 0, (int64_t)variable(b, i, w)->elements);
+}
+
+// to = from + kept to.
+static void add(struct build *b, uint32_t i, int64_t count, uint32_t from,
+                uint32_t to, double kept)
+{
+    struct kern_shape flat = kern_shape(KERN_F32, 1, &count);
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, &flat, &flat, 1, (float)kept);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(from), WHOLE(to)});
+}
+
+uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w)
+{
+    uint32_t *own = &b->own[b->model->nodes[i].weight[w]];
+
+    if (!b->o->add)
+        return in_vector(b, i, w);
+    if (*own == NO_TENSOR)
+        *own = compile_tensor(b, (size_t)variable(b, i, w)->elements * b->real);
+    return *own;
+}
+
+void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
+                      double kept)
+{
+    if (b->o->add)
+        add(b, i, (int64_t)variable(b, i, w)->elements, compile_grad(b, i, w),
+            in_vector(b, i, w), kept);
+}
+
+uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
+                           int64_t first, int64_t elements)
+{
+    if (b->o->add)
+        return compile_tensor(b, (size_t)elements * b->real);
+    return rows(b, i, w, first, elements);
+}
+
+void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
+                           int64_t first, int64_t elements, uint32_t t)
+{
+    if (b->o->add)
+        add(b, i, elements, t, rows(b, i, w, first, elements), 1);
+}
