@@ -37,6 +37,12 @@ bool spec_external(const Sluice__V1__JobSpec *spec);
 // train.stall_seconds of a spec, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
+// train.accumulate of a spec, or its default: micro-batches of a step.
+uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
+
+// Samples of a step of a checked spec: of all its micro-batches.
+uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
+
 // train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 

@@ -18,6 +18,8 @@
 
 #define LOSS_SCALE_MAX 1e30 // it and its inverse are normal f32s
 
+#define STEP_SAMPLES_MAX (1 << 24) // f32 counts them one by one
+
 static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
                                       struct sl_error *err)
 {
@@ -48,6 +50,42 @@ bool spec_external(const Sluice__V1__JobSpec *spec)
 {
     return spec->model != NULL && spec->model->type != NULL &&
            strcmp(spec->model->type, "external") == 0;
+}
+
+uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec)
+{
+    const Sluice__V1__TrainSpec *t = spec->train;
+
+    return t != NULL && t->has_accumulate ? t->accumulate : 1;
+}
+
+uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec)
+{
+    return (uint64_t)spec->train->batch * spec_accumulate(spec);
+}
+
+// Its default is not written into a spec, so jobs without it are what they
+// were before there was such a field.
+static enum sl_err check_accumulate(const Sluice__V1__JobSpec *spec,
+                                    struct sl_error *err)
+{
+    uint32_t accumulate = spec_accumulate(spec);
+    enum sl_err rc =
+        spec_range("train.accumulate", accumulate, 1, STEP_SAMPLES_MAX, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (spec_external(spec) && accumulate > 1)
+        return sl_fail(err, SL_EINVAL,
+                       "train.accumulate: the model is external, so its own "
+                       "program decides that; set train.batch to the samples "
+                       "of a step");
+    if (spec_step_samples(spec) > STEP_SAMPLES_MAX)
+        return sl_fail(err, SL_EINVAL,
+                       "train.accumulate: %u micro-batches of %u samples; a "
+                       "step has at most %d samples",
+                       accumulate, spec->train->batch, STEP_SAMPLES_MAX);
+    return SL_OK;
 }
 
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec)
@@ -276,7 +314,9 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_precision(t, spec_external(spec), err);
     if (rc == SL_OK)
         rc = check_staleness(spec, err);
-    return rc == SL_OK ? check_train_ranges(t, err) : rc;
+    if (rc == SL_OK)
+        rc = check_train_ranges(t, err);
+    return rc == SL_OK ? check_accumulate(spec, err) : rc;
 }
 
 // ---- placement

@@ -192,7 +192,7 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
 
     job->schedule = (struct schedule){
         .samples = job_samples(job),
-        .batch = train->batch,
+        .batch = spec_step_samples(job->spec),
         .epochs = train->epochs,
         .steps_per_closure = train->steps_per_closure,
     };

@@ -75,12 +75,24 @@ static enum sl_err differs(const char *key, uint64_t now, uint64_t then,
                    key, (ull)now, (ull)then);
 }
 
+// The same samples are a step; in how many micro-batches is how it is computed.
+static enum sl_err check_samples(const Sluice__V1__JobSpec *now,
+                                 const Sluice__V1__JobSpec *then,
+                                 struct sl_error *err)
+{
+    bool plain = spec_accumulate(now) == 1 && spec_accumulate(then) == 1;
+    uint64_t a = spec_step_samples(now), b = spec_step_samples(then);
+
+    if (a == b)
+        return SL_OK;
+    return differs(plain ? "train.batch" : "train.batch * train.accumulate", a,
+                   b, err);
+}
+
 static enum sl_err check_train(const Sluice__V1__TrainSpec *now,
                                const Sluice__V1__TrainSpec *then,
                                struct sl_error *err)
 {
-    if (now->batch != then->batch)
-        return differs("train.batch", now->batch, then->batch, err);
     if (now->steps_per_closure != then->steps_per_closure)
         return differs("train.steps_per_closure", now->steps_per_closure,
                        then->steps_per_closure, err);
@@ -135,6 +147,8 @@ enum sl_err resume_check_spec(const struct manifest_found *from,
         rc = sl_fail(err, SL_EINVAL,
                      "model.type: %s, but the cut is of a job with %s",
                      spec->model->type, then->model->type);
+    if (rc == SL_OK)
+        rc = check_samples(spec, then, err);
     if (rc == SL_OK)
         rc = check_train(spec->train, then->train, err);
     if (rc == SL_OK)

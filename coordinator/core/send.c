@@ -167,6 +167,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__Geometry geometry = wire_geometry(&job->schedule);
     Sluice__V1__Tag at_least = wire_tag_msg(job->shard[shard].cut);
+    uint32_t accumulate = spec_accumulate(job->spec);
     Sluice__V1__Staleness staleness;
     struct source_parts sources;
     struct shard_parts parts;
@@ -196,6 +197,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
         spec.staleness = &staleness;
     spec.sources = sources.list;
     spec.n_sources = sources.count;
+    spec.accumulate = accumulate > 1 ? accumulate : 0;
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;

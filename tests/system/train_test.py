@@ -74,6 +74,32 @@ def every_sample_of_a_short_last_batch_counts():
         check_counts(c.wait_state(c.submit(job)))
 
 
+def micro_batches_make_a_step():
+    """Of 1013 samples a step takes 4 times 20, and the last one 53. Statistics
+    of the data depend on no parameter, so they end where they end in steps of
+    20; and each sample counts once."""
+    from safetensors.numpy import load_file
+    ends = []
+    with Cluster(psservers=2, workers=1) as c:
+        for accumulate in (1, 4):
+            job = mlp_job(f"by-{accumulate}", samples=1013, epochs=2, batch=20,
+                          shuffle=False, accumulate=accumulate)
+            job["model"]["layers"].insert(1, {
+                "type": "batch_normalization", "momentum": 0.9})
+            number = c.submit(job)
+            done = c.wait_state(number)
+            check_counts(done)
+            steps = -(-1013 // (20 * accumulate))
+            check_equal(int(done["steps_asked"]), 2 * steps, "steps asked")
+            out = c.dir / f"{accumulate}.safetensors"
+            c.run("export", number, "--to", out)
+            ends.append(load_file(str(out)))
+    for name in ends[0]:
+        if "moving" in name:
+            apart = abs(ends[0][name] - ends[1][name]).max()
+            check(apart < 1e-5, f"{name} is {apart} apart")
+
+
 def late_gradients_are_refused_and_computed_again():
     """Three workers under a limit that lets one gradient a time pass: many are
     refused, each sample counts once all the same, and the net learns."""
@@ -191,6 +217,7 @@ if __name__ == "__main__":
           optimizers_and_layers_of_the_graph_form_train,
           two_jobs_share_the_workers,
           every_sample_of_a_short_last_batch_counts,
+          micro_batches_make_a_step,
           late_gradients_are_refused_and_computed_again,
           a_single_row_model_runs_on_more_servers_than_rows,
           checkpoints_and_export_load_in_python,

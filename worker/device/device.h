@@ -58,9 +58,11 @@ enum sl_err device_place(struct device_program **out, struct device *d,
                          struct sl_error *err);
 void device_program_free(struct device_program *p); // NULL; after a settle
 
-// The parts of a step, as step.h has them.
+// The parts of a step, as step.h has them. `held`: gradients stay on the
+// device, only the loss comes out.
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, struct sl_error *err);
+                         const struct batch *batch, bool held,
+                         struct sl_error *err);
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
 enum sl_err device_vector(struct device *d, const float *params, uint64_t name,

@@ -45,6 +45,7 @@ struct device {
     uint32_t handed;  // of overlap.by_send, so many are on their way out
     bool gated;       // something arrives that the next segment waits for
     bool loss_sent;   // the loss is on its way out
+    bool held;        // and nothing else goes there
 };
 
 struct device_segment {

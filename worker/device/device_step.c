@@ -13,7 +13,7 @@
 //   - A range of the host's gradient is written after the sync was waited for
 //     (before its first op), and not after take().
 //   - A range of the device's gradient, and the loss there: the step before
-//     was taken, or settled.
+//     was taken, or settled. One that is held gave out its loss alone.
 // A step that is given up is settled.
 #include <assert.h>
 #include <string.h>
@@ -115,7 +115,8 @@ void device_unstage(struct device *d)
 // ---- before the ops
 
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, struct sl_error *err)
+                         const struct batch *batch, bool held,
+                         struct sl_error *err)
 {
     struct device_slot *s = next_slot(d);
     enum sl_err rc = SL_OK;
@@ -129,6 +130,7 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
     d->p = p;
     d->segment = d->handed = 0;
     d->loss_sent = false;
+    d->held = held;
     d->gated = true;
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, d->computed);
@@ -240,7 +242,7 @@ static enum sl_err hand_out_before(struct device *d, float *grads, uint32_t end)
             rc = let_out_follow(d);
         follows = true;
         if (rc == SL_OK)
-            rc = hand_out(d, grads, range);
+            rc = d->held ? tell(d) : hand_out(d, grads, range);
     }
     return rc;
 }

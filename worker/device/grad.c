@@ -6,6 +6,25 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/num.h"
+
+// After k of them a shard makes momentum^k w + (1 - momentum^k) pushed of its
+// w, and one move for each, momentum^k w + sum (1 - momentum) momentum^(k - i)
+// s_i: hence the factor.
+void grad_statistics(float *g, const struct model *model, uint64_t first,
+                     uint64_t count, uint32_t batches)
+{
+    for (uint32_t i = 0; i < model->variables_count && batches > 1; i++) {
+        const struct model_variable *v = &model->variables[i];
+        double kept = pow(v->momentum, batches);
+        uint64_t from = first > v->first ? first : v->first;
+        uint64_t end = sl_min(first + count, v->first + v->elements);
+
+        for (uint64_t k = from; v->kind == MODEL_MOVING && k < end; k++)
+            g[k] *= (float)((1 - v->momentum) / (1 - kept));
+    }
+}
+
 // By bits, which the compiler makes one vector loop of.
 bool grad_finite(const float *g, size_t n)
 {

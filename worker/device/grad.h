@@ -13,8 +13,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/model.h"
+
+// What is sent of batch norm's statistics in elements [first, first + count)
+// of g, after `batches` micro-batches: the sum of momentum^(batches - i) s_i
+// (compile.h) becomes their weighted mean. One: as it is.
+void grad_statistics(float *g, const struct model *model, uint64_t first,
+                     uint64_t count, uint32_t batches);
 
 // No NaN and no infinity among n numbers.
 bool grad_finite(const float *g, size_t n);

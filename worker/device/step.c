@@ -8,7 +8,7 @@ enum sl_err step_begin(struct step *s, struct program *program,
 {
     s->program = program;
     if (s->device != NULL)
-        return device_begin(s->device, placed, batch, err);
+        return device_begin(s->device, placed, batch, s->held, err);
     s->io = (struct program_io){.params = s->params,
                                 .grads = s->grads,
                                 .x = batch->x,

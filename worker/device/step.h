@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/device/step.h -- a step, wherever it computes.
 //
-//   begin   a batch; scale and step number of the program are set before
+//   begin   a batch; scale, samples and number of the program are set before
 //     fresh   these parameters are in the host's vector now
 //     run     ops that follow those before
 //     stats   then the program's loss is known
@@ -13,6 +13,9 @@
 // On a device run() enqueues, and gradients are on their way as soon as the
 // last op of their range is done; so the caller runs ahead: all ops first, then
 // take() by take(), while earlier layers still compute.
+//
+// A step of several micro-batches is as many of these. All but the last are
+// `held`: their gradients are not taken, since the next one's are added.
 //
 // Threads  the compute thread.
 // Memory   The batch is borrowed from begin to the end of the step in host
@@ -29,6 +32,7 @@ struct step {
     struct device *device; // NULL: in host memory
     float *params, *grads; // the host's
     struct pulse *pulse;
+    bool held; // the next to begin is
 
     // Of the step under way.
     struct program *program;

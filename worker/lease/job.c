@@ -312,13 +312,15 @@ static enum sl_err set_input(struct job *j, bool test,
     return SL_OK;
 }
 
-static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
+static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
                                 struct job_program *slot, struct sl_error *err)
 {
+    bool train = use != JOB_EVALUATES;
     struct compile_options o = {
         .loss = j->loss,
         .from_logits = spec_of(j)->from_logits,
         .train = train,
+        .add = use == JOB_ADDS,
         .batch = batch,
         .seed = spec_of(j)->train->seed,
         .compute = compute_of(j->precision),
@@ -345,7 +347,12 @@ static enum sl_err make_program(struct job *j, bool train, uint32_t batch,
     return rc;
 }
 
-enum sl_err job_program(struct job *j, bool train, uint32_t batch,
+static enum job_use use_of(const struct program *p)
+{
+    return p->add ? JOB_ADDS : p->train ? JOB_TRAINS : JOB_EVALUATES;
+}
+
+enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err)
 {
     struct job_program *slot = &j->programs[0];
@@ -354,7 +361,7 @@ enum sl_err job_program(struct job *j, bool train, uint32_t batch,
     for (unsigned i = 0; i < JOB_PROGRAMS; i++) {
         struct job_program *p = &j->programs[i];
 
-        if (p->program != NULL && p->program->train == train &&
+        if (p->program != NULL && use_of(p->program) == use &&
             p->program->batch == batch) {
             p->used = ++j->uses;
             *out = p;
@@ -367,7 +374,7 @@ enum sl_err job_program(struct job *j, bool train, uint32_t batch,
     rc = j->device == NULL ? SL_OK : device_settle(j->device, err);
     program_drop(slot); // the one that was not used for longest
     if (rc == SL_OK)
-        rc = make_program(j, train, batch, slot, err);
+        rc = make_program(j, use, batch, slot, err);
     pulse_beat(j->pulse);
     if (rc != SL_OK)
         return rc;

@@ -31,6 +31,10 @@ struct job_env {
     void *arg;
 };
 
+// What a program is for: to evaluate; to train, and of that to write a gradient
+// or to add to the one that is there.
+enum job_use { JOB_EVALUATES, JOB_TRAINS, JOB_ADDS };
+
 struct job_program {
     struct program *program;
     struct overlap overlap;        // of one that trains
@@ -80,7 +84,7 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
 
 // The program for a batch of that size, made when first wanted.
-enum sl_err job_program(struct job *j, bool train, uint32_t batch,
+enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
 
 // True if an error of this code is the job's own fault: it would meet every

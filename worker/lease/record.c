@@ -3,7 +3,10 @@
 // that follows it.
 #include "worker/lease/record.h"
 
+#include <inttypes.h>
+
 #include "common/base/mem.h"
+#include "proto/spec.h"
 
 static enum sl_err place(struct record *r, struct sl_error *err)
 {
@@ -24,6 +27,10 @@ static enum sl_err place(struct record *r, struct sl_error *err)
         r->shards[i].count = r->layout.shards[i].elements;
     }
     r->schedule = wire_schedule(open->geometry);
+    if (r->accumulate == 0 || r->schedule.batch % r->accumulate != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%" PRIu64 " samples of a step are not %u micro-batches",
+                       r->schedule.batch, r->accumulate);
     r->placed = r->schedule.samples > 0;
     return SL_OK;
 }
@@ -41,8 +48,10 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
     pthread_mutex_init(&r->shared.lock, NULL);
     rc = wire_dup(&copy, &open->base);
     r->open = (Sluice__V1__JobOpen *)copy;
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
+        r->accumulate = spec_accumulate(r->open->spec);
         rc = place(r, err);
+    }
     if (rc != SL_OK) {
         record_unref(r);
         return rc;

@@ -25,6 +25,7 @@ struct record {
     struct layout layout;
     struct overlap_range *shards;
     struct schedule schedule;
+    uint32_t accumulate; // micro-batches of a step
 
     // What the loop and the compute thread share, under the lock.
     struct {

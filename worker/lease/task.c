@@ -25,7 +25,7 @@ enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
     struct input_run *run = &l->run;
     bool test = l->kind == LEASE_EVALUATE;
     const Sluice__V1__JobSpec *spec = l->record->open->spec;
-    uint64_t batch = l->record->schedule.batch;
+    uint64_t batch = l->record->schedule.batch / l->record->accumulate;
     enum sl_err rc;
 
     if (l->run_open || l->kind == LEASE_PROBE)

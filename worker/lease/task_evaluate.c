@@ -35,7 +35,7 @@ static enum sl_err compute_batch(const struct task_env *env, struct job *job,
                                  struct program **out, struct sl_error *err)
 {
     struct job_program *p = NULL;
-    enum sl_err rc = job_program(job, false, batch->n, &p, err);
+    enum sl_err rc = job_program(job, JOB_EVALUATES, batch->n, &p, err);
 
     if (rc == SL_OK)
         rc = step_begin(s, p->program, p->placed, batch, err);

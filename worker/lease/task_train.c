@@ -7,6 +7,8 @@
 // layers, whose shards were sent last, are waited for and the rest is fresh
 // already.
 // A device is given all ops at once; then its gradients are taken one by one.
+// A step may be several micro-batches (contribution.h): the first is what waits
+// for shards, the last is what sends them.
 #include <inttypes.h>
 #include <math.h>
 
@@ -14,7 +16,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "worker/device/grad.h"
-#include "worker/device/step.h"
+#include "worker/lease/contribution.h"
 #include "worker/lease/task.h"
 
 // What a step will add to the metrics when it turns out to be counted.
@@ -38,8 +40,7 @@ struct train {
     struct sl_error err;
 
     // The step under way.
-    struct batch batch;
-    struct job_program *p;
+    struct contribution c;
     struct step step;
     uint32_t op, waited;  // next op; of overlap.by_wait, how many are done
     uint32_t reads_until; // of all that was sent
@@ -55,7 +56,7 @@ static enum sync_result failed(struct train *t, enum sl_err rc)
 // Runs the ops before `end`, each when its shards are fresh.
 static enum sync_result run_to(struct train *t, uint32_t end)
 {
-    const struct overlap *o = &t->p->overlap;
+    const struct overlap *o = &t->c.p->overlap;
     enum sync_result result;
     uint64_t begin;
     enum sl_err rc;
@@ -121,33 +122,30 @@ static void account(struct train *t)
 
 static void note_pending(struct train *t, bool finite)
 {
-    const struct program *p = t->p->program;
-
     t->pending = (struct pending){.any = true,
-                                  .step = t->batch.step,
-                                  .samples = t->batch.n,
+                                  .step = t->c.step,
+                                  .samples = t->c.samples,
                                   .skipped = !finite};
     if (!finite)
         return;
-    t->pending.loss_sum = program_loss_sum(p);
-    if (t->job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
-        t->pending.right_sum = program_right_sum(p);
+    t->pending.loss_sum = t->c.loss_sum;
+    t->pending.right_sum = t->c.right_sum;
 }
 
 static enum sync_result send(struct train *t, uint32_t range, bool skip)
 {
-    struct sync_step step = {.step = t->batch.step,
-                             .samples = t->batch.n,
-                             .digest = t->batch.digest,
-                             .wanted = t->p->overlap.wait_before[range]};
+    struct sync_step step = {.step = t->c.step,
+                             .samples = t->c.samples,
+                             .digest = t->c.digest,
+                             .wanted = t->c.p->overlap.wait_before[range]};
     enum sync_result result = SYNC_OK;
 
-    if (t->p->overlap.read_until[range] > t->op)
-        step.reads_until = t->p->overlap.read_until[range];
+    if (t->c.p->overlap.read_until[range] > t->op)
+        step.reads_until = t->c.p->overlap.read_until[range];
     if (step.reads_until > t->reads_until)
         t->reads_until = step.reads_until;
     // One that no op touches was not waited for.
-    if (t->p->overlap.wait_before[range] >= t->p->program->count)
+    if (t->c.p->overlap.wait_before[range] >= t->c.p->program->count)
         result = t->sync->ops->wait(t->sync, range, &t->err);
     if (result == SYNC_OK)
         result = t->sync->ops->send(t->sync, range, &step, skip, &t->err);
@@ -166,7 +164,7 @@ static enum sync_result not_finite(struct train *t)
                                  "the loss is not finite in step %u of closure "
                                  "%" PRIu64 "; lower the learning rate, or set "
                                  "train.nonfinite: skip",
-                                 t->batch.step, t->lease->closure));
+                                 t->c.step, t->lease->closure));
     job->nonfinite++;
     if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
         return failed(t, sl_fail(&t->err, SL_ENUMERIC,
@@ -189,7 +187,7 @@ static enum sync_result take(struct train *t, uint32_t range)
         return SYNC_OK;
     begin = sl_now_us(t->env->clock);
     rc = step_look_ahead(&t->step, t->env->input, &t->lease->run,
-                         t->batch.step + 1, &t->err);
+                         t->c.batch.step + 1, &t->err);
     if (rc == SL_OK)
         rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
                                : step_take(&t->step, range, &t->err);
@@ -208,12 +206,12 @@ static bool scale_is_why(struct train *t, bool loss_finite)
 
 static enum sync_result skip_all(struct train *t, bool loss_finite)
 {
-    const struct overlap *o = &t->p->overlap;
+    const struct overlap *o = &t->c.p->overlap;
     enum sync_result result =
         scale_is_why(t, loss_finite) ? SYNC_OK : not_finite(t);
 
     note_pending(t, false);
-    t->op = t->p->program->count; // the rest is not computed
+    t->op = t->c.p->program->count; // the rest is not computed
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
         result = t->sync->ops->wait(t->sync, o->by_wait[t->waited++], &t->err);
@@ -229,9 +227,9 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
 // f16 all shards skip the step if any part of it is not finite.
 static enum sync_result whole_and_send(struct train *t)
 {
-    const struct overlap *o = &t->p->overlap;
+    const struct overlap *o = &t->c.p->overlap;
     float *g = t->sync->grads;
-    enum sync_result result = run_to(t, t->p->program->count);
+    enum sync_result result = run_to(t, t->c.p->program->count);
 
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
         result = take(t, o->by_send[i]);
@@ -239,6 +237,7 @@ static enum sync_result whole_and_send(struct train *t)
         return result;
     if (!grad_finite(g, (size_t)t->job->model->elements))
         return skip_all(t, true);
+    grad_statistics(g, t->job->model, 0, t->job->model->elements, t->c.count);
     t->job->nonfinite = 0;
     if (t->job->precision == SPEC_F16)
         loss_scale_step(&t->job->scale, true);
@@ -252,7 +251,7 @@ static enum sync_result whole_and_send(struct train *t)
 
 static enum sync_result backward(struct train *t)
 {
-    const struct overlap *o = &t->p->overlap;
+    const struct overlap *o = &t->c.p->overlap;
     enum sync_result result = SYNC_OK;
     bool finite, all_finite = true;
 
@@ -271,63 +270,91 @@ static enum sync_result backward(struct train *t)
         if (!finite && all_finite)
             result = not_finite(t);
         all_finite = all_finite && finite;
+        grad_statistics(t->sync->grads, t->job->model, range->first,
+                        range->count, t->c.count);
         if (result == SYNC_OK)
             result = send(t, s, !finite);
     }
     if (result == SYNC_OK)
-        result = run_to(t, t->p->program->count);
+        result = run_to(t, t->c.p->program->count);
     if (all_finite)
         t->job->nonfinite = 0;
     t->pending.skipped = !all_finite;
     return result;
 }
 
-static enum sync_result compute_step(struct train *t)
+// Reads the next micro-batch and lets it begin.
+static enum sync_result begin(struct train *t)
 {
-    struct program *p = t->p->program;
-    enum sync_result result;
-    enum sl_err rc;
+    uint64_t began = sl_now_us(t->env->clock);
+    enum sl_err rc = contribution_get(&t->c, &t->err);
 
-    FAULT("task.compute");
-    t->op = t->waited = t->reads_until = 0;
-    if (t->job->precision == SPEC_F16)
-        program_set_loss_scale(p, t->job->scale.s);
-    program_set_step(p, schedule_global_step(&t->lease->record->schedule,
-                                             t->lease->closure, t->batch.step));
-    rc = step_begin(&t->step, p, t->p->placed, &t->batch, &t->err);
     if (rc != SL_OK)
         return failed(t, rc);
+    pulse_beat(&t->lease->gate.pulse);
+    t->m.input_ms += (double)(sl_now_us(t->env->clock) - began) / 1000;
+    rc = contribution_start(&t->c, &t->err);
+    if (rc != SL_OK)
+        return failed(t, rc);
+    t->op = t->reads_until = 0;
+    // What the first one waited for, is fresh for all.
+    t->waited = t->c.at == 0 ? 0 : t->c.p->overlap.shards;
+    return SYNC_OK;
+}
+
+// A micro-batch until its loss is known.
+static enum sync_result forward(struct train *t)
+{
+    struct program *p;
+    enum sync_result result = begin(t);
+
+    if (result != SYNC_OK)
+        return result;
+    p = t->c.p->program;
     result = run_to(t, step_runs_ahead(&t->step) ? p->count : p->forward);
     if (result != SYNC_OK)
         return result;
-    FAULT("task.computed");
-    account(t);
+    if (t->c.at == 0) {
+        FAULT("task.computed");
+        account(t);
+    }
     result = take(t, THE_LOSS);
+    if (result == SYNC_OK)
+        contribution_loss(&t->c);
+    return result;
+}
+
+// All but the last micro-batch, whose gradient goes nowhere yet.
+static enum sync_result compute_step(struct train *t)
+{
+    enum sync_result result;
+
+    FAULT("task.compute");
+    for (result = forward(t); result == SYNC_OK && !contribution_is_last(&t->c);
+         result = forward(t)) {
+        result = run_to(t, t->c.p->program->count);
+        if (result != SYNC_OK)
+            return result;
+        contribution_put(&t->c);
+        t->c.at++;
+    }
     if (result != SYNC_OK)
         return result;
-    if (!isfinite(p->stats[0]))
+    if (!isfinite(t->c.loss_sum))
         return skip_all(t, false);
     return t->whole ? whole_and_send(t) : backward(t);
 }
 
 static enum sync_result one_step(struct train *t, uint32_t step)
 {
-    uint64_t begin = sl_now_us(t->env->clock);
     enum sync_result result;
-    enum sl_err rc;
 
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
-    rc = step_get(&t->step, t->env->input, &t->lease->run, step, &t->batch,
-                  &t->err);
-    if (rc != SL_OK)
-        return failed(t, rc);
-    pulse_beat(&t->lease->gate.pulse);
-    t->m.input_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
-    rc = job_program(t->job, true, t->batch.n, &t->p, &t->err);
-    result = rc == SL_OK ? compute_step(t) : failed(t, rc);
-    step_put(t->env->input, &t->batch);
+    contribution_begin(&t->c, step);
+    result = compute_step(t);
+    contribution_put(&t->c);
     return result;
 }
 
@@ -426,6 +453,8 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
                            .params = t.sync->params,
                            .grads = t.sync->grads,
                            .pulse = &l->gate.pulse};
+    t.c = (struct contribution){
+        .input = env->input, .job = job, .lease = l, .device = &t.step};
     t.whole = job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
               job->optimizer.global_clipnorm > 0;
     result = t.sync->ops->open(t.sync, &c, &t.err);

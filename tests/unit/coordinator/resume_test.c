@@ -266,6 +266,17 @@ TEST(resume, what_trains_something_else_is_refused_by_its_key)
     T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
     T_HAS(err.text, "train.shuffle");
     train->shuffle = !train->shuffle;
+    train->batch = 2;
+    T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
+    T_HAS(err.text, "train.batch: 2, but the cut is of a job with 4");
+    train->has_accumulate = 1;
+    train->accumulate = 2; // the same samples are a step
+    T_OK(resume_check_spec(&m, now, t_err()));
+    train->accumulate = 3;
+    T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
+    T_HAS(err.text, "train.batch * train.accumulate: 6");
+    train->batch = 4;
+    train->has_accumulate = 0;
     now->optimizer->momentum = 0.9;
     now->optimizer->has_momentum = true;
     T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));

@@ -264,6 +264,9 @@ static const struct {
     {"{" NAME "," MODEL "," LOSS "," OPTIM "}", "data.train is missing"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'precision':'f16'}}",
      "train.precision: the model is external, so its own program decides that"},
+    {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'accumulate':2}}",
+     "train.accumulate: the model is external, so its own program decides "
+     "that; set train.batch to the samples of a step"},
     {"{" NAME "," EXTERNAL "," OPTIM "," LOSS "}",
      "loss: the program of an external model computes its own; leave loss and "
      "from_logits out"},
@@ -342,6 +345,11 @@ static const struct {
      "train.nonfinite: unknown 'skp'; did you mean 'skip'?"},
     {"'train':{'window_closures':0}",
      "train.window_closures: wants 1 to 65536, got 0"},
+    {"'train':{'accumulate':0}",
+     "train.accumulate: wants 1 to 16777216, got 0"},
+    {"'train':{'batch':4096,'accumulate':4097}",
+     "train.accumulate: 4097 micro-batches of 4096 samples; a step has at most "
+     "16777216 samples"},
     {"'train':{'max_delay':2000000}",
      "train.max_delay: wants 0 to 1048576, got 2000000"},
     {"'train':{'staleness':'invers'}",

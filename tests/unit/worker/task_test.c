@@ -192,8 +192,11 @@ static void world_open_with(struct world *w, const char *extra,
     w->spec = read_spec(extra);
     if (change != NULL)
         change(w->spec);
-    w->schedule = (struct schedule){
-        .samples = 100, .batch = 7, .epochs = 2, .steps_per_closure = 4};
+    w->schedule = (struct schedule){.samples = 100,
+                                    .batch = spec_step_samples(w->spec),
+                                    .epochs = 2,
+                                    .steps_per_closure =
+                                        w->spec->train->steps_per_closure};
     for (uint32_t i = 0; i < SHARDS; i++)
         w->incarnation[i] = 1;
     snprintf(w->address, sizeof(w->address), "unix:%s/ps", t_tmpdir());
@@ -360,6 +363,102 @@ TEST(task, lost_calls_and_answers_change_no_count)
         duplicates += shards[i].duplicates;
     }
     T_GT(duplicates, 0); // of one shard all answers may have come
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// ---- several micro-batches
+
+// Without batch norm, which sees micro-batches.
+static void plain(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__ModelSpec *m = spec->model;
+
+    wire_free(&m->layers[1]->base);
+    m->layers[1] = m->layers[2];
+    m->n_layers = 2;
+}
+
+// A whole job; the parameters that are left, of all shards.
+static size_t train_job(const char *extra,
+                        void (*change)(Sluice__V1__JobSpec *), float *values,
+                        double *loss)
+{
+    struct lease_metrics m;
+    struct fake_shard *shards;
+    struct world w;
+    size_t n = 0;
+
+    world_open_with(&w, extra, change);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++) {
+        struct lease *l = train(&w, c);
+
+        check_evidence(&w, l);
+        m = lease_progress(l);
+        T_EQ(m.steps, l->steps);
+        T_EQ(m.samples, l->count);
+        *loss = m.loss_sum / (double)m.samples;
+    }
+    check_all_counted(&w);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].pushes, schedule_steps(&w.schedule));
+        memcpy(values + n, shards[i].values, shards[i].count * sizeof(float));
+        n += shards[i].count;
+    }
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+    return n;
+}
+
+// 100 samples in steps of 21: of the last step there are 16, so 7, 7 and 2.
+TEST(task, micro_batches_train_as_the_large_batch)
+{
+    float few[200], large[200];
+    double loss[2];
+    size_t n = train_job(", 'accumulate': 3", plain, few, &loss[0]);
+
+    T_EQ(train_job(", 'batch': 21", plain, large, &loss[1]), n);
+    for (size_t i = 0; i < n; i++)
+        T_NEAR((double)few[i], (double)large[i], 1e-5);
+    T_NEAR(loss[0], loss[1], 1e-5);
+}
+
+TEST(task, micro_batches_do_not_know_where_a_closure_ends)
+{
+    float a[200], b[200];
+    double loss;
+    size_t n = train_job(", 'accumulate': 3", NULL, a, &loss);
+
+    T_EQ(train_job(", 'accumulate': 3, 'steps_per_closure': 2", NULL, b, &loss),
+         n);
+    T_MEM(a, b, n * sizeof(float));
+}
+
+TEST(task, one_micro_batch_is_a_step_as_ever)
+{
+    float a[200], b[200];
+    double loss;
+    size_t n = train_job(", 'accumulate': 1", NULL, a, &loss);
+
+    T_EQ(train_job("", NULL, b, &loss), n);
+    T_MEM(a, b, n * sizeof(float));
+}
+
+TEST(task, micro_batches_of_lost_calls_change_no_count)
+{
+    struct fake_shard *shards;
+    struct world w;
+
+    world_open(&w, ", 'accumulate': 2");
+    fake_ps_luck(w.ps, 100, 150);
+    fake_ps_stale(w.ps, 300);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++)
+        check_evidence(&w, train(&w, c));
+    check_all_counted(&w);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_EQ(shards[i].applied, schedule_steps(&w.schedule));
     fake_ps_unlock(w.ps);
     world_close(&w);
 }
@@ -659,6 +758,24 @@ TEST(task, what_is_not_finite_is_counted_and_not_applied)
     world_close(&w);
 }
 
+TEST(task, a_step_of_which_a_micro_batch_is_not_finite_is_skipped_whole)
+{
+    struct world w;
+    struct fake_shard *shards;
+    struct lease *l;
+
+    world_open_with(&w, ", 'accumulate': 3", blow_up);
+    l = train(&w, 0);
+    check_evidence(&w, l);
+    T_EQ(lease_progress(l).skipped, l->steps);
+    T_EQ(lease_progress(l).samples, l->count);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_EQ(shards[i].skipped, l->steps);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
 TEST(task, nonfinite_fail_is_the_jobs_end)
 {
     struct world w;
@@ -751,6 +868,26 @@ TEST(task, f16_finds_its_scale)
     T_LT(m.skipped, 36);
     check_skipped(&w, m.skipped);
     T_NEAR(m.loss_scale, ldexp(0x1p36, -(int)m.skipped), 0);
+    world_close(&w);
+}
+
+// One decision for a step, whatever part of it was not finite.
+TEST(task, f16_finds_its_scale_for_several_micro_batches)
+{
+    struct lease_metrics m;
+    struct world w;
+    double last = 0;
+
+    heard = 0x1p40;
+    world_open(&w, ", 'precision': 'f16', 'nonfinite': 'fail',"
+                   " 'max_nonfinite': 1, 'accumulate': 2, 'batch': 3,"
+                   " 'steps_per_closure': 16");
+    heard = 0;
+    f16_job(&w, &m, &last);
+    T_GT(m.skipped, 8);
+    T_LT(m.skipped, 34);
+    check_skipped(&w, m.skipped);
+    T_NEAR(m.loss_scale, ldexp(0x1p40, -(int)m.skipped), 0);
     world_close(&w);
 }
 

@@ -263,6 +263,30 @@ TEST(train, a_step_allocates_nothing)
     learner_close(&l);
 }
 
+// Two variables of two elements each and two statistics; what is sent of a
+// range is the weighted mean, and that of another range is left alone.
+TEST(grad, statistics_of_several_micro_batches)
+{
+    struct model *m = t_model("{'input_shape': [2], 'layers': [{'type': "
+                              "'batch_normalization', 'momentum': 0.9}]}");
+    double seen[] = {3, 5, 4}, sum = 0, mean;
+    float g[8];
+
+    T_EQ(m->elements, 8); // gamma, beta, moving mean, moving variance
+    for (int i = 0; i < 3; i++)
+        sum = 0.9 * sum + seen[i];
+    mean = (0.81 * 3 + 0.9 * 5 + 4) / (0.81 + 0.9 + 1);
+    for (int i = 0; i < 8; i++)
+        g[i] = (float)sum;
+    grad_statistics(g, m, 0, 8, 1);
+    for (int i = 0; i < 8; i++)
+        T_NEAR((double)g[i], sum, 1e-5);
+    grad_statistics(g, m, 3, 3, 3);
+    for (int i = 0; i < 8; i++)
+        T_NEAR((double)g[i], i == 4 || i == 5 ? mean : sum, 1e-5);
+    model_free(m);
+}
+
 TEST(grad, clipping)
 {
     struct model *m = t_model("{'input_shape': [2], 'layers': [{'type': "

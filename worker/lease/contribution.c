@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/contribution.c -- the micro-batches of a step: which samples,
+// which program, with which numbers set.
+#include "worker/lease/contribution.h"
+
+#include "common/base/num.h"
+
+void contribution_begin(struct contribution *c, uint32_t step)
+{
+    const struct lease *l = c->lease;
+    uint64_t first;
+
+    schedule_step_range(&l->record->schedule, l->closure, step, &first,
+                        &c->samples);
+    c->step = step;
+    c->count = (uint32_t)sl_ceil_div(c->samples, l->run.batch);
+    c->digest = 0;
+    c->loss_sum = c->right_sum = 0;
+    c->at = 0;
+    c->held = false;
+}
+
+// A run counts micro-batches; all steps before this one have as many as there
+// can be.
+enum sl_err contribution_get(struct contribution *c, struct sl_error *err)
+{
+    struct lease *l = c->lease;
+    uint32_t number = c->step * l->record->accumulate + c->at;
+    enum sl_err rc =
+        step_get(c->device, c->input, &l->run, number, &c->batch, err);
+
+    if (rc != SL_OK)
+        return rc;
+    c->held = true;
+    c->digest += c->batch.digest;
+    return SL_OK;
+}
+
+// Dropout's masks differ from one micro-batch to the next, and are the same on
+// every attempt.
+static void set_numbers(const struct contribution *c)
+{
+    const struct record *r = c->lease->record;
+    struct program *p = c->p->program;
+    uint64_t step =
+        schedule_global_step(&r->schedule, c->lease->closure, c->step);
+
+    program_set_samples(p, c->samples);
+    if (c->job->precision == SPEC_F16)
+        program_set_loss_scale(p, c->job->scale.s);
+    program_set_step(p, step * r->accumulate + c->at);
+}
+
+enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
+{
+    enum job_use use = c->at == 0 ? JOB_TRAINS : JOB_ADDS;
+    enum sl_err rc = job_program(c->job, use, c->batch.n, &c->p, err);
+
+    if (rc != SL_OK)
+        return rc;
+    set_numbers(c);
+    c->device->held = !contribution_is_last(c);
+    return step_begin(c->device, c->p->program, c->p->placed, &c->batch, err);
+}
+
+void contribution_loss(struct contribution *c)
+{
+    c->loss_sum += program_loss_sum(c->p->program);
+    if (c->job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+        c->right_sum += program_right_sum(c->p->program);
+}
+
+void contribution_put(struct contribution *c)
+{
+    if (c->held)
+        step_put(c->input, &c->batch);
+    c->held = false;
+}
