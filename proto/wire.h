@@ -40,6 +40,7 @@
 #include "proto/job.pb-c.h"
 #include "proto/jobs.pb-c.h"
 #include "proto/ps.pb-c.h"
+#include "proto/ranks.pb-c.h"
 
 #define WIRE_PROTOCOL 2           // Hello.protocol
 #define WIRE_NAME_BYTES 200       // names and ids: printable, no blanks at ends
@@ -61,6 +62,9 @@
 #define WIRE_PULL "/sluice.v1.Shards/Pull"
 #define WIRE_PUSH_PULL "/sluice.v1.Shards/PushPull"
 #define WIRE_LOCAL "/sluice.v1.Shards/Local"
+#define WIRE_PIECE "/sluice.v1.Ranks/Piece"
+#define WIRE_SHARE "/sluice.v1.Ranks/Share"
+#define WIRE_STATE "/sluice.v1.Ranks/State"
 #define WIRE_SUBMIT "/sluice.v1.Jobs/Submit"
 #define WIRE_GET "/sluice.v1.Jobs/Get"
 #define WIRE_LIST "/sluice.v1.Jobs/List"
@@ -192,6 +196,17 @@ struct wire_pull_reply {
     struct sl_slices payload; // whole elements
 };
 
+struct wire_piece { // of a sum, from rank to rank
+    uint64_t job, generation, bucket, first;
+    uint32_t from, hop;
+    enum wire_type wire;
+    struct sl_slices payload; // whole elements, at least one
+};
+
+struct wire_state_reply {
+    struct sl_slices payload;
+};
+
 enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
                           struct sl_error *err);
 enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
@@ -207,6 +222,13 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
 enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
+
+enum sl_err wire_read_piece(struct wire_piece *out,
+                            const struct sl_slices *bytes,
+                            struct sl_error *err);
+enum sl_err wire_read_state_reply(struct wire_state_reply *out,
+                                  const struct sl_slices *bytes,
+                                  struct sl_error *err);
 
 // The bytes that come before a payload of payload_bytes (all of the message
 // if that is 0): the number written. The structs' own `payload` is not read.
@@ -235,6 +257,9 @@ enum sl_err wire_head_push_reply(struct rpc_msg *msg,
                                  const struct wire_push_reply *m,
                                  size_t payload_bytes);
 enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m);
+enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
+                            size_t payload_bytes);
+enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes);
 enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
                                  const struct wire_pull_reply *m,
                                  size_t payload_bytes);
@@ -271,7 +296,10 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(job_spec, JobSpec)                                                       \
     X(shard_counts, ShardCounts)                                               \
     X(counted_set, CountedSet)                                                 \
-    X(local_reply, LocalReply)
+    X(local_reply, LocalReply)                                                 \
+    X(share_request, ShareRequest)                                             \
+    X(share_reply, ShareReply)                                                 \
+    X(state_request, StateRequest)
 #define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
     enum sl_err wire_unpack_##name(                                            \
         Sluice__V1__##Type **out, struct wire_arena *arena,                    \

@@ -116,6 +116,23 @@ static const struct wire_field pull_reply_fields[] = {
 };
 TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);
 
+static const struct wire_field piece_fields[] = {
+    FIELD(wire_piece, 1, WIRE_U64, job, 0, NULL),
+    FIELD(wire_piece, 2, WIRE_U64, generation, 0, NULL),
+    FIELD(wire_piece, 3, WIRE_U32, from, 0, NULL),
+    FIELD(wire_piece, 4, WIRE_U64, bucket, 0, NULL),
+    FIELD(wire_piece, 5, WIRE_U32, hop, 0, NULL),
+    FIELD(wire_piece, 6, WIRE_U64, first, 0, NULL),
+    FIELD(wire_piece, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_piece, 15, WIRE_PAYLOAD, payload, 0, NULL),
+};
+TABLE(wire_table_piece, "PieceRequest", piece_fields, piece_request);
+
+static const struct wire_field state_reply_fields[] = {
+    FIELD(wire_state_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
+};
+TABLE(wire_table_state_reply, "StateReply", state_reply_fields, state_reply);
+
 _Static_assert(sizeof(enum wire_refused_why) == 4 &&
                    sizeof(enum wire_type) == 4,
                "WIRE_ENUM is 32 bits");
@@ -313,4 +330,22 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     uint8_t head[WIRE_HEAD_MAX];
 
     return set_head(msg, head, wire_encode_pull_reply(head, m, payload_bytes));
+}
+
+enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
+                            size_t payload_bytes)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(msg, head,
+                    encode(head, &wire_table_piece, m, 0, payload_bytes));
+}
+
+enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes)
+{
+    const struct wire_state_reply m = {SL_SLICES_NONE};
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return set_head(
+        msg, head, encode(head, &wire_table_state_reply, &m, 0, payload_bytes));
 }

@@ -483,3 +483,37 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
         *out = m;
     return rc;
 }
+
+enum sl_err wire_read_piece(struct wire_piece *out,
+                            const struct sl_slices *bytes, struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_piece;
+    struct wire_piece m;
+    struct seen seen;
+    enum sl_err rc;
+
+    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    if (rc == SL_OK)
+        rc = check_ids(table, m.job, 0, err);
+    if (rc == SL_OK)
+        rc = check_whole(table, &m.payload, m.wire, err);
+    if (rc == SL_OK && m.payload.bytes == 0)
+        rc = sl_fail(err, SL_EINVAL, "%s.payload is missing", table->name);
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}
+
+enum sl_err wire_read_state_reply(struct wire_state_reply *out,
+                                  const struct sl_slices *bytes,
+                                  struct sl_error *err)
+{
+    struct wire_state_reply m;
+    struct seen seen;
+    enum sl_err rc = read_message(&wire_table_state_reply, &m, sizeof(m),
+                                  &m.payload, bytes, &seen, err);
+
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}

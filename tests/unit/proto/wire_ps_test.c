@@ -47,6 +47,8 @@ TEST(wire_ps, tables_are_the_schema)
 {
     for (unsigned i = 0; i < SL_COUNT(tables); i++)
         check_table(tables[i]);
+    check_table(&wire_table_piece);
+    check_table(&wire_table_state_reply);
 }
 
 static struct wire_push a_push(void)
@@ -560,4 +562,38 @@ TEST(wire_ps, pairs_are_ordered)
     T_EQ(wire_attempt_cmp(c, c), 0);
     T_LT(wire_tag_cmp(s, t), 0);
     T_LT(wire_tag_cmp(wire_tag_of(NULL), s), 0);
+}
+
+TEST(wire_ps, a_piece_is_read_as_it_was_written)
+{
+    const struct wire_piece m = {.job = 7,
+                                 .generation = 300,
+                                 .bucket = 5,
+                                 .first = 1u << 20,
+                                 .from = 3,
+                                 .hop = UINT32_MAX,
+                                 .wire = WIRE_BF16};
+    static const uint8_t payload[6] = {1, 2, 3, 4, 5, 6};
+    uint8_t bytes[RPC_MSG_SPACE];
+    struct sl_slice one;
+    struct sl_slices all;
+    struct wire_piece got;
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    T_OK(wire_head_piece(&msg, &m, sizeof(payload)));
+    memcpy(bytes, msg.head, msg.head_bytes);
+    memcpy(bytes + msg.head_bytes, payload, sizeof(payload));
+    one = (struct sl_slice){bytes, msg.head_bytes + sizeof(payload)};
+    all = slices_one(&one);
+    T_OK(wire_read_piece(&got, &all, t_err()));
+    T_EQ(got.job, m.job);
+    T_EQ(got.generation, m.generation);
+    T_EQ(got.bucket, m.bucket);
+    T_EQ(got.first, m.first);
+    T_EQ(got.from, m.from);
+    T_EQ(got.hop, m.hop);
+    T_EQ(got.wire, m.wire);
+    T_EQ(got.payload.bytes, sizeof(payload));
+    rpc_msg_drop(&msg);
 }

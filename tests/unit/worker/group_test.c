@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums over ranks: several in this process, each with its own server, threads
+// and connections.
+#include "worker/reduce/group.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "tests/harness/t.h"
+#include "worker/reduce/host.h"
+#include "worker/reduce/net.h"
+
+#define RANKS 6
+#define TIMEOUT_MS 20000
+
+struct rank {
+    struct ring *ring;
+    uint32_t self;
+    struct rpc_io *io;
+    struct ranks *ranks;
+    struct rpc_server *server;
+    struct group *group;
+    pthread_t thread;
+    char address[128];
+    enum sl_err rc; // of the last sum
+    struct sl_error err;
+    float *data;
+};
+
+struct ring {
+    struct rank rank[RANKS];
+    struct group_rank who[RANKS];
+    uint32_t count;
+    enum wire_type wire;
+    uint32_t timeout_ms;
+    // What all do at once.
+    size_t elements;
+    uint64_t first, buckets;
+};
+
+// hosts[i] names the host of rank i, by a letter.
+static void ring_open(struct ring *g, const char *hosts, enum wire_type wire)
+{
+    static char name[RANKS][2];
+
+    *g = (struct ring){.count = (uint32_t)strlen(hosts),
+                       .wire = wire,
+                       .timeout_ms = TIMEOUT_MS};
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct rank *r = &g->rank[i];
+        struct rpc_io_options o = {.threads = 1};
+        struct rpc_table table;
+
+        r->ring = g;
+        r->self = i;
+        snprintf(r->address, sizeof(r->address), "unix:/tmp/group-%d-%u",
+                 (int)getpid(), i);
+        T_OK(rpc_io_new(&r->io, &o, t_err()));
+        T_OK(ranks_new(&r->ranks));
+        table = ranks_table(r->ranks);
+        T_OK(rpc_server_new(&r->server, r->io, &table, 1, NULL, t_err()));
+        T_OK(rpc_server_bind(r->server, r->address, NULL, NULL, t_err()));
+        rpc_server_start(r->server);
+        name[i][0] = hosts[i];
+        g->who[i] = (struct group_rank){r->address, name[i]};
+    }
+}
+
+static void group_open(struct rank *r, uint64_t generation)
+{
+    const struct ring *g = r->ring;
+    const struct group_options o = {
+        .io = r->io,
+        .ranks = r->ranks,
+        .job = 7,
+        .generation = generation,
+        .rank = g->who,
+        .count = g->count,
+        .self = r->self,
+        .wire = g->wire,
+        .timeout_ms = g->timeout_ms,
+    };
+
+    T_OK(group_new(&r->group, &o, t_err()));
+}
+
+static void generation(struct ring *g, uint64_t number)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        group_free(g->rank[i].group);
+        g->rank[i].group = NULL;
+    }
+    for (uint32_t i = 0; i < g->count; i++)
+        group_open(&g->rank[i], number);
+}
+
+static void ring_close(struct ring *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        group_abort(g->rank[i].group, "the test is over");
+    for (uint32_t i = 0; i < g->count; i++)
+        group_free(g->rank[i].group);
+    for (uint32_t i = 0; i < g->count; i++) {
+        rpc_server_free(g->rank[i].server);
+        ranks_free(g->rank[i].ranks);
+        rpc_io_free(g->rank[i].io);
+        sl_free(g->rank[i].data);
+        unlink(g->rank[i].address + 5);
+    }
+}
+
+// What a rank has at an element of a bucket.
+static float value(uint32_t rank, uint64_t bucket, size_t i)
+{
+    return (float)((rank + 1) * 1000 + bucket * 10) / 7.0f +
+           (float)(i % 97) / 3.0f;
+}
+
+static void *work(void *arg)
+{
+    struct rank *r = arg;
+    struct ring *g = r->ring;
+    size_t n = g->elements;
+
+    r->rc = SL_OK;
+    for (uint64_t b = 0; b < g->buckets; b++) {
+        for (size_t i = 0; i < n; i++)
+            r->data[b * n + i] = value(r->self, g->first + b, i);
+        r->rc = group_start(r->group, g->first + b, r->data + b * n, n, NULL);
+        if (r->rc != SL_OK)
+            return NULL;
+    }
+    for (uint64_t b = 0; b < g->buckets && r->rc == SL_OK; b++)
+        r->rc = group_wait(r->group, g->first + b, &r->err);
+    return NULL;
+}
+
+// All ranks but `without` at once.
+static void all_work(struct ring *g, uint64_t first, uint64_t buckets,
+                     size_t elements, uint32_t without)
+{
+    g->first = first;
+    g->buckets = buckets;
+    g->elements = elements;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct rank *r = &g->rank[i];
+
+        sl_free(r->data);
+        r->data = sl_malloc(buckets * elements * sizeof(float) + 1);
+        if (i != without)
+            T_EQ(pthread_create(&r->thread, NULL, work, r), 0);
+    }
+    for (uint32_t i = 0; i < g->count; i++)
+        if (i != without)
+            pthread_join(g->rank[i].thread, NULL);
+}
+
+static void check_sums(struct ring *g, double tolerance)
+{
+    size_t all = g->buckets * g->elements;
+
+    for (uint32_t k = 0; k < g->count; k++) {
+        T_EQ(g->rank[k].rc, SL_OK);
+        T_EQ(memcmp(g->rank[k].data, g->rank[0].data, all * sizeof(float)), 0);
+    }
+    for (uint64_t b = 0; b < g->buckets; b++) {
+        for (size_t i = 0; i < g->elements; i += 1 + g->elements / 1000) {
+            double want = 0;
+
+            for (uint32_t k = 0; k < g->count; k++)
+                want += (double)value(k, g->first + b, i);
+            T_NEAR(g->rank[0].data[b * g->elements + i], want,
+                   tolerance * want);
+        }
+    }
+}
+
+static const char *const layouts[] = {
+    "a",  // alone
+    "ab", // two hosts
+    "aa", // one host
+    "abc",    "aaa",
+    "aabb", // hierarchical
+    "abab", // in any order
+    "aaabcc", "aaaaaa",
+};
+
+// Around every limit: a piece, a chunk, the direct exchange, what is done in
+// the background; and vectors shorter than the ring.
+static const size_t sizes[] = {1,     5,     8191,  8192,   8193,  65535,
+                               65536, 65537, 70000, 131072, 400001};
+
+TEST(group, every_layout_adds_every_length)
+{
+    struct ring g;
+
+    for (unsigned l = 0; l < SL_COUNT(layouts); l++) {
+        uint64_t bucket = 0;
+
+        ring_open(&g, layouts[l], WIRE_F32);
+        generation(&g, 1);
+        for (unsigned s = 0; s < SL_COUNT(sizes); s++) {
+            all_work(&g, bucket, 3, sizes[s], UINT32_MAX);
+            bucket += 3;
+            check_sums(&g, 1e-6);
+        }
+        ring_close(&g);
+    }
+}
+
+TEST(group, sixteen_bits_travel_and_all_have_the_same)
+{
+    static const struct {
+        enum wire_type wire;
+        double tolerance;
+    } narrow[] = {{WIRE_BF16, 0.05}, {WIRE_F16, 0.01}};
+    struct ring g;
+
+    for (unsigned w = 0; w < SL_COUNT(narrow); w++) {
+        ring_open(&g, "abcc", narrow[w].wire);
+        generation(&g, 1);
+        all_work(&g, 0, 2, 100, UINT32_MAX);
+        check_sums(&g, narrow[w].tolerance);
+        all_work(&g, 2, 2, 200000, UINT32_MAX);
+        check_sums(&g, narrow[w].tolerance);
+        ring_close(&g);
+    }
+}
+
+// The same vectors in the same layout: the same bits, whatever the timing.
+TEST(group, the_order_of_additions_does_not_depend_on_timing)
+{
+    struct ring g;
+    float *first = NULL;
+    size_t bytes = 0;
+
+    for (unsigned again = 0; again < 3; again++) {
+        ring_open(&g, "aabc", WIRE_F32);
+        generation(&g, again + 1);
+        all_work(&g, 0, 2, 150000, UINT32_MAX);
+        check_sums(&g, 1e-6);
+        bytes = g.buckets * g.elements * sizeof(float);
+        if (first == NULL) {
+            first = sl_malloc(bytes);
+            memcpy(first, g.rank[0].data, bytes);
+        }
+        T_EQ(memcmp(first, g.rank[0].data, bytes), 0);
+        ring_close(&g);
+    }
+    sl_free(first);
+}
+
+static void *abort_soon(void *arg)
+{
+    struct ring *g = arg;
+
+    for (uint32_t i = 0; i < g->count; i++)
+        group_abort(g->rank[i].group, "as asked");
+    return NULL;
+}
+
+TEST(group, an_abort_ends_every_wait)
+{
+    static const char *const some[] = {"aaa", "abc", "aabb"};
+    pthread_t thread;
+    struct ring g;
+
+    for (unsigned l = 0; l < SL_COUNT(some); l++) {
+        ring_open(&g, some[l], WIRE_F32);
+        generation(&g, 1);
+        all_work(&g, 0, 1, 1000, UINT32_MAX);
+        check_sums(&g, 1e-6);
+        // The last rank does not come, so none can end but by the abort.
+        T_EQ(pthread_create(&thread, NULL, abort_soon, &g), 0);
+        all_work(&g, 1, 3, 300000, g.count - 1);
+        pthread_join(thread, NULL);
+        for (uint32_t i = 0; i + 1 < g.count; i++) {
+            T_EQ(g.rank[i].rc, SL_ESTALE);
+            T_TRUE(strstr(g.rank[i].err.text, "as asked") != NULL ||
+                   strstr(g.rank[i].err.text, "left generation") != NULL);
+        }
+        // And the next generation adds as before.
+        generation(&g, 2);
+        all_work(&g, 0, 2, 70000, UINT32_MAX);
+        check_sums(&g, 1e-6);
+        ring_close(&g);
+    }
+}
+
+// Nobody answers where a rank should be: named, within its time.
+TEST(group, a_rank_that_cannot_be_reached_is_named)
+{
+    struct ring g;
+
+    ring_open(&g, "abc", WIRE_F32);
+    g.timeout_ms = 300;
+    generation(&g, 1);
+    group_free(g.rank[1].group);
+    g.rank[1].group = NULL;
+    rpc_server_free(g.rank[1].server);
+    g.rank[1].server = NULL;
+    g.first = 0;
+    g.buckets = 1;
+    g.elements = 100000;
+    g.rank[0].data = sl_malloc(g.elements * sizeof(float));
+    work(&g.rank[0]); // its successor is gone
+    T_EQ(g.rank[0].rc, SL_EUNAVAIL);
+    T_TRUE(strstr(g.rank[0].err.text, "rank 1") != NULL);
+    T_EQ(group_suspect(g.rank[0].group), 1);
+    group_open(&g.rank[1], 1);
+    ring_close(&g);
+}
+
+// ---- strangers
+
+static enum sl_err say(struct rank *to, const struct wire_piece *m,
+                       size_t bytes)
+{
+    const struct rpc_call_options options = {.deadline_ms = TIMEOUT_MS};
+    struct rpc_channel *channel = NULL;
+    struct rpc_body *body = NULL;
+    uint8_t *payload = sl_calloc(1, bytes + 1);
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    T_OK(rpc_channel_new(&channel, to->io, to->address, NULL, NULL, t_err()));
+    rpc_msg_init(&msg);
+    T_OK(wire_head_piece(&msg, m, bytes));
+    rpc_msg_part(&msg, payload, bytes);
+    rc = rpc_call_sync(channel, WIRE_PIECE, &msg, &options, &body, NULL);
+    rpc_body_free(body);
+    rpc_channel_free(channel);
+    sl_free(payload);
+    return rc;
+}
+
+TEST(group, strangers_are_refused)
+{
+    struct wire_piece m = {.job = 7, .generation = 5, .from = 1, .hop = 0};
+    struct ring g;
+
+    ring_open(&g, "ab", WIRE_F32);
+    generation(&g, 5);
+    m.generation = 6; // that may come
+    T_EQ(say(&g.rank[0], &m, 4), SL_EUNAVAIL);
+    m.generation = 4; // that is over
+    T_EQ(say(&g.rank[0], &m, 4), SL_ESTALE);
+    m.job = 8;
+    m.generation = 5;
+    T_EQ(say(&g.rank[0], &m, 4), SL_EUNAVAIL);
+    m.job = 7;
+    T_EQ(say(&g.rank[0], &m, 0), SL_EINVAL); // no payload
+    T_EQ(say(&g.rank[0], &m, 3), SL_EINVAL); // no whole element
+    ring_close(&g);
+}
+
+static void *say_rubbish(void *arg)
+{
+    // Of the right generation, but no piece of this sum.
+    const struct wire_piece m = {
+        .job = 7, .generation = 1, .from = 1, .hop = 0, .first = 1u << 30};
+
+    (void)say(arg, &m, 4096);
+    return NULL;
+}
+
+TEST(group, a_piece_that_does_not_fit_ends_the_sum_and_not_the_process)
+{
+    pthread_t thread;
+    struct ring g;
+
+    ring_open(&g, "ab", WIRE_F32);
+    generation(&g, 1);
+    g.first = 0;
+    g.buckets = 1;
+    g.elements = 100000;
+    g.rank[0].data = sl_malloc(g.elements * sizeof(float));
+    T_EQ(pthread_create(&thread, NULL, say_rubbish, &g.rank[0]), 0);
+    work(&g.rank[0]); // rank 1 never comes
+    T_EQ(g.rank[0].rc, SL_ECORRUPT);
+    pthread_join(thread, NULL);
+    ring_close(&g);
+}
+
+// ---- state
+
+static enum sl_err read_state(void *arg, uint64_t offset, size_t bytes,
+                              void *to)
+{
+    const uint8_t *state = arg;
+
+    if (offset > 1000 || bytes > 1000 - offset)
+        return SL_ERANGE;
+    memcpy(to, state + offset, bytes);
+    return SL_OK;
+}
+
+TEST(group, a_state_is_copied_while_it_is_served)
+{
+    uint8_t state[1000], got[1000];
+    struct rpc_channel *channel = NULL;
+    struct ring g;
+
+    for (unsigned i = 0; i < sizeof(state); i++)
+        state[i] = (uint8_t)(i * 7);
+    ring_open(&g, "ab", WIRE_F32);
+    generation(&g, 1);
+    T_OK(rpc_channel_new(&channel, g.rank[1].io, g.rank[0].address, NULL, NULL,
+                         t_err()));
+    T_FAILS(SL_EUNAVAIL,
+            ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
+    T_OK(ranks_serve_state(g.rank[0].ranks, 7, 2, read_state, state));
+    T_OK(ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
+    T_OK(ranks_fetch(channel, 7, 2, 500, 500, got + 500, TIMEOUT_MS, t_err()));
+    T_EQ(memcmp(state, got, sizeof(state)), 0);
+    T_FAILS(SL_ERANGE,
+            ranks_fetch(channel, 7, 2, 900, 500, got, TIMEOUT_MS, t_err()));
+    ranks_stop_state(g.rank[0].ranks, 7, 2);
+    T_FAILS(SL_EUNAVAIL,
+            ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
+    rpc_channel_free(channel);
+    ring_close(&g);
+}
+
+TEST(group, memory_that_is_not_the_hosts_is_not_joined)
+{
+    struct host *l = NULL, *other = NULL;
+    uint64_t bytes, token;
+    int fd;
+
+    T_OK(host_new(&l, 2, &fd, &bytes, &token, t_err()));
+    T_FAILS(SL_EDENIED, host_join(&other, 1, 2, (uint64_t)getpid(),
+                                  (uint32_t)fd, bytes, token + 1, t_err()));
+    T_FAILS(SL_EDENIED, host_join(&other, 1, 3, (uint64_t)getpid(),
+                                  (uint32_t)fd, bytes, token, t_err()));
+    T_FAILS(SL_ENOENT, host_join(&other, 1, 2, (uint64_t)getpid(), 9999, bytes,
+                                 token, t_err()));
+    T_FAILS(SL_EDENIED, host_join(&other, 1, 2, (uint64_t)getpid(), 0, bytes,
+                                  token, t_err()));
+    T_OK(host_join(&other, 1, 2, (uint64_t)getpid(), (uint32_t)fd, bytes, token,
+                   t_err()));
+    host_free(other);
+    host_free(l);
+    close(fd);
+}

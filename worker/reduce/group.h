@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/reduce/group.h -- the ranks of one generation of a ring, as one of
+// them sees it: sums over all of them.
+//
+//   group_new
+//     group_start(0), group_start(1), ... -> group_wait(0), ...
+//   group_free
+//
+// Ranks of one host (equal `host`) add through shared memory (host.h), the
+// first rank of each host over the network with those of other hosts (net.h);
+// what they get the others of their host copy. The bits of a sum depend on the
+// vectors, their length and the layout of ranks on hosts, and are the same on
+// every rank.
+//
+// A large bucket is worked at in the background as soon as those before it are
+// done; a small one by who waits for it.
+//
+// Threads  group_start, group_wait: one. group_abort, group_stats: any.
+// Memory   options are copied, but for io, tls and ranks, which outlive the
+//          group. Data is the group's from group_start until group_wait.
+// Units    elements; ms.
+// Errors   group_wait: SL_ESTALE (aborted, or a rank has left), SL_EUNAVAIL (a
+//          rank could not be reached for timeout_ms), SL_ECORRUPT. *err names
+//          the rank. From then on every wait fails. A rank that can be reached
+//          is waited for, until group_abort.
+#ifndef WORKER_REDUCE_GROUP_H
+#define WORKER_REDUCE_GROUP_H
+
+#include "common/net/rpc.h"
+#include "worker/reduce/ranks.h"
+
+struct group_rank {
+    const char *address; // of its Ranks service
+    const char *host;    // ranks_host
+};
+
+struct group_options {
+    struct rpc_io *io;
+    const struct rpc_tls *tls;
+    struct ranks *ranks;
+    uint64_t job, generation;
+    const struct group_rank *rank;
+    uint32_t count, self;
+    enum wire_type wire; // between hosts; sums are f32
+    uint32_t timeout_ms;
+};
+
+struct group_stats {
+    uint64_t sent_bytes, received_bytes; // between hosts
+    double wait_ms;                      // for other ranks
+};
+
+struct group;
+
+// Returns at once; the others may come later.
+enum sl_err group_new(struct group **out, const struct group_options *o,
+                      struct sl_error *err);
+void group_free(struct group *g); // NULL is allowed; aborts, and waits
+
+// data becomes the sum over all ranks. Numbers rise by one from 0; order and
+// counts are the same on all ranks. SL_ENOMEM.
+enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
+                        size_t count, struct sl_error *err);
+enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err);
+
+void group_abort(struct group *g, const char *why);
+void group_stats(struct group *g, struct group_stats *out);
+// The rank that could not be reached, or UINT32_MAX.
+uint32_t group_suspect(struct group *g);
+
+#endif

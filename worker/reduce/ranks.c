@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/reduce/ranks.c -- the Ranks service: its calls find the generation
+// that they are for.
+#include "worker/reduce/ranks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/net/local/shm.h"
+
+struct entry {
+    struct list_node node;
+    uint64_t job, generation;
+    struct inbox *inbox; // NULL: a state alone
+    struct ranks_share share;
+    ranks_state_fn state; // NULL: none
+    void *arg;
+};
+
+struct ranks {
+    pthread_rwlock_t lock; // calls read; what is added and removed writes
+    struct list entries;
+};
+
+enum sl_err ranks_new(struct ranks **out)
+{
+    struct ranks *r = sl_calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return SL_ENOMEM;
+    pthread_rwlock_init(&r->lock, NULL);
+    list_init(&r->entries);
+    *out = r;
+    return SL_OK;
+}
+
+void ranks_free(struct ranks *r)
+{
+    struct list_node *n;
+
+    if (r == NULL)
+        return;
+    while ((n = list_pop_front(&r->entries)) != NULL)
+        sl_free(list_entry(n, struct entry, node));
+    pthread_rwlock_destroy(&r->lock);
+    sl_free(r);
+}
+
+static struct entry *find_locked(struct ranks *r, uint64_t job,
+                                 uint64_t generation)
+{
+    list_for(n, &r->entries)
+    {
+        struct entry *e = list_entry(n, struct entry, node);
+
+        if (e->job == job && e->generation == generation)
+            return e;
+    }
+    return NULL;
+}
+
+// Why there is no such generation here.
+static enum sl_err missing_locked(struct ranks *r, uint64_t job,
+                                  uint64_t generation, struct sl_error *err)
+{
+    list_for(n, &r->entries)
+    {
+        struct entry *e = list_entry(n, struct entry, node);
+
+        if (e->job == job && e->generation > generation)
+            return sl_fail(err, SL_ESTALE,
+                           "generation %" PRIu64 " of job %" PRIu64
+                           " is over: this rank is in %" PRIu64,
+                           generation, job, e->generation);
+    }
+    return sl_fail(err, SL_EUNAVAIL,
+                   "generation %" PRIu64 " of job %" PRIu64 " is not here",
+                   generation, job);
+}
+
+// ---- what is here
+
+// The entry of a generation, made if need be.
+static struct entry *entry_locked(struct ranks *r, uint64_t job,
+                                  uint64_t generation)
+{
+    struct entry *e = find_locked(r, job, generation);
+
+    if (e != NULL)
+        return e;
+    e = sl_calloc(1, sizeof(*e));
+    if (e == NULL)
+        return NULL;
+    e->job = job;
+    e->generation = generation;
+    e->share.fd = -1;
+    list_push_back(&r->entries, &e->node);
+    return e;
+}
+
+static void forget_if_empty(struct entry *e)
+{
+    if (e->inbox != NULL || e->state != NULL)
+        return;
+    list_remove(&e->node);
+    sl_free(e);
+}
+
+enum sl_err ranks_add(struct ranks *r, uint64_t job, uint64_t generation,
+                      struct inbox *inbox, struct ranks_share share)
+{
+    enum sl_err rc = SL_OK;
+    struct entry *e;
+
+    pthread_rwlock_wrlock(&r->lock);
+    e = entry_locked(r, job, generation);
+    if (e == NULL) {
+        rc = SL_ENOMEM;
+    } else if (e->inbox != NULL) {
+        rc = SL_EEXIST;
+    } else {
+        e->inbox = inbox;
+        e->share = share;
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return rc;
+}
+
+void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation)
+{
+    struct entry *e;
+
+    pthread_rwlock_wrlock(&r->lock);
+    e = find_locked(r, job, generation);
+    if (e != NULL) {
+        e->inbox = NULL;
+        e->share.fd = -1;
+        forget_if_empty(e);
+    }
+    pthread_rwlock_unlock(&r->lock);
+}
+
+enum sl_err ranks_serve_state(struct ranks *r, uint64_t job,
+                              uint64_t generation, ranks_state_fn fn, void *arg)
+{
+    enum sl_err rc = SL_OK;
+    struct entry *e;
+
+    pthread_rwlock_wrlock(&r->lock);
+    e = entry_locked(r, job, generation);
+    if (e == NULL) {
+        rc = SL_ENOMEM;
+    } else if (e->state != NULL) {
+        rc = SL_EEXIST;
+    } else {
+        e->state = fn;
+        e->arg = arg;
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return rc;
+}
+
+void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation)
+{
+    struct entry *e;
+
+    pthread_rwlock_wrlock(&r->lock);
+    e = find_locked(r, job, generation);
+    if (e != NULL) {
+        e->state = NULL;
+        forget_if_empty(e);
+    }
+    pthread_rwlock_unlock(&r->lock);
+}
+
+// ---- calls
+
+static void piece(struct rpc_call *call, void *arg)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct ranks *r = arg;
+    struct wire_piece m;
+    struct entry *e;
+    enum sl_err rc = wire_read_piece(&m, rpc_call_body(call), &err);
+
+    if (rc == SL_OK) {
+        pthread_rwlock_rdlock(&r->lock);
+        e = find_locked(r, m.job, m.generation);
+        rc = e == NULL || e->inbox == NULL
+                 ? missing_locked(r, m.job, m.generation, &err)
+                 : inbox_offer(e->inbox, call, &m);
+        pthread_rwlock_unlock(&r->lock);
+    }
+    if (rc != SL_OK)
+        rpc_answer(call, rc, err.code == rc ? &err : NULL, NULL);
+}
+
+static void answer_msg(struct rpc_call *call, enum sl_err rc,
+                       struct sl_error *err, const ProtobufCMessage *reply)
+{
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    if (rc == SL_OK)
+        rc = wire_msg(&msg, reply);
+    rpc_answer(call, rc, rc == SL_OK ? NULL : err, rc == SL_OK ? &msg : NULL);
+}
+
+static void share(struct rpc_call *call, void *arg)
+{
+    Sluice__V1__ShareReply reply = SLUICE__V1__SHARE_REPLY__INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__ShareRequest *m = NULL;
+    struct ranks *r = arg;
+    struct wire_arena arena;
+    struct entry *e;
+    enum sl_err rc;
+
+    wire_arena_init(&arena);
+    rc = wire_unpack_share_request(&m, &arena, rpc_call_body(call), &err);
+    if (rc == SL_OK) {
+        pthread_rwlock_rdlock(&r->lock);
+        e = find_locked(r, m->job, m->generation);
+        if (e == NULL || e->share.fd < 0) {
+            rc = missing_locked(r, m->job, m->generation, &err);
+        } else {
+            reply.pid = (uint64_t)getpid();
+            reply.fd = (uint32_t)e->share.fd;
+            reply.bytes = e->share.bytes;
+            reply.token = e->share.token;
+        }
+        pthread_rwlock_unlock(&r->lock);
+    }
+    wire_arena_release(&arena);
+    answer_msg(call, rc, &err, &reply.base);
+}
+
+static enum sl_err read_state(struct ranks *r,
+                              const Sluice__V1__StateRequest *m, void *to,
+                              struct sl_error *err)
+{
+    struct entry *e;
+    enum sl_err rc;
+
+    pthread_rwlock_rdlock(&r->lock);
+    e = find_locked(r, m->job, m->generation);
+    if (e == NULL || e->state == NULL)
+        rc = missing_locked(r, m->job, m->generation, err);
+    else
+        rc = e->state(e->arg, m->offset, (size_t)m->bytes, to);
+    pthread_rwlock_unlock(&r->lock);
+    return rc;
+}
+
+static void state(struct rpc_call *call, void *arg)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__StateRequest *m = NULL;
+    struct wire_arena arena;
+    struct rpc_msg msg;
+    void *bytes = NULL;
+    size_t n = 0;
+    enum sl_err rc;
+
+    wire_arena_init(&arena);
+    rc = wire_unpack_state_request(&m, &arena, rpc_call_body(call), &err);
+    if (rc == SL_OK && (m->bytes == 0 || m->bytes > RANKS_STATE_BYTES))
+        rc = sl_fail(&err, SL_EINVAL, "%" PRIu64 " bytes of a state at once",
+                     m->bytes);
+    if (rc == SL_OK) {
+        n = (size_t)m->bytes;
+        bytes = sl_malloc(n);
+        rc = bytes == NULL ? SL_ENOMEM : read_state(arg, m, bytes, &err);
+    }
+    wire_arena_release(&arena);
+    rpc_msg_init(&msg);
+    if (rc == SL_OK)
+        rc = wire_head_state_reply(&msg, n);
+    if (rc != SL_OK) {
+        sl_free(bytes);
+        rpc_answer(call, rc, err.code == rc ? &err : NULL, NULL);
+        return;
+    }
+    rpc_msg_part(&msg, bytes, n);
+    rpc_msg_on_release(&msg, sl_free, bytes);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
+struct rpc_table ranks_table(struct ranks *r)
+{
+    static const struct rpc_method methods[] = {
+        {.path = WIRE_PIECE,
+         .max_request_bytes = RPC_DATA_BYTES,
+         .unary = piece},
+        {.path = WIRE_SHARE, .unary = share},
+        {.path = WIRE_STATE, .unary = state},
+    };
+
+    return (struct rpc_table){methods, SL_COUNT(methods), r};
+}
+
+// ---- the other side
+
+enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone)
+{
+    char boot[SHM_BOOT_ID];
+    uint64_t number = 0;
+    struct stat st;
+
+    if (!alone && shm_boot_id(boot) && stat("/proc/self/ns/pid", &st) == 0) {
+        snprintf(out, RANKS_HOST_BYTES, "%s/%" PRIu64 "/%u", boot,
+                 (uint64_t)st.st_ino, (unsigned)geteuid());
+        return SL_OK;
+    }
+    if (shm_secret(&number) != SL_OK)
+        return SL_EIO;
+    snprintf(out, RANKS_HOST_BYTES, "alone/%016" PRIx64, number);
+    return SL_OK;
+}
+
+static enum sl_err take_state(const struct rpc_body *body, size_t bytes,
+                              void *to, struct sl_error *err)
+{
+    struct wire_state_reply m;
+    enum sl_err rc = wire_read_state_reply(&m, rpc_body_slices(body), err);
+
+    if (rc == SL_OK && m.payload.bytes != bytes)
+        rc = sl_fail(err, SL_ECORRUPT, "%zu bytes of a state, not %zu",
+                     m.payload.bytes, bytes);
+    if (rc == SL_OK)
+        slices_copy(to, &m.payload);
+    return rc;
+}
+
+enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
+                        uint64_t generation, uint64_t offset, size_t bytes,
+                        void *to, uint32_t timeout_ms, struct sl_error *err)
+{
+    const struct rpc_call_options options = {
+        .deadline_ms = timeout_ms,
+        .max_reply_bytes = RANKS_STATE_BYTES + RPC_CONTROL_BYTES,
+        .wait_for_ready = true,
+    };
+    Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
+    struct rpc_body *body = NULL;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    m.job = job;
+    m.generation = generation;
+    m.offset = offset;
+    m.bytes = bytes;
+    rpc_msg_init(&msg);
+    rc = wire_msg(&msg, &m.base);
+    if (rc != SL_OK) {
+        rpc_msg_drop(&msg);
+        return rc;
+    }
+    rc = rpc_call_sync(from, WIRE_STATE, &msg, &options, &body, err);
+    if (rc == SL_OK)
+        rc = take_state(body, bytes, to, err);
+    rpc_body_free(body);
+    return rc;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/reduce/ranks.h -- what a rank answers to others: the Ranks service.
+//
+//   ranks_new -> ranks_table, for the worker's rpc_server
+//     ranks_add | ranks_remove     a generation that takes pieces (group.c)
+//     ranks_serve_state | ranks_stop_state   a state that newcomers copy
+//   ranks_free, after the server
+//
+// A message of a generation that is not here is answered SL_EUNAVAIL: it may
+// come. One that is older than the newest of its job, SL_ESTALE.
+//
+// Threads  any. ranks_remove and ranks_stop_state wait until no call uses what
+//          they take away.
+// Memory   what is added is borrowed until it is removed.
+// Units    bytes.
+// Errors   SL_EEXIST: the generation is here already; SL_ENOMEM.
+#ifndef WORKER_REDUCE_RANKS_H
+#define WORKER_REDUCE_RANKS_H
+
+#include "common/net/rpc.h"
+#include "worker/reduce/inbox.h"
+
+// Of one call of State.
+#define RANKS_STATE_BYTES ((size_t)4 << 20)
+
+// Where processes of this host find memory of ours; see ShareReply.
+struct ranks_share {
+    int fd; // -1: none
+    uint64_t bytes, token;
+};
+
+// Copies a range of the state; SL_ERANGE outside of it. On an I/O thread.
+typedef enum sl_err (*ranks_state_fn)(void *arg, uint64_t offset, size_t bytes,
+                                      void *to);
+
+struct ranks;
+
+enum sl_err ranks_new(struct ranks **out);
+void ranks_free(struct ranks *r); // NULL is allowed
+struct rpc_table ranks_table(struct ranks *r);
+
+enum sl_err ranks_add(struct ranks *r, uint64_t job, uint64_t generation,
+                      struct inbox *inbox, struct ranks_share share);
+void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation);
+
+enum sl_err ranks_serve_state(struct ranks *r, uint64_t job,
+                              uint64_t generation, ranks_state_fn fn,
+                              void *arg);
+void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation);
+
+// What processes that may share memory have in common: boot, user, and the
+// numbering of processes. With `alone` it is a text that nobody else has.
+#define RANKS_HOST_BYTES 128
+enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
+
+// A range of the state of another rank: at most RANKS_STATE_BYTES. Waits.
+enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
+                        uint64_t generation, uint64_t offset, size_t bytes,
+                        void *to, uint32_t timeout_ms, struct sl_error *err);
+
+#endif
