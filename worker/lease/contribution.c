@@ -5,29 +5,32 @@
 
 #include "common/base/num.h"
 
-void contribution_begin(struct contribution *c, uint32_t step)
+static const struct schedule *schedule_of(const struct contribution *c)
 {
-    const struct lease *l = c->lease;
+    return &c->job->record->schedule;
+}
+
+void contribution_begin(struct contribution *c, struct input_run *run,
+                        uint64_t closure, uint32_t step)
+{
     uint64_t first;
 
-    schedule_step_range(&l->record->schedule, l->closure, step, &first,
-                        &c->samples);
+    c->run = run;
+    c->closure = closure;
     c->step = step;
-    c->count = (uint32_t)sl_ceil_div(c->samples, l->run.batch);
+    schedule_step_range(schedule_of(c), closure, step, &first, &c->samples);
+    c->first = (uint32_t)((first - run->first) / run->batch);
+    c->count = (uint32_t)sl_ceil_div(c->samples, run->batch);
     c->digest = 0;
     c->loss_sum = c->right_sum = 0;
     c->at = 0;
     c->held = false;
 }
 
-// A run counts micro-batches; all steps before this one have as many as there
-// can be.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err)
 {
-    struct lease *l = c->lease;
-    uint32_t number = c->step * l->record->accumulate + c->at;
     enum sl_err rc =
-        step_get(c->device, c->input, &l->run, number, &c->batch, err);
+        step_get(c->device, c->input, c->run, c->first + c->at, &c->batch, err);
 
     if (rc != SL_OK)
         return rc;
@@ -40,15 +43,13 @@ enum sl_err contribution_get(struct contribution *c, struct sl_error *err)
 // every attempt.
 static void set_numbers(const struct contribution *c)
 {
-    const struct record *r = c->lease->record;
     struct program *p = c->p->program;
-    uint64_t step =
-        schedule_global_step(&r->schedule, c->lease->closure, c->step);
+    uint64_t step = schedule_global_step(schedule_of(c), c->closure, c->step);
 
     program_set_samples(p, c->samples);
     if (c->job->precision == SPEC_F16)
         program_set_loss_scale(p, c->job->scale.s);
-    program_set_step(p, step * r->accumulate + c->at);
+    program_set_step(p, step * c->job->record->accumulate + c->at);
 }
 
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err)

@@ -20,8 +20,8 @@
 // in the vector of the struct step. Before, nobody needs to see any of it.
 //
 // Threads  the compute thread.
-// Memory   What the fields point at is the caller's. A batch is held from get
-//          to put.
+// Memory   What the fields point at is the caller's; a run, from begin to the
+//          last put. A batch is held from get to put.
 // Units    steps count within the closure.
 // Errors   those of reading (data.h), of making a program (job.h) and of the
 //          device (step.h).
@@ -30,19 +30,19 @@
 
 #include "worker/device/step.h"
 #include "worker/lease/job.h"
-#include "worker/lease/lease.h"
 
 struct contribution {
-    // Of whom; fill in before the first begin.
+    // Whose; fill in before the first begin.
     struct input *input;
     struct job *job;
-    struct lease *lease;
     struct step *device; // where it computes
 
-    // Of the step, whole when the last micro-batch has started, the sums when
-    // its loss is known.
+    // Of the step: digest and sums are whole when the last micro-batch was got
+    // and its loss is known.
+    struct input_run *run;
+    uint64_t closure;
     uint32_t step;
-    uint32_t count; // micro-batches
+    uint32_t first, count; // its micro-batches in the run
     uint64_t samples, digest;
     double loss_sum, right_sum;
 
@@ -53,7 +53,9 @@ struct contribution {
     struct job_program *p;
 };
 
-void contribution_begin(struct contribution *c, uint32_t step);
+// The run reads micro-batches and holds the step whole.
+void contribution_begin(struct contribution *c, struct input_run *run,
+                        uint64_t closure, uint32_t step);
 
 static inline bool contribution_is_last(const struct contribution *c)
 {

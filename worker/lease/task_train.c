@@ -337,6 +337,9 @@ static enum sync_result compute_step(struct train *t)
             return result;
         contribution_put(&t->c);
         t->c.at++;
+        // No push is near that would look.
+        if (gate_look(&t->lease->gate, t->env->clock) != GATE_OPEN)
+            return SYNC_STOPPED;
     }
     if (result != SYNC_OK)
         return result;
@@ -352,7 +355,7 @@ static enum sync_result one_step(struct train *t, uint32_t step)
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
-    contribution_begin(&t->c, step);
+    contribution_begin(&t->c, &t->lease->run, t->lease->closure, step);
     result = compute_step(t);
     contribution_put(&t->c);
     return result;
@@ -454,7 +457,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
                            .grads = t.sync->grads,
                            .pulse = &l->gate.pulse};
     t.c = (struct contribution){
-        .input = env->input, .job = job, .lease = l, .device = &t.step};
+        .input = env->input, .job = job, .device = &t.step};
     t.whole = job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
               job->optimizer.global_clipnorm > 0;
     result = t.sync->ops->open(t.sync, &c, &t.err);
