@@ -121,9 +121,14 @@ def sixteen_bits_are_made_without_allocating():
     nothing_allocated(["--shm-min", "4"], wire="f16")
 
 
+def several_micro_batches_allocate_nothing():
+    nothing_allocated(accumulate=2)
+
+
 if __name__ == "__main__":
     if not LIBRARY.exists():
         print(f"skipped: {LIBRARY} was not built")
         sys.exit(77)
     main([bytes_are_sent_without_allocating, memory_is_shared_without_allocating,
-          sixteen_bits_are_made_without_allocating])
+          sixteen_bits_are_made_without_allocating,
+          several_micro_batches_allocate_nothing])

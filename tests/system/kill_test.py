@@ -47,6 +47,19 @@ def workers_killed_inside_closures():
         check(int(done["closures_retried"]) >= 1, "no closure was retried")
 
 
+def workers_killed_inside_micro_batches():
+    """A step of eight is lost with its worker, or pushed: never half of it."""
+    with Cluster(psservers=2, workers=2) as c:
+        job = c.submit(long_job("kill-micro", epochs=24, batch=4, accumulate=8))
+        for _ in range(4):
+            some_steps_on(c, job)
+            c.restart(f"w-{dice.randrange(2)}")
+        some_steps_on(c, job)
+        done = c.wait_state(job)
+        check_counts(done)
+        check(int(done["workers_lost"]) >= 4, f"workers lost: {done['workers_lost']}")
+
+
 def the_only_worker_killed_between_closures():
     with Cluster(psservers=1, workers=1) as c:
         job = c.submit(long_job("only-worker", epochs=15, steps_per_closure=1))
@@ -142,7 +155,7 @@ def a_drained_worker_hands_back_and_ends_with_143():
 
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
-    main([workers_killed_inside_closures,
+    main([workers_killed_inside_closures, workers_killed_inside_micro_batches,
           the_only_worker_killed_between_closures,
           a_silent_worker_is_replaced_and_may_wake_up,
           psserver_killed_and_restarted,

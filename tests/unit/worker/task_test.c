@@ -12,6 +12,8 @@
 #include "proto/layout.h"
 #include "proto/spec.h"
 #include "worker/lease/compute.h"
+#include "worker/lease/contribution.h"
+#include "worker/lease/task.h"
 
 #ifndef TASK_DEVICE // tests/emul has another
 #define TASK_DEVICE "ref"
@@ -409,6 +411,66 @@ static size_t train_job(const char *extra,
     fake_ps_unlock(w.ps);
     world_close(&w);
     return n;
+}
+
+static void dropout_before_the_end(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__LayerSpec *l = spec->model->layers[1];
+
+    strcpy(l->type, "dropout"); // a shorter word
+    l->has_rate = 1;
+    l->rate = 0.5;
+}
+
+// Each micro-batch of a closure has a number of its own, for its dropout; the
+// loss is that of all samples of its step; the last one's gradient comes out.
+TEST(task, micro_batches_are_numbered_through_the_job)
+{
+    struct job_env env = {.clock = sl_clock_real()};
+    struct step device = {.device = NULL};
+    struct contribution c = {.device = &device};
+    struct input *input = NULL;
+    struct kern_dev *dev = NULL;
+    struct job *job = NULL;
+    uint64_t digest = 0;
+    int64_t next = 5 * 3; // of the second epoch
+    struct lease *l;
+    struct world w;
+
+    world_open_with(&w, ", 'accumulate': 3", dropout_before_the_end);
+    T_OK(kern_open(&dev, "ref", NULL, t_err()));
+    env.dev = dev;
+    T_OK(input_new(&input, 1, t_err()));
+    T_OK(job_new(&job, w.record, &env, t_err()));
+    for (uint64_t closure = 2; closure < 4; closure++) {
+        l = train_lease(&w, closure);
+        T_OK(task_prepare(input, job, l, t_err()));
+        c.input = input;
+        c.job = job;
+        for (uint32_t step = 0; step < l->steps; step++) {
+            contribution_begin(&c, &l->run, closure, step);
+            T_EQ(c.count, 3);
+            T_EQ(c.samples, closure == 3 ? 16 : 21);
+            for (c.at = 0; c.at < 3; c.at++) {
+                T_OK(contribution_get(&c, t_err()));
+                T_OK(contribution_start(&c, t_err()));
+                T_EQ(c.p->program->keys[1], next++);
+                T_EQ(c.p->program->add, c.at > 0);
+                T_NEAR(c.p->program->scale * (double)c.samples, 1, 1e-12);
+                T_EQ(device.held, c.at < 2);
+                T_EQ(contribution_is_last(&c), c.at == 2);
+                contribution_put(&c);
+            }
+            digest += c.digest;
+        }
+        task_unprepare(input, l);
+        lease_free(l);
+    }
+    T_ASSERT(digest == schedule_epoch_digest(&w.schedule, 1));
+    job_free(job);
+    input_free(input);
+    kern_close(dev);
+    world_close(&w);
 }
 
 // 100 samples in steps of 21: of the last step there are 16, so 7, 7 and 2.
