@@ -65,10 +65,14 @@ static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
     if (rc == SL_OK && s->accuracy > 0 && progress_has_accuracy(s))
         rc = buf_appendf(out, "  acc %.4f", s->accuracy);
     if (rc == SL_OK)
-        rc = buf_appendf(out, "  %s samples/s  %u worker%s  staleness %u",
+        rc = buf_appendf(out, "  %s samples/s  %u worker%s",
                          out_count(rate, (uint64_t)s->images_per_second),
-                         s->workers, s->workers == 1 ? "" : "s",
-                         s->staleness_p50);
+                         s->workers, s->workers == 1 ? "" : "s");
+    if (rc == SL_OK && s->ring_generation > 0)
+        rc = buf_appendf(out, "  generation %llu",
+                         (unsigned long long)s->ring_generation);
+    else if (rc == SL_OK)
+        rc = buf_appendf(out, "  staleness %u", s->staleness_p50);
     return rc;
 }
 

@@ -177,6 +177,8 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"updates_refused", unsigned_number(s->updates_refused)},
         {"updates_stale", unsigned_number(s->updates_stale)},
         {"updates_late", unsigned_number(s->updates_late)},
+        {"ring_generation", unsigned_number(s->ring_generation)},
+        {"steps_redone", unsigned_number(s->steps_redone)},
         {"duplicates", unsigned_number(s->duplicates)},
         {"closures_retried", unsigned_number(s->closures_retried)},
         {"workers_lost", unsigned_number(s->workers_lost)},
@@ -235,6 +237,19 @@ static void delay_rows(struct table *t, const job_status *s)
     row(t, "applied over it", s->updates_late);
 }
 
+static void ring_rows(struct table *t, const job_status *s)
+{
+    if (s->ring_generation == 0)
+        return;
+    if (s->ring_ranks > 0) {
+        table_cell(t, "  ring");
+        table_cell(t, "%u rank%s", s->ring_ranks,
+                   s->ring_ranks == 1 ? "" : "s");
+    }
+    row(t, "generations", s->ring_generation);
+    row(t, "steps done again", s->steps_redone);
+}
+
 static void evaluation_rows(struct table *t, const job_status *s)
 {
     for (size_t i = 0; i < s->n_evaluations; i++) {
@@ -270,6 +285,7 @@ static void count_rows(struct table *t, const job_status *s)
         row(t, "loss scale", (uint64_t)s->loss_scale);
     row(t, "updates refused", s->updates_refused);
     delay_rows(t, s);
+    ring_rows(t, s);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);

@@ -160,6 +160,13 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 
+// ---- allreduce
+
+// Of a checked spec: workers are ranks of a ring, and keep the state; a round
+// has as many contributions as there are ranks.
+bool spec_allreduce(const Sluice__V1__JobSpec *spec);
+bool spec_ring_scales(const Sluice__V1__JobSpec *spec);
+
 // ---- placement
 
 // Of a checked spec. *target_bytes is what an automatic shard aims at.

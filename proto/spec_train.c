@@ -295,7 +295,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     rc = spec_string(&t->mode, "async");
     if (rc == SL_OK)
         rc = spec_string(&t->nonfinite, nonfinite[0]);
-    if (rc == SL_OK && strcmp(t->mode, "async") != 0)
+    if (rc == SL_OK && strcmp(t->mode, "async") != 0 &&
+        strcmp(t->mode, "allreduce") != 0)
         return sl_fail(err, SL_EINVAL,
                        "train.mode: wants 'async', the only mode there is, "
                        "got '%.60s'",
@@ -314,6 +315,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_precision(t, spec_external(spec), err);
     if (rc == SL_OK)
         rc = check_staleness(spec, err);
+    if (rc == SL_OK)
+        rc = spec_check_ring(spec, err);
     if (rc == SL_OK)
         rc = check_train_ranges(t, err);
     return rc == SL_OK ? check_accumulate(spec, err) : rc;

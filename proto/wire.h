@@ -53,7 +53,9 @@
 #define WIRE_SPARSE_MAX 65536     // closures in a counted set
 #define WIRE_CLOSURE_STEPS_MAX 4096
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
-#define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
+#define WIRE_RANKS_MAX 4096          // of one ring
+#define WIRE_CONTRIBUTIONS_MAX 65536 // of one round
+#define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
 
 // Methods, as rpc.h wants them.
 #define WIRE_ATTEND "/sluice.v1.Coordinator/Attend"

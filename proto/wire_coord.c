@@ -324,12 +324,29 @@ enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err)
 {
     const Sluice__V1__Lease *l = (const Sluice__V1__Lease *)m;
 
-    if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_PROBE)
+    if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_PROBE ||
+        l->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
         return SL_OK;
     if (l->count == 0)
         return sl_fail(err, SL_EINVAL, "Lease.count is missing");
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN && l->steps == 0)
         return sl_fail(err, SL_EINVAL, "Lease.steps is missing");
+    return SL_OK;
+}
+
+enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err)
+{
+    const Sluice__V1__RingBegin *b = (const Sluice__V1__RingBegin *)m;
+
+    if (b->self >= b->n_ranks)
+        return sl_fail(err, SL_EINVAL, "RingBegin.self is %u of %zu ranks",
+                       b->self, b->n_ranks);
+    for (size_t i = 0; i < b->n_holders; i++) {
+        if (b->holders[i] >= b->n_ranks)
+            return sl_fail(err, SL_EINVAL,
+                           "RingBegin.holders[%zu] is %u of %zu ranks", i,
+                           b->holders[i], b->n_ranks);
+    }
     return SL_OK;
 }
 

@@ -145,6 +145,18 @@ static const struct wire_rule attempt_failed[] = {
 static const struct wire_rule hand_back[] = {JOB(1), CLOSURE(2), FILL(3)};
 static const struct wire_rule job_only[] = {JOB(1)};
 
+static const struct wire_rule ring_join[] = {JOB(1), FILL(3), ADDRESS(4),
+                                             MAYBE_NAME(5)};
+static const struct wire_rule ring_answer[] = {JOB(1), BORN(3), FILL(4)};
+static const struct wire_rule ring_ready[] = {JOB(1), BORN(3), FILL(4), FILL(5),
+                                              FILL(6)};
+static const struct wire_rule ring_step[] = {JOB(1), BORN(3), FILL(5)};
+static const struct wire_rule ring_broken[] = {
+    JOB(1),
+    BORN(3),
+    RANGE(4, 0, WIRE_RANKS_MAX - 1),
+};
+
 // ---- coord.proto, downwards
 
 static const struct wire_rule welcome[] = {
@@ -193,6 +205,19 @@ static const struct wire_rule lease[] = {
 };
 static const struct wire_rule leases[] = {COUNT(1, WIRE_LEASES_MAX)};
 static const struct wire_rule revoke[] = {JOB(1), CLOSURE(2), FILL(3)};
+static const struct wire_rule ring_open[] = {JOB(2), BORN(4)};
+static const struct wire_rule ring_rank[] = {NAME(2), ADDRESS(3),
+                                             MAYBE_NAME(4)};
+static const struct wire_rule ring_begin[] = {
+    JOB(2),
+    BORN(4),
+    {6, RULE_COUNT, 1, WIRE_RANKS_MAX},
+    FILL(8),
+    COUNT(9, WIRE_RANKS_MAX),
+    COUNT(10, WIRE_SHARDS_MAX),
+    RANGE(11, 1, WIRE_CONTRIBUTIONS_MAX),
+};
+static const struct wire_rule ring_go[] = {JOB(2), BORN(4)};
 
 // ---- ps.proto
 
@@ -276,6 +301,15 @@ static const struct wire_rules all[] = {
     RULES(leases, leases, NULL),
     RULES(lease, lease, check_lease),
     RULES(revoke, revoke, NULL),
+    RULES(ring_join, ring_join, NULL),
+    RULES(ring_answer, ring_answer, NULL),
+    RULES(ring_ready, ring_ready, NULL),
+    RULES(ring_step, ring_step, NULL),
+    RULES(ring_broken, ring_broken, NULL),
+    RULES(ring_open, ring_open, NULL),
+    RULES(ring_rank, ring_rank, NULL),
+    RULES(ring_begin, ring_begin, check_ring_begin),
+    RULES(ring_go, ring_go, NULL),
     RULES(local_reply, local_reply, NULL),
     RULES(submit_request, submit_request, NULL),
     RULES(resume_source, resume_source, NULL),

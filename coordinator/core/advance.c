@@ -8,6 +8,7 @@
 #include "coordinator/core/end.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/place.h"
+#include "coordinator/core/rings.h"
 
 static void enter_running(struct coord *c, struct job *job)
 {
@@ -47,6 +48,9 @@ void advance_job(struct coord *c, struct job *job)
     if (!job->placed)
         place_job(c, job);
     if (c->dead || job_ended(job) || !job->placed)
+        return;
+    rings_check(c, job);
+    if (c->dead || job_ended(job))
         return;
     if (job->state == JOB_PLACING && job_served(job))
         enter_running(c, job);

@@ -22,6 +22,9 @@ static const char *name_work(const struct work *w, char *out, size_t size)
         snprintf(out, size,
                  "the evaluation of test samples %llu..%llu against cut %llu",
                  (ull)w->first, (ull)(w->first + w->count - 1), (ull)w->cut);
+    } else if (w->kind == WORK_RING) {
+        snprintf(out, size, "round %llu of the ring",
+                 (ull)w->job->ring.progress + 1);
     } else {
         schedule_closure_range(s, w->closure.id, &first, &count);
         snprintf(out, size, "closure %llu (epoch %llu, samples %llu..%llu)",

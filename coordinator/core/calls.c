@@ -70,7 +70,7 @@ static void notify_deleted(struct coord *c, struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (job_lies_on(job, m))
+        if (job_lies_on(job, m) || (job->allreduce && m->role == MEMBER_WORKER))
             send_close(c, m, job->id, job->uid, true);
     }
 }

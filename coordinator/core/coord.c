@@ -26,6 +26,7 @@
 #include "coordinator/core/publish.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
+#include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/serve.h"
 #include "coordinator/core/shards.h"
@@ -131,6 +132,7 @@ static void flush_all(struct coord *c)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
+        rings_check(c, job);
         shards_flush_map(c, job);
         jobs_flush(c, job);
     }
@@ -320,7 +322,15 @@ static void receive_worker(struct coord *c, struct member *m,
             job->map_version > message->map_wanted->have_version)
             send_map(c, m, job);
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT: // of a rank
+        job = cuts_report(c, m, message->snapshot);
+        if (job != NULL)
+            advance_job(c, job);
+        break;
     default:
+        job = rings_receive(c, m, message);
+        if (job != NULL)
+            advance_job(c, job);
         break;
     }
 }

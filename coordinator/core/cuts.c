@@ -9,19 +9,46 @@
 #include "coordinator/core/publish.h"
 #include "coordinator/core/send.h"
 
-void cuts_give_up(struct coord *c, struct job *job, const char *why)
+#define AHEAD_MS 250 // reports and requests of a ring take less
+#define MISSES_MAX 8
+
+static void give_up(struct coord *c, struct job *job, const char *why,
+                    uint64_t again_ms)
 {
     LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cut->n, why);
     cut_free(job->cut);
     job->cut = NULL;
-    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+    job->cut_after_ms = coord_now(c) + again_ms;
+}
+
+void cuts_give_up(struct coord *c, struct job *job, const char *why)
+{
+    give_up(c, job, why, CUT_RETRY_MS);
+}
+
+void cuts_begin_again(struct coord *c, struct job *job, const char *why)
+{
+    give_up(c, job, why, 0);
 }
 
 static void ask(struct coord *c, struct job *job, uint32_t shard)
 {
     if (job->shard[shard].server != 0)
         send_snapshot(c, job->shard[shard].server, job, shard);
+}
+
+// R6: parts of a ring's state are of one round, which no rank has passed when
+// it is asked. Each miss doubles what was added to the last that was heard of.
+static uint64_t ring_round(const struct job *job)
+{
+    double ahead = job->round_ms > 0 ? AHEAD_MS / job->round_ms : 0;
+
+    if (!job->allreduce || evidence_full(&job->evidence))
+        return 0;
+    return (job->cut_seen > job->ring.highest ? job->cut_seen
+                                              : job->ring.highest) +
+           ((2 + (uint64_t)ahead) << job->cut_misses);
 }
 
 static void begin(struct coord *c, struct job *job, enum cut_why why)
@@ -33,6 +60,7 @@ static void begin(struct coord *c, struct job *job, enum cut_why why)
     if (job->cut == NULL)
         return; // the next tick tries again
     job->last_cut++;
+    job->cut_round = ring_round(job);
     FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cut->n, names[why]);
@@ -71,6 +99,8 @@ void cuts_check(struct coord *c, struct job *job)
         if (job->cut->writing)
             return;
         if (cut_publishable(job->cut, &job->evidence)) {
+            job->cut_misses = 0;
+            job->cut_seen = 0;
             if (publish_cut(c, job) != SL_OK)
                 cuts_give_up(c, job, "out of memory");
         } else if (now - job->cut->started_ms >= CUT_TIMEOUT_MS) {
@@ -87,6 +117,20 @@ void cuts_check(struct coord *c, struct job *job)
         begin(c, job, why);
 }
 
+// A rank that had passed the round says in the tag where it is.
+static void failed(struct coord *c, struct job *job,
+                   const Sluice__V1__SnapshotReport *report)
+{
+    if (!job->allreduce || report->tag->sequence <= job->cut_round ||
+        job->cut_misses == MISSES_MAX) {
+        cuts_give_up(c, job, report->failure);
+        return;
+    }
+    job->cut_misses++;
+    job->cut_seen = report->tag->sequence;
+    cuts_begin_again(c, job, report->failure);
+}
+
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report)
 {
@@ -98,8 +142,8 @@ struct job *cuts_report(struct coord *c, struct member *m,
         return NULL;
     if (report->failure[0] != '\0') {
         if (report->request == job->cut->request && !job->cut->writing)
-            cuts_give_up(c, job, report->failure);
-        return NULL;
+            failed(c, job, report);
+        return job;
     }
     if (cut_take(job->cut, report, m->name, m->address, &job->evidence, &err) !=
         SL_OK) {

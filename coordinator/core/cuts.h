@@ -27,7 +27,10 @@ struct job *cuts_report(struct coord *c, struct member *m,
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
-// Gives up a cut that is not being written yet.
+// Gives up a cut that is not being written yet; for a while none is begun.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
+
+// The same, but another is begun as soon as one is due.
+void cuts_begin_again(struct coord *c, struct job *job, const char *why);
 
 #endif

@@ -86,6 +86,7 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->state = JOB_PLACING;
     job->spec = spec;
     job->external = spec_external(spec);
+    job->allreduce = spec_allreduce(spec);
     closure_init(&job->probe.closure, 0, spec->train->max_attempts);
     job->probe.kind = WORK_PROBE;
     job->probe.job = job;
@@ -125,6 +126,7 @@ void job_release_work(struct job *job)
     evaluation_free(job->evaluation);
     job->evaluation = NULL;
     evidence_release(&job->evidence);
+    ring_release(&job->ring);
     buf_release(&job->probe.story);
 }
 
@@ -214,6 +216,8 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
             layout->pieces[i]->elements;
         job->parameters += layout->pieces[i]->elements;
     }
+    if (job->allreduce)
+        ring_init(&job->ring, 0, train->workers->min, RING_FIRST_MS);
     job->layout = layout;
     job->placed = true;
     job->changes++;
@@ -231,6 +235,8 @@ bool job_lies_on(const struct job *job, const struct member *m)
 
 bool job_served(const struct job *job)
 {
+    if (job->allreduce && (job->ring.state != RING_RUNNING || job->ring.torn))
+        return false;
     for (uint32_t i = 0; i < job->shards; i++) {
         if (job->shard[i].server == 0)
             return false;

@@ -24,6 +24,7 @@
 #include "coordinator/rules/evidence.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/rules/meter.h"
+#include "coordinator/rules/ring.h"
 #include "coordinator/rules/work.h"
 #include "proto/wire.h"
 
@@ -95,6 +96,7 @@ struct job {
     Sluice__V1__JobSpec *spec;
     Sluice__V1__ResumeSource *resume; // owned; NULL: it starts from the seed
     bool external;
+    bool allreduce; // its shards are parts of a state that every rank keeps
     uint64_t submitted_us;
 
     // Where it stands, and its end. Changed by: advance, end, status_final.
@@ -104,7 +106,8 @@ struct job {
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
 
-    // Its shards, once it is placed. Changed by: shards, place, publish, send.
+    // Its shards, once it is placed. Changed by: shards, place, publish, send,
+    // rings.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
@@ -125,7 +128,7 @@ struct job {
     uint64_t served;    // turn in which it was last given a worker
     uint64_t scan_from; // in this pass nothing to issue lies below
 
-    // What workers say of it. Changed by: reports, stall.
+    // What workers say of it. Changed by: reports, stall, rings.
     bool has_facts;
     struct journal_facts facts;
     uint64_t moved_ms;   // when any holder last got on
@@ -133,10 +136,23 @@ struct job {
     double loss_scale;   // the last reported; 0: none
     struct meter meter;
 
+    // Its ring, in allreduce mode. Changed by: rings.
+    struct ring ring;
+    uint32_t contributions; // of a round, in this generation; 0: not settled
+    bool based;             // the evidence is of this generation's base,
+    uint64_t rounds;        // and of so many rounds in all
+    uint64_t redone;        // steps that ranks had applied and lost
+    double round_ms;        // that a round takes, lately; 0: not known
+    uint64_t round_at_ms;   // when progress was last seen, and
+    uint64_t rounds_at;     // what it was
+
     // Its cut and those that were published. Changed by: cuts, publish,
     // advance.
     struct cut *cut;       // being made
     uint64_t cut_after_ms; // not before (after a failure)
+    uint64_t cut_round;    // of a ring: after this round; 0: now
+    uint32_t cut_misses;   // of a ring: in a row, and
+    uint64_t cut_seen;     // where a rank was at the last one
     uint64_t cut_last_ms;
     uint64_t last_cut; // highest number used
     struct job_cut *cuts;
@@ -148,7 +164,7 @@ struct job {
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
-    // Numbers. Changed by: jobs, end, leases, publish, reports, shards,
+    // Numbers. Changed by: jobs, end, leases, publish, reports, rings, shards,
     // status_final.
     struct journal_counters counters;
     bool counters_changed;
@@ -185,7 +201,7 @@ uint64_t job_samples(const struct job *job);
 // The member is a psserver that has shards of it.
 bool job_lies_on(const struct job *job, const struct member *m);
 
-// Every shard is served.
+// Every shard is served; the ring runs.
 bool job_served(const struct job *job);
 
 // Notes what a shard said about its newest incarnation: facts of one

@@ -141,6 +141,8 @@ void leases_end(struct work *w)
         w->job, "lease_end", " kind=%d closure=%llu term=%llu n=%llu now=%s",
         (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
         (ull)w->closure.attempt.n, closure_state_name(w->closure.state));
+    if (w->kind == WORK_RING)
+        (void)ring_leave(&w->job->ring, m->id);
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
     unhold(w->job, m->id);
@@ -173,7 +175,7 @@ void leases_settle(struct coord *c, struct work *w)
     struct job *job = w->job;
     enum closure_state state = w->closure.state;
 
-    if (w->kind != WORK_TRAIN)
+    if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
         return;
     if (state == CLOSURE_WAITING &&
         (w->closure.again || w->closure.blamed_count > 0))

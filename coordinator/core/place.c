@@ -18,6 +18,7 @@
 #include "proto/spec.h"
 
 #define PLACE_AGAIN_MS 10000
+#define PARTS_MAX 16 // of the state that ranks keep
 
 // ---- who may take shards
 
@@ -70,6 +71,16 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
     *out = list;
     *count = limit == 0 || n < limit ? n : limit;
     return SL_OK;
+}
+
+// Into as many parts as there are ranks to write them, about.
+static uint32_t parts_of(const struct coord *c, const Sluice__V1__JobSpec *spec)
+{
+    uint32_t parts = spec->train->workers->max;
+
+    if (parts == 0 || parts > c->members.workers)
+        parts = c->members.workers;
+    return parts == 0 ? 1 : parts < PARTS_MAX ? parts : PARTS_MAX;
 }
 
 // ---- cutting
@@ -175,7 +186,8 @@ static void name_as_before(struct coord *c, const struct job *job,
     const Sluice__V1__Checkpoint *cut;
     const struct member *m;
 
-    if (job->resume == NULL || !resume_same_shards(job->resume, layout))
+    if (job->allreduce || job->resume == NULL ||
+        !resume_same_shards(job->resume, layout))
         return;
     cut = job->resume->cut->checkpoints[0];
     for (uint32_t i = 0; i < shards; i++) {
@@ -185,6 +197,20 @@ static void name_as_before(struct coord *c, const struct job *job,
     }
     for (uint32_t i = 0; i < shards; i++)
         names[i] = cut->shards[i]->psserver;
+}
+
+// Ranks keep one state: all of it has counted the same steps.
+static enum sl_err ring_fits(const Sluice__V1__ResumeSource *from,
+                             struct sl_error *err)
+{
+    return from->even ? SL_OK
+                      : sl_fail(err, SL_EINVAL,
+                                "the shards of cut %llu of job j-%llu have "
+                                "counted different steps, so it is no state "
+                                "of a ring: resume it in async, or take a cut "
+                                "of a job's end",
+                                (ull)from->cut->checkpoints[0]->cut,
+                                (ull)from->cut->job);
 }
 
 static enum sl_err place_on(struct coord *c, struct job *job,
@@ -203,12 +229,15 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     rc = make_layout(&layout, &draft);
     if (rc == SL_OK && job->resume != NULL)
         rc = resume_fits(job->resume, layout, job_samples(job), err);
+    if (rc == SL_OK && job->resume != NULL && job->allreduce)
+        rc = ring_fits(job->resume, err);
     if (rc == SL_OK) {
         names = sl_malloc_array(plan->shard_count, sizeof(*names));
         rc = names == NULL ? SL_ENOMEM : SL_OK;
     }
     for (uint32_t i = 0; rc == SL_OK && i < plan->shard_count; i++)
-        names[i] = on[plan->shards[i].server].member->name;
+        names[i] =
+            job->allreduce ? "" : on[plan->shards[i].server].member->name;
     if (rc == SL_OK)
         name_as_before(c, job, layout, names, plan->shard_count);
     if (rc == SL_OK)
@@ -253,7 +282,9 @@ void place_job(struct coord *c, struct job *job)
         return;
     if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
         return; // the next tick tries again
-    if (settled(c, job, servers)) {
+    if (job->allreduce)
+        servers = parts_of(c, job->spec); // no psserver has any of them
+    if (job->allreduce || settled(c, job, servers)) {
         rc = place_on(c, job, on, servers, &err);
         if (rc == SL_OK && !c->dead)
             LOG(INFO, "job placed",
@@ -265,7 +296,7 @@ void place_job(struct coord *c, struct job *job)
     sl_free(on);
     if (!job->placed || c->dead)
         return;
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards && !job->allreduce; i++) {
         job->shard[i].since_ms = coord_now(c);
         send_place(c, members_psserver(&c->members, job->shard[i].psserver),
                    job, i);
@@ -328,6 +359,8 @@ static enum sl_err draft_now(struct draft *out, uint32_t *servers,
     enum sl_err rc = candidates(c, spec->placement->psservers, &on, servers);
 
     sl_free(on);
+    if (spec_allreduce(spec))
+        *servers = parts_of(c, spec);
     return rc != SL_OK
                ? rc
                : draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
@@ -369,6 +402,8 @@ enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     rc = make_layout(&layout, &draft);
     if (rc == SL_OK)
         rc = resume_fits(&as_if, layout, samples, err);
+    if (rc == SL_OK && spec_allreduce(spec))
+        rc = ring_fits(from, err);
     if (layout != NULL)
         wire_free(&layout->base);
     draft_release(&draft);
@@ -384,7 +419,10 @@ enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
 
     if (rc != SL_OK)
         return rc;
-    if (servers == 0)
+    if (spec_allreduce(spec))
+        rc = buf_append_str(out, "every worker keeps all of it; checkpoints "
+                                 "are written in parts\n");
+    else if (servers == 0)
         rc = buf_append_str(out, "no psserver is attached; shown for one\n");
     if (rc == SL_OK)
         rc = buf_appendf(out, "%llu parameters in %u variables\n",

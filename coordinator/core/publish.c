@@ -259,10 +259,19 @@ static void drop_old(struct coord *c, struct job *job)
     }
 }
 
+// Any rank may have written a file of it.
+static void keep_part(struct coord *c, struct job *job, uint32_t part)
+{
+    for (uint32_t i = 0; i < job->ring.count; i++)
+        send_keep(c, job->ring.rank[i].member, job, part);
+}
+
 static void keep_all(struct coord *c, struct job *job)
 {
     for (uint32_t i = 0; i < job->shards; i++) {
-        if (job->shard[i].server != 0)
+        if (job->allreduce)
+            keep_part(c, job, i);
+        else if (job->shard[i].server != 0)
             send_keep(c, job->shard[i].server, job, i);
     }
 }

@@ -299,6 +299,11 @@ static enum sl_err place(struct loading *l,
         names[i] = l->shards[i].psserver;
     rc = job_place(l->job, layout, names, l->count, err);
     sl_free(names);
+    if (rc == SL_OK && l->job->allreduce) {
+        l->job->ring.generation = l->shards[0].incarnation;
+        rc = journal_ring_read(l->c->journal, l->job->id,
+                               &l->job->contributions, err);
+    }
     for (uint32_t i = 0; rc == SL_OK && i < l->count; i++) {
         l->job->evidence.shard[i].incarnation = l->shards[i].incarnation;
         l->job->shard[i].cut = l->shards[i].cut;

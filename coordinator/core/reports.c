@@ -47,6 +47,14 @@ static void take_conduct(struct work *w, const struct meter_sums *more)
                       w->job->good_steps);
 }
 
+// Of a ring: about, as it may be at the next epoch already.
+static uint32_t epoch_of(const struct work *w)
+{
+    return w->kind == WORK_RING
+               ? evidence_epochs(&w->job->evidence)
+               : (uint32_t)schedule_epoch(&w->job->schedule, w->closure.id);
+}
+
 static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 {
     struct meter_sums now = sums_of(m);
@@ -54,12 +62,10 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 
     if (m->loss_scale >= 1)
         w->job->loss_scale = m->loss_scale;
-    if (w->kind != WORK_TRAIN || more.steps == 0)
+    if ((w->kind != WORK_TRAIN && w->kind != WORK_RING) || more.steps == 0)
         return;
     take_conduct(w, &more);
-    meter_loss_add(&w->job->meter,
-                   (uint32_t)schedule_epoch(&w->job->schedule, w->closure.id),
-                   &more);
+    meter_loss_add(&w->job->meter, epoch_of(w), &more);
     w->job->changes++;
 }
 

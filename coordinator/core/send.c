@@ -12,7 +12,8 @@
 
 typedef Sluice__V1__AttendDown down_t;
 
-static void send_down(struct coord *c, uint64_t member, down_t *down)
+void send_down(struct coord *c, uint64_t member,
+               const Sluice__V1__AttendDown *down)
 {
     if (!c->dead)
         c->io.send(c->io.arg, member, down);
@@ -25,7 +26,7 @@ static void send_down(struct coord *c, uint64_t member, down_t *down)
 
 // Out of memory for one message: the member would wait for ever. So it counts
 // as silent since ever, is sent away by the next tick, and comes back.
-static void give_up(struct coord *c, uint64_t member)
+void send_give_up(struct coord *c, uint64_t member)
 {
     struct member *m = members_get(&c->members, member);
 
@@ -174,10 +175,10 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     DOWN(down, PLACE, place, &msg);
 
     if (take_sources(&sources, job, shard) != SL_OK)
-        return give_up(c, m->id);
+        return send_give_up(c, m->id);
     if (take_parts(&parts, job, shard) != SL_OK) {
         source_parts_release(&sources);
-        return give_up(c, m->id);
+        return send_give_up(c, m->id);
     }
     spec.job = job->id;
     spec.job_incarnation = job->incarnation;
@@ -250,6 +251,7 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
     msg.shard = shard;
     msg.incarnation = job->evidence.shard[shard].incarnation;
     msg.request = job->cut->request;
+    msg.at_round = job->cut_round;
     send_down(c, member, &down);
 }
 
@@ -322,7 +324,8 @@ static enum sl_err make_map(struct coord *c, struct map_parts *out,
 
         *e = (Sluice__V1__MapEntry)SLUICE__V1__MAP_ENTRY__INIT;
         e->shard = i;
-        if (m != NULL) { // incarnation 0: not admitted now, wait
+        // incarnation 0: not admitted now, wait; ranks need no map
+        if (m != NULL && !job->allreduce) {
             e->address = m->address;
             e->incarnation = job->evidence.shard[i].incarnation;
         }
@@ -340,7 +343,7 @@ void send_map(struct coord *c, const struct member *m, const struct job *job)
     struct map_parts map;
 
     if (make_map(c, &map, job) != SL_OK)
-        return give_up(c, m->id);
+        return send_give_up(c, m->id);
     DOWN(down, MAP, map, &map.msg);
     send_down(c, m->id, &down);
     map_parts_release(&map);
@@ -356,7 +359,7 @@ void send_job_open(struct coord *c, const struct member *m,
     DOWN(down, JOB_OPEN, job_open, &msg);
 
     if (make_map(c, &map, job) != SL_OK)
-        return give_up(c, m->id);
+        return send_give_up(c, m->id);
     msg.job = job->id;
     msg.job_incarnation = job->incarnation;
     msg.job_name = job->name;
@@ -458,7 +461,7 @@ void send_leases(struct coord *c, struct member *m)
     if (rc == SL_OK)
         send_down(c, m->id, &down);
     else
-        give_up(c, m->id);
+        send_give_up(c, m->id);
     for (size_t i = 0; i < msg.n_lease; i++)
         sl_free(part[i].msg.tags);
 }

@@ -42,4 +42,11 @@ void send_revoke(struct coord *c, const struct member *m, const struct work *w,
 void send_revoke_job(struct coord *c, const struct member *m,
                      const struct job *job, const char *why);
 
+// ---- for send_ring.c
+
+void send_down(struct coord *c, uint64_t member,
+               const Sluice__V1__AttendDown *down);
+// There was no memory for what the member had to be sent.
+void send_give_up(struct coord *c, uint64_t member);
+
 #endif

@@ -6,6 +6,7 @@
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
 
 // ---- what a job offers
@@ -95,11 +96,27 @@ static struct offer offer_range(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_EVALUATE, .work = w};
 }
 
+// Ranks evaluate as well, between two rounds.
+static struct offer offer_rank(struct coord *c, struct job *job,
+                               const struct member *m)
+{
+    struct work *w;
+
+    if (rings_held(m) == job)
+        return job_served(job) ? offer_range(c, job, m)
+                               : (struct offer){.kind = WORK_NONE};
+    w = rings_offer(job);
+    return w == NULL ? (struct offer){.kind = WORK_NONE}
+                     : (struct offer){.kind = WORK_RING, .work = w};
+}
+
 static struct offer job_offer(struct coord *c, struct job *job,
                               const struct member *m)
 {
     struct offer o;
 
+    if (job->allreduce && job->placed)
+        return offer_rank(c, job, m);
     if (job->state == JOB_PLACING)
         return offer_probe(c, job, m);
     if (!job_served(job)) // a push would only wait for the shard
@@ -130,7 +147,9 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
         .served = job->served,
     };
     *offer = (struct offer){.kind = WORK_NONE};
-    if (m->external == job->external && !excluded_now(c, m, job))
+    // A rank does nothing else but for its own job.
+    if (m->external == job->external && !excluded_now(c, m, job) &&
+        (rings_held(m) == NULL || rings_held(m) == job))
         *offer = job_offer(c, job, m);
     out->kind = offer->kind;
 }
@@ -185,13 +204,15 @@ static bool may_offer(const struct job *job, bool newcomer)
     if (newcomer && train->max_workers != 0 &&
         job->holders.len >= train->max_workers)
         return false;
+    if (rings_want(job))
+        return true;
     if (job->state == JOB_PLACING)
         return !job->has_facts && !job->external; // the probe
     if (!job_served(job))
         return false;
     if (job->evaluation != NULL)
         return true;
-    return job->state == JOB_RUNNING &&
+    return job->state == JOB_RUNNING && !job->allreduce &&
            job->scan_from <
                evidence_limit(&job->evidence, train->window_closures);
 }

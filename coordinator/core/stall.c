@@ -106,7 +106,7 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
 
 static bool counts(const struct work *w)
 {
-    return w->kind == WORK_PROBE || job_served(w->job);
+    return w->kind == WORK_PROBE || w->kind == WORK_RING || job_served(w->job);
 }
 
 static void check_worker(struct coord *c, struct member *m, uint64_t now)
@@ -133,7 +133,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
         return;
     if (!w->waits)
         take_stalled(c, m, w);
-    else if (w->job->moved_ms > w->moved_ms)
+    else if (w->kind != WORK_RING && w->job->moved_ms > w->moved_ms)
         excluded_put(c, m, w->job, CONDUCT_WAITS);
 }
 

@@ -80,10 +80,33 @@ static void reason_placing(const struct coord *c, const struct job *job,
                  worker_there(c, job, true)
                      ? "a worker opens the data"
                      : "waiting for a worker to open the data");
-    else if (c->members.psservers == 0)
+    else if (c->members.psservers == 0 && !job->allreduce)
         snprintf(out, size, "waiting for a psserver");
     else
         snprintf(out, size, "waiting for psservers to settle");
+}
+
+static void reason_ring(const struct job *job, char *out, size_t size)
+{
+    const struct ring *r = &job->ring;
+    uint32_t answered = 0, ready = 0;
+
+    for (uint32_t i = 0; i < r->count; i++) {
+        answered += r->rank[i].in && r->rank[i].answered;
+        ready += r->rank[i].in && r->rank[i].ready;
+    }
+    if (r->count < r->min)
+        snprintf(out, size,
+                 "waiting for workers: %u of at least %u are in the ring",
+                 r->count, r->min);
+    else if (r->state == RING_COPYING)
+        snprintf(out, size, "%u of %u ranks have the state to begin with",
+                 ready, r->members);
+    else if (r->state == RING_OPENING)
+        snprintf(out, size, "the ring is made anew: %u of %u ranks answered",
+                 answered, r->members);
+    else
+        snprintf(out, size, "the ring is made anew");
 }
 
 // What it waits for, or "" while it moves.
@@ -97,6 +120,8 @@ static void status_reason(const struct coord *c, const struct job *job,
         snprintf(out, size, "%s", job->reason == NULL ? "" : job->reason);
     else if (!job->placed)
         reason_placing(c, job, out, size);
+    else if (job->allreduce && !job_served(job))
+        reason_ring(job, out, size);
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))
@@ -136,8 +161,16 @@ static Sluice__V1__ShardCounts *counts_of(const struct job *job, uint32_t shard)
                                                : NULL;
 }
 
-static Sluice__V1__ShardStatus *status_shard(const struct job *job,
-                                             uint32_t shard)
+// Who writes the part of a ring's state.
+static const char *rank_name(const struct coord *c, const struct job_shard *s)
+{
+    const struct member *m = members_get(&c->members, s->server);
+
+    return m == NULL ? "" : m->name;
+}
+
+static Sluice__V1__ShardStatus *
+status_shard(const struct coord *c, const struct job *job, uint32_t shard)
 {
     const struct job_shard *s = &job->shard[shard];
     Sluice__V1__ShardStatus *m =
@@ -146,7 +179,7 @@ static Sluice__V1__ShardStatus *status_shard(const struct job *job,
     if (m == NULL)
         return NULL;
     m->shard = shard;
-    m->psserver = sl_strdup(s->psserver);
+    m->psserver = sl_strdup(job->allreduce ? rank_name(c, s) : s->psserver);
     m->incarnation =
         s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
@@ -159,13 +192,14 @@ static Sluice__V1__ShardStatus *status_shard(const struct job *job,
     return m;
 }
 
-static bool add_shards(Sluice__V1__JobStatus *m, const struct job *job)
+static bool add_shards(const struct coord *c, Sluice__V1__JobStatus *m,
+                       const struct job *job)
 {
     m->shards = sl_calloc(job->shards, sizeof(*m->shards));
     if (m->shards == NULL)
         return false;
     for (uint32_t i = 0; i < job->shards; i++) {
-        m->shards[i] = status_shard(job, i);
+        m->shards[i] = status_shard(c, job, i);
         m->n_shards = i + 1;
         if (m->shards[i] == NULL)
             return false;
@@ -254,6 +288,9 @@ static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
             m->images_per_second;
     m->staleness_p50 = staleness_p50(job);
     m->loss_scale = job->loss_scale;
+    m->ring_ranks = job->ring.members;
+    m->ring_generation = job->ring.generation;
+    m->steps_redone = job->redone;
     fill_updates(m, job);
 }
 
@@ -350,7 +387,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
     if (ok && job->placed) {
         fill_progress(c, m, job);
         status_average(m, job);
-        ok = add_geometry(m, job) && (!with_shards || add_shards(m, job));
+        ok = add_geometry(m, job) && (!with_shards || add_shards(c, m, job));
     }
     if (ok)
         return m;

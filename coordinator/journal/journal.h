@@ -94,7 +94,8 @@ enum sl_err journal_job_facts(struct journal *j, uint64_t id,
                               const struct journal_facts *facts,
                               struct sl_error *err);
 
-// The layout, and a row per shard: names[s] is the psserver of shard s.
+// The layout, and a row per shard: names[s] is the psserver of shard s; "" of a
+// part of a ring.
 enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               struct journal_blob layout,
                               const char *const *names, uint32_t shards,
@@ -128,6 +129,18 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
                                       uint32_t shard, uint64_t incarnation,
                                       struct sl_error *err);
+
+// I1, R1: the next generation of a ring is the incarnation of all its parts,
+// before anybody is asked to join it.
+enum sl_err journal_ring_open(struct journal *j, uint64_t job,
+                              uint64_t generation, struct sl_error *err);
+
+// Contributions of a round, once they are settled; 0: not yet.
+enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
+                                       uint32_t contributions,
+                                       struct sl_error *err);
+enum sl_err journal_ring_read(struct journal *j, uint64_t job,
+                              uint32_t *contributions, struct sl_error *err);
 
 struct journal_shard {
     uint32_t shard;

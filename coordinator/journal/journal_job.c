@@ -58,7 +58,7 @@ static enum sl_err add_shard(struct journal *j, uint64_t job, uint32_t shard,
 {
     return journal_write(
         j, err, "INSERT INTO shards(job, shard, psserver) VALUES(?1, ?2, ?3)",
-        JOURNAL_VALUES(U64(job), U64(shard), TEXT(journal_or_null(psserver))));
+        JOURNAL_VALUES(U64(job), U64(shard), TEXT(psserver)));
 }
 
 enum sl_err journal_job_place(struct journal *j, uint64_t id,
@@ -138,7 +138,8 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
     static const char *const statements[] = {
         "INSERT OR REPLACE INTO deleted(job, uid, psserver)"
         " SELECT DISTINCT jobs.id, jobs.uid, shards.psserver"
-        " FROM jobs JOIN shards ON shards.job = jobs.id WHERE jobs.id = ?1",
+        " FROM jobs JOIN shards ON shards.job = jobs.id WHERE jobs.id = ?1"
+        " AND shards.psserver <> ''",
         "DELETE FROM shards WHERE job = ?1",
         "DELETE FROM cuts WHERE job = ?1",
         "DELETE FROM evaluations WHERE job = ?1",
@@ -151,6 +152,8 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         return rc;
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(statements); i++)
         rc = by_job(j, statements[i], id, err);
+    if (rc == SL_OK)
+        rc = journal_ring_forget(j, id, err);
     return journal_end(j, rc, err);
 }
 

@@ -77,6 +77,10 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            size_t count);
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
+// journal_ring.c: of a job that is deleted.
+enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
+                                struct sl_error *err);
+
 uint64_t journal_u64(sqlite3_stmt *s, int column);
 const char *journal_text(sqlite3_stmt *s, int column); // "" for NULL
 struct journal_blob journal_blob_at(sqlite3_stmt *s, int column);

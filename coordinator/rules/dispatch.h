@@ -32,6 +32,7 @@ enum work_kind {
     WORK_TRAIN, // numbers as in LeaseKind of coord.proto
     WORK_EVALUATE,
     WORK_PROBE,
+    WORK_RING,
     WORK_KINDS,
     WORK_NONE = WORK_KINDS,
 };

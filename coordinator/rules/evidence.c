@@ -92,6 +92,17 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
     return SL_OK;
 }
 
+enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < e->shards; i++)
+        rc = counted_add(&e->shard[i].counted, closure, step);
+    if (rc == SL_OK && closure >= e->high)
+        e->high = closure + 1;
+    return rc;
+}
+
 bool evidence_closure_full(const struct evidence *e, uint64_t closure)
 {
     for (uint32_t i = 0; i < e->shards; i++) {

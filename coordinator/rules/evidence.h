@@ -57,6 +57,10 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);
 
+// A ring's round: the step is counted on every shard. SL_ERANGE, SL_ENOMEM;
+// SL_EEXIST: it was.
+enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
+
 bool evidence_closure_full(const struct evidence *e, uint64_t closure);
 
 // The first closure >= from of which some shard lacks a step (C3); the number

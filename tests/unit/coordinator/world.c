@@ -30,6 +30,21 @@ const char world_external_job[] =
     "\"data\":{\"train\":{\"format\":\"external\",\"samples\":40}},"
     "\"train\":{\"batch\":4,\"epochs\":2,\"steps_per_closure\":2}}";
 
+const char world_ring_job[] =
+    "{\"name\":\"ring\",\"model\":{\"input_shape\":[4],\"layers\":["
+    "{\"type\":\"dense\",\"units\":3},{\"type\":\"dense\",\"units\":2}]},"
+    "\"loss\":\"sparse_categorical_crossentropy\","
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
+    "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+    "\"train\":{\"mode\":\"allreduce\",\"batch\":4,\"epochs\":3,"
+    "\"steps_per_closure\":3,\"max_attempts\":8,\"contributions\":2,"
+    "\"workers\":{\"min\":1}},"
+    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2},"
+    "\"checkpoint\":{\"keep\":2,\"every_seconds\":2},"
+    "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
+    "\"batches_per_closure\":2}}";
+
 uint64_t world_below(struct world *w, uint64_t n)
 {
     w->random = sl_mix64(w->random);
@@ -69,6 +84,16 @@ static void check_leases(struct world *w, struct fake_member *m,
         check_lease(w, m, leases->lease[i]);
 }
 
+// R1: a number is sent in one term only, and they rise.
+static void check_open(struct world *w, const Sluice__V1__RingOpen *open)
+{
+    T_EQ(open->term, coord_term(w->coord));
+    T_TRUE(open->generation > w->opened ||
+           (open->generation == w->opened && open->term == w->opened_term));
+    w->opened = open->generation;
+    w->opened_term = open->term;
+}
+
 static void io_send(void *arg, uint64_t stream,
                     const Sluice__V1__AttendDown *message)
 {
@@ -86,6 +111,8 @@ static void io_send(void *arg, uint64_t stream,
         !message->revoke->whole_job &&
         w->holder[message->revoke->closure] == stream)
         w->holder[message->revoke->closure] = 0;
+    if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN)
+        check_open(w, message->ring_open);
     T_OK(wire_dup(&copy, &message->base));
     T_LT(m->inbox_count, WORLD_INBOX);
     m->inbox[m->inbox_count++] = (Sluice__V1__AttendDown *)copy;
@@ -214,6 +241,8 @@ void world_release(struct world *w)
         world_stop_coord(w);
     for (unsigned i = 0; i < WORLD_MEMBERS; i++)
         fake_free(&w->members[i]);
+    for (unsigned i = 0; i < w->files_count; i++)
+        counted_release(&w->files[i].counted);
     journal_close(w->journal);
     crash_fs_free(w->fs);
 }

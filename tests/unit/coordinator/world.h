@@ -30,6 +30,8 @@
 #define WORLD_SITUATION 20260701u
 #define WORLD_TASKS 16
 #define WORLD_CLOSURES 256
+#define WORLD_ROUNDS 64
+#define WORLD_GENERATIONS 1024
 
 struct fake_snap {
     struct wire_tag tag;
@@ -57,6 +59,26 @@ struct fake_lease {
     bool revoked; // while it hung
 };
 
+// What a worker keeps of a ring. A state is the list of the generations whose
+// sums were applied, round by round: two are equal if their lists are.
+struct fake_state {
+    struct wire_tag tag;
+    struct counted counted; // all zeroes: it has none
+    uint64_t by[WORLD_ROUNDS];
+};
+
+struct fake_rank {
+    bool joined; // said so, on this stream, of this lease
+    struct wire_attempt attempt;
+    uint64_t newest; // generation it has answered last
+    uint64_t going;  // generation in which it sums; 0: none
+    uint64_t told;   // rounds that it has reported
+    uint64_t request[WORLD_SHARDS], at_round[WORLD_SHARDS];
+    Sluice__V1__RingBegin *begun; // to be brought into place; owned
+    uint32_t ranks, self, contributions;
+    struct fake_state state;
+};
+
 struct fake_member {
     bool used, alive, external;
     bool hangs; // is heard of, but does nothing, and lets go of nothing
@@ -82,6 +104,7 @@ struct fake_member {
     uint64_t opened;               // job that was opened with its layout
     double loss_scale, sent_scale; // that it reports; that JobOpen named
     uint64_t map[WORLD_SHARDS];
+    struct fake_rank rank;
     // psserver
     struct fake_shard shards[WORLD_SHARDS];
 };
@@ -107,9 +130,15 @@ struct world {
     uint64_t holder[WORLD_CLOSURES];
     uint64_t incarnations[WORLD_SHARDS]; // highest ever admitted
     uint64_t evaluated_ranges;
-    size_t leases_at_once; // most in one message
-    unsigned completes;    // every second time, all that there are at once
-    enum sl_err fatal;     // io.fatal was called, and
+    // Of a ring: its files, and which ranks have given to which round.
+    struct fake_state files[WORLD_SNAPS];
+    unsigned files_count;
+    uint16_t gave[WORLD_GENERATIONS][WORLD_ROUNDS];
+    uint64_t generation;          // highest that a rank has answered
+    uint64_t opened, opened_term; // highest that was sent, and when (R1)
+    size_t leases_at_once;        // most in one message
+    unsigned completes; // every second time, all that there are at once
+    enum sl_err fatal;  // io.fatal was called, and
     struct sl_error why;
     bool poison;     // a worker dies at closure 1
     bool hold_tasks; // pool threads do nothing by themselves
@@ -144,6 +173,6 @@ bool world_run(struct world *w, int state, unsigned steps);
 // Time passes for everybody, with heartbeats and ticks.
 void world_pass(struct world *w, uint64_t ms);
 
-extern const char world_graph_job[], world_external_job[];
+extern const char world_graph_job[], world_external_job[], world_ring_job[];
 
 #endif

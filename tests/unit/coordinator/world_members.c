@@ -20,11 +20,13 @@ void fake_disconnected(struct fake_member *m)
         wire_free((ProtobufCMessage *)m->outbox[--m->outbox_count]);
     m->stream = 0;
     m->opened = 0;
+    m->rank.joined = false;
 }
 
 void fake_forget_memory(struct fake_member *m)
 {
     fake_worker_drop(m);
+    fake_rank_drop(m);
     fake_psserver_drop(m);
 }
 

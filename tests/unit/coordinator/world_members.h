@@ -29,6 +29,14 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
 void fake_psserver_work(struct world *w, struct fake_member *m);
 void fake_psserver_drop(struct fake_member *m);
 
+// world_rank.c: a worker that holds a ring lease.
+void fake_rank_read(struct world *w, struct fake_member *m,
+                    Sluice__V1__AttendDown *message);
+void fake_rank_work(struct world *w, struct fake_member *m,
+                    const Sluice__V1__Lease *lease);
+void fake_rank_leave(struct fake_member *m); // keeps its state
+void fake_rank_drop(struct fake_member *m);
+
 // What a worker may ask of a shard that its map says is at `incarnation`.
 // False: not reachable, not admitted, or refused.
 struct fake_shard *fake_shard_at(struct world *w, uint32_t shard,

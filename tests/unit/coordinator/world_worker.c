@@ -5,8 +5,15 @@
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world_members.h"
 
+static bool of_ring(const struct fake_lease *f)
+{
+    return f->lease->kind == SLUICE__V1__LEASE_KIND__LEASE_RING;
+}
+
 static void drop_lease(struct fake_member *m, unsigned i)
 {
+    if (of_ring(&m->leases[i]))
+        fake_rank_leave(m);
     wire_free((ProtobufCMessage *)m->leases[i].lease);
     m->leases_count--;
     memmove(&m->leases[i], &m->leases[i + 1],
@@ -36,6 +43,15 @@ static void take_lease(struct world *w, struct fake_member *m,
     if (m->leases_count == SL_COUNT(m->leases))
         drop_lease(m, 0);
     T_OK(wire_dup(&copy, &lease->base));
+    for (unsigned i = 0; i < m->leases_count; i++) {
+        // The ring is the same; it goes on there until it is asked to leave.
+        if (lease->kind == SLUICE__V1__LEASE_KIND__LEASE_RING &&
+            of_ring(&m->leases[i])) {
+            wire_free(&m->leases[i].lease->base);
+            m->leases[i].lease = (Sluice__V1__Lease *)copy;
+            return;
+        }
+    }
     memset(&m->leases[m->leases_count], 0, sizeof(m->leases[0]));
     m->leases[m->leases_count++].lease = (Sluice__V1__Lease *)copy;
 }
@@ -68,6 +84,8 @@ static void take_revoke(struct fake_member *m, const Sluice__V1__Revoke *revoke)
             hand_back(m, l);
         drop_lease(m, i);
     }
+    if (revoke->whole_job)
+        fake_rank_drop(m);
 }
 
 void fake_worker_read(struct world *w, struct fake_member *m,
@@ -93,6 +111,7 @@ void fake_worker_read(struct world *w, struct fake_member *m,
         take_revoke(m, message->revoke);
         break;
     default:
+        fake_rank_read(w, m, message);
         break;
     }
 }
@@ -234,6 +253,15 @@ void fake_worker_work(struct world *w, struct fake_member *m)
     }
     if (m->leases_count == 0)
         return;
+    if (of_ring(f)) {
+        if (m->leases_count == 1 || world_below(w, 2) == 0) {
+            fake_rank_work(w, m, f->lease);
+            return;
+        }
+        complete(w, m, &m->leases[1]); // between two rounds
+        drop_lease(m, 1);
+        return;
+    }
     if (f->lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         if (w->poison && f->lease->closure == 1) {
             world_kill(w, m);

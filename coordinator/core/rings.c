@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/rings.c -- the generations of jobs in allreduce mode:
+// opened, begun, counted.
+#include "coordinator/core/rings.h"
+
+#include <stdio.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/plan/round.h"
+#include "common/run/log.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/end.h"
+#include "coordinator/core/excluded.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/send_ring.h"
+#include "proto/spec.h"
+
+#define ROUND_SPAN_MS 200 // over which the time of a round is taken
+
+// ---- leases
+
+struct job *rings_held(const struct member *m)
+{
+    list_for(n, &m->leases)
+    {
+        const struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->kind == WORK_RING)
+            return w->job;
+    }
+    return NULL;
+}
+
+// The first place that nobody has; at most as many as there may be ranks.
+static uint64_t free_place(const struct job *job)
+{
+    const uint32_t max = job->spec->train->workers->max;
+    uint64_t place = 0;
+
+    while (place < (max == 0 ? WIRE_RANKS_MAX : max)) {
+        const struct work *w = leases_get(job, place);
+
+        if (w == NULL || w->closure.state == CLOSURE_WAITING)
+            return place;
+        place++;
+    }
+    return UINT64_MAX;
+}
+
+// One more would only disturb a ring that has nothing left to sum.
+bool rings_want(const struct job *job)
+{
+    return job->allreduce && job->placed && !job_ended(job) &&
+           !(job_served(job) && evidence_full(&job->evidence)) &&
+           free_place(job) != UINT64_MAX;
+}
+
+struct work *rings_offer(struct job *job)
+{
+    struct work *w = rings_want(job) ? leases_work(job, free_place(job)) : NULL;
+
+    if (w != NULL)
+        w->kind = WORK_RING;
+    return w;
+}
+
+// ---- generations
+
+static void log_state(const struct job *job, const char *what)
+{
+    LOG(INFO, what, "job=%s generation=%llu ranks=%u base=%llu.%llu",
+        job->id_text, (ull)job->ring.generation, job->ring.members,
+        (ull)job->ring.base.incarnation, (ull)job->ring.base.sequence);
+}
+
+static void open_generation(struct coord *c, struct job *job)
+{
+    uint64_t generation = job->ring.generation + 1;
+
+    // R1, I1: committed before anybody is asked to join it.
+    if (!coord_wrote(
+            c, journal_ring_open(c->journal, job->id, generation, &c->err)))
+        return;
+    FAULT("map.commit");
+    if (job->cut != NULL && !job->cut->writing)
+        cuts_begin_again(c, job, "the ring is made anew"); // R6
+    ring_open(&job->ring, generation);
+    for (uint32_t i = 0; i < job->shards; i++) {
+        job->evidence.shard[i].incarnation = generation;
+        job->shard[i].server = 0;
+        job->shard[i].since_ms = coord_now(c);
+    }
+    JOB_HISTORY(job, "ring_open", " generation=%llu ranks=%u", (ull)generation,
+                job->ring.members);
+    log_state(job, "ring opened");
+    for (uint32_t i = 0; i < job->ring.count; i++)
+        send_ring_open(c, job, job->ring.rank[i].member);
+    job->changes++;
+}
+
+// How many contributions a round has from now on.
+static void settle_round(struct coord *c, struct job *job)
+{
+    const Sluice__V1__TrainSpec *t = job->spec->train;
+
+    if (spec_ring_scales(job->spec)) {
+        job->contributions = job->ring.members;
+        return;
+    }
+    if (job->contributions != 0)
+        return;
+    job->contributions = t->has_contributions   ? t->contributions
+                         : t->workers->max != 0 ? t->workers->max
+                                                : job->ring.members;
+    coord_wrote(c, journal_ring_contributions(c->journal, job->id,
+                                              job->contributions, &c->err));
+}
+
+// R3, R5: everybody has answered, and no cut is being written (K5).
+static void begin(struct coord *c, struct job *job)
+{
+    uint64_t had = job->ring.highest;
+
+    settle_round(c, job);
+    if (c->dead)
+        return;
+    ring_choose(&job->ring, job->shard[0].cut);
+    job->based = false;
+    if (had > job->ring.base.sequence)
+        job->redone +=
+            (had - job->ring.base.sequence) * (uint64_t)job->contributions;
+    JOB_HISTORY(job, "ring_base",
+                " generation=%llu base_g=%llu base_n=%llu file=%d cut_g=%llu "
+                "cut_n=%llu contributions=%u",
+                (ull)job->ring.generation, (ull)job->ring.base.incarnation,
+                (ull)job->ring.base.sequence, job->ring.base_is_file,
+                (ull)job->shard[0].cut.incarnation,
+                (ull)job->shard[0].cut.sequence, job->contributions);
+    log_state(job, "ring begins");
+    for (uint32_t i = 0; i < job->ring.count; i++) {
+        if (job->ring.rank[i].in)
+            send_ring_begin(c, job, job->ring.rank[i].member);
+    }
+    job->changes++;
+}
+
+static void put_out(struct coord *c, struct job *job)
+{
+    uint64_t accused = ring_accused(&job->ring, coord_now(c));
+    struct member *m = accused == 0 ? NULL : members_get(&c->members, accused);
+
+    if (m == NULL)
+        return;
+    LOG(WARN, "rank put out", "job=%s generation=%llu worker=%s", job->id_text,
+        (ull)job->ring.generation, m->name);
+    excluded_put(c, m, job, CONDUCT_WAITS);
+}
+
+void rings_check(struct coord *c, struct job *job)
+{
+    if (!job->allreduce || !job->placed || job_ended(job) || c->dead)
+        return;
+    put_out(c, job);
+    if (ring_due(&job->ring, coord_now(c)) &&
+        !(job_served(job) && evidence_full(&job->evidence)))
+        open_generation(c, job);
+    if (!c->dead && ring_answered(&job->ring) &&
+        (job->cut == NULL || !job->cut->writing))
+        begin(c, job);
+}
+
+// Every member has the base: rounds begin, and its parts are served.
+static void go(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        job->shard[i].server =
+            ring_member(&job->ring, i % job->ring.members)->member;
+        job->shard[i].since_ms = now;
+    }
+    job->rounds_at = job->ring.progress;
+    job->round_at_ms = now;
+    JOB_HISTORY(job, "ring_go", " generation=%llu ranks=%u steps=%llu",
+                (ull)job->ring.generation, job->ring.members,
+                (ull)evidence_steps(&job->evidence));
+    log_state(job, "ring goes");
+    for (uint32_t i = 0; i < job->ring.count; i++) {
+        uint64_t member = job->ring.rank[i].member;
+
+        if (!job->ring.rank[i].in)
+            continue;
+        for (uint32_t s = 0; s < job->shards; s++)
+            send_keep(c, member, job, s);
+        send_ring_go(c, job, member);
+    }
+    job->changes++;
+}
+
+// ---- what ranks say
+
+// It says what cannot be: its lease goes.
+static void distrust(struct coord *c, struct member *m, struct job *job,
+                     const char *why)
+{
+    LOG(ERROR, "rank not believed", "job=%s worker=%s why=%s", job->id_text,
+        m->name, why);
+    excluded_put(c, m, job, CONDUCT_FAILS);
+}
+
+static void receive_join(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__RingJoin *message)
+{
+    const struct work *w = leases_find(m, job->id, message->attempt);
+    struct ring_rank *rank;
+
+    if (w == NULL || w->kind != WORK_RING ||
+        ring_join(&job->ring, m->id, m->process, coord_now(c)) != SL_OK)
+        return;
+    rank = ring_find(&job->ring, m->id);
+    snprintf(rank->address, sizeof(rank->address), "%s", message->address);
+    snprintf(rank->host, sizeof(rank->host), "%s", message->host);
+    LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
+        m->name, rank->address);
+}
+
+static void receive_answer(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__RingAnswer *message)
+{
+    struct wire_tag tag = wire_tag_of(message->tag);
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = ring_answer(&job->ring, m->id, message->generation, tag);
+
+    JOB_HISTORY(job, "ring_answer",
+                " generation=%llu worker=%s tag_g=%llu tag_n=%llu taken=%d",
+                (ull)message->generation, m->name, (ull)tag.incarnation,
+                (ull)tag.sequence, rc == SL_OK);
+    if (rc != SL_EINVAL)
+        return;
+    sl_fail(&err, SL_ESTATE,
+            "I7: worker '%s' shows a state of generation %llu of job %s, but "
+            "this journal knows only %llu: it is older than what ran. Restore "
+            "the newest journal.sqlite into the state folder, or stop the "
+            "workers",
+            m->name, (ull)tag.incarnation, job->id_text,
+            (ull)job->ring.generation - 1);
+    coord_fatal(c, &err);
+}
+
+// The evidence of all parts becomes the counted set of the base (C2, R5).
+static enum sl_err take_base(struct job *job, struct counted *set,
+                             const Sluice__V1__ShardCounts *counts)
+{
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct counted copy;
+        enum sl_err rc = counted_copy(&copy, set);
+
+        if (rc != SL_OK)
+            return rc;
+        evidence_admit(&job->evidence, i, job->ring.generation, &copy);
+        job_counts_reset(job, i);
+        job_counts_take(job, i, counts);
+    }
+    job->rounds = job->ring.base.sequence;
+    job->based = true;
+    job->changes++;
+    return SL_OK;
+}
+
+// A base that lacks what the last cut holds, or that is another one there.
+static const char *base_wrong(const struct job *job, const struct counted *set)
+{
+    const struct job_cut *last = job_last_cut(job);
+
+    if (last != NULL && counted_steps(set) < last->checkpoint->steps)
+        return "its state lacks what the last checkpoint holds";
+    if (job->based && !counted_equal(&job->evidence.shard[0].counted, set))
+        return "its state is not that of another rank";
+    return NULL;
+}
+
+static void receive_ready(struct coord *c, struct member *m, struct job *job,
+                          const Sluice__V1__RingReady *message)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    const char *wrong;
+    struct counted set;
+    enum sl_err rc;
+
+    if (message->generation != job->ring.generation ||
+        job->ring.state != RING_COPYING || ring_find(&job->ring, m->id) == NULL)
+        return;
+    if (wire_counted_read(&set, &job->schedule, message->counted, &err) !=
+        SL_OK) {
+        distrust(c, m, job, err.text);
+        return;
+    }
+    wrong = base_wrong(job, &set);
+    rc = wrong != NULL ? SL_EINVAL
+                       : ring_ready(&job->ring, m->id, message->generation,
+                                    wire_tag_of(message->tag));
+    if (rc == SL_OK && !job->based)
+        rc = take_base(job, &set, message->counts);
+    counted_release(&set);
+    if (rc == SL_OK && job->ring.state == RING_RUNNING)
+        go(c, job);
+    else if (rc != SL_OK && rc != SL_ESTALE)
+        distrust(c, m, job,
+                 wrong != NULL ? wrong : "its tag is not the base's");
+}
+
+// ---- progress
+
+// Who died of what lies behind it now is forgotten: nobody is poison that gets
+// on.
+static void absolve(struct job *job)
+{
+    size_t at = 0;
+    void *value;
+
+    while (map_next(&job->active, &at, NULL, &value)) {
+        struct work *w = value;
+
+        if (w->closure.blamed_count == 0)
+            continue;
+        closure_advanced(&w->closure);
+        buf_reset(&w->story);
+    }
+}
+
+// The keys of rounds that every member has applied (R4, R5).
+static enum sl_err count_rounds(struct job *job)
+{
+    struct round_key *keys = sl_malloc_array(job->contributions, sizeof(*keys));
+    enum sl_err rc = keys == NULL ? SL_ENOMEM : SL_OK;
+
+    while (rc == SL_OK && job->rounds < job->ring.progress) {
+        uint32_t count = round_next(&job->evidence.shard[0].counted,
+                                    job->contributions, keys);
+
+        if (count == 0)
+            rc = SL_ERANGE; // more rounds than there are
+        for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+            rc = evidence_count(&job->evidence, keys[i].closure, keys[i].step);
+        job->rounds++;
+    }
+    sl_free(keys);
+    return rc;
+}
+
+static void take_pace(struct job *job, uint64_t now)
+{
+    uint64_t took = now - job->round_at_ms;
+
+    if (took < ROUND_SPAN_MS || job->rounds <= job->rounds_at)
+        return;
+    job->round_ms = (double)took / (double)(job->rounds - job->rounds_at);
+    job->rounds_at = job->rounds;
+    job->round_at_ms = now;
+}
+
+static void receive_step(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__RingStep *message)
+{
+    uint64_t had = job->ring.progress;
+    enum sl_err rc =
+        ring_step(&job->ring, m->id, message->generation, message->sequence);
+
+    if (rc == SL_EINVAL)
+        distrust(c, m, job, "it counts fewer rounds than its base has");
+    if (rc != SL_OK || job->ring.progress == had)
+        return;
+    rc = count_rounds(job);
+    if (rc == SL_OK && message->sequence == job->rounds &&
+        message->counts->counted != evidence_steps(&job->evidence))
+        rc = SL_ECORRUPT;
+    if (rc != SL_OK) {
+        end_fail(c, job,
+                 "worker '%s' says that round %llu has counted %llu steps; by "
+                 "the counted set of the base there are %llu: %s",
+                 m->name, (ull)message->sequence, (ull)message->counts->counted,
+                 (ull)evidence_steps(&job->evidence), sl_err_name(rc));
+        return;
+    }
+    for (uint32_t i = 0; message->sequence == job->rounds && i < job->shards;
+         i++)
+        job_counts_take(job, i, message->counts);
+    job->moved_ms = coord_now(c);
+    take_pace(job, job->moved_ms);
+    absolve(job);
+    job->changes++;
+}
+
+static void receive_broken(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__RingBroken *message)
+{
+    const struct ring_rank *rank = ring_member(&job->ring, message->suspect);
+    const struct member *other =
+        rank == NULL ? NULL : members_get(&c->members, rank->member);
+    enum sl_err rc = ring_accuse(&job->ring, m->id, message->generation,
+                                 message->suspect, coord_now(c));
+
+    LOG(INFO, "ring broken",
+        "job=%s generation=%llu worker=%s suspects=%s taken=%d why=%s",
+        job->id_text, (ull)message->generation, m->name,
+        other == NULL ? "nobody" : other->name, rc == SL_OK, message->why);
+}
+
+#define TAKE(KIND, field, take)                                                \
+    case SLUICE__V1__ATTEND_UP__KIND_##KIND:                                   \
+        job = jobs_live(c, message->field->job,                                \
+                        message->field->job_incarnation);                      \
+        if (job == NULL || !job->allreduce || !job->placed)                    \
+            return NULL;                                                       \
+        take(c, m, job, message->field);                                       \
+        return job;
+
+struct job *rings_receive(struct coord *c, struct member *m,
+                          const Sluice__V1__AttendUp *message)
+{
+    struct job *job;
+
+    switch (message->kind_case) {
+        TAKE(RING_JOIN, ring_join, receive_join)
+        TAKE(RING_ANSWER, ring_answer, receive_answer)
+        TAKE(RING_READY, ring_ready, receive_ready)
+        TAKE(RING_STEP, ring_step, receive_step)
+        TAKE(RING_BROKEN, ring_broken, receive_broken)
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_ring.c -- generations of a ring, which are the
+// incarnations of all its parts, and how large its rounds are.
+#include "coordinator/journal/journal_sql.h"
+
+#include <stdio.h>
+
+enum sl_err journal_ring_open(struct journal *j, uint64_t job,
+                              uint64_t generation, struct sl_error *err)
+{
+    enum sl_err rc = journal_write(j, err,
+                                   "UPDATE shards SET incarnation = ?2"
+                                   " WHERE job = ?1 AND incarnation < ?2",
+                                   JOURNAL_VALUES(U64(job), U64(generation)));
+
+    if (rc == SL_OK && sqlite3_changes(j->db) < 1)
+        return sl_fail(err, SL_EINTERNAL,
+                       "journal: generation %llu of job %llu does not rise",
+                       (unsigned long long)generation, (unsigned long long)job);
+    return rc;
+}
+
+struct key {
+    char text[64];
+};
+
+static const char *key_of(struct key *k, uint64_t job)
+{
+    snprintf(k->text, sizeof(k->text), "contributions of job %llu",
+             (unsigned long long)job);
+    return k->text;
+}
+
+enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
+                                       uint32_t contributions,
+                                       struct sl_error *err)
+{
+    struct key key;
+
+    return journal_write(
+        j, err, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
+        JOURNAL_VALUES(TEXT(key_of(&key, job)), U64(contributions)));
+}
+
+enum sl_err journal_ring_read(struct journal *j, uint64_t job,
+                              uint32_t *contributions, struct sl_error *err)
+{
+    struct key key;
+    sqlite3_stmt *s =
+        journal_sql(j, err, "SELECT value FROM meta WHERE key = ?1",
+                    JOURNAL_VALUES(TEXT(key_of(&key, job))));
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    *contributions = rc == SL_OK ? (uint32_t)journal_u64(s, 0) : 0;
+    sqlite3_reset(s);
+    return SL_OK;
+}
+
+enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
+                                struct sl_error *err)
+{
+    struct key key;
+
+    return journal_write(j, err, "DELETE FROM meta WHERE key = ?1",
+                         JOURNAL_VALUES(TEXT(key_of(&key, job))));
+}

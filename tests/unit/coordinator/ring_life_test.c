@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole lives of jobs in allreduce mode: see world.h.
+#include <string.h>
+
+#include "coordinator/core/job.h"
+#include "tests/unit/coordinator/world_members.h"
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SEEDS 100
+#else
+#define SEEDS 500
+#endif
+
+enum { LIMIT = 60000 }; // actions after which a job that stands still fails
+
+// One file, of one moment, holds all steps; every rank's rounds are in it.
+static void check_end(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    Sluice__V1__CheckpointsReply *cuts = NULL;
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__Checkpoint *last;
+    bool found = false;
+    struct wire_tag tag;
+
+    request.id = s->id;
+    T_OK(status_checkpoints(w->coord, &request, &cuts, t_err()));
+    T_GT(cuts->n_checkpoints, 0);
+    last = cuts->checkpoints[cuts->n_checkpoints - 1];
+    T_TRUE(last->complete);
+    T_EQ(last->n_shards, w->shards);
+    tag = wire_tag_of(last->shards[0]->tag);
+    for (uint32_t i = 1; i < w->shards; i++) // all parts are of one round
+        T_EQ(wire_tag_cmp(wire_tag_of(last->shards[i]->tag), tag), 0);
+    for (unsigned i = 0; i < w->files_count; i++) {
+        if (wire_tag_cmp(w->files[i].tag, tag) != 0)
+            continue;
+        found = true;
+        T_TRUE(counted_full(&w->files[i].counted));
+        T_EQ(tag.sequence, 15); // 3 epochs of 5 rounds of 2 steps
+    }
+    T_TRUE(found); // K3
+    T_EQ(s->steps_counted, schedule_steps(&w->schedule));
+    T_EQ(s->closures_counted, s->closures_asked);
+    T_EQ(s->workers, 0);
+    T_EQ(s->n_evaluations, 3);
+    wire_free(&cuts->base);
+    wire_free(&s->base);
+}
+
+static struct fake_member *worker(struct world *w, unsigned i)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "w-%u", i);
+    for (unsigned k = 0; k < WORLD_MEMBERS; k++) {
+        if (w->members[k].used && strcmp(w->members[k].name, name) == 0)
+            return &w->members[k];
+    }
+    T_ASSERT(!"a worker of that number");
+    return NULL;
+}
+
+static uint64_t steps_of(const Sluice__V1__JobStatus *s)
+{
+    return s->steps_counted;
+}
+
+static uint64_t ranks_of(const Sluice__V1__JobStatus *s)
+{
+    return s->ring_ranks;
+}
+
+static uint64_t cuts_of(const Sluice__V1__JobStatus *s)
+{
+    return s->cuts;
+}
+
+static uint64_t generation_of(const Sluice__V1__JobStatus *s)
+{
+    return s->ring_generation;
+}
+
+static uint64_t number(struct world *w,
+                       uint64_t (*of)(const Sluice__V1__JobStatus *s))
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    uint64_t n = of(s);
+
+    wire_free(&s->base);
+    return n;
+}
+
+// Until a number of the status is at least so large.
+static void run_to(struct world *w,
+                   uint64_t (*of)(const Sluice__V1__JobStatus *s),
+                   uint64_t least)
+{
+    for (unsigned i = 0; i < LIMIT; i++) {
+        if (number(w, of) >= least)
+            return;
+        world_step(w);
+    }
+    T_ASSERT(!"so much in time");
+}
+
+static void begin(struct world *w, uint64_t seed, unsigned workers)
+{
+    world_init(w, seed);
+    world_people(w, 0, workers);
+    world_submit(w, world_ring_job);
+}
+
+TEST(ring_life, a_quiet_job_finishes_without_a_psserver)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    begin(&w, WORLD_SITUATION, 3);
+    run_to(&w, ranks_of, 3);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    s = world_status(&w);
+    T_EQ(s->ring_generation, w.generation);
+    T_EQ(s->workers_lost, 0);
+    T_EQ(s->updates_applied, 30);
+    T_EQ(s->psservers_lost, 0);
+    wire_free(&s->base);
+    world_release(&w);
+}
+
+TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+    uint64_t before;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, steps_of, 4);
+    before = number(&w, generation_of);
+    world_attach(&w, world_add(&w, FAKE_WORKER, "w-9"));
+    run_to(&w, ranks_of, 3);
+    T_GT(number(&w, generation_of), before);
+    before = number(&w, generation_of);
+    world_kill(&w, worker(&w, 0));
+    s = world_status(&w);
+    T_EQ(s->ring_ranks, 2); // at once
+    T_EQ(s->ring_generation, before + 1);
+    T_HAS(s->reason, "the ring is made anew");
+    T_EQ(s->workers_lost, 1);
+    wire_free(&s->base);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+TEST(ring_life, R1_a_coordinator_that_restarts_opens_a_higher_one)
+{
+    struct world w;
+    uint64_t before;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, steps_of, 8);
+    before = w.generation;
+    world_stop_coord(&w);
+    world_start_coord(&w);
+    run_to(&w, steps_of, 8); // nothing of what the ranks have is lost
+    T_GT(w.generation, before);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+TEST(ring_life, R3_when_all_ranks_have_died_the_last_cut_is_the_base)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, cuts_of, 1);
+    for (unsigned i = 0; i < 2; i++)
+        world_kill(&w, worker(&w, i));
+    s = world_status(&w);
+    T_HAS(s->reason, "waiting for workers: 0 of at least 1");
+    wire_free(&s->base);
+    for (unsigned i = 0; i < 2; i++)
+        world_restart(&w, worker(&w, i));
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+static unsigned requests_of(const struct fake_member *m)
+{
+    unsigned count = 0;
+
+    for (uint32_t i = 0; i < WORLD_SHARDS; i++)
+        count += m->rank.request[i] != 0;
+    return count;
+}
+
+// Every part is written, and only then a rank dies: what is said of the files
+// arrives after the next generation was opened.
+TEST(ring_life, R6_a_report_of_an_older_generation_makes_no_cut)
+{
+    struct fake_member *idle = NULL;
+    struct world w;
+    unsigned asked = 0;
+
+    begin(&w, WORLD_SITUATION, 3);
+    w.hold_tasks = true;
+    run_to(&w, ranks_of, 3);
+    world_attach(&w, world_add(&w, FAKE_WORKER, "w-3")); // has no part
+    run_to(&w, ranks_of, 4);
+    while (asked < w.shards) {
+        world_step(&w);
+        asked = 0;
+        for (unsigned i = 0; i < 4; i++)
+            asked += requests_of(worker(&w, i));
+    }
+    T_EQ(w.tasks_count, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_read_all(&w, worker(&w, i));
+        if (requests_of(worker(&w, i)) == 0)
+            idle = worker(&w, i);
+    }
+    T_TRUE(idle != NULL);
+    for (unsigned i = 0; i < 100; i++)
+        fake_work(&w, worker(&w, i % 4)); // says, and is not heard yet
+    for (unsigned i = 0; i < 4; i++)
+        T_EQ(requests_of(worker(&w, i)), 0);
+    world_kill(&w, idle);
+    for (unsigned i = 0; i < 4; i++)
+        fake_deliver_all(&w, worker(&w, i));
+    coord_tick(w.coord);
+    T_EQ(w.tasks_count, 0); // no manifest
+    w.hold_tasks = false;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+// K5: what the base is compared with is what is published, not what is being.
+TEST(ring_life, K5_no_base_is_chosen_while_a_manifest_is_written)
+{
+    struct world w;
+    uint64_t generation;
+
+    begin(&w, WORLD_SITUATION, 2);
+    w.hold_tasks = true;
+    for (unsigned i = 0; i < LIMIT && w.tasks_count == 0; i++)
+        world_step(&w);
+    T_EQ(w.tasks_count, 1); // its intent is journalled
+    world_kill(&w, worker(&w, 0));
+    generation = w.generation;
+    for (unsigned i = 0; i < 2000; i++) {
+        world_step(&w);
+        T_TRUE(w.generation == generation || worker(&w, 1)->rank.going == 0);
+        T_PTR(worker(&w, 1)->rank.begun, NULL);
+    }
+    T_GT(w.generation, generation);
+    w.hold_tasks = false;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+// ---- losses
+
+static struct fake_member *any(struct world *w)
+{
+    return &w->members[world_below(w, WORLD_MEMBERS)];
+}
+
+static void misfortune(struct world *w)
+{
+    struct fake_member *m = any(w);
+    uint64_t now = sl_now_ms(&w->clock.clock);
+
+    switch (world_below(w, 7)) {
+    case 0:
+    case 1:
+        if (m->used && m->alive)
+            world_kill(w, m);
+        break;
+    case 2:
+        if (m->used && m->alive) // SIGSTOP: slow, suspect or lost
+            m->stuck_until = now + 500 + world_below(w, 3000);
+        break;
+    case 3:
+        if (m->used)
+            world_break(w, m);
+        break;
+    case 4:
+        m->draining = m->used && !m->draining;
+        break;
+    case 5:
+        if (world_below(w, 3) == 0) {
+            world_stop_coord(w);
+            world_start_coord(w);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void recover(struct world *w)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (m->used && !m->alive)
+            world_restart(w, m);
+        m->draining = false;
+    }
+}
+
+static void live_through(uint64_t seed)
+{
+    struct world w;
+    unsigned troubles = 0;
+    char name[32];
+
+    begin(&w, seed, 1 + (unsigned)(seed % 3));
+    for (unsigned i = 0; i < LIMIT; i++) {
+        if (troubles < 30 && world_below(&w, 120) == 0) {
+            misfortune(&w);
+            troubles++;
+        }
+        if (i == 2000) {
+            snprintf(name, sizeof(name), "late");
+            world_attach(&w, world_add(&w, FAKE_WORKER, name));
+        }
+        if (world_below(&w, 300) == 0)
+            recover(&w);
+        world_step(&w);
+        T_EQ(w.fatal, SL_OK);
+        if (i % 64 == 0 && world_state(&w) >= JOB_FINISHED)
+            break;
+    }
+    T_EQ(world_state(&w), JOB_FINISHED);
+    check_end(&w);
+    world_release(&w);
+}
+
+TEST(ring_life, every_life_ends_with_each_step_once)
+{
+    for (uint64_t i = 0; i < SEEDS; i++)
+        live_through(t_seed() * SEEDS + i);
+}
