@@ -16,6 +16,8 @@ class Job:
         self.newest = {}      # shard: incarnation that the journal has
         self.cuts = {}        # number: Cut
         self.last_cut = None
+        self.generation = 0   # of its ring, which keeps its state; 0: shards do
+        self.goes = False     # all its members have the base
 
 
 class Cut:
@@ -139,6 +141,40 @@ class CoordRules:
                                 "being written (K5)", cut.intent, e)
         job.newest[e["shard"]] = e["incarnation"]
 
+    # ---- rings
+
+    def on_ring_open(self, e):
+        job = self.job(e)
+        if e["generation"] <= job.generation:
+            self.report.add("fenced", "a generation does not rise (R1)", e)
+        job.generation, job.goes = e["generation"], False
+        self.shards.rings.add(e["uid"])
+
+    def on_ring_base(self, e):
+        job = self.job(e)
+        base, cut = (e["base_g"], e["base_n"]), (0, 0)
+        if job.last_cut and job.last_cut.state in ("published", "dropped"):
+            named = job.last_cut.shards[0]
+            cut = named["incarnation"], named["sequence"]
+        if base < cut:
+            self.report.add("durable", f"a generation begins below the last cut {cut} "
+                            "(R3)", e)
+        for other in job.cuts.values():
+            if other.state == "intent" and other.intent.pid == e.pid:
+                self.report.add("cut", "a base is chosen while a manifest is being "
+                                "written (K5)", other.intent, e)
+
+    def on_ring_go(self, e):
+        self.job(e).goes = True
+
+    def ring_part(self, job, cut, e):
+        if e["incarnation"] != job.generation or not job.goes:
+            self.report.add("cut", "a cut names a state of an ended generation, or "
+                            "of one that has not begun (R6)", e)
+        if any(other["sequence"] != e["sequence"] or other["steps"] != e["steps"]
+               for other in cut.shards.values()):
+            self.report.add("cut", "the parts of a cut are of different rounds (R6)", e)
+
     # ---- cuts
 
     def on_cut_intent(self, e):
@@ -147,6 +183,9 @@ class CoordRules:
     def on_cut_shard(self, e):
         job, shard = self.job(e), self.shards.shard(e)
         job.cuts[e["cut"]].shards[e["shard"]] = e
+        if job.generation:
+            self.ring_part(job, job.cuts[e["cut"]], e)
+            return
         tag = e["incarnation"], e["sequence"]
         if tag not in shard.durable:
             self.report.add("cut", "a cut names a snapshot that is not durable (K4)", e)

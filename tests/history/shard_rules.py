@@ -36,6 +36,7 @@ class ShardRules:
         self.geometry = {}
         self.named = {}    # shard key: tags that published cuts name
         self.sources = {}  # (pid, shard key): what a resumed shard starts from
+        self.rings = set()  # uids of jobs whose state lies on ranks, not here
 
     def shard(self, e):
         key = e["uid"], e["shard"]
@@ -52,7 +53,7 @@ class ShardRules:
 
     def hear(self, e):
         handler = getattr(self, "on_" + e.kind, None)
-        if handler:
+        if handler and e.get("uid") not in self.rings:
             handler(e)
 
     # ---- the file system: what a crash leaves
