@@ -275,6 +275,7 @@ static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
+    static const char *const modes[] = {"async", "allreduce"};
     Sluice__V1__TrainSpec *t;
     enum sl_err rc;
 
@@ -292,15 +293,12 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     SPEC_DEFAULT(t, max_workers, 0);
     SPEC_DEFAULT(t, window_closures, 1024);
     SPEC_DEFAULT(t, stall_seconds, stall_default(spec));
-    rc = spec_string(&t->mode, "async");
+    rc = spec_string(&t->mode, modes[0]);
     if (rc == SL_OK)
         rc = spec_string(&t->nonfinite, nonfinite[0]);
-    if (rc == SL_OK && strcmp(t->mode, "async") != 0 &&
-        strcmp(t->mode, "allreduce") != 0)
-        return sl_fail(err, SL_EINVAL,
-                       "train.mode: wants 'async', the only mode there is, "
-                       "got '%.60s'",
-                       t->mode);
+    if (rc == SL_OK)
+        rc =
+            spec_word("train.mode", t->mode, modes, SL_COUNT(modes), NULL, err);
     if (rc == SL_OK)
         rc =
             spec_word("train.nonfinite", t->nonfinite, nonfinite, 2, NULL, err);

@@ -185,6 +185,38 @@ static struct cuts cuts_of(struct journal *j, uint64_t job)
     return c;
 }
 
+static enum sl_err see_generation(void *arg, const struct journal_shard *row,
+                                  struct sl_error *err)
+{
+    T_STR(row->psserver, "");
+    T_EQ(row->incarnation, *(uint64_t *)arg);
+    return SL_OK;
+}
+
+TEST(journal, R1_a_generation_is_of_all_parts_and_only_rises)
+{
+    static const char *const names[] = {"", "", ""};
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, "r-1"), generation = 4;
+    uint32_t contributions = 9;
+
+    T_OK(journal_job_place(j, id, (struct journal_blob){"layout", 6}, names, 3,
+                           t_err()));
+    T_OK(journal_ring_open(j, id, 4, t_err()));
+    T_FAILS(SL_EINTERNAL, journal_ring_open(j, id, 4, NULL));
+    T_OK(journal_ring_read(j, id, &contributions, t_err()));
+    T_EQ(contributions, 0);
+    T_OK(journal_ring_contributions(j, id, 8, t_err()));
+    reopen(&j);
+    T_OK(journal_each_shard(j, id, see_generation, &generation, t_err()));
+    T_OK(journal_ring_read(j, id, &contributions, t_err()));
+    T_EQ(contributions, 8);
+    T_OK(journal_job_delete(j, id, t_err()));
+    T_OK(journal_ring_read(j, id, &contributions, t_err()));
+    T_EQ(contributions, 0);
+    journal_close(j);
+}
+
 TEST(journal, K4_a_cut_is_intent_until_its_outcome)
 {
     static const char *const names[] = {"ps-a", "ps-b"};

@@ -336,7 +336,28 @@ static const struct {
     const char *part, *why;
 } wrong_parts[] = {
     {"'train':{'mode':'sync'}",
-     "train.mode: wants 'async', the only mode there is, got 'sync'"},
+     "train.mode: unknown 'sync'; did you mean 'async'?"},
+    {"'train':{'workers':{'min':2}}",
+     "train.workers: says something of allreduce alone, and train.mode is "
+     "async"},
+    {"'train':{'contributions':2}",
+     "train.contributions: says something of allreduce alone, and train.mode "
+     "is async"},
+    {"'train':{'mode':'allreduce','workers':{'min':3,'max':2}}",
+     "train.workers.max: wants 3 to 4096, got 2"},
+    {"'train':{'mode':'allreduce','max_workers':2}",
+     "train.max_workers: in allreduce it is called train.workers.max"},
+    {"'train':{'mode':'allreduce','on_resize':'scales'}",
+     "train.on_resize: unknown 'scales'; did you mean 'scale'?"},
+    {"'train':{'mode':'allreduce','on_resize':'scale','contributions':4}",
+     "train.contributions: with train.on_resize scale there is one of each "
+     "rank"},
+    {"'train':{'mode':'allreduce','contributions':0}",
+     "train.contributions: wants 1 to 65536, got 0"},
+    {"'train':{'mode':'allreduce','bucket_bytes':1}",
+     "train.bucket_bytes: wants 4096 to 1073741824, got 1"},
+    {"'train':{'mode':'allreduce','max_delay':4}",
+     "train.max_delay: nothing is late in allreduce"},
     {"'train':{'batch':0}", "train.batch: wants 1 to 1048576, got 0"},
     {"'train':{'epochs':0}", "train.epochs: wants 1 to 65536, got 0"},
     {"'train':{'steps_per_closure':5000}",

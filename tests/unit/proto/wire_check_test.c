@@ -161,6 +161,20 @@ static const struct refused {
     {DOWN, "{'leases':{'lease':[{'job':1,'attempt':{},'count':4}]}}",
      "Lease.steps is missing"},
     {DOWN, "{'job_open':{'job':1,'job_name':'a'}}", "JobOpen.spec is missing"},
+    {UP, "{'ring_answer':{'job':1}}", "RingAnswer.generation is missing"},
+    {UP, "{'ring_broken':{'job':1,'generation':1,'suspect':4096}}",
+     "RingBroken.suspect is 4096; 0 to 4095 are allowed"},
+    {DOWN, "{'ring_open':{'job':1}}", "RingOpen.generation is missing"},
+    {DOWN, "{'ring_begin':{'job':1,'generation':1,'contributions':1}}",
+     "RingBegin.ranks has 0 values; 1 to 4096 are allowed"},
+    {DOWN,
+     "{'ring_begin':{'job':1,'generation':1,'contributions':1,"
+     "'ranks':[{'name':'a'}],'self':1}}",
+     "RingBegin.self is 1 of 1 ranks"},
+    {DOWN,
+     "{'ring_begin':{'job':1,'generation':1,'contributions':1,"
+     "'ranks':[{'name':'a'}],'holders':[0,2]}}",
+     "RingBegin.holders[1] is 2 of 1 ranks"},
     {DOWN,
      "{'job_open':{'job':1,'job_name':'a','spec':" SPEC
      ",'variables':[{'name':'x','shape':[0]}]}}",
