@@ -10,7 +10,7 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
-#include "psserver/roster/background.h"
+#include "common/run/background.h"
 #include "psserver/roster/roster_inner.h"
 
 // ---- taking

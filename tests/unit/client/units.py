@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# psserver/roster/background.c; pinned threads of core, of oneDNN and of CUDA.
+# common/run/background.c; pinned threads of core, of oneDNN and of CUDA.
 OURS = {"setpriority", "sched_setaffinity"}
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/background.h -- long work that must not be felt.
+// common/run/background.h -- long work that must not be felt.
 //
 // A snapshot copies, sums and hashes a whole shard. On a machine whose cores
 // are all busy that would take its share from those who answer workers, so it
@@ -11,8 +11,8 @@
 // Threads  any that may wait: background_run returns when fn has.
 // Errors   none: without a thread, or without the priority, fn runs all the
 //          same.
-#ifndef PSSERVER_ROSTER_BACKGROUND_H
-#define PSSERVER_ROSTER_BACKGROUND_H
+#ifndef COMMON_RUN_BACKGROUND_H
+#define COMMON_RUN_BACKGROUND_H
 
 #define BACKGROUND_NICE 5
 

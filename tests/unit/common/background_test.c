@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "psserver/roster/background.h"
+#include "common/run/background.h"
 
 #include <pthread.h>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/background.c -- a thread of low priority for one piece of
+// common/run/background.c -- a thread of low priority for one piece of
 // long work.
-#include "psserver/roster/background.h"
+#include "common/run/background.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
