@@ -229,7 +229,7 @@ static enum sl_err common_args(struct up *u, struct child *c,
                        (long long)conf_int(u->conf, "grace") * 4 / 5);
     if (rc == SL_OK)
         rc = child_arg(c, "--state=%s/%s", u->dir.path, c->name);
-    if (rc == SL_OK && c->role != CHILD_WORKER)
+    if (rc == SL_OK)
         rc = child_arg(c, "--store=%s/checkpoints", u->dir.path);
     c->lock = updir_path(&u->dir, "%s/lock", c->name);
     if (c->lock == NULL)

@@ -12,7 +12,7 @@ static void fill(struct counts_msg *m, const struct once_counts *c,
                  uint64_t steps, uint64_t low)
 {
     *m = (struct counts_msg){.msg = SLUICE__V1__SHARD_COUNTS__INIT};
-    m->msg.version = c->applied;
+    m->msg.version = c->version;
     m->msg.applied = c->applied;
     m->msg.skipped = c->skipped;
     m->msg.counted = steps;
@@ -92,12 +92,14 @@ static enum sl_err read_numbers(struct once *o,
                                 const Sluice__V1__ShardCounts *counts,
                                 struct sl_error *err)
 {
-    if (counts->version != counts->applied ||
+    if (counts->version > counts->applied ||
+        (counts->version == 0) != (counts->applied == 0) ||
         counts->n_staleness > WIRE_STALENESS_BUCKETS)
         return sl_fail(err, SL_ECORRUPT,
                        "counts: version %" PRIu64 " with %" PRIu64 " applied",
                        counts->version, counts->applied);
     o->counts = (struct once_counts){
+        .version = counts->version,
         .applied = counts->applied,
         .skipped = counts->skipped,
         .duplicates = counts->duplicates,

@@ -146,6 +146,7 @@ void once_add(struct once *o, const struct once_step *s)
     if (s->skip) {
         o->counts.skipped++;
     } else {
+        o->counts.version++;
         o->counts.applied++;
         o->counts.late += s->late;
         o->counts.staleness[once_bucket(s->staleness)]++;
@@ -156,6 +157,15 @@ void once_add(struct once *o, const struct once_step *s)
     line->samples += s->samples;
     line->digest += s->digest;
     forget_attempts(o);
+}
+
+void once_add_round(struct once *o, const struct once_step *steps, size_t count)
+{
+    uint64_t version = o->counts.version + !steps[0].skip;
+
+    for (size_t i = 0; i < count; i++)
+        once_add(o, &steps[i]);
+    o->counts.version = version;
 }
 
 enum sl_err once_copy(struct once *out, const struct once *from)

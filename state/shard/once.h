@@ -38,7 +38,11 @@ struct once_epoch {
 
 // The numbers of ShardCounts that are not read off the set.
 struct once_counts {
-    uint64_t applied, skipped, duplicates, refused;
+    // Updates applied. One update counts one key, or all keys of a round whose
+    // gradients were averaged (update.h).
+    uint64_t version;
+    uint64_t applied, skipped; // keys
+    uint64_t duplicates, refused;
     uint64_t stale; // of refused: for their delay
     uint64_t late;  // of applied: all the same, over the limit
     uint64_t staleness[WIRE_STALENESS_BUCKETS];
@@ -69,7 +73,7 @@ void once_release(struct once *o); // all zeroes is allowed
 // Updates applied: t - 1 of the next one.
 static inline uint64_t once_version(const struct once *o)
 {
-    return o->counts.applied;
+    return o->counts.version;
 }
 
 // SL_ERANGE unless the job has this step.
@@ -87,8 +91,13 @@ enum sl_err once_see(struct once *o, uint64_t closure,
 // Makes space, so that the once_add that follows cannot fail.
 enum sl_err once_reserve(struct once *o, uint64_t closure);
 
-// Counts a step that is not counted yet.
+// Counts a step that is not counted yet, as an update of its own.
 void once_add(struct once *o, const struct once_step *s);
+
+// Counts the steps of a round, all of one epoch and none of them counted yet,
+// as one update; or as none, if they are skipped. Space was made for each.
+void once_add_round(struct once *o, const struct once_step *steps,
+                    size_t count);
 
 // The counted set and the numbers, without attempts: what a snapshot takes.
 enum sl_err once_copy(struct once *out, const struct once *from);

@@ -538,38 +538,56 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
 
 // ---- images
 
-enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
-                         struct shard_image *out, struct sl_error *err)
+// SL_OK if an image of that incarnation may be taken now.
+static enum sl_err may_freeze_locked(const struct shard *s,
+                                     uint64_t incarnation, struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
+    if (s->closed || s->incarnation == 0 || s->incarnation != incarnation)
+        return sl_fail(err, SL_ESTATE,
+                       "job %" PRIu64 " shard %u is not admitted as "
+                       "incarnation %" PRIu64,
+                       s->plan.job, s->plan.shard, incarnation);
+    if (s->memory.freeze != NULL)
+        return sl_fail(err, SL_EBUSY,
+                       "job %" PRIu64 " shard %u: a snapshot is being written",
+                       s->plan.job, s->plan.shard);
+    return SL_OK;
+}
+
+// Sequence 0: the next one.
+static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
+                                 struct shard_image *out, struct sl_error *err)
+{
+    enum sl_err rc = may_freeze_locked(s, tag.incarnation, err);
+
+    if (rc == SL_OK)
+        rc = once_copy(&out->once, &s->once);
+    if (rc != SL_OK)
+        return rc;
+    s->sequence = tag.sequence > 0 ? tag.sequence : s->sequence + 1;
+    out->tag = (struct wire_tag){s->incarnation, s->sequence};
+    s->memory.freeze = &out->freeze;
+    HISTORY("frozen",
+            WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
+                  " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
+            WHICH_OF(s), s->sequence, counted_steps(&s->once.counted),
+            counted_low(&s->once.counted),
+            (size_t)counted_sparse(&s->once.counted), s->once.counts.applied,
+            s->once.counts.skipped);
+    return SL_OK;
+}
+
+enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
+                            struct shard_image *out, struct sl_error *err)
+{
+    enum sl_err rc;
 
     *out = (struct shard_image){0};
     // Allocated outside the lock; the instant is below.
     if (freeze_init(&out->freeze, s->region.data, s->region.bytes) != SL_OK)
         return SL_ENOMEM;
     pthread_mutex_lock(&s->lock);
-    if (s->closed || s->incarnation == 0 || s->incarnation != incarnation)
-        rc = sl_fail(err, SL_ESTATE,
-                     "job %" PRIu64 " shard %u is not admitted as incarnation "
-                     "%" PRIu64,
-                     s->plan.job, s->plan.shard, incarnation);
-    else if (s->memory.freeze != NULL)
-        rc = sl_fail(err, SL_EBUSY,
-                     "job %" PRIu64 " shard %u: a snapshot is being written",
-                     s->plan.job, s->plan.shard);
-    else
-        rc = once_copy(&out->once, &s->once);
-    if (rc == SL_OK) {
-        out->tag = (struct wire_tag){s->incarnation, ++s->sequence};
-        s->memory.freeze = &out->freeze;
-        HISTORY("frozen",
-                WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
-                      " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
-                WHICH_OF(s), s->sequence, counted_steps(&s->once.counted),
-                counted_low(&s->once.counted),
-                (size_t)counted_sparse(&s->once.counted),
-                s->once.counts.applied, s->once.counts.skipped);
-    }
+    rc = freeze_locked(s, tag, out, err);
     pthread_mutex_unlock(&s->lock);
     if (rc != SL_OK) {
         freeze_release(&out->freeze);
@@ -577,6 +595,12 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
     }
     out->shard = shard_ref(s);
     return SL_OK;
+}
+
+enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
+                         struct shard_image *out, struct sl_error *err)
+{
+    return shard_freeze_as(s, (struct wire_tag){incarnation, 0}, out, err);
 }
 
 void shard_image_take(struct shard_image *image, size_t block, void *space,

@@ -145,6 +145,12 @@ struct shard_image {
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
+// The same under a sequence of the caller's, which is above every earlier one
+// of this incarnation: parts of one state that lie with several holders are
+// named alike.
+enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
+                            struct shard_image *out, struct sl_error *err);
+
 // Block after block of the image (freeze_copy, freeze_take); takes the lock.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);

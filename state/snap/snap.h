@@ -77,6 +77,12 @@ enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        struct sl_error *err);
 void snap_written_release(struct snap_written *w); // all zeroes is allowed
 
+// The same of an instant that was taken before, under its tag. What the image
+// has of the counted set moves to *out; shard_image_release is the caller's.
+enum sl_err snap_write_image(struct fs *fs, const char *folder,
+                             struct shard_image *image,
+                             struct snap_written *out, struct sl_error *err);
+
 // ---- reading (snap_read.c, snap_find.c)
 
 // Fills a new shard with one file, if everything about it holds: checksums,

@@ -260,13 +260,39 @@ static enum sl_err write_named(struct fs *fs, const char *path,
     return rc != SL_OK ? rc : sha256_file(fs, path, out->sha256, err);
 }
 
+enum sl_err snap_write_image(struct fs *fs, const char *folder,
+                             struct shard_image *image,
+                             struct snap_written *out, struct sl_error *err)
+{
+    const struct plan *p = &image->shard->plan;
+    struct snap_written made = {.tag = image->tag};
+    enum sl_err rc = fs_mkdirs(fs, folder, err);
+    char *path;
+
+    if (rc != SL_OK)
+        return rc;
+    snap_file_name(made.file, p->shard, made.tag);
+    path = fs_join(folder, made.file);
+    rc = path == NULL ? SL_ENOMEM : write_named(fs, path, image, &made, err);
+    if (rc == SL_OK) {
+        HISTORY("snapshot",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
+                " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s",
+                p->job, p->job_uid, p->shard, made.tag.incarnation,
+                made.tag.sequence, counted_steps(&image->once.counted), path);
+        made.once = image->once; // the report tells what the file holds
+        image->once = (struct once){0};
+        *out = made;
+    }
+    sl_free(path);
+    return rc;
+}
+
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        uint64_t incarnation, struct snap_written *out,
                        struct sl_error *err)
 {
-    struct snap_written made = {0};
     struct shard_image image;
-    char *path = NULL;
     enum sl_err rc = fs_mkdirs(fs, folder, err);
 
     if (rc != SL_OK)
@@ -275,23 +301,8 @@ enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
     rc = shard_freeze(shard, incarnation, &image, err);
     if (rc != SL_OK)
         return rc;
-    made.tag = image.tag;
-    snap_file_name(made.file, shard->plan.shard, made.tag);
-    path = fs_join(folder, made.file);
-    rc = path == NULL ? SL_ENOMEM : write_named(fs, path, &image, &made, err);
-    if (rc == SL_OK) {
-        HISTORY("snapshot",
-                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
-                " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s",
-                shard->plan.job, shard->plan.job_uid, shard->plan.shard,
-                made.tag.incarnation, made.tag.sequence,
-                counted_steps(&image.once.counted), path);
-        made.once = image.once; // the report tells what the file holds
-        image.once = (struct once){0};
-        *out = made;
-    }
+    rc = snap_write_image(fs, folder, &image, out, err);
     shard_image_release(&image);
-    sl_free(path);
     return rc;
 }
 

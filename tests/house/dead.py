@@ -34,17 +34,6 @@ SEAMS = {
     "optim_defaults": "Keras' values, for tests and bench programs",
     "graph_describe": "graphs are checked for a device that is not there",
     "cuda_optim": "the update on a device; the emulated kernels check it",
-    "group_new": "of a job in which workers hold the parameters, to come",
-    "group_start": "of a job in which workers hold the parameters, to come",
-    "group_suspect": "of a job in which workers hold the parameters, to come",
-    "group_wait": "of a job in which workers hold the parameters, to come",
-    "ranks_fetch": "of a job in which workers hold the parameters, to come",
-    "ranks_free": "of a job in which workers hold the parameters, to come",
-    "ranks_host": "of a job in which workers hold the parameters, to come",
-    "ranks_new": "of a job in which workers hold the parameters, to come",
-    "ranks_serve_state": "of a job in which workers hold the parameters, to come",
-    "ranks_stop_state": "of a job in which workers hold the parameters, to come",
-    "ranks_table": "of a job in which workers hold the parameters, to come",
 }
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)

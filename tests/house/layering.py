@@ -26,7 +26,8 @@ MAY = {
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
     "common": ["base", "plan run", "net net/local", "daemon"],
-    "worker": ["data", "compile", "device", "reduce", "sync", "lease", "service"],
+    "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
+               "service"],
     "coordinator": ["rules", "journal", "core", "service"],
     "state": ["shard", "snap"],
     "psserver": ["local", "roster", "service"],

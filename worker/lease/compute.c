@@ -10,6 +10,7 @@
 #include "common/base/deadline.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "worker/lease/job_ring.h"
 #include "worker/lease/task.h"
 
 struct change {
@@ -94,19 +95,20 @@ static enum sl_err take_job(struct compute *c, struct lease *l,
     struct job *j = find_job(c, l->job);
     enum sl_err rc;
 
-    if (j != NULL && j->record != l->record) {
-        drop_job(c, j);
-        j = NULL;
-    }
-    if (j == NULL) {
-        if (c->jobs_count == COMPUTE_JOBS)
+    if (j != NULL && j->record == l->record) {
+        list_remove(&j->node);
+    } else {
+        struct job *old = j;
+
+        if (old == NULL && c->jobs_count == COMPUTE_JOBS)
             drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
         rc = job_new(&j, l->record, &c->env, err);
+        if (rc == SL_OK && old != NULL)
+            job_ring_pass(old, j);
+        drop_job(c, old);
         if (rc != SL_OK)
             return rc;
         c->jobs_count++;
-    } else {
-        list_remove(&j->node);
     }
     list_push_back(&c->jobs, &j->node);
     *out = j;
@@ -150,11 +152,54 @@ static void post_done(struct compute *c, struct lease *l)
     loop_post_task(c->setup.loop, &l->done, on_done, l);
 }
 
+// Off the queue: an evaluation of this very job, or NULL.
+static struct lease *take_evaluation(struct compute *c, const struct job *job)
+{
+    struct lease *found = NULL;
+
+    pthread_mutex_lock(&c->shared.lock);
+    list_for(n, &c->shared.queue)
+    {
+        struct lease *l = list_entry(n, struct lease, queued);
+
+        if (l->kind == LEASE_EVALUATE && l->record == job->record) {
+            found = l;
+            list_remove(&l->queued);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&c->shared.lock);
+    return found;
+}
+
+static void note_device(struct compute *c, struct lease *l);
+
+// A ring lease lasts as long as its job, so what waits behind it would wait for
+// ever. The job in hand is not dropped for it: what fails for want of memory
+// fails.
+static void run_between(void *arg, struct job *job)
+{
+    struct compute *c = arg;
+    struct task_env env = {.input = c->input, .clock = c->setup.clock};
+    struct lease *l;
+
+    while ((l = take_evaluation(c, job)) != NULL) {
+        atomic_store(&l->running, true);
+        if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN)
+            task_stopped(l);
+        else
+            task_run(&env, job, l);
+        note_device(c, l);
+        post_done(c, l);
+    }
+}
+
 static void attempt(struct compute *c, struct lease *l)
 {
     struct task_env env = {.input = c->input,
                            .clock = c->setup.clock,
                            .ahead = look_ahead,
+                           .between = run_between,
                            .arg = c};
     struct sl_error err = SL_ERROR_INIT;
     struct job *job = NULL;

@@ -8,6 +8,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "worker/lease/job_ring.h"
 #include "worker/sync/sync_ps.h"
 
 bool job_error(enum sl_err code)
@@ -44,6 +45,24 @@ static enum sl_err read_spec(struct job *j, struct sl_error *err)
     return spec_optimizer(&j->optimizer, spec->optimizer, err);
 }
 
+// Shards, or what ranks sum at one time.
+static enum sl_err make_ranges(struct job *j, struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *spec = spec_of(j);
+    enum sl_err rc;
+
+    j->ranges = j->record->shards;
+    j->ranges_count = j->record->layout.shards_count;
+    if (!spec_allreduce(spec) || !j->record->placed)
+        return SL_OK;
+    rc = job_ring_new(&j->ring, j->model->elements, spec->train->bucket_bytes);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "no memory");
+    j->ranges = j->ring->buckets;
+    j->ranges_count = j->ring->buckets_count;
+    return SL_OK;
+}
+
 enum sl_err job_new(struct job **out, struct record *record,
                     const struct job_env *env, struct sl_error *err)
 {
@@ -62,6 +81,8 @@ enum sl_err job_new(struct job **out, struct record *record,
                      " parameters, but the shards %" PRIu64
                      "; coordinator and worker differ in version?",
                      j->model->elements, record->layout.elements);
+    if (rc == SL_OK)
+        rc = make_ranges(j, err);
     if (rc != SL_OK) {
         job_free(j);
         return rc;
@@ -91,6 +112,7 @@ void job_free(struct job *j)
     for (unsigned i = 0; i < JOB_PROGRAMS; i++)
         program_drop(&j->programs[i]);
     program_memory_release(&j->memory);
+    job_ring_free(j->ring);
     device_free(j->device);
     data_free(j->train);
     data_free(j->test);
@@ -163,6 +185,15 @@ static enum sl_err compare(const struct job *j, const struct data *d, bool test,
         test ? "test" : "train", data_samples(d), data_hash(d), samples, hash);
 }
 
+enum sl_err job_cut(struct job *j, struct sl_error *err)
+{
+    if (j->cut == NULL)
+        j->cut = sl_aligned(64, (size_t)j->model->elements * sizeof(float));
+    return j->cut != NULL
+               ? SL_OK
+               : sl_fail(err, SL_ENOMEM, "no memory for the cut's parameters");
+}
+
 enum sl_err job_data(struct job *j, bool test, struct data **out,
                      struct sl_error *err)
 {
@@ -217,8 +248,7 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 
 // ---- shards and programs
 
-// What the job has on a device that has memory of its own.
-static enum sl_err make_device(struct job *j, struct sl_error *err)
+enum sl_err job_device(struct job *j, struct sl_error *err)
 {
     if (j->device != NULL || j->env->dev->backend->host)
         return SL_OK;
@@ -254,7 +284,7 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
 
     if (!r->placed)
         return sl_fail(err, SL_ESTATE, "the job has no shards yet");
-    rc = make_device(j, err);
+    rc = job_device(j, err);
     if (rc == SL_OK && j->device != NULL) {
         o.params = device_params(j->device);
         o.grads = device_grads(j->device);
@@ -329,19 +359,18 @@ static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
     enum sl_err rc = set_input(j, !train, &o, err);
 
     if (rc == SL_OK)
-        rc = make_device(j, err);
+        rc = job_device(j, err);
     if (rc == SL_OK)
         rc =
             compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
     if (rc == SL_OK)
         tell_precision(j);
     if (rc == SL_OK && train)
-        rc = overlap_make(&slot->overlap, slot->program, j->record->shards,
-                          j->record->layout.shards_count, err);
+        rc = overlap_make(&slot->overlap, slot->program, j->ranges,
+                          j->ranges_count, err);
     if (rc == SL_OK && j->device != NULL)
-        rc =
-            device_place(&slot->placed, j->device, slot->program,
-                         train ? &slot->overlap : NULL, j->record->shards, err);
+        rc = device_place(&slot->placed, j->device, slot->program,
+                          train ? &slot->overlap : NULL, j->ranges, err);
     if (rc != SL_OK)
         program_drop(slot);
     return rc;

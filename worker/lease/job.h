@@ -57,6 +57,10 @@ struct job {
     bool told_precision;     // in the log
     struct data *train, *test;
     struct sync *sync;
+    struct job_ring *ring; // of a job whose workers are ranks; else NULL
+    // Of the flat vector: what leaves, and becomes fresh, at one time.
+    const struct overlap_range *ranges;
+    uint32_t ranges_count;
     float *cut;            // parameters to evaluate; NULL until then
     uint64_t cut_number;   // whose they are; 0: nobody's
     struct device *device; // NULL: steps compute in host memory
@@ -79,6 +83,13 @@ enum sl_err job_data(struct job *j, bool test, struct data **out,
 // What this worker finds; without a test set its part is 0.
 enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
+
+// What the job has on a device that has memory of its own, made when first
+// wanted; j->device stays NULL if it has none.
+enum sl_err job_device(struct job *j, struct sl_error *err);
+
+// The space for a cut's parameters, made when first wanted.
+enum sl_err job_cut(struct job *j, struct sl_error *err);
 
 // The sync, made when first wanted. SL_ESTATE if the job is not placed.
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);

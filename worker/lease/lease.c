@@ -51,6 +51,27 @@ static enum sl_err copy_tags(struct lease *l, const Sluice__V1__Lease *m,
     return SL_OK;
 }
 
+enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
+                      struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (ring == NULL)
+        return sl_fail(err, SL_ENOTSUP, "this worker takes part in no ring");
+    if (!l->record->placed)
+        return sl_fail(err, SL_EINVAL, "a ring of a job without parts");
+    rc = seat_new(&l->seat, ring, l->job, l->job_incarnation);
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no seat in the ring");
+}
+
+static enum lease_kind kind_of(const Sluice__V1__Lease *m)
+{
+    return m->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN      ? LEASE_TRAIN
+           : m->kind == SLUICE__V1__LEASE_KIND__LEASE_EVALUATE ? LEASE_EVALUATE
+           : m->kind == SLUICE__V1__LEASE_KIND__LEASE_RING     ? LEASE_RING
+                                                               : LEASE_PROBE;
+}
+
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err)
 {
@@ -62,10 +83,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     pthread_mutex_init(&l->progress.lock, NULL);
     atomic_init(&l->gate.closed, GATE_OPEN);
     l->record = record_ref(record);
-    l->kind = m->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN ? LEASE_TRAIN
-              : m->kind == SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
-                  ? LEASE_EVALUATE
-                  : LEASE_PROBE;
+    l->kind = kind_of(m);
     l->job = m->job;
     l->job_incarnation = m->job_incarnation;
     l->closure = m->closure;
@@ -92,6 +110,7 @@ void lease_free(struct lease *l)
     if (l == NULL)
         return;
     record_unref(l->record);
+    seat_retire(l->seat);
     sl_free(l->tags);
     sl_free(l->outcome.incarnations);
     pthread_mutex_destroy(&l->progress.lock);

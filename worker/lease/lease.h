@@ -20,8 +20,9 @@
 #include "worker/sync/gate.h"
 #include "worker/data/input.h"
 #include "worker/lease/record.h"
+#include "worker/ring/seat.h"
 
-enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE };
+enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 
 // Sums over the steps that this attempt saw counted; see StepMetrics.
 struct lease_metrics {
@@ -57,6 +58,7 @@ struct lease {
     uint32_t steps;
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
     uint32_t tags_count;
+    struct seat *seat; // LEASE_RING: what else is said of it; owned
 
     // Shared.
     struct gate gate;
@@ -82,6 +84,10 @@ struct lease {
 // `m` is checked against the job's record: SL_EINVAL says what does not fit.
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err);
+
+// A ring lease gets its seat before it is submitted.
+enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
+                      struct sl_error *err);
 void lease_free(struct lease *l); // NULL is allowed
 
 // The loop's: for how long it has run without getting on, as far as was looked

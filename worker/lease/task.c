@@ -28,7 +28,7 @@ enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
     uint64_t batch = l->record->schedule.batch / l->record->accumulate;
     enum sl_err rc;
 
-    if (l->run_open || l->kind == LEASE_PROBE)
+    if (l->run_open || l->kind == LEASE_PROBE || l->kind == LEASE_RING)
         return SL_OK;
     rc = job_data(job, test, &run->data, err);
     if (rc == SL_OK && !test)
@@ -76,6 +76,8 @@ void task_run(const struct task_env *env, struct job *job, struct lease *l)
         task_train(env, job, l);
     else if (l->kind == LEASE_EVALUATE)
         task_evaluate(env, job, l);
+    else if (l->kind == LEASE_RING)
+        task_ring(env, job, l);
     else
         probe(job, l);
     job->pulse = NULL;

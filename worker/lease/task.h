@@ -8,6 +8,8 @@
 //   EVALUATE  the parameters of a cut, then forward over a range of the test
 //             set
 //   PROBE     open the data, say what is there
+//   RING      take part in the job's ring: rounds of all ranks, one after
+//             another, until the lease ends
 //
 // Between any two steps, and wherever it waits, it can be stopped by its gate.
 //
@@ -25,6 +27,9 @@ struct task_env {
     const struct sl_clock *clock;
     // Between steps: the next lease's batches may be started on. NULL: no.
     void (*ahead)(void *arg, struct job *job);
+    // Between rounds: runs what waits of the same job and can be run now. NULL:
+    // nothing is.
+    void (*between)(void *arg, struct job *job);
     void *arg;
 };
 
@@ -47,5 +52,6 @@ void task_hand_back(struct lease *l, const char *why);
 void task_train(const struct task_env *env, struct job *job, struct lease *l);
 void task_evaluate(const struct task_env *env, struct job *job,
                    struct lease *l);
+void task_ring(const struct task_env *env, struct job *job, struct lease *l);
 
 #endif

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/task_evaluate.c -- how good the parameters of a cut are.
-#include "common/base/mem.h"
 #include "worker/device/step.h"
+#include "worker/lease/job_ring.h"
 #include "worker/lease/task.h"
+
+static enum sync_result pull_cut(struct job *job, struct lease *l,
+                                 struct sl_error *err)
+{
+    struct sync *sync = NULL;
+
+    if (job_sync(job, &sync, err) != SL_OK)
+        return SYNC_FAILED;
+    return sync->ops->pull_cut(sync, l->tags, &l->gate, job->cut, err);
+}
 
 static enum sync_result load_cut(struct job *job, struct lease *l,
                                  struct sl_error *err)
 {
-    struct sync *sync = NULL;
     enum sync_result result;
-    enum sl_err rc = job_sync(job, &sync, err);
 
-    if (rc != SL_OK)
-        return SYNC_FAILED;
     if (job->cut != NULL && job->cut_number == l->cut)
         return SYNC_OK; // an earlier range of the same cut
     job->cut_number = 0;
-    if (job->cut == NULL)
-        job->cut = sl_aligned(64, (size_t)job->model->elements * sizeof(float));
-    if (job->cut == NULL) {
-        sl_fail(err, SL_ENOMEM, "no memory for the cut's parameters");
+    if (job_cut(job, err) != SL_OK)
         return SYNC_FAILED;
-    }
-    result = sync->ops->pull_cut(sync, l->tags, &l->gate, job->cut, err);
+    if (job->ring != NULL)
+        result = job_ring_cut(job, l->tags, l->tags_count, err) == SL_OK
+                     ? SYNC_OK
+                     : SYNC_FAILED;
+    else
+        result = pull_cut(job, l, err);
     if (result == SYNC_OK)
         job->cut_number = l->cut;
     return result;

@@ -15,6 +15,7 @@
 #include "proto/spec.h"
 #include "worker/service/outbox.h"
 #include "worker/service/report.h"
+#include "worker/ring/files.h"
 
 struct member {
     struct member_setup setup;
@@ -51,6 +52,38 @@ static void close_lease(struct lease *l, enum gate_reason why)
 {
     gate_close(&l->gate, why);
     record_wake(l->record);
+    if (l->seat != NULL)
+        seat_wake(l->seat, true);
+}
+
+// The job's ring lease that was given last, or NULL.
+static struct lease *ring_of(struct member *m, uint64_t job)
+{
+    struct lease *found = NULL;
+
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        if (l->job == job && l->kind == LEASE_RING)
+            found = l;
+    }
+    return found;
+}
+
+// A coordinator that has come back gives the ring's lease anew: the old one
+// makes way, and leaves its state to it. An evaluation is looked for between
+// rounds.
+static void settle_ring(struct member *m, struct lease *l)
+{
+    struct lease *ring = ring_of(m, l->job);
+
+    if (ring == NULL)
+        return;
+    if (l->kind == LEASE_RING)
+        close_lease(ring, GATE_ENDED);
+    else
+        seat_wake(ring->seat, false);
 }
 
 static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
@@ -70,12 +103,15 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
                      msg->job);
     else
         rc = lease_new(&l, msg, record, &err);
+    if (rc == SL_OK && l->kind == LEASE_RING)
+        rc = lease_sit(l, m->setup.ring, &err);
     if (rc != SL_OK) {
         LOG(WARN, "lease refused",
             "job=%" PRIu64 " closure=%" PRIu64 " error=%s", msg->job,
             msg->closure, err.text);
         err.code = rc;
         outbox_say(m->outbox, report_refused(msg, &err));
+        lease_free(l);
         return;
     }
     atomic_store(&l->gate.lease_ends_ms,
@@ -87,12 +123,16 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
             "job=%" PRIu64 " closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
             l->job, l->closure, l->attempt.term, l->attempt.n);
     (void)lease_still_ms(l, sl_now_ms(m->setup.clock));
+    if (l->kind == LEASE_RING)
+        settle_ring(m, l);
     list_push_back(&m->leases, &l->node);
     m->leases_count++;
     compute_submit(m->compute, l);
+    if (l->kind == LEASE_EVALUATE)
+        settle_ring(m, l);
 }
 
-static const char *const kinds[] = {"train", "evaluate", "probe"};
+static const char *const kinds[] = {"train", "evaluate", "probe", "ring"};
 
 static void log_outcome(const struct lease *l)
 {
@@ -214,6 +254,63 @@ static void on_revoke(struct member *m, const Sluice__V1__Revoke *msg)
         close_lease(l, GATE_REVOKED);
 }
 
+// ---- rings
+
+static void on_keep(struct member *m, const Sluice__V1__Keep *msg)
+{
+    struct lease *l = ring_of(m, msg->job);
+    struct files_job j;
+
+    if (l == NULL || msg->term < m->term)
+        return;
+    j = (struct files_job){l->record->open->job_name, msg->job,
+                           seat_uid(l->seat)};
+    files_keep(m->setup.ring, j, msg);
+}
+
+static void on_close_job(struct member *m, const Sluice__V1__CloseJob *msg)
+{
+    if (msg->delete_snapshots && msg->term >= m->term && m->setup.ring != NULL)
+        files_delete(m->setup.ring, msg->job, msg->job_uid);
+}
+
+// To the rank that it is for, if we are that still.
+static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
+{
+    struct lease *l;
+
+    switch (d->kind_case) {
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN:
+        l = ring_of(m, d->ring_open->job);
+        if (l != NULL && d->ring_open->term >= m->term) // I5
+            seat_open(l->seat, d->ring_open);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_BEGIN:
+        l = ring_of(m, d->ring_begin->job);
+        if (l != NULL && d->ring_begin->term >= m->term)
+            seat_begin(l->seat, d->ring_begin);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_GO:
+        l = ring_of(m, d->ring_go->job);
+        if (l != NULL && d->ring_go->term >= m->term)
+            seat_go(l->seat, d->ring_go);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
+        l = ring_of(m, d->snapshot->job);
+        if (l != NULL)
+            seat_snapshot(l->seat, d->snapshot);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
+        on_keep(m, d->keep);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
+        on_close_job(m, d->close_job);
+        return;
+    default: // the rest is for psservers
+        return;
+    }
+}
+
 void member_down(void *arg, const Sluice__V1__AttendDown *d)
 {
     struct member *m = arg;
@@ -232,7 +329,8 @@ void member_down(void *arg, const Sluice__V1__AttendDown *d)
     case SLUICE__V1__ATTEND_DOWN__KIND_REVOKE:
         on_revoke(m, d->revoke);
         return;
-    default: // the rest is for psservers
+    default:
+        on_ring(m, d);
         return;
     }
 }
@@ -447,10 +545,13 @@ void member_drain(struct member *m)
     {
         struct lease *l = list_entry(n, struct lease, node);
 
-        if (atomic_load(&l->running))
+        if (atomic_load(&l->running)) {
             atomic_store(&l->gate.draining, true);
-        else
+            if (l->seat != NULL)
+                seat_wake(l->seat, false);
+        } else {
             close_lease(l, GATE_DRAIN);
+        }
     }
     attendee_beat_now(m->attend);
 }

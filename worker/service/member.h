@@ -35,6 +35,7 @@ struct member_setup {
     // The device was lost, or there is one again. May be NULL.
     void (*device)(void *arg, enum compute_state state);
     uint64_t grace_ms;
+    const struct ring_env *ring; // NULL: this worker takes part in no ring
     void *arg;
 };
 

@@ -36,6 +36,7 @@ static Sluice__V1__LeaseKind kind_of(const struct lease *l)
 {
     return l->kind == LEASE_TRAIN      ? SLUICE__V1__LEASE_KIND__LEASE_TRAIN
            : l->kind == LEASE_EVALUATE ? SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
+           : l->kind == LEASE_RING     ? SLUICE__V1__LEASE_KIND__LEASE_RING
                                        : SLUICE__V1__LEASE_KIND__LEASE_PROBE;
 }
 

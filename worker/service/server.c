@@ -14,6 +14,7 @@
 #include "proto/attendee.h"
 #include "worker/lease/compute.h"
 #include "worker/data/input.h"
+#include "worker/reduce/ranks.h"
 #include "worker/service/member.h"
 
 #define GOODBYE_MS 1000 // for the coordinator to end the stream
@@ -103,8 +104,20 @@ const struct conf_key server_keys[] = {
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
-     .help = "Where health and reflection are answered; nobody else needs to "
-             "reach a worker. Without TLS only a local address."},
+     .help = "Where health and reflection are answered, and other ranks of an "
+             "all-reduce job; nobody else needs to reach a worker. Without "
+             "TLS only a local address."},
+    {.name = "advertise",
+     .kind = CONF_STRING,
+     .help = "What other ranks dial; without it, --listen with its port. "
+             "Needed where --listen is every address of this host."},
+    {.name = "store",
+     .kind = CONF_STRING,
+     .help = "Folder for checkpoints of all-reduce jobs, whose workers keep "
+             "the parameters. One that all workers share, or each its own; "
+             "without it this worker writes none.",
+     .min = 1,
+     .max = 1000},
     {.name = "shm",
      .kind = CONF_CHOICE,
      .value = "auto",
@@ -127,13 +140,18 @@ struct worker {
 
     struct rpc_io *io;
     struct introspect *introspect;
-    struct rpc_server *rpc; // health and reflection only
+    struct rpc_server *rpc; // health, reflection, Ranks
     int port;
     struct rpc_channel *channel; // to the coordinator
     struct attendee *attend;
     struct peers *peers;
     struct member *member;
     struct compute *compute;
+
+    struct ring_env ring;
+    char *address, *store; // owned
+    char host[RANKS_HOST_BYTES];
+    struct ranks *ranks;
 
     struct loop_timer *drain_timer;
     bool closing; // the stream is being ended
@@ -151,6 +169,80 @@ void server_free(struct worker *w)
 }
 
 // ---- start
+
+static enum sl_err read_store(struct worker *w, struct sl_error *err)
+{
+    const char *said = conf_str(daemon_conf(w->daemon), "store");
+    enum sl_err rc;
+
+    if (said == NULL)
+        return SL_OK;
+    w->store = sl_strdup(said);
+    if (w->store == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    rc = fs_mkdirs(fs_posix(), w->store, err);
+    // Reports name it to programs that run in other folders.
+    return rc == SL_OK ? fs_absolute(&w->store, err) : rc;
+}
+
+// What other ranks dial. One that nobody could dial is told so when it is in a
+// ring of several.
+static enum sl_err make_address(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    const char *said = conf_str(c, "advertise");
+    const char *listen = conf_str(c, "listen");
+    const char *colon = strrchr(listen, ':');
+    struct buf b = BUF_INIT;
+    enum sl_err rc;
+    size_t n;
+
+    if (said != NULL)
+        rc = rpc_address_check(said, err);
+    else
+        rc = SL_OK;
+    if (rc == SL_OK && said != NULL)
+        rc = buf_append_str(&b, said);
+    else if (rc == SL_OK && (strncmp(listen, "unix:", 5) == 0 || colon == NULL))
+        rc = buf_append_str(&b, listen);
+    else if (rc == SL_OK)
+        rc = buf_appendf(&b, "%.*s:%d", (int)(colon - listen), listen, w->port);
+    w->address = (char *)buf_detach(&b, &n);
+    return rc;
+}
+
+static bool ring_send(void *arg, const Sluice__V1__AttendUp *up)
+{
+    struct worker *w = arg;
+
+    return attendee_send(w->attend, up);
+}
+
+static enum sl_err start_ring(struct worker *w, struct sl_error *err)
+{
+    enum sl_err rc = read_store(w, err);
+
+    if (rc == SL_OK)
+        rc = make_address(w, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = ranks_host(
+        w->host, strcmp(conf_str(daemon_conf(w->daemon), "shm"), "off") == 0);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "no name for this host");
+    w->ring = (struct ring_env){.loop = daemon_loop(w->daemon),
+                                .clock = sl_clock_real(),
+                                .send = ring_send,
+                                .arg = w,
+                                .address = w->address,
+                                .host = w->host,
+                                .fs = fs_posix(),
+                                .store = w->store,
+                                .ranks = w->ranks,
+                                .io = w->io,
+                                .tls = daemon_tls(w->daemon)};
+    return SL_OK;
+}
 
 static enum sl_err read_settings(struct worker *w, struct sl_error *err)
 {
@@ -175,15 +267,18 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
         .threads = (unsigned)conf_int(c, "io-threads"),
     };
     const struct rpc_tls *tls = daemon_tls(w->daemon);
-    struct rpc_table table;
+    struct rpc_table tables[2];
     enum sl_err rc = rpc_io_new(&w->io, &io, err);
 
     if (rc == SL_OK)
         rc = introspect_new(&w->introspect, NULL, 0, err);
+    if (rc == SL_OK && ranks_new(&w->ranks) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "no memory");
     if (rc != SL_OK)
         return rc;
-    table = introspect_table(w->introspect);
-    rc = rpc_server_new(&w->rpc, w->io, &table, 1, NULL, err);
+    tables[0] = introspect_table(w->introspect);
+    tables[1] = ranks_table(w->ranks);
+    rc = rpc_server_new(&w->rpc, w->io, tables, SL_COUNT(tables), NULL, err);
     if (rc == SL_OK)
         rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls, &w->port, err);
     if (rc == SL_OK)
@@ -276,6 +371,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .stuck = on_stuck,
         .device = on_device,
         .grace_ms = (uint64_t)conf_int(c, "grace"),
+        .ring = &w->ring,
         .arg = w,
     };
     struct compute_setup compute = {
@@ -337,12 +433,15 @@ static void stop_parts(struct worker *w)
     if (w->rpc != NULL)
         rpc_server_stop(w->rpc);
     rpc_server_free(w->rpc);
+    ranks_free(w->ranks);
     rpc_channel_free(w->channel);
     attendee_free(w->attend);
     peers_free(w->peers);
     introspect_free(w->introspect);
     rpc_io_free(w->io);
     member_free(w->member);
+    sl_free(w->address);
+    sl_free(w->store);
     *w = (struct worker){.daemon = w->daemon};
 }
 
@@ -355,6 +454,8 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     rc = read_settings(w, err);
     if (rc == SL_OK)
         rc = start_rpc(w, err);
+    if (rc == SL_OK)
+        rc = start_ring(w, err);
     if (rc == SL_OK)
         rc = start_member(w, err);
     if (rc != SL_OK) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/update.c -- the apply of an average, and the count of all keys
+// that it is made of, under the lock of the shard.
+#include "state/shard/update.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+
+// Everything that can fail, before anything is changed (S1).
+static enum sl_err check_locked(struct shard *s, const struct update *u,
+                                struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (s->closed || s->incarnation == 0)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "job %" PRIu64 " shard %u is not admitted", s->plan.job,
+                       s->plan.shard);
+    for (size_t i = 0; rc == SL_OK && i < u->count; i++) {
+        const struct once_step *step = &u->steps[i];
+
+        rc = once_key(&s->once, step->closure, step->step, err);
+        if (rc == SL_OK &&
+            counted_has(&s->once.counted, step->closure, step->step))
+            rc = sl_fail(err, SL_ESTATE,
+                         "job %" PRIu64 " shard %u: step %u of closure %" PRIu64
+                         " is counted already",
+                         s->plan.job, s->plan.shard, step->step, step->closure);
+        if (rc == SL_OK)
+            rc = once_reserve(&s->once, step->closure);
+    }
+    return rc;
+}
+
+static void apply_locked(struct shard *s, const struct update *u, float *fresh)
+{
+    struct sl_slice one = {(const uint8_t *)u->gradient,
+                           plan_values_bytes(&s->plan)};
+    struct sl_slices payload = slices_one(&one);
+    uint64_t version = once_version(&s->once);
+    struct apply_step step;
+
+    apply_step_init(&step, &s->plan, &s->versions, version, version,
+                    u->steps[0].samples);
+    apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, fresh);
+}
+
+enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
+                         struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = check_locked(s, u, err);
+    if (rc == SL_OK) {
+        if (!u->steps[0].skip)
+            apply_locked(s, u, fresh);
+        else if (fresh != NULL)
+            memcpy(fresh, s->memory.values, plan_values_bytes(&s->plan));
+        FAULT("apply.done");
+        once_add_round(&s->once, u->steps, u->count);
+        HISTORY("round",
+                "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
+                " keys=%zu skip=%d version=%" PRIu64 " steps=%" PRIu64,
+                s->plan.job, s->plan.job_uid, s->plan.shard, s->incarnation,
+                u->count, u->steps[0].skip, once_version(&s->once),
+                counted_steps(&s->once.counted));
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduce mode: workers keep the state, no psserver is there.
+
+After each disturbance the job must finish with every step counted once and
+every sample of every epoch counted once (check_counts), as in the other modes.
+The moments of death come from a seed: SLUICE_SEED repeats a failure.
+"""
+import os
+import pathlib
+import random
+import signal
+
+from cluster import (PATIENCE, Cluster, check, check_counts, main, mlp_job,
+                     wait_for)
+
+SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
+dice = random.Random(SEED)
+SCALE = 3 if PATIENCE > 1 else 1
+
+
+class Ring(Cluster):
+    """Workers with a store that they share."""
+
+    def __init__(self, workers, psservers=0, **options):
+        super().__init__(psservers=psservers, workers=workers, **options)
+        self.args["worker"] += ["--store", str(self.dir / "store")]
+
+
+def ring_job(name, epochs=3, workers=3, **train):
+    return mlp_job(name, epochs=epochs,
+                   **{"mode": "allreduce", "steps_per_closure": 10,
+                      "workers": {"min": 1, "max": workers}, **train})
+
+
+def long_job(name, epochs=60, **train):
+    return ring_job(name, epochs=epochs // SCALE, **train)
+
+
+def some_rounds_on(c, job, low=100, high=600):
+    c.wait_steps(job, c.steps(job) + dice.randint(low // SCALE, high // SCALE))
+    check(c.status(job)["state"] != "finished", "the job is too short for the test")
+
+
+def ranks(c, job):
+    return int(c.status(job).get("ring_ranks", 0))
+
+
+def exported(c, job, name):
+    path = c.dir / f"{name}.safetensors"
+    manifest = c.json("status", job)["checkpoint"]
+    c.run("export", "--from", manifest, "--to", path)
+    return path.read_bytes()
+
+
+def one_rank_trains_alone():
+    with Ring(workers=1) as c:
+        job = c.submit(ring_job("alone", workers=1))
+        done = c.wait_state(job)
+        check_counts(done)
+        check(done["evaluations"][-1]["accuracy"] > 0.6,
+              f"accuracy {done['evaluations'][-1]['accuracy']}")
+
+
+def ranks_average_to_the_bits_of_one():
+    """Two contributions a round are the same round, whoever computes them."""
+    found = []
+    for workers in (1, 2):
+        with Ring(workers=workers) as c:
+            job = c.submit(ring_job("bits", epochs=1, workers=workers,
+                                    contributions=2))
+            check_counts(c.wait_state(job))
+            found.append(exported(c, job, "bits"))
+    check(found[0] == found[1], "two ranks have other parameters than one")
+
+
+def a_rank_is_killed_and_another_joins():
+    with Ring(workers=3) as c:
+        job = c.submit(long_job("kill-rank", epochs=150))
+        some_rounds_on(c, job)
+        for _ in range(4):
+            name = f"w-{dice.randrange(3)}"
+            c.kill(name)
+            some_rounds_on(c, job)
+            c.start(name)
+            wait_for("the newcomer to be in the ring", lambda: ranks(c, job) == 3)
+            some_rounds_on(c, job)
+        check_counts(c.wait_state(job))
+
+
+def the_only_rank_is_killed():
+    """Nobody holds the state: the last cut is the base."""
+    with Ring(workers=1) as c:
+        job = c.submit(long_job("only-rank", epochs=120, workers=1))
+        wait_for("a checkpoint", lambda: c.status(job).get("checkpoint"))
+        some_rounds_on(c, job)
+        c.restart("w-0")
+        check_counts(c.wait_state(job))
+
+
+def all_ranks_are_killed():
+    with Ring(workers=2) as c:
+        job = c.submit(long_job("all-ranks", workers=2))
+        wait_for("a checkpoint", lambda: c.status(job).get("checkpoint"))
+        some_rounds_on(c, job)
+        for name in ("w-0", "w-1"):
+            c.kill(name)
+        for name in ("w-0", "w-1"):
+            c.start(name)
+        check_counts(c.wait_state(job))
+
+
+def the_coordinator_is_killed_and_restarted():
+    with Ring(workers=2) as c:
+        job = c.submit(long_job("kill-coordinator", workers=2))
+        for _ in range(3):
+            some_rounds_on(c, job)
+            c.restart("coordinator")
+        check_counts(c.wait_state(job))
+
+
+def a_silent_rank_is_left_out_and_comes_back():
+    with Ring(workers=3) as c:
+        job = c.submit(long_job("silent"))
+        some_rounds_on(c, job)
+        c.pause("w-1")
+        wait_for("the ring to go on without it", lambda: ranks(c, job) == 2)
+        some_rounds_on(c, job)
+        c.resume("w-1")
+        check_counts(c.wait_state(job))
+
+
+def a_drained_rank_hands_back():
+    with Ring(workers=2) as c:
+        job = c.submit(long_job("drain", workers=2))
+        some_rounds_on(c, job)
+        code = c.kill("w-0", signal.SIGTERM)
+        check(code in (143, -signal.SIGTERM), f"a drained worker ends with {code}")
+        check("closure handed back" in c.log("w-0"), "nothing was handed back")
+        some_rounds_on(c, job)
+        check_counts(c.wait_state(job))
+
+
+def jobs_are_resumed_from_the_other_mode():
+    with Ring(workers=2, psservers=2) as c:
+        first = c.submit(mlp_job("async", epochs=1, steps_per_closure=10))
+        c.wait_state(first)
+        ring = c.submit(ring_job("ring", epochs=2, workers=2), "--resume", first)
+        done = c.wait_state(ring)
+        check_counts(done)
+        last = c.submit(mlp_job("back", epochs=3, steps_per_closure=10),
+                        "--resume", ring)
+        check_counts(c.wait_state(last))
+
+
+def files_of_old_cuts_go():
+    with Ring(workers=2) as c:
+        job = c.submit(ring_job("files", epochs=8, workers=2)
+                       | {"checkpoint": {"every_epoch": True, "keep": 2}})
+        check_counts(c.wait_state(job))
+        store = pathlib.Path(c.dir / "store")
+
+        def few():
+            tags = {p.name.split(".", 1)[1] for p in store.rglob("*.safetensors")}
+            return len(tags) <= 2
+        wait_for("old files to be deleted", few, 20)
+
+
+if __name__ == "__main__":
+    print(f"SLUICE_SEED={SEED}", flush=True)
+    main([one_rank_trains_alone, ranks_average_to_the_bits_of_one,
+          a_rank_is_killed_and_another_joins, the_only_rank_is_killed,
+          all_ranks_are_killed, the_coordinator_is_killed_and_restarted,
+          a_silent_rank_is_left_out_and_comes_back,
+          a_drained_rank_hands_back,
+          jobs_are_resumed_from_the_other_mode, files_of_old_cuts_go])

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "state/snap/snap.h"
+#include "tests/harness/t.h"
+#include "worker/ring/rank.h"
+
+#define VARIABLES 3
+#define ELEMENTS (6 * 5 + 5 + 4 * 3)
+#define UID 0x1234567890
+
+// A job of three variables in two parts, one of them a moving statistic.
+struct world {
+    Sluice__V1__JobOpen open;
+    Sluice__V1__JobSpec spec;
+    Sluice__V1__TrainSpec train;
+    Sluice__V1__OptimizerSpec optimizer;
+    Sluice__V1__Geometry geometry;
+    Sluice__V1__Variable variables[VARIABLES], *variable_list[VARIABLES];
+    Sluice__V1__Piece pieces[VARIABLES], *piece_list[VARIABLES];
+    uint64_t shapes[VARIABLES][2];
+    struct rank_job job;
+    Sluice__V1__RingBegin begin; // without holders
+    Sluice__V1__Tag base;
+};
+
+static void variable(struct world *w, uint32_t i, char *name, size_t rank,
+                     uint64_t a, uint64_t b, uint32_t part)
+{
+    Sluice__V1__Variable *v = &w->variables[i];
+    Sluice__V1__Piece *p = &w->pieces[i];
+
+    sluice__v1__variable__init(v);
+    v->name = name;
+    w->shapes[i][0] = a;
+    w->shapes[i][1] = b;
+    v->shape = w->shapes[i];
+    v->n_shape = rank;
+    v->init = SLUICE__V1__INIT_KIND__INIT_NORMAL;
+    v->init_b = 1;
+    w->variable_list[i] = v;
+    sluice__v1__piece__init(p);
+    p->variable = i;
+    p->rows = a;
+    p->shard = part;
+    p->elements = a * (rank > 1 ? b : 1);
+    w->piece_list[i] = p;
+}
+
+static void world_init(struct world *w, char *optimizer)
+{
+    memset(w, 0, sizeof(*w));
+    sluice__v1__job_open__init(&w->open);
+    sluice__v1__job_spec__init(&w->spec);
+    sluice__v1__train_spec__init(&w->train);
+    sluice__v1__optimizer_spec__init(&w->optimizer);
+    sluice__v1__geometry__init(&w->geometry);
+    sluice__v1__ring_begin__init(&w->begin);
+    sluice__v1__tag__init(&w->base);
+    variable(w, 0, (char *)"a/kernel", 2, 6, 5, 0);
+    variable(w, 1, (char *)"a/mean", 1, 5, 1, 1);
+    variable(w, 2, (char *)"b/kernel", 2, 4, 3, 1);
+    w->variables[1].kind = SLUICE__V1__VARIABLE_KIND__VARIABLE_MOVING;
+    w->variables[1].momentum = 0.9;
+    w->optimizer.type = optimizer;
+    w->optimizer.learning_rate = 0.125;
+    w->optimizer.has_learning_rate = 1;
+    w->train.seed = 5;
+    w->train.has_seed = 1;
+    w->spec.optimizer = &w->optimizer;
+    w->spec.train = &w->train;
+    w->geometry.samples = 40;
+    w->geometry.batch = 4;
+    w->geometry.epochs = 2;
+    w->geometry.steps_per_closure = 5;
+    w->open.job = 7;
+    w->open.job_incarnation = 1;
+    w->open.job_name = (char *)"ring";
+    w->open.spec = &w->spec;
+    w->open.geometry = &w->geometry;
+    w->open.variables = w->variable_list;
+    w->open.n_variables = VARIABLES;
+    w->open.pieces = w->piece_list;
+    w->open.n_pieces = VARIABLES;
+    w->job = (struct rank_job){.open = &w->open, .uid = UID, .fs = fs_posix()};
+    w->begin.job = 7;
+    w->begin.generation = 3;
+    w->begin.base_tag = &w->base;
+}
+
+static void gradient(float *g, uint64_t number)
+{
+    rng_fill_normal(g, 11, number, 0, ELEMENTS);
+}
+
+static struct once_step step_of(uint64_t n)
+{
+    return (struct once_step){.closure = n / 5,
+                              .step = (uint32_t)(n % 5),
+                              .samples = 4,
+                              .digest = n * 17};
+}
+
+static void run_round(struct rank *r, uint64_t first, size_t count, bool skip,
+                      float *fresh)
+{
+    struct once_step steps[4];
+    float g[ELEMENTS];
+
+    for (size_t i = 0; i < count; i++) {
+        steps[i] = step_of(first + i);
+        steps[i].skip = skip;
+    }
+    gradient(g, first);
+    T_OK(rank_round(r, steps, count, g, fresh, t_err()));
+}
+
+// The same as a psserver does with one push.
+static void push(struct shard *s, uint64_t n, const float *g)
+{
+    struct once_step step = step_of(n);
+    struct sl_slice one = {(const uint8_t *)g, s->plan.elements * 4};
+    struct wire_push m = {.job = 7,
+                          .job_incarnation = 1,
+                          .incarnation = 3,
+                          .closure = step.closure,
+                          .step = step.step,
+                          .attempt = {1, 1},
+                          .samples = step.samples,
+                          .digest = step.digest,
+                          .payload = slices_one(&one)};
+    struct wire_push_reply reply;
+
+    T_OK(shard_push(s, &m, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+}
+
+static bool same_state(const struct rank *a, const struct rank *b)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        const struct shard *x = a->parts[i], *y = b->parts[i];
+
+        if (x->region.bytes != y->region.bytes ||
+            memcmp(x->region.data, y->region.data, x->region.bytes) != 0 ||
+            !counted_equal(&x->once.counted, &y->once.counted) ||
+            once_version(&x->once) != once_version(&y->once))
+            return false;
+    }
+    return wire_tag_cmp(a->tag, b->tag) == 0;
+}
+
+TEST(rank, bits_are_those_of_a_shard_that_is_pushed_to)
+{
+    static char *const kinds[] = {(char *)"sgd", (char *)"adam",
+                                  (char *)"adamw", (char *)"adagrad",
+                                  (char *)"rmsprop"};
+
+    for (size_t k = 0; k < SL_COUNT(kinds); k++) {
+        struct rank rank = {0}, ps = {0};
+        float g[ELEMENTS], fresh[ELEMENTS];
+        struct world w;
+
+        world_init(&w, kinds[k]);
+        T_OK(rank_load(&rank, &w.job, &w.begin, t_err()));
+        T_OK(rank_load(&ps, &w.job, &w.begin, t_err()));
+        for (uint64_t n = 0; n < 20; n++) {
+            gradient(g, n);
+            run_round(&rank, n, 1, false, fresh);
+            push(ps.parts[0], n, g);
+            push(ps.parts[1], n, g + ps.parts[0]->plan.elements);
+        }
+        ps.tag.sequence = 20;
+        T_TRUE(same_state(&rank, &ps));
+        rank_values(&ps, g);
+        T_TRUE(memcmp(g, fresh, sizeof(g)) == 0);
+        rank_release(&rank);
+        rank_release(&ps);
+    }
+}
+
+TEST(rank, a_round_counts_all_its_keys_as_one_update)
+{
+    struct rank r = {0};
+    float fresh[ELEMENTS], before[ELEMENTS];
+    struct world w;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    T_EQ(r.tag.incarnation, 3);
+    T_EQ(r.tag.sequence, 0);
+    run_round(&r, 0, 4, false, fresh);
+    T_EQ(r.tag.sequence, 1);
+    for (uint32_t i = 0; i < r.count; i++) {
+        const struct once *o = &r.parts[i]->once;
+
+        T_EQ(once_version(o), 1);
+        T_EQ(o->counts.applied, 4);
+        T_EQ(counted_steps(&o->counted), 4);
+        T_EQ(o->epochs[0].samples, 16);
+        T_OK(once_check(o, t_err()));
+    }
+    rank_values(&r, before);
+    run_round(&r, 4, 3, true, fresh);
+    T_TRUE(memcmp(before, fresh, sizeof(before)) == 0);
+    T_EQ(once_version(rank_once(&r)), 1);
+    T_EQ(rank_once(&r)->counts.skipped, 3);
+    T_EQ(r.tag.sequence, 2);
+    rank_release(&r);
+}
+
+TEST(rank, R4_a_counted_step_is_not_applied_again)
+{
+    struct once_step step = step_of(0);
+    struct rank r = {0};
+    float g[ELEMENTS];
+    struct world w;
+
+    world_init(&w, (char *)"sgd");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    gradient(g, 0);
+    T_OK(rank_round(&r, &step, 1, g, g, t_err()));
+    T_FAILS(SL_ESTATE, rank_round(&r, &step, 1, g, g, t_err()));
+    T_FALSE(rank_has_state(&r));
+    T_EQ(r.tag.incarnation, 0);
+    rank_release(&r);
+}
+
+// ---- copies
+
+struct source {
+    struct rank_view view;
+    size_t calls, fail_at;
+};
+
+static enum sl_err fetch(void *arg, uint64_t offset, size_t bytes, void *into,
+                         struct sl_error *err)
+{
+    struct source *s = arg;
+
+    if (s->calls++ == s->fail_at)
+        return sl_fail(err, SL_EUNAVAIL, "gone");
+    return rank_view_read(&s->view, offset, bytes, into);
+}
+
+TEST(rank, R3_a_copy_is_the_state_or_changes_nothing)
+{
+    struct rank from = {0}, to = {0};
+    struct source source = {.fail_at = 0};
+    float fresh[ELEMENTS];
+    struct world w;
+    enum sl_err rc;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&from, &w.job, &w.begin, t_err()));
+    T_OK(rank_load(&to, &w.job, &w.begin, t_err()));
+    run_round(&to, 0, 1, false, fresh); // another past
+    for (uint64_t n = 0; n < 5; n++)
+        run_round(&from, 2 * n, 2, false, fresh);
+    w.begin.generation = 4;
+    w.base = wire_tag_msg(from.tag);
+    rank_keep(&from, 4);
+    T_OK(rank_view_init(&source.view, &from));
+    do {
+        source.calls = 0;
+        rc = rank_receive(&to, &w.job, &w.begin, fetch, &source, t_err());
+        if (rc != SL_OK) {
+            T_EQ(rc, SL_EUNAVAIL);
+            T_EQ(to.tag.incarnation, 3);
+            T_EQ(to.tag.sequence, 1);
+            T_EQ(counted_steps(&rank_once(&to)->counted), 1);
+        }
+        source.fail_at++;
+    } while (rc != SL_OK);
+    T_TRUE(source.fail_at > 3);
+    T_EQ(to.tag.incarnation, 4);
+    T_EQ(to.tag.sequence, 5);
+    T_TRUE(same_state(&from, &to));
+    run_round(&from, 10, 2, false, fresh);
+    run_round(&to, 10, 2, false, fresh);
+    T_TRUE(same_state(&from, &to));
+    rank_view_release(&source.view);
+    rank_release(&from);
+    rank_release(&to);
+}
+
+static enum sl_err fetch_torn(void *arg, uint64_t offset, size_t bytes,
+                              void *into, struct sl_error *err)
+{
+    enum sl_err rc = fetch(arg, offset, bytes, into, err);
+
+    if (rc == SL_OK && offset == 0)
+        ((uint8_t *)into)[24] ^= 1; // the bytes of all of it
+    return rc;
+}
+
+TEST(rank, a_copy_of_another_size_is_refused)
+{
+    struct source source = {.fail_at = SIZE_MAX};
+    struct rank from = {0}, to = {0};
+    struct world w;
+
+    world_init(&w, (char *)"sgd");
+    T_OK(rank_load(&from, &w.job, &w.begin, t_err()));
+    T_OK(rank_view_init(&source.view, &from));
+    T_FAILS(SL_ECORRUPT,
+            rank_receive(&to, &w.job, &w.begin, fetch_torn, &source, t_err()));
+    T_FALSE(rank_has_state(&to));
+    T_FAILS(SL_ERANGE, rank_view_read(&source.view, source.view.bytes, 1, &to));
+    rank_view_release(&source.view);
+    rank_release(&from);
+}
+
+// ---- files
+
+// Writes all parts as they are now; they are sources of a RingBegin then.
+struct cut {
+    Sluice__V1__SourceFile files[2], *list[2];
+    char *folder;
+};
+
+static void cut_write(struct cut *c, struct world *w, struct rank *r,
+                      const char *store)
+{
+    c->folder = snap_folder(store, &r->parts[0]->plan);
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct shard_image image;
+        struct snap_written written;
+
+        T_OK(rank_freeze(r, i, &image, t_err()));
+        T_OK(
+            snap_write_image(fs_posix(), c->folder, &image, &written, t_err()));
+        T_EQ(wire_tag_cmp(written.tag, r->tag), 0);
+        shard_image_release(&image);
+        snap_written_release(&written);
+        sluice__v1__source_file__init(&c->files[i]);
+        c->files[i].folder = c->folder;
+        c->list[i] = &c->files[i];
+    }
+    w->begin.sources = c->list;
+    w->begin.n_sources = r->count;
+    w->base = wire_tag_msg(r->tag);
+}
+
+TEST(rank, a_cut_loads_as_the_state_that_it_was)
+{
+    const char *store = t_tmpdir();
+    struct rank r = {0}, back = {0};
+    float fresh[ELEMENTS];
+    struct world w;
+    struct cut cut;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    for (uint64_t n = 0; n < 3; n++)
+        run_round(&r, 3 * n, 3, false, fresh);
+    cut_write(&cut, &w, &r, store);
+    w.begin.generation = 5;
+    T_OK(rank_load(&back, &w.job, &w.begin, t_err()));
+    T_EQ(back.tag.incarnation, 5);
+    T_EQ(back.tag.sequence, 3);
+    rank_keep(&r, 5);
+    T_TRUE(same_state(&r, &back));
+    run_round(&r, 9, 1, false, fresh);
+    run_round(&back, 9, 1, false, fresh);
+    T_TRUE(same_state(&r, &back));
+    sl_free(cut.folder);
+    rank_release(&r);
+    rank_release(&back);
+}
+
+TEST(rank, a_cut_is_looked_for_in_our_own_store_too)
+{
+    const char *store = t_tmpdir();
+    struct rank r = {0}, back = {0};
+    float fresh[ELEMENTS];
+    struct world w;
+    struct cut cut;
+
+    world_init(&w, (char *)"sgd");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    run_round(&r, 0, 1, false, fresh);
+    cut_write(&cut, &w, &r, store);
+    cut.files[0].folder = cut.files[1].folder = (char *)"/nowhere";
+    T_FAILS(SL_ENOENT, rank_load(&back, &w.job, &w.begin, t_err()));
+    T_FALSE(rank_has_state(&back));
+    w.job.store = store;
+    T_OK(rank_load(&back, &w.job, &w.begin, t_err()));
+    rank_keep(&r, 3);
+    T_TRUE(same_state(&r, &back));
+    sl_free(cut.folder);
+    rank_release(&r);
+    rank_release(&back);
+}

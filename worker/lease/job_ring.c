@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/job_ring.c -- a rank's vectors and buckets, and the parameters
+// of a cut that it is to evaluate.
+#include "worker/lease/job_ring.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/num.h"
+#include "state/snap/snap.h"
+
+enum sl_err job_ring_new(struct job_ring **out, uint64_t elements,
+                         uint64_t bytes)
+{
+    uint64_t most = bytes / sizeof(float);
+    struct job_ring *r = sl_calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return SL_ENOMEM;
+    r->buckets_count = (uint32_t)sl_ceil_div(elements, most);
+    r->buckets = sl_malloc_array(r->buckets_count, sizeof(*r->buckets));
+    if (r->buckets == NULL) {
+        job_ring_free(r);
+        return SL_ENOMEM;
+    }
+    for (uint32_t i = 0; i < r->buckets_count; i++) {
+        r->buckets[i].first = i * most;
+        r->buckets[i].count = sl_min(most, elements - i * most);
+    }
+    *out = r;
+    return SL_OK;
+}
+
+void job_ring_free(struct job_ring *r)
+{
+    if (r == NULL)
+        return;
+    rank_release(&r->rank);
+    sum_release(&r->sum);
+    sl_free(r->own);
+    sl_free(r->buckets);
+    sl_free(r);
+}
+
+enum sl_err job_ring_vectors(struct job *j, struct sl_error *err)
+{
+    struct job_ring *r = j->ring;
+    size_t n = (size_t)j->model->elements;
+    enum sl_err rc;
+
+    if (r->sum.data != NULL)
+        return SL_OK;
+    if (j->device == NULL && r->own == NULL) {
+        r->own = sl_aligned(64, 2 * n * sizeof(float));
+        if (r->own == NULL)
+            return sl_fail(err, SL_ENOMEM, "no memory for the parameters");
+        memset(r->own, 0, 2 * n * sizeof(float));
+    }
+    r->params = j->device == NULL ? r->own : device_params(j->device);
+    r->grads = j->device == NULL ? r->own + n : device_grads(j->device);
+    rc = sum_init(&r->sum, r->buckets, r->buckets_count, n);
+    return rc == SL_OK ? SL_OK
+                       : sl_fail(err, rc, "no memory for a round's sum");
+}
+
+void job_ring_pass(struct job *from, struct job *to)
+{
+    struct rank *r;
+
+    if (from->ring == NULL || to->ring == NULL)
+        return;
+    r = &from->ring->rank;
+    if (r->job != to->record->open->job ||
+        r->job_incarnation != to->record->open->job_incarnation)
+        return;
+    to->ring->rank = *r;
+    *r = (struct rank){0};
+}
+
+// ---- evaluation
+
+static enum sl_err read_part(struct job *j, uint32_t part, struct wire_tag tag,
+                             struct sl_error *err)
+{
+    const struct ring_env *env = j->ring->env;
+    const struct plan *plan = &j->ring->rank.parts[part]->plan;
+    struct tagged_file *file = NULL;
+    enum sl_err rc = SL_ENOMEM;
+    char *folder;
+
+    if (env == NULL || env->store == NULL)
+        return sl_fail(err, SL_ENOENT,
+                       "this worker has no --store to read a cut from");
+    folder = snap_folder(env->store, plan);
+    if (folder != NULL)
+        rc = snap_values(env->fs, folder, plan, tag, &file, err);
+    if (rc == SL_OK)
+        memcpy(j->cut + j->record->shards[part].first, file->values,
+               file->bytes);
+    tagged_file_unref(file);
+    sl_free(folder);
+    return rc;
+}
+
+enum sl_err job_ring_cut(struct job *j, const struct wire_tag *tags,
+                         uint32_t count, struct sl_error *err)
+{
+    struct job_ring *r = j->ring;
+    enum sl_err rc = SL_OK;
+
+    if (count > 0 && wire_tag_cmp(tags[0], r->cut) == 0)
+        return SL_OK;
+    r->cut = (struct wire_tag){0, 0};
+    if (count != r->rank.count)
+        return sl_fail(err, SL_ESTATE,
+                       "a cut of %" PRIu32
+                       " parts, of a state that has %" PRIu32,
+                       count, r->rank.count);
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+        rc = read_part(j, i, tags[i], err);
+    if (rc == SL_OK)
+        r->cut = tags[0];
+    return rc;
+}

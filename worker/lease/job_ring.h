@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/job_ring.h -- what the compute thread keeps of a job whose
+// workers are ranks: the state, its vectors, the buckets that are summed.
+//
+// The state outlives leases and new JobOpens of the same incarnation of the
+// job: a coordinator that comes back finds it where it was.
+//
+// Threads  the compute thread.
+// Memory   job_ring_free; the job frees it before its device.
+// Units    elements of the flat vector.
+// Errors   SL_ENOMEM.
+#ifndef WORKER_LEASE_JOB_RING_H
+#define WORKER_LEASE_JOB_RING_H
+
+#include "worker/lease/job.h"
+#include "worker/ring/rank.h"
+#include "worker/ring/sum.h"
+
+struct job_ring {
+    struct overlap_range *buckets; // owned
+    uint32_t buckets_count;
+    struct rank rank;
+    struct sum sum;
+    float *params, *grads;      // the device's, or own
+    float *own;                 // both; NULL: the device has them
+    const struct ring_env *env; // of the last ring lease; NULL before it
+    // A cut's parameters, kept for its evaluation: job->cut is of this tag.
+    struct wire_tag cut;
+};
+
+// Without vectors and state: what programs must know. `elements` are cut into
+// buckets of `bytes`.
+enum sl_err job_ring_new(struct job_ring **out, uint64_t elements,
+                         uint64_t bytes);
+void job_ring_free(struct job_ring *r); // NULL is allowed
+
+// The vectors, made when first wanted; after job_device.
+enum sl_err job_ring_vectors(struct job *j, struct sl_error *err);
+
+// `to` is the same job, opened anew: it takes the state, if it is the same
+// incarnation.
+void job_ring_pass(struct job *from, struct job *to);
+
+// The parameters of a cut into j->cut, for an evaluation: those that were kept,
+// or of the files in our store.
+enum sl_err job_ring_cut(struct job *j, const struct wire_tag *tags,
+                         uint32_t count, struct sl_error *err);
+
+#endif

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/ring_round.c -- the gradients of a rank's slots, and what
+// becomes of their sum.
+#include "worker/lease/ring_round.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "common/base/num.h"
+#include "worker/device/grad.h"
+
+void round_init(struct ring_round *r, const struct task_env *env,
+                struct job *job, struct lease *lease)
+{
+    *r = (struct ring_round){
+        .env = env, .job = job, .lease = lease, .m = lease_progress(lease)};
+    r->step = (struct step){.device = job->device,
+                            .params = job->ring->params,
+                            .grads = job->ring->grads,
+                            .pulse = &lease->gate.pulse};
+    r->c = (struct contribution){
+        .input = env->input, .job = job, .device = &r->step};
+}
+
+static void close_slots(struct ring_round *r, unsigned which)
+{
+    for (uint32_t i = 0; i < r->slots_count[which]; i++) {
+        if (r->slots[which][i].open)
+            input_close(r->env->input, &r->slots[which][i].run);
+        r->slots[which][i].open = false;
+    }
+    r->slots_count[which] = 0;
+}
+
+void round_leave(struct ring_round *r)
+{
+    step_stop(&r->step);
+    close_slots(r, 0);
+    close_slots(r, 1);
+}
+
+static void free_all(struct ring_round *r)
+{
+    sl_free(r->keys);
+    sl_free(r->steps);
+    sl_free(r->slots[0]);
+    sl_free(r->slots[1]);
+    r->keys = NULL;
+    r->steps = NULL;
+    r->slots[0] = r->slots[1] = NULL;
+}
+
+void round_release(struct ring_round *r)
+{
+    round_leave(r);
+    free_all(r);
+}
+
+enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
+                       uint32_t contributions, struct sl_error *err)
+{
+    round_leave(r);
+    free_all(r);
+    r->ranks = ranks;
+    r->self = self;
+    r->contributions = contributions;
+    r->slots_cap = contributions / ranks + 1;
+    r->keys = sl_malloc_array(2 * (size_t)contributions, sizeof(*r->keys));
+    r->steps = sl_malloc_array(contributions, sizeof(*r->steps));
+    for (unsigned i = 0; i < 2; i++)
+        r->slots[i] = sl_calloc(r->slots_cap, sizeof(*r->slots[i]));
+    if (r->keys != NULL && r->steps != NULL && r->slots[0] != NULL &&
+        r->slots[1] != NULL)
+        return SL_OK;
+    free_all(r);
+    return sl_fail(err, SL_ENOMEM, "no memory for a round of %" PRIu32,
+                   contributions);
+}
+
+// ---- which steps
+
+static const struct schedule *schedule_of(const struct ring_round *r)
+{
+    return &r->lease->record->schedule;
+}
+
+static bool shuffles(const struct ring_round *r)
+{
+    const Sluice__V1__TrainSpec *train = r->lease->record->open->spec->train;
+
+    return !train->has_shuffle || train->shuffle;
+}
+
+static enum sl_err make_order(const struct ring_round *r, uint64_t epoch,
+                              struct order *out, struct sl_error *err)
+{
+    if (order_init(out, r->lease->record->open->spec->train->seed, epoch,
+                   schedule_of(r)->samples) != SL_OK)
+        return sl_fail(err, SL_EINVAL, "the data has no order");
+    return SL_OK;
+}
+
+// What the counted set says of each key, whoever computes it.
+static enum sl_err fill_steps(struct ring_round *r, struct sl_error *err)
+{
+    const struct schedule *s = schedule_of(r);
+    uint64_t epoch = schedule_epoch(s, r->keys[0].closure);
+    bool shuffle = shuffles(r);
+    enum sl_err rc = SL_OK;
+    struct order order;
+
+    if (shuffle)
+        rc = make_order(r, epoch, &order, err);
+    r->samples = 0;
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++) {
+        uint64_t first, n, digest = 0;
+
+        schedule_step_range(s, r->keys[i].closure, r->keys[i].step, &first, &n);
+        for (uint64_t p = first; p < first + n; p++)
+            digest += schedule_digest(epoch, shuffle ? order_at(&order, p) : p);
+        r->steps[i] = (struct once_step){.closure = r->keys[i].closure,
+                                         .step = r->keys[i].step,
+                                         .samples = n,
+                                         .digest = digest};
+        r->samples += n;
+    }
+    return rc;
+}
+
+static enum sl_err open_slot(struct ring_round *r, struct round_slot *slot,
+                             struct round_key key, struct sl_error *err)
+{
+    const struct schedule *s = schedule_of(r);
+    struct input_run *run = &slot->run;
+    enum sl_err rc;
+
+    memset(slot, 0, sizeof(*slot));
+    slot->key = key;
+    rc = job_data(r->job, false, &run->data, err);
+    run->shuffle = shuffles(r);
+    run->epoch = schedule_epoch(s, key.closure);
+    if (rc == SL_OK && run->shuffle)
+        rc = make_order(r, run->epoch, &run->order, err);
+    if (rc != SL_OK)
+        return rc;
+    schedule_step_range(s, key.closure, key.step, &run->first, &run->count);
+    run->batch = (uint32_t)s->batch / r->lease->record->accumulate;
+    input_open(r->env->input, run);
+    slot->open = true;
+    return SL_OK;
+}
+
+// Our slots of a round whose keys are given: their reading begins.
+static enum sl_err open_slots(struct ring_round *r, unsigned which,
+                              const struct round_key *keys, uint32_t count,
+                              struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    uint32_t first, n;
+
+    close_slots(r, which);
+    round_slots(count, r->ranks, r->self, &first, &n);
+    for (uint32_t i = 0; rc == SL_OK && i < n; i++) {
+        rc = open_slot(r, &r->slots[which][i], keys[first + i], err);
+        if (rc == SL_OK)
+            r->slots_count[which]++;
+    }
+    return rc;
+}
+
+// True if what was opened ahead are our slots of this round.
+static bool foreseen(const struct ring_round *r)
+{
+    uint32_t first, n;
+
+    round_slots(r->count, r->ranks, r->self, &first, &n);
+    if (r->slots_count[1] != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct round_key *a = &r->slots[1][i].key,
+                               *b = &r->keys[first + i];
+
+        if (a->closure != b->closure || a->step != b->step)
+            return false;
+    }
+    return true;
+}
+
+// This round's slots, and the next round's, as far as its keys are known.
+static enum sl_err choose(struct ring_round *r, struct sl_error *err)
+{
+    const struct counted *c = &rank_once(&r->job->ring->rank)->counted;
+    bool ready;
+    enum sl_err rc;
+
+    r->keys_count = round_next(c, 2 * r->contributions, r->keys);
+    r->count = sl_min(r->keys_count, r->contributions);
+    if (r->count == 0)
+        return SL_OK;
+    ready = foreseen(r);
+    close_slots(r, 0);
+    if (ready) {
+        struct round_slot *used = r->slots[0];
+
+        r->slots[0] = r->slots[1];
+        r->slots[1] = used;
+        r->slots_count[0] = r->slots_count[1];
+        r->slots_count[1] = 0;
+        rc = SL_OK;
+    } else {
+        rc = open_slots(r, 0, r->keys, r->count, err);
+    }
+    if (rc == SL_OK)
+        rc =
+            open_slots(r, 1, r->keys + r->count, r->keys_count - r->count, err);
+    return rc == SL_OK ? fill_steps(r, err) : rc;
+}
+
+// ---- contributions
+
+// What a device may copy ahead while it computes: the next micro-batch, or the
+// first one of the next slot.
+static enum sl_err look_ahead(struct ring_round *r, uint32_t slot,
+                              struct sl_error *err)
+{
+    struct contribution *c = &r->c;
+
+    if (!contribution_is_last(c))
+        return step_look_ahead(&r->step, c->input, c->run, c->first + c->at + 1,
+                               err);
+    if (slot + 1 < r->slots_count[0])
+        return step_look_ahead(&r->step, c->input, &r->slots[0][slot + 1].run,
+                               0, err);
+    if (r->slots_count[1] > 0)
+        return step_look_ahead(&r->step, c->input, &r->slots[1][0].run, 0, err);
+    return SL_OK;
+}
+
+// A micro-batch until its loss is known.
+static enum sl_err forward(struct ring_round *r, uint32_t slot,
+                           struct sl_error *err)
+{
+    uint64_t began = sl_now_us(r->env->clock);
+    bool ahead = step_runs_ahead(&r->step);
+    struct contribution *c = &r->c;
+    enum sl_err rc = contribution_get(c, err);
+
+    if (rc != SL_OK)
+        return rc;
+    pulse_beat(&r->lease->gate.pulse);
+    r->m.input_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
+    rc = contribution_start(c, err);
+    // What the first one was given is fresh for all.
+    for (uint32_t b = 0; rc == SL_OK && c->at == 0 && b < r->job->ranges_count;
+         b++)
+        rc = step_fresh(&r->step, b, err);
+    r->op = ahead ? c->p->program->count : c->p->program->forward;
+    if (rc == SL_OK)
+        rc = step_run(&r->step, 0, r->op, err);
+    if (rc == SL_OK && ahead)
+        rc = look_ahead(r, slot, err);
+    if (rc == SL_OK && ahead)
+        rc = step_stats(&r->step, err);
+    if (rc == SL_OK)
+        contribution_loss(c);
+    return rc;
+}
+
+static enum sl_err run_to(struct ring_round *r, uint32_t end,
+                          struct sl_error *err)
+{
+    uint32_t from = r->op;
+
+    if (end > r->c.p->program->count)
+        end = r->c.p->program->count; // no op touches the bucket
+    if (end <= from)
+        return SL_OK;
+    r->op = end;
+    return step_run(&r->step, from, end, err);
+}
+
+// From the last bucket to the first: added when its gradient is whole, and, of
+// the last contribution, sent.
+static enum sl_err backward(struct ring_round *r, uint32_t slot,
+                            struct sl_error *err)
+{
+    struct job_ring *ring = r->job->ring;
+    const struct overlap *o = &r->c.p->overlap;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t b = ring->buckets_count; rc == SL_OK && b-- > 0;) {
+        const struct overlap_range *range = &ring->buckets[b];
+
+        rc = run_to(r, o->send_after[b] + 1, err);
+        if (rc == SL_OK && step_runs_ahead(&r->step))
+            rc = step_take(&r->step, b, err);
+        if (rc != SL_OK)
+            return rc;
+        grad_statistics(ring->grads, r->job->model, range->first, range->count,
+                        r->c.count);
+        sum_add(&ring->sum, b, ring->grads, (float)r->c.samples, slot == 0);
+        if (!grad_finite(ring->sum.data + range->first, (size_t)range->count))
+            r->bad = true;
+        if (slot + 1 == r->slots_count[0])
+            rc = sum_start(&ring->sum, b, err);
+    }
+    return rc == SL_OK ? run_to(r, UINT32_MAX, err) : rc;
+}
+
+// The gradient of one slot, added to the sum.
+static enum sl_err compute(struct ring_round *r, uint32_t slot,
+                           struct sl_error *err)
+{
+    struct round_slot *s = &r->slots[0][slot];
+    enum sl_err rc;
+
+    contribution_begin(&r->c, &s->run, s->key.closure, s->key.step);
+    FAULT("task.compute");
+    for (rc = forward(r, slot, err);
+         rc == SL_OK && !contribution_is_last(&r->c);
+         rc = forward(r, slot, err)) {
+        rc = run_to(r, UINT32_MAX, err);
+        contribution_put(&r->c);
+        r->c.at++;
+        if (rc != SL_OK)
+            return rc;
+    }
+    FAULT("task.computed");
+    if (rc == SL_OK && !isfinite(r->c.loss_sum))
+        r->bad = r->bad_loss = true;
+    if (rc == SL_OK && !r->bad)
+        rc = backward(r, slot, err);
+    if (rc != SL_OK || r->bad)
+        step_stop(&r->step);
+    contribution_put(&r->c);
+    r->loss_sum += r->c.loss_sum;
+    r->right_sum += r->c.right_sum;
+    return rc;
+}
+
+// All our slots. One that is not finite makes the others' work vain: the sum is
+// spoilt, and sent all the same, since the other ranks wait for it.
+static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
+{
+    struct sum *sum = &r->job->ring->sum;
+    uint64_t began = sl_now_us(r->env->clock);
+    uint32_t n = r->slots_count[0];
+    enum sl_err rc = SL_OK;
+
+    sum_begin(sum, n > 0);
+    for (uint32_t i = 0; rc == SL_OK && i < n && !r->bad; i++)
+        rc = compute(r, i, err);
+    r->m.compute_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
+    for (uint32_t b = sum->next; rc == SL_OK && b-- > 0;) {
+        if (r->bad)
+            sum_spoil(sum, b);
+        rc = sum_start(sum, b, err);
+    }
+    return rc;
+}
+
+// ---- the update
+
+// Only the rank whose own contribution it was judges it; see task_train.c.
+static enum sl_err judge(struct ring_round *r, struct sl_error *err)
+{
+    struct job *job = r->job;
+    bool scale = job->precision == SPEC_F16 && r->bad &&
+                 loss_scale_step(&job->scale, false) && !r->bad_loss;
+
+    if (!r->bad || scale)
+        return SL_OK;
+    if (!job->skip_nonfinite)
+        return sl_fail(err, SL_ENUMERIC,
+                       "the loss or gradient is not finite in the round of "
+                       "step %u of closure %" PRIu64
+                       "; lower the learning rate, or set train.nonfinite: "
+                       "skip",
+                       r->keys[0].step, r->keys[0].closure);
+    job->nonfinite++;
+    if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
+        return sl_fail(err, SL_ENUMERIC,
+                       "%u rounds in a row had a loss or gradient that is not "
+                       "finite; lower the learning rate",
+                       job->nonfinite);
+    return SL_OK;
+}
+
+// The sum becomes the average, clipped as one gradient.
+static void average(struct ring_round *r)
+{
+    const struct job *job = r->job;
+    float *g = job->ring->sum.data, n = (float)r->samples;
+
+    for (uint64_t i = 0; i < job->model->elements; i++)
+        g[i] /= n;
+    grad_clipnorm(g, job->model, job->optimizer.clipnorm);
+    grad_global_clipnorm(g, job->model, job->optimizer.global_clipnorm);
+}
+
+static void account(struct ring_round *r, bool finite)
+{
+    r->m.steps += r->slots_count[0];
+    for (uint32_t i = 0; i < r->slots_count[0]; i++)
+        r->m.samples += r->slots[0][i].run.count;
+    if (finite) {
+        r->m.loss_sum += r->loss_sum;
+        r->m.right_sum += r->right_sum;
+    } else {
+        r->m.skipped += r->slots_count[0];
+    }
+    if (r->job->precision == SPEC_F16)
+        r->m.loss_scale = r->job->scale.s;
+    lease_set_progress(r->lease, &r->m);
+}
+
+static enum sl_err update(struct ring_round *r, struct sl_error *err)
+{
+    struct job_ring *ring = r->job->ring;
+    bool finite = grad_finite(ring->sum.data, (size_t)r->job->model->elements);
+    enum sl_err rc = SL_OK;
+
+    if (!finite) {
+        rc = judge(r, err);
+        for (uint32_t i = 0; i < r->count; i++)
+            r->steps[i].skip = true;
+    } else {
+        r->job->nonfinite = 0;
+        if (r->job->precision == SPEC_F16)
+            loss_scale_step(&r->job->scale, true);
+        average(r);
+    }
+    if (rc == SL_OK)
+        rc = rank_round(&ring->rank, r->steps, r->count, ring->sum.data,
+                        ring->params, err);
+    if (rc == SL_OK)
+        account(r, finite);
+    return rc;
+}
+
+enum round_result round_run(struct ring_round *r, struct sl_error *err)
+{
+    struct pulse *pulse = &r->lease->gate.pulse;
+    uint64_t began;
+    enum sl_err rc = choose(r, err);
+
+    if (rc == SL_OK && r->count == 0)
+        return ROUND_OVER;
+    r->bad = r->bad_loss = false;
+    r->loss_sum = r->right_sum = 0;
+    atomic_store(&pulse->step, r->keys[0].step);
+    if (rc == SL_OK)
+        rc = contribute(r, err);
+    if (rc != SL_OK) {
+        err->code = rc;
+        return ROUND_FAILED;
+    }
+    began = sl_now_us(r->env->clock);
+    atomic_store(&pulse->waits, true);
+    rc = sum_wait(&r->job->ring->sum, err);
+    atomic_store(&pulse->waits, false);
+    r->m.wait_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
+    if (rc != SL_OK) {
+        err->code = rc;
+        return ROUND_LEFT;
+    }
+    FAULT("task.pushed");
+    rc = update(r, err);
+    err->code = rc;
+    return rc == SL_OK ? ROUND_DONE : ROUND_FAILED;
+}

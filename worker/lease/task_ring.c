@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/task_ring.c -- a ring lease: a rank from its joining to the end
+// of its lease.
+//
+//   join -> (opened: leave the old generation, answer) -> (begun: bring the
+//   base into place, be ready) -> (gone: rounds) -> opened, or the lease ends
+//
+// Between rounds, and while it waits, it looks what the loop has: the newest
+// generation, files to be written, ranges to evaluate, its gate. A generation
+// that does not work out (a rank is silent, a copy fails) is left and said to
+// be broken; the next one is the coordinator's to open.
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "worker/lease/ring_round.h"
+#include "worker/ring/copy.h"
+#include "worker/ring/say.h"
+
+#define LOOK_MS 200 // at the gate, at least so often
+
+enum ring_stage {
+    RING_OUT,   // of any generation: waits for the next to be opened
+    RING_ASKED, // answered: waits for its beginning
+    RING_READY, // the base is in place
+    RING_RUNS,
+};
+
+struct ring {
+    const struct task_env *env;
+    struct job *job;
+    struct lease *lease;
+    struct seat *seat;
+    const struct ring_env *ring_env;
+    struct say_job say;
+    struct ring_round round;
+    struct sl_error err;
+
+    enum ring_stage stage;
+    uint64_t opened, uid;
+    bool joined; // the sum has a group of this generation
+    bool over;   // all is counted
+    struct copy_served served;
+};
+
+static struct rank *rank_of(const struct ring *t)
+{
+    return &t->job->ring->rank;
+}
+
+// R2: from here on nothing of the old generation changes the state.
+static void leave(struct ring *t)
+{
+    seat_on_end(t->seat, NULL, NULL);
+    copy_unserve(&t->served);
+    if (t->joined)
+        sum_leave(&t->job->ring->sum);
+    t->joined = false;
+    round_leave(&t->round);
+    t->stage = RING_OUT;
+    t->over = false;
+}
+
+// Without a suspect somebody else has left first, or a generation is opened:
+// that is known already.
+static void broken(struct ring *t, uint32_t suspect)
+{
+    uint64_t generation = t->opened;
+
+    LOG(INFO, "left a generation of the ring",
+        "job=%" PRIu64 " generation=%" PRIu64 " suspect=%" PRIu32 " error=%s",
+        t->lease->job, generation, suspect, t->err.text);
+    leave(t);
+    if (suspect != UINT32_MAX)
+        seat_say(t->seat, say_broken(t->say, generation, suspect, t->err.text));
+    t->err = (struct sl_error)SL_ERROR_INIT;
+}
+
+static void answer(struct ring *t, const struct seat_news *news)
+{
+    leave(t);
+    t->opened = news->opened;
+    t->uid = news->uid;
+    t->stage = RING_ASKED;
+    HISTORY("ring_answer",
+            "job=%" PRIu64 " generation=%" PRIu64 " of=%" PRIu64
+            " rounds=%" PRIu64,
+            t->lease->job, t->opened, rank_of(t)->tag.incarnation,
+            rank_of(t)->tag.sequence);
+    seat_say(t->seat, say_answer(t->say, t->opened, rank_of(t)));
+}
+
+// ---- the base
+
+static enum sl_err place_base(struct ring *t,
+                              const Sluice__V1__RingBegin *begin,
+                              struct sl_error *err)
+{
+    struct rank_job j = {.open = t->lease->record->open,
+                         .uid = t->uid,
+                         .fs = t->ring_env->fs,
+                         .store = t->ring_env->store};
+    struct rank *r = rank_of(t);
+    bool held = false;
+
+    for (size_t i = 0; i < begin->n_holders; i++)
+        held = held || begin->holders[i] == begin->self;
+    if (held && rank_holds(r, wire_tag_of(begin->base_tag))) {
+        rank_keep(r, begin->generation);
+        return SL_OK;
+    }
+    if (begin->n_holders > 0)
+        return copy_receive(r, &j, t->seat, begin, err);
+    return rank_load(r, &j, begin, err);
+}
+
+static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
+                        struct sl_error *err)
+{
+    enum wire_type wire = spec_wire(t->lease->record->open->spec);
+    struct job_ring *ring = t->job->ring;
+    enum sl_err rc = place_base(t, begin, err);
+
+    if (rc == SL_OK)
+        rc = round_join(&t->round, (uint32_t)begin->n_ranks, begin->self,
+                        begin->contributions, err);
+    if (rc == SL_OK)
+        rc = copy_serve(&t->served, t->ring_env->ranks, t->lease->job,
+                        begin->generation, &ring->rank, err);
+    if (rc == SL_OK)
+        rc = sum_join(&ring->sum, t->ring_env, begin, wire, err);
+    if (rc != SL_OK)
+        return rc;
+    t->joined = true;
+    rank_values(&ring->rank, ring->params);
+    seat_on_end(t->seat, sum_abort, &ring->sum);
+    return SL_OK;
+}
+
+// False: the lease has failed.
+static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
+{
+    enum sl_err rc;
+
+    if (t->stage != RING_ASKED || m->generation != t->opened)
+        return true;
+    rc = join(t, m, &t->err);
+    if (rc == SL_OK) {
+        t->stage = RING_READY;
+        LOG(INFO, "joined a generation of the ring",
+            "job=%" PRIu64 " generation=%" PRIu64 " rank=%" PRIu32
+            " ranks=%zu rounds=%" PRIu64 " contributions=%" PRIu32,
+            t->lease->job, m->generation, m->self, m->n_ranks,
+            rank_of(t)->tag.sequence, m->contributions);
+        seat_say(t->seat, say_ready(t->say, rank_of(t)));
+        return true;
+    }
+    if (m->n_holders == 0 || rc == SL_ENOMEM) {
+        t->err.code = rc;
+        return false; // no other generation would make it better
+    }
+    broken(t, rc == SL_ESTALE ? UINT32_MAX : m->holders[0]);
+    return true;
+}
+
+// ---- files of a cut
+
+static void refuse_request(struct ring *t, const struct seat_request *r,
+                           const char *why)
+{
+    seat_say(t->seat, say_no_snapshot(t->say, r, why));
+}
+
+// What an evaluation of this cut will want.
+static void keep_values(struct ring *t)
+{
+    struct job *job = t->job;
+    struct rank *r = rank_of(t);
+
+    if (wire_tag_cmp(job->ring->cut, r->tag) == 0 ||
+        job_cut(job, NULL) != SL_OK)
+        return;
+    rank_values(r, job->cut);
+    job->ring->cut = r->tag;
+}
+
+static void write_part(struct ring *t, const struct seat_request *r)
+{
+    struct rank *rank = rank_of(t);
+    struct shard_image *image;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (r->generation != rank->tag.incarnation) {
+        refuse_request(t, r, "another generation");
+        return;
+    }
+    if (r->at_round != 0 && r->at_round < rank->tag.sequence) {
+        refuse_request(t, r, "that round is past");
+        return;
+    }
+    if (t->ring_env->store == NULL) {
+        refuse_request(t, r, "this worker has no --store");
+        return;
+    }
+    image = sl_calloc(1, sizeof(*image));
+    if (image == NULL || rank_freeze(rank, r->part, image, &err) != SL_OK) {
+        sl_free(image);
+        refuse_request(t, r, err.text[0] != '\0' ? err.text : "no memory");
+        return;
+    }
+    keep_values(t);
+    seat_write(t->seat, r, image);
+}
+
+static void write_parts(struct ring *t)
+{
+    struct seat_request r;
+
+    if (t->stage != RING_RUNS)
+        return;
+    while (seat_take_request(t->seat, rank_of(t)->tag, t->over, &r))
+        write_part(t, &r);
+}
+
+// ---- rounds
+
+// True if another round may follow.
+static bool run_round(struct ring *t, bool *failed)
+{
+    struct rank *r = rank_of(t);
+    enum round_result result = round_run(&t->round, &t->err);
+
+    switch (result) {
+    case ROUND_OVER:
+        t->over = true;
+        return false;
+    case ROUND_LEFT:
+        broken(t, sum_suspect(&t->job->ring->sum));
+        return false;
+    case ROUND_FAILED:
+        *failed = true;
+        return false;
+    case ROUND_DONE:
+        break;
+    }
+    HISTORY("ring_round",
+            "job=%" PRIu64 " generation=%" PRIu64 " rounds=%" PRIu64
+            " ranks=%" PRIu32 " rank=%" PRIu32 " keys=%" PRIu32,
+            t->lease->job, r->tag.incarnation, r->tag.sequence, t->round.ranks,
+            t->round.self, t->round.count);
+    t->over = counted_full(&rank_once(r)->counted);
+    seat_say_step(t->seat, say_step(t->say, r), t->over);
+    return !t->over;
+}
+
+// ---- the lease
+
+// Leaves are taken between rounds. True: the lease ends here.
+static bool must_end(struct ring *t)
+{
+    if (atomic_load(&t->lease->gate.draining))
+        gate_close(&t->lease->gate, GATE_DRAIN);
+    return gate_look(&t->lease->gate, t->env->clock) != GATE_OPEN;
+}
+
+// Takes what the loop has. False: the lease has failed.
+static bool take_news(struct ring *t)
+{
+    struct seat_news news;
+    bool fine = true;
+
+    seat_look(t->seat, &news);
+    if (news.opened > t->opened)
+        answer(t, &news);
+    if (news.begin != NULL) {
+        fine = begin(t, news.begin);
+        wire_free(&news.begin->base);
+    }
+    if (t->stage == RING_READY && news.gone == t->opened) {
+        copy_unserve(&t->served);
+        t->stage = RING_RUNS;
+    }
+    return fine;
+}
+
+static void wait(struct ring *t)
+{
+    struct pulse *pulse = &t->lease->gate.pulse;
+
+    atomic_store(&pulse->waits, true);
+    seat_wait(t->seat, LOOK_MS);
+    atomic_store(&pulse->waits, false);
+}
+
+// Ranges of a cut's evaluation that were leased meanwhile.
+static void run_between(struct ring *t)
+{
+    if (t->env->between == NULL)
+        return;
+    t->env->between(t->env->arg, t->job);
+    t->job->pulse = &t->lease->gate.pulse;
+}
+
+// Until the lease ends; false if it failed.
+static bool run(struct ring *t)
+{
+    bool failed = false;
+
+    while (!failed && !must_end(t)) {
+        if (!take_news(t))
+            return false;
+        write_parts(t);
+        run_between(t);
+        if (t->stage == RING_RUNS && !t->over) {
+            while (run_round(t, &failed) && !seat_has_news(t->seat) &&
+                   !must_end(t))
+                write_parts(t);
+        } else if (!seat_has_news(t->seat)) {
+            wait(t);
+        }
+    }
+    return !failed;
+}
+
+// What would hold others up if it came later: the data, the programs.
+static enum sl_err prepare(struct ring *t, struct sl_error *err)
+{
+    const struct record *record = t->lease->record;
+    uint32_t batch = (uint32_t)record->schedule.batch / record->accumulate;
+    struct job_program *p;
+    struct data *data;
+    enum sl_err rc = job_data(t->job, false, &data, err);
+
+    if (rc == SL_OK)
+        rc = job_device(t->job, err);
+    if (rc == SL_OK)
+        rc = job_ring_vectors(t->job, err);
+    if (rc == SL_OK)
+        rc = job_program(t->job, JOB_TRAINS, batch, &p, err);
+    return rc;
+}
+
+void task_ring(const struct task_env *env, struct job *job, struct lease *l)
+{
+    struct ring t = {.err = SL_ERROR_INIT,
+                     .env = env,
+                     .job = job,
+                     .lease = l,
+                     .seat = l->seat,
+                     .ring_env = seat_env(l->seat),
+                     .say = {l->job, l->job_incarnation}};
+    enum sl_err rc;
+
+    if (job->ring == NULL) {
+        rc = sl_fail(&t.err, SL_EINVAL, "the job's workers are no ranks");
+        task_fail(l, rc, &t.err);
+        return;
+    }
+    rc = prepare(&t, &t.err);
+    if (rc != SL_OK) {
+        task_fail(l, rc, &t.err);
+        return;
+    }
+    job->ring->env = t.ring_env;
+    round_init(&t.round, env, job, l);
+    seat_say(t.seat, say_join(t.say, l->attempt, t.ring_env));
+    if (run(&t))
+        task_stopped(l);
+    else
+        task_fail(l, t.err.code, &t.err);
+    leave(&t);
+    round_release(&t.round);
+}

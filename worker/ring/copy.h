@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/copy.h -- states between ranks: given out by who holds the base
+// of a generation, fetched by who does not.
+//
+// Threads  the compute thread. What is given out is read on I/O threads, from
+//          copy_serve until copy_unserve has returned.
+// Memory   the rank is borrowed meanwhile, and must not change.
+// Errors   copy_receive: SL_EUNAVAIL if no holder answers, SL_ESTALE if the
+//          generation has ended meanwhile.
+#ifndef WORKER_RING_COPY_H
+#define WORKER_RING_COPY_H
+
+#include "worker/ring/rank.h"
+#include "worker/ring/seat.h"
+
+struct copy_served {
+    struct ranks *ranks; // NULL: nothing is given out
+    uint64_t job, generation;
+    struct rank_view view;
+};
+
+// *c must not move until copy_unserve.
+enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks, uint64_t job,
+                       uint64_t generation, const struct rank *r,
+                       struct sl_error *err);
+void copy_unserve(struct copy_served *c); // nothing, if nothing is given out
+
+// The base that `begin` names, from its holders, into place. Gives up when the
+// seat has news.
+enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
+                         struct seat *seat, const Sluice__V1__RingBegin *begin,
+                         struct sl_error *err);
+
+#endif

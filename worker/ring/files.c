@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/files.c -- what a rank deletes of its own files, on a pool
+// thread.
+#include "worker/ring/files.h"
+
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "state/snap/snap.h"
+
+struct removal {
+    struct fs *fs;
+    char *folder; // of a part; all of the store, for a whole job; owned
+    uint64_t job, uid;
+    uint32_t part;
+    struct wire_tag below;
+    bool all; // of the job
+    unsigned removed;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void work(void *arg)
+{
+    struct removal *r = arg;
+
+    r->rc = r->all ? snap_delete_job(r->fs, r->folder, r->job, r->uid, &r->err)
+                   : snap_collect(r->fs, r->folder, r->part, r->below,
+                                  &r->removed, &r->err);
+}
+
+static void free_removal(struct removal *r)
+{
+    sl_free(r->folder);
+    sl_free(r);
+}
+
+static void done(void *arg)
+{
+    struct removal *r = arg;
+
+    // Ranks that share a store are all told, and one of them is first.
+    if (r->rc != SL_OK && r->rc != SL_ENOENT)
+        LOG(WARN, "files of a cut not removed", "job=%llu error=%s",
+            (unsigned long long)r->job, r->err.text);
+    free_removal(r);
+}
+
+static void start(struct removal *r, struct loop *loop)
+{
+    if (r->folder == NULL || loop_work(loop, work, done, r) != SL_OK)
+        free_removal(r);
+}
+
+void files_keep(const struct ring_env *env, struct files_job j,
+                const Sluice__V1__Keep *m)
+{
+    struct plan named = {
+        .job = j.job, .job_uid = j.uid, .job_name = (char *)j.name};
+    struct removal *r;
+
+    if (env->store == NULL || m->n_tags == 0)
+        return;
+    r = sl_calloc(1, sizeof(*r));
+    if (r == NULL)
+        return;
+    *r = (struct removal){.fs = env->fs,
+                          .job = j.job,
+                          .part = m->shard,
+                          .below = wire_tag_of(m->tags[0]),
+                          .err = SL_ERROR_INIT};
+    for (size_t i = 1; i < m->n_tags; i++) {
+        struct wire_tag tag = wire_tag_of(m->tags[i]);
+
+        if (wire_tag_cmp(tag, r->below) < 0)
+            r->below = tag;
+    }
+    r->folder = snap_folder(env->store, &named);
+    start(r, env->loop);
+}
+
+void files_delete(const struct ring_env *env, uint64_t job, uint64_t uid)
+{
+    struct removal *r;
+
+    if (env->store == NULL)
+        return;
+    r = sl_calloc(1, sizeof(*r));
+    if (r == NULL)
+        return;
+    *r = (struct removal){.fs = env->fs,
+                          .job = job,
+                          .uid = uid,
+                          .all = true,
+                          .err = SL_ERROR_INIT};
+    r->folder = sl_strdup(env->store);
+    start(r, env->loop);
+}

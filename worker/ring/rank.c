@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/rank.c -- the parts of a rank's state: made, kept, updated,
+// frozen.
+#include "worker/ring/rank.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/ring/rank_inner.h"
+
+void rank_set_free(struct shard **parts, uint32_t count)
+{
+    for (uint32_t i = 0; parts != NULL && i < count; i++)
+        shard_unref(parts[i]);
+    sl_free(parts);
+}
+
+void rank_release(struct rank *r)
+{
+    rank_set_free(r->parts, r->count);
+    *r = (struct rank){0};
+}
+
+// The number of parts that JobOpen tells.
+static uint32_t parts_of(const Sluice__V1__JobOpen *open)
+{
+    return open->pieces[open->n_pieces - 1]->shard + 1;
+}
+
+// The same ShardSpec as a psserver is sent, so the same shard.
+static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
+                             uint32_t part, size_t *at,
+                             const Sluice__V1__RingBegin *begin, uint32_t *ids,
+                             struct sl_error *err)
+{
+    const Sluice__V1__JobOpen *open = j->open;
+    Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
+
+    spec.job = open->job;
+    spec.job_incarnation = open->job_incarnation;
+    spec.job_uid = j->uid;
+    spec.job_name = open->job_name;
+    spec.shard = part;
+    spec.pieces = open->pieces + *at;
+    while (*at < open->n_pieces && open->pieces[*at]->shard == part) {
+        spec.n_pieces++;
+        ++*at;
+    }
+    spec.variables = open->variables;
+    spec.n_variables = open->n_variables;
+    spec.variable_ids = ids;
+    spec.n_variable_ids = open->n_variables;
+    spec.optimizer = open->spec->optimizer;
+    spec.geometry = open->geometry;
+    spec.seed = open->spec->train->seed;
+    spec.accumulate = open->spec->train->accumulate;
+    if (begin != NULL) {
+        spec.sources = begin->sources;
+        spec.n_sources = begin->n_sources;
+    }
+    return plan_read(out, &spec, err);
+}
+
+static enum sl_err fill_set(struct shard **parts, uint32_t count,
+                            const struct rank_job *j,
+                            const Sluice__V1__RingBegin *begin, uint32_t *ids,
+                            struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    size_t at = 0;
+
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
+        struct plan plan;
+
+        rc = read_plan(&plan, j, i, &at, begin, ids, err);
+        if (rc == SL_OK)
+            rc = shard_new(&parts[i], &plan);
+    }
+    return rc;
+}
+
+enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
+                         const struct rank_job *j,
+                         const Sluice__V1__RingBegin *begin,
+                         struct sl_error *err)
+{
+    uint32_t n = parts_of(j->open);
+    struct shard **parts = sl_calloc(n, sizeof(*parts));
+    uint32_t *ids = sl_malloc_array(j->open->n_variables, sizeof(*ids));
+    enum sl_err rc = parts == NULL || ids == NULL ? SL_ENOMEM : SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < j->open->n_variables; i++)
+        ids[i] = i;
+    if (rc == SL_OK)
+        rc = fill_set(parts, n, j, begin, ids, err);
+    sl_free(ids);
+    if (rc != SL_OK) {
+        rank_set_free(parts, n);
+        return rc;
+    }
+    *out = parts;
+    *count = n;
+    return SL_OK;
+}
+
+// R3: all of it is in place, and now it is what the tag says.
+void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
+                   const struct rank_job *j, struct wire_tag tag)
+{
+    rank_release(r);
+    *r = (struct rank){.parts = parts,
+                       .count = count,
+                       .job = j->open->job,
+                       .job_incarnation = j->open->job_incarnation};
+    rank_keep(r, tag.incarnation);
+    r->tag = tag;
+}
+
+const struct once *rank_once(const struct rank *r)
+{
+    return &r->parts[0]->once;
+}
+
+void rank_values(const struct rank *r, float *flat)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct shard *s = r->parts[i];
+
+        memcpy(flat, s->memory.values, plan_values_bytes(&s->plan));
+        flat += s->plan.elements;
+    }
+}
+
+bool rank_holds(const struct rank *r, struct wire_tag base)
+{
+    return rank_has_state(r) && wire_tag_cmp(r->tag, base) == 0;
+}
+
+void rank_keep(struct rank *r, uint64_t generation)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        shard_admit(r->parts[i], generation);
+    r->tag.incarnation = generation;
+}
+
+enum sl_err rank_round(struct rank *r, const struct once_step *steps,
+                       size_t count, const float *g, float *fresh,
+                       struct sl_error *err)
+{
+    struct update u = {.gradient = g, .steps = steps, .count = count};
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++) {
+        struct shard *s = r->parts[i];
+
+        rc = update_shard(s, &u, fresh, err);
+        u.gradient += s->plan.elements;
+        fresh += s->plan.elements;
+    }
+    if (rc == SL_OK)
+        r->tag.sequence++;
+    else
+        rank_release(r);
+    return rc;
+}
+
+enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
+                        struct sl_error *err)
+{
+    if (part >= r->count)
+        return sl_fail(err, SL_ERANGE, "part %" PRIu32 " of %" PRIu32, part,
+                       r->count);
+    return shard_freeze_as(r->parts[part], r->tag, out, err);
+}

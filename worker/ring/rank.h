@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/rank.h -- a rank's copy of a job's state.
+//
+// In all-reduce mode nobody keeps the parameters for others: each rank has the
+// whole state, and applies each round's average itself. The state is cut into
+// the parts that psservers would hold as shards, with the same arithmetic and
+// the same files (state/); all parts of a rank are at the same round, so one
+// counted set is true of all of them.
+//
+// The tag of a state is (generation in which it came into place, rounds applied
+// in the job). It changes when all of the new state is in place (R3): a call
+// that brings one there and fails leaves the old state under its old tag.
+//
+// Threads  the compute thread. rank_view_read: any, between rank_view_init and
+//          the next change of the state, which its caller rules out.
+// Memory   rank_release frees; while an image of a part is written the part
+//          lives on. rank_receive and rank_load hold both states for a moment.
+// Units    elements of the flat vector; bytes of a view.
+// Errors   SL_ECORRUPT and SL_ENOENT name the file; SL_ESTATE: rows that have
+//          counted different steps are never one state.
+#ifndef WORKER_RING_RANK_H
+#define WORKER_RING_RANK_H
+
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "state/shard/update.h"
+
+struct rank {
+    struct shard **parts; // by number, owned; NULL: there is no state
+    uint32_t count;
+    uint64_t job, job_incarnation; // whose it is
+    struct wire_tag tag;           // (0, 0): there is none
+};
+
+// What a state is made by; borrowed for a call.
+struct rank_job {
+    const Sluice__V1__JobOpen *open; // placed: it has pieces and a geometry
+    uint64_t uid;
+    struct fs *fs;
+    const char *store; // where files of ours lie; NULL: none do
+};
+
+void rank_release(struct rank *r); // all zeroes is allowed
+
+static inline bool rank_has_state(const struct rank *r)
+{
+    return r->parts != NULL;
+}
+
+// What all parts have counted; there is a state.
+const struct once *rank_once(const struct rank *r);
+
+// The parameters, into the flat vector.
+void rank_values(const struct rank *r, float *flat);
+
+// ---- the base of a generation
+
+// Is this state the base that a RingBegin names?
+bool rank_holds(const struct rank *r, struct wire_tag base);
+
+// Our own state is the base: from now on it is of this generation.
+void rank_keep(struct rank *r, uint64_t generation);
+
+// Nobody holds the base: the files of the cut that `begin` names, each in the
+// folder that it says or in our own store; or, if the base is (0, 0), those of
+// another job that it was resumed from; or the seed.
+enum sl_err rank_load(struct rank *r, const struct rank_job *j,
+                      const Sluice__V1__RingBegin *begin, struct sl_error *err);
+
+// Bytes of a view of the base, from somebody who holds it.
+typedef enum sl_err (*rank_fetch_fn)(void *arg, uint64_t offset, size_t bytes,
+                                     void *into, struct sl_error *err);
+enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
+                         const Sluice__V1__RingBegin *begin,
+                         rank_fetch_fn fetch, void *arg, struct sl_error *err);
+
+// A state as plain bytes: what it has counted, then the memory of its parts.
+// The state must not change or go before rank_view_release.
+struct rank_view {
+    const struct rank *rank;
+    struct buf head;
+    uint64_t bytes; // of all of it
+};
+enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
+void rank_view_release(struct rank_view *v); // all zeroes is allowed
+
+// SL_ERANGE beyond the end.
+enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
+                           size_t bytes, void *into);
+
+// ---- rounds
+
+// Applies one round to all parts: the average `g` (flat, finite; not read if
+// the steps skip), and all its keys counted (update.h). The new parameters go
+// to `fresh`. The round is one more in the tag. Only memory can be missing, and
+// then the parts may be apart: the state is given up, and its tag is (0, 0).
+enum sl_err rank_round(struct rank *r, const struct once_step *steps,
+                       size_t count, const float *g, float *fresh,
+                       struct sl_error *err);
+
+// One part at this instant, under the tag of the state (shard_image_release).
+enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
+                        struct sl_error *err);
+
+#endif

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/rank_copy.c -- a state that comes from another rank, and what
+// that one gives out.
+//
+// The view of a state, little-endian: its magic word; the bytes of its two
+// messages; the bytes of all of it; the messages, CountedSet and ShardCounts;
+// then values and slots of each part, by number, nothing between them.
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "state/shard/counts.h"
+#include "worker/ring/rank_inner.h"
+
+#define MAGIC UINT64_C(0x315f6b6e61726c73) // slrank_1
+#define FETCH_BYTES ((size_t)4 << 20)      // at once
+
+struct head {
+    uint64_t magic, set_bytes, counts_bytes, bytes;
+};
+
+static uint64_t memory_bytes(struct shard *const *parts, uint32_t count)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += parts[i]->region.bytes;
+    return bytes;
+}
+
+// ---- out
+
+enum sl_err rank_view_init(struct rank_view *v, const struct rank *r)
+{
+    struct head head = {.magic = MAGIC};
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    struct buf packed = BUF_INIT;
+    enum sl_err rc = wire_counted_init(&set, &rank_once(r)->counted);
+
+    *v = (struct rank_view){.rank = r, .head = BUF_INIT};
+    if (rc == SL_OK)
+        rc = wire_pack(&set.msg.base, &packed);
+    head.set_bytes = packed.len;
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, rank_once(r));
+    if (rc == SL_OK)
+        rc = wire_pack(&counts.msg.base, &packed);
+    head.counts_bytes = packed.len - head.set_bytes;
+    head.bytes = sizeof(head) + packed.len + memory_bytes(r->parts, r->count);
+    if (rc == SL_OK)
+        rc = buf_append(&v->head, &head, sizeof(head));
+    if (rc == SL_OK)
+        rc = buf_append(&v->head, packed.data, packed.len);
+    wire_counted_release(&set);
+    counts_release(&counts);
+    buf_release(&packed);
+    if (rc != SL_OK)
+        rank_view_release(v);
+    else
+        v->bytes = head.bytes;
+    return rc;
+}
+
+void rank_view_release(struct rank_view *v)
+{
+    buf_release(&v->head);
+    *v = (struct rank_view){0};
+}
+
+// Copies what [offset, offset + bytes) has in common with the `n` bytes that
+// lie at `from` in the view.
+static void copy_common(uint64_t offset, size_t bytes, uint8_t *into,
+                        uint64_t from, const void *data, size_t n)
+{
+    uint64_t first = offset > from ? offset : from;
+    uint64_t end = offset + bytes < from + n ? offset + bytes : from + n;
+
+    if (first < end)
+        memcpy(into + (first - offset), (const uint8_t *)data + (first - from),
+               (size_t)(end - first));
+}
+
+enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
+                           size_t bytes, void *into)
+{
+    uint64_t at = v->head.len;
+
+    if (offset > v->bytes || bytes > v->bytes - offset)
+        return SL_ERANGE;
+    copy_common(offset, bytes, into, 0, v->head.data, v->head.len);
+    for (uint32_t i = 0; i < v->rank->count; i++) {
+        const struct region *memory = &v->rank->parts[i]->region;
+
+        copy_common(offset, bytes, into, at, memory->data, memory->bytes);
+        at += memory->bytes;
+    }
+    return SL_OK;
+}
+
+// ---- in
+
+struct copy {
+    rank_fetch_fn fetch;
+    void *arg;
+    struct head head;
+    struct shard **parts;
+    uint32_t count;
+};
+
+static enum sl_err fetch_head(struct copy *c, struct sl_error *err)
+{
+    enum sl_err rc = c->fetch(c->arg, 0, sizeof(c->head), &c->head, err);
+    const struct head *h = &c->head;
+    uint64_t memory = memory_bytes(c->parts, c->count);
+
+    if (rc != SL_OK)
+        return rc;
+    if (h->magic != MAGIC || h->set_bytes > h->bytes ||
+        h->counts_bytes > h->bytes ||
+        h->bytes != sizeof(*h) + h->set_bytes + h->counts_bytes + memory)
+        return sl_fail(err, SL_ECORRUPT,
+                       "a rank's state has %" PRIu64 " bytes, with %" PRIu64
+                       " of memory it is not of this job",
+                       h->bytes, memory);
+    return SL_OK;
+}
+
+static enum sl_err read_once(const struct copy *c, const uint8_t *packed,
+                             struct once *out, struct sl_error *err)
+{
+    struct wire_arena *arena = sl_malloc(sizeof(*arena));
+    struct sl_slice one = {packed, c->head.set_bytes};
+    struct sl_slices all = slices_one(&one);
+    Sluice__V1__ShardCounts *counts;
+    Sluice__V1__CountedSet *set;
+    enum sl_err rc;
+
+    if (arena == NULL)
+        return SL_ENOMEM;
+    wire_arena_init(arena);
+    rc = wire_unpack_counted_set(&set, arena, &all, err);
+    if (rc == SL_OK) {
+        one =
+            (struct sl_slice){packed + c->head.set_bytes, c->head.counts_bytes};
+        all = slices_one(&one);
+        rc = wire_unpack_shard_counts(&counts, arena, &all, err);
+    }
+    if (rc == SL_OK)
+        rc = counts_read(out, &c->parts[0]->plan.schedule, set, counts, err);
+    wire_arena_release(arena);
+    sl_free(arena);
+    return rc;
+}
+
+// The same set and numbers in every part.
+static enum sl_err fetch_once(struct copy *c, struct sl_error *err)
+{
+    size_t n = c->head.set_bytes + c->head.counts_bytes;
+    uint8_t *packed = sl_malloc(n);
+    struct once once = {0};
+    enum sl_err rc = packed == NULL ? SL_ENOMEM : SL_OK;
+
+    if (rc == SL_OK)
+        rc = c->fetch(c->arg, sizeof(c->head), n, packed, err);
+    if (rc == SL_OK)
+        rc = read_once(c, packed, &once, err);
+    for (uint32_t i = 0; rc == SL_OK && i < c->count; i++) {
+        once_release(&c->parts[i]->once);
+        rc = once_copy(&c->parts[i]->once, &once);
+    }
+    once_release(&once);
+    sl_free(packed);
+    return rc;
+}
+
+static enum sl_err fetch_memory(struct copy *c, struct sl_error *err)
+{
+    uint64_t at = sizeof(c->head) + c->head.set_bytes + c->head.counts_bytes;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct region *memory = &c->parts[i]->region;
+        size_t n;
+
+        for (size_t done = 0; rc == SL_OK && done < memory->bytes; done += n) {
+            n = memory->bytes - done;
+            n = n < FETCH_BYTES ? n : FETCH_BYTES;
+            rc = c->fetch(c->arg, at + done, n, (uint8_t *)memory->data + done,
+                          err);
+        }
+        at += memory->bytes;
+    }
+    return rc;
+}
+
+enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
+                         const Sluice__V1__RingBegin *begin,
+                         rank_fetch_fn fetch, void *arg, struct sl_error *err)
+{
+    struct copy c = {.fetch = fetch, .arg = arg};
+    enum sl_err rc = rank_set_new(&c.parts, &c.count, j, NULL, err);
+
+    if (rc == SL_OK)
+        rc = fetch_head(&c, err);
+    if (rc == SL_OK)
+        rc = fetch_once(&c, err);
+    if (rc == SL_OK)
+        rc = fetch_memory(&c, err);
+    if (rc != SL_OK) {
+        rank_set_free(c.parts, c.count);
+        return rc;
+    }
+    rank_set_take(r, c.parts, c.count, j,
+                  (struct wire_tag){begin->generation,
+                                    wire_tag_of(begin->base_tag).sequence});
+    return SL_OK;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/rank_inner.h -- what rank.c shares with the files that bring a
+// state into place.
+//
+// Threads  the compute thread.
+// Memory   a set belongs to the caller until rank_set_take.
+#ifndef WORKER_RING_RANK_INNER_H
+#define WORKER_RING_RANK_INNER_H
+
+#include "worker/ring/rank.h"
+
+// New parts of seed values, with nothing counted. Plans take the sources of
+// `begin`, if it is there.
+enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
+                         const struct rank_job *j,
+                         const Sluice__V1__RingBegin *begin,
+                         struct sl_error *err);
+void rank_set_free(struct shard **parts, uint32_t count); // NULL is allowed
+
+// The set becomes the state, under that tag; the old state goes.
+void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
+                   const struct rank_job *j, struct wire_tag tag);
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/say.h -- what a rank says to the coordinator, as messages.
+//
+// Threads  any.
+// Memory   each returns a message on the heap (wire_free(&up->base)), or NULL
+//          without memory.
+#ifndef WORKER_RING_SAY_H
+#define WORKER_RING_SAY_H
+
+#include "state/snap/snap.h"
+#include "worker/ring/rank.h"
+#include "worker/ring/seat.h"
+
+struct say_job {
+    uint64_t job, job_incarnation;
+};
+
+Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
+                               const struct ring_env *env);
+Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
+                                 const struct rank *r);
+Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
+Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r);
+Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
+                                 uint32_t suspect, const char *why);
+
+// A part's file, or why there is none.
+Sluice__V1__AttendUp *say_snapshot(struct say_job j,
+                                   const struct seat_request *r,
+                                   const struct snap_written *w,
+                                   const char *folder);
+Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
+                                      const struct seat_request *r,
+                                      const char *why);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/sum.c -- the buckets of a round, each added up here and then
+// handed to the group of ranks.
+#include "worker/ring/sum.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/reduce/group.h"
+
+enum sl_err sum_init(struct sum *s, const struct overlap_range *buckets,
+                     uint32_t count, uint64_t elements)
+{
+    struct sum made = {.buckets = buckets, .count = count};
+
+    made.data = sl_aligned(64, (size_t)elements * sizeof(float));
+    made.whole = sl_calloc(count, sizeof(*made.whole));
+    if (made.data == NULL || made.whole == NULL) {
+        sum_release(&made);
+        return SL_ENOMEM;
+    }
+    memset(made.data, 0, (size_t)elements * sizeof(float));
+    *s = made;
+    return SL_OK;
+}
+
+void sum_release(struct sum *s)
+{
+    sl_free(s->data);
+    sl_free(s->whole);
+    *s = (struct sum){0};
+}
+
+enum sl_err sum_join(struct sum *s, const struct ring_env *env,
+                     const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                     struct sl_error *err)
+{
+    struct group_options o = {.io = env->io,
+                              .tls = env->tls,
+                              .ranks = env->ranks,
+                              .job = begin->job,
+                              .generation = begin->generation,
+                              .count = (uint32_t)begin->n_ranks,
+                              .self = begin->self,
+                              .wire = wire,
+                              .timeout_ms = SUM_SILENT_MS};
+    struct group_rank *rank;
+    enum sl_err rc;
+
+    s->group = NULL;
+    s->number = s->waited = 0;
+    if (begin->n_ranks == 1)
+        return SL_OK;
+    rank = sl_malloc_array(begin->n_ranks, sizeof(*rank));
+    if (rank == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a ring's ranks");
+    for (size_t i = 0; i < begin->n_ranks; i++)
+        rank[i] = (struct group_rank){begin->ranks[i]->address,
+                                      begin->ranks[i]->host};
+    o.rank = rank;
+    rc = group_new(&s->group, &o, err);
+    sl_free(rank);
+    return rc;
+}
+
+void sum_abort(void *sum)
+{
+    struct sum *s = sum;
+
+    if (s->group != NULL)
+        group_abort(s->group, "another generation is opened");
+}
+
+void sum_leave(struct sum *s)
+{
+    group_free(s->group);
+    s->group = NULL;
+}
+
+void sum_begin(struct sum *s, bool own)
+{
+    s->next = s->count;
+    memset(s->whole, 0, s->count * sizeof(*s->whole));
+    for (uint32_t b = 0; !own && b < s->count; b++)
+        memset(s->data + s->buckets[b].first, 0,
+               (size_t)s->buckets[b].count * sizeof(float));
+}
+
+// Written so that both are one vector loop.
+void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
+             bool first)
+{
+    const struct overlap_range *range = &s->buckets[bucket];
+    float *to = s->data + range->first;
+    size_t n = (size_t)range->count;
+
+    g += range->first;
+    if (first) {
+        for (size_t i = 0; i < n; i++)
+            to[i] = weight * g[i];
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[i] += weight * g[i];
+}
+
+void sum_spoil(struct sum *s, uint32_t bucket)
+{
+    s->data[s->buckets[bucket].first] = NAN;
+}
+
+static enum sl_err start_next(struct sum *s, struct sl_error *err)
+{
+    const struct overlap_range *range = &s->buckets[s->next - 1];
+    enum sl_err rc = SL_OK;
+
+    if (s->group != NULL)
+        rc = group_start(s->group, s->number, s->data + range->first,
+                         (size_t)range->count, err);
+    if (rc != SL_OK)
+        return rc;
+    s->number++;
+    s->next--;
+    return SL_OK;
+}
+
+enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    s->whole[bucket] = true;
+    while (rc == SL_OK && s->next > 0 && s->whole[s->next - 1])
+        rc = start_next(s, err);
+    return rc;
+}
+
+enum sl_err sum_wait(struct sum *s, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (; rc == SL_OK && s->waited < s->number; s->waited++) {
+        if (s->group != NULL)
+            rc = group_wait(s->group, s->waited, err);
+    }
+    return rc;
+}
+
+uint32_t sum_suspect(const struct sum *s)
+{
+    return s->group == NULL ? UINT32_MAX : group_suspect(s->group);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/sum.h -- the sum of a round's gradients, over this rank's own
+// contributions and then over all ranks, bucket by bucket.
+//
+//   sum_add(bucket) per contribution; sum_start(bucket) when its last is in;
+//   sum_wait: all buckets hold the sum over all ranks
+//
+// Buckets are started from the last to the first, on every rank: gradients of
+// the last layers are whole first, and all ranks must start in one order. A
+// bucket that is started before those behind it waits for them. A rank alone
+// has nobody to sum with.
+//
+// A rank whose loss or gradient is not finite makes the sum so (sum_spoil), and
+// all ranks see the same sum.
+//
+// Threads  the compute thread; sum_abort: any, between sum_join and sum_leave.
+// Memory   sum_release frees.
+// Units    elements of the flat vector; a weight is a number of samples.
+// Errors   sum_wait: those of group_wait (worker/reduce/group.h).
+#ifndef WORKER_RING_SUM_H
+#define WORKER_RING_SUM_H
+
+#include "worker/compile/overlap.h"
+#include "worker/ring/seat.h"
+
+// Without a sign of life from a rank for so long, it is suspected.
+#define SUM_SILENT_MS 5000
+
+struct group;
+
+struct sum {
+    float *data; // owned; one flat vector
+    const struct overlap_range *buckets;
+    uint32_t count;
+    uint32_t next;       // buckets at and above it are started
+    bool *whole;         // per bucket: may be started; owned
+    struct group *group; // NULL: alone
+    uint64_t number;     // of the group's next bucket
+    uint64_t waited;     // and of the first that was not waited for
+};
+
+// Buckets are borrowed until sum_release.
+enum sl_err sum_init(struct sum *s, const struct overlap_range *buckets,
+                     uint32_t count, uint64_t elements);
+void sum_release(struct sum *s); // all zeroes is allowed
+
+// Of this generation from now on.
+enum sl_err sum_join(struct sum *s, const struct ring_env *env,
+                     const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                     struct sl_error *err);
+void sum_abort(void *sum);
+void sum_leave(struct sum *s);
+
+// A round begins. `own` contributions: without one the sum begins with zeros.
+void sum_begin(struct sum *s, bool own);
+
+// data = or += weight * g, of one bucket.
+void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
+             bool first);
+void sum_spoil(struct sum *s, uint32_t bucket);
+enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
+enum sl_err sum_wait(struct sum *s, struct sl_error *err);
+
+// The rank that the last sum_wait waited for in vain.
+uint32_t sum_suspect(const struct sum *s);
+
+#endif
