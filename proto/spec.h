@@ -46,6 +46,9 @@ uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 // train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
+// Of a checked spec: contributions of a round; 0: the mode has none.
+uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
+
 enum spec_staleness_rule { // numbers as in StalenessRule
     SPEC_STALENESS_NONE,
     SPEC_STALENESS_INVERSE,

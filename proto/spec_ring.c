@@ -30,7 +30,6 @@ static enum sl_err check_strange(const Sluice__V1__TrainSpec *t,
     const char *field = t->workers != NULL     ? "workers"
                         : t->on_resize != NULL ? "on_resize"
                         : t->has_bucket_bytes  ? "bucket_bytes"
-                        : t->has_contributions ? "contributions"
                                                : NULL;
 
     return field == NULL

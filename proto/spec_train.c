@@ -203,6 +203,62 @@ static enum sl_err check_precision(Sluice__V1__TrainSpec *t, bool external,
                      SPEC_CLOSED, err);
 }
 
+// ---- modes
+
+#define CONTRIBUTIONS 2
+#define CONTRIBUTIONS_MOST 1024
+
+static bool is_sync(const Sluice__V1__TrainSpec *t)
+{
+    return t->mode != NULL && strcmp(t->mode, "sync") == 0;
+}
+
+uint32_t spec_contributions(const Sluice__V1__TrainSpec *t)
+{
+    return is_sync(t) ? t->contributions : 0;
+}
+
+static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
+                              struct sl_error *err)
+{
+    if (external)
+        return sl_fail(err, SL_EINVAL,
+                       "train.mode: sync is for models of layers; programs of "
+                       "the user's train in async");
+    if (t->steps_per_closure != 1)
+        return sl_fail(err, SL_EINVAL,
+                       "train.steps_per_closure: wants 1 in sync, where a "
+                       "closure is one contribution, got %u",
+                       t->steps_per_closure);
+    if (t->max_delay > 0 ||
+        (t->staleness != NULL && strcmp(t->staleness, "none") != 0))
+        return sl_fail(err, SL_EINVAL,
+                       "train.%s: in sync no gradient is late; leave it out",
+                       t->max_delay > 0 ? "max_delay" : "staleness");
+    SPEC_DEFAULT(t, contributions, CONTRIBUTIONS);
+    return spec_range("train.contributions", t->contributions, 1,
+                      CONTRIBUTIONS_MOST, err);
+}
+
+static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
+                              struct sl_error *err)
+{
+    static const char *const modes[] = {"async", "sync", "allreduce"};
+    enum sl_err rc =
+        spec_word("train.mode", t->mode, modes, SL_COUNT(modes), NULL, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (is_sync(t))
+        return check_sync(t, external, err);
+    if (t->has_contributions && strcmp(t->mode, "async") == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.contributions: rounds are of sync and allreduce, "
+                       "and train.mode is %s",
+                       t->mode);
+    return SL_OK;
+}
+
 // ---- delays
 
 static const char *const staleness_rules[] = {
@@ -275,7 +331,6 @@ static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
-    static const char *const modes[] = {"async", "allreduce"};
     Sluice__V1__TrainSpec *t;
     enum sl_err rc;
 
@@ -285,7 +340,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     t = spec->train;
     SPEC_DEFAULT(t, batch, 32);
     SPEC_DEFAULT(t, epochs, 1);
-    SPEC_DEFAULT(t, steps_per_closure, 16);
+    SPEC_DEFAULT(t, steps_per_closure, is_sync(t) ? 1 : 16);
     SPEC_DEFAULT(t, seed, 1);
     SPEC_DEFAULT(t, shuffle, true);
     SPEC_DEFAULT(t, max_nonfinite, 100);
@@ -293,12 +348,11 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     SPEC_DEFAULT(t, max_workers, 0);
     SPEC_DEFAULT(t, window_closures, 1024);
     SPEC_DEFAULT(t, stall_seconds, stall_default(spec));
-    rc = spec_string(&t->mode, modes[0]);
+    rc = spec_string(&t->mode, "async");
     if (rc == SL_OK)
         rc = spec_string(&t->nonfinite, nonfinite[0]);
     if (rc == SL_OK)
-        rc =
-            spec_word("train.mode", t->mode, modes, SL_COUNT(modes), NULL, err);
+        rc = check_mode(t, spec_external(spec), err);
     if (rc == SL_OK)
         rc =
             spec_word("train.nonfinite", t->nonfinite, nonfinite, 2, NULL, err);

@@ -105,6 +105,7 @@ enum wire_refused_why {
     WIRE_REFUSED_JOB_INCARNATION, // `job_incarnation` holds: drop
     WIRE_REFUSED_STALE,           // pull, recompute
     WIRE_REFUSED_REGION,          // `shm` is not known there: send the bytes
+    WIRE_REFUSED_ROUND,           // sync: an earlier round is open: drop
 };
 
 struct wire_refused {
@@ -170,6 +171,7 @@ enum wire_push_result {
     WIRE_PUSH_COUNTED,
     WIRE_PUSH_DUPLICATE,
     WIRE_PUSH_REFUSED,
+    WIRE_PUSH_HELD,
 };
 
 struct wire_push_reply {

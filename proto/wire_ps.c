@@ -26,7 +26,7 @@ static const struct wire_field tag_fields[] = {
 static TABLE(tag_table, "Tag", tag_fields, tag);
 
 static const struct wire_field refused_fields[] = {
-    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_REGION, NULL),
+    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_ROUND, NULL),
     FIELD(wire_refused, 2, WIRE_MESSAGE, newest, 0, &attempt_table),
     FIELD(wire_refused, 3, WIRE_U64, job_incarnation, 0, NULL),
 };
@@ -86,7 +86,7 @@ TABLE(wire_table_push, "PushRequest", push_fields, push_request);
 
 static const struct wire_field push_reply_fields[] = {
     FIELD(wire_push_reply, 1, WIRE_U64, incarnation, 0, NULL),
-    FIELD(wire_push_reply, 2, WIRE_ENUM, result, WIRE_PUSH_REFUSED, NULL),
+    FIELD(wire_push_reply, 2, WIRE_ENUM, result, WIRE_PUSH_HELD, NULL),
     FIELD(wire_push_reply, 3, WIRE_MESSAGE, refused, 0, &refused_table),
     FIELD(wire_push_reply, 4, WIRE_U64, version, 0, NULL),
     FIELD(wire_push_reply, 5, WIRE_U64, staleness, 0, NULL),

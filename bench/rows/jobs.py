@@ -65,10 +65,10 @@ class FashionJob(Job):
         return job
 
 
-def images_per_s(bench, **options):
+def images_per_s(bench, *sets, **options):
     # A closure is counted when it ends, so the window must hold many.
     with FashionJob(**options) as c:
-        return BATCH * c.steps_per_s(c.begin(), max(4, 2 * bench.seconds))
+        return BATCH * c.steps_per_s(c.begin(*sets), max(4, 2 * bench.seconds))
 
 
 def loop_ms(bench, *options):
@@ -128,3 +128,10 @@ def job_floor(bench):
     """The same against twice the rate of the bare loop on one core."""
     return bench.between(lambda: images_per_s(bench),
                          lambda: 2 * BATCH * 1e3 / loop_ms(bench))
+
+
+@row("job-sync", unit="images/s", peer="our async", bar=at_least(0.9), needs=NEEDS)
+def job_sync(bench):
+    """The same in rounds of two contributions, against async."""
+    return alternate(bench, lambda: images_per_s(bench, "train.mode=sync"),
+                     lambda: images_per_s(bench))

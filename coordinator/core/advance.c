@@ -7,6 +7,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/leases.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/rings.h"
 
@@ -57,6 +58,7 @@ void advance_job(struct coord *c, struct job *job)
     if (c->dead || job->state == JOB_PLACING)
         return;
     follow_evidence(job);
+    leases_revoke_early(c, job);
     cuts_check(c, job);
     if (c->dead || job_ended(job))
         return;

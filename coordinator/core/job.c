@@ -199,6 +199,7 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
         .steps_per_closure = train->steps_per_closure,
     };
     rc = evidence_init(&job->evidence, &job->schedule, shards, err);
+    job->evidence.round = spec_contributions(job->spec->train);
     if (rc == SL_OK) {
         rc = make_shards(job, names, shards);
         if (rc != SL_OK)

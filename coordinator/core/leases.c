@@ -157,6 +157,36 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
     closure_unstarted(&w->closure);
 }
 
+static struct work *find_early(const struct job *job, uint64_t limit)
+{
+    size_t at = 0;
+    uint64_t closure;
+    void *value;
+
+    while (map_next(&job->active, &at, &closure, &value)) {
+        struct work *w = value;
+
+        if (closure >= limit && w->closure.state == CLOSURE_LEASED)
+            return w;
+    }
+    return NULL;
+}
+
+// (Y4)
+void leases_revoke_early(struct coord *c, struct job *job)
+{
+    uint64_t limit;
+    struct work *w;
+
+    if (job->evidence.round == 0 || job->held == 0)
+        return;
+    limit = evidence_limit(&job->evidence, job->spec->train->window_closures);
+    while ((w = find_early(job, limit)) != NULL) {
+        leases_revoke(c, w->holder, w, "a shard is at an earlier round again");
+        leases_settle(c, w);
+    }
+}
+
 void leases_cancel(struct member *m, struct job *job)
 {
     list_for_safe(n, &m->leases)

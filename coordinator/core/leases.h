@@ -33,6 +33,10 @@ struct work *leases_find(struct member *m, uint64_t job,
 // Takes one lease away: closure and holder no longer know each other.
 void leases_end(struct work *w);
 
+// Sync: takes back what is of a later round than the open one, since a shard
+// has fallen back (Y4).
+void leases_revoke_early(struct coord *c, struct job *job);
+
 // Takes a lease back; nobody is blamed.
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);

@@ -247,6 +247,7 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
     for (size_t i = 0; i < message->n_evidence; i++) {
         items[i].shard = message->evidence[i]->shard;
         items[i].incarnation = message->evidence[i]->incarnation;
+        items[i].held = message->evidence[i]->held;
     }
     rc = evidence_complete(&job->evidence, message->closure, items,
                            message->n_evidence, full);
@@ -263,7 +264,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
 {
     struct work *held = leases_find(m, message->job, message->attempt);
     struct work *w;
-    bool full = false;
+    bool full = false, done;
 
     if (!job->placed || take_evidence(job, message, &full) != SL_OK)
         return;
@@ -272,9 +273,11 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     if (held != NULL) {
         job->moved_ms = coord_now(c);
         take_metrics(held, message->metrics);
-        // Not full: some of its evidence was void. Issued again by C3.
+        // Not full: some of its evidence was void. Issued again by C3. What is
+        // held frees the worker, and is issued again if that is lost (Y3).
+        done = full || evidence_closure_held(&job->evidence, message->closure);
         closure_finish(&held->closure, attempt_of(message->attempt),
-                       full ? SL_OK : SL_ESTALE);
+                       done ? SL_OK : SL_ESTALE);
         member_completes(m, coord_now(c));
         leases_end(held);
         leases_settle(c, held);

@@ -194,6 +194,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.seed = job->spec->train->seed;
     spec.job_name = job->name;
     spec.job_uid = job->uid;
+    spec.contributions = spec_contributions(job->spec->train);
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.sources = sources.list;

@@ -49,7 +49,8 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
     while (at < limit) {
         struct work *w = leases_get(job, at);
-        bool free = w == NULL || w->closure.state == CLOSURE_WAITING;
+        bool free = (w == NULL || w->closure.state == CLOSURE_WAITING) &&
+                    !evidence_closure_held(&job->evidence, at);
 
         if (!avoided)
             job->scan_from = at;
@@ -123,6 +124,9 @@ static struct offer job_offer(struct coord *c, struct job *job,
         return (struct offer){.kind = WORK_NONE};
     o = offer_range(c, job, m);
     if (o.kind != WORK_NONE || job->state != JOB_RUNNING)
+        return o;
+    // Sync: the slots of a round are for different workers at the same time.
+    if (job->evidence.round > 0 && map_get(&job->holders, m->id) != NULL)
         return o;
     o.closure = next_closure(c, job, m);
     if (o.closure < job->evidence.closures)

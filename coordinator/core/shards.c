@@ -238,6 +238,10 @@ void shards_report(struct coord *c, struct member *m,
         job->shard[report->shard].server != m->id)
         return; // C1, for numbers too
     job_counts_take(job, report->shard, report->counts);
+    // A round that closed, of which no worker lived to tell.
+    if (job->evidence.round > 0)
+        (void)evidence_low_take(&job->evidence, report->shard,
+                                report->incarnation, report->counts->low);
 }
 
 // ---- silence, and the end of it

@@ -61,9 +61,101 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
     counted_release(&s->counted);
     s->counted = *counted;
     s->incarnation = incarnation;
+    memset(s->held, 0, sizeof(s->held)); // facts of a memory that is gone (Y3)
     memset(counted, 0, sizeof(*counted));
     if (high > e->high)
         e->high = high;
+}
+
+// ---- rounds
+
+// The first closure of the round of `closure`, and the first after it.
+static uint64_t round_first(const struct evidence *e, uint64_t closure)
+{
+    uint64_t per_epoch = schedule_closures_per_epoch(&e->schedule);
+    uint64_t epoch = closure / per_epoch * per_epoch;
+
+    return epoch + (closure - epoch) / e->round * e->round;
+}
+
+static uint64_t round_end(const struct evidence *e, uint64_t closure)
+{
+    uint64_t per_epoch = schedule_closures_per_epoch(&e->schedule);
+    uint64_t epoch_end = (closure / per_epoch + 1) * per_epoch;
+    uint64_t end = round_first(e, closure) + e->round;
+
+    return end < epoch_end ? end : epoch_end;
+}
+
+static void hold(struct evidence *e, struct evidence_shard *s, uint64_t closure)
+{
+    uint64_t first = round_first(e, closure);
+
+    if (s->held_first != first)
+        memset(s->held, 0, sizeof(s->held));
+    s->held_first = first;
+    s->held[(closure - first) / 64] |= UINT64_C(1) << ((closure - first) % 64);
+}
+
+static bool holds(const struct evidence *e, const struct evidence_shard *s,
+                  uint64_t closure)
+{
+    uint64_t first = round_first(e, closure);
+
+    return s->held_first == first &&
+           (s->held[(closure - first) / 64] >> ((closure - first) % 64) & 1);
+}
+
+static enum sl_err count(struct evidence *e, struct evidence_shard *s,
+                         uint64_t from, uint64_t end)
+{
+    for (uint64_t at = from; at < end; at++) {
+        enum sl_err rc = counted_add_closure(&s->counted, at);
+
+        if (rc != SL_OK && rc != SL_EEXIST)
+            return rc;
+    }
+    if (end > e->high)
+        e->high = end;
+    return SL_OK;
+}
+
+enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
+                              uint64_t incarnation, uint64_t low)
+{
+    struct evidence_shard *s;
+
+    if (shard >= e->shards || low > e->closures)
+        return SL_OK;
+    s = &e->shard[shard];
+    if (s->incarnation == 0 || s->incarnation != incarnation)
+        return SL_OK;
+    return count(e, s, counted_low(&s->counted), low);
+}
+
+bool evidence_closure_held(const struct evidence *e, uint64_t closure)
+{
+    for (uint32_t i = 0; e->round > 0 && i < e->shards; i++) {
+        const struct evidence_shard *s = &e->shard[i];
+
+        if (!counted_closure_full(&s->counted, closure) &&
+            !holds(e, s, closure))
+            return false;
+    }
+    return e->round > 0;
+}
+
+// What one item says: in sync a round is counted whole (Y2).
+static enum sl_err take(struct evidence *e, struct evidence_shard *s,
+                        uint64_t closure, bool held)
+{
+    if (e->round == 0)
+        return held ? SL_OK : count(e, s, closure, closure + 1);
+    if (!held)
+        return count(e, s, round_first(e, closure), round_end(e, closure));
+    if (!counted_closure_full(&s->counted, closure))
+        hold(e, s, closure);
+    return SL_OK;
 }
 
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
@@ -82,11 +174,9 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
         s = &e->shard[items[i].shard];
         if (s->incarnation == 0 || s->incarnation != items[i].incarnation)
             continue; // C1: a fact of a memory that is gone, or of a stranger
-        rc = counted_add_closure(&s->counted, closure);
-        if (rc != SL_OK && rc != SL_EEXIST)
+        rc = take(e, s, closure, items[i].held);
+        if (rc != SL_OK)
             return rc;
-        if (closure >= e->high)
-            e->high = closure + 1;
     }
     *full = evidence_closure_full(e, closure);
     return SL_OK;
@@ -129,6 +219,8 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
 {
     uint64_t low = evidence_low(e);
 
+    if (e->round > 0 && low < e->closures)
+        return round_end(e, low); // (Y4)
     return e->closures - low <= window ? e->closures : low + window;
 }
 

@@ -22,9 +22,16 @@
 #include "common/plan/schedule.h"
 #include "common/base/status.h"
 
+// Contributions of a round.
+#define EVIDENCE_ROUND_MOST 1024
+
 struct evidence_shard {
     uint64_t incarnation; // newest in the journal; 0: never admitted
     struct counted counted;
+    // Sync: contributions that this incarnation holds of the round which begins
+    // at this closure, by slot (Y3).
+    uint64_t held_first;
+    uint64_t held[EVIDENCE_ROUND_MOST / 64];
 };
 
 struct evidence {
@@ -32,13 +39,16 @@ struct evidence {
     uint64_t closures; // in all
     uint64_t high;     // above the highest closure that was ever counted
     uint32_t shards;
+    uint32_t round; // sync: closures of a round, of one step each; 0: not sync
     struct evidence_shard *shard; // owned
 };
 
-// "Every step of the closure is counted on this shard, by this incarnation."
+// "Every step of the closure is counted on this shard, by this incarnation";
+// or, with `held`, its contribution is held there until its round is whole.
 struct evidence_item {
     uint32_t shard;
     uint64_t incarnation;
+    bool held;
 };
 
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
@@ -61,13 +71,23 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
 // SL_EEXIST: it was.
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
+// Sync: all closures below `low` are counted on this shard, as it says itself.
+// Nothing if it is of another incarnation (C1). SL_ENOMEM.
+enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
+                              uint64_t incarnation, uint64_t low);
+
+// Sync: every shard has counted the closure or holds its contribution: nobody
+// needs to compute it now.
+bool evidence_closure_held(const struct evidence *e, uint64_t closure);
+
 bool evidence_closure_full(const struct evidence *e, uint64_t closure);
 
 // The first closure >= from of which some shard lacks a step (C3); the number
 // of closures if there is none.
 uint64_t evidence_next(const struct evidence *e, uint64_t from);
 
-// Nothing at or above this may be issued (C5).
+// Nothing at or above this may be issued (C5). In sync that is the end of the
+// first round which some shard has not counted (Y4).
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
 // The lowest watermark of all shards.

@@ -89,7 +89,8 @@ static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
         rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
     if (rc != SL_OK)
         return rc;
-    if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED) {
+    if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED &&
+        reply.result != WIRE_PUSH_HELD) {
         reply.in_shm = exchange_in_shm(x);
         bytes = reply.in_shm ? 0 : plan_wire_bytes(&shard->plan, m->wire);
     }

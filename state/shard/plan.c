@@ -11,6 +11,7 @@
 #include "common/base/num.h"
 #include "proto/layout.h"
 #include "proto/spec.h"
+#include "state/shard/contributions.h"
 
 // spec.h and optim.h are strangers to each other and say the same.
 _Static_assert((int)SPEC_OPTIM_SGD == (int)OPTIM_SGD, "optimizers");
@@ -82,7 +83,9 @@ static enum sl_err read_optim(struct plan *p,
 static enum sl_err read_stale(struct plan *p, const Sluice__V1__Staleness *m,
                               struct sl_error *err)
 {
-    if (m == NULL)
+    if (p->contributions > 0) // of the values as they are, and no others
+        p->stale = (struct stale_rule){.max_delay = 1};
+    if (m == NULL || p->contributions > 0)
         return SL_OK;
     p->stale = (struct stale_rule){.max_delay = m->max_delay,
                                    .kind = (enum stale_kind)m->rule,
@@ -216,6 +219,13 @@ static enum sl_err read_schedule(struct plan *p,
     if (p->schedule.epochs > PLAN_MAX_EPOCHS)
         return sl_fail(err, SL_EINVAL, "%" PRIu64 " epochs; at most %d",
                        p->schedule.epochs, PLAN_MAX_EPOCHS);
+    if (p->contributions > CONTRIBUTIONS_MOST ||
+        (p->contributions > 0 && p->schedule.steps_per_closure != 1))
+        return sl_fail(err, SL_EINVAL,
+                       "%u contributions of closures with %" PRIu64
+                       " steps; at most %d, of closures with one",
+                       p->contributions, p->schedule.steps_per_closure,
+                       CONTRIBUTIONS_MOST);
     p->accumulate = spec->accumulate > 0 ? spec->accumulate : 1;
     if (p->schedule.batch % p->accumulate != 0)
         return sl_fail(err, SL_EINVAL,
@@ -267,6 +277,7 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         .job_uid = spec->job_uid,
         .seed = spec->seed,
         .shard = spec->shard,
+        .contributions = spec->contributions,
     };
     enum sl_err rc = SL_ENOMEM;
 

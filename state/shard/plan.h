@@ -69,6 +69,7 @@ struct plan {
     struct optim optim;
     struct optim_schedule rate;
     struct stale_rule stale;
+    uint32_t contributions; // of a round; 0: each step is an update
     struct schedule schedule;
     uint32_t accumulate;         // micro-batches of a step; at least 1
     struct plan_source *sources; // of a resumed job: instead of the seed

@@ -65,6 +65,9 @@ enum sl_err shard_new(struct shard **out, struct plan *plan)
     if (rc == SL_OK)
         rc = pool_new(&s->pool);
     if (rc == SL_OK)
+        rc = contributions_init(&s->contributions, s->plan.contributions,
+                                s->plan.elements);
+    if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)
         rc = make_memory(s);
@@ -91,6 +94,7 @@ void shard_unref(struct shard *s)
     pool_free(s->pool);
     region_release(&s->region);
     once_release(&s->once);
+    contributions_release(&s->contributions);
     stale_release(&s->versions);
     plan_release(&s->plan);
     pthread_mutex_destroy(&s->lock);
@@ -191,6 +195,27 @@ static void counted_bits_locked(const struct shard *s, uint64_t closure,
             reply->counted[i / 8] |= (uint8_t)(1u << (i % 8));
 }
 
+// The first closure of the open round, and how many it has.
+static uint64_t open_round_locked(const struct shard *s, uint32_t *count)
+{
+    return contributions_round(&s->plan.schedule, s->plan.contributions,
+                               counted_low(&s->once.counted), count);
+}
+
+// Sync: a round before that of this closure is open (Y4). What is counted is
+// never early.
+static bool is_early_locked(const struct shard *s, uint64_t closure)
+{
+    uint64_t first;
+    uint32_t count;
+
+    if (s->plan.contributions == 0 ||
+        counted_closure_full(&s->once.counted, closure))
+        return false;
+    first = open_round_locked(s, &count);
+    return closure >= first + count;
+}
+
 static enum sl_err ask_locked(struct shard *s, const struct wire_ask *ask,
                               struct wire_ask_reply *reply,
                               struct sl_error *err)
@@ -210,6 +235,10 @@ static enum sl_err ask_locked(struct shard *s, const struct wire_ask *ask,
     reply->refused = fenced_locked(s, ask->closure, ask->attempt);
     if (reply->refused.why != WIRE_REFUSED_NOT)
         return SL_OK;
+    if (is_early_locked(s, ask->closure)) {
+        reply->refused.why = WIRE_REFUSED_ROUND;
+        return SL_OK;
+    }
     rc = see_locked(s, ask->closure, ask->attempt, err);
     HISTORY("asked", WHICH "closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
             WHICH_OF(s), ask->closure, ask->attempt.term, ask->attempt.n);
@@ -332,6 +361,58 @@ static void count_locked(struct shard *s, const struct wire_push *push,
     reply->staleness = push->skip ? 0 : step.staleness;
 }
 
+// The round is whole: one update, and all of its keys (Y2).
+static void close_round_locked(struct shard *s, uint32_t count,
+                               const struct wire_push *push,
+                               struct wire_push_reply *reply, void *values)
+{
+    uint64_t version = once_version(&s->once), largest;
+    const float *mean = contributions_mean(&s->contributions, count, &largest);
+    struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
+    struct sl_slices payload = slices_one(&one);
+    struct apply_step step;
+
+    if (mean != NULL) {
+        apply_step_init(&step, &s->plan, &s->versions, version, version,
+                        largest);
+        apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+    }
+    FAULT("apply.done");
+    once_add_round(&s->once, s->contributions.steps, count);
+    FAULT("once.added");
+    copy_locked(s, push->wire, values);
+    reply->result = WIRE_PUSH_COUNTED;
+}
+
+// Y1, Y2: held, or the round is whole by it.
+static enum sl_err contribute_locked(struct shard *s,
+                                     const struct wire_push *push,
+                                     struct wire_push_reply *reply,
+                                     void *values)
+{
+    const struct once_step step = {.closure = push->closure,
+                                   .step = push->step,
+                                   .skip = push->skip,
+                                   .samples = push->samples,
+                                   .digest = push->digest};
+    enum sl_err rc = once_reserve(&s->once, push->closure);
+    uint32_t count;
+
+    if (rc != SL_OK)
+        return rc;
+    contributions_open(&s->contributions, open_round_locked(s, &count));
+    if (!contributions_has(&s->contributions, push->closure))
+        rc = contributions_hold(&s->contributions, &step, push->wire,
+                                &push->payload);
+    if (rc != SL_OK)
+        return rc;
+    if (s->contributions.held == count)
+        close_round_locked(s, count, push, reply, values);
+    else
+        reply->result = WIRE_PUSH_HELD;
+    return SL_OK;
+}
+
 // `checked` is what apply_check said of the payload.
 static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
                                enum sl_err checked,
@@ -363,12 +444,19 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     if (checked != SL_OK)
         return checked;
     if (!push->skip &&
-        stale_refuses(&s->plan.stale, delay_locked(s, push), push->late)) {
+        stale_refuses(&s->plan.stale, delay_locked(s, push),
+                      push->late && s->plan.contributions == 0)) {
         s->once.counts.stale++;
         reply->refused.why = WIRE_REFUSED_STALE;
         return SL_OK;
     }
+    if (is_early_locked(s, push->closure)) {
+        reply->refused.why = WIRE_REFUSED_ROUND;
+        return SL_OK;
+    }
     rc = see_locked(s, push->closure, push->attempt, err);
+    if (rc == SL_OK && s->plan.contributions > 0)
+        return contribute_locked(s, push, reply, values);
     if (rc == SL_OK)
         rc = once_reserve(&s->once, push->closure);
     if (rc == SL_OK)
@@ -405,6 +493,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         [WIRE_PUSH_COUNTED] = "counted",
         [WIRE_PUSH_DUPLICATE] = "duplicate",
         [WIRE_PUSH_REFUSED] = "refused",
+        [WIRE_PUSH_HELD] = "held",
     };
 
     pthread_mutex_lock(&s->lock);

@@ -27,6 +27,7 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 #include "state/shard/apply.h"
+#include "state/shard/contributions.h"
 #include "state/shard/freeze.h"
 #include "state/shard/once.h"
 #include "state/shard/plan.h"
@@ -48,7 +49,8 @@ struct shard {
     struct once once;
     struct region region;       // values, then each slot: nothing between them
     struct apply_memory memory; // into region
-    struct stale_versions versions; // that were read, for staleness dc
+    struct contributions contributions; // of the open round (sync)
+    struct stale_versions versions;     // that were read, for staleness dc
 };
 
 // A shard of seed values with nothing counted. Takes the plan, also when it
@@ -81,9 +83,10 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // Counts one step once (S2). The order of the checks, which callers may rely
 // on: admitted (S5), job incarnation (I6), shard incarnation (I3), the key,
 // counted before (a duplicate is acknowledged, also to an old attempt: it
-// changes nothing), attempt (I4), size, finite, delay (stale.h). With `values`
-// (space for the plan's elements, as push->wire) the parameters are copied
-// there, unless the push is refused; they are those of reply->version.
+// changes nothing), attempt (I4), size, finite, delay (stale.h), round
+// (contributions.h). With `values` (space for the plan's elements, as
+// push->wire) the parameters are copied there, unless the push is refused; they
+// are those of reply->version.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);

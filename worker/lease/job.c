@@ -275,6 +275,7 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
         .shards_count = r->layout.shards_count,
         .elements = r->layout.elements,
         .wire = spec_wire(spec_of(j)),
+        .rounds = spec_contributions(spec_of(j)->train) > 0,
         .peers = j->env->peers,
         .clock = j->env->clock,
         .want_map = j->env->want_map,

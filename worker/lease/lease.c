@@ -113,6 +113,7 @@ void lease_free(struct lease *l)
     seat_retire(l->seat);
     sl_free(l->tags);
     sl_free(l->outcome.incarnations);
+    sl_free(l->outcome.held);
     pthread_mutex_destroy(&l->progress.lock);
     sl_free(l);
 }

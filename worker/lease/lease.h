@@ -45,6 +45,7 @@ struct outcome {
     bool job_error;
     uint64_t *incarnations; // of the evidence, by shard; owned
     uint32_t incarnations_count;
+    bool *held;                  // there, not counted yet (Y3), by shard; owned
     Sluice__V1__DataFacts facts; // LEASE_PROBE
 };
 

@@ -44,7 +44,7 @@ struct train {
     struct step step;
     uint32_t op, waited;  // next op; of overlap.by_wait, how many are done
     uint32_t reads_until; // of all that was sent
-    bool whole;           // clipping, f16: all is computed before any is sent
+    bool whole; // clipping, f16, sync: all is computed before any is sent
 };
 
 static enum sync_result failed(struct train *t, enum sl_err rc)
@@ -408,12 +408,15 @@ static void keep_evidence(struct train *t)
     uint32_t n = t->sync->ranges_count;
 
     o->incarnations = sl_malloc_array(n, sizeof(*o->incarnations));
-    if (o->incarnations == NULL) {
+    o->held = sl_malloc_array(n, sizeof(*o->held));
+    if (o->incarnations == NULL || o->held == NULL) {
         task_hand_back(t->lease, "out of memory");
         return;
     }
     o->incarnations_count = n;
     t->sync->ops->evidence(t->sync, o->incarnations);
+    for (uint32_t i = 0; i < n; i++)
+        o->held[i] = t->sync->ops->held(t->sync, i);
 }
 
 static void conclude(struct train *t, enum sync_result result)
@@ -428,6 +431,9 @@ static void conclude(struct train *t, enum sync_result result)
         return;
     case SYNC_FENCED:
         task_hand_back(t->lease, "a newer attempt of the closure runs");
+        return;
+    case SYNC_EARLY:
+        task_hand_back(t->lease, "an earlier round is open on a shard");
         return;
     case SYNC_FAILED:
         task_fail(t->lease, t->err.code, &t->err);
@@ -458,7 +464,9 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
                            .pulse = &l->gate.pulse};
     t.c = (struct contribution){
         .input = env->input, .job = job, .device = &t.step};
-    t.whole = job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
+    // In sync all shards skip a contribution, or none does.
+    t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
+              job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
               job->optimizer.global_clipnorm > 0;
     result = t.sync->ops->open(t.sync, &c, &t.err);
     if (result == SYNC_OK)

@@ -61,6 +61,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l,
         sluice__v1__shard_evidence__init(&items[i]);
         items[i].shard = (uint32_t)i;
         items[i].incarnation = l->outcome.incarnations[i];
+        items[i].held = l->outcome.held[i];
         list[i] = &items[i];
     }
     report_metrics(&metrics, &seen);

@@ -43,6 +43,7 @@ enum sync_result {
     SYNC_AGAIN,   // begin again
     SYNC_STOPPED, // the gate is closed
     SYNC_FENCED,  // a newer attempt, or incarnation of the job: hand back
+    SYNC_EARLY,   // a shard is at an earlier round: hand back
     SYNC_FAILED,  // *err
 };
 
@@ -96,6 +97,8 @@ struct sync_ops {
     bool (*counted)(const struct sync *s, uint32_t step);
     // The incarnations that the evidence is from, one per range.
     void (*evidence)(const struct sync *s, uint64_t *incarnations);
+    // The shard holds the contribution and has not counted it yet (Y3).
+    bool (*held)(const struct sync *s, uint32_t range);
     void (*seen)(const struct sync *s, struct sync_seen *out);
     // Ends the closure; waits until nothing refers to the vectors.
     void (*close)(struct sync *s);

@@ -105,6 +105,8 @@ static enum sync_result verdict(struct sync_ps *s, bool again_ends,
     }
     if (s->fenced)
         return SYNC_FENCED;
+    if (s->early)
+        return SYNC_EARLY;
     if (stopped(s))
         return SYNC_STOPPED;
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
@@ -161,7 +163,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
     assert(!s->open && c->steps <= EVIDENCE_STEPS);
     s->closure = *c;
     s->open = true;
-    s->again = s->fenced = s->failed = false;
+    s->again = s->fenced = s->early = s->failed = false;
     s->seen = (struct sync_seen){0, 0};
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
@@ -169,7 +171,8 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         evidence_void(&p->evidence);
         p->counted_new = false;
         p->stale_times = 0;
-        if (now - p->fresh_ms > FRESH_MS)
+        p->contribution_held = false;
+        if (!s->o.rounds && now - p->fresh_ms > FRESH_MS)
             p->have_params = false;
     }
     return SYNC_OK;
@@ -322,6 +325,11 @@ static void ps_evidence(const struct sync *sync, uint64_t *incarnations)
         incarnations[i] = s->shards[i].evidence.incarnation;
 }
 
+static bool ps_held(const struct sync *sync, uint32_t range)
+{
+    return self(sync)->shards[range].contribution_held;
+}
+
 static void ps_seen(const struct sync *sync, struct sync_seen *out)
 {
     *out = self(sync)->seen;
@@ -376,7 +384,7 @@ static enum sync_result ps_pull_cut(struct sync *sync,
 
     assert(!s->open);
     s->closure = (struct sync_closure){.gate = gate};
-    s->again = s->fenced = s->failed = false;
+    s->again = s->fenced = s->early = s->failed = false;
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         ps_move(&s->shards[i], PS_CUT, false);
         s->shards[i].tag = tags[i];
@@ -470,6 +478,7 @@ static const struct sync_ops ps_ops = {
     .settle = ps_settle,
     .counted = ps_counted,
     .evidence = ps_evidence,
+    .held = ps_held,
     .seen = ps_seen,
     .close = ps_close,
     .pull_cut = ps_pull_cut,

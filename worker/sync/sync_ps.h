@@ -26,6 +26,7 @@ struct sync_ps_options {
     uint32_t shards_count;
     uint64_t elements; // of the flat vector
     enum wire_type wire;
+    bool rounds; // train.mode sync: parameters are those of the open round
     // The two vectors, zeroed, borrowed until free; NULL: it has its own.
     float *params, *grads;
     struct peers *peers;

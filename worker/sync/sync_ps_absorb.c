@@ -91,6 +91,10 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
     case WIRE_REFUSED_STALE:
         stale(p);
         return;
+    case WIRE_REFUSED_ROUND:
+        s->early = true;
+        rest(p);
+        return;
     case WIRE_REFUSED_REGION: // the same again, at once, as bytes
         if (!peer_send_bytes(&p->peer))
             ps_pause(p); // which it was
@@ -115,7 +119,8 @@ static void asked(struct ps_shard *p, const struct ps_answer *a)
     }
     FAULT("task.asked");
     evidence_take(&p->evidence, a->incarnation, a->counted, a->counted_bytes);
-    if (p->params_incarnation != a->incarnation)
+    if (p->params_incarnation != a->incarnation ||
+        (p->s->o.rounds && p->version != a->version))
         p->have_params = false;
     rest(p);
 }
@@ -155,9 +160,11 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
             (unsigned long long)p->s->o.job,
             (unsigned long long)p->s->closure.closure, p->step.step, p->number,
             (unsigned long long)a->incarnation);
-    p->counted_new = a->result == WIRE_PUSH_COUNTED;
+    p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
-    fresh(p, a);
+    p->contribution_held = a->result == WIRE_PUSH_HELD; // (Y3)
+    if (!p->contribution_held)
+        fresh(p, a);
     rest(p);
 }
 

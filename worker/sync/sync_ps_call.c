@@ -73,7 +73,7 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->version = m.version;
     a->result = m.result;
     a->refused = m.refused;
-    if (m.result == WIRE_PUSH_REFUSED)
+    if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD)
         return SL_OK;
     return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
                        &a->err);

@@ -61,8 +61,9 @@ struct ps_shard {
 
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;
-    bool held;           // not started before its parameters are read no more
-    uint32_t stale_step; // refused so often for its delay
+    bool held; // not started before its parameters are read no more
+    bool contribution_held; // there, by the last answer: not counted yet
+    uint32_t stale_step;    // refused so often for its delay
     unsigned stale_times;
     bool counted_new; // `counted_step` was counted by our push
     uint32_t counted_step;
@@ -94,7 +95,7 @@ struct sync_ps {
     // The open closure.
     struct sync_closure closure;
     bool open;
-    bool again, fenced, failed;
+    bool again, fenced, early, failed;
     struct sl_error err; // failed
     struct sync_seen seen;
     uint64_t map_asked_ms;

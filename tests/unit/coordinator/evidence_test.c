@@ -31,7 +31,7 @@ static struct evidence two_shards(void)
 static bool complete(struct evidence *e, uint64_t closure, uint64_t i0,
                      uint64_t i1)
 {
-    struct evidence_item items[] = {{0, i0}, {1, i1}};
+    struct evidence_item items[] = {{0, i0, false}, {1, i1, false}};
     bool full = false;
 
     T_OK(evidence_complete(e, closure, items, 2, &full));
@@ -57,8 +57,9 @@ TEST(evidence, C1_a_completion_naming_an_old_incarnation_is_not_believed)
 TEST(evidence, W2_only_the_named_incarnation_decides)
 {
     struct evidence e = two_shards();
-    struct evidence_item only_first[] = {{0, 1}};
-    struct evidence_item stranger[] = {{0, 1}, {1, 1}, {7, 1}};
+    struct evidence_item only_first[] = {{0, 1, false}};
+    struct evidence_item stranger[] = {
+        {0, 1, false}, {1, 1, false}, {7, 1, false}};
     bool full = true;
 
     T_OK(evidence_complete(&e, 2, only_first, 1, &full));
@@ -148,5 +149,90 @@ TEST(evidence, counts_closures_with_holes)
     T_FALSE(complete(&e, 3, 1, 9));
     T_TRUE(complete(&e, 5, 1, 1));
     T_EQ(evidence_closures(&e), 3);
+    evidence_release(&e);
+}
+
+// ---- rounds of two, of three closures: the last one of an epoch is short
+
+static struct evidence rounds(void)
+{
+    static const struct schedule one_step = {
+        .samples = 30, .batch = 10, .epochs = 2, .steps_per_closure = 1};
+    struct evidence e;
+    struct counted none;
+
+    T_OK(evidence_init(&e, &one_step, 2, t_err()));
+    e.round = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        T_OK(counted_init(&none, &one_step));
+        evidence_admit(&e, i, 1, &none);
+    }
+    return e;
+}
+
+static void say(struct evidence *e, uint64_t closure, bool held0, bool held1)
+{
+    struct evidence_item items[] = {{0, 1, held0}, {1, 1, held1}};
+    bool full;
+
+    T_OK(evidence_complete(e, closure, items, 2, &full));
+}
+
+TEST(evidence, Y3_held_frees_the_worker_and_counts_nothing)
+{
+    struct evidence e = rounds();
+    struct counted none;
+
+    say(&e, 0, true, true);
+    T_TRUE(evidence_closure_held(&e, 0)); // nobody needs to compute it
+    T_FALSE(evidence_closure_held(&e, 1));
+    T_FALSE(evidence_closure_full(&e, 0));
+    T_EQ(evidence_steps(&e), 0);
+    T_EQ(evidence_next(&e, 0), 0);
+    // Shard 1 comes back: what it held is gone, and is computed again.
+    T_OK(counted_init(&none, &e.schedule));
+    evidence_admit(&e, 1, 2, &none);
+    T_FALSE(evidence_closure_held(&e, 0));
+    // What the incarnation before held is no fact of this one.
+    say(&e, 0, true, true);
+    T_FALSE(evidence_closure_held(&e, 0));
+    evidence_release(&e);
+}
+
+TEST(evidence, Y4_the_next_round_is_issued_when_every_shard_counted_this_one)
+{
+    struct evidence e = rounds();
+    struct counted none;
+
+    T_EQ(evidence_limit(&e, 100), 2);
+    say(&e, 0, true, true);
+    T_EQ(evidence_limit(&e, 100), 2);
+    say(&e, 1, false, true);                   // it closed the round on shard 0
+    T_EQ(counted_low(&e.shard[0].counted), 2); // which counted slot 0 too
+    T_EQ(evidence_limit(&e, 100), 2);
+    say(&e, 0, false, false); // and another one on shard 1
+    T_EQ(evidence_steps(&e), 2);
+    T_EQ(evidence_limit(&e, 100), 3); // the short one
+    T_OK(evidence_low_take(&e, 0, 1, 3));
+    T_OK(evidence_low_take(&e, 1, 7, 3)); // a stranger's (C1)
+    T_EQ(evidence_limit(&e, 100), 3);
+    T_OK(evidence_low_take(&e, 1, 1, 3));
+    T_EQ(evidence_limit(&e, 100), 5); // of the next epoch
+    // A shard falls back, and its round comes first.
+    T_OK(counted_init(&none, &e.schedule));
+    evidence_admit(&e, 1, 2, &none);
+    T_EQ(evidence_limit(&e, 100), 2);
+    evidence_release(&e);
+}
+
+TEST(evidence, without_rounds_what_is_held_is_not_believed)
+{
+    struct evidence e = two_shards();
+    struct evidence_item items[] = {{0, 1, true}, {1, 1, true}};
+    bool full;
+
+    T_OK(evidence_complete(&e, 0, items, 2, &full));
+    T_FALSE(full);
+    T_FALSE(evidence_closure_held(&e, 0));
     evidence_release(&e);
 }

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""train.mode sync: rounds of contributions. Each sample counts once whatever
+dies, and what comes out does not depend on who computed what, or when.
+
+The moments of death come from a seed: SLUICE_SEED repeats a failure.
+"""
+import json
+import os
+import random
+
+from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
+
+SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
+dice = random.Random(SEED)
+
+
+def sync_job(name, contributions=3, **options):
+    return mlp_job(name, mode="sync", contributions=contributions, **options)
+
+
+def exported(c, job):
+    from safetensors.numpy import load_file
+    out = c.dir / f"{job}.safetensors"
+    c.run("export", job, "--to", out)
+    return load_file(str(out))
+
+
+def same_bits(one, other):
+    return all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+def rounds_are_averaged_and_counted():
+    """1,013 samples in batches of 50 are 21 steps an epoch: rounds of 3, and of
+    4 with one that is short. A round is one update."""
+    with Cluster(psservers=2, workers=3) as c:
+        for contributions, rounds in ((1, 21), (3, 7), (4, 6), (30, 1)):
+            done = c.wait_state(c.submit(sync_job(
+                f"rounds-{contributions}", contributions, samples=1013, batch=50,
+                epochs=3)))
+            check_counts(done)
+            for shard in done["shards"]:
+                check_equal(int(shard["counts"]["version"]), 3 * rounds,
+                            f"updates with {contributions} contributions")
+
+
+def the_same_bits_however_many_workers_and_whoever_dies():
+    results = []
+    job = sync_job("bits", 4, samples=3200, epochs=30, seed=7)
+    for workers, blows in ((1, 0), (3, 0), (3, 4)):
+        with Cluster(psservers=2, workers=workers) as c:
+            number = c.submit(job)
+            for _ in range(blows):
+                c.wait_steps(number, c.steps(number) + dice.randint(20, 150))
+                c.restart(f"w-{dice.randrange(workers)}")
+                check(c.status(number)["state"] != "finished", "it was too short")
+            done = c.wait_state(number)
+            check_counts(done)
+            if blows:
+                check(int(done["workers_lost"]) >= blows - 1, "they lived")
+            results.append(exported(c, number))
+    check(same_bits(results[0], results[1]), "3 workers made other bits than one")
+    check(same_bits(results[0], results[2]), "lost workers changed the bits")
+
+
+def a_shard_that_falls_back_is_served_first():
+    """Killed psservers come back behind the others: their rounds are done
+    again, and whoever was ahead is called back (Y4)."""
+    with Cluster(psservers=2, workers=3) as c:
+        job = c.submit(sync_job("back", 3, epochs=30))
+        wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
+        for _ in range(4):
+            c.wait_steps(job, c.steps(job) + dice.randint(20, 200))
+            c.restart(f"ps-{dice.randrange(2)}")
+        c.restart("coordinator")
+        check_counts(c.wait_state(job))
+
+
+def a_net_learns_as_well():
+    with Cluster(psservers=2, workers=2) as c:
+        done = c.wait_state(c.submit(sync_job("learns", 2, epochs=6)))
+        check_counts(done)
+        check(done["evaluations"][-1]["accuracy"] > 0.78,
+              f"accuracy {done['evaluations'][-1]['accuracy']}")
+
+
+def what_sync_does_not_do_is_refused():
+    with Cluster(psservers=1, workers=1) as c:
+        for more, why in (({"steps_per_closure": 4}, "steps_per_closure"),
+                          ({"max_delay": 4}, "max_delay"),
+                          ({"staleness": "inverse"}, "staleness"),
+                          ({"contributions": 2000}, "contributions")):
+            path = c.dir / "no.yaml"
+            path.write_text(json.dumps(sync_job("no", **{"contributions": 2, **more})))
+            done = c.run("submit", path, "--no-wait", want=None)
+            check(done.returncode != 0 and f"train.{why}" in done.stderr,
+                  f"{more} was accepted", done.stderr)
+
+
+if __name__ == "__main__":
+    print(f"SLUICE_SEED={SEED}", flush=True)
+    main([rounds_are_averaged_and_counted,
+          the_same_bits_however_many_workers_and_whoever_dies,
+          a_shard_that_falls_back_is_served_first,
+          a_net_learns_as_well,
+          what_sync_does_not_do_is_refused])
