@@ -25,10 +25,10 @@ def run(*words, must=True):
 
 def sweep():
     """Removes what those left who were killed."""
-    for name in re.findall(r"^sb(\d+)[nf]\b", run("ip", "netns", "list").stdout, re.M):
-        if not os.path.exists(f"/proc/{name}"):
-            for end in "nf":
-                run("ip", "netns", "del", f"sb{name}{end}", must=False)
+    listed = run("ip", "netns", "list").stdout
+    for name, owner in re.findall(r"^(sb(\d+)\w+)", listed, re.M):
+        if not os.path.exists(f"/proc/{owner}"):
+            run("ip", "netns", "del", name, must=False)
 
 
 class Link:
@@ -76,3 +76,41 @@ class Link:
     def inside(name):
         """What goes before a command line."""
         return ["ip", "netns", "exec", name]
+
+
+class Switch(Link):
+    """with Switch("1gbit", 4) as s: s.hosts are namespaces, each behind a cable
+    of the rate to one switch; s.address[host] its address."""
+
+    def __init__(self, rate, hosts):
+        super().__init__(rate)
+        self.tag = f"sb{os.getpid()}"
+        self.switch = f"{self.tag}s"
+        self.hosts = [f"{self.tag}h{i}" for i in range(hosts)]
+        self.address = {name: f"10.79.0.{i + 1}"
+                        for i, name in enumerate(self.hosts)}
+
+    def __enter__(self):
+        self.on_term = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        sweep()
+        try:
+            run("ip", "netns", "add", self.switch)
+            run("ip", "-n", self.switch, "link", "add", "bridge", "type", "bridge")
+            run("ip", "-n", self.switch, "link", "set", "bridge", "up")
+            for i, (name, address) in enumerate(self.address.items()):
+                run("ip", "netns", "add", name)
+                run("ip", "link", "add", "eth0", "netns", name, "type", "veth",
+                    "peer", "name", f"port{i}", "netns", self.switch)
+                run("ip", "-n", self.switch, "link", "set", f"port{i}", "master",
+                    "bridge", "up")
+                run("tc", "-n", self.switch, "qdisc", "add", "dev", f"port{i}",
+                    "root", "tbf", "rate", self.rate, *QUEUE)
+                self.plug(name, address)
+        except BaseException:
+            self.unplug()
+            raise
+        return self
+
+    def unplug(self):
+        run("ip", "netns", "del", self.switch, must=False)
+        super().unplug()

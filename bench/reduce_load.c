@@ -64,7 +64,8 @@ static const struct conf_key keys[] = {
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, meter_keys, NULL};
+static const struct conf_key *const tables[] = {keys, meter_keys, tls_keys,
+                                                NULL};
 
 static void read_ranks(struct ranks_said *r, const char *text)
 {
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
     struct rpc_io_options io_options = {.threads = 1};
     struct group_options o = {.job = 1, .generation = 1, .timeout_ms = 10000};
     struct rpc_server *server;
+    struct rpc_tls tls;
     struct rpc_table table;
     struct sums s = {0};
     struct meter meter;
@@ -159,13 +161,15 @@ int main(int argc, char **argv)
         self = (int)start_all(said.count, (int)sysconf(_SC_NPROCESSORS_ONLN));
     else if (conf_int(c, "cpu") >= 0)
         program_pin((int)conf_int(c, "cpu"));
+    program_must(tls_read_conf(&tls, c, &err), &err, "TLS");
+    o.tls = tls.ca_file != NULL ? &tls : NULL;
     program_must(rpc_io_new(&o.io, &io_options, &err), &err, "rpc_io_new");
     program_must(ranks_new(&o.ranks), &err, "ranks_new");
     table = ranks_table(o.ranks);
     program_must(rpc_server_new(&server, o.io, &table, 1, NULL, &err), &err,
                  "rpc_server_new");
     program_must(
-        rpc_server_bind(server, said.rank[self].address, NULL, NULL, &err),
+        rpc_server_bind(server, said.rank[self].address, o.tls, NULL, &err),
         &err, "rpc_server_bind");
     rpc_server_start(server);
     o.rank = said.rank;

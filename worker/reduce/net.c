@@ -16,7 +16,11 @@
 #include "common/base/mem.h"
 #include "worker/reduce/add.h"
 
-#define PIECE_ELEMENTS ((size_t)64 << 10)
+// A segment travels in some sixteen pieces: a hop that waits for a whole one
+// leaves its link idle for that long.
+#define PIECES 16
+#define PIECE_LEAST ((size_t)16 << 10) // elements
+#define PIECE_MOST ((size_t)64 << 10)
 #define DIRECT_BYTES ((size_t)32 << 10) // in all, of one rank
 #define CALL_MS 60000
 #define AGAIN_MS 5
@@ -65,6 +69,7 @@ struct net {
     size_t count;
     uint8_t *seen; // pieces that were taken, by hop and number
     size_t seen_space, pieces_most;
+    size_t piece; // elements
 };
 
 // ---- making
@@ -455,7 +460,7 @@ static size_t pieces_of(const struct net *n, uint32_t segment)
 {
     size_t length = segment_first(n, segment + 1) - segment_first(n, segment);
 
-    return (length + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS;
+    return (length + n->piece - 1) / n->piece;
 }
 
 static enum sl_err send_segment(struct net *n, uint32_t segment)
@@ -465,8 +470,8 @@ static enum sl_err send_segment(struct net *n, uint32_t segment)
     enum sl_err rc = SL_OK;
 
     for (size_t at = segment_first(n, segment); at < end && rc == SL_OK;
-         at += PIECE_ELEMENTS) {
-        size_t some = end - at < PIECE_ELEMENTS ? end - at : PIECE_ELEMENTS;
+         at += n->piece) {
+        size_t some = end - at < n->piece ? end - at : n->piece;
 
         rc = send_piece(n, next, 0, at, some, false);
     }
@@ -487,15 +492,14 @@ static bool fits(struct net *n, const struct wire_piece *m, bool *again)
     first = segment_first(n, segment_in(n, m->hop));
     end = segment_first(n, segment_in(n, m->hop) + 1);
     if (m->first < first || m->first >= end ||
-        (m->first - first) % PIECE_ELEMENTS != 0)
+        (m->first - first) % n->piece != 0)
         return false;
     number = end - (size_t)m->first;
-    if (number > PIECE_ELEMENTS)
-        number = PIECE_ELEMENTS;
+    if (number > n->piece)
+        number = n->piece;
     if (m->payload.bytes != number * wire_type_bytes(m->wire))
         return false;
-    seen =
-        &n->seen[m->hop * n->pieces_most + (m->first - first) / PIECE_ELEMENTS];
+    seen = &n->seen[m->hop * n->pieces_most + (m->first - first) / n->piece];
     *again = *seen != 0;
     *seen = 1;
     return true;
@@ -537,7 +541,12 @@ static enum sl_err make_seen(struct net *n)
 {
     size_t longest = n->count / n->o.count + 1, need;
 
-    n->pieces_most = (longest + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS;
+    n->piece = longest / PIECES;
+    if (n->piece < PIECE_LEAST)
+        n->piece = PIECE_LEAST;
+    if (n->piece > PIECE_MOST)
+        n->piece = PIECE_MOST;
+    n->pieces_most = (longest + n->piece - 1) / n->piece;
     need = n->pieces_most * (2 * (size_t)n->o.count - 2);
     if (need > n->seen_space) {
         sl_free(n->seen);
