@@ -53,9 +53,18 @@ void blame_work(struct coord *c, struct work *w, const char *who,
 
 // ---- workers that are gone
 
+// A rank computes nothing of its own while the ring is made anew, or once all
+// is counted.
+static bool blamable(const struct work *w)
+{
+    return w->kind != WORK_RING ||
+           (job_served(w->job) && !evidence_full(&w->job->evidence));
+}
+
 static void give_up_lease(struct coord *c, struct member *m, struct work *w,
                           bool computed, enum blame_why why)
 {
+    computed &= blamable(w);
     if (why == BLAME_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
     leases_end(w);

@@ -4,6 +4,7 @@
 #include "coordinator/core/cuts.h"
 
 #include "common/base/fault.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/publish.h"
@@ -19,6 +20,9 @@ static void give_up(struct coord *c, struct job *job, const char *why,
         (ull)job->cut->n, why);
     cut_free(job->cut);
     job->cut = NULL;
+    sl_free(job->cut_why);
+    job->cut_why = sl_strdup(why); // without memory there is no text
+    job->changes++;
     job->cut_after_ms = coord_now(c) + again_ms;
 }
 

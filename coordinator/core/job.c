@@ -145,6 +145,7 @@ void job_free(struct job *job)
     job_release_work(job);
     release_shards(job);
     cut_free(job->cut);
+    sl_free(job->cut_why);
     for (size_t i = 0; i < job->cuts_count; i++)
         job_cut_release(&job->cuts[i]);
     sl_free(job->cuts);

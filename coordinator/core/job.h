@@ -150,6 +150,7 @@ struct job {
     // advance.
     struct cut *cut;       // being made
     uint64_t cut_after_ms; // not before (after a failure)
+    char *cut_why;         // the last one was given up; owned, NULL: it was not
     uint64_t cut_round;    // of a ring: after this round; 0: now
     uint32_t cut_misses;   // of a ring: in a row, and
     uint64_t cut_seen;     // where a rank was at the last one
@@ -164,8 +165,8 @@ struct job {
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
-    // Numbers. Changed by: jobs, end, leases, publish, reports, rings, shards,
-    // status_final.
+    // Numbers. Changed by: jobs, cuts, end, leases, publish, reports, rings,
+    // shards, status_final.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

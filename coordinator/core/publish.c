@@ -299,6 +299,8 @@ static void published(struct coord *c, struct job *job, struct publish *p)
             job->shard[i].cut = tags[i];
         note_outcome(job, cut->n, "published");
         job->cuts_published++;
+        sl_free(job->cut_why);
+        job->cut_why = NULL;
         job->cut_last_ms = coord_now(c);
         job->counters_changed = true;
         LOG(INFO, "cut published",

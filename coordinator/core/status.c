@@ -125,7 +125,9 @@ static void status_reason(const struct coord *c, const struct job *job,
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))
-        snprintf(out, size, "waiting for the checkpoint that holds it all");
+        snprintf(out, size, "waiting for the checkpoint that holds it all%s%s",
+                 job->cut_why == NULL ? "" : "; the last one was given up: ",
+                 job->cut_why == NULL ? "" : job->cut_why);
     else if (!worker_there(c, job, true) && job->held == 0)
         reason_worker(c, job, out, size);
     else if (job->state == JOB_FINISHING)

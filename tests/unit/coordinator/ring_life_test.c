@@ -240,6 +240,27 @@ TEST(ring_life, R6_a_report_of_an_older_generation_makes_no_cut)
     world_release(&w);
 }
 
+// Nobody computes any more then, and no round will be counted that forgives.
+TEST(ring_life, ranks_that_die_when_all_is_counted_are_not_blamed)
+{
+    struct world w;
+
+    begin(&w, WORLD_SITUATION, 3);
+    w.no_files = true;
+    run_to(&w, steps_of, 30);
+    for (unsigned i = 0; i < 60; i++) {
+        world_kill(&w, worker(&w, i % 3));
+        world_restart(&w, worker(&w, i % 3));
+        for (unsigned k = 0; k < 300; k++)
+            world_step(&w);
+    }
+    T_LT(world_state(&w), JOB_FINISHED);
+    w.no_files = false;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
 // K5: what the base is compared with is what is published, not what is being.
 TEST(ring_life, K5_no_base_is_chosen_while_a_manifest_is_written)
 {

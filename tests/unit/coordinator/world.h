@@ -134,6 +134,7 @@ struct world {
     struct fake_state files[WORLD_SNAPS];
     unsigned files_count;
     uint16_t gave[WORLD_GENERATIONS][WORLD_ROUNDS];
+    bool no_files;                // ranks write none, and say nothing
     uint64_t generation;          // highest that a rank has answered
     uint64_t opened, opened_term; // highest that was sent, and when (R1)
     size_t leases_at_once;        // most in one message

@@ -116,7 +116,7 @@ void fake_rank_read(struct world *w, struct fake_member *m,
         give(w, r);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
-        if (message->snapshot->incarnation == r->going) {
+        if (message->snapshot->incarnation == r->going && !w->no_files) {
             r->request[message->snapshot->shard] = message->snapshot->request;
             r->at_round[message->snapshot->shard] = message->snapshot->at_round;
         }
