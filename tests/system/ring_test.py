@@ -91,6 +91,36 @@ def a_rank_is_killed_and_another_joins():
         check_counts(c.wait_state(job))
 
 
+def ranks_of_other_hosts_sum_over_the_network():
+    """Without shared memory a worker is a host of its own."""
+    for wire in ("f32", "bf16", "f16"):
+        with Ring(workers=3, worker_args=["--shm", "off"]) as c:
+            job = c.submit(long_job("net", epochs=24, wire=wire))
+            some_rounds_on(c, job)
+            c.restart("w-1")
+            done = c.wait_state(job)
+            check_counts(done)
+            check(done["evaluations"][-1]["accuracy"] > 0.75,
+                  f"{wire}: accuracy {done['evaluations'][-1]['accuracy']}")
+
+
+def a_round_that_is_not_finite_is_skipped_by_all():
+    """At such a rate the parameters grow until the loss is not a number."""
+    for more in ([], ["--shm", "off"]):
+        with Ring(workers=2, worker_args=more) as c:
+            spec = ring_job("nan", epochs=1, workers=2, wire="f16")
+            spec["optimizer"] = {"type": "sgd", "learning_rate": 1e30}
+            job = c.submit(spec)
+            done = c.wait_state(job)
+            check_counts(done)
+            check(int(done["updates_skipped"]) > 100,
+                  f"skipped: {done['updates_skipped']}")
+            spec["train"]["nonfinite"] = "fail"
+            job = c.submit(spec)
+            done = c.wait_state(job, "failed")
+            check("not finite" in done["reason"], done["reason"])
+
+
 def the_only_rank_is_killed():
     """Nobody holds the state: the last cut is the base."""
     with Ring(workers=1) as c:
@@ -173,7 +203,9 @@ def files_of_old_cuts_go():
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([one_rank_trains_alone, ranks_average_to_the_bits_of_one,
-          a_rank_is_killed_and_another_joins, the_only_rank_is_killed,
+          a_rank_is_killed_and_another_joins,
+          ranks_of_other_hosts_sum_over_the_network,
+          a_round_that_is_not_finite_is_skipped_by_all, the_only_rank_is_killed,
           all_ranks_are_killed, the_coordinator_is_killed_and_restarted,
           a_silent_rank_is_left_out_and_comes_back,
           a_drained_rank_hands_back,
