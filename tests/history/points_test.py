@@ -27,9 +27,13 @@ os.environ["SLUICE_SHM_MIN"] = "4"  # however small the shards of these jobs
 from cluster import (BIN, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, wait_for)
 
-# Code of common/ that a role has in its binary and never runs: a worker keeps
-# nothing, so it writes no file.
-NEVER = {"worker": ("fs.",), "sluice": ("fs.",)}
+# What a worker does as a rank of a ring: it keeps the state, and writes it.
+RANK = ("fs.", "apply.", "snap.", "snap_read.")
+# And what it does where there are ranks on other hosts.
+PAIR = ("reduce.",)
+# Code that a role has in its binary and never runs: one that keeps no shards for
+# others takes no pushes.
+NEVER = {"worker": RANK + PAIR + ("once.", "shard."), "sluice": ("fs.",)}
 # The n-th time instead of the first, to be past what a start itself does.
 LATER = {"fs.fsync": 4, "fs.rename": 3, "fs.renamed": 3, "fs.dirsync": 5,
          "journal.begin": 3, "journal.committed": 4, "apply.half": 5,
@@ -43,6 +47,15 @@ def points_of(role):
     names = [line.split()[0] for line in done.stdout.splitlines()]
     check(names, f"{role} has no fault points: not built with SLUICE_TESTING")
     return sorted({n for n in names if not n.startswith(NEVER.get(role, ("-",)))})
+
+
+def points_of_rank(kinds):
+    """Those of a worker that only a rank passes."""
+    done = subprocess.run([BIN / "worker", "--list-faults"], capture_output=True,
+                          text=True, check=True)
+    names = {line.split()[0] for line in done.stdout.splitlines()}
+    never = {"snap.begin"}  # it takes the instant first, and then begins a file
+    return sorted({n for n in names if n.startswith(kinds)} - never)
 
 
 class Loop:
@@ -82,7 +95,10 @@ class Loop:
                        steps_per_closure=5, batch=8)
         spec["checkpoint"] = {"every_seconds": 0.3, "keep": 1}
         spec["evaluate"] = {"every_epochs": 2}
+        spec["train"].update(self.mode)
         return spec
+
+    mode = {}
 
     def alive(self, name):
         process = self.c.processes.get(name)
@@ -156,13 +172,28 @@ def die_at(loop, role, victim, point, limit_s=40):
 
 
 def role_test(role, victim, wanted):
-    points = [p for p in points_of(role) if not wanted or p in wanted]
+    # Two shards, so that one can hold what the other lacks.
+    cluster = Cluster(psservers=2, workers=2)
+    points_test(role, points_of(role), victim, wanted, cluster, {})
+
+
+def rank_test(wanted):
+    """A rank alone, which loads its own files; then one of two."""
+    for workers, kinds, more in ((1, RANK, []), (2, PAIR, ["--shm", "off"])):
+        cluster = Cluster(psservers=0, workers=workers)
+        cluster.args["worker"] += ["--store", str(cluster.dir / "store"), *more]
+        points_test("rank", points_of_rank(kinds), "w-0", wanted, cluster,
+                    {"mode": "allreduce", "contributions": 2})
+
+
+def points_test(role, points, victim, wanted, cluster, mode):
+    points = [p for p in points if not wanted or p in wanted]
     if not points:
         return
     failures = []
-    # Two shards, so that one can hold what the other lacks.
-    with Cluster(psservers=2, workers=2) as c:
+    with cluster as c:
         loop = Loop(c)
+        loop.mode = mode
         loop.keep_busy()
         for point in points:
             began = time.monotonic()
@@ -236,18 +267,17 @@ def client_test(wanted):
 
 def main():
     wanted, failed = set(sys.argv[1:]), False
-    for role, victim in (("worker", "w-0"), ("psserver", "ps-0"),
-                         ("coordinator", "coordinator")):
+    tests = {role: lambda role=role, victim=victim: role_test(role, victim, wanted)
+             for role, victim in (("worker", "w-0"), ("psserver", "ps-0"),
+                                  ("coordinator", "coordinator"))}
+    tests["rank"] = lambda: rank_test(wanted)
+    tests["sluice"] = lambda: client_test(wanted)
+    for role, test in tests.items():
         try:
-            role_test(role, victim, wanted)
+            test()
         except Failed as error:
             print(f"FAILED {role}: {error}", flush=True)
             failed = True
-    try:
-        client_test(wanted)
-    except Failed as error:
-        print(f"FAILED sluice: {error}", flush=True)
-        failed = True
     sys.exit(1 if failed else 0)
 
 
