@@ -83,6 +83,13 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
                              struct shard_image *image,
                              struct snap_written *out, struct sl_error *err);
 
+// What was written under this tag, if the file is there and all of it holds.
+// A rank is asked again for a part that it has written: its tag says which
+// state that is.
+enum sl_err snap_written_find(struct fs *fs, const char *folder,
+                              const struct plan *plan, struct wire_tag tag,
+                              struct snap_written *out, struct sl_error *err);
+
 // ---- reading (snap_read.c, snap_find.c)
 
 // Fills a new shard with one file, if everything about it holds: checksums,

@@ -250,6 +250,45 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
     return rc;
 }
 
+static enum sl_err measure(struct fs *fs, const char *folder,
+                           struct snap_written *w, struct sl_error *err)
+{
+    char *path = fs_join(folder, w->file);
+    struct fs_stat stat = {0};
+    enum sl_err rc = SL_ENOMEM;
+
+    if (path != NULL)
+        rc = fs_stat_path(fs, path, &stat, err);
+    if (rc == SL_OK)
+        rc = sha256_file(fs, path, w->sha256, err);
+    w->bytes = stat.bytes;
+    sl_free(path);
+    return rc;
+}
+
+enum sl_err snap_written_find(struct fs *fs, const char *folder,
+                              const struct plan *plan, struct wire_tag tag,
+                              struct snap_written *out, struct sl_error *err)
+{
+    struct snap_written made = {.tag = tag};
+    struct tensorfile *f = NULL;
+    enum sl_err rc = open_checked(fs, folder, plan, tag, &f, err);
+
+    if (rc != SL_OK)
+        return rc;
+    snap_file_name(made.file, plan->shard, tag);
+    rc = snap_read_once(f, plan, &made.once, err);
+    tensorfile_close(f);
+    if (rc != SL_OK)
+        return rc;
+    rc = measure(fs, folder, &made, err);
+    if (rc == SL_OK)
+        *out = made;
+    else
+        snap_written_release(&made);
+    return rc;
+}
+
 // I6: a snapshot of another incarnation of the job is another past, unless it
 // is the very one that the cut names to which the job was restored.
 static enum sl_err check_incarnation(const struct tensorfile *f,

@@ -292,6 +292,7 @@ static void wait(struct ring *t)
     atomic_store(&pulse->waits, true);
     seat_wait(t->seat, LOOK_MS);
     atomic_store(&pulse->waits, false);
+    pulse_beat(pulse); // the thread does not hang
 }
 
 // Ranges of a cut's evaluation that were leased meanwhile.

@@ -327,8 +327,14 @@ static void write_now(void *arg)
 {
     struct seat_file *f = arg;
 
-    f->rc = snap_write_image(f->seat->env.fs, f->folder, f->image, &f->written,
-                             &f->err);
+    const struct plan *plan = &f->image->shard->plan;
+    struct fs *fs = f->seat->env.fs;
+
+    f->rc = snap_write_image(fs, f->folder, f->image, &f->written, &f->err);
+    // Our report was lost; or another rank of this store was asked before us.
+    if (f->rc == SL_EEXIST)
+        f->rc = snap_written_find(fs, f->folder, plan, f->image->tag,
+                                  &f->written, &f->err);
     shard_image_release(f->image);
 }
 

@@ -370,6 +370,42 @@ TEST(rank, a_cut_loads_as_the_state_that_it_was)
     rank_release(&back);
 }
 
+TEST(rank, a_part_that_was_written_before_is_found)
+{
+    const char *store = t_tmpdir();
+    struct snap_written again;
+    struct shard_image image;
+    struct rank r = {0};
+    float fresh[ELEMENTS];
+    struct world w;
+    struct cut cut;
+    char *path;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    run_round(&r, 0, 2, false, fresh);
+    cut_write(&cut, &w, &r, store);
+    T_OK(rank_freeze(&r, 1, &image, t_err()));
+    T_FAILS(SL_EEXIST,
+            snap_write_image(fs_posix(), cut.folder, &image, &again, t_err()));
+    shard_image_release(&image);
+    T_OK(snap_written_find(fs_posix(), cut.folder, &r.parts[1]->plan, r.tag,
+                           &again, t_err()));
+    path = fs_join(cut.folder, again.file);
+    T_OK(sha256_file_is(fs_posix(), path, again.sha256, "report", t_err()));
+    T_GT(again.bytes, r.parts[1]->region.bytes);
+    T_TRUE(counted_equal(&again.once.counted, &rank_once(&r)->counted));
+    snap_written_release(&again);
+    // Of another moment there is none.
+    T_FAILS(SL_ENOENT,
+            snap_written_find(fs_posix(), cut.folder, &r.parts[1]->plan,
+                              (struct wire_tag){r.tag.incarnation, 99}, &again,
+                              t_err()));
+    sl_free(path);
+    sl_free(cut.folder);
+    rank_release(&r);
+}
+
 TEST(rank, a_cut_is_looked_for_in_our_own_store_too)
 {
     const char *store = t_tmpdir();
