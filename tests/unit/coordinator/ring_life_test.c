@@ -286,6 +286,60 @@ TEST(ring_life, K5_no_base_is_chosen_while_a_manifest_is_written)
     world_release(&w);
 }
 
+// ---- who cannot be reached
+
+static uint32_t index_of(const struct fake_member *m)
+{
+    uint32_t index = m->rank.self;
+
+    T_GT(m->rank.going, 0);
+    return index;
+}
+
+// It leaves the generation for that, and waits for the next.
+static void accuse(struct world *w, struct fake_member *m, uint32_t suspect)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__RingBroken broken = SLUICE__V1__RING_BROKEN__INIT;
+
+    broken.job = w->job;
+    broken.job_incarnation = 1;
+    broken.generation = m->rank.going;
+    broken.suspect = suspect;
+    broken.why = "it does not answer";
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN;
+    up.ring_broken = &broken;
+    fake_deliver_all(w, m);
+    fake_send(m, &up);
+    fake_deliver_all(w, m);
+    m->rank.going = 0;
+}
+
+TEST(ring_life, a_rank_that_the_others_cannot_reach_is_put_out)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+    uint32_t bad;
+
+    begin(&w, WORLD_SITUATION, 3);
+    run_to(&w, ranks_of, 3);
+    for (unsigned i = 0; i < 3; i++)
+        while (worker(&w, i)->rank.going == 0 ||
+               worker(&w, i)->rank.going != w.opened)
+            world_step(&w);
+    bad = index_of(worker(&w, 1));
+    accuse(&w, worker(&w, 1), (bad + 1) % 3); // it cannot reach anybody
+    accuse(&w, worker(&w, 0), bad);
+    accuse(&w, worker(&w, 2), bad);
+    s = world_status(&w);
+    T_EQ(s->ring_ranks, 2);
+    T_EQ(s->workers, 2);
+    wire_free(&s->base);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
 // ---- losses
 
 static struct fake_member *any(struct world *w)
