@@ -89,9 +89,16 @@ def alternate(bench, ours, theirs):
     return figures
 
 
-def against(bench, script, **options):
-    return alternate(bench, lambda: images_per_s(bench), lambda: peer(
+def against(bench, script, ours=images_per_s, **options):
+    return alternate(bench, lambda: ours(bench), lambda: peer(
         bench, script, seconds=bench.seconds, **options)["per_s"])
+
+
+def ring_images_per_s(bench):
+    """Two workers that keep the parameters themselves, and no psserver."""
+    with FashionJob(psservers=0) as c:
+        job = c.begin("train.mode=allreduce", "train.contributions=2")
+        return BATCH * c.steps_per_s(job, max(4, 2 * bench.seconds))
 
 
 @row("job-tf1", unit="images/s", peer="TF parameter server, 1 step a closure",
@@ -135,3 +142,17 @@ def job_sync(bench):
     """The same in rounds of two contributions, against async."""
     return alternate(bench, lambda: images_per_s(bench, "train.mode=sync"),
                      lambda: images_per_s(bench))
+
+
+@row("job-ring-mwms", unit="images/s", peer="TF ring of 2 workers",
+     bar=at_least(1.5), needs=NEEDS)
+def job_ring_mwms(bench):
+    """In a ring of two, against TensorFlow's MultiWorkerMirroredStrategy."""
+    return against(bench, "tf_mwms.py", ring_images_per_s)
+
+
+@row("job-ring-ddp", unit="images/s", peer="torch DDP, gloo, 2 ranks",
+     bar=at_least(2), needs=NEEDS)
+def job_ring_ddp(bench):
+    """The same against torch's DistributedDataParallel."""
+    return against(bench, "torch_ddp.py", ring_images_per_s)
