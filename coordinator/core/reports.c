@@ -248,6 +248,7 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
         items[i].shard = message->evidence[i]->shard;
         items[i].incarnation = message->evidence[i]->incarnation;
         items[i].held = message->evidence[i]->held;
+        items[i].closed = message->evidence[i]->closed;
     }
     rc = evidence_complete(&job->evidence, message->closure, items,
                            message->n_evidence, full);

@@ -147,13 +147,13 @@ bool evidence_closure_held(const struct evidence *e, uint64_t closure)
 
 // What one item says: in sync a round is counted whole (Y2).
 static enum sl_err take(struct evidence *e, struct evidence_shard *s,
-                        uint64_t closure, bool held)
+                        uint64_t closure, const struct evidence_item *item)
 {
-    if (e->round == 0)
-        return held ? SL_OK : count(e, s, closure, closure + 1);
-    if (!held)
+    if (!item->held && (e->round == 0 || !item->closed))
+        return count(e, s, closure, closure + 1);
+    if (!item->held)
         return count(e, s, round_first(e, closure), round_end(e, closure));
-    if (!counted_closure_full(&s->counted, closure))
+    if (e->round > 0 && !counted_closure_full(&s->counted, closure))
         hold(e, s, closure);
     return SL_OK;
 }
@@ -174,7 +174,7 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
         s = &e->shard[items[i].shard];
         if (s->incarnation == 0 || s->incarnation != items[i].incarnation)
             continue; // C1: a fact of a memory that is gone, or of a stranger
-        rc = take(e, s, closure, items[i].held);
+        rc = take(e, s, closure, &items[i]);
         if (rc != SL_OK)
             return rc;
     }

@@ -44,11 +44,12 @@ struct evidence {
 };
 
 // "Every step of the closure is counted on this shard, by this incarnation";
-// or, with `held`, its contribution is held there until its round is whole.
+// or, with `held`, its contribution is held there until its round is whole;
+// with `closed`, it made its round whole, so that all of it is counted.
 struct evidence_item {
     uint32_t shard;
     uint64_t incarnation;
-    bool held;
+    bool held, closed;
 };
 
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,

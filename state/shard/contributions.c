@@ -100,35 +100,64 @@ static void scale(float *sum, float by, size_t n)
         sum[i] *= by;
 }
 
-const float *contributions_mean(struct contributions *c, uint32_t count,
+// Of what is held, in the order of slots.
+static uint32_t take_steps(struct contributions *c, uint64_t *samples,
+                           uint64_t *largest, bool *skip)
+{
+    uint32_t count = 0;
+
+    *samples = *largest = 0;
+    *skip = false;
+    for (uint32_t i = 0; i < c->most; i++) {
+        const struct once_step *step = &c->slots[i].step;
+
+        if (!c->slots[i].held)
+            continue;
+        c->steps[count++] = *step;
+        *samples += step->samples;
+        if (step->samples > *largest)
+            *largest = step->samples;
+        *skip = *skip || step->skip;
+    }
+    return count;
+}
+
+static float *sum_all(struct contributions *c)
+{
+    float *sum = NULL;
+
+    for (uint32_t i = 0; i < c->most; i++) {
+        const struct contributions_slot *slot = &c->slots[i];
+
+        if (!slot->held)
+            continue;
+        if (sum != NULL) {
+            add(sum, slot->gradient, (float)slot->step.samples, c->elements);
+            continue;
+        }
+        sum = slot->gradient;
+        scale(sum, (float)slot->step.samples, c->elements);
+    }
+    return sum;
+}
+
+const float *contributions_mean(struct contributions *c, uint32_t *count,
                                 uint64_t *largest)
 {
-    struct once_step *steps = c->steps;
-    float *sum = c->slots[0].gradient;
-    uint64_t samples = 0;
-    bool skip = false;
+    const float *mean = NULL;
+    float *sum;
+    uint64_t samples;
+    bool skip;
 
-    assert(c->held == count);
-    *largest = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        steps[i] = c->slots[i].step;
-        skip = skip || steps[i].skip;
-        samples += steps[i].samples;
-        if (steps[i].samples > *largest)
-            *largest = steps[i].samples;
+    *count = take_steps(c, &samples, largest, &skip);
+    if (!skip) {
+        sum = sum_all(c);
+        scale(sum, 1.0f / (float)samples, c->elements);
+        if (finite_all(WIRE_F32, (const uint8_t *)sum, c->elements))
+            mean = sum;
     }
-    for (uint32_t i = 0; i < count; i++)
-        steps[i].skip = skip;
+    for (uint32_t i = 0; i < *count; i++)
+        c->steps[i].skip = mean == NULL; // or too large together
     forget(c);
-    if (skip)
-        return NULL;
-    scale(sum, (float)steps[0].samples, c->elements);
-    for (uint32_t i = 1; i < count; i++)
-        add(sum, c->slots[i].gradient, (float)steps[i].samples, c->elements);
-    scale(sum, 1.0f / (float)samples, c->elements);
-    if (finite_all(WIRE_F32, (const uint8_t *)sum, c->elements))
-        return sum;
-    for (uint32_t i = 0; i < count; i++) // too large together
-        steps[i].skip = true;
-    return NULL;
+    return mean;
 }

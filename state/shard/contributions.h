@@ -5,8 +5,9 @@
 // A round is `most` consecutive closures of one epoch, of one step each, and at
 // the end of an epoch fewer; its slots are their places in it, the same on
 // every shard (Y1). The open round is that of the first closure which is not
-// counted. What is held is counted nowhere and in no snapshot (Y2): a shard
-// that is loaded begins its open round empty.
+// counted; it is whole when all of it is held but what is counted already, as a
+// job has it that was resumed from async. What is held is counted nowhere and
+// in no snapshot (Y2): a shard that is loaded begins its open round empty.
 //
 // The mean is over samples: sum n_i g_i / sum n_i, in f32 and in the order of
 // slots, so that it does not depend on who came first. If one of them is to be
@@ -65,10 +66,10 @@ enum sl_err contributions_hold(struct contributions *c,
                                enum wire_type type,
                                const struct sl_slices *payload);
 
-// All of `count` are held: makes their `steps`, all skipped if one is, and
-// (unless they are) the mean, which lies in the first slot until the next
+// The round is whole: makes the *count `steps` of what is held, all skipped if
+// one is, and (unless they are) the mean, which lies in a slot until the next
 // round. *largest: the samples of the contribution that has the most.
-const float *contributions_mean(struct contributions *c, uint32_t count,
+const float *contributions_mean(struct contributions *c, uint32_t *count,
                                 uint64_t *largest);
 
 #endif

@@ -362,12 +362,12 @@ static void count_locked(struct shard *s, const struct wire_push *push,
 }
 
 // The round is whole: one update, and all of its keys (Y2).
-static void close_round_locked(struct shard *s, uint32_t count,
-                               const struct wire_push *push,
+static void close_round_locked(struct shard *s, const struct wire_push *push,
                                struct wire_push_reply *reply, void *values)
 {
     uint64_t version = once_version(&s->once), largest;
-    const float *mean = contributions_mean(&s->contributions, count, &largest);
+    uint32_t count;
+    const float *mean = contributions_mean(&s->contributions, &count, &largest);
     struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
     struct sl_slices payload = slices_one(&one);
     struct apply_step step;
@@ -384,6 +384,17 @@ static void close_round_locked(struct shard *s, uint32_t count,
     reply->result = WIRE_PUSH_COUNTED;
 }
 
+// How many of the open round are not counted.
+static uint32_t missing_locked(const struct shard *s, uint64_t first,
+                               uint32_t count)
+{
+    uint32_t missing = 0;
+
+    for (uint64_t at = first; at < first + count; at++)
+        missing += !counted_closure_full(&s->once.counted, at);
+    return missing;
+}
+
 // Y1, Y2: held, or the round is whole by it.
 static enum sl_err contribute_locked(struct shard *s,
                                      const struct wire_push *push,
@@ -396,18 +407,20 @@ static enum sl_err contribute_locked(struct shard *s,
                                    .samples = push->samples,
                                    .digest = push->digest};
     enum sl_err rc = once_reserve(&s->once, push->closure);
+    uint64_t first;
     uint32_t count;
 
     if (rc != SL_OK)
         return rc;
-    contributions_open(&s->contributions, open_round_locked(s, &count));
+    first = open_round_locked(s, &count);
+    contributions_open(&s->contributions, first);
     if (!contributions_has(&s->contributions, push->closure))
         rc = contributions_hold(&s->contributions, &step, push->wire,
                                 &push->payload);
     if (rc != SL_OK)
         return rc;
-    if (s->contributions.held == count)
-        close_round_locked(s, count, push, reply, values);
+    if (s->contributions.held == missing_locked(s, first, count))
+        close_round_locked(s, push, reply, values);
     else
         reply->result = WIRE_PUSH_HELD;
     return SL_OK;

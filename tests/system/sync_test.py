@@ -77,6 +77,23 @@ def a_shard_that_falls_back_is_served_first():
         check_counts(c.wait_state(job))
 
 
+def jobs_go_on_in_the_other_mode():
+    """What was stopped in the middle of async has counted steps here and there:
+    they are in no round, and each counts once all the same. And back."""
+    with Cluster(psservers=2, workers=3) as c:
+        job = c.submit(mlp_job("first", epochs=40, steps_per_closure=1))
+        wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
+        c.run("stop", job)
+        for mode in ("sync", "async"):
+            more = {"mode": mode, "contributions": 4} if mode == "sync" else {}
+            job = c.submit(mlp_job(mode, epochs=40, steps_per_closure=1, **more),
+                           "--resume", job)
+            if mode == "sync":
+                wait_for("another cut", lambda: int(c.status(job)["cuts"]) > 1)
+                c.run("stop", job)
+        check_counts(c.wait_state(job))
+
+
 def a_net_learns_as_well():
     with Cluster(psservers=2, workers=2) as c:
         done = c.wait_state(c.submit(sync_job("learns", 2, epochs=6)))
@@ -103,5 +120,6 @@ if __name__ == "__main__":
     main([rounds_are_averaged_and_counted,
           the_same_bits_however_many_workers_and_whoever_dies,
           a_shard_that_falls_back_is_served_first,
+          jobs_go_on_in_the_other_mode,
           a_net_learns_as_well,
           what_sync_does_not_do_is_refused])

@@ -114,6 +114,7 @@ void lease_free(struct lease *l)
     sl_free(l->tags);
     sl_free(l->outcome.incarnations);
     sl_free(l->outcome.held);
+    sl_free(l->outcome.closed);
     pthread_mutex_destroy(&l->progress.lock);
     sl_free(l);
 }

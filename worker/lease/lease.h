@@ -46,6 +46,7 @@ struct outcome {
     uint64_t *incarnations; // of the evidence, by shard; owned
     uint32_t incarnations_count;
     bool *held;                  // there, not counted yet (Y3), by shard; owned
+    bool *closed;                // by it the round is whole there; owned
     Sluice__V1__DataFacts facts; // LEASE_PROBE
 };
 

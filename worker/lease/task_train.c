@@ -409,14 +409,17 @@ static void keep_evidence(struct train *t)
 
     o->incarnations = sl_malloc_array(n, sizeof(*o->incarnations));
     o->held = sl_malloc_array(n, sizeof(*o->held));
-    if (o->incarnations == NULL || o->held == NULL) {
+    o->closed = sl_malloc_array(n, sizeof(*o->closed));
+    if (o->incarnations == NULL || o->held == NULL || o->closed == NULL) {
         task_hand_back(t->lease, "out of memory");
         return;
     }
     o->incarnations_count = n;
     t->sync->ops->evidence(t->sync, o->incarnations);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         o->held[i] = t->sync->ops->held(t->sync, i);
+        o->closed[i] = t->sync->ops->closed(t->sync, i);
+    }
 }
 
 static void conclude(struct train *t, enum sync_result result)

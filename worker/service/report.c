@@ -62,6 +62,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l,
         items[i].shard = (uint32_t)i;
         items[i].incarnation = l->outcome.incarnations[i];
         items[i].held = l->outcome.held[i];
+        items[i].closed = l->outcome.closed[i];
         list[i] = &items[i];
     }
     report_metrics(&metrics, &seen);

@@ -99,6 +99,8 @@ struct sync_ops {
     void (*evidence)(const struct sync *s, uint64_t *incarnations);
     // The shard holds the contribution and has not counted it yet (Y3).
     bool (*held)(const struct sync *s, uint32_t range);
+    // Our contribution made its round whole there.
+    bool (*closed)(const struct sync *s, uint32_t range);
     void (*seen)(const struct sync *s, struct sync_seen *out);
     // Ends the closure; waits until nothing refers to the vectors.
     void (*close)(struct sync *s);

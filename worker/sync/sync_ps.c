@@ -171,7 +171,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         evidence_void(&p->evidence);
         p->counted_new = false;
         p->stale_times = 0;
-        p->contribution_held = false;
+        p->contribution_held = p->round_closed = false;
         if (!s->o.rounds && now - p->fresh_ms > FRESH_MS)
             p->have_params = false;
     }
@@ -330,6 +330,11 @@ static bool ps_held(const struct sync *sync, uint32_t range)
     return self(sync)->shards[range].contribution_held;
 }
 
+static bool ps_closed(const struct sync *sync, uint32_t range)
+{
+    return self(sync)->shards[range].round_closed;
+}
+
 static void ps_seen(const struct sync *sync, struct sync_seen *out)
 {
     *out = self(sync)->seen;
@@ -479,6 +484,7 @@ static const struct sync_ops ps_ops = {
     .counted = ps_counted,
     .evidence = ps_evidence,
     .held = ps_held,
+    .closed = ps_closed,
     .seen = ps_seen,
     .close = ps_close,
     .pull_cut = ps_pull_cut,

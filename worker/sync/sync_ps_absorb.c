@@ -163,6 +163,7 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
     p->contribution_held = a->result == WIRE_PUSH_HELD; // (Y3)
+    p->round_closed = p->s->o.rounds && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)
         fresh(p, a);
     rest(p);

@@ -61,7 +61,8 @@ struct ps_shard {
 
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;
-    bool held; // not started before its parameters are read no more
+    bool held;         // not started before its parameters are read no more
+    bool round_closed; // by our push: all of it is counted there
     bool contribution_held; // there, by the last answer: not counted yet
     uint32_t stale_step;    // refused so often for its delay
     unsigned stale_times;

@@ -31,7 +31,8 @@ static struct evidence two_shards(void)
 static bool complete(struct evidence *e, uint64_t closure, uint64_t i0,
                      uint64_t i1)
 {
-    struct evidence_item items[] = {{0, i0, false}, {1, i1, false}};
+    struct evidence_item items[] = {{0, i0, false, false},
+                                    {1, i1, false, false}};
     bool full = false;
 
     T_OK(evidence_complete(e, closure, items, 2, &full));
@@ -57,9 +58,9 @@ TEST(evidence, C1_a_completion_naming_an_old_incarnation_is_not_believed)
 TEST(evidence, W2_only_the_named_incarnation_decides)
 {
     struct evidence e = two_shards();
-    struct evidence_item only_first[] = {{0, 1, false}};
+    struct evidence_item only_first[] = {{0, 1, false, false}};
     struct evidence_item stranger[] = {
-        {0, 1, false}, {1, 1, false}, {7, 1, false}};
+        {0, 1, false, false}, {1, 1, false, false}, {7, 1, false, false}};
     bool full = true;
 
     T_OK(evidence_complete(&e, 2, only_first, 1, &full));
@@ -172,7 +173,8 @@ static struct evidence rounds(void)
 
 static void say(struct evidence *e, uint64_t closure, bool held0, bool held1)
 {
-    struct evidence_item items[] = {{0, 1, held0}, {1, 1, held1}};
+    struct evidence_item items[] = {{0, 1, held0, !held0},
+                                    {1, 1, held1, !held1}};
     bool full;
 
     T_OK(evidence_complete(e, closure, items, 2, &full));
@@ -225,10 +227,24 @@ TEST(evidence, Y4_the_next_round_is_issued_when_every_shard_counted_this_one)
     evidence_release(&e);
 }
 
+// A slot that a shard had counted before the job came to rounds says nothing of
+// the others of its round.
+TEST(evidence, a_duplicate_counts_itself_and_not_its_round)
+{
+    struct evidence e = rounds();
+    struct evidence_item items[] = {{0, 1, false, false}, {1, 1, true, false}};
+    bool full;
+
+    T_OK(evidence_complete(&e, 0, items, 2, &full));
+    T_TRUE(counted_closure_full(&e.shard[0].counted, 0));
+    T_FALSE(counted_closure_full(&e.shard[0].counted, 1));
+    evidence_release(&e);
+}
+
 TEST(evidence, without_rounds_what_is_held_is_not_believed)
 {
     struct evidence e = two_shards();
-    struct evidence_item items[] = {{0, 1, true}, {1, 1, true}};
+    struct evidence_item items[] = {{0, 1, true, false}, {1, 1, true, false}};
     bool full;
 
     T_OK(evidence_complete(&e, 0, items, 2, &full));

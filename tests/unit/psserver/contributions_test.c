@@ -214,3 +214,25 @@ TEST(contributions, a_gradient_of_older_values_is_refused)
     kit_payload_release(&payload);
     shard_unref(s);
 }
+// A job that was resumed from async has counted what it has counted: the round
+// is whole with the others.
+TEST(contributions, what_was_counted_before_is_no_part_of_a_round)
+{
+    struct wire_push_reply reply;
+    struct counted *counted;
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    s = small(&k, 4);
+    counted = &s->once.counted; // as a snapshot of async has it
+    T_OK(counted_add_closure(counted, 0));
+    T_OK(counted_add_closure(counted, 2));
+    T_EQ(push_by(s, 1, 0, 9, 1, values).result, WIRE_PUSH_DUPLICATE);
+    T_EQ(push_by(s, 1, 3, 4, 1, values).result, WIRE_PUSH_HELD);
+    reply = push_by(s, 1, 1, 2, 1, values);
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    is_everywhere(values, -3);
+    T_EQ(counted_low(counted), 4);
+    shard_unref(s);
+}
