@@ -23,6 +23,7 @@ struct bucket {
     uint64_t number;
     float *data;
     size_t count;
+    bool spread; // rank 0's data is wanted, not the sum
 };
 
 struct group {
@@ -351,11 +352,14 @@ static enum sl_err add(struct group *g, const struct bucket *b,
         return rc;
     if (g->mine_count > 1 && g->local == NULL)
         rc = join(g, err);
-    if (rc == SL_OK && g->mine_count > 1)
+    if (rc == SL_OK && g->mine_count > 1 && !b->spread)
         rc = host_sum(g->local, b->data, b->count);
+    // Between hosts it is a sum with zeros.
+    if (b->spread && g->net != NULL && g->self != 0)
+        memset(b->data, 0, b->count * sizeof(*b->data));
     if (rc == SL_OK && g->net != NULL)
         rc = net_sum(g->net, b->number, b->data, b->count, err);
-    if (rc == SL_OK && g->hosts > 1 && g->mine_count > 1)
+    if (rc == SL_OK && g->mine_count > 1 && (b->spread || g->hosts > 1))
         rc = host_spread(g->local, b->data, b->count);
     return rc;
 }
@@ -404,14 +408,14 @@ static void *background(void *arg)
     return NULL;
 }
 
-enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
-                        size_t count, struct sl_error *err)
+static enum sl_err start(struct group *g, struct bucket now,
+                         struct sl_error *err)
 {
     struct bucket *b = sl_calloc(1, sizeof(*b));
 
     if (b == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    *b = (struct bucket){.number = bucket, .data = data, .count = count};
+    *b = now;
     pthread_mutex_lock(&g->lock);
     list_push_back(&g->queue, &b->node);
     g->large += is_large(b);
@@ -419,6 +423,24 @@ enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
         pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     return SL_OK;
+}
+
+enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
+                        size_t count, struct sl_error *err)
+{
+    return start(
+        g, (struct bucket){.number = bucket, .data = data, .count = count},
+        err);
+}
+
+enum sl_err group_spread(struct group *g, uint64_t bucket, float *data,
+                         size_t count, struct sl_error *err)
+{
+    return start(
+        g,
+        (struct bucket){
+            .number = bucket, .data = data, .count = count, .spread = true},
+        err);
 }
 
 enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err)

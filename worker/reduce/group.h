@@ -61,6 +61,10 @@ void group_free(struct group *g); // NULL is allowed; aborts, and waits
 // counts are the same on all ranks. SL_ENOMEM.
 enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
                         size_t count, struct sl_error *err);
+// data of rank 0 becomes that of all, rounded to the wire on its way between
+// hosts, rank 0's too. Numbers, waits and errors are those of sums.
+enum sl_err group_spread(struct group *g, uint64_t bucket, float *data,
+                         size_t count, struct sl_error *err);
 enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err);
 
 void group_abort(struct group *g, const char *why);

@@ -40,6 +40,7 @@ struct ring {
     // What all do at once.
     size_t elements;
     uint64_t first, buckets;
+    bool mixed; // buckets of odd numbers are spread, not summed
 };
 
 // hosts[i] names the host of rank i, by a letter.
@@ -120,6 +121,11 @@ static float value(uint32_t rank, uint64_t bucket, size_t i)
            (float)(i % 97) / 3.0f;
 }
 
+static bool spreads(const struct ring *g, uint64_t bucket)
+{
+    return g->mixed && bucket % 2 == 1;
+}
+
 static void *work(void *arg)
 {
     struct rank *r = arg;
@@ -130,7 +136,8 @@ static void *work(void *arg)
     for (uint64_t b = 0; b < g->buckets; b++) {
         for (size_t i = 0; i < n; i++)
             r->data[b * n + i] = value(r->self, g->first + b, i);
-        r->rc = group_start(r->group, g->first + b, r->data + b * n, n, NULL);
+        r->rc = (spreads(g, g->first + b) ? group_spread : group_start)(
+            r->group, g->first + b, r->data + b * n, n, NULL);
         if (r->rc != SL_OK)
             return NULL;
     }
@@ -169,9 +176,10 @@ static void check_sums(struct ring *g, double tolerance)
     }
     for (uint64_t b = 0; b < g->buckets; b++) {
         for (size_t i = 0; i < g->elements; i += 1 + g->elements / 1000) {
+            uint32_t of = spreads(g, g->first + b) ? 1 : g->count;
             double want = 0;
 
-            for (uint32_t k = 0; k < g->count; k++)
+            for (uint32_t k = 0; k < of; k++)
                 want += (double)value(k, g->first + b, i);
             T_NEAR(g->rank[0].data[b * g->elements + i], want,
                    tolerance * want);
@@ -208,6 +216,23 @@ TEST(group, every_layout_adds_every_length)
             bucket += 3;
             check_sums(&g, 1e-6);
         }
+        ring_close(&g);
+    }
+}
+
+// What rank 0 has goes to all, between sums, in every layout.
+TEST(group, a_spread_takes_the_place_of_a_sum)
+{
+    struct ring g;
+
+    for (unsigned l = 0; l < SL_COUNT(layouts); l++) {
+        ring_open(&g, layouts[l], l % 2 ? WIRE_BF16 : WIRE_F32);
+        generation(&g, 1);
+        g.mixed = true;
+        all_work(&g, 0, 4, 33, UINT32_MAX);
+        check_sums(&g, l % 2 ? 0.05 : 1e-6);
+        all_work(&g, 4, 4, 90000, UINT32_MAX);
+        check_sums(&g, l % 2 ? 0.05 : 1e-6);
         ring_close(&g);
     }
 }
