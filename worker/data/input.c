@@ -178,6 +178,20 @@ static void enter_locked(struct slot *s, enum slot_state next)
     s->state = next;
 }
 
+// The first wanted step that is not before this one; UINT32_MAX: none is.
+static uint32_t wanted(const struct input_run *run, uint32_t step)
+{
+    const struct input_share *share = &run->share;
+    uint32_t at = share->period == 0 ? 0 : step % share->period;
+
+    if (share->period == 0 || (at >= share->from && at < share->end))
+        return step;
+    if (share->from >= share->end)
+        return UINT32_MAX;
+    step += share->from - at; // modulo 2^32, made right below
+    return at < share->from ? step : step + share->period;
+}
+
 // The next batch to read, as a slot whose samples nobody can take yet; NULL:
 // there is none now.
 static struct slot *next_job(struct input *in, bool helper)
@@ -194,6 +208,8 @@ static struct slot *next_job(struct input *in, bool helper)
     {
         struct input_run *run = list_entry(n, struct input_run, node);
 
+        if (!run->asked)
+            run->next = wanted(run, run->next);
         if (run->next >= input_run_steps(run))
             continue;
         if (helper && !data_shared(run->data))
@@ -201,6 +217,7 @@ static struct slot *next_job(struct input *in, bool helper)
         enter_locked(s, SLOT_FILLING);
         s->stale = false;
         s->run = run;
+        run->asked = false;
         s->batch.step = run->next++;
         s->batch.n = input_run_samples(run, s->batch.step);
         s->batch.digest = 0;
@@ -406,6 +423,7 @@ void input_open(struct input *in, struct input_run *run)
 {
     pthread_mutex_lock(&in->lock);
     run->next = 0;
+    run->asked = false;
     list_push_back(&in->runs, &run->node);
     in->shared += data_shared(run->data);
     wake_locked(in);
@@ -473,6 +491,7 @@ static struct slot *find_locked(struct input *in, struct input_run *run,
     }
     drop_locked(in, run, ALL);
     run->next = step;
+    run->asked = true;       // whatever its share is
     list_remove(&run->node); // it is the one to be read first now
     list_push_front(&in->runs, &run->node);
     steal_locked(in, run);
@@ -547,6 +566,21 @@ void input_put(struct input *in, const struct batch *batch)
     pthread_mutex_unlock(&in->lock);
     if (now)
         pthread_cond_broadcast(&in->changed);
+}
+
+void input_share(struct input *in, struct input_run *run,
+                 struct input_share share)
+{
+    const struct input_share *had = &run->share;
+
+    if (had->period == share.period && had->from == share.from &&
+        had->end == share.end)
+        return;
+    pthread_mutex_lock(&in->lock);
+    run->share = share;
+    drop_locked(in, run, ALL);
+    wake_locked(in);
+    pthread_mutex_unlock(&in->lock);
 }
 
 static bool filling_locked(const struct input *in, const struct input_run *run)

@@ -5,7 +5,8 @@
 // [first + k batch, ...) of an order. A thread of its own reads them into a
 // ring of slots, the run in use first, so that the next lease's first batches
 // are there when the present closure ends. A run may be read from any step, in
-// any order: what was read in vain is thrown away.
+// any order: what was read in vain is thrown away. Who wants only some of the
+// steps says which (input_share), and no others are read ahead.
 //
 // Where reading a sample is work (data_shared: images are decoded), more
 // threads help it, a few samples at a time. Which samples a batch holds, and at
@@ -41,6 +42,11 @@
 
 struct input;
 
+// Of each `period` steps only [from, end) are wanted. Period 0: all are.
+struct input_share {
+    uint32_t period, from, end;
+};
+
 struct input_run {
     struct data *data;
     bool shuffle; // false: position is the sample's number
@@ -48,10 +54,12 @@ struct input_run {
     uint64_t epoch;        // for the digest
     uint64_t first, count; // positions
     uint32_t batch;
+    struct input_share share; // before input_open, or by input_share
 
     // The input's own, under its lock.
     struct list_node node;
     uint32_t next; // step to read next
+    bool asked;    // somebody waits for it
 };
 
 struct batch {
@@ -81,6 +89,10 @@ void input_put(struct input *in, const struct batch *batch);
 
 // True if the batch of that step has been read: input_get does not wait.
 bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
+
+// From now on these are wanted; nothing changes if they are already.
+void input_share(struct input *in, struct input_run *run,
+                 struct input_share share);
 
 // Forgets the run; waits for a read of it that is under way.
 void input_close(struct input *in, struct input_run *run);

@@ -20,13 +20,21 @@ struct pulse {
     _Atomic uint64_t beats;
     _Atomic bool waits;    // for shards
     _Atomic uint32_t step; // under way
+    // Of the attempt that this one runs within: it gets on with it. Or NULL.
+    struct pulse *outer;
 };
 
 // NULL: nobody looks.
 static inline void pulse_beat(struct pulse *p)
 {
-    if (p != NULL)
+    for (; p != NULL; p = p->outer)
         atomic_fetch_add_explicit(&p->beats, 1, memory_order_relaxed);
+}
+
+static inline void pulse_wait(struct pulse *p, bool waits)
+{
+    for (; p != NULL; p = p->outer)
+        atomic_store(&p->waits, waits);
 }
 
 #endif

@@ -168,6 +168,42 @@ TEST(input, what_is_given_back_is_read_ahead)
     data_free(d);
 }
 
+// The slots go to wanted steps alone, in order: 5 is there, 3 and 4 never were.
+TEST(input, only_the_steps_of_a_share_are_read_ahead)
+{
+    const uint32_t mine[] = {1, 2, 5, 6, 9, 10, 13, 14};
+    struct data *d = numbers(16 * 8);
+    struct input_run run = run_of(d, 0, 0, 16 * 8, 8, true);
+    struct input *in;
+    struct batch b;
+
+    run.share = (struct input_share){.period = 4, .from = 1, .end = 3};
+    T_OK(input_new(&in, 1, t_err()));
+    input_open(in, &run);
+    for (unsigned i = 0; i < SL_COUNT(mine); i++) {
+        T_OK(input_get(in, &run, mine[i], &b, t_err()));
+        T_EQ(b.step, mine[i]);
+        input_put(in, &b);
+        if (i + 1 < SL_COUNT(mine))
+            wait_ready(in, &run, mine[i + 1]);
+        T_TRUE(!input_ready(in, &run, mine[i] / 4 * 4 + 3));
+        T_TRUE(!input_ready(in, &run, mine[i] / 4 * 4 + 4));
+    }
+    // Another share from here on; and one that nothing is left for.
+    input_share(in, &run, (struct input_share){4, 0, 1});
+    T_OK(input_get(in, &run, 0, &b, t_err()));
+    input_put(in, &b);
+    wait_ready(in, &run, 4);
+    T_TRUE(!input_ready(in, &run, 1));
+    input_share(in, &run, (struct input_share){4, 2, 2});
+    T_OK(input_get(in, &run, 3, &b,
+                   t_err())); // it may be asked for all the same
+    input_put(in, &b);
+    input_close(in, &run);
+    input_free(in);
+    data_free(d);
+}
+
 TEST(input, an_error_names_its_sample_and_can_be_met_again)
 {
     const char *path = t_path("bad.csv");
