@@ -8,21 +8,48 @@
 
 #include "common/base/num.h"
 
+// The moving statistics among elements [first, first + count), times a number
+// that depends on their momentum.
+static void scale_statistics(float *g, const struct model *model,
+                             uint64_t first, uint64_t count, uint32_t n,
+                             double (*factor)(double momentum, uint32_t n))
+{
+    for (uint32_t i = 0; i < model->variables_count; i++) {
+        const struct model_variable *v = &model->variables[i];
+        uint64_t from = first > v->first ? first : v->first;
+        uint64_t end = sl_min(first + count, v->first + v->elements);
+        float by = v->kind == MODEL_MOVING ? (float)factor(v->momentum, n) : 1;
+
+        for (uint64_t k = from; v->kind == MODEL_MOVING && k < end; k++)
+            g[k] *= by;
+    }
+}
+
+static double mean_of(double momentum, uint32_t n)
+{
+    return (1 - momentum) / (1 - pow(momentum, n));
+}
+
+static double kept_after(double momentum, uint32_t n)
+{
+    return pow(momentum, n);
+}
+
 // After k of them a shard makes momentum^k w + (1 - momentum^k) pushed of its
 // w, and one move for each, momentum^k w + sum (1 - momentum) momentum^(k - i)
 // s_i: hence the factor.
 void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches)
 {
-    for (uint32_t i = 0; i < model->variables_count && batches > 1; i++) {
-        const struct model_variable *v = &model->variables[i];
-        double kept = pow(v->momentum, batches);
-        uint64_t from = first > v->first ? first : v->first;
-        uint64_t end = sl_min(first + count, v->first + v->elements);
+    if (batches > 1)
+        scale_statistics(g, model, first, count, batches, mean_of);
+}
 
-        for (uint64_t k = from; v->kind == MODEL_MOVING && k < end; k++)
-            g[k] *= (float)((1 - v->momentum) / (1 - kept));
-    }
+void grad_statistics_share(float *g, const struct model *model, uint64_t first,
+                           uint64_t count, uint32_t after)
+{
+    if (after > 0)
+        scale_statistics(g, model, first, count, after, kept_after);
 }
 
 // By bits, which the compiler makes one vector loop of.

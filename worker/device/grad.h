@@ -23,6 +23,12 @@
 void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches);
 
+// The share of one that computed a run of a step's micro-batches, with `after`
+// more behind it: becomes what adds up with the others' shares to the sum that
+// grad_statistics takes. Of elements [first, first + count).
+void grad_statistics_share(float *g, const struct model *model, uint64_t first,
+                           uint64_t count, uint32_t after);
+
 // No NaN and no infinity among n numbers.
 bool grad_finite(const float *g, size_t n);
 

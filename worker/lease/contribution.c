@@ -4,6 +4,7 @@
 #include "worker/lease/contribution.h"
 
 #include "common/base/num.h"
+#include "common/plan/round.h"
 
 static const struct schedule *schedule_of(const struct contribution *c)
 {
@@ -23,8 +24,19 @@ void contribution_begin(struct contribution *c, struct input_run *run,
     c->count = (uint32_t)sl_ceil_div(c->samples, run->batch);
     c->digest = 0;
     c->loss_sum = c->right_sum = 0;
-    c->at = 0;
+    c->at = c->from = 0;
+    c->end = c->count;
     c->held = false;
+}
+
+bool contribution_share(struct contribution *c, uint32_t members, uint32_t self)
+{
+    uint32_t first, n;
+
+    round_slots(c->count, members, self, &first, &n);
+    c->at = c->from = first;
+    c->end = first + n;
+    return n > 0;
 }
 
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err)
@@ -54,7 +66,7 @@ static void set_numbers(const struct contribution *c)
 
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
 {
-    enum job_use use = c->at == 0 ? JOB_TRAINS : JOB_ADDS;
+    enum job_use use = contribution_is_first(c) ? JOB_TRAINS : JOB_ADDS;
     enum sl_err rc = job_program(c->job, use, c->batch.n, &c->p, err);
 
     if (rc != SL_OK)

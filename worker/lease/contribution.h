@@ -43,6 +43,7 @@ struct contribution {
     uint64_t closure;
     uint32_t step;
     uint32_t first, count; // its micro-batches in the run
+    uint32_t from, end;    // of those, the ones that are computed here
     uint64_t samples, digest;
     double loss_sum, right_sum;
 
@@ -57,9 +58,21 @@ struct contribution {
 void contribution_begin(struct contribution *c, struct input_run *run,
                         uint64_t closure, uint32_t step);
 
+// Before the first get: only the share of one of `members` that compute the
+// step together, one run of its micro-batches each. What they compute adds up
+// to the step: gradients, digests and sums. False: there is nothing left for
+// this one.
+bool contribution_share(struct contribution *c, uint32_t members,
+                        uint32_t self);
+
+static inline bool contribution_is_first(const struct contribution *c)
+{
+    return c->at == c->from;
+}
+
 static inline bool contribution_is_last(const struct contribution *c)
 {
-    return c->at + 1 == c->count;
+    return c->at + 1 == c->end;
 }
 
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);

@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "worker/device/grad.h"
+#include "worker/lease/pass.h"
 
 void round_init(struct ring_round *r, const struct task_env *env,
                 struct job *job, struct lease *lease)
@@ -134,21 +135,17 @@ static enum sl_err open_slot(struct ring_round *r, struct round_slot *slot,
                              struct round_key key, struct sl_error *err)
 {
     const struct schedule *s = schedule_of(r);
-    struct input_run *run = &slot->run;
+    uint64_t first, n;
     enum sl_err rc;
 
     memset(slot, 0, sizeof(*slot));
     slot->key = key;
-    rc = job_data(r->job, false, &run->data, err);
-    run->shuffle = shuffles(r);
-    run->epoch = schedule_epoch(s, key.closure);
-    if (rc == SL_OK && run->shuffle)
-        rc = make_order(r, run->epoch, &run->order, err);
+    schedule_step_range(s, key.closure, key.step, &first, &n);
+    rc = job_run(r->job, &slot->run, schedule_epoch(s, key.closure), first, n,
+                 err);
     if (rc != SL_OK)
         return rc;
-    schedule_step_range(s, key.closure, key.step, &run->first, &run->count);
-    run->batch = (uint32_t)s->batch / r->lease->record->accumulate;
-    input_open(r->env->input, run);
+    input_open(r->env->input, &slot->run);
     slot->open = true;
     return SL_OK;
 }
@@ -221,93 +218,35 @@ static enum sl_err choose(struct ring_round *r, struct sl_error *err)
 
 // ---- contributions
 
-// What a device may copy ahead while it computes: the next micro-batch, or the
-// first one of the next slot.
-static enum sl_err look_ahead(struct ring_round *r, uint32_t slot,
-                              struct sl_error *err)
+// What a device may copy ahead behind the last micro-batch of a slot: the first
+// one of the next slot.
+static enum sl_err look_ahead(void *arg, struct sl_error *err)
 {
-    struct contribution *c = &r->c;
+    struct ring_round *r = arg;
+    struct input *input = r->c.input;
 
-    if (!contribution_is_last(c))
-        return step_look_ahead(&r->step, c->input, c->run, c->first + c->at + 1,
-                               err);
-    if (slot + 1 < r->slots_count[0])
-        return step_look_ahead(&r->step, c->input, &r->slots[0][slot + 1].run,
+    if (r->slot + 1 < r->slots_count[0])
+        return step_look_ahead(&r->step, input, &r->slots[0][r->slot + 1].run,
                                0, err);
     if (r->slots_count[1] > 0)
-        return step_look_ahead(&r->step, c->input, &r->slots[1][0].run, 0, err);
+        return step_look_ahead(&r->step, input, &r->slots[1][0].run, 0, err);
     return SL_OK;
 }
 
-// A micro-batch until its loss is known.
-static enum sl_err forward(struct ring_round *r, uint32_t slot,
-                           struct sl_error *err)
+// The gradient of a bucket is added; that of the last contribution is sent.
+static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
 {
-    uint64_t began = sl_now_us(r->env->clock);
-    bool ahead = step_runs_ahead(&r->step);
-    struct contribution *c = &r->c;
-    enum sl_err rc = contribution_get(c, err);
-
-    if (rc != SL_OK)
-        return rc;
-    pulse_beat(&r->lease->gate.pulse);
-    r->m.input_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
-    rc = contribution_start(c, err);
-    // What the first one was given is fresh for all.
-    for (uint32_t b = 0; rc == SL_OK && c->at == 0 && b < r->job->ranges_count;
-         b++)
-        rc = step_fresh(&r->step, b, err);
-    r->op = ahead ? c->p->program->count : c->p->program->forward;
-    if (rc == SL_OK)
-        rc = step_run(&r->step, 0, r->op, err);
-    if (rc == SL_OK && ahead)
-        rc = look_ahead(r, slot, err);
-    if (rc == SL_OK && ahead)
-        rc = step_stats(&r->step, err);
-    if (rc == SL_OK)
-        contribution_loss(c);
-    return rc;
-}
-
-static enum sl_err run_to(struct ring_round *r, uint32_t end,
-                          struct sl_error *err)
-{
-    uint32_t from = r->op;
-
-    if (end > r->c.p->program->count)
-        end = r->c.p->program->count; // no op touches the bucket
-    if (end <= from)
-        return SL_OK;
-    r->op = end;
-    return step_run(&r->step, from, end, err);
-}
-
-// From the last bucket to the first: added when its gradient is whole, and, of
-// the last contribution, sent.
-static enum sl_err backward(struct ring_round *r, uint32_t slot,
-                            struct sl_error *err)
-{
+    struct ring_round *r = arg;
     struct job_ring *ring = r->job->ring;
-    const struct overlap *o = &r->c.p->overlap;
-    enum sl_err rc = SL_OK;
+    const struct overlap_range *range = &ring->buckets[b];
 
-    for (uint32_t b = ring->buckets_count; rc == SL_OK && b-- > 0;) {
-        const struct overlap_range *range = &ring->buckets[b];
-
-        rc = run_to(r, o->send_after[b] + 1, err);
-        if (rc == SL_OK && step_runs_ahead(&r->step))
-            rc = step_take(&r->step, b, err);
-        if (rc != SL_OK)
-            return rc;
-        grad_statistics(ring->grads, r->job->model, range->first, range->count,
-                        r->c.count);
-        sum_add(&ring->sum, b, ring->grads, (float)r->c.samples, slot == 0);
-        if (!grad_finite(ring->sum.data + range->first, (size_t)range->count))
-            r->bad = true;
-        if (slot + 1 == r->slots_count[0])
-            rc = sum_start(&ring->sum, b, err);
-    }
-    return rc == SL_OK ? run_to(r, UINT32_MAX, err) : rc;
+    grad_statistics(ring->grads, r->job->model, range->first, range->count,
+                    r->c.count);
+    sum_add(&ring->sum, b, ring->grads, (float)r->c.samples, r->slot == 0);
+    if (!grad_finite(ring->sum.data + range->first, (size_t)range->count))
+        r->bad = true;
+    return r->slot + 1 == r->slots_count[0] ? sum_start(&ring->sum, b, err)
+                                            : SL_OK;
 }
 
 // The gradient of one slot, added to the sum.
@@ -315,24 +254,23 @@ static enum sl_err compute(struct ring_round *r, uint32_t slot,
                            struct sl_error *err)
 {
     struct round_slot *s = &r->slots[0][slot];
+    struct pass pass = {.clock = r->env->clock,
+                        .c = &r->c,
+                        .m = &r->m,
+                        .whole = add_bucket,
+                        .ahead = look_ahead,
+                        .arg = r};
     enum sl_err rc;
 
+    r->slot = slot;
     contribution_begin(&r->c, &s->run, s->key.closure, s->key.step);
     FAULT("task.compute");
-    for (rc = forward(r, slot, err);
-         rc == SL_OK && !contribution_is_last(&r->c);
-         rc = forward(r, slot, err)) {
-        rc = run_to(r, UINT32_MAX, err);
-        contribution_put(&r->c);
-        r->c.at++;
-        if (rc != SL_OK)
-            return rc;
-    }
+    rc = pass_forward(&pass, err);
     FAULT("task.computed");
     if (rc == SL_OK && !isfinite(r->c.loss_sum))
         r->bad = r->bad_loss = true;
     if (rc == SL_OK && !r->bad)
-        rc = backward(r, slot, err);
+        rc = pass_backward(&pass, err);
     if (rc != SL_OK || r->bad)
         step_stop(&r->step);
     contribution_put(&r->c);
@@ -459,9 +397,9 @@ enum round_result round_run(struct ring_round *r, struct sl_error *err)
         return ROUND_FAILED;
     }
     began = sl_now_us(r->env->clock);
-    atomic_store(&pulse->waits, true);
+    pulse_wait(pulse, true);
     rc = sum_wait(&r->job->ring->sum, err);
-    atomic_store(&pulse->waits, false);
+    pulse_wait(pulse, false);
     r->m.wait_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
     if (rc != SL_OK) {
         err->code = rc;

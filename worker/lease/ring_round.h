@@ -47,9 +47,9 @@ struct ring_round {
     // Of the generation.
     uint32_t ranks, self, contributions;
 
-    // Of the contribution under way: the op that is next.
+    // The contribution under way, and its slot.
     struct contribution c;
-    uint32_t op;
+    uint32_t slot;
 
     // Of the round: its keys, then those of the next one, as far as is known.
     struct round_key *keys;  // 2 * contributions; owned

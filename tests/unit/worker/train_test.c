@@ -287,6 +287,27 @@ TEST(grad, statistics_of_several_micro_batches)
     model_free(m);
 }
 
+// Two members of a group had micro-batches 1 to 2 and 3 to 4: their shares add
+// up to what one worker would have had of all four.
+TEST(grad, statistics_of_shares_add_up)
+{
+    struct model *m = t_model("{'input_shape': [2], 'layers': [{'type': "
+                              "'batch_normalization', 'momentum': 0.9}]}");
+    float a[8], b[8], all = 0;
+
+    for (int i = 0; i < 4; i++)
+        all = 0.9f * all + (float)(i + 3);
+    for (int i = 0; i < 8; i++) {
+        a[i] = 0.9f * 3 + 4;
+        b[i] = 0.9f * 5 + 6;
+    }
+    grad_statistics_share(a, m, 0, 8, 2);
+    grad_statistics_share(b, m, 0, 8, 0);
+    for (int i = 0; i < 8; i++)
+        T_NEAR((double)(a[i] + b[i]), i < 4 ? 6.7 + 10.5 : (double)all, 1e-5);
+    model_free(m);
+}
+
 TEST(grad, clipping)
 {
     struct model *m = t_model("{'input_shape': [2], 'layers': [{'type': "

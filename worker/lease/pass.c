@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/pass.c -- the walk over a contribution's programs, in host
+// memory or ahead of a device.
+#include "worker/lease/pass.h"
+
+static enum sl_err run_to(struct pass *p, uint32_t end, struct sl_error *err)
+{
+    struct contribution *c = p->c;
+    uint32_t from = p->op;
+
+    if (end > c->p->program->count)
+        end = c->p->program->count; // no op touches the range
+    if (end <= from)
+        return SL_OK;
+    p->op = end;
+    return step_run(c->device, from, end, err);
+}
+
+static enum sl_err look_ahead(struct pass *p, struct sl_error *err)
+{
+    struct contribution *c = p->c;
+
+    if (!contribution_is_last(c))
+        return step_look_ahead(c->device, c->input, c->run,
+                               c->first + c->at + 1, err);
+    return p->ahead == NULL ? SL_OK : p->ahead(p->arg, err);
+}
+
+// What the first micro-batch was given is fresh for all.
+static enum sl_err refresh(struct pass *p, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < p->c->job->ranges_count; i++) {
+        if (p->fresh != NULL)
+            rc = p->fresh(p->arg, i, err);
+        if (rc == SL_OK)
+            rc = step_fresh(p->c->device, i, err);
+    }
+    return rc;
+}
+
+// A micro-batch until its loss is known.
+static enum sl_err forward(struct pass *p, struct sl_error *err)
+{
+    struct contribution *c = p->c;
+    bool ahead = step_runs_ahead(c->device);
+    uint64_t began = sl_now_us(p->clock);
+    enum sl_err rc = contribution_get(c, err);
+
+    if (rc != SL_OK)
+        return rc;
+    pulse_beat(c->device->pulse);
+    p->m->input_ms += (double)(sl_now_us(p->clock) - began) / 1000;
+    rc = contribution_start(c, err);
+    if (rc == SL_OK && contribution_is_first(c))
+        rc = refresh(p, err);
+    p->op = 0;
+    if (rc == SL_OK)
+        rc = run_to(p, ahead ? UINT32_MAX : c->p->program->forward, err);
+    if (rc == SL_OK && ahead)
+        rc = look_ahead(p, err);
+    if (rc == SL_OK && ahead)
+        rc = step_stats(c->device, err);
+    if (rc == SL_OK)
+        contribution_loss(c);
+    return rc;
+}
+
+enum sl_err pass_forward(struct pass *p, struct sl_error *err)
+{
+    struct contribution *c = p->c;
+    enum sl_err rc;
+
+    for (rc = forward(p, err); rc == SL_OK && !contribution_is_last(c);
+         rc = forward(p, err)) {
+        rc = run_to(p, UINT32_MAX, err);
+        contribution_put(c);
+        c->at++;
+        if (rc != SL_OK)
+            return rc;
+    }
+    return rc;
+}
+
+enum sl_err pass_backward(struct pass *p, struct sl_error *err)
+{
+    struct contribution *c = p->c;
+    const struct overlap *o = &c->p->overlap;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = c->job->ranges_count; rc == SL_OK && i-- > 0;) {
+        rc = run_to(p, o->send_after[i] + 1, err);
+        if (rc == SL_OK && step_runs_ahead(c->device))
+            rc = step_take(c->device, i, err);
+        if (rc == SL_OK)
+            rc = p->whole(p->arg, i, err);
+    }
+    return rc == SL_OK ? run_to(p, UINT32_MAX, err) : rc;
+}

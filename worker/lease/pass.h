@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/pass.h -- the ops of a contribution, where all parameters are in
+// place before the first of them (contribution.h has its micro-batches).
+//
+//   contribution_begin
+//     pass_forward    all micro-batches, the last one until its loss is known
+//     pass_backward   its gradients, from the last range to the first
+//   contribution_put
+//
+// Between the two the caller decides whether the gradient is wanted. Ranges are
+// told of in the order of their numbers, so that everybody who sums them with
+// others does it in one order.
+//
+// Threads  the compute thread.
+// Memory   What the fields point at is the caller's. A batch is held between
+//          the two calls, and after an error.
+// Units    ranges of the job (job.h); milliseconds are added to the metrics.
+// Errors   those of the contribution, of the device, and of the calls made.
+#ifndef WORKER_LEASE_PASS_H
+#define WORKER_LEASE_PASS_H
+
+#include "worker/lease/contribution.h"
+#include "worker/lease/lease.h"
+
+typedef enum sl_err (*pass_range_fn)(void *arg, uint32_t range,
+                                     struct sl_error *err);
+
+struct pass {
+    const struct sl_clock *clock;
+    struct contribution *c; // its job, its device
+    struct lease_metrics *m;
+    // Waits until the parameters of a range are in the vector; NULL: all are.
+    pass_range_fn fresh;
+    // The gradient of a range is whole, and in the host's vector.
+    pass_range_fn whole;
+    // A device computes the last micro-batch: what comes behind it may be
+    // staged. NULL: nothing is known of that.
+    enum sl_err (*ahead)(void *arg, struct sl_error *err);
+    void *arg;
+
+    uint32_t op; // the next
+};
+
+enum sl_err pass_forward(struct pass *p, struct sl_error *err);
+enum sl_err pass_backward(struct pass *p, struct sl_error *err);
+
+#endif
