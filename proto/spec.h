@@ -37,7 +37,8 @@ bool spec_external(const Sluice__V1__JobSpec *spec);
 // train.stall_seconds of a spec, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
-// train.accumulate of a spec, or its default: micro-batches of a step.
+// Micro-batches of a step: train.accumulate of a spec, or its default; times
+// train.group.size in a hybrid one.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
 // Samples of a step of a checked spec: of all its micro-batches.
@@ -169,6 +170,19 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
 // has as many contributions as there are ranks.
 bool spec_allreduce(const Sluice__V1__JobSpec *spec);
 bool spec_ring_scales(const Sluice__V1__JobSpec *spec);
+
+// ---- hybrid
+
+// Workers compute steps in groups, whose leaders push. A spec need not be
+// checked for this.
+bool spec_hybrid(const Sluice__V1__JobSpec *spec);
+
+// Of a checked spec in that mode.
+struct spec_group {
+    bool by_host; // all of a group on one
+    uint32_t size;
+};
+struct spec_group spec_group(const Sluice__V1__JobSpec *spec);
 
 // ---- placement
 

@@ -54,6 +54,7 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err);
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
+enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
 enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
 enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,

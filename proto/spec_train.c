@@ -55,8 +55,9 @@ bool spec_external(const Sluice__V1__JobSpec *spec)
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec)
 {
     const Sluice__V1__TrainSpec *t = spec->train;
+    uint32_t accumulate = t != NULL && t->has_accumulate ? t->accumulate : 1;
 
-    return t != NULL && t->has_accumulate ? t->accumulate : 1;
+    return spec_hybrid(spec) ? accumulate * spec_group(spec).size : accumulate;
 }
 
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec)
@@ -69,7 +70,8 @@ uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec)
 static enum sl_err check_accumulate(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
-    uint32_t accumulate = spec_accumulate(spec);
+    const Sluice__V1__TrainSpec *t = spec->train;
+    uint32_t accumulate = t->has_accumulate ? t->accumulate : 1;
     enum sl_err rc =
         spec_range("train.accumulate", accumulate, 1, STEP_SAMPLES_MAX, err);
 
@@ -84,7 +86,7 @@ static enum sl_err check_accumulate(const Sluice__V1__JobSpec *spec,
         return sl_fail(err, SL_EINVAL,
                        "train.accumulate: %u micro-batches of %u samples; a "
                        "step has at most %d samples",
-                       accumulate, spec->train->batch, STEP_SAMPLES_MAX);
+                       spec_accumulate(spec), t->batch, STEP_SAMPLES_MAX);
     return SL_OK;
 }
 
@@ -369,6 +371,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_staleness(spec, err);
     if (rc == SL_OK)
         rc = spec_check_ring(spec, err);
+    if (rc == SL_OK)
+        rc = spec_check_hybrid(spec, err);
     if (rc == SL_OK)
         rc = check_train_ranges(t, err);
     return rc == SL_OK ? check_accumulate(spec, err) : rc;

@@ -54,6 +54,7 @@
 #define WIRE_CLOSURE_STEPS_MAX 4096
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_RANKS_MAX 4096          // of one ring
+#define WIRE_GROUP_MAX 64            // members of one group
 #define WIRE_CONTRIBUTIONS_MAX 65536 // of one round
 #define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
 

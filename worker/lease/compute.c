@@ -152,8 +152,8 @@ static void post_done(struct compute *c, struct lease *l)
     loop_post_task(c->setup.loop, &l->done, on_done, l);
 }
 
-// Off the queue: an evaluation of this very job, or NULL.
-static struct lease *take_evaluation(struct compute *c, const struct job *job)
+// Off the queue: what else there is of this very job, or NULL.
+static struct lease *take_inner(struct compute *c, const struct job *job)
 {
     struct lease *found = NULL;
 
@@ -162,7 +162,7 @@ static struct lease *take_evaluation(struct compute *c, const struct job *job)
     {
         struct lease *l = list_entry(n, struct lease, queued);
 
-        if (l->kind == LEASE_EVALUATE && l->record == job->record) {
+        if (l->kind != LEASE_RING && l->record == job->record) {
             found = l;
             list_remove(&l->queued);
             break;
@@ -175,23 +175,30 @@ static struct lease *take_evaluation(struct compute *c, const struct job *job)
 static void note_device(struct compute *c, struct lease *l);
 
 // A ring lease lasts as long as its job, so what waits behind it would wait for
-// ever. The job in hand is not dropped for it: what fails for want of memory
-// fails.
+// ever: it runs within it. The job in hand is not dropped for it: what fails
+// for want of memory fails.
 static void run_between(void *arg, struct job *job)
 {
     struct compute *c = arg;
-    struct task_env env = {.input = c->input, .clock = c->setup.clock};
+    struct task_env env = {.input = c->input,
+                           .clock = c->setup.clock,
+                           .ahead = look_ahead,
+                           .arg = c};
+    struct pulse *outer = job->pulse;
     struct lease *l;
 
-    while ((l = take_evaluation(c, job)) != NULL) {
+    while ((l = take_inner(c, job)) != NULL) {
         atomic_store(&l->running, true);
+        l->gate.pulse.outer = outer;
         if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN)
             task_stopped(l);
         else
             task_run(&env, job, l);
+        l->gate.pulse.outer = NULL;
         note_device(c, l);
         post_done(c, l);
     }
+    job->pulse = outer;
 }
 
 static void attempt(struct compute *c, struct lease *l)

@@ -8,6 +8,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "worker/lease/hybrid.h"
 #include "worker/lease/job_ring.h"
 #include "worker/sync/sync_ps.h"
 
@@ -53,6 +54,8 @@ static enum sl_err make_ranges(struct job *j, struct sl_error *err)
 
     j->ranges = j->record->shards;
     j->ranges_count = j->record->layout.shards_count;
+    if (spec_hybrid(spec) && hybrid_new(&j->hybrid) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "no memory");
     if (!spec_allreduce(spec) || !j->record->placed)
         return SL_OK;
     rc = job_ring_new(&j->ring, j->model->elements, spec->train->bucket_bytes);
@@ -113,6 +116,7 @@ void job_free(struct job *j)
         program_drop(&j->programs[i]);
     program_memory_release(&j->memory);
     job_ring_free(j->ring);
+    hybrid_free(j->hybrid);
     device_free(j->device);
     data_free(j->train);
     data_free(j->test);
@@ -221,6 +225,25 @@ enum sl_err job_data(struct job *j, bool test, struct data **out,
     }
     *out = *slot;
     return SL_OK;
+}
+
+enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
+                    uint64_t first, uint64_t count, struct sl_error *err)
+{
+    const Sluice__V1__TrainSpec *train = spec_of(j)->train;
+    const struct schedule *s = &j->record->schedule;
+    enum sl_err rc = job_data(j, false, &run->data, err);
+
+    run->shuffle = !train->has_shuffle || train->shuffle;
+    run->epoch = epoch;
+    run->first = first;
+    run->count = count;
+    run->batch = (uint32_t)s->batch / j->record->accumulate;
+    run->share = (struct input_share){0};
+    if (rc == SL_OK && run->shuffle &&
+        order_init(&run->order, train->seed, epoch, s->samples) != SL_OK)
+        rc = sl_fail(err, SL_EINVAL, "the data has no order");
+    return rc;
 }
 
 enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,

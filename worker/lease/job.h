@@ -14,7 +14,7 @@
 #include "common/base/list.h"
 #include "proto/spec.h"
 #include "worker/compile/compile.h"
-#include "worker/data/data.h"
+#include "worker/data/input.h"
 #include "worker/device/device.h"
 #include "worker/device/loss_scale.h"
 #include "worker/sync/peers.h"
@@ -58,6 +58,7 @@ struct job {
     struct data *train, *test;
     struct sync *sync;
     struct job_ring *ring; // of a job whose workers are ranks; else NULL
+    struct hybrid *hybrid; // of one whose workers compute in groups; else NULL
     // Of the flat vector: what leaves, and becomes fresh, at one time.
     const struct overlap_range *ranges;
     uint32_t ranges_count;
@@ -79,6 +80,12 @@ void job_free(struct job *j); // NULL is allowed
 // first worker found.
 enum sl_err job_data(struct job *j, bool test, struct data **out,
                      struct sl_error *err);
+
+// What is to be read of the training set: positions [first, first + count) of
+// an epoch's order, in micro-batches. Opens the set; input_open is the
+// caller's.
+enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
+                    uint64_t first, uint64_t count, struct sl_error *err);
 
 // What this worker finds; without a test set its part is 0.
 enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,

@@ -3,44 +3,37 @@
 // task.h.
 #include "worker/lease/task.h"
 
-// The order of an evaluation is that of the file.
-static enum sl_err set_order(struct input_run *run, const struct record *r,
-                             uint64_t epoch, struct sl_error *err)
+// An evaluation's samples are in the order of the file.
+static enum sl_err set_test(struct job *job, struct lease *l,
+                            struct sl_error *err)
 {
-    const Sluice__V1__TrainSpec *train = r->open->spec->train;
+    const Sluice__V1__JobSpec *spec = l->record->open->spec;
+    struct input_run *run = &l->run;
+    uint32_t batch =
+        (uint32_t)l->record->schedule.batch / l->record->accumulate;
 
-    run->shuffle = !train->has_shuffle || train->shuffle;
-    run->epoch = epoch;
-    if (!run->shuffle)
-        return SL_OK;
-    if (order_init(&run->order, train->seed, epoch, r->schedule.samples) !=
-        SL_OK)
-        return sl_fail(err, SL_EINVAL, "the data has no order");
-    return SL_OK;
+    if (spec->evaluate != NULL && spec->evaluate->batch > 0)
+        batch = spec->evaluate->batch;
+    run->first = l->first;
+    run->count = l->count;
+    run->batch = batch;
+    return job_data(job, true, &run->data, err);
 }
 
 enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
                          struct sl_error *err)
 {
-    struct input_run *run = &l->run;
-    bool test = l->kind == LEASE_EVALUATE;
-    const Sluice__V1__JobSpec *spec = l->record->open->spec;
-    uint64_t batch = l->record->schedule.batch / l->record->accumulate;
     enum sl_err rc;
 
     if (l->run_open || l->kind == LEASE_PROBE || l->kind == LEASE_RING)
         return SL_OK;
-    rc = job_data(job, test, &run->data, err);
-    if (rc == SL_OK && !test)
-        rc = set_order(run, l->record, l->epoch, err);
+    if (l->kind == LEASE_EVALUATE)
+        rc = set_test(job, l, err);
+    else
+        rc = job_run(job, &l->run, l->epoch, l->first, l->count, err);
     if (rc != SL_OK)
         return rc;
-    if (test && spec->evaluate != NULL && spec->evaluate->batch > 0)
-        batch = spec->evaluate->batch;
-    run->first = l->first;
-    run->count = l->count;
-    run->batch = (uint32_t)batch;
-    input_open(input, run);
+    input_open(input, &l->run);
     l->run_open = true;
     return SL_OK;
 }
@@ -76,6 +69,8 @@ void task_run(const struct task_env *env, struct job *job, struct lease *l)
         task_train(env, job, l);
     else if (l->kind == LEASE_EVALUATE)
         task_evaluate(env, job, l);
+    else if (l->kind == LEASE_RING && job->hybrid != NULL)
+        task_hybrid(env, job, l);
     else if (l->kind == LEASE_RING)
         task_ring(env, job, l);
     else

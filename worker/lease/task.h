@@ -9,7 +9,7 @@
 //             set
 //   PROBE     open the data, say what is there
 //   RING      take part in the job's ring: rounds of all ranks, one after
-//             another, until the lease ends
+//             another, until the lease ends; or, of a hybrid job, in a group
 //
 // Between any two steps, and wherever it waits, it can be stopped by its gate.
 //
@@ -53,5 +53,6 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l);
 void task_evaluate(const struct task_env *env, struct job *job,
                    struct lease *l);
 void task_ring(const struct task_env *env, struct job *job, struct lease *l);
+void task_hybrid(const struct task_env *env, struct job *job, struct lease *l);
 
 #endif

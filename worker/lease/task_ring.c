@@ -289,9 +289,9 @@ static void wait(struct ring *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
 
-    atomic_store(&pulse->waits, true);
+    pulse_wait(pulse, true);
     seat_wait(t->seat, LOOK_MS);
-    atomic_store(&pulse->waits, false);
+    pulse_wait(pulse, false);
     pulse_beat(pulse); // the thread does not hang
 }
 
@@ -301,7 +301,6 @@ static void run_between(struct ring *t)
     if (t->env->between == NULL)
         return;
     t->env->between(t->env->arg, t->job);
-    t->job->pulse = &t->lease->gate.pulse;
 }
 
 // Until the lease ends; false if it failed.

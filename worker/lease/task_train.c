@@ -9,6 +9,8 @@
 // A device is given all ops at once; then its gradients are taken one by one.
 // A step may be several micro-batches (contribution.h): the first is what waits
 // for shards, the last is what sends them.
+// The leader of a group (hybrid.h) has all parameters before it begins a step,
+// and sends the step when the group's gradient is whole.
 #include <inttypes.h>
 #include <math.h>
 
@@ -16,8 +18,10 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "worker/device/grad.h"
-#include "worker/lease/contribution.h"
+#include "worker/lease/hybrid_step.h"
 #include "worker/lease/task.h"
+
+#define GROUP_LOOK_MS 200 // at the gates, at least so often
 
 // What a step will add to the metrics when it turns out to be counted.
 struct pending {
@@ -45,6 +49,8 @@ struct train {
     uint32_t op, waited;  // next op; of overlap.by_wait, how many are done
     uint32_t reads_until; // of all that was sent
     bool whole; // clipping, f16, sync: all is computed before any is sent
+    struct hybrid *hybrid; // its group; NULL: it has none
+    bool parted;           // and that is over
 };
 
 static enum sync_result failed(struct train *t, enum sl_err rc)
@@ -223,18 +229,13 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     return result;
 }
 
-// Clipping by a norm sees the whole gradient before any of it leaves; and in
-// f16 all shards skip the step if any part of it is not finite.
-static enum sync_result whole_and_send(struct train *t)
+// The gradient of the step is in the vector.
+static enum sync_result send_whole(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
     float *g = t->sync->grads;
-    enum sync_result result = run_to(t, t->c.p->program->count);
+    enum sync_result result = SYNC_OK;
 
-    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
-        result = take(t, o->by_send[i]);
-    if (result != SYNC_OK)
-        return result;
     if (!grad_finite(g, (size_t)t->job->model->elements))
         return skip_all(t, true);
     grad_statistics(g, t->job->model, 0, t->job->model->elements, t->c.count);
@@ -247,6 +248,18 @@ static enum sync_result whole_and_send(struct train *t)
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
         result = send(t, o->by_send[i], false);
     return result;
+}
+
+// Clipping by a norm sees the whole gradient before any of it leaves; and in
+// f16 all shards skip the step if any part of it is not finite.
+static enum sync_result whole_and_send(struct train *t)
+{
+    const struct overlap *o = &t->c.p->overlap;
+    enum sync_result result = run_to(t, t->c.p->program->count);
+
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
+        result = take(t, o->by_send[i]);
+    return result == SYNC_OK ? send_whole(t) : result;
 }
 
 static enum sync_result backward(struct train *t)
@@ -348,15 +361,96 @@ static enum sync_result compute_step(struct train *t)
     return t->whole ? whole_and_send(t) : backward(t);
 }
 
+// ---- with a group
+
+// Until the group runs, and this worker leads it.
+static enum sync_result meet(struct train *t)
+{
+    struct gate *gate = &t->lease->gate, *ring = &t->hybrid->lease->gate;
+    struct seat *seat = t->hybrid->lease->seat;
+
+    for (;;) {
+        if (seat_has_news(seat))
+            hybrid_look(t->hybrid);
+        t->parted = t->hybrid->failed || hybrid_follows(t->hybrid) ||
+                    atomic_load(&ring->draining) ||
+                    gate_look(ring, t->env->clock) != GATE_OPEN;
+        if (atomic_load(&gate->draining))
+            gate_close(gate, GATE_DRAIN);
+        if (t->parted || gate_look(gate, t->env->clock) != GATE_OPEN)
+            return SYNC_STOPPED;
+        if (hybrid_leads(t->hybrid))
+            return SYNC_OK;
+        pulse_wait(&gate->pulse, true);
+        seat_wait(seat, GROUP_LOOK_MS);
+        pulse_wait(&gate->pulse, false);
+        pulse_beat(&gate->pulse); // the thread does not hang
+    }
+}
+
+// The group did not get to the end of the step: it is computed again with the
+// next one, unless it is this worker that cannot.
+static enum sync_result regroup(struct train *t, enum sl_err rc)
+{
+    struct sl_error why = SL_ERROR_INIT;
+
+    step_stop(&t->step);
+    if (t->hybrid->lost) {
+        hybrid_broken(t->hybrid, &t->err);
+        t->err = (struct sl_error)SL_ERROR_INIT;
+        return SYNC_AGAIN;
+    }
+    sl_fail(&why, SL_ECANCELED, "its step failed: %s", t->err.text);
+    hybrid_fail(t->hybrid, SL_ECANCELED, &why);
+    return failed(t, rc);
+}
+
+static enum sync_result group_step(struct train *t)
+{
+    struct hybrid_head head = {.any = true,
+                               .closure = t->c.closure,
+                               .step = t->c.step,
+                               .loss_scale = t->job->scale.s};
+    struct hybrid_step s = {.hybrid = t->hybrid,
+                            .clock = t->env->clock,
+                            .c = &t->c,
+                            .m = &t->m,
+                            .params = t->sync->params,
+                            .grads = t->sync->grads};
+    enum sync_result result = SYNC_OK;
+    enum sl_err rc;
+
+    for (uint32_t i = 0; i < t->sync->ranges_count && result == SYNC_OK; i++)
+        result = t->sync->ops->wait(t->sync, i, &t->err);
+    if (result != SYNC_OK)
+        return result;
+    account(t);
+    rc = hybrid_agree(t->hybrid, &head, &t->err);
+    if (rc == SL_OK)
+        rc = hybrid_compute(&s, &t->err);
+    if (rc != SL_OK)
+        return regroup(t, rc);
+    FAULT("group.summed");
+    t->op = t->c.p->program->count;
+    t->waited = t->sync->ranges_count;
+    t->reads_until = 0;
+    return isfinite(t->c.loss_sum) ? send_whole(t) : skip_all(t, false);
+}
+
 static enum sync_result one_step(struct train *t, uint32_t step)
 {
-    enum sync_result result;
+    enum sync_result result = t->hybrid != NULL ? meet(t) : SYNC_OK;
+    bool grouped = t->hybrid != NULL && t->hybrid->group != NULL;
 
+    if (result != SYNC_OK)
+        return result;
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
     contribution_begin(&t->c, &t->lease->run, t->lease->closure, step);
-    result = compute_step(t);
+    if (!grouped)
+        input_share(t->env->input, &t->lease->run, (struct input_share){0});
+    result = grouped ? group_step(t) : compute_step(t);
     contribution_put(&t->c);
     return result;
 }
@@ -430,7 +524,10 @@ static void conclude(struct train *t, enum sync_result result)
         keep_evidence(t);
         return;
     case SYNC_STOPPED:
-        task_stopped(t->lease);
+        if (t->parted)
+            task_hand_back(t->lease, "its group is over");
+        else
+            task_stopped(t->lease);
         return;
     case SYNC_FENCED:
         task_hand_back(t->lease, "a newer attempt of the closure runs");
@@ -471,6 +568,9 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
               job->optimizer.global_clipnorm > 0;
+    // Not within a ring lease: then it is computed alone, which is the same.
+    if (job->hybrid != NULL && job->hybrid->lease != NULL)
+        t.hybrid = job->hybrid;
     result = t.sync->ops->open(t.sync, &c, &t.err);
     if (result == SYNC_OK)
         result = all_steps(&t);

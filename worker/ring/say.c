@@ -90,6 +90,18 @@ Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r)
     return up;
 }
 
+Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation)
+{
+    Sluice__V1__RingReady m = SLUICE__V1__RING_READY__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg((struct wire_tag){generation, 0});
+
+    m.job = j.job;
+    m.job_incarnation = j.job_incarnation;
+    m.generation = generation;
+    m.tag = &tag;
+    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
+}
+
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r)
 {
     Sluice__V1__RingStep m = SLUICE__V1__RING_STEP__INIT;

@@ -20,6 +20,8 @@ Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
 Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
                                  const struct rank *r);
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
+// The same of a ring whose ranks have no state.
+Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r);
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);

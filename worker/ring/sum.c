@@ -32,9 +32,9 @@ void sum_release(struct sum *s)
     *s = (struct sum){0};
 }
 
-enum sl_err sum_join(struct sum *s, const struct ring_env *env,
-                     const Sluice__V1__RingBegin *begin, enum wire_type wire,
-                     struct sl_error *err)
+enum sl_err sum_group(struct group **out, const struct ring_env *env,
+                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                      struct sl_error *err)
 {
     struct group_options o = {.io = env->io,
                               .tls = env->tls,
@@ -45,23 +45,28 @@ enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                               .self = begin->self,
                               .wire = wire,
                               .timeout_ms = SUM_SILENT_MS};
-    struct group_rank *rank;
+    struct group_rank *rank = sl_malloc_array(begin->n_ranks, sizeof(*rank));
     enum sl_err rc;
 
-    s->group = NULL;
-    s->number = s->waited = 0;
-    if (begin->n_ranks == 1)
-        return SL_OK;
-    rank = sl_malloc_array(begin->n_ranks, sizeof(*rank));
     if (rank == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for a ring's ranks");
     for (size_t i = 0; i < begin->n_ranks; i++)
         rank[i] = (struct group_rank){begin->ranks[i]->address,
                                       begin->ranks[i]->host};
     o.rank = rank;
-    rc = group_new(&s->group, &o, err);
+    rc = group_new(out, &o, err);
     sl_free(rank);
     return rc;
+}
+
+enum sl_err sum_join(struct sum *s, const struct ring_env *env,
+                     const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                     struct sl_error *err)
+{
+    s->group = NULL;
+    s->number = s->waited = 0;
+    return begin->n_ranks == 1 ? SL_OK
+                               : sum_group(&s->group, env, begin, wire, err);
 }
 
 void sum_abort(void *sum)

@@ -39,6 +39,11 @@ struct sum {
     uint64_t waited;     // and of the first that was not waited for
 };
 
+// The group of a generation, of two ranks or more.
+enum sl_err sum_group(struct group **out, const struct ring_env *env,
+                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                      struct sl_error *err);
+
 // Buckets are borrowed until sum_release.
 enum sl_err sum_init(struct sum *s, const struct overlap_range *buckets,
                      uint32_t count, uint64_t elements);

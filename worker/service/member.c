@@ -72,8 +72,8 @@ static struct lease *ring_of(struct member *m, uint64_t job)
 }
 
 // A coordinator that has come back gives the ring's lease anew: the old one
-// makes way, and leaves its state to it. An evaluation is looked for between
-// rounds.
+// makes way, and leaves its state to it. What else there is of the job runs
+// within it.
 static void settle_ring(struct member *m, struct lease *l)
 {
     struct lease *ring = ring_of(m, l->job);
@@ -128,7 +128,7 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
     list_push_back(&m->leases, &l->node);
     m->leases_count++;
     compute_submit(m->compute, l);
-    if (l->kind == LEASE_EVALUATE)
+    if (l->kind != LEASE_RING)
         settle_ring(m, l);
 }
 

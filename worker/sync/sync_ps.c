@@ -146,9 +146,9 @@ static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
     struct pulse *pulse = &s->closure.gate->pulse;
     enum sync_result result;
 
-    atomic_store(&pulse->waits, true);
+    pulse_wait(pulse, true);
     result = drive_on(s, done, arg, again_ends, err);
-    atomic_store(&pulse->waits, false);
+    pulse_wait(pulse, false);
     return result;
 }
 
