@@ -8,6 +8,7 @@ The moments of death come from a seed: SLUICE_SEED repeats a failure.
 """
 import os
 import pathlib
+import re
 import random
 import signal
 
@@ -225,9 +226,12 @@ def files_of_old_cuts_go():
         check_counts(c.wait_state(job))
         store = pathlib.Path(c.dir / "store")
 
+        # A cut that was given up leaves files, until an older one is let go of.
         def few():
-            tags = {p.name.split(".", 1)[1] for p in store.rglob("*.safetensors")}
-            return len(tags) <= 2
+            rounds = {int(p.name.split(".")[2][1:]) for p in store.rglob("*.safetensors")}
+            kept = sorted(int(n) for p in store.rglob("cut-*.json")
+                          for n in re.findall(r"\.n(\d+)\.safetensors", p.read_text()))
+            return 0 < len(set(kept)) <= 2 and min(rounds) == kept[0]
         wait_for("old files to be deleted", few, 20)
 
 
