@@ -195,6 +195,21 @@ def a_silent_rank_is_left_out_and_comes_back():
         training.end()
 
 
+def a_silent_rank_takes_nothing_of_the_others_with_it():
+    """What its socket does not take any more is more than buffers hold. It is
+    silent until the others go on, which core's keepalive makes possible after
+    15 s; a ring that is left must not wait for that."""
+    with Ring(workers=3, worker_args=["--shm", "off"]) as c:
+        training = Training(c, "full", epochs=120)
+        training.spec["model"]["layers"][1]["units"] = 1024
+        training.some_rounds_on()
+        c.pause("w-1")
+        training.wait_ranks(2)
+        steps = c.steps(training.job)
+        c.wait_steps(training.job, steps + 9, limit_s=8)
+        c.run("stop", training.job)
+
+
 def a_drained_rank_hands_back():
     with Ring(workers=2) as c:
         training = Training(c, "drain", workers=2)
@@ -243,5 +258,6 @@ if __name__ == "__main__":
           a_round_that_is_not_finite_is_skipped_by_all, the_only_rank_is_killed,
           all_ranks_are_killed, the_coordinator_is_killed_and_restarted,
           a_silent_rank_is_left_out_and_comes_back,
+          a_silent_rank_takes_nothing_of_the_others_with_it,
           a_drained_rank_hands_back,
           jobs_are_resumed_from_the_other_mode, files_of_old_cuts_go])

@@ -28,7 +28,7 @@
 #define LOOK_MS 20
 
 struct node {
-    struct rpc_channel *channel; // NULL: ourselves
+    struct rpc_channel *channel; // NULL: ourselves, or hung up
     uint64_t failing_ms;         // since then its calls fail; 0: they do not
 };
 
@@ -42,7 +42,6 @@ struct put {
     const void *data; // of the payload, in m.wire
     size_t bytes;
     void *owned; // `data`, if it is ours
-    struct rpc_ticket ticket;
     bool ended, released;
     enum sl_err code;
     unsigned tries;
@@ -278,7 +277,7 @@ static void start(struct net *n, struct put *p)
     rpc_msg_on_release(&msg, on_released, p);
     FAULT("reduce.piece");
     rpc_call_start(n->nodes[p->to].channel, WIRE_PIECE, &msg, &options, on_done,
-                   p, &p->ticket);
+                   p, NULL);
 }
 
 // Sends data[first, first + count) of the sum under way. With `copy` the
@@ -370,37 +369,13 @@ static struct inbox_piece *next_piece(struct net *n)
     return piece;
 }
 
-// A call that is under way: its channel and ticket, to cancel it without the
-// lock.
-static bool any_flying_locked(struct net *n, struct rpc_channel **channel,
-                              struct rpc_ticket *ticket, unsigned skip)
+// A socket that its peer does not read keeps what it was lent until it is
+// closed; core's own keepalive closes it after 15 s. The calls end with it.
+static void hang_up(struct net *n)
 {
-    list_for(at, &n->flying)
-    {
-        struct put *p = list_entry(at, struct put, node);
-
-        if (p->ended || skip-- > 0)
-            continue;
-        *channel = n->nodes[p->to].channel;
-        *ticket = p->ticket;
-        return true;
-    }
-    return false;
-}
-
-static void cancel_all(struct net *n)
-{
-    struct rpc_channel *channel;
-    struct rpc_ticket ticket;
-    bool more;
-
-    for (unsigned i = 0;; i++) {
-        pthread_mutex_lock(&n->o.inbox->lock);
-        more = any_flying_locked(n, &channel, &ticket, i);
-        pthread_mutex_unlock(&n->o.inbox->lock);
-        if (!more)
-            return;
-        rpc_cancel(channel, ticket);
+    for (uint32_t i = 0; i < n->o.count; i++) {
+        rpc_channel_free(n->nodes[i].channel);
+        n->nodes[i].channel = NULL;
     }
 }
 
@@ -410,15 +385,15 @@ static void settle(struct net *n)
     struct inbox *b = n->o.inbox;
     struct list_node *at;
     struct put *again;
-    bool cancelled = false;
+    bool hung_up = false;
 
     pthread_mutex_lock(&b->lock);
     while (!list_empty(&n->flying) || !list_empty(&n->again)) {
-        if (n->failed != SL_OK && !cancelled) {
+        if (n->failed != SL_OK && !hung_up) {
             pthread_mutex_unlock(&b->lock);
-            cancel_all(n);
+            hang_up(n);
             pthread_mutex_lock(&b->lock);
-            cancelled = true;
+            hung_up = true;
             continue;
         }
         while (n->failed != SL_OK && (at = list_pop_front(&n->again)) != NULL)
