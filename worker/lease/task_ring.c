@@ -170,7 +170,7 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
 static void refuse_request(struct ring *t, const struct seat_request *r,
                            const char *why)
 {
-    seat_say(t->seat, say_no_snapshot(t->say, r, why));
+    seat_say(t->seat, say_no_snapshot(t->say, r, rank_of(t)->tag, why));
 }
 
 // What an evaluation of this cut will want.

@@ -164,15 +164,18 @@ Sluice__V1__AttendUp *say_snapshot(struct say_job j,
     return up;
 }
 
-Sluice__V1__AttendUp *
-say_no_snapshot(struct say_job j, const struct seat_request *r, const char *why)
+Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
+                                      const struct seat_request *r,
+                                      struct wire_tag at, const char *why)
 {
     Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg(at);
 
     m.job = j.job;
     m.job_incarnation = j.job_incarnation;
     m.shard = r->part;
     m.request = r->request;
+    m.tag = &tag;
     m.failure = (char *)why;
     return copy(SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
 }

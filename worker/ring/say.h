@@ -26,13 +26,13 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r);
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 
-// A part's file, or why there is none.
+// A part's file, or why there is none, with the tag of the rank's state.
 Sluice__V1__AttendUp *say_snapshot(struct say_job j,
                                    const struct seat_request *r,
                                    const struct snap_written *w,
                                    const char *folder);
 Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
                                       const struct seat_request *r,
-                                      const char *why);
+                                      struct wire_tag at, const char *why);
 
 #endif

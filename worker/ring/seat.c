@@ -15,8 +15,8 @@
 
 // A file that is being written: a piece of work of its own.
 struct seat_file {
-    struct list_node node;
-    struct seat *seat; // a reference, from when the loop has it
+    struct list_node node; // in shared.files
+    struct seat *seat;     // with a reference, from when the loop has it
     struct seat_request request;
     struct shard_image *image; // owned
     char *folder;              // owned
@@ -55,6 +55,7 @@ struct seat {
         uint64_t opened, uid, gone;
         Sluice__V1__RingBegin *begin; // owned; of `opened`
         struct list wishes;           // struct seat_wish
+        struct list files;            // struct seat_file
         bool ended; // the generation under way is, since the last look
         void (*end)(void *arg);
         void *end_arg;
@@ -87,15 +88,27 @@ enum sl_err seat_new(struct seat **out, const struct ring_env *env,
     pthread_mutex_init(&s->shared.lock, NULL);
     pthread_cond_init(&s->shared.changed, NULL);
     list_init(&s->shared.wishes);
+    list_init(&s->shared.files);
     list_init(&s->shared.mail);
     *out = s;
     return SL_OK;
 }
 
+static void news_locked(struct seat *s)
+{
+    s->shared.news++;
+    pthread_cond_broadcast(&s->shared.changed);
+}
+
 static void free_file(struct seat_file *f)
 {
-    if (f->image != NULL)
-        shard_image_release(f->image);
+    struct seat *s = f->seat;
+
+    shard_image_release(f->image);
+    pthread_mutex_lock(&s->shared.lock);
+    list_remove(&f->node);
+    news_locked(s); // a wish for this part may be due
+    pthread_mutex_unlock(&s->shared.lock);
     sl_free(f->image);
     sl_free(f->folder);
     snap_written_release(&f->written);
@@ -161,12 +174,6 @@ uint64_t seat_uid(struct seat *s)
 }
 
 // ---- the loop
-
-static void news_locked(struct seat *s)
-{
-    s->shared.news++;
-    pthread_cond_broadcast(&s->shared.changed);
-}
 
 static void end_locked(struct seat *s)
 {
@@ -289,6 +296,24 @@ void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
+// A part has one image at a time.
+static bool is_written_locked(const struct seat *s, uint32_t part)
+{
+    list_for(n, &s->shared.files)
+    {
+        if (list_entry(n, struct seat_file, node)->request.part == part)
+            return true;
+    }
+    return false;
+}
+
+static bool is_due(const struct seat_request *r, struct wire_tag tag, bool over)
+{
+    return r->generation < tag.incarnation ||
+           (r->generation == tag.incarnation &&
+            (over || r->at_round <= tag.sequence));
+}
+
 bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
                        struct seat_request *out)
 {
@@ -299,9 +324,8 @@ bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
     {
         struct seat_wish *w = list_entry(n, struct seat_wish, node);
 
-        if (w->request.generation <= tag.incarnation &&
-            (over || w->request.at_round <= tag.sequence ||
-             w->request.generation < tag.incarnation)) {
+        if (is_due(&w->request, tag, over) &&
+            !is_written_locked(s, w->request.part)) {
             found = w;
             break;
         }
@@ -354,7 +378,7 @@ static void written(void *arg)
     } else {
         LOG(WARN, "part of a cut not written", "job=%llu part=%u error=%s",
             (unsigned long long)s->job.job, f->request.part, f->err.text);
-        up = say_no_snapshot(s->job, &f->request, f->err.text);
+        up = say_no_snapshot(s->job, &f->request, f->image->tag, f->err.text);
     }
     if (up != NULL)
         (void)say(s, up);
@@ -365,7 +389,6 @@ static void written(void *arg)
 
 static void begin_file(struct seat *s, struct seat_file *f)
 {
-    f->seat = s;
     atomic_fetch_add(&s->refs, 1);
     if (loop_work(s->env.loop, write_behind, written, f) == SL_OK)
         return;
@@ -491,20 +514,21 @@ void seat_write(struct seat *s, const struct seat_request *r,
 {
     struct seat_file *f = sl_calloc(1, sizeof(*f));
 
-    if (f != NULL) {
-        f->request = *r;
-        f->image = image;
-        f->err = (struct sl_error)SL_ERROR_INIT;
-        f->folder = snap_folder(s->env.store, &image->shard->plan);
+    if (f == NULL) {
+        shard_image_release(image);
+        sl_free(image);
+        return;
     }
-    if (f != NULL && f->folder != NULL) {
+    f->seat = s;
+    f->request = *r;
+    f->image = image;
+    f->err = (struct sl_error)SL_ERROR_INIT;
+    f->folder = snap_folder(s->env.store, &image->shard->plan);
+    pthread_mutex_lock(&s->shared.lock);
+    list_push_back(&s->shared.files, &f->node);
+    pthread_mutex_unlock(&s->shared.lock);
+    if (f->folder != NULL)
         mail(s, NULL, f);
-        return;
-    }
-    if (f != NULL) {
+    else
         free_file(f);
-        return;
-    }
-    shard_image_release(image);
-    sl_free(image);
 }

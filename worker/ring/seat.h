@@ -87,7 +87,8 @@ void seat_wait(struct seat *s, uint64_t ms);
 void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg);
 
 // A request for a part's file of this generation that is due at this round, or
-// was before; false: none is. `over`: no round will follow.
+// was before; false: none is. `over`: no round will follow. A part that is
+// being written is not due before its file is there.
 struct seat_request {
     uint32_t part;
     uint64_t generation, request, at_round;

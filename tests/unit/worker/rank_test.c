@@ -6,6 +6,8 @@
 #include "state/snap/snap.h"
 #include "tests/harness/t.h"
 #include "worker/ring/rank.h"
+#include "worker/ring/say.h"
+#include "worker/ring/seat.h"
 
 #define VARIABLES 3
 #define ELEMENTS (6 * 5 + 5 + 4 * 3)
@@ -404,6 +406,110 @@ TEST(rank, a_part_that_was_written_before_is_found)
     sl_free(path);
     sl_free(cut.folder);
     rank_release(&r);
+}
+
+// What the coordinator gets of the files of cuts.
+struct desk {
+    struct loop *loop;
+    struct seat *seat;
+    unsigned reports;
+    struct wire_tag tag; // of the last
+    bool failed;
+};
+
+static bool take_report(void *arg, const Sluice__V1__AttendUp *up)
+{
+    struct desk *d = arg;
+
+    T_EQ(up->kind_case, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT);
+    d->reports++;
+    d->tag = wire_tag_of(up->snapshot->tag);
+    d->failed = up->snapshot->failure[0] != '\0';
+    loop_stop(d->loop);
+    return true;
+}
+
+static void desk_init(struct desk *d, const char *store)
+{
+    struct ring_env env = {.clock = sl_clock_real(),
+                           .send = take_report,
+                           .arg = d,
+                           .fs = fs_posix(),
+                           .store = store};
+
+    *d = (struct desk){0};
+    T_OK(loop_new(&d->loop, t_err()));
+    env.loop = d->loop;
+    T_OK(seat_new(&d->seat, &env, 7, 1));
+}
+
+static void ask_for(struct desk *d, uint32_t part, uint64_t at_round)
+{
+    Sluice__V1__SnapshotRequest m = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+
+    m.shard = part;
+    m.incarnation = 3;
+    m.at_round = at_round;
+    seat_snapshot(d->seat, &m);
+}
+
+static void write_part(struct desk *d, struct rank *r, uint32_t part)
+{
+    struct shard_image *image = sl_calloc(1, sizeof(*image));
+    struct seat_request taken;
+
+    T_TRUE(seat_take_request(d->seat, r->tag, false, &taken));
+    T_EQ(taken.part, part);
+    T_OK(rank_freeze(r, part, image, t_err()));
+    seat_write(d->seat, &taken, image);
+}
+
+// A cut that is given up is begun again while its files are being written.
+TEST(rank, a_part_that_is_being_written_is_asked_for_later)
+{
+    struct rank r = {0};
+    float fresh[ELEMENTS];
+    struct world w;
+    struct desk d;
+
+    world_init(&w, (char *)"sgd");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    run_round(&r, 0, 2, false, fresh);
+    desk_init(&d, t_tmpdir());
+    ask_for(&d, 0, 1);
+    write_part(&d, &r, 0);
+    run_round(&r, 2, 2, false, fresh);
+    ask_for(&d, 0, 2); // waits
+    ask_for(&d, 1, 2);
+    write_part(&d, &r, 1);
+    loop_run(d.loop);
+    if (d.reports < 2)
+        loop_run(d.loop);
+    T_TRUE(seat_has_news(d.seat)); // who waits looks again
+    write_part(&d, &r, 0);
+    loop_run(d.loop);
+    T_EQ(d.reports, 3);
+    T_FALSE(d.failed);
+    T_EQ(d.tag.sequence, 2);
+    seat_retire(d.seat);
+    loop_free(d.loop);
+    rank_release(&r);
+}
+
+// It says where the rank is, so that the next request names a later round.
+TEST(rank, a_report_of_no_file_has_the_tag_of_the_state)
+{
+    struct seat_request missed = {.part = 1, .generation = 3, .at_round = 4};
+    struct say_job job = {7, 1};
+    Sluice__V1__AttendUp *up =
+        say_no_snapshot(job, &missed, (struct wire_tag){3, 9}, "it is past");
+    Sluice__V1__SnapshotReport *m = up->snapshot;
+
+    T_EQ(up->kind_case, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT);
+    T_STR(m->failure, "it is past");
+    T_EQ(m->shard, 1);
+    T_EQ(wire_tag_cmp(wire_tag_of(m->tag), (struct wire_tag){3, 9}), 0);
+    wire_free(&up->base);
 }
 
 TEST(rank, a_cut_is_looked_for_in_our_own_store_too)
