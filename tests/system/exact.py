@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conservation in the modes of our own workers: what each sample gave is what
+is there, to the last integer.
+
+conserve.py's programs train in no rounds and in no ring, so here a model of
+ours is made to have integer gradients. Each sample has a prime of its own and a
+row of the kernel of its own: its features are zero but for one, and its target
+is so large that the prediction vanishes beside it in f32. So every time that a
+sample counts, its row falls by its prime, exactly, whatever the parameters are;
+the learning rate takes back what the mean over a round has divided by. A row
+that is wrong at the end names the sample that was lost or counted twice.
+
+The numbers are exact while all samples of a round are a power of two: means
+are products with 1 / n.
+"""
+import functools
+
+from cluster import check
+from conserve import primes
+
+SAMPLES, BATCH, ROUND, UNITS = 512, 4, 4, 4
+SMALL = 2.0 ** -32  # a prediction is below 1, a target above 2^30
+
+
+@functools.cache
+def of_sample():
+    return primes(SAMPLES)
+
+
+def write_data(folder):
+    """Features and targets, as two files; their paths."""
+    import numpy
+    x = numpy.zeros((SAMPLES, SAMPLES), dtype=numpy.float32)
+    numpy.fill_diagonal(x, SMALL)
+    # d (w x - y)^2 / dw is -2 x y, divided by UNITS and the samples of a round
+    y = numpy.repeat(numpy.array(of_sample(), dtype=numpy.float32)[:, None],
+                     UNITS, axis=1) * numpy.float32(-0.5 * UNITS / SMALL)
+    paths = folder / "exact-x.npy", folder / "exact-y.npy"
+    for path, array in zip(paths, (x, y)):
+        if not path.exists():
+            numpy.save(path, array)
+    return map(str, paths)
+
+
+def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5, **train):
+    x, y = write_data(c.dir)
+    rounds = {"async": {"steps_per_closure": 4}, "sync": {"contributions": ROUND},
+              "allreduce": {"steps_per_closure": 1, "contributions": ROUND}}[mode]
+    samples = BATCH if mode == "async" else BATCH * ROUND
+    return {"name": name,
+            "model": {"input_shape": [SAMPLES], "layers": [
+                {"type": "dense", "units": UNITS, "use_bias": False,
+                 "kernel_initializer": "zeros"}]},
+            "loss": "mean_squared_error",
+            "optimizer": {"type": "sgd", "learning_rate": samples},
+            "data": {"train": {"format": "npy", "x": x, "y": y}},
+            "train": {"batch": BATCH, "epochs": epochs, "mode": mode,
+                      "precision": "f32", **rounds, **train},
+            "checkpoint": {"every_seconds": every_seconds}}
+
+
+def times_counted(c, job):
+    """For each sample, how often each of its numbers says that it counted."""
+    from safetensors.numpy import load_file
+    path = c.dir / f"{job}.safetensors"
+    c.run("export", job, "--to", path)
+    (kernel,) = load_file(str(path)).values()
+    check(kernel.shape == (SAMPLES, UNITS), f"the kernel is {kernel.shape}")
+    for prime, row in zip(of_sample(), kernel):
+        yield [-float(number) / prime for number in row]
+
+
+def wrong(rows, epochs):
+    """What is wrong with times_counted, in words; "" if nothing."""
+    for sample, times in enumerate(rows):
+        if times != [epochs] * UNITS:
+            return (f"sample {sample} (prime {of_sample()[sample]}) counted {times} "
+                    f"times in {epochs} epochs")
+    return ""
+
+
+def check_exact(c, job, epochs):
+    """Each sample of a finished job counted once in each epoch."""
+    found = wrong(times_counted(c, job), epochs)
+    check(not found, f"conservation: {found}")
+
+
+def surplus(c, job, epochs):
+    """How many samples each row holds too many (or too few, below 0)."""
+    return [round(number) - epochs for times in times_counted(c, job)
+            for number in times]
