@@ -85,7 +85,7 @@ static void open_generation(struct coord *c, struct job *job)
     if (!coord_wrote(
             c, journal_ring_open(c->journal, job->id, generation, &c->err)))
         return;
-    FAULT("map.commit");
+    FAULT("ring.committed");
     if (job->cut != NULL && !job->cut->writing)
         cuts_begin_again(c, job, "the ring is made anew"); // R6
     ring_open(&job->ring, generation);
@@ -97,8 +97,10 @@ static void open_generation(struct coord *c, struct job *job)
     JOB_HISTORY(job, "ring_open", " generation=%llu ranks=%u", (ull)generation,
                 job->ring.members);
     log_state(job, "ring opened");
-    for (uint32_t i = 0; i < job->ring.count; i++)
+    for (uint32_t i = 0; i < job->ring.count; i++) {
         send_ring_open(c, job, job->ring.rank[i].member);
+        FAULT("ring.opened"); // some know of it
+    }
     job->changes++;
 }
 
@@ -142,8 +144,10 @@ static void begin(struct coord *c, struct job *job)
                 (ull)job->shard[0].cut.sequence, job->contributions);
     log_state(job, "ring begins");
     for (uint32_t i = 0; i < job->ring.count; i++) {
-        if (job->ring.rank[i].in)
-            send_ring_begin(c, job, job->ring.rank[i].member);
+        if (!job->ring.rank[i].in)
+            continue;
+        send_ring_begin(c, job, job->ring.rank[i].member);
+        FAULT("ring.begun");
     }
     job->changes++;
 }
@@ -197,6 +201,7 @@ static void go(struct coord *c, struct job *job)
         for (uint32_t s = 0; s < job->shards; s++)
             send_keep(c, member, job, s);
         send_ring_go(c, job, member);
+        FAULT("ring.gone");
     }
     job->changes++;
 }
@@ -305,6 +310,7 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
                                     wire_tag_of(message->tag));
     if (rc == SL_OK && !job->based)
         rc = take_base(job, &set, message->counts);
+    FAULT("ring.ready");
     counted_release(&set);
     if (rc == SL_OK && job->ring.state == RING_RUNNING)
         go(c, job);

@@ -30,14 +30,18 @@ from cluster import (BIN, Cluster, Failed, check, check_counts,  # noqa: E402
 # What a worker does as a rank of a ring: it keeps the state, and writes it.
 RANK = ("fs.", "apply.", "snap.", "snap_read.")
 # And what it does where there are ranks on other hosts.
-PAIR = ("reduce.",)
+PAIR = ("reduce.", "ring.", "copy.")
+# What only members of a group pass.
+GROUP = ("group.",)
 # Code that a role has in its binary and never runs: one that keeps no shards for
 # others takes no pushes.
-NEVER = {"worker": RANK + PAIR + ("once.", "shard."), "sluice": ("fs.",)}
+NEVER = {"worker": RANK + PAIR + GROUP + ("once.", "shard."), "sluice": ("fs.",),
+         "coordinator": ("ring.",)}
 # The n-th time instead of the first, to be past what a start itself does.
 LATER = {"fs.fsync": 4, "fs.rename": 3, "fs.renamed": 3, "fs.dirsync": 5,
          "journal.begin": 3, "journal.committed": 4, "apply.half": 5,
-         "api.ack": 20, "task.push": 7, "task.acked": 9, "task.push_part": 8}
+         "api.ack": 20, "task.push": 7, "task.acked": 9, "task.push_part": 8,
+         "ring.applied": 9}
 
 
 def points_of(role):
@@ -49,9 +53,9 @@ def points_of(role):
     return sorted({n for n in names if not n.startswith(NEVER.get(role, ("-",)))})
 
 
-def points_of_rank(kinds):
-    """Those of a worker that only a rank passes."""
-    done = subprocess.run([BIN / "worker", "--list-faults"], capture_output=True,
+def points_of_rank(kinds, role="worker"):
+    """Those of a daemon that only a rank passes, or who leads it."""
+    done = subprocess.run([BIN / role, "--list-faults"], capture_output=True,
                           text=True, check=True)
     names = {line.split()[0] for line in done.stdout.splitlines()}
     never = {"snap.begin"}  # it takes the instant first, and then begins a file
@@ -140,11 +144,13 @@ def sigterm(loop, victim):
 
 
 STIMULI = {"recover.reissue": worker_gone, "member.lost": worker_gone,
+           "copy.served": worker_gone,
            "notice.drain": sigterm, "task.handback": sigterm}
 
 
-# Passed only when the daemon comes back to a job that runs.
-MIDWAY = {"recover.query", "snap_read.header", "snap_read.data"}
+# Passed only when the daemon comes to a job that runs already.
+MIDWAY = {"recover.query", "snap_read.header", "snap_read.data", "copy.piece",
+          "copy.whole"}
 
 
 def die_at(loop, role, victim, point, limit_s=40):
@@ -178,11 +184,15 @@ def role_test(role, victim, wanted):
 
 
 def rank_test(wanted):
-    """A rank alone, which loads its own files; then one of two."""
-    for workers, kinds, more in ((1, RANK, []), (2, PAIR, ["--shm", "off"])):
+    """A rank alone, which loads its own files; one of two; who leads them."""
+    for role, victim, workers, kinds, more in (
+            ("worker", "w-0", 1, RANK, []),
+            ("worker", "w-0", 2, PAIR, ["--shm", "off"]),
+            ("coordinator", "coordinator", 2, ("ring.",), [])):
         cluster = Cluster(psservers=0, workers=workers)
         cluster.args["worker"] += ["--store", str(cluster.dir / "store"), *more]
-        points_test("rank", points_of_rank(kinds), "w-0", wanted, cluster,
+        points_test("rank" if role == "worker" else role,
+                    points_of_rank(kinds, role), victim, wanted, cluster,
                     {"mode": "allreduce", "contributions": 2})
 
 

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -81,6 +82,7 @@ static void broken(struct ring *t, uint32_t suspect)
 static void answer(struct ring *t, const struct seat_news *news)
 {
     leave(t);
+    FAULT("ring.left");
     t->opened = news->opened;
     t->uid = news->uid;
     t->stage = RING_ASKED;
@@ -90,6 +92,7 @@ static void answer(struct ring *t, const struct seat_news *news)
             t->lease->job, t->opened, rank_of(t)->tag.incarnation,
             rank_of(t)->tag.sequence);
     seat_say(t->seat, say_answer(t->say, t->opened, rank_of(t)));
+    FAULT("ring.answered");
 }
 
 // ---- the base
@@ -123,6 +126,7 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     struct job_ring *ring = t->job->ring;
     enum sl_err rc = place_base(t, begin, err);
 
+    FAULT("ring.placed");
     if (rc == SL_OK)
         rc = round_join(&t->round, (uint32_t)begin->n_ranks, begin->self,
                         begin->contributions, err);
@@ -155,6 +159,7 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
             t->lease->job, m->generation, m->self, m->n_ranks,
             rank_of(t)->tag.sequence, m->contributions);
         seat_say(t->seat, say_ready(t->say, rank_of(t)));
+        FAULT("ring.ready");
         return true;
     }
     if (m->n_holders == 0 || rc == SL_ENOMEM) {
@@ -251,6 +256,7 @@ static bool run_round(struct ring *t, bool *failed)
             t->lease->job, r->tag.incarnation, r->tag.sequence, t->round.ranks,
             t->round.self, t->round.count);
     t->over = counted_full(&rank_once(r)->counted);
+    FAULT("ring.applied");
     seat_say_step(t->seat, say_step(t->say, r), t->over);
     return !t->over;
 }
@@ -281,6 +287,7 @@ static bool take_news(struct ring *t)
     if (t->stage == RING_READY && news.gone == t->opened) {
         copy_unserve(&t->served);
         t->stage = RING_RUNS;
+        FAULT("ring.gone");
     }
     return fine;
 }
@@ -366,6 +373,7 @@ void task_ring(const struct task_env *env, struct job *job, struct lease *l)
     job->ring->env = t.ring_env;
     round_init(&t.round, env, job, l);
     seat_say(t.seat, say_join(t.say, l->attempt, t.ring_env));
+    FAULT("ring.joined");
     if (run(&t))
         task_stopped(l);
     else

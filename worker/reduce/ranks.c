@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/net/local/shm.h"
 
@@ -285,6 +286,7 @@ static void state(struct rpc_call *call, void *arg)
         rpc_answer(call, rc, err.code == rc ? &err : NULL, NULL);
         return;
     }
+    FAULT("copy.served");
     rpc_msg_part(&msg, bytes, n);
     rpc_msg_on_release(&msg, sl_free, bytes);
     rpc_answer(call, SL_OK, NULL, &msg);

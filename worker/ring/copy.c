@@ -3,6 +3,7 @@
 // the fetching of it in pieces, from all holders in turn.
 #include "worker/ring/copy.h"
 
+#include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "worker/reduce/ranks.h"
 
@@ -96,8 +97,10 @@ static enum sl_err fetch(void *arg, uint64_t offset, size_t bytes, void *into,
 
         rc = ranks_fetch(from, h->job, h->generation, offset, bytes, into,
                          CALL_MS, err);
-        if (rc == SL_OK)
+        if (rc == SL_OK) {
+            FAULT("copy.piece");
             return rc;
+        }
         seat_wait(h->seat, AGAIN_MS);
         if (seat_has_news(h->seat))
             return sl_fail(err, SL_ESTALE,
@@ -115,6 +118,8 @@ enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
 
     if (rc == SL_OK)
         rc = rank_receive(r, j, begin, fetch, &holders, err);
+    if (rc == SL_OK)
+        FAULT("copy.whole");
     holders_release(&holders);
     return rc;
 }
