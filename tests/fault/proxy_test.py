@@ -14,6 +14,7 @@ class ProxyBed(Bed):
     """Everybody reaches everybody through a proxy. Workers but those in `near`
     share nothing with psservers, which would go past it."""
     near = ()
+    proxied = "cp"
 
     def __enter__(self):
         self.proxies, self.stack = {}, contextlib.ExitStack()
@@ -24,7 +25,7 @@ class ProxyBed(Bed):
         return super().__exit__(*why)
 
     def start(self, name, *more, **options):
-        if name[0] in "cp" and name not in self.proxies:
+        if name[0] in self.proxied and name not in self.proxies:
             here, there = self.dir / f"{name}.proxy", self.dir / f"{name}.sock"
             self.proxies[name] = self.stack.enter_context(
                 Proxy(here, there, seed=SEED))
