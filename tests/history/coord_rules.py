@@ -82,8 +82,7 @@ class CoordRules:
         self.job(e).deleted = True
 
     def on_geometry(self, e):
-        from events import Geometry
-        self.job(e).geometry = self.shards.geometry[e["uid"]] = Geometry(e)
+        self.job(e).geometry = self.shards.geometry[e["uid"]]
 
     # ---- leases
 
@@ -148,7 +147,6 @@ class CoordRules:
         if e["generation"] <= job.generation:
             self.report.add("fenced", "a generation does not rise (R1)", e)
         job.generation, job.goes = e["generation"], False
-        self.shards.rings.add(e["uid"])
 
     def on_ring_base(self, e):
         job = self.job(e)
