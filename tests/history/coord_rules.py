@@ -88,6 +88,9 @@ class CoordRules:
 
     def on_lease(self, e):
         attempt = e["term"], e["n"]
+        if e.get("copy"):
+            self.on_copy(e, attempt)
+            return
         if attempt <= self.last_attempt:
             self.report.add("fenced", "an attempt's number does not rise (I4)", e)
         self.last_attempt = attempt
@@ -98,8 +101,18 @@ class CoordRules:
                                 other, e)
         self.leases[e.pid, *attempt] = e
 
+    def on_copy(self, e, attempt):
+        """A copy is a second lease of what runs, at another worker."""
+        of = self.leases.get((e.pid, *attempt))
+        if of is None or of["worker"] == e["worker"] or \
+                (of["uid"], of["closure"]) != (e["uid"], e["closure"]) or \
+                (e.pid, *attempt, "copy") in self.leases:
+            self.report.add("account", "a copy is not the second of what runs", e)
+        self.leases[e.pid, *attempt, "copy"] = e
+
     def on_lease_end(self, e):
-        if self.leases.pop((e.pid, e["term"], e["n"]), None) is None:
+        key = e.pid, e["term"], e["n"]
+        if self.leases.pop((*key, "copy") if e.get("copy") else key, None) is None:
             self.report.add("account", "an attempt ends that does not run", e)
 
     def on_completion(self, e):

@@ -37,6 +37,7 @@ NOT_HERE = {
     "lose_slots": "plain SGD has no slots",
     "rule_I1_same": "a second lock: the coordinator never gives such a number",
     "rule_I4": "a second lock: attempts only rise in a term",
+    "rule_I4_copy": "jobs here are async; unit.coordinator.copies is theirs",
     "rule_I4_adopts": "is made in worker/sync_ps*.c",
     "rule_I6": "a job keeps its incarnation here",
     "rule_I6_file": "a job keeps its incarnation here",
