@@ -73,6 +73,9 @@ static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
                          (unsigned long long)s->ring_generation);
     else if (rc == SL_OK)
         rc = buf_appendf(out, "  staleness %u", s->staleness_p50);
+    if (rc == SL_OK && s->n_groups > 0)
+        rc = buf_appendf(out, "  %zu group%s", s->n_groups,
+                         s->n_groups == 1 ? "" : "s");
     return rc;
 }
 

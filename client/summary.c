@@ -250,6 +250,21 @@ static void ring_rows(struct table *t, const job_status *s)
     row(t, "steps done again", s->steps_redone);
 }
 
+// "3: 2 + 2 + 1 workers"
+static void group_rows(struct table *t, const job_status *s)
+{
+    struct buf sizes = {.data = NULL};
+
+    for (size_t i = 0; i < s->n_groups; i++)
+        (void)buf_appendf(&sizes, "%s%zu", i == 0 ? "" : " + ",
+                          s->groups[i]->n_members);
+    if (s->n_groups > 0) {
+        table_cell(t, "  groups");
+        table_cell(t, "%zu: %s workers", s->n_groups, buf_text(&sizes));
+    }
+    buf_release(&sizes);
+}
+
 static void evaluation_rows(struct table *t, const job_status *s)
 {
     for (size_t i = 0; i < s->n_evaluations; i++) {
@@ -286,6 +301,7 @@ static void count_rows(struct table *t, const job_status *s)
     row(t, "updates refused", s->updates_refused);
     delay_rows(t, s);
     ring_rows(t, s);
+    group_rows(t, s);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);

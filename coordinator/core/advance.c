@@ -9,6 +9,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/place.h"
+#include "coordinator/core/groups.h"
 #include "coordinator/core/rings.h"
 
 static void enter_running(struct coord *c, struct job *job)
@@ -51,6 +52,7 @@ void advance_job(struct coord *c, struct job *job)
     if (c->dead || job_ended(job) || !job->placed)
         return;
     rings_check(c, job);
+    groups_check(c, job);
     if (c->dead || job_ended(job))
         return;
     if (job->state == JOB_PLACING && job_served(job))

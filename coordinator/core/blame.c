@@ -22,6 +22,8 @@ static const char *name_work(const struct work *w, char *out, size_t size)
         snprintf(out, size,
                  "the evaluation of test samples %llu..%llu against cut %llu",
                  (ull)w->first, (ull)(w->first + w->count - 1), (ull)w->cut);
+    } else if (leases_is_place(w)) {
+        snprintf(out, size, "a place in a group");
     } else if (w->kind == WORK_RING) {
         snprintf(out, size, "round %llu of the ring",
                  (ull)w->job->ring.progress + 1);
@@ -37,14 +39,10 @@ static const char *name_work(const struct work *w, char *out, size_t size)
 void blame_work(struct coord *c, struct work *w, const char *who,
                 const char *how)
 {
-    struct work *of = w->copy_of != NULL ? w->copy_of : w;
     struct job *job = w->job;
     char what[200];
 
-    buf_appendf(&of->story, "%s%s (%s)", of->story.len > 0 ? ", " : "", who,
-                how);
-    if (of != w)
-        closure_remember(&of->closure, w->closure.worker);
+    buf_appendf(&w->story, "%s%s (%s)", w->story.len > 0 ? ", " : "", who, how);
     if (w->kind == WORK_TRAIN &&
         !coord_wrote(c, journal_blame(c->journal, job->id, w->closure.id,
                                       w->closure.worker, &c->err)))
@@ -52,9 +50,7 @@ void blame_work(struct coord *c, struct work *w, const char *who,
     if (w->closure.state == CLOSURE_FAILED)
         end_fail(c, job, "%s did not end on %u distinct workers: %s",
                  name_work(w, what, sizeof(what)), w->closure.blamed_count,
-                 buf_text(&of->story));
-    else
-        leases_settle(c, w);
+                 buf_text(&w->story));
 }
 
 // ---- workers that are gone
@@ -63,6 +59,8 @@ void blame_work(struct coord *c, struct work *w, const char *who,
 // is counted.
 static bool blamable(const struct work *w)
 {
+    if (leases_is_place(w))
+        return false;
     return w->kind != WORK_RING ||
            (job_served(w->job) && !evidence_full(&w->job->evidence));
 }
@@ -79,7 +77,6 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
         blame_work(c, w, m->name, "lost");
     } else {
         closure_unstarted(&w->closure);
-        leases_settle(c, w);
     }
 }
 
@@ -118,9 +115,13 @@ void blame_gone(struct coord *c, struct member *m, enum blame_why why)
         if (m->lease_count > 0)
             members_forget_pace(&c->members);
     }
-    // The oldest is what it computed; the other waited behind it.
+    // The oldest is what it computed; the other waited behind it. A place in a
+    // group is nothing that it computes.
     while ((n = list_first(&m->leases)) != NULL) {
-        give_up_lease(c, m, list_entry(n, struct work, on_holder), first, why);
-        first = false;
+        struct work *w = list_entry(n, struct work, on_holder);
+        bool place = leases_is_place(w);
+
+        give_up_lease(c, m, w, first, why);
+        first = first && place;
     }
 }

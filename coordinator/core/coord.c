@@ -26,6 +26,7 @@
 #include "coordinator/core/publish.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
+#include "coordinator/core/groups.h"
 #include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/serve.h"
@@ -133,6 +134,7 @@ static void flush_all(struct coord *c)
         struct job *job = list_entry(n, struct job, on_active);
 
         rings_check(c, job);
+        groups_check(c, job);
         shards_flush_map(c, job);
         jobs_flush(c, job);
     }
@@ -329,6 +331,8 @@ static void receive_worker(struct coord *c, struct member *m,
         break;
     default:
         job = rings_receive(c, m, message);
+        if (job == NULL)
+            job = groups_receive(c, m, message);
         if (job != NULL)
             advance_job(c, job);
         break;

@@ -87,12 +87,16 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->spec = spec;
     job->external = spec_external(spec);
     job->allreduce = spec_allreduce(spec);
+    job->hybrid = spec_hybrid(spec);
     closure_init(&job->probe.closure, 0, spec->train->max_attempts);
     job->probe.kind = WORK_PROBE;
     job->probe.job = job;
     map_init(&job->active);
     map_init(&job->holders);
     meter_init(&job->meter);
+    if (job->hybrid)
+        groups_init(&job->groups, spec_group(spec).size,
+                    spec_group(spec).by_host);
     return job;
 }
 
@@ -118,7 +122,6 @@ void job_release_work(struct job *job)
     while (map_next(&job->active, &at, NULL, &value)) {
         struct work *w = value;
 
-        sl_free(w->copy);
         buf_release(&w->story);
         sl_free(w);
     }
@@ -128,6 +131,7 @@ void job_release_work(struct job *job)
     job->evaluation = NULL;
     evidence_release(&job->evidence);
     ring_release(&job->ring);
+    groups_release(&job->groups);
     buf_release(&job->probe.story);
 }
 

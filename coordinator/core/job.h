@@ -24,7 +24,7 @@
 #include "coordinator/rules/evidence.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/rules/meter.h"
-#include "coordinator/rules/ring.h"
+#include "coordinator/rules/group.h"
 #include "coordinator/rules/work.h"
 #include "proto/wire.h"
 
@@ -97,6 +97,7 @@ struct job {
     Sluice__V1__ResumeSource *resume; // owned; NULL: it starts from the seed
     bool external;
     bool allreduce; // its shards are parts of a state that every rank keeps
+    bool hybrid;    // its workers compute in groups
     uint64_t submitted_us;
 
     // Where it stands, and its end. Changed by: advance, end, status_final.
@@ -128,10 +129,6 @@ struct job {
     uint64_t served;    // turn in which it was last given a worker
     uint64_t scan_from; // in this pass nothing to issue lies below
 
-    // Copies of slots, in sync mode. Changed by: leases, copies.
-    uint32_t copies; // leased
-    double slot_ms;  // that a contribution takes, lately; 0: not known
-
     // What workers say of it. Changed by: reports, stall, rings.
     bool has_facts;
     struct journal_facts facts;
@@ -149,6 +146,9 @@ struct job {
     double round_ms;        // that a round takes, lately; 0: not known
     uint64_t round_at_ms;   // when progress was last seen, and
     uint64_t rounds_at;     // what it was
+
+    // Its groups, in hybrid mode. Changed by: groups, leases.
+    struct groups groups;
 
     // Its cut and those that were published. Changed by: cuts, publish,
     // advance.
@@ -169,8 +169,8 @@ struct job {
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
-    // Numbers. Changed by: jobs, cuts, end, leases, publish, reports, rings,
-    // shards, status_final.
+    // Numbers. Changed by: jobs, cuts, end, groups, leases, publish, reports,
+    // rings, shards, status_final.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

@@ -36,6 +36,11 @@ struct work *leases_work(struct job *job, uint64_t closure)
     return w;
 }
 
+bool leases_is_place(const struct work *w)
+{
+    return w->kind == WORK_RING && w->job->hybrid;
+}
+
 // JobOpen comes before the first lease of a job on a stream, and again once it
 // is placed, if the worker was sent one before that.
 static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
@@ -81,11 +86,30 @@ static void unhold(struct job *job, uint64_t member)
     job->changes++;
 }
 
-// A copy is the attempt that it is a copy of.
-static struct attempt next_attempt(struct coord *c, const struct work *w)
+// The worker takes the place that it is leased, or the rank.
+static bool sit(struct member *m, const struct work *w)
 {
-    return w->copy_of != NULL ? w->copy_of->closure.attempt
-                              : (struct attempt){c->term, ++c->attempts};
+    struct job *job = w->job;
+
+    if (!leases_is_place(w))
+        return true;
+    if (groups_take(&job->groups, w->closure.id - WORK_PLACES, m->host) !=
+        SL_OK)
+        return false;
+    m->seated = true;
+    return true;
+}
+
+static void stand_up(struct member *m, const struct work *w)
+{
+    struct job *job = w->job;
+
+    if (leases_is_place(w)) {
+        groups_leave(&job->groups, w->closure.id - WORK_PLACES, m->id);
+        m->seated = false;
+    } else if (w->kind == WORK_RING) {
+        (void)ring_leave(&job->ring, m->id);
+    }
 }
 
 bool leases_give(struct coord *c, struct member *m, struct work *w)
@@ -93,13 +117,14 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     struct job *job = w->job;
     bool again;
 
-    if (open_job(c, m, job) != SL_OK)
+    if (open_job(c, m, job) != SL_OK || !sit(m, w))
         return false;
     again = w->closure.again;
     FAULT("dispatch.lease");
     if (again)
         FAULT("recover.reissue");
-    if (closure_lease(&w->closure, m->process, next_attempt(c, w),
+    if (closure_lease(&w->closure, m->process,
+                      (struct attempt){c->term, ++c->attempts},
                       coord_now(c)) != SL_OK)
         return false;
     w->holder = m;
@@ -114,9 +139,9 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     if (again && w->kind == WORK_TRAIN)
         jobs_count(job, &job->counters.closures_retried);
     JOB_HISTORY(job, "lease",
-                " kind=%d closure=%llu term=%llu n=%llu worker=%s copy=%d",
-                (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
-                (ull)w->closure.attempt.n, m->name, w->copy_of != NULL);
+                " kind=%d closure=%llu term=%llu n=%llu worker=%s",
+                (int)w->kind, (ull)w->closure.id, (ull)c->term,
+                (ull)c->attempts, m->name);
     member_sends(m);
     LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
         job->id_text, (ull)w->closure.id, (ull)w->closure.attempt.n, m->name,
@@ -143,13 +168,11 @@ void leases_end(struct work *w)
 {
     struct member *m = w->holder;
 
-    JOB_HISTORY(w->job, "lease_end",
-                " kind=%d closure=%llu term=%llu n=%llu now=%s copy=%d",
-                (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
-                (ull)w->closure.attempt.n, closure_state_name(w->closure.state),
-                w->copy_of != NULL);
-    if (w->kind == WORK_RING)
-        (void)ring_leave(&w->job->ring, m->id);
+    JOB_HISTORY(
+        w->job, "lease_end", " kind=%d closure=%llu term=%llu n=%llu now=%s",
+        (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
+        (ull)w->closure.attempt.n, closure_state_name(w->closure.state));
+    stand_up(m, w);
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
     unhold(w->job, m->id);
@@ -162,7 +185,6 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
     send_revoke(c, m, w, why);
     leases_end(w);
     closure_unstarted(&w->closure);
-    leases_settle(c, w);
 }
 
 static struct work *find_early(const struct job *job, uint64_t limit)
@@ -176,8 +198,6 @@ static struct work *find_early(const struct job *job, uint64_t limit)
 
         if (closure >= limit && w->closure.state == CLOSURE_LEASED)
             return w;
-        if (closure >= limit && w->copy != NULL)
-            return w->copy;
     }
     return NULL;
 }
@@ -191,8 +211,10 @@ void leases_revoke_early(struct coord *c, struct job *job)
     if (job->evidence.round == 0 || job->held == 0)
         return;
     limit = evidence_limit(&job->evidence, job->spec->train->window_closures);
-    while ((w = find_early(job, limit)) != NULL)
+    while ((w = find_early(job, limit)) != NULL) {
         leases_revoke(c, w->holder, w, "a shard is at an earlier round again");
+        leases_settle(c, w);
+    }
 }
 
 void leases_cancel(struct member *m, struct job *job)
@@ -208,42 +230,18 @@ void leases_cancel(struct member *m, struct job *job)
     }
 }
 
-// It is not leased, and nothing of it is worth knowing.
-static bool is_over(const struct work *w)
-{
-    switch (w->closure.state) {
-    case CLOSURE_WAITING:
-        return !w->closure.again && w->closure.blamed_count == 0;
-    case CLOSURE_LEASED:
-        return false;
-    default:
-        return true;
-    }
-}
-
-// What it is a copy of.
-static struct work *drop_copy(struct work *w)
-{
-    struct work *of = w->copy_of;
-
-    of->copy = NULL;
-    w->job->copies--;
-    sl_free(w);
-    return of;
-}
-
 void leases_settle(struct coord *c, struct work *w)
 {
     struct job *job = w->job;
-    enum closure_state state;
+    enum closure_state state = w->closure.state;
 
     if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
         return;
-    if (w->copy_of != NULL && w->closure.state != CLOSURE_LEASED)
-        w = drop_copy(w);
-    if (!is_over(w) || w->copy != NULL)
+    if (state == CLOSURE_WAITING &&
+        (w->closure.again || w->closure.blamed_count > 0))
         return;
-    state = w->closure.state;
+    if (state == CLOSURE_LEASED)
+        return;
     if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)
         coord_wrote(
             c, journal_absolve(c->journal, job->id, w->closure.id, &c->err));

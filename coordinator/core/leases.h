@@ -23,6 +23,10 @@ struct work *leases_work(struct job *job, uint64_t closure);
 // Returns it, or NULL: neither leased nor remembered.
 struct work *leases_get(const struct job *job, uint64_t closure);
 
+// It is a worker's place in a group of a hybrid job, within which it holds
+// whatever it computes.
+bool leases_is_place(const struct work *w);
+
 // Leases it as a new attempt, after JobOpen; send_leases sends it.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
@@ -37,15 +41,14 @@ void leases_end(struct work *w);
 // has fallen back (Y4).
 void leases_revoke_early(struct coord *c, struct job *job);
 
-// Takes a lease back; nobody is blamed. A copy is freed.
+// Takes a lease back; nobody is blamed.
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
 // Takes from a worker all that it has of a job that ends.
 void leases_cancel(struct member *m, struct job *job);
 
-// Frees a training closure that needs no memory any more: a copy whose lease
-// has ended, one that is over and has no copy.
+// Frees a training closure that needs no memory any more.
 void leases_settle(struct coord *c, struct work *w);
 
 #endif

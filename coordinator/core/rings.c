@@ -98,7 +98,7 @@ static void open_generation(struct coord *c, struct job *job)
                 job->ring.members);
     log_state(job, "ring opened");
     for (uint32_t i = 0; i < job->ring.count; i++) {
-        send_ring_open(c, job, job->ring.rank[i].member);
+        send_ring_open(c, job, &job->ring, job->ring.rank[i].member);
         FAULT("ring.opened"); // some know of it
     }
     job->changes++;
@@ -146,7 +146,7 @@ static void begin(struct coord *c, struct job *job)
     for (uint32_t i = 0; i < job->ring.count; i++) {
         if (!job->ring.rank[i].in)
             continue;
-        send_ring_begin(c, job, job->ring.rank[i].member);
+        send_ring_begin(c, job, &job->ring, job->ring.rank[i].member);
         FAULT("ring.begun");
     }
     job->changes++;
@@ -200,7 +200,7 @@ static void go(struct coord *c, struct job *job)
             continue;
         for (uint32_t s = 0; s < job->shards; s++)
             send_keep(c, member, job, s);
-        send_ring_go(c, job, member);
+        send_ring_go(c, job, &job->ring, member);
         FAULT("ring.gone");
     }
     job->changes++;
@@ -208,29 +208,37 @@ static void go(struct coord *c, struct job *job)
 
 // ---- what ranks say
 
-// It says what cannot be: its lease goes.
-static void distrust(struct coord *c, struct member *m, struct job *job,
-                     const char *why)
+void rings_distrust(struct coord *c, struct member *m, struct job *job,
+                    const char *why)
 {
     LOG(ERROR, "rank not believed", "job=%s worker=%s why=%s", job->id_text,
         m->name, why);
     excluded_put(c, m, job, CONDUCT_FAILS);
 }
 
-static void receive_join(struct coord *c, struct member *m, struct job *job,
-                         const Sluice__V1__RingJoin *message)
+enum sl_err rings_join(struct coord *c, const struct member *m,
+                       const struct job *job, struct ring *ring,
+                       const Sluice__V1__RingJoin *message)
 {
-    const struct work *w = leases_find(m, job->id, message->attempt);
-    struct ring_rank *rank;
+    enum sl_err rc = ring_join(ring, m->id, m->process, coord_now(c));
+    struct ring_rank *rank = rc == SL_OK ? ring_find(ring, m->id) : NULL;
 
-    if (w == NULL || w->kind != WORK_RING ||
-        ring_join(&job->ring, m->id, m->process, coord_now(c)) != SL_OK)
-        return;
-    rank = ring_find(&job->ring, m->id);
+    if (rank == NULL)
+        return rc;
     snprintf(rank->address, sizeof(rank->address), "%s", message->address);
     snprintf(rank->host, sizeof(rank->host), "%s", message->host);
     LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
         m->name, rank->address);
+    return SL_OK;
+}
+
+static void receive_join(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__RingJoin *message)
+{
+    const struct work *w = leases_find(m, job->id, message->attempt);
+
+    if (w != NULL && w->kind == WORK_RING)
+        (void)rings_join(c, m, job, &job->ring, message);
 }
 
 static void receive_answer(struct coord *c, struct member *m, struct job *job,
@@ -301,7 +309,7 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
         return;
     if (wire_counted_read(&set, &job->schedule, message->counted, &err) !=
         SL_OK) {
-        distrust(c, m, job, err.text);
+        rings_distrust(c, m, job, err.text);
         return;
     }
     wrong = base_wrong(job, &set);
@@ -315,8 +323,8 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
     if (rc == SL_OK && job->ring.state == RING_RUNNING)
         go(c, job);
     else if (rc != SL_OK && rc != SL_ESTALE)
-        distrust(c, m, job,
-                 wrong != NULL ? wrong : "its tag is not the base's");
+        rings_distrust(c, m, job,
+                       wrong != NULL ? wrong : "its tag is not the base's");
 }
 
 // ---- progress
@@ -377,7 +385,7 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
         ring_step(&job->ring, m->id, message->generation, message->sequence);
 
     if (rc == SL_EINVAL)
-        distrust(c, m, job, "it counts fewer rounds than its base has");
+        rings_distrust(c, m, job, "it counts fewer rounds than its base has");
     if (rc != SL_OK || job->ring.progress == had)
         return;
     rc = count_rounds(job);
@@ -401,19 +409,26 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
     job->changes++;
 }
 
-static void receive_broken(struct coord *c, struct member *m, struct job *job,
-                           const Sluice__V1__RingBroken *message)
+void rings_accuse(struct coord *c, const struct member *m,
+                  const struct job *job, struct ring *ring,
+                  const Sluice__V1__RingBroken *message)
 {
-    const struct ring_rank *rank = ring_member(&job->ring, message->suspect);
+    const struct ring_rank *rank = ring_member(ring, message->suspect);
     const struct member *other =
         rank == NULL ? NULL : members_get(&c->members, rank->member);
-    enum sl_err rc = ring_accuse(&job->ring, m->id, message->generation,
+    enum sl_err rc = ring_accuse(ring, m->id, message->generation,
                                  message->suspect, coord_now(c));
 
     LOG(INFO, "ring broken",
         "job=%s generation=%llu worker=%s suspects=%s taken=%d why=%s",
         job->id_text, (ull)message->generation, m->name,
         other == NULL ? "nobody" : other->name, rc == SL_OK, message->why);
+}
+
+static void receive_broken(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__RingBroken *message)
+{
+    rings_accuse(c, m, job, &job->ring, message);
 }
 
 #define TAKE(KIND, field, take)                                                \

@@ -37,4 +37,20 @@ bool rings_want(const struct job *job);
 // A place in the ring that may be leased, or NULL.
 struct work *rings_offer(struct job *job);
 
+// ---- of any ring of a job: that of allreduce, or a group's
+
+// It takes part from the next generation on.
+enum sl_err rings_join(struct coord *c, const struct member *m,
+                       const struct job *job, struct ring *ring,
+                       const Sluice__V1__RingJoin *message);
+
+// It cannot reach another rank, as it says.
+void rings_accuse(struct coord *c, const struct member *m,
+                  const struct job *job, struct ring *ring,
+                  const Sluice__V1__RingBroken *message);
+
+// It says what cannot be: its lease goes.
+void rings_distrust(struct coord *c, struct member *m, struct job *job,
+                    const char *why);
+
 #endif

@@ -11,7 +11,8 @@
     name_.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_##KIND;                    \
     name_.field_ = (value_)
 
-void send_ring_open(struct coord *c, const struct job *job, uint64_t member)
+void send_ring_open(struct coord *c, const struct job *job,
+                    const struct ring *ring, uint64_t member)
 {
     Sluice__V1__RingOpen msg = SLUICE__V1__RING_OPEN__INIT;
     DOWN(down, RING_OPEN, ring_open, &msg);
@@ -19,12 +20,13 @@ void send_ring_open(struct coord *c, const struct job *job, uint64_t member)
     msg.term = c->term;
     msg.job = job->id;
     msg.job_incarnation = job->incarnation;
-    msg.generation = job->ring.generation;
+    msg.generation = ring->generation;
     msg.job_uid = job->uid;
     send_down(c, member, &down);
 }
 
-void send_ring_go(struct coord *c, const struct job *job, uint64_t member)
+void send_ring_go(struct coord *c, const struct job *job,
+                  const struct ring *ring, uint64_t member)
 {
     Sluice__V1__RingGo msg = SLUICE__V1__RING_GO__INIT;
     DOWN(down, RING_GO, ring_go, &msg);
@@ -32,7 +34,7 @@ void send_ring_go(struct coord *c, const struct job *job, uint64_t member)
     msg.term = c->term;
     msg.job = job->id;
     msg.job_incarnation = job->incarnation;
-    msg.generation = job->ring.generation;
+    msg.generation = ring->generation;
     send_down(c, member, &down);
 }
 
@@ -91,7 +93,7 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
         : job->resume != NULL ? job->resume->cut->checkpoints[0]
                               : NULL;
 
-    if (!job->ring.base_is_file || cut == NULL)
+    if (!job->allreduce || !job->ring.base_is_file || cut == NULL)
         return SL_OK;
     p->files = sl_calloc(cut->n_shards, sizeof(p->files[0]));
     p->file_list = sl_calloc(cut->n_shards, sizeof(p->file_list[0]));
@@ -110,30 +112,31 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
     return SL_OK;
 }
 
-void send_ring_begin(struct coord *c, const struct job *job, uint64_t member)
+void send_ring_begin(struct coord *c, const struct job *job,
+                     const struct ring *ring, uint64_t member)
 {
     Sluice__V1__RingBegin msg = SLUICE__V1__RING_BEGIN__INIT;
-    Sluice__V1__Tag base = wire_tag_msg(job->ring.base);
+    Sluice__V1__Tag base = wire_tag_msg(ring->base);
     struct begin_parts parts = {.ranks = NULL};
     DOWN(down, RING_BEGIN, ring_begin, &msg);
-    enum sl_err rc = take_ranks(c, &parts, &job->ring);
+    enum sl_err rc = take_ranks(c, &parts, ring);
 
     if (rc == SL_OK)
         rc = take_files(&parts, job);
     msg.term = c->term;
     msg.job = job->id;
     msg.job_incarnation = job->incarnation;
-    msg.generation = job->ring.generation;
+    msg.generation = ring->generation;
     msg.job_uid = job->uid;
     msg.ranks = parts.rank_list;
-    msg.n_ranks = job->ring.members;
-    msg.self = ring_index(&job->ring, member);
+    msg.n_ranks = ring->members;
+    msg.self = ring_index(ring, member);
     msg.base_tag = &base;
     msg.holders = parts.holders;
     msg.n_holders = parts.holders_count;
     msg.sources = parts.file_list;
     msg.n_sources = parts.files_count;
-    msg.contributions = job->contributions;
+    msg.contributions = job->allreduce ? job->contributions : 1;
     if (rc == SL_OK)
         send_down(c, member, &down);
     else

@@ -12,13 +12,18 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
+// Of the job's ring, or of one of its groups.
+//
 // R2: leave what was before, and answer.
-void send_ring_open(struct coord *c, const struct job *job, uint64_t member);
+void send_ring_open(struct coord *c, const struct job *job,
+                    const struct ring *ring, uint64_t member);
 
 // R3: who the ranks are, what they begin with and who has it.
-void send_ring_begin(struct coord *c, const struct job *job, uint64_t member);
+void send_ring_begin(struct coord *c, const struct job *job,
+                     const struct ring *ring, uint64_t member);
 
 // Every member is ready.
-void send_ring_go(struct coord *c, const struct job *job, uint64_t member);
+void send_ring_go(struct coord *c, const struct job *job,
+                  const struct ring *ring, uint64_t member);
 
 #endif

@@ -3,8 +3,8 @@
 // them.
 #include "coordinator/core/serve.h"
 
-#include "coordinator/core/copies.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/groups.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rings.h"
@@ -50,8 +50,7 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
     while (at < limit) {
         struct work *w = leases_get(job, at);
-        bool free = (w == NULL || (w->closure.state == CLOSURE_WAITING &&
-                                   w->copy == NULL)) &&
+        bool free = (w == NULL || w->closure.state == CLOSURE_WAITING) &&
                     !evidence_closure_held(&job->evidence, at);
 
         if (!avoided)
@@ -68,9 +67,8 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
 struct offer {
     enum work_kind kind;
-    struct work *work;    // probe and evaluation
-    uint64_t closure;     // WORK_TRAIN
-    struct work *copy_of; // WORK_TRAIN: what it is to be a copy of, or NULL
+    struct work *work; // probe and evaluation
+    uint64_t closure;  // WORK_TRAIN
 };
 
 static struct offer offer_probe(struct coord *c, struct job *job,
@@ -114,18 +112,13 @@ static struct offer offer_rank(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_RING, .work = w};
 }
 
-static struct offer offer_slot(struct coord *c, struct job *job,
-                               const struct member *m)
+// A worker without a place is given one.
+static struct offer offer_place(struct job *job, const struct member *m)
 {
-    struct offer o = {.kind = WORK_NONE, .closure = next_closure(c, job, m)};
+    struct work *w = groups_offer(job, m);
 
-    if (o.closure == job->evidence.closures) {
-        o.copy_of = copies_next(c, job);
-        if (o.copy_of == NULL || avoids(c, m, job, &o.copy_of->closure))
-            return (struct offer){.kind = WORK_NONE};
-    }
-    o.kind = WORK_TRAIN;
-    return o;
+    return w == NULL ? (struct offer){.kind = WORK_NONE}
+                     : (struct offer){.kind = WORK_RING, .work = w};
 }
 
 static struct offer job_offer(struct coord *c, struct job *job,
@@ -135,6 +128,10 @@ static struct offer job_offer(struct coord *c, struct job *job,
 
     if (job->allreduce && job->placed)
         return offer_rank(c, job, m);
+    if (job->hybrid && job->placed && rings_held(m) != job)
+        return offer_place(job, m);
+    if (job->hybrid && job->placed && !groups_leads(job, m))
+        return (struct offer){.kind = WORK_NONE};
     if (job->state == JOB_PLACING)
         return offer_probe(c, job, m);
     if (!job_served(job)) // a push would only wait for the shard
@@ -145,7 +142,10 @@ static struct offer job_offer(struct coord *c, struct job *job,
     // Sync: the slots of a round are for different workers at the same time.
     if (job->evidence.round > 0 && map_get(&job->holders, m->id) != NULL)
         return o;
-    return offer_slot(c, job, m);
+    o.closure = next_closure(c, job, m);
+    if (o.closure < job->evidence.closures)
+        o.kind = WORK_TRAIN;
+    return o;
 }
 
 // ---- who is served
@@ -175,16 +175,11 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
 static bool give(struct coord *c, struct member *m, struct job *job,
                  const struct offer *o)
 {
-    struct work *w = o->kind != WORK_TRAIN ? o->work
-                     : o->copy_of != NULL  ? copies_new(o->copy_of)
-                                           : leases_work(job, o->closure);
+    struct work *w =
+        o->kind == WORK_TRAIN ? leases_work(job, o->closure) : o->work;
 
-    if (w == NULL)
+    if (w == NULL || !leases_give(c, m, w))
         return false;
-    if (!leases_give(c, m, w)) {
-        leases_settle(c, w);
-        return false;
-    }
     excluded_readmit(c, m, job);
     return true;
 }
@@ -192,7 +187,7 @@ static bool give(struct coord *c, struct member *m, struct job *job,
 static bool serve(struct coord *c, struct member *m)
 {
     struct dispatch_worker w = {
-        .leases = m->lease_count,
+        .leases = member_computes(m),
         .most = m->lease_most,
         .ready = member_ready(m, coord_now(c)),
         .external = m->external,
@@ -220,14 +215,14 @@ static bool serve(struct coord *c, struct member *m)
 // May a job have something for a worker, whoever that is? `newcomer`: for one
 // that holds nothing of it. What was found exhausted in this pass is not asked
 // again for each of a thousand workers.
-static bool may_offer(struct coord *c, struct job *job, bool newcomer)
+static bool may_offer(const struct job *job, bool newcomer)
 {
     const Sluice__V1__TrainSpec *train = job->spec->train;
 
     if (newcomer && train->max_workers != 0 &&
         job->holders.len >= train->max_workers)
         return false;
-    if (rings_want(job))
+    if (rings_want(job) || (newcomer && groups_want(job)))
         return true;
     if (job->state == JOB_PLACING)
         return !job->has_facts && !job->external; // the probe
@@ -235,18 +230,16 @@ static bool may_offer(struct coord *c, struct job *job, bool newcomer)
         return false;
     if (job->evaluation != NULL)
         return true;
-    if (job->state != JOB_RUNNING || job->allreduce)
-        return false;
-    return job->scan_from <
-               evidence_limit(&job->evidence, train->window_closures) ||
-           copies_next(c, job) != NULL;
+    return job->state == JOB_RUNNING && !job->allreduce &&
+           job->scan_from <
+               evidence_limit(&job->evidence, train->window_closures);
 }
 
 static bool any_offers(struct coord *c, bool newcomer)
 {
     list_for(j, &c->jobs.active)
     {
-        if (may_offer(c, list_entry(j, struct job, on_active), newcomer))
+        if (may_offer(list_entry(j, struct job, on_active), newcomer))
             return true;
     }
     return false;

@@ -9,6 +9,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/groups.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
@@ -44,9 +45,8 @@ void stall_answered(struct member *m, uint64_t job,
     if (m->owes.job == 0 || m->owes.job != job ||
         !attempt_equal(said, m->owes.attempt))
         return;
-    if (!m->owes.second)
-        LOG(INFO, "let go of at last", "job=j-%llu closure=%llu worker=%s",
-            (ull)job, (ull)m->owes.closure, m->name);
+    LOG(INFO, "let go of at last", "job=j-%llu closure=%llu worker=%s",
+        (ull)job, (ull)m->owes.closure, m->name);
     m->owes = (struct member_debt){.job = 0};
 }
 
@@ -76,9 +76,24 @@ void stall_back(struct coord *c, struct member *m)
     sl_free(owes);
 }
 
-// What it computes is taken from it, and so is what waits behind that.
+// What is computed within a place in a group, or NULL.
+static struct work *within(const struct member *m, const struct work *place)
+{
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w != place)
+            return w;
+    }
+    return NULL;
+}
+
+// What it computes is taken from it, and so is what waits behind that. A place
+// in a group goes without blame.
 static void take_stalled(struct coord *c, struct member *m, struct work *w)
 {
+    struct work *place = leases_is_place(w) ? w : NULL;
     char how[64];
 
     snprintf(how, sizeof(how), "made no progress for %llu s",
@@ -92,12 +107,20 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
         .attempt = w->closure.attempt,
         .until_ms = coord_now(c) + MEMBER_DEBT_MS,
     };
+    if (place != NULL && within(m, place) != NULL)
+        w = within(m, place);
     list_for_safe(n, &m->leases)
     {
         struct work *behind = list_entry(n, struct work, on_holder);
 
         if (behind != w)
-            leases_revoke(c, m, behind, "the one before it stands still");
+            leases_revoke(c, m, behind,
+                          behind == place ? how
+                                          : "the one before it stands still");
+    }
+    if (w == place) {
+        leases_revoke(c, m, w, how);
+        return;
     }
     send_revoke(c, m, w, how);
     leases_end(w);
@@ -134,7 +157,8 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
         return;
     if (!w->waits)
         take_stalled(c, m, w);
-    else if (w->kind != WORK_RING && w->job->moved_ms > w->moved_ms)
+    else if ((w->kind != WORK_RING || groups_leads(w->job, m)) &&
+             w->job->moved_ms > w->moved_ms)
         excluded_put(c, m, w->job, CONDUCT_WAITS);
 }
 

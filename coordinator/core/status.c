@@ -3,6 +3,7 @@
 // shard or a worker reported, or that the journal holds; none is extrapolated
 // except the remaining time, which says so by its name.
 #include "coordinator/core/status.h"
+#include "coordinator/core/status_groups.h"
 
 #include <stdio.h>
 
@@ -389,7 +390,8 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
     if (ok && job->placed) {
         fill_progress(c, m, job);
         status_average(m, job);
-        ok = add_geometry(m, job) && (!with_shards || add_shards(c, m, job));
+        ok = add_geometry(m, job) && groups_status(c, job, m) &&
+             (!with_shards || add_shards(c, m, job));
     }
     if (ok)
         return m;

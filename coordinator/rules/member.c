@@ -128,9 +128,15 @@ void members_remove(struct members *ms, struct member *m)
     member_free(m);
 }
 
+uint32_t member_computes(const struct member *m)
+{
+    return m->lease_count - (m->seated && m->lease_count > 0);
+}
+
 void member_holds(struct member *m, uint32_t leases)
 {
     m->lease_count = leases;
+    leases = member_computes(m);
     if (leases <= m->lease_most / 2)
         m->refills = true;
     if (leases >= m->lease_most)
@@ -151,7 +157,7 @@ void member_sends(struct member *m)
 
 void member_begins(struct member *m, uint64_t now_ms)
 {
-    if (m->lease_count == 0)
+    if (member_computes(m) == 0)
         m->lease_from_ms = now_ms;
     member_holds(m, m->lease_count + 1);
 }

@@ -57,12 +57,10 @@ struct member_hello {
     bool external;
 };
 
-// An attempt that was revoked because it stood still, or because another worker
-// had contributed for the same slot, and not answered yet.
+// An attempt that was revoked because it stood still, and not answered yet.
 struct member_debt {
     uint64_t job; // 0: none
     uint64_t closure;
-    bool second; // another worker was first
     struct attempt attempt;
     uint64_t until_ms; // forgiven then
 };
@@ -85,8 +83,9 @@ struct member {
     uint64_t resident_bytes;
     struct list leases;               // worker: struct work, oldest first
     uint32_t lease_count, lease_most; // most: see dispatch.h
-    struct list_node unsent;          // in members.unsent
-    uint32_t leases_unsent;           // the last so many of its leases
+    bool seated;             // worker: one of those is a place in a group
+    struct list_node unsent; // in members.unsent
+    uint32_t leases_unsent;  // the last so many of its leases
     bool refills;    // worker: from when it holds half of the most, until all
     double lease_ms; // worker: that one takes, lately
     uint64_t lease_from_ms; // worker: the one under way, about
@@ -118,8 +117,12 @@ void members_remove(struct members *ms, struct member *m);
 // "" says nothing. Without memory the old text stays.
 void member_describe(struct member *m, const char *why, const char *device);
 
-// A worker holds so many leases now; it is the last of those who do.
+// A worker holds so many leases now; it is the last of those who do. A place in
+// a group is nothing that it computes.
 void member_holds(struct member *m, uint32_t leases);
+
+// Of those that it may be given more than it has.
+uint32_t member_computes(const struct member *m);
 
 // Its newest lease goes with the next send_leases.
 void member_sends(struct member *m);

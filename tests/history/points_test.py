@@ -145,6 +145,7 @@ def sigterm(loop, victim):
 
 STIMULI = {"recover.reissue": worker_gone, "member.lost": worker_gone,
            "copy.served": worker_gone,
+           "group.summed": worker_gone,  # who comes back follows
            "notice.drain": sigterm, "task.handback": sigterm}
 
 
@@ -194,6 +195,12 @@ def rank_test(wanted):
         points_test("rank" if role == "worker" else role,
                     points_of_rank(kinds, role), victim, wanted, cluster,
                     {"mode": "allreduce", "contributions": 2})
+
+
+def group_test(wanted):
+    cluster = Cluster(psservers=2, workers=2)
+    points_test("member", points_of_rank(GROUP), "w-0", wanted, cluster,
+                {"mode": "hybrid", "group": {"by": "host", "size": 2}})
 
 
 def points_test(role, points, victim, wanted, cluster, mode):
@@ -281,6 +288,7 @@ def main():
              for role, victim in (("worker", "w-0"), ("psserver", "ps-0"),
                                   ("coordinator", "coordinator"))}
     tests["rank"] = lambda: rank_test(wanted)
+    tests["group"] = lambda: group_test(wanted)
     tests["sluice"] = lambda: client_test(wanted)
     for role, test in tests.items():
         try:

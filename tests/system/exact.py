@@ -45,7 +45,9 @@ def write_data(folder):
 def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5, **train):
     x, y = write_data(c.dir)
     rounds = {"async": {"steps_per_closure": 4}, "sync": {"contributions": ROUND},
-              "allreduce": {"steps_per_closure": 1, "contributions": ROUND}}[mode]
+              "allreduce": {"steps_per_closure": 1, "contributions": ROUND},
+              "hybrid": {"steps_per_closure": 1,
+                         "group": {"by": "any", "size": ROUND}}}[mode]
     samples = BATCH if mode == "async" else BATCH * ROUND
     return {"name": name,
             "model": {"input_shape": [SAMPLES], "layers": [

@@ -98,7 +98,8 @@ def blows(mode, *targets):
             print(f"{mode}: {name} {kind.__name__}", flush=True)
             kind(c, name)
         c.on()
-        c.many_killed(*[n for n in c.processes if n[0] in "cw" or mode == "sync"])
+        c.many_killed(*[n for n in c.processes
+                        if n[0] in "cw" or mode != "allreduce"])
         c.finish()
 
 
@@ -119,6 +120,11 @@ def sync_conserves_whoever_dies():
 
 def a_ring_conserves_whoever_dies_leaves_or_joins():
     blows("allreduce", (Bed.killed, ["w-0", "w-2", "coordinator"]),
+          (Bed.drained, ["w-1", "w-2"]), (Bed.away, ["w-0", "w-2"]))
+
+
+def groups_conserve_whoever_dies_leaves_or_joins():
+    blows("hybrid", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
           (Bed.drained, ["w-1", "w-2"]), (Bed.away, ["w-0", "w-2"]))
 
 
@@ -160,4 +166,5 @@ if __name__ == "__main__":
     main([one_sample_too_many_is_seen,
           sync_conserves_whoever_dies,
           a_ring_conserves_whoever_dies_leaves_or_joins,
+          groups_conserve_whoever_dies_leaves_or_joins,
           a_job_goes_on_in_another_mode])

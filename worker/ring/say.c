@@ -94,11 +94,15 @@ Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation)
 {
     Sluice__V1__RingReady m = SLUICE__V1__RING_READY__INIT;
     Sluice__V1__Tag tag = wire_tag_msg((struct wire_tag){generation, 0});
+    Sluice__V1__CountedSet nothing = SLUICE__V1__COUNTED_SET__INIT;
+    Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
 
     m.job = j.job;
     m.job_incarnation = j.job_incarnation;
     m.generation = generation;
     m.tag = &tag;
+    m.counted = &nothing;
+    m.counts = &none;
     return copy(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
 }
 

@@ -49,6 +49,13 @@ void fake_send(struct fake_member *m, const Sluice__V1__AttendUp *message)
     m->outbox[m->outbox_count++] = (Sluice__V1__AttendUp *)copy;
 }
 
+static void ended(struct world *w, const struct fake_member *m,
+                  uint64_t closure)
+{
+    if (w->holder[closure] == m->stream)
+        w->holder[closure] = 0;
+}
+
 static void receive(struct world *w, struct fake_member *m,
                     const Sluice__V1__AttendUp *message)
 {
@@ -77,7 +84,7 @@ static void deliver_completes(struct world *w, struct fake_member *m)
 
         message[all.n_complete] = one;
         list[all.n_complete++] = one->complete;
-        world_let_go(w, one->complete->closure, m->stream);
+        ended(w, m, one->complete->closure);
     }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETES;
     up.completes = &all;
@@ -96,11 +103,11 @@ void fake_deliver_up(struct world *w, struct fake_member *m)
     }
     message = take_first((void **)m->outbox, &m->outbox_count);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE)
-        world_let_go(w, message->complete->closure, m->stream);
+        ended(w, m, message->complete->closure);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK)
-        world_let_go(w, message->hand_back->closure, m->stream);
+        ended(w, m, message->hand_back->closure);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED)
-        world_let_go(w, message->failed->closure, m->stream);
+        ended(w, m, message->failed->closure);
     receive(w, m, message);
     wire_free(&message->base);
 }

@@ -353,8 +353,20 @@ static const struct {
      "train.bucket_bytes: wants 4096 to 1073741824, got 1"},
     {"'train':{'mode':'allreduce','max_delay':4}",
      "train.max_delay: nothing is late in allreduce"},
+    {"'train':{'group':{'size':2}}",
+     "train.group: says something of hybrid alone, and train.mode is async"},
+    {"'train':{'mode':'hybrid','group':{'size':1}}",
+     "train.group.size: wants 2 to 64, got 1"},
+    {"'train':{'mode':'hybrid','group':{'by':'rack'}}",
+     "train.group.by: unknown 'rack'; known are host, any"},
+    {"'train':{'mode':'hybrid','contributions':2}",
+     "train.contributions: rounds are of sync and allreduce, and train.mode is "
+     "hybrid"},
+    {"'train':{'mode':'hybrid','batch':1048576,'accumulate':5}",
+     "train.accumulate: 20 micro-batches of 1048576 samples; a step has at "
+     "most 16777216 samples"},
     {"'train':{'mode':'asink'}",
-     "train.mode: unknown 'asink'; known are async, sync, allreduce"},
+     "train.mode: unknown 'asink'; known are async, sync, allreduce, hybrid"},
     {"'train':{'mode':'sync','steps_per_closure':4}",
      "train.steps_per_closure: wants 1 in sync, where a closure is one "
      "contribution, got 4"},
@@ -362,10 +374,6 @@ static const struct {
      "train.max_delay: in sync no gradient is late; leave it out"},
     {"'train':{'mode':'sync','contributions':1025}",
      "train.contributions: wants 1 to 1024, got 1025"},
-    {"'train':{'mode':'sync','contributions':4,'backup':5}",
-     "train.backup: wants 0 to 4, got 5"},
-    {"'train':{'backup':1}", "train.backup: copies are of the slots of a "
-                             "round in sync, and train.mode is async"},
     {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
                                     "and allreduce, and train.mode is async"},
     {"'train':{'batch':0}", "train.batch: wants 1 to 1048576, got 0"},

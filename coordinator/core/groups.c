@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/groups.c -- the generations of a hybrid job's groups:
+// opened, begun, sent on their way.
+#include "coordinator/core/groups.h"
+
+#include <stdio.h>
+
+#include "common/run/log.h"
+#include "coordinator/core/excluded.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/rings.h"
+#include "coordinator/core/send_ring.h"
+
+// ---- places
+
+static struct work *place_of(const struct job *job, const struct member *m)
+{
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->kind == WORK_RING && w->job == job)
+            return w;
+    }
+    return NULL;
+}
+
+static struct group *group_of(const struct job *job, const struct member *m)
+{
+    const struct work *w = place_of(job, m);
+
+    return w == NULL ? NULL
+                     : groups_at(&job->groups, w->closure.id - WORK_PLACES);
+}
+
+bool groups_want(const struct job *job)
+{
+    return job->hybrid && job->placed && !job_ended(job);
+}
+
+struct work *groups_offer(struct job *job, const struct member *m)
+{
+    struct work *w =
+        leases_work(job, WORK_PLACES + groups_place(&job->groups, m->host));
+
+    if (w != NULL)
+        w->kind = WORK_RING;
+    return w;
+}
+
+bool groups_leads(const struct job *job, const struct member *m)
+{
+    const struct group *g = group_of(job, m);
+
+    return g != NULL && group_leads(g, m->id);
+}
+
+// ---- generations
+
+static void log_state(const struct job *job, const struct group *g,
+                      const char *what)
+{
+    LOG(INFO, what, "job=%s host=%s generation=%llu members=%u", job->id_text,
+        g->host, (ull)g->ring.generation, g->ring.members);
+}
+
+// Numbers are never used twice, though none is kept: terms are journalled.
+static uint64_t next_number(const struct coord *c, const struct job *job)
+{
+    uint64_t first = c->term << 32, newest = job->groups.generation;
+
+    return (newest < first ? first : newest) + 1;
+}
+
+static void open_generation(struct coord *c, struct job *job, struct group *g)
+{
+    job->groups.generation = next_number(c, job);
+    ring_open(&g->ring, job->groups.generation);
+    JOB_HISTORY(job, "group_open", " generation=%llu members=%u",
+                (ull)g->ring.generation, g->ring.members);
+    log_state(job, g, "group opened");
+    for (uint32_t i = 0; i < g->ring.count; i++)
+        send_ring_open(c, job, &g->ring, g->ring.rank[i].member);
+    job->changes++;
+}
+
+static void begin(struct coord *c, struct job *job, struct group *g)
+{
+    ring_choose(&g->ring, (struct wire_tag){0, 0});
+    for (uint32_t i = 0; i < g->ring.count; i++) {
+        if (g->ring.rank[i].in)
+            send_ring_begin(c, job, &g->ring, g->ring.rank[i].member);
+    }
+}
+
+// Who failed to take the place of one who computes now, is forgotten.
+static void absolve(struct coord *c, const struct job *job, uint64_t member)
+{
+    const struct member *m = members_get(&c->members, member);
+    struct work *w = m == NULL ? NULL : place_of(job, m);
+
+    if (w == NULL || w->closure.blamed_count == 0)
+        return;
+    closure_advanced(&w->closure);
+    buf_reset(&w->story);
+}
+
+static void go(struct coord *c, struct job *job, struct group *g)
+{
+    JOB_HISTORY(job, "group_go", " generation=%llu members=%u",
+                (ull)g->ring.generation, g->ring.members);
+    log_state(job, g, "group goes");
+    for (uint32_t i = 0; i < g->ring.count; i++) {
+        if (!g->ring.rank[i].in)
+            continue;
+        absolve(c, job, g->ring.rank[i].member);
+        send_ring_go(c, job, &g->ring, g->ring.rank[i].member);
+    }
+    job->changes++;
+}
+
+static void check(struct coord *c, struct job *job, struct group *g)
+{
+    uint64_t accused = ring_accused(&g->ring, coord_now(c));
+    struct member *m = accused == 0 ? NULL : members_get(&c->members, accused);
+
+    if (m != NULL) {
+        LOG(WARN, "rank put out", "job=%s generation=%llu worker=%s",
+            job->id_text, (ull)g->ring.generation, m->name);
+        excluded_put(c, m, job, CONDUCT_WAITS);
+    }
+    if (ring_due(&g->ring, coord_now(c)))
+        open_generation(c, job, g);
+    if (ring_answered(&g->ring))
+        begin(c, job, g);
+}
+
+// What is left of two groups becomes one: the members of one take places anew,
+// and the fullest group comes first.
+static void merge(struct coord *c, struct job *job)
+{
+    struct group *spare = groups_spare(&job->groups);
+
+    if (spare == NULL)
+        return;
+    log_state(job, spare, "group joins another");
+    while (spare->ring.count > 0) {
+        struct member *m = members_get(&c->members, spare->ring.rank[0].member);
+        struct work *w = m == NULL ? NULL : place_of(job, m);
+
+        if (w == NULL)
+            return; // it is on its way out
+        leases_revoke(c, m, w, "its group joins another");
+    }
+}
+
+void groups_check(struct coord *c, struct job *job)
+{
+    if (!groups_want(job))
+        return;
+    for (uint32_t i = 0; i < job->groups.count && !c->dead; i++)
+        check(c, job, job->groups.group[i]);
+    merge(c, job);
+}
+
+// ---- what members say
+
+static void receive_join(struct coord *c, struct member *m, struct job *job,
+                         struct group *g, const Sluice__V1__RingJoin *message)
+{
+    if (leases_find(m, job->id, message->attempt) == place_of(job, m))
+        (void)rings_join(c, m, job, &g->ring, message);
+}
+
+static void receive_answer(struct coord *c, struct member *m, struct job *job,
+                           struct group *g,
+                           const Sluice__V1__RingAnswer *message)
+{
+    struct wire_tag tag = wire_tag_of(message->tag);
+
+    // It has no state, so none of any tag.
+    if (wire_tag_cmp(tag, (struct wire_tag){0, 0}) != 0)
+        rings_distrust(c, m, job, "it shows a state of a job that has none");
+    else
+        (void)ring_answer(&g->ring, m->id, message->generation, tag);
+}
+
+static void receive_ready(struct coord *c, struct member *m, struct job *job,
+                          struct group *g, const Sluice__V1__RingReady *message)
+{
+    enum sl_err rc = ring_ready(&g->ring, m->id, message->generation,
+                                wire_tag_of(message->tag));
+
+    if (rc == SL_EINVAL)
+        rings_distrust(c, m, job, "its tag is not the generation's");
+    else if (rc == SL_OK && g->ring.state == RING_RUNNING)
+        go(c, job, g);
+}
+
+static void receive_broken(struct coord *c, struct member *m, struct job *job,
+                           struct group *g,
+                           const Sluice__V1__RingBroken *message)
+{
+    rings_accuse(c, m, job, &g->ring, message);
+}
+
+#define TAKE(KIND, field, take)                                                \
+    case SLUICE__V1__ATTEND_UP__KIND_##KIND:                                   \
+        job = jobs_live(c, message->field->job,                                \
+                        message->field->job_incarnation);                      \
+        g = job == NULL || !groups_want(job) ? NULL : group_of(job, m);        \
+        if (g == NULL)                                                         \
+            return NULL;                                                       \
+        take(c, m, job, g, message->field);                                    \
+        return job;
+
+struct job *groups_receive(struct coord *c, struct member *m,
+                           const Sluice__V1__AttendUp *message)
+{
+    struct group *g;
+    struct job *job;
+
+    switch (message->kind_case) {
+        TAKE(RING_JOIN, ring_join, receive_join)
+        TAKE(RING_ANSWER, ring_answer, receive_answer)
+        TAKE(RING_READY, ring_ready, receive_ready)
+        TAKE(RING_BROKEN, ring_broken, receive_broken)
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/group.h -- the groups of a hybrid job: who is in which, and
+// who leads.
+//
+// A group has so many places. A worker takes one of a group of its host, or of
+// any; the group with somebody in it comes first, so that groups fill up. Each
+// group is a ring (ring.h) whose ranks have no state; its first member leads.
+// The generations of all groups of a job are numbered together, so that a
+// message of one is never taken for another's.
+//
+// Threads  the loop.
+// Memory   groups_release frees; all zeroes is allowed.
+// Units    a place is group * size + the place in it.
+// Errors   SL_ENOMEM.
+#ifndef COORDINATOR_RULES_GROUP_H
+#define COORDINATOR_RULES_GROUP_H
+
+#include "coordinator/rules/ring.h"
+
+struct group {
+    struct ring ring;
+    uint64_t taken;                 // a bit per place
+    char host[WIRE_NAME_BYTES + 1]; // of those who are in it
+};
+
+struct groups {
+    struct group **group; // owned
+    uint32_t count, space;
+    uint32_t size; // places of each, at most 64
+    bool by_host;
+    uint64_t generation; // the newest number; 0: none yet
+};
+
+void groups_init(struct groups *g, uint32_t size, bool by_host);
+void groups_release(struct groups *g);
+
+// The place for a worker of that host: of a group that is there, or of the next
+// one.
+uint64_t groups_place(const struct groups *g, const char *host);
+
+enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
+
+// The member leaves the place, and the ring.
+void groups_leave(struct groups *g, uint64_t place, uint64_t member);
+
+struct group *groups_at(const struct groups *g, uint64_t place);
+
+// A group whose members all have space in another, which is no smaller: they
+// had better go there. Both run. NULL: there is none.
+struct group *groups_spare(const struct groups *g);
+
+static inline uint32_t group_places_taken(const struct group *g)
+{
+    return (uint32_t)__builtin_popcountll(g->taken);
+}
+
+// It runs, and this is its first member.
+bool group_leads(const struct group *g, uint64_t member);
+
+#endif

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""train.mode hybrid: groups of workers compute steps together, and their leaders
+push as workers of an asynchronous job do. Each sample counts once whatever dies.
+
+The moments of death come from a seed: SLUICE_SEED repeats a failure.
+"""
+import os
+import random
+import signal
+
+from cluster import (PATIENCE, Cluster, check, check_counts, main,
+                     mlp_job, wait_for)
+
+SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
+dice = random.Random(SEED)
+SCALE = 3 if PATIENCE > 1 else 1
+
+
+def hybrid_job(name, size=2, by="host", **train):
+    return mlp_job(name, **{"mode": "hybrid", "steps_per_closure": 10, "batch": 16,
+                            "group": {"by": by, "size": size}, **train})
+
+
+def exported(c, job, name):
+    from safetensors.numpy import load_file
+    path = c.dir / f"{name}.safetensors"
+    c.run("export", job, "--to", path)
+    return load_file(str(path))
+
+
+def members(status):
+    """Of each group, the leader first."""
+    return [[m["worker"] for m in g["members"]] for g in status.get("groups", [])]
+
+
+def wait_groups(c, job, sizes):
+    wait_for(f"groups of {sizes}", lambda: sorted(
+        len(g) for g in members(c.status(job))) == sorted(sizes))
+
+
+def groups_train_and_leave_nobody_out():
+    with Cluster(psservers=2, workers=5) as c:
+        job = c.submit(hybrid_job("groups", size=2, epochs=60 // SCALE))
+        wait_groups(c, job, [2, 2, 1])
+        done = c.wait_state(job)
+        check_counts(done)
+        check(done["evaluations"][-1]["accuracy"] > 0.75,
+              f"accuracy {done['evaluations'][-1]['accuracy']}")
+
+
+def a_group_computes_what_one_worker_would():
+    """Dropout's masks, moving statistics, the short step at an epoch's end: the
+    same whoever computes a micro-batch, but for the rounding of sums."""
+    spec = hybrid_job("same", size=3, epochs=1, batch=20, samples=1013, seed=5)
+    spec["model"]["layers"] = [
+        {"type": "flatten"},
+        {"type": "dense", "units": 32, "activation": "relu"},
+        {"type": "batch_normalization"},
+        {"type": "dropout", "rate": 0.2},
+        {"type": "dense", "units": 10}]
+    found = []
+    for workers, by, more in ((1, "host", []), (3, "host", []),
+                              (3, "any", ["--shm", "off"])):
+        with Cluster(psservers=2, workers=workers, worker_args=more) as c:
+            spec["train"]["group"]["by"] = by
+            for name in ["w-0"] if workers == 3 else []:
+                c.kill(name) # the others are a group before the job begins
+                c.start(name)
+            job = c.submit(spec)
+            done = c.wait_state(job)
+            check_counts(done)
+            found.append(exported(c, job, "same"))
+    for other in found[1:]:
+        for name, one in found[0].items():
+            apart = abs(one - other[name]).max() / max(abs(one).max(), 1e-3)
+            check(apart < 1e-3, f"{name} is {apart} apart")
+
+
+class Training:
+    """One job after the other, so that one runs whenever something is done to
+    it, however fast the machine is."""
+
+    def __init__(self, c, name, epochs=60, **train):
+        self.c, self.count = c, 0
+        self.spec = hybrid_job(name, epochs=epochs // SCALE, **train)
+        self.job = None
+
+    def busy(self):
+        status = self.c.status(self.job) if self.job else None
+        if status and int(status["steps_counted"]) < int(status["steps_asked"]) / 2:
+            return status
+        self.end()
+        self.count += 1
+        self.spec["name"] = f"{self.spec['name'].split('-', 1)[0]}-{self.count}"
+        self.job = self.c.submit(self.spec)
+        wait_for("the job to run", lambda: self.c.status(self.job)["state"] == "running")
+        return self.c.status(self.job)
+
+    def some_steps_on(self):
+        counted = int(self.busy()["steps_counted"])
+        self.c.wait_steps(self.job, counted + dice.randint(20 // SCALE, 100 // SCALE))
+
+    def wait_groups(self, sizes):
+        wait_for(f"groups of {sizes}", lambda: sorted(
+            len(g) for g in members(self.busy())) == sorted(sizes))
+
+    def one(self, leads):
+        """A leader, or one that follows."""
+        some = [m for g in members(self.busy()) for m in (g[:1] if leads else g[1:])]
+        return dice.choice(some) if some else f"w-{dice.randrange(3)}"
+
+    def end(self):
+        if self.job:
+            check_counts(self.c.wait_state(self.job))
+        self.job = None
+
+
+def leaders_and_followers_are_killed():
+    with Cluster(psservers=2, workers=3) as c:
+        training = Training(c, "kill", size=3)
+        for leads in (True, False, True):
+            training.wait_groups([3])
+            training.some_steps_on()
+            name = training.one(leads)
+            c.kill(name)
+            training.some_steps_on()
+            c.start(name)
+        training.wait_groups([3])
+        training.some_steps_on()
+        training.end()
+
+
+def a_silent_member_is_left_out_and_comes_back():
+    with Cluster(psservers=1, workers=3) as c:
+        training = Training(c, "silent", size=3)
+        for leads in (True, False):
+            training.wait_groups([3])
+            training.some_steps_on()
+            name = training.one(leads)
+            c.pause(name)
+            training.some_steps_on()
+            c.resume(name)
+        training.end()
+
+
+def drained_members_hand_back():
+    with Cluster(psservers=1, workers=3) as c:
+        training = Training(c, "drain", size=3)
+        for leads in (True, False):
+            training.wait_groups([3])
+            training.some_steps_on()
+            name = training.one(leads)
+            code = c.kill(name, signal.SIGTERM)
+            check(code in (143, -signal.SIGTERM), f"a drained worker ends with {code}")
+            check("closure handed back" in c.log(name), "nothing was handed back")
+            training.some_steps_on()
+            c.start(name)
+        training.end()
+
+
+def coordinator_and_psserver_are_killed():
+    with Cluster(psservers=2, workers=2) as c:
+        training = Training(c, "servers")
+        for name in ("coordinator", "ps-0"):
+            training.some_steps_on()
+            c.restart(name)
+        training.some_steps_on()
+        training.end()
+
+
+def groups_sum_over_the_network():
+    with Cluster(psservers=1, workers=3, worker_args=["--shm", "off"]) as c:
+        for wire in ("f32", "bf16"):
+            training = Training(c, "net", epochs=12, size=3, by="any", wire=wire)
+            training.wait_groups([3])
+            training.some_steps_on()
+            c.restart(training.one(False))
+            training.some_steps_on()
+            training.end()
+
+
+def steps_that_are_not_finite_are_skipped():
+    with Cluster(psservers=2, workers=2) as c:
+        spec = hybrid_job("nan", epochs=1, max_nonfinite=1000)
+        spec["optimizer"] = {"type": "sgd", "learning_rate": 1e30}
+        done = c.wait_state(c.submit(spec))
+        check_counts(done)
+        check(int(done["updates_skipped"]) > 20, f"skipped: {done['updates_skipped']}")
+
+
+def a_job_is_resumed_from_and_into_async():
+    with Cluster(psservers=2, workers=2) as c:
+        first = c.submit(mlp_job("async", epochs=1, steps_per_closure=10, batch=32))
+        c.wait_state(first)
+        group = c.submit(hybrid_job("group", epochs=2), "--resume", first)
+        check_counts(c.wait_state(group))
+        last = c.submit(mlp_job("back", epochs=3, steps_per_closure=10, batch=32),
+                        "--resume", group)
+        check_counts(c.wait_state(last))
+
+
+if __name__ == "__main__":
+    print(f"SLUICE_SEED={SEED}", flush=True)
+    main([groups_train_and_leave_nobody_out, a_group_computes_what_one_worker_would,
+          leaders_and_followers_are_killed, a_silent_member_is_left_out_and_comes_back,
+          drained_members_hand_back, coordinator_and_psserver_are_killed,
+          groups_sum_over_the_network, steps_that_are_not_finite_are_skipped,
+          a_job_is_resumed_from_and_into_async])
