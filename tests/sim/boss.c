@@ -129,9 +129,11 @@ static void check_evidence(struct sim *s)
 
     if (job == NULL || job_ended(job) || !job->placed)
         return;
-    for (uint32_t i = 0; i < job->shards; i++)
+    for (uint32_t i = 0; i < job->shards; i++) {
         truth_evidence(s, i, job->evidence.shard[i].incarnation,
                        &job->evidence.shard[i].counted);
+        rounds_believed(s, i, &job->evidence.shard[i]);
+    }
 }
 
 static void check_lease(struct boss *b, uint64_t member,
@@ -147,7 +149,11 @@ static void check_lease(struct boss *b, uint64_t member,
     b->holder[lease->closure] = member;
     // C3: some shard lacks a step of it. C5: not beyond the window.
     T_FALSE(evidence_closure_full(&job->evidence, lease->closure));
-    T_LT(lease->closure, evidence_low(&job->evidence) + b->sim->knobs.window);
+    if (b->sim->knobs.contributions > 0)
+        rounds_lease(b->sim, &job->evidence, lease->closure);
+    else
+        T_LT(lease->closure,
+             evidence_low(&job->evidence) + b->sim->knobs.window);
 }
 
 static void forget_holder(struct boss *b, uint64_t member)
@@ -325,6 +331,8 @@ void boss_receive(struct sim *s, struct proc *boss, uint64_t number,
     note_ended(b, number, up);
     coord_receive(b->coord, number, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
+        (s->knobs.contributions > 0 &&
+         up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) ||
         up->kind_case == SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
         check_evidence(s);
     after(s);

@@ -79,6 +79,8 @@ static void send_complete(struct crew *c, const Sluice__V1__Lease *l)
         items[i].incarnation = MUTANT(rule_W2)
                                    ? c->map[i].incarnation
                                    : c->task.parts[i].evidence.incarnation;
+        items[i].held = c->task.parts[i].held;
+        items[i].closed = c->task.parts[i].closed;
         list[i] = &items[i];
     }
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {

@@ -28,6 +28,7 @@ struct part {
     bool have; // fresh parameters, of
     uint64_t have_incarnation, version;
     bool skip;
+    bool held, closed; // by its last push (sync)
 };
 
 enum task_phase { TASK_NONE, TASK_BEGIN, TASK_COMPUTE, TASK_PUSH, TASK_CUT };
@@ -36,7 +37,7 @@ struct task {
     enum task_phase phase;
     uint64_t number; // of computations: which of them ends
     uint32_t step;
-    bool again, fenced, failed, map_wanted;
+    bool again, fenced, early, failed, map_wanted;
     uint64_t map_asked_us, wake_us;
     struct part parts[SIM_SHARDS];
     Sluice__V1__StepMetrics metrics;

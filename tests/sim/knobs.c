@@ -29,6 +29,21 @@ static void draw_job(struct sim *s, struct knobs *k)
     T_LE(schedule_closures(&k->schedule), SIM_CLOSURES);
 }
 
+// A closure is one contribution. Whatever a mean over samples is divided by is
+// a power of two, so that no bit is lost: see truth.h.
+static void draw_rounds(struct sim *s, struct knobs *k)
+{
+    uint64_t closures = sim_between(s, 2, 30);
+
+    k->contributions = 1u << sim_below(s, 3);
+    if (k->contributions == 4 && closures % 4 == 3)
+        closures--;
+    k->schedule.batch = UINT64_C(1) << sim_between(s, 1, 2);
+    k->schedule.samples = closures * k->schedule.batch;
+    k->schedule.steps_per_closure = 1;
+    T_LE(schedule_closures(&k->schedule), SIM_CLOSURES);
+}
+
 static void draw_luck(struct sim *s, struct knobs *k)
 {
     k->lose = rate(s, 300);
@@ -47,9 +62,9 @@ static void draw_luck(struct sim *s, struct knobs *k)
         k->weights |= (sim_chance(s, 300) ? 0 : sim_between(s, 1, 16)) << 8 * i;
 }
 
-void knobs_draw(struct sim *s, struct knobs *k)
+void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
 {
-    *k = (struct knobs){0};
+    *k = (struct knobs){.mode = mode};
     k->psservers = (unsigned)sim_between(s, 1, 3);
     k->workers = (unsigned)sim_between(s, 1, 4);
     k->pieces = (unsigned)sim_between(s, 1, 3);
@@ -59,13 +74,21 @@ void knobs_draw(struct sim *s, struct knobs *k)
     k->compute_us = sim_between(s, 20, 900) * 1000;
     draw_job(s, k);
     draw_luck(s, k);
+    if (mode == SIM_SYNC)
+        draw_rounds(s, k);
 }
 
 // Initial values are zeroes and the rate is 1, so every value that is ever
 // there is an integer that says what it is the sum of (truth.h).
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
-    int n = snprintf(
+    char mode[64] = "";
+    int n;
+
+    if (k->mode == SIM_SYNC)
+        snprintf(mode, sizeof(mode), ",\"mode\":\"sync\",\"contributions\":%u",
+                 k->contributions);
+    n = snprintf(
         out, size,
         "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
         "{\"type\":\"dense\",\"units\":4,\"kernel_initializer\":\"zeros\"},"
@@ -75,15 +98,15 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
         "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
         "\"train\":{\"batch\":%u,\"epochs\":%u,\"steps_per_closure\":%u,"
-        "\"shuffle\":false,\"max_attempts\":1000,\"window_closures\":%u},"
+        "\"shuffle\":false,\"max_attempts\":1000,\"window_closures\":%u%s},"
         "\"placement\":{\"partitioner\":\"fixed\",\"shards\":%u},"
         "\"checkpoint\":{\"keep\":%u,\"every_seconds\":%u.%03u,"
         "\"every_epoch\":%s},"
         "\"evaluate\":{\"every_epochs\":%u,\"batch\":4,"
         "\"batches_per_closure\":2}}",
         (unsigned)k->schedule.batch, (unsigned)k->schedule.epochs,
-        (unsigned)k->schedule.steps_per_closure, k->window, k->pieces, k->keep,
-        k->cut_every_ms / 1000, k->cut_every_ms % 1000,
+        (unsigned)k->schedule.steps_per_closure, k->window, mode, k->pieces,
+        k->keep, k->cut_every_ms / 1000, k->cut_every_ms % 1000,
         k->every_epoch ? "true" : "false", k->evaluate_every);
 
     T_ASSERT(n > 0 && (size_t)n < size);

@@ -48,9 +48,9 @@ static void print(const struct seen *seen)
 }
 
 // One life; what it saw is added to *seen. The trace.
-static uint64_t live(uint64_t seed, struct seen *seen)
+static uint64_t live(uint64_t seed, enum sim_mode mode, struct seen *seen)
 {
-    struct sim *s = sim_new(seed);
+    struct sim *s = sim_new(seed, mode);
     uint64_t trace;
 
     if (!sim_run(s, s->knobs.faults_us)) {
@@ -65,11 +65,11 @@ static uint64_t live(uint64_t seed, struct seen *seen)
     return trace;
 }
 
-TEST(life, quiet_jobs_finish_with_honest_numbers)
+static void live_quietly(enum sim_mode mode)
 {
     log_set_level(LOG_LEVEL_ERROR);
     for (uint64_t seed = t_seed(); seed < t_seed() + 20; seed++) {
-        struct sim *s = sim_new_quiet(seed);
+        struct sim *s = sim_new_quiet(seed, mode);
 
         if (!sim_run(s, LIMIT_US))
             T_FAIL("live: the job stands still, %s", sim_story(s));
@@ -84,6 +84,16 @@ TEST(life, quiet_jobs_finish_with_honest_numbers)
     }
 }
 
+TEST(life, quiet_jobs_finish_with_honest_numbers)
+{
+    live_quietly(SIM_ASYNC);
+}
+
+TEST(life, quiet_jobs_in_sync_finish_with_honest_numbers)
+{
+    live_quietly(SIM_SYNC);
+}
+
 TEST(life, the_same_seed_is_the_same_run)
 {
     struct seen seen = {0};
@@ -91,9 +101,11 @@ TEST(life, the_same_seed_is_the_same_run)
 
     log_set_level(LOG_LEVEL_ERROR);
     for (uint64_t seed = t_seed(); seed < t_seed() + 8; seed++) {
+        enum sim_mode mode = seed % 2 == 0 ? SIM_ASYNC : SIM_SYNC;
+
         again("same_seed", seed);
-        first = live(seed, &seen);
-        second = live(seed, &seen);
+        first = live(seed, mode, &seen);
+        second = live(seed, mode, &seen);
         T_EQ(first, second);
         T_NE(first, before);
         before = first;
@@ -107,14 +119,21 @@ static void nothing(void *arg, enum log_level level, const char *line,
 
 // A test that tries nothing proves nothing: this much, per seed on average and
 // in permille, came to pass.
-static void enough(const struct seen *s, uint64_t seeds)
+static void enough(const struct seen *s, enum sim_mode mode, uint64_t seeds)
 {
     static const struct {
         const char *name;
         size_t at;
-        uint64_t permille;
+        uint64_t permille[2]; // async, sync
     } least[] = {
-#define LEAST(name, permille) {#name, offsetof(struct seen, name), permille}
+#define APART(name, async, sync)                                               \
+    {                                                                          \
+#name, offsetof(struct seen, name),                                    \
+        {                                                                      \
+            async, sync                                                        \
+        }                                                                      \
+    }
+#define LEAST(name, permille) APART(name, permille, permille)
         LEAST(calls, 50000),       LEAST(lost, 5000),
         LEAST(replayed, 5000),     LEAST(replayed_late, 1000),
         LEAST(rubbish, 500),       LEAST(rejected, 400),
@@ -126,27 +145,30 @@ static void enough(const struct seen *s, uint64_t seeds)
         LEAST(kills, 1000),        LEAST(pauses, 1000),
         LEAST(zombies, 500),       LEAST(boss_kills, 500),
         LEAST(double_kills, 100),  LEAST(drains, 500),
-        LEAST(counted, 50000),     LEAST(duplicates, 1000),
+        LEAST(counted, 50000),     APART(duplicates, 1000, 500),
         LEAST(refused, 500),       LEAST(skipped, 200),
         LEAST(unadmitted, 100),    LEAST(admissions, 2000),
         LEAST(renewals, 500),      LEAST(fallbacks, 1000),
         LEAST(cuts, 2000),         LEAST(evaluations, 500),
         LEAST(completions, 10000), LEAST(void_evidence, 500),
+        APART(held, 0, 20000),     APART(copies, 0, 500),
+        APART(rounds, 0, 20000),
 #undef LEAST
+#undef APART
     };
 
     for (size_t i = 0; i < SL_COUNT(least); i++) {
         uint64_t got =
             *(const uint64_t *)(const void *)((const char *)s + least[i].at);
 
-        if (got * 1000 < least[i].permille * seeds)
+        if (got * 1000 < least[i].permille[mode] * seeds)
             T_FAIL("only %llu %s in %llu seeds: too little was tried",
                    (unsigned long long)got, least[i].name,
                    (unsigned long long)seeds);
     }
 }
 
-TEST(life, live_whatever_happens_the_job_finishes_and_all_holds)
+static void live_all(enum sim_mode mode, const char *test)
 {
     uint64_t seeds = setting("SIM_SEEDS", SEEDS);
     uint64_t first = setting("SIM_FIRST", t_seed());
@@ -159,13 +181,23 @@ TEST(life, live_whatever_happens_the_job_finishes_and_all_holds)
         log_set_sink(nothing, NULL);
     }
     for (uint64_t seed = first; seed < first + seeds; seed++) {
-        again("live", seed);
-        live(seed, &seen);
+        again(test, seed);
+        live(seed, mode, &seen);
     }
     log_set_sink(NULL, NULL);
     printf("%llu seeds from %llu:\n", (unsigned long long)seeds,
            (unsigned long long)first);
     print(&seen);
     if (seeds >= 100)
-        enough(&seen, seeds);
+        enough(&seen, mode, seeds);
+}
+
+TEST(life, live_whatever_happens_the_job_finishes_and_all_holds)
+{
+    live_all(SIM_ASYNC, "live");
+}
+
+TEST(life, sync_whatever_happens_rounds_are_whole_and_all_holds)
+{
+    live_all(SIM_SYNC, "sync_what");
 }

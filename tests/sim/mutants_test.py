@@ -29,6 +29,8 @@ CAUGHT = dict.fromkeys("""
     rule_K6_invents rule_K7 rule_E1 rule_E1_back rule_E2 rule_E3
     """.split(), "live")
 CAUGHT["leak_snapshots"] = "quiet"
+CAUGHT.update(dict.fromkeys(["rule_Y1", "rule_Y2", "rule_Y3", "rule_Y4"],
+                            "sync_what"))
 
 # Why a mistake cannot show here.
 NOT_HERE = {
@@ -51,9 +53,7 @@ NOT_HERE = {
     "merge_sets": "no job is resumed from another one here",
     **dict.fromkeys("""rule_R1 rule_R1_journal rule_R2 rule_R2_stays rule_R3
         rule_R3_equal rule_R3_tag rule_R4 rule_R5 rule_R6 rule_R7""".split(),
-                    "jobs here are async; unit.coordinator.ring_life is theirs"),
-    **dict.fromkeys(["rule_Y1", "rule_Y2", "rule_Y3", "rule_Y4"],
-                    "jobs here are async; system.sync is theirs"),
+                    "jobs here have shards; unit.coordinator.ring_life is theirs"),
 }
 
 

@@ -119,14 +119,14 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
     proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
 }
 
-static struct sim *make(uint64_t seed, bool quiet)
+static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet)
 {
     struct sim *s = calloc(1, sizeof(*s));
 
     T_ASSERT(s != NULL);
     s->seed = sl_mix64(seed);
     clock_fake_init(&s->clock, 1000000, 1700000000000000);
-    knobs_draw(s, &s->knobs);
+    knobs_draw(s, &s->knobs, mode);
     if (quiet) {
         s->knobs.lose = s->knobs.replay = s->knobs.clog = 0;
         s->knobs.rubbish = s->knobs.sick = 0;
@@ -149,14 +149,14 @@ static struct sim *make(uint64_t seed, bool quiet)
     return s;
 }
 
-struct sim *sim_new(uint64_t seed)
+struct sim *sim_new(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, false);
+    return make(seed, mode, false);
 }
 
-struct sim *sim_new_quiet(uint64_t seed)
+struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, true);
+    return make(seed, mode, true);
 }
 
 void sim_free(struct sim *s)

@@ -23,6 +23,7 @@
 //   server.c   a psserver's process
 //   crew.c     a worker's process; task.c: its closure
 //   truth.c    what was counted, by who saw it happen; all that must hold
+//   rounds.c   what must hold of the rounds of a job in sync
 //   cuts.c     what a published cut promises, held against the disks
 //   end.c      what must hold of a job that has finished
 //   nemesis.c  bad luck
@@ -112,7 +113,10 @@ uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
 
 // ---- knobs.c
 
+enum sim_mode { SIM_ASYNC, SIM_SYNC };
+
 struct knobs {
+    enum sim_mode mode;
     unsigned psservers, workers;
     unsigned pieces;   // that each variable is cut into
     bool shared_store; // one folder for all psservers (K2)
@@ -127,11 +131,12 @@ struct knobs {
     unsigned skips;     // steps that are pushed to be skipped, permille
     uint64_t weights;   // which strokes it likes, a byte each
     struct schedule schedule;
+    unsigned contributions; // of a round; 0: not sync
     unsigned window, keep, cut_every_ms, evaluate_every;
     bool every_epoch;
 };
 
-void knobs_draw(struct sim *s, struct knobs *k);
+void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode);
 void knobs_job(const struct knobs *k, char *out, size_t size); // as JSON
 
 // ---- processes
@@ -185,7 +190,8 @@ struct proc {
     X(pauses) X(zombies) X(boss_kills) X(boss_fatals) X(double_kills)          \
     X(drains) X(counted) X(duplicates) X(refused) X(skipped) X(unadmitted)     \
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
-    X(completions) X(void_evidence) X(events)
+    X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds)      \
+    X(early)
 // clang-format on
 
 struct seen {
@@ -229,9 +235,9 @@ struct sim {
     struct seen seen;
 };
 
-struct sim *sim_new(uint64_t seed);
+struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
-struct sim *sim_new_quiet(uint64_t seed);
+struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
 void sim_free(struct sim *s);
 
 static inline uint64_t sim_now(const struct sim *s)

@@ -136,6 +136,20 @@ static uint64_t step_digest(const struct crew *c, uint64_t *samples)
     return digest;
 }
 
+// In sync the mean of a round is applied: what makes it the sum.
+static double round_size(const struct crew *c)
+{
+    const struct knobs *k = &c->sim->knobs;
+    uint64_t epoch = schedule_closures_per_epoch(&k->schedule);
+    uint64_t place, left;
+
+    if (k->contributions == 0)
+        return 1;
+    place = lease_of(c)->closure % epoch;
+    left = epoch - place / k->contributions * k->contributions;
+    return (double)(left < k->contributions ? left : k->contributions);
+}
+
 static void call_push(struct crew *c, struct part *p, uint32_t i)
 {
     struct wire_push m = {
@@ -159,7 +173,7 @@ static void call_push(struct crew *c, struct part *p, uint32_t i)
     m.digest = step_digest(c, &m.samples);
     truth_step(v, m.closure, m.step);
     for (uint64_t k = 0; k < c->elements[i]; k++)
-        gradient[k] = (float)v[k % SIM_FIELDS];
+        gradient[k] = (float)(v[k % SIM_FIELDS] * round_size(c));
     p->call = net_call(c->sim, c->proc, CALL_PUSH, c->map[i].address, head,
                        wire_encode_push(head, &m, bytes), gradient, bytes);
 }
@@ -221,6 +235,10 @@ static void refused(struct crew *c, struct part *p, enum wire_refused_why why)
     if (why == WIRE_REFUSED_ATTEMPT || why == WIRE_REFUSED_JOB_INCARNATION) {
         c->task.fenced = true;
         rest(p);
+    } else if (why == WIRE_REFUSED_ROUND) {
+        c->task.early = true;
+        c->sim->seen.early++;
+        rest(p);
     } else if (p->want == PART_ASK) {
         pause_part(c, p);
         c->task.map_wanted = true;
@@ -251,7 +269,10 @@ static void pushed(struct crew *c, struct part *p,
         lose(c, p);
         return;
     }
-    if (p == &c->task.parts[0] && r->result == WIRE_PUSH_COUNTED) {
+    p->held = r->result == WIRE_PUSH_HELD; // (Y3)
+    p->closed =
+        c->sim->knobs.contributions > 0 && r->result == WIRE_PUSH_COUNTED;
+    if (p == &c->task.parts[0] && r->result != WIRE_PUSH_DUPLICATE) {
         (void)step_digest(c, &samples);
         m->steps++;
         m->samples += samples;
@@ -259,7 +280,10 @@ static void pushed(struct crew *c, struct part *p,
         m->correct += samples / 2;
         m->skipped += p->skip;
     }
-    fresh(p, r->incarnation, r->version);
+    if (p->held)
+        rest(p);
+    else
+        fresh(p, r->incarnation, r->version);
 }
 
 static void asked(struct crew *c, struct part *p,
@@ -436,7 +460,7 @@ static bool ended(struct crew *c)
 
     if (t->failed)
         task_finish(c, TASK_FAILED);
-    else if (t->fenced)
+    else if (t->fenced || t->early)
         task_finish(c, TASK_HAND_BACK);
     else if (c->revoked[0])
         task_finish(c, TASK_DROPPED);

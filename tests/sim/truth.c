@@ -32,7 +32,7 @@ void truth_step(double out[SIM_FIELDS], uint64_t closure, uint32_t step)
     out[3] = (double)step + 1;
 }
 
-static uint64_t index_of(struct sim *s, uint64_t closure, uint32_t step)
+uint64_t truth_index(struct sim *s, uint64_t closure, uint32_t step)
 {
     return schedule_global_step(&s->knobs.schedule, closure, step);
 }
@@ -42,7 +42,7 @@ static void ledger_add(struct sim *s, struct ledger *l, uint64_t closure,
 {
     double v[SIM_FIELDS];
 
-    l->of[index_of(s, closure, step)] = how;
+    l->of[truth_index(s, closure, step)] = how;
     truth_step(v, closure, step);
     for (unsigned i = 0; how == TRUTH_APPLIED && i < SIM_FIELDS; i++)
         l->sum[i] += v[i];
@@ -112,6 +112,12 @@ static void check_memory(const struct memory *m)
     T_EQ(o->counts.applied, applied);
     T_EQ(o->counts.skipped, counted - applied);
     truth_values(&m->ledger, shard->memory.values, shard->plan.elements);
+}
+
+static void check_loaded(struct sim *s, const struct memory *m)
+{
+    check_memory(m);
+    rounds_whole(s, &m->ledger);
 }
 
 // ---- memories
@@ -215,7 +221,7 @@ struct memory *truth_memory(struct sim *s, struct proc *p, struct shard *shard)
         m->from = shard->from;
         list_push_front(&s->truth->memories, &m->node);
         load_ledger(s, m);
-        check_memory(m);
+        check_loaded(s, m);
     }
     T_EQ(m->proc, p->number);
     note_incarnation(s, m);
@@ -265,35 +271,47 @@ void truth_ask(struct sim *s, struct memory *m, const struct wire_ask *ask,
     for (uint32_t i = 0;
          i < schedule_closure_steps(&s->knobs.schedule, ask->closure); i++)
         T_EQ(reply->counted[i / 8] >> i % 8 & 1,
-             m->ledger.of[index_of(s, ask->closure, i)] != TRUTH_NOT);
+             m->ledger.of[truth_index(s, ask->closure, i)] != TRUTH_NOT);
 }
 
-static void note_counted(struct sim *s, struct memory *m,
-                         const struct wire_push *push)
+void truth_count(struct sim *s, struct memory *m, uint64_t closure,
+                 uint32_t step, bool skip)
 {
-    uint64_t i = index_of(s, push->closure, push->step);
-
-    if (m->ledger.of[i] != TRUTH_NOT)
+    if (m->ledger.of[truth_index(s, closure, step)] != TRUTH_NOT)
         T_FAIL("once: shard %u counted closure %llu step %u twice (S2)",
-               m->number, (unsigned long long)push->closure, push->step);
-    if (wire_attempt_cmp(push->attempt, m->newest[push->closure]) < 0)
-        T_FAIL("fenced: shard %u counted an older attempt of closure %llu (I4)",
-               m->number, (unsigned long long)push->closure);
-    ledger_add(s, &m->ledger, push->closure, push->step,
-               push->skip ? TRUTH_SKIPPED : TRUTH_APPLIED);
+               m->number, (unsigned long long)closure, step);
+    ledger_add(s, &m->ledger, closure, step,
+               skip ? TRUTH_SKIPPED : TRUTH_APPLIED);
     s->seen.counted++;
-    s->seen.skipped += push->skip;
+    s->seen.skipped += skip;
+}
+
+static void note_taken(struct sim *s, struct memory *m,
+                       const struct wire_push *push, bool held)
+{
+    if (wire_attempt_cmp(push->attempt, m->newest[push->closure]) < 0)
+        T_FAIL("fenced: shard %u took an older attempt of closure %llu (I4)",
+               m->number, (unsigned long long)push->closure);
+    if (held)
+        rounds_hold(s, m, push);
+    else if (s->knobs.contributions > 0)
+        rounds_close(s, m, push);
+    else
+        truth_count(s, m, push->closure, push->step, push->skip);
 }
 
 void truth_push(struct sim *s, struct memory *m, const struct wire_push *push,
                 enum sl_err rc, const struct wire_push_reply *reply,
                 const float *values)
 {
+    bool held = rc == SL_OK && reply->result == WIRE_PUSH_HELD;
+
     check_answer(s, m, rc);
-    if (rc == SL_OK && reply->result == WIRE_PUSH_COUNTED)
-        note_counted(s, m, push);
+    if (held || (rc == SL_OK && reply->result == WIRE_PUSH_COUNTED))
+        note_taken(s, m, push, held);
     if (rc == SL_OK && reply->result == WIRE_PUSH_DUPLICATE) {
-        T_NE(m->ledger.of[index_of(s, push->closure, push->step)], TRUTH_NOT);
+        T_NE(m->ledger.of[truth_index(s, push->closure, push->step)],
+             TRUTH_NOT);
         s->seen.duplicates++;
     }
     check_memory(m);
@@ -307,7 +325,8 @@ void truth_push(struct sim *s, struct memory *m, const struct wire_push *push,
     }
     T_EQ(push->incarnation, m->shard->incarnation); // I3
     see(m, push->closure, push->attempt);
-    truth_values(&m->ledger, values, m->shard->plan.elements);
+    if (!held)
+        truth_values(&m->ledger, values, m->shard->plan.elements);
     // C5 bounds what a shard has to remember: the window, and what was leased
     // before a shard fell back and took the window with it.
     T_LE(counted_sparse(&m->shard->once.counted),
@@ -423,6 +442,7 @@ void truth_report(struct sim *s, struct proc *p,
     r->tag = tag;
     fill_ledger(s, &r->ledger, m, &file->once.counted);
     truth_values(&r->ledger, file->memory.values, file->plan.elements);
+    rounds_whole(s, &r->ledger);
     check_set(s, &r->ledger, report->counted);
     T_EQ(report->counts->counted, counted_steps(&file->once.counted));
     shard_unref(file);

@@ -6,6 +6,8 @@
 // applied or skipped. It is kept when the process is gone, since snapshots and
 // cuts go on telling of it.
 //
+// In sync what a shard holds of its open round is known as well (rounds.c).
+//
 // A step's gradient has four fields, over and over: the prime of its closure,
 // 1, the closure's number and the step's (from 1). Parameters start at 0 and
 // the rate is 1, so a shard's values are minus the sum over what it applied,
@@ -38,6 +40,7 @@ struct memory {
     unsigned incarnations_count;
     struct ledger ledger;
     struct wire_attempt newest[SIM_CLOSURES]; // seen by it (I4)
+    uint8_t held[SIM_CLOSURES];               // of its open round: see rounds.c
 };
 
 // The vector of one step.
@@ -92,6 +95,16 @@ void truth_evidence(struct sim *s, uint32_t shard, uint64_t incarnation,
 
 // A fresh shard by the spec that was placed (shard_unref).
 struct shard *truth_shard(struct sim *s, uint32_t shard);
+
+// ---- rounds.c
+
+struct evidence;
+struct evidence_shard;
+
+// A closure of a job in sync is leased (Y4); what is believed to be held (Y3).
+void rounds_lease(struct sim *s, const struct evidence *e, uint64_t closure);
+void rounds_believed(struct sim *s, uint32_t shard,
+                     const struct evidence_shard *e);
 
 // ---- cuts.c
 

@@ -22,6 +22,20 @@ struct truth {
     uint64_t cuts_seen, last_cut;
 };
 
+uint64_t truth_index(struct sim *s, uint64_t closure, uint32_t step);
+// A step was counted by a memory, for the first time or the test fails.
+void truth_count(struct sim *s, struct memory *m, uint64_t closure,
+                 uint32_t step, bool skip);
+
+// ---- rounds.c, for a job in sync
+
+// A push was answered: held, or its round is applied.
+void rounds_hold(struct sim *s, struct memory *m, const struct wire_push *push);
+void rounds_close(struct sim *s, struct memory *m,
+                  const struct wire_push *push);
+// What was counted is whole rounds, one after the other.
+void rounds_whole(struct sim *s, const struct ledger *l);
+
 // A file of a cut is there and is what the cut says; `full`: complete, too.
 void cuts_file(struct sim *s, const Sluice__V1__CheckpointShard *f, bool full);
 
