@@ -151,6 +151,7 @@ static const struct wire_rule ring_answer[] = {JOB(1), BORN(3), FILL(4)};
 static const struct wire_rule ring_ready[] = {JOB(1), BORN(3), FILL(4), FILL(5),
                                               FILL(6)};
 static const struct wire_rule ring_step[] = {JOB(1), BORN(3), FILL(5)};
+static const struct wire_rule ring_copied[] = {JOB(1), BORN(3), FILL(4)};
 static const struct wire_rule ring_broken[] = {
     JOB(1),
     BORN(3),
@@ -216,6 +217,11 @@ static const struct wire_rule ring_begin[] = {
     COUNT(9, WIRE_RANKS_MAX),
     COUNT(10, WIRE_SHARDS_MAX),
     RANGE(11, 1, WIRE_CONTRIBUTIONS_MAX),
+};
+static const struct wire_rule ring_copy[] = {
+    JOB(2),
+    BORN(4),
+    {6, RULE_COUNT, 1, WIRE_RANKS_MAX},
 };
 static const struct wire_rule ring_go[] = {JOB(2), BORN(4)};
 
@@ -306,9 +312,11 @@ static const struct wire_rules all[] = {
     RULES(ring_ready, ring_ready, NULL),
     RULES(ring_step, ring_step, NULL),
     RULES(ring_broken, ring_broken, NULL),
+    RULES(ring_copied, ring_copied, NULL),
     RULES(ring_open, ring_open, NULL),
     RULES(ring_rank, ring_rank, NULL),
     RULES(ring_begin, ring_begin, check_ring_begin),
+    RULES(ring_copy, ring_copy, NULL),
     RULES(ring_go, ring_go, NULL),
     RULES(local_reply, local_reply, NULL),
     RULES(submit_request, submit_request, NULL),

@@ -177,6 +177,19 @@ void rings_check(struct coord *c, struct job *job)
         begin(c, job);
 }
 
+// Who comes while rounds go on is told whom to copy.
+static void send_copies(struct coord *c, struct job *job)
+{
+    struct ring_rank *rank;
+
+    while ((rank = ring_copier(&job->ring)) != NULL) {
+        ring_copies(&job->ring, rank);
+        JOB_HISTORY(job, "ring_copy", " generation=%llu member=%llu",
+                    (ull)job->ring.generation, (ull)rank->member);
+        send_ring_copy(c, job, rank->member);
+    }
+}
+
 // Every member has the base: rounds begin, and its parts are served.
 static void go(struct coord *c, struct job *job)
 {
@@ -203,6 +216,7 @@ static void go(struct coord *c, struct job *job)
         send_ring_go(c, job, &job->ring, member);
         FAULT("ring.gone");
     }
+    send_copies(c, job);
     job->changes++;
 }
 
@@ -227,6 +241,7 @@ enum sl_err rings_join(struct coord *c, const struct member *m,
         return rc;
     snprintf(rank->address, sizeof(rank->address), "%s", message->address);
     snprintf(rank->host, sizeof(rank->host), "%s", message->host);
+    rank->able = message->copies;
     LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
         m->name, rank->address);
     return SL_OK;
@@ -237,8 +252,22 @@ static void receive_join(struct coord *c, struct member *m, struct job *job,
 {
     const struct work *w = leases_find(m, job->id, message->attempt);
 
-    if (w != NULL && w->kind == WORK_RING)
-        (void)rings_join(c, m, job, &job->ring, message);
+    if (w != NULL && w->kind == WORK_RING &&
+        rings_join(c, m, job, &job->ring, message) == SL_OK)
+        send_copies(c, job);
+}
+
+static void receive_copied(struct coord *c, struct member *m, struct job *job,
+                           const Sluice__V1__RingCopied *message)
+{
+    struct wire_tag tag = wire_tag_of(message->tag);
+    enum sl_err rc = ring_copied(&job->ring, m->id, message->generation);
+
+    (void)c;
+    if (rc == SL_OK)
+        LOG(INFO, "rank has copied",
+            "job=%s worker=%s generation=%llu rounds=%llu", job->id_text,
+            m->name, (ull)tag.incarnation, (ull)tag.sequence);
 }
 
 static void receive_answer(struct coord *c, struct member *m, struct job *job,
@@ -447,6 +476,7 @@ struct job *rings_receive(struct coord *c, struct member *m,
 
     switch (message->kind_case) {
         TAKE(RING_JOIN, ring_join, receive_join)
+        TAKE(RING_COPIED, ring_copied, receive_copied)
         TAKE(RING_ANSWER, ring_answer, receive_answer)
         TAKE(RING_READY, ring_ready, receive_ready)
         TAKE(RING_STEP, ring_step, receive_step)

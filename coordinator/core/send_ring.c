@@ -143,3 +143,24 @@ void send_ring_begin(struct coord *c, const struct job *job,
         send_give_up(c, member);
     begin_parts_release(&parts);
 }
+
+void send_ring_copy(struct coord *c, const struct job *job, uint64_t member)
+{
+    Sluice__V1__RingCopy msg = SLUICE__V1__RING_COPY__INIT;
+    struct begin_parts parts = {.ranks = NULL};
+    DOWN(down, RING_COPY, ring_copy, &msg);
+    enum sl_err rc = take_ranks(c, &parts, &job->ring);
+
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.job_incarnation = job->incarnation;
+    msg.generation = job->ring.generation;
+    msg.job_uid = job->uid;
+    msg.ranks = parts.rank_list;
+    msg.n_ranks = job->ring.members;
+    if (rc == SL_OK)
+        send_down(c, member, &down);
+    else
+        send_give_up(c, member);
+    begin_parts_release(&parts);
+}

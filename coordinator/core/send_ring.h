@@ -22,6 +22,9 @@ void send_ring_open(struct coord *c, const struct job *job,
 void send_ring_begin(struct coord *c, const struct job *job,
                      const struct ring *ring, uint64_t member);
 
+// To a newcomer: whose state it copies.
+void send_ring_copy(struct coord *c, const struct job *job, uint64_t member);
+
 // Every member is ready.
 void send_ring_go(struct coord *c, const struct job *job,
                   const struct ring *ring, uint64_t member);

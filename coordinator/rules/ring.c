@@ -107,6 +107,48 @@ bool ring_leave(struct ring *r, uint64_t member)
 
 // ---- when
 
+struct ring_rank *ring_copier(const struct ring *r)
+{
+    if (r->state != RING_RUNNING || r->torn || r->members < r->min)
+        return NULL;
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct ring_rank *rank = &r->rank[i];
+
+        if (!rank->in && rank->able && !rank->copies)
+            return rank;
+    }
+    return NULL;
+}
+
+void ring_copies(struct ring *r, struct ring_rank *rank)
+{
+    assert(r->state == RING_RUNNING && !rank->in);
+    rank->copies = true;
+    rank->able = false; // of this generation only once
+}
+
+enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation)
+{
+    struct ring_rank *rank = ring_find(r, member);
+
+    if (rank == NULL || rank->in || !rank->copies ||
+        generation != r->generation)
+        return SL_ESTALE;
+    rank->copies = false;
+    return SL_OK;
+}
+
+// Those who come together are members of one generation.
+static bool copies(const struct ring *r, uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (!r->rank[i].in && r->rank[i].copies &&
+            now_ms < r->rank[i].joined_ms + RING_COPY_MS)
+            return true;
+    }
+    return false;
+}
+
 // Since when the first newcomer waits.
 static uint64_t waits_since(const struct ring *r)
 {
@@ -134,7 +176,8 @@ bool ring_due(const struct ring *r, uint64_t now_ms)
         return now_ms >= since + r->settle_ms;
     if (r->members < r->min)
         return true;
-    return r->state == RING_RUNNING && now_ms >= since + RING_SETTLE_MS;
+    return r->state == RING_RUNNING && now_ms >= since + RING_SETTLE_MS &&
+           !copies(r, now_ms);
 }
 
 // ---- a generation
@@ -146,6 +189,7 @@ void ring_open(struct ring *r, uint64_t generation)
         struct ring_rank *rank = &r->rank[i];
 
         rank->in = true;
+        rank->copies = rank->able = false;
         rank->answered = rank->holds = rank->ready = false;
         rank->tag = (struct wire_tag){0, 0};
         rank->rounds = rank->accuses = 0;

@@ -6,6 +6,9 @@
 //                     ^                   |                      |
 //                     +------ open: a member left, one came -----+
 //
+// One that comes while a generation runs copies the state meanwhile: the next
+// generation is not opened for it before it has that, or gives up.
+//
 // A generation is one set of processes (R1). Its members say which state they
 // have; whoever answers has left every older generation (R2). The base is the
 // highest of those states and the last cut (R3). A round is progress when every
@@ -31,6 +34,8 @@
 #define RING_FIRST_MS 1000
 // Newcomers of a running ring wait so long for others that come with them.
 #define RING_SETTLE_MS 200
+// And so long for one that copies the state.
+#define RING_COPY_MS 600000
 // A rank that some cannot reach is put out by those who have said so by then.
 #define RING_ACCUSED_MS 1500
 
@@ -45,6 +50,8 @@ struct ring_rank {
     uint64_t member, process;
     uint64_t joined_ms;
     char address[WIRE_NAME_BYTES + 1], host[WIRE_NAME_BYTES + 1]; // as it said
+    bool able;           // it can copy while rounds go on
+    bool copies;         // and does: it need not be waited for
     bool in;             // of the present generation, else it waits for one
     bool answered;       // tag holds
     bool holds;          // COPYING: its state is the base
@@ -87,6 +94,12 @@ struct ring_rank *ring_find(const struct ring *r, uint64_t member); // or NULL
 // UINT32_MAX.
 struct ring_rank *ring_member(const struct ring *r, uint32_t index);
 uint32_t ring_index(const struct ring *r, uint64_t member);
+
+// A newcomer that may copy the state of those who run; or NULL. ring_copies: it
+// has been told to. ring_copied: of what generation, it has it, or cannot.
+struct ring_rank *ring_copier(const struct ring *r);
+void ring_copies(struct ring *r, struct ring_rank *rank);
+enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 
 // A new generation is wanted now.
 bool ring_due(const struct ring *r, uint64_t now_ms);

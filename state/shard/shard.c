@@ -656,19 +656,31 @@ static enum sl_err may_freeze_locked(const struct shard *s,
     return SL_OK;
 }
 
-// Sequence 0: the next one.
-static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
-                                 struct shard_image *out, struct sl_error *err)
+// The instant: from here on what changes is copied first.
+static enum sl_err show_locked(struct shard *s, uint64_t incarnation,
+                               struct shard_image *out, struct sl_error *err)
 {
-    enum sl_err rc = may_freeze_locked(s, tag.incarnation, err);
+    enum sl_err rc = may_freeze_locked(s, incarnation, err);
 
     if (rc == SL_OK)
         rc = once_copy(&out->once, &s->once);
     if (rc != SL_OK)
         return rc;
-    s->sequence = tag.sequence > 0 ? tag.sequence : s->sequence + 1;
     out->tag = (struct wire_tag){s->incarnation, s->sequence};
     s->memory.freeze = &out->freeze;
+    return SL_OK;
+}
+
+// Sequence 0: the next one.
+static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
+                                 struct shard_image *out, struct sl_error *err)
+{
+    enum sl_err rc = show_locked(s, tag.incarnation, out, err);
+
+    if (rc != SL_OK)
+        return rc;
+    s->sequence = tag.sequence > 0 ? tag.sequence : s->sequence + 1;
+    out->tag.sequence = s->sequence;
     HISTORY("frozen",
             WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
                   " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
@@ -679,8 +691,9 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
     return SL_OK;
 }
 
-enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
-                            struct shard_image *out, struct sl_error *err)
+// `named`: under that tag.
+static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
+                          struct shard_image *out, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -689,7 +702,8 @@ enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
     if (freeze_init(&out->freeze, s->region.data, s->region.bytes) != SL_OK)
         return SL_ENOMEM;
     pthread_mutex_lock(&s->lock);
-    rc = freeze_locked(s, tag, out, err);
+    rc = named ? freeze_locked(s, tag, out, err)
+               : show_locked(s, s->incarnation, out, err);
     pthread_mutex_unlock(&s->lock);
     if (rc != SL_OK) {
         freeze_release(&out->freeze);
@@ -697,6 +711,18 @@ enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
     }
     out->shard = shard_ref(s);
     return SL_OK;
+}
+
+enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
+                            struct shard_image *out, struct sl_error *err)
+{
+    return freeze(s, true, tag, out, err);
+}
+
+enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
+                              struct sl_error *err)
+{
+    return freeze(s, false, (struct wire_tag){0, 0}, out, err);
 }
 
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
@@ -712,6 +738,21 @@ void shard_image_take(struct shard_image *image, size_t block, void *space,
     pthread_mutex_lock(&image->shard->lock);
     freeze_take(&image->freeze, block, space, at, n);
     pthread_mutex_unlock(&image->shard->lock);
+}
+
+// What is saved in the side stays as it is, so it is copied without the lock.
+enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
+                             size_t n, void *into)
+{
+    struct freeze *f = &image->freeze;
+
+    if (offset > f->bytes || n > f->bytes - offset)
+        return SL_ERANGE;
+    pthread_mutex_lock(&image->shard->lock);
+    freeze_touch(f, (size_t)offset, n);
+    pthread_mutex_unlock(&image->shard->lock);
+    memcpy(into, (const uint8_t *)f->side.data + offset, n);
+    return SL_OK;
 }
 
 void shard_image_release(struct shard_image *image)

@@ -154,6 +154,16 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
 enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err);
 
+// The same without a name: a copy for other memory than a file's. The sequence
+// stays what it was.
+enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
+                              struct sl_error *err);
+
+// Bytes [offset, offset + n) of the image, again and again and in any order;
+// takes the lock. Not together with shard_image_take. SL_ERANGE beyond the end.
+enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
+                             size_t n, void *into);
+
 // Block after block of the image (freeze_copy, freeze_take); takes the lock.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);

@@ -117,6 +117,24 @@ def a_rank_is_killed_and_another_joins():
         training.end()
 
 
+def a_newcomer_copies_while_the_others_go_on():
+    """And says so, with the rounds that it has by then."""
+    for more in ([], ["--shm", "off"]):
+        with Ring(workers=3, worker_args=more) as c:
+            training = Training(c, "ahead", epochs=120, contributions=3)
+            training.spec["model"]["layers"][1]["units"] = 2048
+            name = f"w-{dice.randrange(3)}"
+            training.some_rounds_on()
+            c.kill(name)
+            training.wait_ranks(2)
+            c.start(name)
+            training.wait_ranks(3)
+            training.busy()
+            c.run("stop", training.job)
+            copied = re.findall(r'"rank has copied".*?"rounds":(\d+)', c.log("coordinator"))
+            check(copied and int(copied[-1]) > 0, f"copied: {copied}; {c.log(name)}")
+
+
 def ranks_of_other_hosts_sum_over_the_network():
     """Without shared memory a worker is a host of its own."""
     for wire in ("f32", "bf16", "f16"):
@@ -254,6 +272,7 @@ if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([one_rank_trains_alone, ranks_average_to_the_bits_of_one,
           a_rank_is_killed_and_another_joins,
+          a_newcomer_copies_while_the_others_go_on,
           ranks_of_other_hosts_sum_over_the_network,
           a_round_that_is_not_finite_is_skipped_by_all, the_only_rank_is_killed,
           all_ranks_are_killed, the_coordinator_is_killed_and_restarted,

@@ -5,6 +5,11 @@
 //   join -> (opened: leave the old generation, answer) -> (begun: bring the
 //   base into place, be ready) -> (gone: rounds) -> opened, or the lease ends
 //
+// While it waits for its first generation it copies the state of the one that
+// runs, if it is told to, and follows it: then its base is in place when it is
+// a member (worker/ring/newcomer.h). To others it gives its state out likewise
+// (worker/ring/feed.h).
+//
 // Between rounds, and while it waits, it looks what the loop has: the newest
 // generation, files to be written, ranges to evaluate, its gate. A generation
 // that does not work out (a rank is silent, a copy fails) is left and said to
@@ -17,10 +22,16 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "worker/lease/ring_round.h"
+#include "worker/reduce/ranks.h"
 #include "worker/ring/copy.h"
+#include "worker/ring/feed.h"
+#include "worker/ring/newcomer.h"
 #include "worker/ring/say.h"
 
 #define LOOK_MS 200 // at the gate, at least so often
+// Fewer parameters are copied within about one round, whoever waits for it.
+#define AHEAD_BYTES ((uint64_t)4 << 20)
+#define FOLLOW_MS 5 // for the next round of those who are followed
 
 enum ring_stage {
     RING_OUT,   // of any generation: waits for the next to be opened
@@ -44,6 +55,12 @@ struct ring {
     bool joined; // the sum has a group of this generation
     bool over;   // all is counted
     struct copy_served served;
+
+    struct feed *feed; // of the generation that went last
+    uint64_t fed;
+    struct newcomer *newcomer; // NULL: nobody is followed
+    uint64_t followed;         // generation
+    bool copied;               // and that was said
 };
 
 static struct rank *rank_of(const struct ring *t)
@@ -95,6 +112,119 @@ static void answer(struct ring *t, const struct seat_news *news)
     FAULT("ring.answered");
 }
 
+// ---- newcomers
+
+static enum sl_err read_feed(void *arg, const Sluice__V1__StateRequest *m,
+                             void *to, struct sl_error *err)
+{
+    const struct feed_ask ask = {.follower = m->follower,
+                                 .part = m->part,
+                                 .record = m->record,
+                                 .after = m->after,
+                                 .offset = m->offset,
+                                 .bytes = (size_t)m->bytes};
+
+    return feed_read(arg, &ask, to, err);
+}
+
+static void stop_feed(struct ring *t)
+{
+    if (t->feed == NULL)
+        return;
+    ranks_stop_feed(t->ring_env->ranks, t->lease->job, t->fed);
+    feed_free(t->feed);
+    t->feed = NULL;
+}
+
+// Without memory for it newcomers copy when all others wait.
+static void start_feed(struct ring *t)
+{
+    stop_feed(t);
+    t->fed = t->opened;
+    if (feed_new(&t->feed, rank_of(t), t->env->clock) == SL_OK &&
+        ranks_serve_feed(t->ring_env->ranks, t->lease->job, t->fed, read_feed,
+                         t->feed) != SL_OK) {
+        feed_free(t->feed);
+        t->feed = NULL;
+    }
+}
+
+static void stop_following(struct ring *t)
+{
+    newcomer_free(t->newcomer);
+    t->newcomer = NULL;
+}
+
+static void say_copied_once(struct ring *t)
+{
+    if (t->copied)
+        return;
+    t->copied = true;
+    HISTORY("ring_copied",
+            "job=%" PRIu64 " generation=%" PRIu64 " of=%" PRIu64
+            " rounds=%" PRIu64,
+            t->lease->job, t->followed, rank_of(t)->tag.incarnation,
+            rank_of(t)->tag.sequence);
+    seat_say(t->seat, say_copied(t->say, t->followed, rank_of(t)->tag));
+}
+
+static void give_up_following(struct ring *t)
+{
+    LOG(INFO, "the state is not copied ahead",
+        "job=%" PRIu64 " generation=%" PRIu64 " error=%s", t->lease->job,
+        t->followed, t->err.text);
+    t->err = (struct sl_error)SL_ERROR_INIT;
+    stop_following(t);
+    say_copied_once(t);
+}
+
+static void start_following(struct ring *t, const Sluice__V1__RingCopy *m)
+{
+    const struct rank_job j = {.open = t->lease->record->open,
+                               .uid = m->job_uid,
+                               .fs = t->ring_env->fs,
+                               .store = t->ring_env->store};
+    uint64_t id = t->lease->attempt.term << 32 ^ t->lease->attempt.n;
+
+    if (t->stage != RING_OUT || m->generation < t->opened)
+        return;
+    stop_following(t);
+    t->followed = m->generation;
+    t->copied = false;
+    if (t->job->model->elements * sizeof(float) < AHEAD_BYTES)
+        say_copied_once(t);
+    else if (newcomer_new(&t->newcomer, rank_of(t), &j, t->seat, m, id,
+                          &t->err) != SL_OK)
+        give_up_following(t);
+}
+
+// A piece of the copy, or a round.
+static void follow(struct ring *t)
+{
+    struct pulse *pulse = &t->lease->gate.pulse;
+    enum sl_err rc;
+
+    pulse_wait(pulse, true);
+    rc = newcomer_step(t->newcomer, &t->err);
+    if (rc == SL_EBUSY) {
+        if (newcomer_is_level(t->newcomer))
+            say_copied_once(t);
+        seat_wait(t->seat, FOLLOW_MS);
+    } else if (rc != SL_OK && rc != SL_ECANCELED) {
+        give_up_following(t);
+    }
+    pulse_wait(pulse, false);
+    pulse_beat(pulse);
+}
+
+// The rounds between what was followed and the base.
+static bool catch_up(struct ring *t, struct wire_tag base)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    return t->newcomer != NULL && newcomer_to(t->newcomer, base, &err) == SL_OK;
+}
+
 // ---- the base
 
 static enum sl_err place_base(struct ring *t,
@@ -111,6 +241,10 @@ static enum sl_err place_base(struct ring *t,
     for (size_t i = 0; i < begin->n_holders; i++)
         held = held || begin->holders[i] == begin->self;
     if (held && rank_holds(r, wire_tag_of(begin->base_tag))) {
+        rank_keep(r, begin->generation);
+        return SL_OK;
+    }
+    if (begin->n_holders > 0 && catch_up(t, wire_tag_of(begin->base_tag))) {
         rank_keep(r, begin->generation);
         return SL_OK;
     }
@@ -151,6 +285,7 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
     if (t->stage != RING_ASKED || m->generation != t->opened)
         return true;
     rc = join(t, m, &t->err);
+    stop_following(t);
     if (rc == SL_OK) {
         t->stage = RING_READY;
         LOG(INFO, "joined a generation of the ring",
@@ -257,6 +392,9 @@ static bool run_round(struct ring *t, bool *failed)
             t->round.self, t->round.count);
     t->over = counted_full(&rank_once(r)->counted);
     FAULT("ring.applied");
+    if (t->feed != NULL)
+        feed_round(t->feed, r, t->round.steps, t->round.count,
+                   t->job->ring->sum.data);
     seat_say_step(t->seat, say_step(t->say, r), t->over);
     return !t->over;
 }
@@ -280,12 +418,17 @@ static bool take_news(struct ring *t)
     seat_look(t->seat, &news);
     if (news.opened > t->opened)
         answer(t, &news);
+    if (news.copy != NULL) {
+        start_following(t, news.copy);
+        wire_free(&news.copy->base);
+    }
     if (news.begin != NULL) {
         fine = begin(t, news.begin);
         wire_free(&news.begin->base);
     }
     if (t->stage == RING_READY && news.gone == t->opened) {
         copy_unserve(&t->served);
+        start_feed(t);
         t->stage = RING_RUNS;
         FAULT("ring.gone");
     }
@@ -324,6 +467,8 @@ static bool run(struct ring *t)
             while (run_round(t, &failed) && !seat_has_news(t->seat) &&
                    !must_end(t))
                 write_parts(t);
+        } else if (t->stage == RING_OUT && t->newcomer != NULL) {
+            follow(t);
         } else if (!seat_has_news(t->seat)) {
             wait(t);
         }
@@ -379,5 +524,7 @@ void task_ring(const struct task_env *env, struct job *job, struct lease *l)
     else
         task_fail(l, t.err.code, &t.err);
     leave(&t);
+    stop_feed(&t);
+    stop_following(&t);
     round_release(&t.round);
 }

@@ -20,6 +20,8 @@ struct entry {
     struct ranks_share share;
     ranks_state_fn state; // NULL: none
     void *arg;
+    ranks_feed_fn feed; // NULL: none
+    void *feed_arg;
 };
 
 struct ranks {
@@ -105,7 +107,7 @@ static struct entry *entry_locked(struct ranks *r, uint64_t job,
 
 static void forget_if_empty(struct entry *e)
 {
-    if (e->inbox != NULL || e->state != NULL)
+    if (e->inbox != NULL || e->state != NULL || e->feed != NULL)
         return;
     list_remove(&e->node);
     sl_free(e);
@@ -173,6 +175,39 @@ void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation)
     e = find_locked(r, job, generation);
     if (e != NULL) {
         e->state = NULL;
+        forget_if_empty(e);
+    }
+    pthread_rwlock_unlock(&r->lock);
+}
+
+enum sl_err ranks_serve_feed(struct ranks *r, uint64_t job, uint64_t generation,
+                             ranks_feed_fn fn, void *arg)
+{
+    enum sl_err rc = SL_OK;
+    struct entry *e;
+
+    pthread_rwlock_wrlock(&r->lock);
+    e = entry_locked(r, job, generation);
+    if (e == NULL) {
+        rc = SL_ENOMEM;
+    } else if (e->feed != NULL) {
+        rc = SL_EEXIST;
+    } else {
+        e->feed = fn;
+        e->feed_arg = arg;
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return rc;
+}
+
+void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation)
+{
+    struct entry *e;
+
+    pthread_rwlock_wrlock(&r->lock);
+    e = find_locked(r, job, generation);
+    if (e != NULL) {
+        e->feed = NULL;
         forget_if_empty(e);
     }
     pthread_rwlock_unlock(&r->lock);
@@ -249,8 +284,10 @@ static enum sl_err read_state(struct ranks *r,
 
     pthread_rwlock_rdlock(&r->lock);
     e = find_locked(r, m->job, m->generation);
-    if (e == NULL || e->state == NULL)
+    if (e == NULL || (m->follower != 0 ? e->feed == NULL : e->state == NULL))
         rc = missing_locked(r, m->job, m->generation, err);
+    else if (m->follower != 0)
+        rc = e->feed(e->feed_arg, m, to, err);
     else
         rc = e->state(e->arg, m->offset, (size_t)m->bytes, to);
     pthread_rwlock_unlock(&r->lock);
@@ -338,33 +375,41 @@ static enum sl_err take_state(const struct rpc_body *body, size_t bytes,
     return rc;
 }
 
-enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
-                        uint64_t generation, uint64_t offset, size_t bytes,
-                        void *to, uint32_t timeout_ms, struct sl_error *err)
+enum sl_err ranks_ask(struct rpc_channel *from,
+                      const Sluice__V1__StateRequest *m, void *to,
+                      uint32_t timeout_ms, struct sl_error *err)
 {
     const struct rpc_call_options options = {
         .deadline_ms = timeout_ms,
         .max_reply_bytes = RANKS_STATE_BYTES + RPC_CONTROL_BYTES,
         .wait_for_ready = true,
     };
-    Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
     struct rpc_body *body = NULL;
     struct rpc_msg msg;
     enum sl_err rc;
 
-    m.job = job;
-    m.generation = generation;
-    m.offset = offset;
-    m.bytes = bytes;
     rpc_msg_init(&msg);
-    rc = wire_msg(&msg, &m.base);
+    rc = wire_msg(&msg, &m->base);
     if (rc != SL_OK) {
         rpc_msg_drop(&msg);
         return rc;
     }
     rc = rpc_call_sync(from, WIRE_STATE, &msg, &options, &body, err);
     if (rc == SL_OK)
-        rc = take_state(body, bytes, to, err);
+        rc = take_state(body, (size_t)m->bytes, to, err);
     rpc_body_free(body);
     return rc;
+}
+
+enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
+                        uint64_t generation, uint64_t offset, size_t bytes,
+                        void *to, uint32_t timeout_ms, struct sl_error *err)
+{
+    Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
+
+    m.job = job;
+    m.generation = generation;
+    m.offset = offset;
+    m.bytes = bytes;
+    return ranks_ask(from, &m, to, timeout_ms, err);
 }

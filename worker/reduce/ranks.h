@@ -4,12 +4,13 @@
 //   ranks_new -> ranks_table, for the worker's rpc_server
 //     ranks_add | ranks_remove     a generation that takes pieces (group.c)
 //     ranks_serve_state | ranks_stop_state   a state that newcomers copy
+//     ranks_serve_feed | ranks_stop_feed     one that they follow
 //   ranks_free, after the server
 //
 // A message of a generation that is not here is answered SL_EUNAVAIL: it may
 // come. One that is older than the newest of its job, SL_ESTALE.
 //
-// Threads  any. ranks_remove and ranks_stop_state wait until no call uses what
+// Threads  any. ranks_remove and ranks_stop_* wait until no call uses what
 //          they take away.
 // Memory   what is added is borrowed until it is removed.
 // Units    bytes.
@@ -48,6 +49,14 @@ enum sl_err ranks_serve_state(struct ranks *r, uint64_t job,
                               void *arg);
 void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation);
 
+// Answers a request that names a follower (StateRequest). On an I/O thread.
+typedef enum sl_err (*ranks_feed_fn)(void *arg,
+                                     const Sluice__V1__StateRequest *m,
+                                     void *to, struct sl_error *err);
+enum sl_err ranks_serve_feed(struct ranks *r, uint64_t job, uint64_t generation,
+                             ranks_feed_fn fn, void *arg);
+void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
+
 // What processes that may share memory have in common: boot, user, and the
 // numbering of processes. With `alone` it is a text that nobody else has.
 #define RANKS_HOST_BYTES 128
@@ -57,5 +66,10 @@ enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
                         uint64_t generation, uint64_t offset, size_t bytes,
                         void *to, uint32_t timeout_ms, struct sl_error *err);
+
+// The same of whatever the request says.
+enum sl_err ranks_ask(struct rpc_channel *from,
+                      const Sluice__V1__StateRequest *m, void *to,
+                      uint32_t timeout_ms, struct sl_error *err);
 
 #endif

@@ -105,16 +105,23 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
 }
 
 // R3: all of it is in place, and now it is what the tag says.
-void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
-                   const struct rank_job *j, struct wire_tag tag)
+void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
+                    uint64_t job, uint64_t job_incarnation, struct wire_tag tag)
 {
     rank_release(r);
     *r = (struct rank){.parts = parts,
                        .count = count,
-                       .job = j->open->job,
-                       .job_incarnation = j->open->job_incarnation};
+                       .job = job,
+                       .job_incarnation = job_incarnation};
     rank_keep(r, tag.incarnation);
     r->tag = tag;
+}
+
+void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
+                   const struct rank_job *j, struct wire_tag tag)
+{
+    rank_set_place(r, parts, count, j->open->job, j->open->job_incarnation,
+                   tag);
 }
 
 const struct once *rank_once(const struct rank *r)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "state/shard/counts.h"
+#include "worker/ring/packed.h"
 #include "worker/ring/rank_inner.h"
 
 #define MAGIC UINT64_C(0x315f6b6e61726c73) // slrank_1
@@ -33,27 +33,16 @@ static uint64_t memory_bytes(struct shard *const *parts, uint32_t count)
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r)
 {
     struct head head = {.magic = MAGIC};
-    struct wire_counted set = {0};
-    struct counts_msg counts = {0};
     struct buf packed = BUF_INIT;
-    enum sl_err rc = wire_counted_init(&set, &rank_once(r)->counted);
+    enum sl_err rc =
+        packed_once(&packed, rank_once(r), &head.set_bytes, &head.counts_bytes);
 
     *v = (struct rank_view){.rank = r, .head = BUF_INIT};
-    if (rc == SL_OK)
-        rc = wire_pack(&set.msg.base, &packed);
-    head.set_bytes = packed.len;
-    if (rc == SL_OK)
-        rc = counts_of_once(&counts, rank_once(r));
-    if (rc == SL_OK)
-        rc = wire_pack(&counts.msg.base, &packed);
-    head.counts_bytes = packed.len - head.set_bytes;
     head.bytes = sizeof(head) + packed.len + memory_bytes(r->parts, r->count);
     if (rc == SL_OK)
         rc = buf_append(&v->head, &head, sizeof(head));
     if (rc == SL_OK)
         rc = buf_append(&v->head, packed.data, packed.len);
-    wire_counted_release(&set);
-    counts_release(&counts);
     buf_release(&packed);
     if (rc != SL_OK)
         rank_view_release(v);
@@ -126,33 +115,6 @@ static enum sl_err fetch_head(struct copy *c, struct sl_error *err)
     return SL_OK;
 }
 
-static enum sl_err read_once(const struct copy *c, const uint8_t *packed,
-                             struct once *out, struct sl_error *err)
-{
-    struct wire_arena *arena = sl_malloc(sizeof(*arena));
-    struct sl_slice one = {packed, c->head.set_bytes};
-    struct sl_slices all = slices_one(&one);
-    Sluice__V1__ShardCounts *counts;
-    Sluice__V1__CountedSet *set;
-    enum sl_err rc;
-
-    if (arena == NULL)
-        return SL_ENOMEM;
-    wire_arena_init(arena);
-    rc = wire_unpack_counted_set(&set, arena, &all, err);
-    if (rc == SL_OK) {
-        one =
-            (struct sl_slice){packed + c->head.set_bytes, c->head.counts_bytes};
-        all = slices_one(&one);
-        rc = wire_unpack_shard_counts(&counts, arena, &all, err);
-    }
-    if (rc == SL_OK)
-        rc = counts_read(out, &c->parts[0]->plan.schedule, set, counts, err);
-    wire_arena_release(arena);
-    sl_free(arena);
-    return rc;
-}
-
 // The same set and numbers in every part.
 static enum sl_err fetch_once(struct copy *c, struct sl_error *err)
 {
@@ -164,7 +126,8 @@ static enum sl_err fetch_once(struct copy *c, struct sl_error *err)
     if (rc == SL_OK)
         rc = c->fetch(c->arg, sizeof(c->head), n, packed, err);
     if (rc == SL_OK)
-        rc = read_once(c, packed, &once, err);
+        rc = packed_read(&once, &c->parts[0]->plan.schedule, packed,
+                         c->head.set_bytes, c->head.counts_bytes, err);
     for (uint32_t i = 0; rc == SL_OK && i < c->count; i++) {
         once_release(&c->parts[i]->once);
         rc = once_copy(&c->parts[i]->once, &once);

@@ -17,7 +17,12 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          struct sl_error *err);
 void rank_set_free(struct shard **parts, uint32_t count); // NULL is allowed
 
-// The set becomes the state, under that tag; the old state goes.
+// The set becomes the state of that job, under that tag; the old state goes.
+void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
+                    uint64_t job, uint64_t job_incarnation,
+                    struct wire_tag tag);
+
+// The same of the job that `j` says.
 void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
                    const struct rank_job *j, struct wire_tag tag);
 

@@ -54,6 +54,7 @@ Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
     m.attempt = &a;
     m.address = (char *)env->address;
     m.host = (char *)env->host;
+    m.copies = 1;
     return copy(SLUICE__V1__ATTEND_UP__KIND_RING_JOIN, &m.base);
 }
 
@@ -104,6 +105,19 @@ Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation)
     m.counted = &nothing;
     m.counts = &none;
     return copy(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
+}
+
+Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
+                                 struct wire_tag at)
+{
+    Sluice__V1__RingCopied m = SLUICE__V1__RING_COPIED__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg(at);
+
+    m.job = j.job;
+    m.job_incarnation = j.job_incarnation;
+    m.generation = generation;
+    m.tag = &tag;
+    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_COPIED, &m.base);
 }
 
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r)

@@ -22,6 +22,9 @@ Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
 // The same of a ring whose ranks have no state.
 Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
+// Ours is the state of that generation; or there is no use in waiting for it.
+Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
+                                 struct wire_tag tag);
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r);
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);

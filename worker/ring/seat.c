@@ -54,6 +54,7 @@ struct seat {
         uint64_t seen;
         uint64_t opened, uid, gone;
         Sluice__V1__RingBegin *begin; // owned; of `opened`
+        Sluice__V1__RingCopy *copy;   // owned; of `opened` or later
         struct list wishes;           // struct seat_wish
         struct list files;            // struct seat_file
         bool ended; // the generation under way is, since the last look
@@ -129,6 +130,20 @@ static void free_mail(struct seat_mail *m)
     sl_free(m);
 }
 
+static void forget_begin_locked(struct seat *s)
+{
+    if (s->shared.begin != NULL)
+        wire_free(&s->shared.begin->base);
+    s->shared.begin = NULL;
+}
+
+static void forget_copy_locked(struct seat *s)
+{
+    if (s->shared.copy != NULL)
+        wire_free(&s->shared.copy->base);
+    s->shared.copy = NULL;
+}
+
 // The last one is let go of on the loop: files and mail are ended there.
 static void unref(struct seat *s)
 {
@@ -141,8 +156,8 @@ static void unref(struct seat *s)
         sl_free(list_entry(list_pop_front(&s->shared.wishes), struct seat_wish,
                            node));
     free_message(s->shared.step);
-    if (s->shared.begin != NULL)
-        wire_free(&s->shared.begin->base);
+    forget_begin_locked(s);
+    forget_copy_locked(s);
     pthread_mutex_destroy(&s->shared.lock);
     pthread_cond_destroy(&s->shared.changed);
     sl_free(s);
@@ -188,9 +203,8 @@ void seat_open(struct seat *s, const Sluice__V1__RingOpen *m)
     if (m->generation > s->shared.opened) {
         s->shared.opened = m->generation;
         s->shared.uid = m->job_uid;
-        if (s->shared.begin != NULL)
-            wire_free(&s->shared.begin->base);
-        s->shared.begin = NULL;
+        forget_begin_locked(s);
+        forget_copy_locked(s);
         end_locked(s);
         news_locked(s);
     }
@@ -205,8 +219,7 @@ void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m)
         return;
     pthread_mutex_lock(&s->shared.lock);
     if (m->generation == s->shared.opened) {
-        if (s->shared.begin != NULL)
-            wire_free(&s->shared.begin->base);
+        forget_begin_locked(s);
         s->shared.begin = (Sluice__V1__RingBegin *)copy;
         copy = NULL;
         news_locked(s);
@@ -223,6 +236,23 @@ void seat_go(struct seat *s, const Sluice__V1__RingGo *m)
         news_locked(s);
     }
     pthread_mutex_unlock(&s->shared.lock);
+}
+
+void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m)
+{
+    ProtobufCMessage *copy = NULL;
+
+    if (wire_dup(&copy, &m->base) != SL_OK)
+        return;
+    pthread_mutex_lock(&s->shared.lock);
+    if (m->generation >= s->shared.opened) {
+        forget_copy_locked(s);
+        s->shared.copy = (Sluice__V1__RingCopy *)copy;
+        copy = NULL;
+        news_locked(s);
+    }
+    pthread_mutex_unlock(&s->shared.lock);
+    wire_free(copy);
 }
 
 void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m)
@@ -260,8 +290,10 @@ void seat_look(struct seat *s, struct seat_news *out)
     *out = (struct seat_news){.opened = s->shared.opened,
                               .uid = s->shared.uid,
                               .gone = s->shared.gone,
-                              .begin = s->shared.begin};
+                              .begin = s->shared.begin,
+                              .copy = s->shared.copy};
     s->shared.begin = NULL;
+    s->shared.copy = NULL;
     pthread_mutex_unlock(&s->shared.lock);
 }
 

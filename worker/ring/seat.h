@@ -7,7 +7,7 @@
 // has to say goes back through the loop. A generation that is opened ends the
 // one under way at once, wherever the compute thread waits in it (R2).
 //
-//   loop     seat_open, _begin, _go, _snapshot       seat_wake: look again
+//   loop     seat_open, _begin, _go, _copy, _snapshot   seat_wake: look again
 //   compute  seat_look, seat_wait ... seat_say, seat_say_step, seat_write
 //
 // Threads  as drawn; seat_new, seat_retire: the loop.
@@ -60,6 +60,7 @@ uint64_t seat_uid(struct seat *s); // of the job; 0 before seat_open
 void seat_open(struct seat *s, const Sluice__V1__RingOpen *m);
 void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
 void seat_go(struct seat *s, const Sluice__V1__RingGo *m);
+void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m);
 void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m);
 
 // Something else has changed: the gate, or leases that wait. `leave`: also out
@@ -72,6 +73,7 @@ struct seat_news {
     uint64_t opened, uid; // the newest generation that was opened; 0: none
     uint64_t gone;        // the newest that may go
     Sluice__V1__RingBegin *begin; // of `opened`, once; the caller's, wire_free
+    Sluice__V1__RingCopy *copy;   // not before `opened`; likewise
 };
 void seat_look(struct seat *s, struct seat_news *out);
 

@@ -295,6 +295,11 @@ static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
         if (l != NULL && d->ring_go->term >= m->term)
             seat_go(l->seat, d->ring_go);
         return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_COPY:
+        l = ring_of(m, d->ring_copy->job);
+        if (l != NULL && d->ring_copy->term >= m->term)
+            seat_copy(l->seat, d->ring_copy);
+        return;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         l = ring_of(m, d->snapshot->job);
         if (l != NULL)

@@ -141,6 +141,7 @@ TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
     world_attach(&w, world_add(&w, FAKE_WORKER, "w-9"));
     run_to(&w, ranks_of, 3);
     T_GT(number(&w, generation_of), before);
+    T_EQ(w.copied_ahead, 1); // before it was a member
     before = number(&w, generation_of);
     world_kill(&w, worker(&w, 0));
     s = world_status(&w);

@@ -65,6 +65,46 @@ TEST(ring, waits_for_enough_ranks_and_for_those_who_come_together)
     ring_release(&r);
 }
 
+TEST(ring, waits_for_a_newcomer_that_copies_unless_it_is_torn)
+{
+    struct ring r;
+
+    open_ring(&r, 2, 1);
+    answer_all(&r, none);
+    ring_choose(&r, none);
+    T_OK(ring_join(&r, 3, 13, 100));
+    ring_find(&r, 3)->able = true;
+    T_TRUE(ring_copier(&r) == NULL); // nothing goes on yet
+    run_ring(&r);
+    T_TRUE(ring_copier(&r) == ring_find(&r, 3));
+    ring_copies(&r, ring_find(&r, 3));
+    T_TRUE(ring_copier(&r) == NULL);
+    T_OK(ring_join(&r, 4, 14, 150)); // one that cannot, and waits with it
+    T_TRUE(ring_copier(&r) == NULL);
+    T_TRUE(!ring_due(&r, 150 + RING_SETTLE_MS));
+    T_EQ(ring_copied(&r, 3, 2), SL_ESTALE);
+    T_EQ(ring_copied(&r, 4, 1), SL_ESTALE);
+    T_TRUE(!ring_due(&r, 150 + RING_SETTLE_MS));
+    T_TRUE(ring_due(&r, 100 + RING_COPY_MS)); // not for ever
+    T_OK(ring_copied(&r, 3, 1));
+    T_EQ(ring_copied(&r, 3, 1), SL_ESTALE);
+    T_TRUE(ring_due(&r, 150 + RING_SETTLE_MS));
+    ring_find(&r, 3)->copies = true;
+    T_TRUE(ring_leave(&r, 1));
+    T_TRUE(ring_due(&r, 151));
+    ring_open(&r, 2);
+    T_EQ(r.members, 3);
+    T_EQ(ring_copied(&r, 3, 1), SL_ESTALE);
+    // Its copy is of the base's generation, but for rounds that it lacks.
+    T_OK(ring_answer(&r, 2, 2, (struct wire_tag){1, 6}));
+    T_OK(ring_answer(&r, 3, 2, (struct wire_tag){1, 6}));
+    T_OK(ring_answer(&r, 4, 2, none));
+    ring_choose(&r, none);
+    T_TRUE(ring_find(&r, 2)->holds && ring_find(&r, 3)->holds &&
+           !ring_find(&r, 4)->holds);
+    ring_release(&r);
+}
+
 TEST(ring, R1_a_rank_that_is_back_forces_a_new_generation)
 {
     struct ring r;

@@ -73,6 +73,7 @@ struct fake_rank {
     uint64_t newest; // generation it has answered last
     uint64_t going;  // generation in which it sums; 0: none
     uint64_t told;   // rounds that it has reported
+    uint64_t copies; // generation whose state it is to copy; 0: none
     uint64_t request[WORLD_SHARDS], at_round[WORLD_SHARDS];
     Sluice__V1__RingBegin *begun; // to be brought into place; owned
     uint32_t ranks, self, contributions;
@@ -134,6 +135,7 @@ struct world {
     struct fake_state files[WORLD_SNAPS];
     unsigned files_count;
     uint16_t gave[WORLD_GENERATIONS][WORLD_ROUNDS];
+    unsigned copied_ahead;        // newcomers that have copied while it went on
     bool no_files;                // ranks write none, and say nothing
     uint64_t generation;          // highest that a rank has answered
     uint64_t opened, opened_term; // highest that was sent, and when (R1)

@@ -29,6 +29,7 @@ void fake_rank_leave(struct fake_member *m)
 {
     m->rank.joined = false;
     m->rank.going = 0;
+    m->rank.copies = 0;
     memset(m->rank.request, 0, sizeof(m->rank.request));
     forget_begin(&m->rank);
 }
@@ -53,6 +54,7 @@ static void take_open(struct world *w, struct fake_member *m,
         return;
     m->rank.newest = open->generation;
     m->rank.going = 0; // R2
+    m->rank.copies = 0;
     memset(m->rank.request, 0, sizeof(m->rank.request));
     forget_begin(&m->rank);
     if (open->generation > w->generation)
@@ -115,6 +117,10 @@ void fake_rank_read(struct world *w, struct fake_member *m,
         r->going = r->newest;
         give(w, r);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_COPY:
+        if (r->joined && message->ring_copy->generation >= r->newest)
+            r->copies = message->ring_copy->generation;
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         if (message->snapshot->incarnation == r->going && !w->no_files) {
             r->request[message->snapshot->shard] = message->snapshot->request;
@@ -141,6 +147,7 @@ static void say_join(struct fake_member *m, const Sluice__V1__Lease *lease)
     join.attempt = lease->attempt;
     join.address = "127.0.0.1:1";
     join.host = m->name;
+    join.copies = 1;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_JOIN;
     up.ring_join = &join;
     fake_send(m, &up);
@@ -270,6 +277,31 @@ static void place_base(struct world *w, struct fake_member *m)
     say_ready(w, m);
 }
 
+// What a rank of that generation has now, if one is left.
+static void copy_ahead(struct world *w, struct fake_member *m)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__RingCopied copied = SLUICE__V1__RING_COPIED__INIT;
+    Sluice__V1__Tag tag;
+
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        const struct fake_member *o = &w->members[i];
+
+        if (o->used && o->alive && o->rank.going == m->rank.copies)
+            copy(&m->rank.state, &o->rank.state);
+    }
+    tag = wire_tag_msg(m->rank.state.tag);
+    copied.job = w->job;
+    copied.job_incarnation = 1;
+    copied.generation = m->rank.copies;
+    copied.tag = &tag;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_COPIED;
+    up.ring_copied = &copied;
+    fake_send(m, &up);
+    m->rank.copies = 0;
+    w->copied_ahead++;
+}
+
 static void check_equal(struct world *w, const struct fake_rank *r)
 {
     for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
@@ -377,6 +409,10 @@ void fake_rank_work(struct world *w, struct fake_member *m,
     }
     if (r->begun != NULL) {
         place_base(w, m);
+        return;
+    }
+    if (r->copies != 0 && m->stream != 0) {
+        copy_ahead(w, m);
         return;
     }
     if (r->going == 0 || write_part(w, m))

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "state/snap/snap.h"
 #include "tests/harness/t.h"
+#include "worker/ring/follow.h"
 #include "worker/ring/rank.h"
 #include "worker/ring/say.h"
 #include "worker/ring/seat.h"
@@ -312,6 +314,209 @@ TEST(rank, a_copy_of_another_size_is_refused)
     T_FAILS(SL_ERANGE, rank_view_read(&source.view, source.view.bytes, 1, &to));
     rank_view_release(&source.view);
     rank_release(&from);
+}
+
+// ---- copies of a state that goes on
+
+// Ranks of one generation, each with a feed; a newcomer asks one of them for
+// each part. While it asks, they go on.
+struct going {
+    struct world world;
+    struct clock_fake clock;
+    struct rank rank[2], fresh;
+    struct feed *feed[2];
+    uint64_t next[2]; // the step that a rank has not counted
+    struct follow follow;
+    struct rng dice;
+    unsigned often; // of 8 asks, so many see a round before them
+    size_t asks, fail_at;
+};
+
+static void go_on(struct going *g, unsigned who)
+{
+    struct once_step steps[2];
+    float average[ELEMENTS], values[ELEMENTS];
+    uint64_t n = g->next[who];
+
+    for (size_t i = 0; i < 2; i++) {
+        steps[i] = step_of(n + i);
+        steps[i].skip = n % 14 == 0;
+    }
+    gradient(average, n);
+    T_OK(rank_round(&g->rank[who], steps, 2, average, values, t_err()));
+    feed_round(g->feed[who], &g->rank[who], steps, 2, average);
+    g->next[who] += 2;
+}
+
+// No rank is a round ahead of one that is behind.
+static void go_on_somewhere(struct going *g)
+{
+    unsigned who = (unsigned)rng_below(&g->dice, 2);
+
+    if (g->next[who] > g->next[1 - who])
+        who = 1 - who;
+    if (g->next[who] < 900)
+        go_on(g, who);
+}
+
+static enum sl_err ask_feed(void *arg, const struct feed_ask *ask, void *into,
+                            struct sl_error *err)
+{
+    struct going *g = arg;
+
+    if (rng_below(&g->dice, 8) < g->often)
+        go_on_somewhere(g);
+    if (g->asks++ == g->fail_at)
+        return sl_fail(err, SL_EIO, "gone");
+    return feed_read(g->feed[ask->part % 2], ask, into, err);
+}
+
+static void going_init(struct going *g, char *optimizer, uint64_t seed)
+{
+    memset(g, 0, sizeof(*g));
+    world_init(&g->world, optimizer);
+    g->world.geometry.epochs = 100;
+    g->fail_at = SIZE_MAX;
+    g->often = 4;
+    rng_init(&g->dice, t_seed(), seed);
+    clock_fake_init(&g->clock, 1000000, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        T_OK(rank_load(&g->rank[i], &g->world.job, &g->world.begin, t_err()));
+        T_OK(feed_new(&g->feed[i], &g->rank[i], &g->clock.clock));
+    }
+    for (uint64_t n = rng_below(&g->dice, 6); n-- > 0;)
+        go_on_somewhere(g);
+}
+
+static void follow_from(struct going *g, uint64_t id)
+{
+    T_OK(follow_init(&g->follow, &g->fresh, &g->world.job, 3, id, ask_feed, g,
+                     t_err()));
+}
+
+static void going_release(struct going *g)
+{
+    follow_release(&g->follow);
+    rank_release(&g->fresh);
+    for (unsigned i = 0; i < 2; i++) {
+        feed_free(g->feed[i]);
+        rank_release(&g->rank[i]);
+    }
+}
+
+static void come_level(struct going *g)
+{
+    enum sl_err rc = SL_OK;
+
+    while (g->next[0] != g->next[1])
+        go_on(g, g->next[0] > g->next[1]);
+    g->often = 0;
+    while (rc == SL_OK || !g->follow.in_place) {
+        T_TRUE(rc == SL_OK || rc == SL_EBUSY);
+        rc = follow_step(&g->follow, t_err());
+    }
+    T_EQ(rc, SL_EBUSY);
+}
+
+TEST(rank, R3_a_newcomer_follows_to_the_same_bits)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct going g;
+
+        going_init(&g, (char *)"adam", seed);
+        follow_from(&g, 1);
+        for (uint64_t n = rng_below(&g.dice, 40); n-- > 0;) {
+            enum sl_err rc = follow_step(&g.follow, t_err());
+
+            T_TRUE(rc == SL_OK || rc == SL_EBUSY);
+            // It is a state of theirs, or none.
+            T_EQ(rank_has_state(&g.fresh), g.follow.in_place);
+            if (g.follow.in_place)
+                T_EQ(counted_steps(&rank_once(&g.fresh)->counted),
+                     2 * g.fresh.tag.sequence);
+        }
+        come_level(&g);
+        T_EQ(g.fresh.tag.incarnation, 3);
+        T_TRUE(same_state(&g.rank[0], &g.fresh));
+        go_on(&g, 0);
+        go_on(&g, 1);
+        T_OK(follow_to(&g.follow, g.rank[0].tag.sequence, t_err()));
+        T_TRUE(same_state(&g.rank[1], &g.fresh));
+        T_FAILS(SL_ESTATE, follow_to(&g.follow, 0, t_err()));
+        going_release(&g);
+    }
+}
+
+TEST(rank, R3_a_newcomer_that_is_interrupted_has_a_state_or_none)
+{
+    bool in_place = false;
+
+    for (size_t fail_at = 0; fail_at < 40; fail_at++) {
+        enum sl_err rc = SL_OK;
+        struct going g;
+
+        going_init(&g, (char *)"sgd", 3);
+        g.fail_at = fail_at;
+        follow_from(&g, 1);
+        while (rc == SL_OK || rc == SL_EBUSY)
+            rc = follow_step(&g.follow, t_err());
+        T_EQ(rc, SL_EIO);
+        T_EQ(rank_has_state(&g.fresh), g.follow.in_place);
+        in_place = in_place || g.follow.in_place;
+        come_level(&g); // nothing is lost by it
+        T_TRUE(same_state(&g.rank[0], &g.fresh));
+        going_release(&g);
+    }
+    T_TRUE(in_place);
+}
+
+TEST(rank, newcomers_that_come_together_follow_together)
+{
+    struct going g;
+    struct follow first;
+    struct rank other = {0};
+
+    going_init(&g, (char *)"adam", 5);
+    follow_from(&g, 1);
+    first = g.follow;
+    first.rank = &other;
+    follow_from(&g, 2);
+    for (unsigned n = 0; n < 60; n++) {
+        enum sl_err rc = follow_step(n % 3 == 0 ? &first : &g.follow, t_err());
+
+        T_TRUE(rc == SL_OK || rc == SL_EBUSY);
+    }
+    come_level(&g);
+    T_OK(follow_to(&first, g.rank[0].tag.sequence, t_err()));
+    T_TRUE(same_state(&g.rank[0], &g.fresh));
+    T_TRUE(same_state(&g.rank[0], &other));
+    follow_release(&first);
+    rank_release(&other);
+    going_release(&g);
+}
+
+TEST(rank, a_newcomer_that_falls_silent_is_forgotten)
+{
+    struct feed_ask image = {.follower = 1, .bytes = sizeof(struct feed_image)};
+    struct feed_ask record = {
+        .follower = 1, .record = true, .bytes = sizeof(struct feed_record)};
+    struct feed_image head;
+    struct feed_record next;
+    struct going g;
+
+    going_init(&g, (char *)"sgd", 1);
+    T_OK(feed_read(g.feed[0], &image, &head, t_err()));
+    T_EQ(head.rounds, g.rank[0].tag.sequence);
+    record.after = g.next[0];
+    go_on(&g, 0);
+    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+    T_EQ(next.rounds, g.rank[0].tag.sequence);
+    clock_fake_advance_ms(&g.clock, FEED_SILENT_MS + 1);
+    go_on(&g, 0);
+    T_FAILS(SL_ESTALE, feed_read(g.feed[0], &record, &next, t_err()));
+    T_OK(feed_read(g.feed[0], &image, &head, t_err()));
+    T_EQ(head.rounds, g.rank[0].tag.sequence);
+    going_release(&g);
 }
 
 // ---- files

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/feed.c -- images and records of parts, and who has read how far.
+#include "worker/ring/feed.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/base/list.h"
+#include "common/base/mem.h"
+#include "worker/ring/packed.h"
+
+struct record {
+    struct list_node node;
+    uint64_t before, after;
+    size_t n;
+    uint8_t bytes[];
+};
+
+// Of one part.
+struct place {
+    bool here;      // it follows this part
+    bool copies;    // the image, still
+    uint64_t steps; // it has applied so many
+};
+
+struct part {
+    struct shard *shard; // a reference
+    bool making, made;   // the image
+    struct shard_image image;
+    uint64_t image_steps;
+    struct buf head;     // of the image; empty until its round is known
+    struct list records; // struct record, oldest first
+    size_t record_bytes;
+    struct place place[FEED_FOLLOWERS];
+};
+
+struct feed {
+    const struct sl_clock *clock;
+    pthread_mutex_t lock; // all below; but not held while an image is made
+    bool over;
+    uint64_t steps, rounds; // of the last round that was told
+    struct {
+        uint64_t id, seen_ms; // id 0: nobody
+    } follower[FEED_FOLLOWERS];
+    uint32_t count;
+    struct part part[];
+};
+
+enum sl_err feed_new(struct feed **out, const struct rank *r,
+                     const struct sl_clock *clock)
+{
+    struct feed *f = sl_calloc(1, sizeof(*f) + r->count * sizeof(f->part[0]));
+
+    if (f == NULL)
+        return SL_ENOMEM;
+    f->clock = clock;
+    f->steps = counted_steps(&rank_once(r)->counted);
+    f->rounds = r->tag.sequence;
+    f->count = r->count;
+    pthread_mutex_init(&f->lock, NULL);
+    for (uint32_t i = 0; i < r->count; i++) {
+        f->part[i].shard = shard_ref(r->parts[i]);
+        list_init(&f->part[i].records);
+    }
+    *out = f;
+    return SL_OK;
+}
+
+// ---- what is kept
+
+static void drop_image(struct part *p)
+{
+    if (p->made)
+        shard_image_release(&p->image);
+    p->made = false;
+    buf_release(&p->head);
+}
+
+static void drop_record(struct part *p, struct record *r)
+{
+    list_remove(&r->node);
+    p->record_bytes -= r->n;
+    sl_free(r);
+}
+
+static struct record *first_record(const struct part *p)
+{
+    return list_empty(&p->records)
+               ? NULL
+               : list_entry(p->records.head.next, struct record, node);
+}
+
+// What nobody will ask for any more.
+static void trim(struct part *p)
+{
+    uint64_t least = UINT64_MAX;
+    bool copied = p->making;
+    struct record *r;
+
+    for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
+        if (!p->place[i].here)
+            continue;
+        copied = copied || p->place[i].copies;
+        least = p->place[i].steps < least ? p->place[i].steps : least;
+    }
+    if (!copied)
+        drop_image(p);
+    while ((r = first_record(p)) != NULL && r->after <= least)
+        drop_record(p, r);
+}
+
+static void forget(struct feed *f, unsigned who)
+{
+    f->follower[who].id = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        f->part[i].place[who] = (struct place){0};
+        trim(&f->part[i]);
+    }
+}
+
+// One that is being made is dropped by who makes it.
+static void end(struct feed *f)
+{
+    f->over = true;
+    for (unsigned i = 0; i < FEED_FOLLOWERS; i++)
+        forget(f, i);
+}
+
+void feed_free(struct feed *f)
+{
+    if (f == NULL)
+        return;
+    end(f);
+    for (uint32_t i = 0; i < f->count; i++)
+        shard_unref(f->part[i].shard);
+    pthread_mutex_destroy(&f->lock);
+    sl_free(f);
+}
+
+// ---- rounds
+
+static bool followed(const struct part *p)
+{
+    bool any = p->making;
+
+    for (unsigned i = 0; i < FEED_FOLLOWERS; i++)
+        any = any || p->place[i].here;
+    return any;
+}
+
+static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
+                        const struct once_step *steps, size_t count,
+                        const float *g)
+{
+    size_t bytes = steps[0].skip ? 0 : plan_values_bytes(&p->shard->plan);
+    struct feed_record head = {.magic = FEED_RECORD_MAGIC,
+                               .rounds = f->rounds + 1,
+                               .before = f->steps,
+                               .after = after,
+                               .keys = count,
+                               .skip = steps[0].skip,
+                               .average_bytes = bytes};
+    size_t n = sizeof(head) + count * sizeof(struct feed_key) + bytes;
+    size_t most = FEED_ROUNDS * n;
+    struct record *r;
+    uint8_t *to;
+
+    if (p->record_bytes + n > (most > FEED_BYTES ? most : FEED_BYTES))
+        return SL_ENOMEM;
+    r = sl_malloc(sizeof(*r) + n);
+    if (r == NULL)
+        return SL_ENOMEM;
+    r->before = head.before;
+    r->after = after;
+    r->n = n;
+    memcpy(r->bytes, &head, sizeof(head));
+    to = r->bytes + sizeof(head);
+    for (size_t i = 0; i < count; i++, to += sizeof(struct feed_key)) {
+        struct feed_key key = {steps[i].closure, steps[i].step,
+                               steps[i].samples, steps[i].digest};
+
+        memcpy(to, &key, sizeof(key));
+    }
+    if (bytes > 0)
+        memcpy(to, g, bytes);
+    list_push_back(&p->records, &r->node);
+    p->record_bytes += n;
+    return SL_OK;
+}
+
+// The round of a state that has counted so many steps; false: it has an update
+// that was not told yet.
+static bool round_of(const struct feed *f, const struct part *p, uint64_t steps,
+                     uint64_t *rounds)
+{
+    struct feed_record head;
+
+    *rounds = f->rounds;
+    if (steps == f->steps)
+        return true;
+    list_for(n, &p->records)
+    {
+        const struct record *r = list_entry(n, struct record, node);
+
+        memcpy(&head, r->bytes, sizeof(head));
+        *rounds = head.rounds - 1;
+        if (r->before == steps)
+            return true;
+    }
+    return false;
+}
+
+// The head of an image, once its round is known.
+static enum sl_err settle(struct feed *f, struct part *p)
+{
+    struct feed_image head = {.magic = FEED_IMAGE_MAGIC,
+                              .memory_bytes = shard_bytes(p->shard)};
+    struct buf packed = BUF_INIT;
+    enum sl_err rc;
+
+    if (!p->made || p->head.len > 0 ||
+        !round_of(f, p, p->image_steps, &head.rounds))
+        return SL_OK;
+    rc = packed_once(&packed, &p->image.once, &head.set_bytes,
+                     &head.counts_bytes);
+    if (rc == SL_OK)
+        rc = buf_append(&p->head, &head, sizeof(head));
+    if (rc == SL_OK)
+        rc = buf_append(&p->head, packed.data, packed.len);
+    buf_release(&packed);
+    return rc;
+}
+
+void feed_round(struct feed *f, const struct rank *r,
+                const struct once_step *steps, size_t count, const float *g)
+{
+    uint64_t after = counted_steps(&rank_once(r)->counted);
+    enum sl_err rc = SL_OK;
+    uint64_t now;
+
+    pthread_mutex_lock(&f->lock);
+    now = sl_now_ms(f->clock);
+    for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
+        if (f->follower[i].id != 0 &&
+            now - f->follower[i].seen_ms > FEED_SILENT_MS)
+            forget(f, i);
+    }
+    for (uint32_t i = 0; rc == SL_OK && i < f->count; i++) {
+        struct part *p = &f->part[i];
+
+        if (!f->over && followed(p))
+            rc = keep(f, p, after, steps, count, g);
+        g += p->shard->plan.elements;
+    }
+    f->steps = after;
+    f->rounds++;
+    for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
+        rc = settle(f, &f->part[i]);
+    if (rc != SL_OK)
+        end(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
+// ---- calls
+
+static unsigned find_follower(struct feed *f, uint64_t id)
+{
+    unsigned who = FEED_FOLLOWERS;
+
+    for (unsigned i = FEED_FOLLOWERS; i-- > 0;) {
+        if (f->follower[i].id == id)
+            return i;
+        if (f->follower[i].id == 0)
+            who = i;
+    }
+    if (who < FEED_FOLLOWERS)
+        f->follower[who].id = id;
+    return who;
+}
+
+// Its pages are found without the lock: that takes longest.
+static enum sl_err make_image(struct feed *f, struct part *p,
+                              struct sl_error *err)
+{
+    enum sl_err rc;
+
+    p->making = true;
+    pthread_mutex_unlock(&f->lock);
+    rc = shard_freeze_copy(p->shard, &p->image, err);
+    pthread_mutex_lock(&f->lock);
+    p->making = false;
+    p->made = rc == SL_OK;
+    if (p->made)
+        p->image_steps = counted_steps(&p->image.once.counted);
+    return rc;
+}
+
+static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
+                              struct sl_error *err)
+{
+    struct place *place = &p->place[who];
+    enum sl_err rc = SL_OK;
+
+    if (p->making)
+        return SL_EBUSY;
+    // Records are kept from here on.
+    *place = (struct place){
+        .here = true, .copies = true, .steps = p->made ? 0 : f->steps};
+    if (!p->made)
+        rc = make_image(f, p, err);
+    if (rc == SL_OK && f->over)
+        rc = SL_ESTALE;
+    if (rc == SL_OK)
+        rc = settle(f, p);
+    if (rc != SL_OK) {
+        *place = (struct place){0};
+        trim(p);
+        return rc;
+    }
+    place->steps = p->image_steps;
+    return SL_OK;
+}
+
+static enum sl_err read_image(struct feed *f, struct part *p, unsigned who,
+                              const struct feed_ask *ask, void *into,
+                              struct sl_error *err)
+{
+    uint64_t offset = ask->offset, head;
+    enum sl_err rc;
+
+    if (!p->place[who].here || offset == 0) {
+        rc = begin_copy(f, p, who, err);
+        if (rc != SL_OK)
+            return rc;
+    }
+    if (!p->place[who].copies)
+        return SL_ESTALE;
+    head = p->head.len;
+    if (head == 0)
+        return SL_EBUSY;
+    if (offset >= head)
+        return shard_image_read(&p->image, offset - head, ask->bytes, into);
+    if (ask->bytes > head - offset)
+        return SL_ERANGE; // not over its end
+    memcpy(into, p->head.data + offset, ask->bytes);
+    return SL_OK;
+}
+
+static enum sl_err read_record(struct feed *f, struct part *p, unsigned who,
+                               const struct feed_ask *ask, void *into)
+{
+    struct place *place = &p->place[who];
+
+    if (!place->here || ask->after < place->steps)
+        return SL_ESTALE;
+    place->copies = false;
+    place->steps = ask->after;
+    trim(p);
+    if (ask->after == f->steps)
+        return SL_EBUSY;
+    list_for(n, &p->records)
+    {
+        const struct record *r = list_entry(n, struct record, node);
+
+        if (r->before != ask->after)
+            continue;
+        if (ask->offset > r->n || ask->bytes > r->n - ask->offset)
+            return SL_ERANGE;
+        memcpy(into, r->bytes + ask->offset, ask->bytes);
+        return SL_OK;
+    }
+    return ask->after > f->steps ? SL_EBUSY : SL_ESTALE;
+}
+
+enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
+                      struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    struct part *p;
+    unsigned who;
+
+    if (ask->part >= f->count || ask->follower == 0)
+        return sl_fail(err, SL_ERANGE, "part %" PRIu32 " of %" PRIu32,
+                       ask->part, f->count);
+    p = &f->part[ask->part];
+    pthread_mutex_lock(&f->lock);
+    who = f->over ? FEED_FOLLOWERS : find_follower(f, ask->follower);
+    if (who == FEED_FOLLOWERS) {
+        rc = SL_ESTALE;
+    } else {
+        f->follower[who].seen_ms = sl_now_ms(f->clock);
+        rc = ask->record ? read_record(f, p, who, ask, into)
+                         : read_image(f, p, who, ask, into, err);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (rc == SL_ESTALE)
+        return sl_fail(err, rc, "part %" PRIu32 " is not given out any more",
+                       ask->part);
+    return rc;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/feed.h -- what a rank gives out while rounds go on, to newcomers
+// that follow it.
+//
+// Of each part an image of one instant, and then the rounds that came after: a
+// newcomer copies the one and applies the others until it has what the ranks
+// have. Parts may come from different ranks, each of another instant. A round's
+// record is kept from the moment when somebody copies the part until everybody
+// who does has asked for a later one; nothing is kept while nobody asks.
+//
+//   feed_new -> feed_read ... (I/O)   feed_round ... (compute) -> feed_free
+//
+// Threads  feed_read: any, it may take as long as a part's pages take to be
+//          found; feed_round: the compute thread; feed_free: when no call is
+//          under way.
+// Memory   feed_free; holds a reference to each part, an image of it while it
+//          is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
+// Units    bytes; steps: how many a part's state has counted, which names one
+//          state of a generation; rounds: as in the tag.
+// Errors   feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer, what
+//          was copied leads nowhere; SL_ERANGE.
+#ifndef WORKER_RING_FEED_H
+#define WORKER_RING_FEED_H
+
+#include "common/base/clock.h"
+#include "worker/ring/rank.h"
+
+#define FEED_FOLLOWERS 8
+#define FEED_SILENT_MS 10000
+#define FEED_BYTES ((size_t)64 << 20)
+#define FEED_ROUNDS 8
+
+struct feed_ask {
+    uint64_t follower; // a number of the newcomer's own, not 0
+    uint32_t part;
+    bool record;    // of the round after `after` steps, else the image
+    uint64_t after; // all up to there is applied
+    uint64_t offset;
+    size_t bytes;
+};
+
+// The image begins with this, little-endian; then its CountedSet, its
+// ShardCounts, the part's memory.
+struct feed_image {
+    uint64_t magic, rounds, set_bytes, counts_bytes, memory_bytes;
+};
+
+// A record begins with this; then its keys, and the average unless skipped.
+struct feed_record {
+    uint64_t magic, rounds; // as of after it
+    uint64_t before, after; // steps
+    uint64_t keys, skip, average_bytes;
+};
+struct feed_key {
+    uint64_t closure, step, samples, digest;
+};
+
+#define FEED_IMAGE_MAGIC UINT64_C(0x31676d696b6e7273)  // srnkimg1
+#define FEED_RECORD_MAGIC UINT64_C(0x316365726b6e7273) // srnkrec1
+
+struct feed;
+
+// Of a rank whose generation goes.
+enum sl_err feed_new(struct feed **out, const struct rank *r,
+                     const struct sl_clock *clock);
+void feed_free(struct feed *f); // NULL is allowed
+
+enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
+                      struct sl_error *err);
+
+// A round was applied to the rank; arguments as in rank_round. Without memory
+// for it the feed ends.
+void feed_round(struct feed *f, const struct rank *r,
+                const struct once_step *steps, size_t count, const float *g);
+
+#endif

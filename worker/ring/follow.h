@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/follow.h -- a newcomer's copy of a state that goes on: images of
+// its parts, brought to one round by records (feed.h).
+//
+//   follow_init -> follow_step ... -> SL_EBUSY: level with the ranks, for now
+//               -> follow_to: level with a base -> follow_release
+//
+// Rounds are applied with the arithmetic of the ranks, so that the state is
+// theirs to the bit, and has their tag from when all parts are at one round
+// (R3). From then on a round is fetched whole before any part takes it.
+//
+// Threads  the compute thread.
+// Memory   follow_release; the rank is borrowed. Two states exist until the
+//          copy takes the place of the rank's old one.
+// Units    bytes; rounds as in the tag.
+// Errors   SL_EBUSY: nothing is new; SL_ECANCELED: as the fetch said, go on
+//          later. Else the copy is lost; the rank has the state that it had,
+//          or none.
+#ifndef WORKER_RING_FOLLOW_H
+#define WORKER_RING_FOLLOW_H
+
+#include "worker/ring/feed.h"
+
+typedef enum sl_err (*follow_fetch_fn)(void *arg, const struct feed_ask *ask,
+                                       void *into, struct sl_error *err);
+
+struct follow_part;
+
+struct follow {
+    struct rank *rank;
+    uint64_t job, job_incarnation, generation, id;
+    follow_fetch_fn fetch;
+    void *arg;
+    struct shard **parts;     // until they are the rank's; owned
+    struct follow_part *part; // owned
+    uint32_t count, next;
+    bool in_place;
+};
+
+// `id`: a number that no other newcomer has. `j` is borrowed for the call.
+enum sl_err follow_init(struct follow *f, struct rank *rank,
+                        const struct rank_job *j, uint64_t generation,
+                        uint64_t id, follow_fetch_fn fetch, void *arg,
+                        struct sl_error *err);
+void follow_release(struct follow *f); // all zeroes is allowed
+
+// A piece of an image, or a round.
+enum sl_err follow_step(struct follow *f, struct sl_error *err);
+
+// The state is in place, and rounds up to this one are applied. SL_ESTATE: it
+// is not, or is beyond.
+enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err);
+
+#endif

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/newcomer.c -- the calls of a newcomer to the ranks that it
+// follows.
+#include "worker/ring/newcomer.h"
+
+#include "common/base/mem.h"
+#include "worker/reduce/ranks.h"
+#include "worker/ring/follow.h"
+
+#define CALL_MS 2000     // a piece
+#define GIVE_UP_MS 10000 // without one answer
+#define LAST_MS 1000     // for a record that a holder of the base must have
+#define AGAIN_MS 5
+// Without a round for so long, a newcomer is level wherever the ranks are in
+// theirs.
+#define LEVEL_MS 1000
+
+struct newcomer {
+    struct seat *seat;
+    uint64_t job, generation;
+    struct rpc_channel **channels; // to the ranks; owned
+    size_t count;
+    uint64_t heard_ms; // of the last answer
+    uint64_t moved_ms; // a piece or a round was taken
+    bool rounds;       // it was a round
+    struct follow follow;
+};
+
+void newcomer_free(struct newcomer *n)
+{
+    if (n == NULL)
+        return;
+    follow_release(&n->follow);
+    for (size_t i = 0; i < n->count; i++)
+        rpc_channel_free(n->channels[i]);
+    sl_free(n->channels);
+    sl_free(n);
+}
+
+static enum sl_err dial(struct newcomer *n, const Sluice__V1__RingCopy *copy,
+                        struct sl_error *err)
+{
+    const struct ring_env *env = seat_env(n->seat);
+    enum sl_err rc = SL_OK;
+
+    n->channels = sl_calloc(copy->n_ranks, sizeof(*n->channels));
+    if (n->channels == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    for (size_t i = 0; rc == SL_OK && i < copy->n_ranks; i++) {
+        rc = rpc_channel_new(&n->channels[i], env->io, copy->ranks[i]->address,
+                             env->tls, NULL, err);
+        if (rc == SL_OK)
+            n->count++;
+    }
+    return rc;
+}
+
+static uint64_t now_ms(const struct newcomer *n)
+{
+    return sl_now_ms(seat_env(n->seat)->clock);
+}
+
+// Each part is one rank's, as long as the generation lasts.
+static enum sl_err fetch(void *arg, const struct feed_ask *ask, void *into,
+                         struct sl_error *err)
+{
+    struct newcomer *n = arg;
+    struct rpc_channel *from = n->channels[ask->part % n->count];
+    Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
+    enum sl_err rc;
+
+    if (seat_has_news(n->seat))
+        return SL_ECANCELED;
+    m.job = n->job;
+    m.generation = n->generation;
+    m.follower = ask->follower;
+    m.part = ask->part;
+    m.record = ask->record;
+    m.after = ask->after;
+    m.offset = ask->offset;
+    m.bytes = ask->bytes;
+    rc = ranks_ask(from, &m, into, CALL_MS, err);
+    if (rc == SL_OK || rc == SL_EBUSY)
+        n->heard_ms = now_ms(n);
+    return rc;
+}
+
+enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
+                         const struct rank_job *j, struct seat *seat,
+                         const Sluice__V1__RingCopy *copy, uint64_t id,
+                         struct sl_error *err)
+{
+    struct newcomer *n = sl_calloc(1, sizeof(*n));
+    enum sl_err rc;
+
+    if (n == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    n->seat = seat;
+    n->job = copy->job;
+    n->generation = copy->generation;
+    n->heard_ms = now_ms(n);
+    rc = dial(n, copy, err);
+    if (rc == SL_OK)
+        rc = follow_init(&n->follow, rank, j, n->generation, id, fetch, n, err);
+    if (rc != SL_OK) {
+        newcomer_free(n);
+        return rc;
+    }
+    *out = n;
+    return SL_OK;
+}
+
+// One that does not answer may be slow, for a while.
+static enum sl_err patient(const struct newcomer *n, enum sl_err rc)
+{
+    bool silent = rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT;
+
+    return silent && now_ms(n) - n->heard_ms < GIVE_UP_MS ? SL_EBUSY : rc;
+}
+
+enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
+{
+    bool rounds = n->follow.in_place;
+    enum sl_err rc = patient(n, follow_step(&n->follow, err));
+
+    if (rc == SL_OK) {
+        n->moved_ms = now_ms(n);
+        n->rounds = rounds;
+    }
+    return rc;
+}
+
+// Just behind a round: in the midst of one the next would come before the ranks
+// have heard of it, and they would wait for it to be fetched.
+bool newcomer_is_level(const struct newcomer *n)
+{
+    return n->follow.in_place &&
+           (n->rounds || now_ms(n) - n->moved_ms >= LEVEL_MS);
+}
+
+enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,
+                        struct sl_error *err)
+{
+    uint64_t until = now_ms(n) + LAST_MS;
+    enum sl_err rc;
+
+    if (base.incarnation != n->generation)
+        return sl_fail(err, SL_ESTATE, "the base is of another generation");
+    do {
+        rc = follow_to(&n->follow, base.sequence, err);
+        if (rc == SL_EBUSY)
+            seat_wait(n->seat, AGAIN_MS);
+    } while (rc == SL_EBUSY && now_ms(n) < until);
+    return rc;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/packed.h -- what a state has counted, as bytes: its CountedSet,
+// then its ShardCounts.
+//
+// Threads  pure.
+// Memory   packed_read fills *out (once_release).
+// Errors   SL_ECORRUPT, SL_ENOMEM.
+#ifndef WORKER_RING_PACKED_H
+#define WORKER_RING_PACKED_H
+
+#include "common/base/buf.h"
+#include "state/shard/once.h"
+
+// Appends both, and says how long each is.
+enum sl_err packed_once(struct buf *to, const struct once *once,
+                        uint64_t *set_bytes, uint64_t *counts_bytes);
+
+enum sl_err packed_read(struct once *out, const struct schedule *schedule,
+                        const uint8_t *packed, uint64_t set_bytes,
+                        uint64_t counts_bytes, struct sl_error *err);
+
+#endif
