@@ -55,6 +55,22 @@ static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s)
         runs ? out_time(left, s->remaining_seconds) : "", runs ? " left" : "");
 }
 
+// Of workers that sum their gradients.
+static enum sl_err sums(struct buf *out, const Sluice__V1__JobStatus *s)
+{
+    char bytes[OUT_NUMBER];
+    enum sl_err rc = SL_OK;
+
+    if (s->steps_redone > 0)
+        rc = buf_appendf(out, "  redone %llu",
+                         (unsigned long long)s->steps_redone);
+    if (rc == SL_OK && s->sum_wait_ms > 0)
+        rc = buf_appendf(out, "  wait %.1f ms", s->sum_wait_ms);
+    if (rc == SL_OK && s->sum_bytes > 0)
+        rc = buf_appendf(out, "  %s/sum", out_bytes(bytes, s->sum_bytes));
+    return rc;
+}
+
 static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
 {
     char rate[OUT_NUMBER];
@@ -76,6 +92,8 @@ static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
     if (rc == SL_OK && s->n_groups > 0)
         rc = buf_appendf(out, "  %zu group%s", s->n_groups,
                          s->n_groups == 1 ? "" : "s");
+    if (rc == SL_OK)
+        rc = sums(out, s);
     return rc;
 }
 

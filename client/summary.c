@@ -179,6 +179,8 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"updates_late", unsigned_number(s->updates_late)},
         {"ring_generation", unsigned_number(s->ring_generation)},
         {"steps_redone", unsigned_number(s->steps_redone)},
+        {"sum_wait_ms", number(s->sum_wait_ms)},
+        {"sum_bytes", unsigned_number(s->sum_bytes)},
         {"duplicates", unsigned_number(s->duplicates)},
         {"closures_retried", unsigned_number(s->closures_retried)},
         {"workers_lost", unsigned_number(s->workers_lost)},
@@ -250,6 +252,19 @@ static void ring_rows(struct table *t, const job_status *s)
     row(t, "steps done again", s->steps_redone);
 }
 
+// Of each round of a ring, or step of a group.
+static void sum_rows(struct table *t, const job_status *s)
+{
+    char text[OUT_NUMBER];
+
+    if (s->sum_wait_ms <= 0 && s->sum_bytes == 0)
+        return;
+    table_cell(t, "  waits for the slowest");
+    table_cell(t, "%.1f ms a sum", s->sum_wait_ms);
+    table_cell(t, "  sent to other hosts");
+    table_cell(t, "%s a sum", out_bytes(text, s->sum_bytes));
+}
+
 // "3: 2 + 2 + 1 workers"
 static void group_rows(struct table *t, const job_status *s)
 {
@@ -302,6 +317,7 @@ static void count_rows(struct table *t, const job_status *s)
     delay_rows(t, s);
     ring_rows(t, s);
     group_rows(t, s);
+    sum_rows(t, s);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);

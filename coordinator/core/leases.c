@@ -129,6 +129,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
         return false;
     w->holder = m;
     memset(&w->seen, 0, sizeof(w->seen));
+    w->sums = (struct work_sums){0};
     w->moved_ms = coord_now(c);
     w->reported = false;
     w->waits = false;

@@ -55,11 +55,28 @@ static uint32_t epoch_of(const struct work *w)
                : (uint32_t)schedule_epoch(&w->job->schedule, w->closure.id);
 }
 
+static void take_sums(struct work *w, const Sluice__V1__StepMetrics *m)
+{
+    struct work_sums *s = &w->sums;
+    double more = (double)(m->sums - s->count);
+
+    if (m->sums <= s->count || m->sent_bytes < s->sent_bytes ||
+        !(m->wait_ms >= s->wait_ms))
+        return;
+    s->each_wait_ms = (m->wait_ms - s->wait_ms) / more;
+    s->each_bytes = (double)(m->sent_bytes - s->sent_bytes) / more;
+    s->count = m->sums;
+    s->sent_bytes = m->sent_bytes;
+    s->wait_ms = m->wait_ms;
+}
+
 static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 {
     struct meter_sums now = sums_of(m);
     struct meter_sums more = meter_delta(&w->seen, &now);
 
+    if (w->kind == WORK_RING)
+        take_sums(w, m);
     if (m->loss_scale >= 1)
         w->job->loss_scale = m->loss_scale;
     if ((w->kind != WORK_TRAIN && w->kind != WORK_RING) || more.steps == 0)

@@ -5,6 +5,7 @@
 #include "coordinator/core/status.h"
 #include "coordinator/core/status_groups.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "common/base/mem.h"
@@ -233,6 +234,26 @@ static uint32_t staleness_p50(const struct job *job)
 
 // ---- the job
 
+// The slowest waits for nobody.
+static void fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    double bytes = 0;
+    size_t at = 0;
+    void *value;
+
+    if (!job->allreduce && !job->hybrid)
+        return;
+    while (map_next(&job->active, &at, NULL, &value)) {
+        const struct work *w = value;
+
+        if (w->kind != WORK_RING || w->holder == NULL)
+            continue;
+        m->sum_wait_ms = fmax(m->sum_wait_ms, w->sums.each_wait_ms);
+        bytes = fmax(bytes, w->sums.each_bytes);
+    }
+    m->sum_bytes = (uint64_t)bytes;
+}
+
 static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
 {
     uint64_t fewest = UINT64_MAX;
@@ -294,6 +315,7 @@ static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
     m->ring_ranks = job->ring.members;
     m->ring_generation = job->ring.generation;
     m->steps_redone = job->redone;
+    fill_sums(m, job);
     fill_updates(m, job);
 }
 

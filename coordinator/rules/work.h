@@ -23,6 +23,14 @@ struct member;
 // A hybrid job's places in groups are numbered above all closures.
 #define WORK_PLACES (UINT64_C(1) << 61)
 
+// As the metrics of the attempt say; per sum, over the last report that brought
+// some.
+struct work_sums {
+    uint64_t count, sent_bytes;
+    double wait_ms;
+    double each_wait_ms, each_bytes;
+};
+
 struct work {
     struct closure closure;
     enum work_kind kind;
@@ -30,6 +38,7 @@ struct work {
     struct member *holder; // LEASED: who has it; else NULL
     struct list_node on_holder;
     struct meter_sums seen; // metrics of this attempt that were added already
+    struct work_sums sums;  // WORK_RING: what its holder sums with others
     uint64_t moved_ms;      // when the holder last got on with it, or began
     uint64_t progress;      // its own number for that
     bool reported;          // it has said that number

@@ -37,7 +37,7 @@ static void leave(struct hybrid *h)
         seat_on_end(h->lease->seat, NULL, NULL);
     group_free(h->group);
     h->group = NULL;
-    h->number = h->waited = 0;
+    h->number = h->waited = h->sent = 0;
     h->lost = false;
     h->stage = HYBRID_OUT;
 }
@@ -193,6 +193,18 @@ enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err)
         rc = group_wait(h->group, h->waited, err);
     h->lost = h->lost || rc != SL_OK;
     return rc;
+}
+
+uint64_t hybrid_sent(struct hybrid *h)
+{
+    struct group_stats stats = {0};
+    uint64_t more;
+
+    if (h->group != NULL)
+        group_stats(h->group, &stats);
+    more = stats.sent_bytes - h->sent;
+    h->sent = stats.sent_bytes;
+    return more;
 }
 
 // ---- numbers, as bytes

@@ -50,6 +50,7 @@ struct hybrid {
     struct group *group; // NULL: alone
     uint32_t members, self;
     uint64_t number, waited; // of the next sum; of the first not waited for
+    uint64_t sent;           // bytes, as hybrid_sent has told
     bool lost;               // a sum has failed
     bool failed;             // more than that has: the ring lease ends by it
     struct sl_error why;     // failed
@@ -113,5 +114,8 @@ enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
 // Waits for all sums of the step.
 enum sl_err hybrid_tail(struct hybrid *h, struct contribution *c,
                         struct sl_error *err);
+
+// What was sent to other hosts since the last call.
+uint64_t hybrid_sent(struct hybrid *h);
 
 #endif

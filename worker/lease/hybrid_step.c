@@ -109,5 +109,7 @@ enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err)
     rc = hybrid_tail(h, c, err);
     pulse_wait(pulse_of(s), false);
     s->m->wait_ms += (double)(sl_now_us(s->clock) - began) / 1000;
+    s->m->sums += rc == SL_OK;
+    s->m->sent_bytes += hybrid_sent(h);
     return rc;
 }

@@ -29,7 +29,9 @@ struct lease_metrics {
     uint64_t steps, samples, skipped, refused;
     double loss_sum, right_sum;
     double compute_ms, wait_ms, input_ms;
-    double loss_scale; // the last; 0: there is none
+    double loss_scale;   // the last; 0: there is none
+    uint64_t sums;       // with others, of whole gradients
+    uint64_t sent_bytes; // to other hosts, for them
 };
 
 enum outcome_kind {

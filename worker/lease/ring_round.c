@@ -406,6 +406,8 @@ enum round_result round_run(struct ring_round *r, struct sl_error *err)
         return ROUND_LEFT;
     }
     FAULT("task.pushed");
+    r->m.sums += r->job->ring->sum.group != NULL;
+    r->m.sent_bytes += sum_sent(&r->job->ring->sum);
     rc = update(r, err);
     err->code = rc;
     return rc == SL_OK ? ROUND_DONE : ROUND_FAILED;

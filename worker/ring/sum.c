@@ -64,7 +64,7 @@ enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      struct sl_error *err)
 {
     s->group = NULL;
-    s->number = s->waited = 0;
+    s->number = s->waited = s->sent = 0;
     return begin->n_ranks == 1 ? SL_OK
                                : sum_group(&s->group, env, begin, wire, err);
 }
@@ -149,6 +149,18 @@ enum sl_err sum_wait(struct sum *s, struct sl_error *err)
             rc = group_wait(s->group, s->waited, err);
     }
     return rc;
+}
+
+uint64_t sum_sent(struct sum *s)
+{
+    struct group_stats stats = {0};
+    uint64_t more;
+
+    if (s->group != NULL)
+        group_stats(s->group, &stats);
+    more = stats.sent_bytes - s->sent;
+    s->sent = stats.sent_bytes;
+    return more;
 }
 
 uint32_t sum_suspect(const struct sum *s)

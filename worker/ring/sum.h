@@ -37,6 +37,7 @@ struct sum {
     struct group *group; // NULL: alone
     uint64_t number;     // of the group's next bucket
     uint64_t waited;     // and of the first that was not waited for
+    uint64_t sent;       // bytes, as sum_sent has told
 };
 
 // The group of a generation, of two ranks or more.
@@ -65,6 +66,9 @@ void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
 void sum_spoil(struct sum *s, uint32_t bucket);
 enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
 enum sl_err sum_wait(struct sum *s, struct sl_error *err);
+
+// What was sent to other hosts since the last call.
+uint64_t sum_sent(struct sum *s);
 
 // The rank that the last sum_wait waited for in vain.
 uint32_t sum_suspect(const struct sum *s);

@@ -21,6 +21,8 @@ void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
     out->wait_ms = m->wait_ms;
     out->input_ms = m->input_ms;
     out->loss_scale = m->loss_scale;
+    out->sums = m->sums;
+    out->sent_bytes = m->sent_bytes;
 }
 
 static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)
