@@ -31,11 +31,13 @@ from cluster import (BIN, Cluster, Failed, check, check_counts,  # noqa: E402
 RANK = ("fs.", "apply.", "snap.", "snap_read.")
 # And what it does where there are ranks on other hosts.
 PAIR = ("reduce.", "ring.", "copy.")
+# And what a newcomer does where a state is too large to stand still for it.
+LARGE = ("follow.",)
 # What only members of a group pass.
 GROUP = ("group.",)
 # Code that a role has in its binary and never runs: one that keeps no shards for
 # others takes no pushes.
-NEVER = {"worker": RANK + PAIR + GROUP + ("once.", "shard."), "sluice": ("fs.",),
+NEVER = {"worker": RANK + PAIR + LARGE + GROUP + ("once.", "shard."), "sluice": ("fs.",),
          "coordinator": ("ring.",)}
 # The n-th time instead of the first, to be past what a start itself does.
 LATER = {"fs.fsync": 4, "fs.rename": 3, "fs.renamed": 3, "fs.dirsync": 5,
@@ -100,9 +102,10 @@ class Loop:
         spec["checkpoint"] = {"every_seconds": 0.3, "keep": 1}
         spec["evaluate"] = {"every_epochs": 2}
         spec["train"].update(self.mode)
+        spec["model"]["layers"][1]["units"] = self.units
         return spec
 
-    mode = {}
+    mode, units = {}, 64
 
     def alive(self, name):
         process = self.c.processes.get(name)
@@ -151,7 +154,7 @@ STIMULI = {"recover.reissue": worker_gone, "member.lost": worker_gone,
 
 # Passed only when the daemon comes to a job that runs already.
 MIDWAY = {"recover.query", "snap_read.header", "snap_read.data", "copy.piece",
-          "copy.whole"}
+          "copy.whole", "follow.piece", "follow.placed", "follow.round"}
 
 
 def die_at(loop, role, victim, point, limit_s=40):
@@ -185,16 +188,19 @@ def role_test(role, victim, wanted):
 
 
 def rank_test(wanted):
-    """A rank alone, which loads its own files; one of two; who leads them."""
+    """A rank alone, which loads its own files; one of two; who leads them; one
+    that comes to a state of 5 MB."""
     for role, victim, workers, kinds, more in (
             ("worker", "w-0", 1, RANK, []),
             ("worker", "w-0", 2, PAIR, ["--shm", "off"]),
+            ("worker", "w-0", 2, LARGE, []),
             ("coordinator", "coordinator", 2, ("ring.",), [])):
         cluster = Cluster(psservers=0, workers=workers)
         cluster.args["worker"] += ["--store", str(cluster.dir / "store"), *more]
         points_test("rank" if role == "worker" else role,
                     points_of_rank(kinds, role), victim, wanted, cluster,
-                    {"mode": "allreduce", "contributions": 2})
+                    {"mode": "allreduce", "contributions": 2},
+                    1600 if kinds is LARGE else 64)
 
 
 def group_test(wanted):
@@ -203,14 +209,14 @@ def group_test(wanted):
                 {"mode": "hybrid", "group": {"by": "host", "size": 2}})
 
 
-def points_test(role, points, victim, wanted, cluster, mode):
+def points_test(role, points, victim, wanted, cluster, mode, units=64):
     points = [p for p in points if not wanted or p in wanted]
     if not points:
         return
     failures = []
     with cluster as c:
         loop = Loop(c)
-        loop.mode = mode
+        loop.mode, loop.units = mode, units
         loop.keep_busy()
         for point in points:
             began = time.monotonic()

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "worker/ring/packed.h"
@@ -124,6 +125,7 @@ static enum sl_err copy_piece(struct follow *f, uint32_t i,
     rc = fetch(f, &ask, (uint8_t *)p->shard->region.data + p->have, err);
     if (rc != SL_OK)
         return rc;
+    FAULT("follow.piece");
     p->have += ask.bytes;
     p->whole = p->have == p->head.memory_bytes;
     return SL_OK;
@@ -252,6 +254,7 @@ static enum sl_err bring_level(struct follow *f, struct sl_error *err)
                    (struct wire_tag){f->generation, f->part[0].rounds});
     f->parts = NULL;
     f->in_place = true;
+    FAULT("follow.placed");
     return SL_OK;
 }
 
@@ -266,6 +269,7 @@ static enum sl_err run_round(struct follow *f, struct sl_error *err)
         return rc;
     for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
         rc = apply(&f->part[i], err);
+    FAULT("follow.round");
     if (rc == SL_OK)
         f->rank->tag.sequence++;
     else
