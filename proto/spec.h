@@ -50,6 +50,9 @@ enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 // Of a checked spec: contributions of a round; 0: the mode has none.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
+// Of a checked spec: slots of a round that may have a copy; 0: none may.
+uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
+
 enum spec_staleness_rule { // numbers as in StalenessRule
     SPEC_STALENESS_NONE,
     SPEC_STALENESS_INVERSE,

@@ -220,9 +220,16 @@ uint32_t spec_contributions(const Sluice__V1__TrainSpec *t)
     return is_sync(t) ? t->contributions : 0;
 }
 
+uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
+{
+    return is_sync(t) && t->has_backup ? t->backup : 0;
+}
+
 static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
                               struct sl_error *err)
 {
+    enum sl_err rc;
+
     if (external)
         return sl_fail(err, SL_EINVAL,
                        "train.mode: sync is for models of layers; programs of "
@@ -238,8 +245,11 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
                        "train.%s: in sync no gradient is late; leave it out",
                        t->max_delay > 0 ? "max_delay" : "staleness");
     SPEC_DEFAULT(t, contributions, CONTRIBUTIONS);
-    return spec_range("train.contributions", t->contributions, 1,
-                      CONTRIBUTIONS_MOST, err);
+    rc = spec_range("train.contributions", t->contributions, 1,
+                    CONTRIBUTIONS_MOST, err);
+    if (rc == SL_OK && t->has_backup)
+        rc = spec_range("train.backup", t->backup, 0, t->contributions, err);
+    return rc;
 }
 
 static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
@@ -253,6 +263,11 @@ static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
         return rc;
     if (is_sync(t))
         return check_sync(t, external, err);
+    if (t->has_backup)
+        return sl_fail(err, SL_EINVAL,
+                       "train.backup: copies are of the slots of a round in "
+                       "sync, and train.mode is %s",
+                       t->mode);
     if (t->has_contributions && strcmp(t->mode, "allreduce") != 0)
         return sl_fail(err, SL_EINVAL,
                        "train.contributions: rounds are of sync and allreduce, "

@@ -39,10 +39,14 @@ static const char *name_work(const struct work *w, char *out, size_t size)
 void blame_work(struct coord *c, struct work *w, const char *who,
                 const char *how)
 {
+    struct work *of = w->copy_of != NULL ? w->copy_of : w;
     struct job *job = w->job;
     char what[200];
 
-    buf_appendf(&w->story, "%s%s (%s)", w->story.len > 0 ? ", " : "", who, how);
+    buf_appendf(&of->story, "%s%s (%s)", of->story.len > 0 ? ", " : "", who,
+                how);
+    if (of != w)
+        closure_remember(&of->closure, w->closure.worker);
     if (w->kind == WORK_TRAIN &&
         !coord_wrote(c, journal_blame(c->journal, job->id, w->closure.id,
                                       w->closure.worker, &c->err)))
@@ -50,7 +54,9 @@ void blame_work(struct coord *c, struct work *w, const char *who,
     if (w->closure.state == CLOSURE_FAILED)
         end_fail(c, job, "%s did not end on %u distinct workers: %s",
                  name_work(w, what, sizeof(what)), w->closure.blamed_count,
-                 buf_text(&w->story));
+                 buf_text(&of->story));
+    else
+        leases_settle(c, w);
 }
 
 // ---- workers that are gone
@@ -77,6 +83,7 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
         blame_work(c, w, m->name, "lost");
     } else {
         closure_unstarted(&w->closure);
+        leases_settle(c, w);
     }
 }
 

@@ -11,7 +11,7 @@
 #include "coordinator/core/coord_inner.h"
 
 // Journals the blame after closure_lost or a failure; ends the job if the
-// closure is poison.
+// closure is poison. A copy is freed: what it is a copy of has the blame.
 void blame_work(struct coord *c, struct work *w, const char *who,
                 const char *how);
 

@@ -113,7 +113,12 @@ void excluded_readmit(const struct coord *c, struct member *m,
 
 static void add_debt(const struct member *m, struct buf *out)
 {
-    if (m->owes.job != 0)
+    if (m->owes.job != 0 && m->owes.second)
+        (void)buf_appendf(out,
+                          "another worker was first with closure %llu of "
+                          "j-%llu; gets nothing until it lets go of it",
+                          (ull)m->owes.closure, (ull)m->owes.job);
+    else if (m->owes.job != 0)
         (void)buf_appendf(out,
                           "stood still in closure %llu of j-%llu, which was "
                           "revoked; gets nothing until it lets go of it",

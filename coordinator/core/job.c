@@ -122,6 +122,7 @@ void job_release_work(struct job *job)
     while (map_next(&job->active, &at, NULL, &value)) {
         struct work *w = value;
 
+        sl_free(w->copy);
         buf_release(&w->story);
         sl_free(w);
     }

@@ -129,6 +129,10 @@ struct job {
     uint64_t served;    // turn in which it was last given a worker
     uint64_t scan_from; // in this pass nothing to issue lies below
 
+    // Copies of slots, in sync mode. Changed by: leases, copies.
+    uint32_t copies; // leased
+    double slot_ms;  // that a contribution takes, lately; 0: not known
+
     // What workers say of it. Changed by: reports, stall, rings.
     bool has_facts;
     struct journal_facts facts;

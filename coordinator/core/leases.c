@@ -86,6 +86,13 @@ static void unhold(struct job *job, uint64_t member)
     job->changes++;
 }
 
+// A copy is the attempt that it is a copy of.
+static struct attempt next_attempt(struct coord *c, const struct work *w)
+{
+    return w->copy_of != NULL ? w->copy_of->closure.attempt
+                              : (struct attempt){c->term, ++c->attempts};
+}
+
 // The worker takes the place that it is leased, or the rank.
 static bool sit(struct member *m, const struct work *w)
 {
@@ -123,8 +130,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     FAULT("dispatch.lease");
     if (again)
         FAULT("recover.reissue");
-    if (closure_lease(&w->closure, m->process,
-                      (struct attempt){c->term, ++c->attempts},
+    if (closure_lease(&w->closure, m->process, next_attempt(c, w),
                       coord_now(c)) != SL_OK)
         return false;
     w->holder = m;
@@ -140,9 +146,9 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     if (again && w->kind == WORK_TRAIN)
         jobs_count(job, &job->counters.closures_retried);
     JOB_HISTORY(job, "lease",
-                " kind=%d closure=%llu term=%llu n=%llu worker=%s",
-                (int)w->kind, (ull)w->closure.id, (ull)c->term,
-                (ull)c->attempts, m->name);
+                " kind=%d closure=%llu term=%llu n=%llu worker=%s copy=%d",
+                (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
+                (ull)w->closure.attempt.n, m->name, w->copy_of != NULL);
     member_sends(m);
     LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
         job->id_text, (ull)w->closure.id, (ull)w->closure.attempt.n, m->name,
@@ -169,10 +175,11 @@ void leases_end(struct work *w)
 {
     struct member *m = w->holder;
 
-    JOB_HISTORY(
-        w->job, "lease_end", " kind=%d closure=%llu term=%llu n=%llu now=%s",
-        (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
-        (ull)w->closure.attempt.n, closure_state_name(w->closure.state));
+    JOB_HISTORY(w->job, "lease_end",
+                " kind=%d closure=%llu term=%llu n=%llu now=%s copy=%d",
+                (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
+                (ull)w->closure.attempt.n, closure_state_name(w->closure.state),
+                w->copy_of != NULL);
     stand_up(m, w);
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
@@ -186,6 +193,7 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
     send_revoke(c, m, w, why);
     leases_end(w);
     closure_unstarted(&w->closure);
+    leases_settle(c, w);
 }
 
 static struct work *find_early(const struct job *job, uint64_t limit)
@@ -199,6 +207,8 @@ static struct work *find_early(const struct job *job, uint64_t limit)
 
         if (closure >= limit && w->closure.state == CLOSURE_LEASED)
             return w;
+        if (closure >= limit && w->copy != NULL)
+            return w->copy;
     }
     return NULL;
 }
@@ -212,10 +222,8 @@ void leases_revoke_early(struct coord *c, struct job *job)
     if (job->evidence.round == 0 || job->held == 0)
         return;
     limit = evidence_limit(&job->evidence, job->spec->train->window_closures);
-    while ((w = find_early(job, limit)) != NULL) {
+    while ((w = find_early(job, limit)) != NULL)
         leases_revoke(c, w->holder, w, "a shard is at an earlier round again");
-        leases_settle(c, w);
-    }
 }
 
 void leases_cancel(struct member *m, struct job *job)
@@ -231,18 +239,42 @@ void leases_cancel(struct member *m, struct job *job)
     }
 }
 
+// It is not leased, and nothing of it is worth knowing.
+static bool is_over(const struct work *w)
+{
+    switch (w->closure.state) {
+    case CLOSURE_WAITING:
+        return !w->closure.again && w->closure.blamed_count == 0;
+    case CLOSURE_LEASED:
+        return false;
+    default:
+        return true;
+    }
+}
+
+// What it is a copy of.
+static struct work *drop_copy(struct work *w)
+{
+    struct work *of = w->copy_of;
+
+    of->copy = NULL;
+    w->job->copies--;
+    sl_free(w);
+    return of;
+}
+
 void leases_settle(struct coord *c, struct work *w)
 {
     struct job *job = w->job;
-    enum closure_state state = w->closure.state;
+    enum closure_state state;
 
     if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
         return;
-    if (state == CLOSURE_WAITING &&
-        (w->closure.again || w->closure.blamed_count > 0))
+    if (w->copy_of != NULL && w->closure.state != CLOSURE_LEASED)
+        w = drop_copy(w);
+    if (!is_over(w) || w->copy != NULL)
         return;
-    if (state == CLOSURE_LEASED)
-        return;
+    state = w->closure.state;
     if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)
         coord_wrote(
             c, journal_absolve(c->journal, job->id, w->closure.id, &c->err));

@@ -41,14 +41,15 @@ void leases_end(struct work *w);
 // has fallen back (Y4).
 void leases_revoke_early(struct coord *c, struct job *job);
 
-// Takes a lease back; nobody is blamed.
+// Takes a lease back; nobody is blamed. A copy is freed.
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
 // Takes from a worker all that it has of a job that ends.
 void leases_cancel(struct member *m, struct job *job);
 
-// Frees a training closure that needs no memory any more.
+// Frees a training closure that needs no memory any more: a copy whose lease
+// has ended, one that is over and has no copy.
 void leases_settle(struct coord *c, struct work *w);
 
 #endif

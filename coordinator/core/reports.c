@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
+#include "coordinator/core/copies.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/jobs.h"
@@ -89,7 +90,8 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 // Steps that this attempt counted: what it is blamed for is behind it.
 static void take_progress(struct coord *c, struct work *w, uint64_t steps)
 {
-    if (steps == 0 || w->closure.blamed_count == 0 || w->kind != WORK_TRAIN)
+    if (steps == 0 || w->closure.blamed_count == 0 || w->kind != WORK_TRAIN ||
+        w->copy_of != NULL)
         return;
     closure_advanced(&w->closure);
     buf_reset(&w->story);
@@ -298,7 +300,10 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                        done ? SL_OK : SL_ESTALE);
         member_completes(m, coord_now(c));
         leases_end(held);
-        leases_settle(c, held);
+        if (done)
+            copies_first(c, held);
+        else
+            leases_settle(c, held);
     }
     // What was given up but is counted now needs nobody any more. One that
     // somebody else has by now ends there, at once, at its first question.

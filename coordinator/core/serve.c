@@ -3,6 +3,7 @@
 // them.
 #include "coordinator/core/serve.h"
 
+#include "coordinator/core/copies.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/jobs.h"
@@ -50,7 +51,8 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
     while (at < limit) {
         struct work *w = leases_get(job, at);
-        bool free = (w == NULL || w->closure.state == CLOSURE_WAITING) &&
+        bool free = (w == NULL || (w->closure.state == CLOSURE_WAITING &&
+                                   w->copy == NULL)) &&
                     !evidence_closure_held(&job->evidence, at);
 
         if (!avoided)
@@ -67,8 +69,9 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
 struct offer {
     enum work_kind kind;
-    struct work *work; // probe and evaluation
-    uint64_t closure;  // WORK_TRAIN
+    struct work *work;    // probe and evaluation
+    uint64_t closure;     // WORK_TRAIN
+    struct work *copy_of; // WORK_TRAIN: what it is to be a copy of, or NULL
 };
 
 static struct offer offer_probe(struct coord *c, struct job *job,
@@ -112,6 +115,20 @@ static struct offer offer_rank(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_RING, .work = w};
 }
 
+static struct offer offer_slot(struct coord *c, struct job *job,
+                               const struct member *m)
+{
+    struct offer o = {.kind = WORK_NONE, .closure = next_closure(c, job, m)};
+
+    if (o.closure == job->evidence.closures) {
+        o.copy_of = copies_next(c, job);
+        if (o.copy_of == NULL || avoids(c, m, job, &o.copy_of->closure))
+            return (struct offer){.kind = WORK_NONE};
+    }
+    o.kind = WORK_TRAIN;
+    return o;
+}
+
 // A worker without a place is given one.
 static struct offer offer_place(struct job *job, const struct member *m)
 {
@@ -142,10 +159,7 @@ static struct offer job_offer(struct coord *c, struct job *job,
     // Sync: the slots of a round are for different workers at the same time.
     if (job->evidence.round > 0 && map_get(&job->holders, m->id) != NULL)
         return o;
-    o.closure = next_closure(c, job, m);
-    if (o.closure < job->evidence.closures)
-        o.kind = WORK_TRAIN;
-    return o;
+    return offer_slot(c, job, m);
 }
 
 // ---- who is served
@@ -175,11 +189,16 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
 static bool give(struct coord *c, struct member *m, struct job *job,
                  const struct offer *o)
 {
-    struct work *w =
-        o->kind == WORK_TRAIN ? leases_work(job, o->closure) : o->work;
+    struct work *w = o->kind != WORK_TRAIN ? o->work
+                     : o->copy_of != NULL  ? copies_new(o->copy_of)
+                                           : leases_work(job, o->closure);
 
-    if (w == NULL || !leases_give(c, m, w))
+    if (w == NULL)
         return false;
+    if (!leases_give(c, m, w)) {
+        leases_settle(c, w);
+        return false;
+    }
     excluded_readmit(c, m, job);
     return true;
 }
@@ -215,7 +234,7 @@ static bool serve(struct coord *c, struct member *m)
 // May a job have something for a worker, whoever that is? `newcomer`: for one
 // that holds nothing of it. What was found exhausted in this pass is not asked
 // again for each of a thousand workers.
-static bool may_offer(const struct job *job, bool newcomer)
+static bool may_offer(struct coord *c, struct job *job, bool newcomer)
 {
     const Sluice__V1__TrainSpec *train = job->spec->train;
 
@@ -230,16 +249,18 @@ static bool may_offer(const struct job *job, bool newcomer)
         return false;
     if (job->evaluation != NULL)
         return true;
-    return job->state == JOB_RUNNING && !job->allreduce &&
-           job->scan_from <
-               evidence_limit(&job->evidence, train->window_closures);
+    if (job->state != JOB_RUNNING || job->allreduce)
+        return false;
+    return job->scan_from <
+               evidence_limit(&job->evidence, train->window_closures) ||
+           copies_next(c, job) != NULL;
 }
 
 static bool any_offers(struct coord *c, bool newcomer)
 {
     list_for(j, &c->jobs.active)
     {
-        if (may_offer(list_entry(j, struct job, on_active), newcomer))
+        if (may_offer(c, list_entry(j, struct job, on_active), newcomer))
             return true;
     }
     return false;

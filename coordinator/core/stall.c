@@ -45,8 +45,9 @@ void stall_answered(struct member *m, uint64_t job,
     if (m->owes.job == 0 || m->owes.job != job ||
         !attempt_equal(said, m->owes.attempt))
         return;
-    LOG(INFO, "let go of at last", "job=j-%llu closure=%llu worker=%s",
-        (ull)job, (ull)m->owes.closure, m->name);
+    if (!m->owes.second)
+        LOG(INFO, "let go of at last", "job=j-%llu closure=%llu worker=%s",
+            (ull)job, (ull)m->owes.closure, m->name);
     m->owes = (struct member_debt){.job = 0};
 }
 

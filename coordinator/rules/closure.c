@@ -76,6 +76,15 @@ enum sl_err closure_lease(struct closure *c, uint64_t worker,
     return SL_OK;
 }
 
+void closure_copy(struct closure *c, const struct closure *of)
+{
+    assert(of->state == CLOSURE_LEASED);
+    closure_init(c, of->id, of->max_blamed);
+    c->failures = of->failures;
+    c->blamed_count = of->blamed_count;
+    memcpy(c->blamed, of->blamed, sizeof(c->blamed));
+}
+
 bool closure_blames(const struct closure *c, uint64_t worker)
 {
     for (uint32_t i = 0; i < c->blamed_count; i++) {

@@ -71,6 +71,11 @@ void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
                           struct attempt attempt, uint64_t now_ms);
 
+// A copy of a closure that is LEASED, for a second worker: WAITING, with the
+// same blame. It is to be leased as the attempt that runs, so that neither
+// fences the other (I4).
+void closure_copy(struct closure *c, const struct closure *of);
+
 // The holder says how its attempt ended. SL_OK: every shard has counted every
 // step. SL_EPREEMPTED and SL_ESTALE: handed back, nobody's fault. Anything
 // else is a failure, and the worker is blamed.

@@ -57,10 +57,12 @@ struct member_hello {
     bool external;
 };
 
-// An attempt that was revoked because it stood still, and not answered yet.
+// An attempt that was revoked because it stood still, or because another worker
+// had contributed for the same slot, and not answered yet.
 struct member_debt {
     uint64_t job; // 0: none
     uint64_t closure;
+    bool second; // another worker was first
     struct attempt attempt;
     uint64_t until_ms; // forgiven then
 };

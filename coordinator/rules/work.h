@@ -3,9 +3,9 @@
 // is, who has it.
 //
 // Threads  the loop.
-// Memory   lies in a job's map of active closures, in an evaluation's array of
-//          ranges, or is the job's probe. While it is LEASED, its holder lists
-//          it and the job counts it.
+// Memory   lies in a job's map of active closures, is a copy of one that does,
+//          lies in an evaluation's array of ranges, or is the job's probe.
+//          While it is LEASED, its holder lists it and the job counts it.
 #ifndef COORDINATOR_RULES_WORK_H
 #define COORDINATOR_RULES_WORK_H
 
@@ -37,6 +37,8 @@ struct work {
     struct job *job;
     struct member *holder; // LEASED: who has it; else NULL
     struct list_node on_holder;
+    struct work *copy;      // sync: the same slot at another worker; owned
+    struct work *copy_of;   // what it is a copy of; NULL: it is none
     struct meter_sums seen; // metrics of this attempt that were added already
     struct work_sums sums;  // WORK_RING: what its holder sums with others
     uint64_t moved_ms;      // when the holder last got on with it, or began

@@ -380,6 +380,10 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
     FAULT("apply.done");
     once_add_round(&s->once, s->contributions.steps, count);
     FAULT("once.added");
+    HISTORY("round_closed",
+            WHICH "first=%" PRIu64 " most=%u keys=%u steps=%" PRIu64,
+            WHICH_OF(s), s->contributions.first, s->contributions.most, count,
+            counted_steps(&s->once.counted));
     copy_locked(s, push->wire, values);
     reply->result = WIRE_PUSH_COUNTED;
 }

@@ -88,6 +88,29 @@ def N9_a_worker_of_ours_that_hangs_makes_room_for_another():
         b.end()
 
 
+def N9_a_slot_of_a_worker_that_hangs_is_done_by_its_copy():
+    """Of a round, with heartbeats: nobody waits for train.stall_seconds, and
+    w-1 gets nothing until it lets go of its slot."""
+    with Bed(workers=1, psservers=1, programs=0, jobs=False) as b:
+        spec = table(b, "copied", epochs=10)
+        spec["train"].update(mode="sync", contributions=2, backup=1,
+                             steps_per_closure=1, stall_seconds=600)
+        hung = b.start_under("w-1", [
+            "-P", spec["data"]["train"]["x"], "-e", "trace=pread64",
+            "-e", "inject=pread64:delay_enter=600000000:when=20"])
+        job = b.submit(spec)
+        tracer = tracer_of(hung.pid)
+        done = b.wait_state(job)
+        check_counts(done)
+        check_equal(int(done["workers_lost"]), 0, "workers lost")
+        reason = [m.get("reason", "") for m in b.cluster_status()["members"] if m["name"] == "w-1"]
+        check("another worker was first" in reason[0], "why w-1 has nothing", reason)
+        os.kill(tracer, signal.SIGKILL)
+        b.kill("w-1")
+        b.start("w-1")
+        b.end()
+
+
 def N9_blame_survives_the_coordinator():
     """Two workers die, the coordinator dies, two more die: that is four."""
     with Bed(workers=0, programs=0, jobs=False) as b:

@@ -222,6 +222,33 @@ def poisoned_push(c):
     c.end(job)
 
 
+def rounds(c):
+    """A shard holds contributions, and one of them falls back."""
+    job = c.begin(mode="sync", contributions=3, steps_per_closure=1, epochs=4)
+    c.wait_steps(job, 150)
+    c.restart("ps-0")
+    c.end(job)
+
+
+def ring(c, more=(), **train):
+    c.counts["psserver"] = 0
+    c.args["worker"] += ["--store", str(c.dir / "store"), *more]
+    return c.begin(workers=3, mode="allreduce", contributions=3, **train)
+
+
+def ranks_die(c):
+    """One that others replace, and then all of them."""
+    job = ring(c, epochs=30)
+    wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0, c.limit_s)
+    c.restart("w-0")
+    c.wait_steps(job, c.steps(job) + 200)
+    for name in ("w-0", "w-1", "w-2"):
+        c.kill(name)
+    for name in ("w-0", "w-1", "w-2"):
+        c.start(name)
+    c.end(job)
+
+
 # ---- which scenario shows which mistake, by which invariant
 
 VARIANTS = {
@@ -247,6 +274,10 @@ VARIANTS = {
     "crash_on_keep": (plain, {"clean"}),
     "change_value": (psserver_restarts_and_is_replayed, {"replay"}),
     "lose_slots": (psserver_restarts_and_is_replayed, {"replay"}),
+    "rule_Y1": (rounds, {"once"}),
+    "rule_R3": (ranks_die, {"durable"}),
+    "skip_next": (ranks_die, {"once"}),
+    "forget_key": (ranks_die, {"once"}),
 }
 
 

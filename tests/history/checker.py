@@ -18,9 +18,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from coord_rules import ENDED, CoordRules  # noqa: E402
-from events import Report, digest_of, read  # noqa: E402
+from events import Geometry, Report, digest_of, read  # noqa: E402
 from process_rules import ProcessRules  # noqa: E402
 from replay import has_payloads, replay  # noqa: E402
+from ring_rules import RingRules  # noqa: E402
 from shard_rules import ShardRules  # noqa: E402
 
 FILES_SPARE = 4  # snapshots beside those that cuts name: written, or about to go
@@ -31,10 +32,14 @@ class Checker:
         self.report = Report()
         self.shards = ShardRules(self.report)
         self.coord = CoordRules(self.report, self.shards)
+        self.rings = RingRules(self.report, self.shards, self.coord)
         self.processes = ProcessRules(self.report)
         self.events = read(folder)
+        # Ranks begin before the coordinator has written what it began.
+        self.shards.geometry = {e["uid"]: Geometry(e) for e in self.events
+                                if e.kind == "geometry"}
         for e in self.events:
-            for rules in (self.shards, self.coord, self.processes):
+            for rules in (self.shards, self.rings, self.coord, self.processes):
                 rules.hear(e)
 
     # ---- the final state
@@ -89,6 +94,8 @@ class Checker:
                 job.newest.get(number))
             if not job.generation:
                 self.cover(g, number, memory, wanted)
+        if job.generation:
+            self.rings.cover(job, wanted)
         for shard in status.get("shards", []):
             self.compare(g, shard, wanted)
 

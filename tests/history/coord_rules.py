@@ -82,13 +82,15 @@ class CoordRules:
         self.job(e).deleted = True
 
     def on_geometry(self, e):
-        from events import Geometry
-        self.job(e).geometry = self.shards.geometry[e["uid"]] = Geometry(e)
+        self.job(e).geometry = self.shards.geometry[e["uid"]]
 
     # ---- leases
 
     def on_lease(self, e):
         attempt = e["term"], e["n"]
+        if e.get("copy"):
+            self.on_copy(e, attempt)
+            return
         if attempt <= self.last_attempt:
             self.report.add("fenced", "an attempt's number does not rise (I4)", e)
         self.last_attempt = attempt
@@ -99,8 +101,18 @@ class CoordRules:
                                 other, e)
         self.leases[e.pid, *attempt] = e
 
+    def on_copy(self, e, attempt):
+        """A copy is a second lease of what runs, at another worker."""
+        of = self.leases.get((e.pid, *attempt))
+        if of is None or of["worker"] == e["worker"] or \
+                (of["uid"], of["closure"]) != (e["uid"], e["closure"]) or \
+                (e.pid, *attempt, "copy") in self.leases:
+            self.report.add("account", "a copy is not the second of what runs", e)
+        self.leases[e.pid, *attempt, "copy"] = e
+
     def on_lease_end(self, e):
-        if self.leases.pop((e.pid, e["term"], e["n"]), None) is None:
+        key = e.pid, e["term"], e["n"]
+        if self.leases.pop((*key, "copy") if e.get("copy") else key, None) is None:
             self.report.add("account", "an attempt ends that does not run", e)
 
     def on_completion(self, e):
@@ -148,7 +160,6 @@ class CoordRules:
         if e["generation"] <= job.generation:
             self.report.add("fenced", "a generation does not rise (R1)", e)
         job.generation, job.goes = e["generation"], False
-        self.shards.rings.add(e["uid"])
 
     def on_ring_base(self, e):
         job = self.job(e)

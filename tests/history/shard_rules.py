@@ -9,13 +9,16 @@ import os
 
 
 class Memory:
-    """One shard in one process: what was counted into it."""
+    """One shard in one process: what was counted into it, or is held (Y2)."""
 
     def __init__(self, keys, event):
         self.keys = dict(keys)  # (closure, step): (samples, digest)
         self.loaded = event
         self.incarnation = 0
         self.newest = {}  # closure: the newest attempt seen
+        self.held = {}    # as keys, of the open round
+        self.low = 0      # in sync: no closure below it is not counted
+        self.closed = None  # the event of a round that the next push closes
 
 
 class Shard:
@@ -36,7 +39,7 @@ class ShardRules:
         self.geometry = {}
         self.named = {}    # shard key: tags that published cuts name
         self.sources = {}  # (pid, shard key): what a resumed shard starts from
-        self.rings = set()  # uids of jobs whose state lies on ranks, not here
+        self.rings = {}    # uid: Ring of a job whose state lies on ranks, not here
 
     def shard(self, e):
         key = e["uid"], e["shard"]
@@ -87,14 +90,22 @@ class ShardRules:
 
     # ---- loading and admission
 
+    def frozen_at(self, path):
+        """The keys in a file; None: nobody wrote it."""
+        key, tag = self.paths.get(path, (None, None))
+        if key is None:
+            return None
+        ring = self.rings.get(key[0])
+        return ring.keys(tag, self.geometry[key[0]]) if ring else \
+            self.shards[key].frozen[tag]
+
     def on_source(self, e):
         """A file of another job that a resumed shard takes rows from."""
-        key, tag = self.paths.get(e["path"], (None, None))
-        if key is None:
+        keys = self.frozen_at(e["path"])
+        if keys is None:
             self.report.add("durable", "a job is resumed from a file that no shard "
                             "wrote", e)
             return
-        keys = self.shards[key].frozen[tag]
         before = self.sources.setdefault((e.pid, e["uid"], e["shard"]), keys)
         if before != keys:
             self.report.add("once", "rows that counted different steps are merged "
@@ -149,14 +160,22 @@ class ShardRules:
         if memory is None:
             return
         key = e["closure"], e["step"]
-        if e["result"] == "counted":
-            self.counted(memory, key, e)
+        if e["result"] in ("counted", "held"):
+            self.taken(memory, key, e)
             self.see(memory, e)
         elif e["result"] == "duplicate" and key not in memory.keys:
             self.report.add("once", "a key that was never counted is "
                             "acknowledged (S2)", e)
+        closed, memory.closed = memory.closed, None
+        if e["result"] == "held":  # a copy changes nothing (Y1)
+            memory.held.setdefault(key, (e["samples"], int(e["digest"], 16)))
+        elif e["result"] == "counted" and closed is None:
+            memory.keys[key] = (e["samples"], int(e["digest"], 16))
+        elif e["result"] == "counted":
+            memory.held.setdefault(key, (e["samples"], int(e["digest"], 16)))
+            self.close(memory, closed, e)
 
-    def counted(self, memory, key, e):
+    def taken(self, memory, key, e):
         if key in memory.keys:
             self.report.add("once", "a key is counted twice (S2)", e)
         if e["said"] != memory.incarnation:
@@ -166,7 +185,43 @@ class ShardRules:
             self.report.add("fenced", "a push of an older attempt is applied (I4)", e)
         if e["checked"] != "SL_OK":
             self.report.add("inert", "a push that was found bad is applied", e)
-        memory.keys[key] = (e["samples"], int(e["digest"], 16))
+
+    # ---- rounds at a shard
+
+    def on_round_closed(self, e):
+        """It stands before the push that closed the round."""
+        memory = self.memory(e)
+        if memory is not None:
+            memory.closed = e
+
+    def close(self, memory, closed, e):
+        """The mean of what was held is applied, and all of it counted."""
+        open_keys = self.open_round(memory, closed)
+        if open_keys is not None and open_keys != set(memory.held):
+            self.report.add("once", f"a round of {sorted(open_keys)} is closed with "
+                            f"{sorted(memory.held)} (Y1)", closed, e)
+        if closed["keys"] != len(memory.held):
+            self.report.add("once", f"a round counts {closed['keys']} keys, "
+                            f"{len(memory.held)} were held (Y2)", closed, e)
+        memory.keys.update(memory.held)
+        memory.held = {}
+        if closed["steps"] != len(memory.keys):
+            self.report.add("once", f"the set has {closed['steps']} steps, "
+                            f"{len(memory.keys)} were counted (Y2)", closed, e)
+
+    def open_round(self, memory, e):
+        """The keys that the open round lacks: that of the first closure which is
+        not counted; state/shard/contributions.h, written again."""
+        g = self.geometry.get(e["uid"])
+        if g is None:
+            return None
+        while (memory.low, 0) in memory.keys:
+            memory.low += 1
+        low = memory.low
+        start = g.epoch(low) * g.closures_per_epoch
+        first = start + (low - start) // e["most"] * e["most"]
+        last = min(first + e["most"], start + g.closures_per_epoch)
+        return {(c, 0) for c in range(first, last) if (c, 0) not in memory.keys}
 
     # ---- snapshots
 

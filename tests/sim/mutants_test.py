@@ -39,6 +39,7 @@ NOT_HERE = {
     "lose_slots": "plain SGD has no slots",
     "rule_I1_same": "a second lock: the coordinator never gives such a number",
     "rule_I4": "a second lock: attempts only rise in a term",
+    "rule_I4_copy": "jobs here have no copies; unit.coordinator.copies is theirs",
     "rule_I4_adopts": "is made in worker/sync_ps*.c",
     "rule_I6": "a job keeps its incarnation here",
     "rule_I6_file": "a job keeps its incarnation here",
@@ -52,7 +53,8 @@ NOT_HERE = {
     "rule_W2": "a second lock: the map has voided the evidence (W1)",
     "merge_sets": "no job is resumed from another one here",
     **dict.fromkeys("""rule_R1 rule_R1_journal rule_R2 rule_R2_stays rule_R3
-        rule_R3_equal rule_R3_tag rule_R4 rule_R5 rule_R6 rule_R7""".split(),
+        rule_R3_equal rule_R3_tag rule_R4 rule_R5 rule_R6 rule_R7
+        skip_next forget_key""".split(),
                     "jobs here have shards; unit.coordinator.ring_life is theirs"),
 }
 

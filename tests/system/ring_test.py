@@ -244,7 +244,6 @@ def a_drained_rank_hands_back():
 
 def jobs_are_resumed_from_the_other_mode():
     with Ring(workers=2, psservers=2) as c:
-        c.no_history("it follows no key through the state of a ring")
         first = c.submit(mlp_job("async", epochs=1, steps_per_closure=10))
         c.wait_state(first)
         ring = c.submit(ring_job("ring", epochs=2, workers=2), "--resume", first)

@@ -107,7 +107,8 @@ def what_sync_does_not_do_is_refused():
         for more, why in (({"steps_per_closure": 4}, "steps_per_closure"),
                           ({"max_delay": 4}, "max_delay"),
                           ({"staleness": "inverse"}, "staleness"),
-                          ({"contributions": 2000}, "contributions")):
+                          ({"contributions": 2000}, "contributions"),
+                          ({"backup": 3}, "backup")):
             path = c.dir / "no.yaml"
             path.write_text(json.dumps(sync_job("no", **{"contributions": 2, **more})))
             done = c.run("submit", path, "--no-wait", want=None)

@@ -260,6 +260,13 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     struct job_ring *ring = t->job->ring;
     enum sl_err rc = place_base(t, begin, err);
 
+    if (rc == SL_OK)
+        HISTORY("rank_placed",
+                "job=%" PRIu64 " uid=%" PRIx64 " generation=%" PRIu64
+                " rounds=%" PRIu64 " steps=%" PRIu64,
+                t->lease->job, t->uid, rank_of(t)->tag.incarnation,
+                rank_of(t)->tag.sequence,
+                counted_steps(&rank_once(rank_of(t))->counted));
     FAULT("ring.placed");
     if (rc == SL_OK)
         rc = round_join(&t->round, (uint32_t)begin->n_ranks, begin->self,

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/history.h"
 #include "common/base/mem.h"
 #include "worker/ring/rank_inner.h"
 
@@ -151,6 +152,31 @@ void rank_keep(struct rank *r, uint64_t generation)
     r->tag.incarnation = generation;
 }
 
+// What the state counts now, for a reader who knows the order of steps.
+static void note_round(const struct rank *r, const struct once_step *steps,
+                       size_t count)
+{
+    const struct plan *p = &r->parts[0]->plan;
+    const struct once_step *last = &steps[count - 1];
+    uint64_t samples = 0, digest = 0;
+
+    if (!history_on())
+        return;
+    for (size_t i = 0; i < count; i++) {
+        samples += steps[i].samples;
+        digest += steps[i].digest;
+    }
+    HISTORY("rank_round",
+            "job=%" PRIu64 " uid=%" PRIx64 " generation=%" PRIu64
+            " rounds=%" PRIu64 " keys=%zu closure=%" PRIu64
+            " step=%u last_closure=%" PRIu64 " last_step=%u samples=%" PRIu64
+            " digest=%" PRIx64 " steps=%" PRIu64,
+            p->job, p->job_uid, r->tag.incarnation, r->tag.sequence, count,
+            steps[0].closure, steps[0].step, last->closure, last->step, samples,
+            digest, counted_steps(&rank_once(r)->counted));
+    (void)p, (void)last, (void)samples, (void)digest; // of a build without
+}
+
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, float *fresh,
                        struct sl_error *err)
@@ -165,11 +191,13 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
         u.gradient += s->plan.elements;
         fresh += s->plan.elements;
     }
-    if (rc == SL_OK)
-        r->tag.sequence++;
-    else
+    if (rc != SL_OK) {
         rank_release(r);
-    return rc;
+        return rc;
+    }
+    r->tag.sequence++;
+    note_round(r, steps, count);
+    return SL_OK;
 }
 
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,

@@ -113,7 +113,7 @@ static void misfortune(struct world *w)
     struct fake_member *m = any(w);
     uint64_t now = sl_now_ms(&w->clock.clock);
 
-    switch (world_below(w, 7)) {
+    switch (world_below(w, w->copies ? 8 : 7)) {
     case 0:
     case 1:
         if (m->used && m->alive)
@@ -136,6 +136,9 @@ static void misfortune(struct world *w)
             world_start_coord(w);
         }
         break;
+    case 6:
+        m->hangs = w->copies && m->role == FAKE_WORKER;
+        break;
     default:
         break;
     }
@@ -148,14 +151,14 @@ static void heal(struct world *w)
 
         if (m->used && !m->alive)
             world_restart(w, m);
-        m->draining = false;
+        m->draining = m->hangs = false;
     }
 }
 
 // What the seeds together went through: a test that tries nothing proves
 // nothing.
 struct seen {
-    uint64_t retried, workers, psservers, restarts, fallbacks, cuts;
+    uint64_t retried, workers, psservers, restarts, fallbacks, cuts, copied;
 };
 
 static void look(struct world *w, struct seen *seen)
@@ -168,10 +171,11 @@ static void look(struct world *w, struct seen *seen)
     seen->restarts += s->coordinator_restarts;
     seen->cuts += s->cuts;
     seen->fallbacks += w->incarnations[0] > 1;
+    seen->copied += w->copied;
     wire_free(&s->base);
 }
 
-static void live(uint64_t seed, struct seen *seen)
+static void live(uint64_t seed, const char *json, struct seen *seen)
 {
     struct world w;
     unsigned faults;
@@ -179,7 +183,8 @@ static void live(uint64_t seed, struct seen *seen)
     world_init(&w, seed);
     world_people(&w, 1 + (unsigned)world_below(&w, 3),
                  1 + (unsigned)world_below(&w, 4));
-    world_submit(&w, world_graph_job);
+    w.copies = json == world_sync_job;
+    world_submit(&w, json);
     faults = (unsigned)world_below(&w, 40);
     for (unsigned i = 0; i < faults; i++) {
         for (uint64_t k = world_below(&w, 120); k > 0; k--) {
@@ -215,11 +220,25 @@ TEST(life, live_whatever_is_lost_the_job_finishes)
     log_set_level(LOG_LEVEL_ERROR);
 
     for (unsigned i = 0; i < seeds; i++)
-        live(t_seed() + i, &seen);
+        live(t_seed() + i, world_graph_job, &seen);
     T_GT(seen.retried, seeds / 4);
     T_GT(seen.workers, seeds / 4);
     T_GT(seen.psservers, seeds / 4);
     T_GT(seen.restarts, seeds / 4);
     T_GT(seen.fallbacks, seeds / 4);
     T_GT(seen.cuts, seeds * 3);
+}
+
+TEST(life, live_whoever_has_a_copy_of_a_slot)
+{
+    unsigned seeds = SEEDS / 4;
+    struct seen seen = {0};
+
+    log_set_level(LOG_LEVEL_ERROR);
+    for (unsigned i = 0; i < seeds; i++)
+        live(t_seed() + i, world_sync_job, &seen);
+    T_GT(seen.copied, seeds);
+    T_GT(seen.retried, seeds / 4);
+    T_GT(seen.workers, seeds / 4);
+    T_GT(seen.fallbacks, seeds / 4);
 }

@@ -23,6 +23,21 @@ const char world_graph_job[] =
     "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
     "\"batches_per_closure\":2}}";
 
+const char world_sync_job[] =
+    "{\"name\":\"rounds\",\"model\":{\"input_shape\":[4],\"layers\":["
+    "{\"type\":\"dense\",\"units\":3},{\"type\":\"dense\",\"units\":2}]},"
+    "\"loss\":\"sparse_categorical_crossentropy\","
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
+    "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+    "\"train\":{\"mode\":\"sync\",\"contributions\":3,\"backup\":1,"
+    "\"batch\":4,\"epochs\":5,\"steps_per_closure\":1,"
+    "\"max_attempts\":8,\"stall_seconds\":0},"
+    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2},"
+    "\"checkpoint\":{\"keep\":2,\"every_seconds\":2},"
+    "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
+    "\"batches_per_closure\":2}}";
+
 const char world_external_job[] =
     "{\"name\":\"outside\",\"model\":{\"type\":\"external\",\"variables\":["
     "{\"name\":\"w\",\"shape\":[8,2]},{\"name\":\"b\",\"shape\":[2]}]},"
@@ -62,6 +77,14 @@ static struct fake_member *by_stream(struct world *w, uint64_t stream)
     return NULL;
 }
 
+void world_let_go(struct world *w, uint64_t closure, uint64_t stream)
+{
+    if (w->holder[closure] == stream)
+        w->holder[closure] = 0;
+    if (w->second[closure] == stream)
+        w->second[closure] = 0;
+}
+
 // Who holds a closure, as the coordinator's own words say.
 static void check_lease(struct world *w, struct fake_member *m,
                         const Sluice__V1__Lease *lease)
@@ -70,8 +93,19 @@ static void check_lease(struct world *w, struct fake_member *m,
     if (lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
         return;
     T_LT(lease->closure, schedule_closures(&w->schedule));
+    T_EQ(w->second[lease->closure], 0);
+    if (w->copies && w->holder[lease->closure] != 0) {
+        T_NE(w->holder[lease->closure], m->stream);
+        T_EQ(wire_attempt_cmp(wire_attempt_of(lease->attempt),
+                              w->attempt[lease->closure]),
+             0);
+        w->second[lease->closure] = m->stream;
+        w->copied++;
+        return;
+    }
     T_EQ(w->holder[lease->closure], 0); // never two at once without a loss
     w->holder[lease->closure] = m->stream;
+    w->attempt[lease->closure] = wire_attempt_of(lease->attempt);
 }
 
 static void check_leases(struct world *w, struct fake_member *m,
@@ -108,9 +142,8 @@ static void io_send(void *arg, uint64_t stream,
         check_leases(w, m, message->leases);
     if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_REVOKE &&
         message->revoke->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN &&
-        !message->revoke->whole_job &&
-        w->holder[message->revoke->closure] == stream)
-        w->holder[message->revoke->closure] = 0;
+        !message->revoke->whole_job)
+        world_let_go(w, message->revoke->closure, stream);
     if (message->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN)
         check_open(w, message->ring_open);
     T_OK(wire_dup(&copy, &message->base));
@@ -120,10 +153,8 @@ static void io_send(void *arg, uint64_t stream,
 
 static void forget_holder(struct world *w, uint64_t stream)
 {
-    for (unsigned i = 0; i < WORLD_CLOSURES; i++) {
-        if (w->holder[i] == stream)
-            w->holder[i] = 0;
-    }
+    for (unsigned i = 0; i < WORLD_CLOSURES; i++)
+        world_let_go(w, i, stream);
 }
 
 static void io_hang_up(void *arg, uint64_t stream)
@@ -216,6 +247,7 @@ void world_stop_coord(struct world *w)
         w->tasks[i].done(w->tasks[i].task);
     w->tasks_count = 0;
     memset(w->holder, 0, sizeof(w->holder));
+    memset(w->second, 0, sizeof(w->second));
     for (unsigned i = 0; i < WORLD_MEMBERS; i++)
         fake_disconnected(&w->members[i]);
     crash_fs_reboot(w->fs);

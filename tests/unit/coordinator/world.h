@@ -129,7 +129,11 @@ struct world {
     uint32_t shards, window;
     // who holds which closure of the job, by what the coordinator has sent
     uint64_t holder[WORLD_CLOSURES];
-    uint64_t incarnations[WORLD_SHARDS]; // highest ever admitted
+    bool copies; // a closure may have a second holder, of the same attempt
+    uint64_t second[WORLD_CLOSURES];
+    struct wire_attempt attempt[WORLD_CLOSURES]; // of the holder's
+    unsigned copied;                             // times
+    uint64_t incarnations[WORLD_SHARDS];         // highest ever admitted
     uint64_t evaluated_ranges;
     // Of a ring: its files, and which ranks have given to which round.
     struct fake_state files[WORLD_SNAPS];
@@ -173,9 +177,12 @@ const char *world_reason(struct world *w); // until the next call
 void world_step(struct world *w);
 // Steps until the job is in `state` (or `steps` are over: false).
 bool world_run(struct world *w, int state, unsigned steps);
+// A stream is no holder of the closure any more.
+void world_let_go(struct world *w, uint64_t closure, uint64_t stream);
 // Time passes for everybody, with heartbeats and ticks.
 void world_pass(struct world *w, uint64_t ms);
 
+extern const char world_sync_job[];
 extern const char world_graph_job[], world_external_job[], world_ring_job[];
 
 #endif

@@ -49,13 +49,6 @@ void fake_send(struct fake_member *m, const Sluice__V1__AttendUp *message)
     m->outbox[m->outbox_count++] = (Sluice__V1__AttendUp *)copy;
 }
 
-static void ended(struct world *w, const struct fake_member *m,
-                  uint64_t closure)
-{
-    if (w->holder[closure] == m->stream)
-        w->holder[closure] = 0;
-}
-
 static void receive(struct world *w, struct fake_member *m,
                     const Sluice__V1__AttendUp *message)
 {
@@ -84,7 +77,7 @@ static void deliver_completes(struct world *w, struct fake_member *m)
 
         message[all.n_complete] = one;
         list[all.n_complete++] = one->complete;
-        ended(w, m, one->complete->closure);
+        world_let_go(w, one->complete->closure, m->stream);
     }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETES;
     up.completes = &all;
@@ -103,11 +96,11 @@ void fake_deliver_up(struct world *w, struct fake_member *m)
     }
     message = take_first((void **)m->outbox, &m->outbox_count);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE)
-        ended(w, m, message->complete->closure);
+        world_let_go(w, message->complete->closure, m->stream);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HAND_BACK)
-        ended(w, m, message->hand_back->closure);
+        world_let_go(w, message->hand_back->closure, m->stream);
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_FAILED)
-        ended(w, m, message->failed->closure);
+        world_let_go(w, message->failed->closure, m->stream);
     receive(w, m, message);
     wire_free(&message->base);
 }

@@ -374,6 +374,10 @@ static const struct {
      "train.max_delay: in sync no gradient is late; leave it out"},
     {"'train':{'mode':'sync','contributions':1025}",
      "train.contributions: wants 1 to 1024, got 1025"},
+    {"'train':{'mode':'sync','contributions':4,'backup':5}",
+     "train.backup: wants 0 to 4, got 5"},
+    {"'train':{'backup':1}", "train.backup: copies are of the slots of a "
+                             "round in sync, and train.mode is async"},
     {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
                                     "and allreduce, and train.mode is async"},
     {"'train':{'batch':0}", "train.batch: wants 1 to 1048576, got 0"},

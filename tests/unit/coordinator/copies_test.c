@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slots of a round that two workers have: see coordinator/core/copies.h.
+#include <string.h>
+
+#include "common/run/log.h"
+#include "coordinator/core/copies.h"
+#include "coordinator/core/job.h"
+#include "tests/harness/lease.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 20000 };
+
+// One psserver and so many workers, and a job with rounds of three slots, which
+// has so many copies at most. It runs.
+static struct world *begin(unsigned workers, char copies)
+{
+    static struct world w;
+    static char json[4096];
+
+    snprintf(json, sizeof(json), "%s", world_sync_job);
+    strstr(json, "\"backup\":1")[9] = copies;
+    world_init(&w, t_seed());
+    w.copies = true;
+    world_people(&w, 1, workers);
+    world_submit(&w, json);
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    return &w;
+}
+
+static struct fake_member *worker(struct world *w, unsigned number)
+{
+    return &w->members[1 + number];
+}
+
+static bool trains(const struct fake_member *m)
+{
+    return m->leases_count > 0 &&
+           m->leases[0].lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
+}
+
+// All that is said is heard; those who do not hang work once.
+static void turn(struct world *w)
+{
+    world_pass(w, 50);
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (!m->used || !m->alive || m->stream == 0)
+            continue;
+        fake_read_all(w, m);
+        fake_work(w, m);
+        fake_deliver_all(w, m);
+    }
+}
+
+// Works until this one has a slot, and hangs with it.
+static uint64_t hang(struct world *w, struct fake_member *m)
+{
+    for (unsigned i = 0; i < LIMIT && !trains(m); i++)
+        turn(w);
+    T_ASSERT(trains(m));
+    m->hangs = true;
+    return m->leases[0].lease->closure;
+}
+
+// Works until another worker has the slot of this one; that worker.
+static struct fake_member *copier(struct world *w, const struct fake_member *m)
+{
+    uint64_t closure = m->leases[0].lease->closure;
+
+    for (unsigned i = 0; i < LIMIT; i++) {
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++) {
+            struct fake_member *other = &w->members[k];
+
+            if (other != m && other->used && trains(other) &&
+                other->leases[0].lease->closure == closure)
+                return other;
+        }
+        turn(w);
+    }
+    T_ASSERT(false);
+    return NULL;
+}
+
+static char *reason_of(struct world *w, const char *name)
+{
+    static char reason[512];
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    reason[0] = '\0';
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        if (strcmp(reply->members[i]->name, name) == 0)
+            snprintf(reason, sizeof(reason), "%s", reply->members[i]->reason);
+    }
+    wire_free(&reply->base);
+    return reason;
+}
+
+// stall_seconds is 0: it may take for ever, and nobody takes it away.
+TEST(copies, a_job_goes_on_without_a_worker_that_hangs)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_HAS(reason_of(w, "w-0"), "another worker was first with closure");
+    world_release(w);
+}
+
+TEST(copies, without_copies_it_waits)
+{
+    struct world *w = begin(3, '0');
+
+    hang(w, worker(w, 0));
+    T_FALSE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(w->copied, 0);
+    world_release(w);
+}
+
+TEST(copies, who_was_second_works_again_when_it_lets_go)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0);
+    uint64_t was = hang(w, m);
+
+    for (unsigned i = 0; i < LIMIT && !m->leases[0].revoked; i++)
+        turn(w);
+    T_ASSERT(m->leases[0].revoked);
+    for (unsigned i = 0; i < 5; i++)
+        turn(w);
+    T_EQ(m->leases_count, 1); // nothing more until then
+    m->hangs = false;
+    for (unsigned i = 0; i < LIMIT && !(trains(m) && !m->leases[0].revoked);
+         i++)
+        turn(w);
+    T_ASSERT(trains(m));
+    T_NE(m->leases[0].lease->closure, was);
+    T_STR(reason_of(w, "w-0"), "");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(copies, a_copy_that_is_second_is_taken_back)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0), *other;
+
+    hang(w, m);
+    other = copier(w, m);
+    other->hangs = true;
+    m->hangs = false;
+    for (unsigned i = 0; i < LIMIT && !other->leases[0].revoked; i++)
+        turn(w);
+    T_TRUE(other->leases[0].revoked);
+    T_HAS(reason_of(w, other->name), "another worker was first");
+    other->hangs = false;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(copies, I4_a_copy_is_the_attempt_that_runs)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0), *other;
+
+    hang(w, m);
+    other = copier(w, m);
+    T_EQ(wire_attempt_cmp(wire_attempt_of(other->leases[0].lease->attempt),
+                          wire_attempt_of(m->leases[0].lease->attempt)),
+         0);
+    world_release(w);
+}
+
+TEST(copies, a_copy_survives_what_it_is_a_copy_of)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0), *other;
+    uint64_t closure = hang(w, m);
+    struct wire_attempt attempt;
+    unsigned copied;
+
+    other = copier(w, m);
+    other->hangs = true;
+    attempt = w->attempt[closure];
+    copied = w->copied;
+    world_kill(w, m);
+    for (unsigned i = 0; i < 20; i++)
+        turn(w);
+    T_EQ(w->holder[closure], 0); // not leased anew
+    T_EQ(w->second[closure], other->stream);
+    T_EQ(w->copied, copied);
+    other->hangs = false;
+    while (w->second[closure] != 0)
+        turn(w);
+    T_EQ(wire_attempt_cmp(w->attempt[closure], attempt), 0);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(copies, when_both_die_it_is_leased_anew)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0), *other;
+    uint64_t closure = hang(w, m);
+    struct wire_attempt attempt = w->attempt[closure];
+    Sluice__V1__JobStatus *s;
+
+    other = copier(w, m);
+    other->hangs = true;
+    world_kill(w, m);
+    world_kill(w, other);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_GT(wire_attempt_cmp(w->attempt[closure], attempt), 0);
+    s = world_status(w);
+    T_EQ(s->workers_lost, 2);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+// A copy that takes its worker down is no less poison than the first.
+TEST(copies, both_are_blamed)
+{
+    struct world *w = begin(3, '1');
+
+    w->poison = true;
+    for (unsigned i = 0; i < LIMIT && world_state(w) < JOB_FINISHED; i++) {
+        turn(w);
+        for (unsigned k = 0; k < 3; k++) {
+            if (!worker(w, k)->alive)
+                world_restart(w, worker(w, k));
+        }
+    }
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(world_reason(w), "closure 1");
+    T_HAS(world_reason(w), "8 distinct workers");
+    world_release(w);
+}
+
+// Who has nothing to do in any round need not wait until somebody is late.
+TEST(copies, a_spare_worker_has_one_at_once)
+{
+    struct world *w = begin(4, '1');
+    unsigned turns = 0;
+
+    while (w->copied == 0 && turns++ < 4)
+        turn(w);
+    T_EQ(w->copied, 1);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
