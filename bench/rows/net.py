@@ -29,8 +29,8 @@ class FarBed(Bed):
     however well the two overlap. Namespaces are one host still, so the worker
     is told to share nothing: that would go by no link."""
 
-    def __init__(self, link, cpus):
-        super().__init__(psservers=2, workers=1, cpu=None)
+    def __init__(self, link, cpus, **options):
+        super().__init__(**{"psservers": 2, "workers": 1, "cpu": None, **options})
         self.link, self.cpus = link, cpus
         self.far = link.address[link.far]
         self.address = f"{self.far}:{PORT['coordinator']}"
@@ -43,8 +43,9 @@ class FarBed(Bed):
 
     def start_all(self):
         subprocess.run([str(cluster.BIN / "sluice"), "cert", "init",
-                        str(self.dir / "certs"), "--host", self.far], check=True,
-                       capture_output=True)
+                        str(self.dir / "certs"),
+                        *(w for a in self.link.address.values() for w in ("--host", a))],
+                       check=True, capture_output=True)
         super().start_all()
 
     def place(self, where, role, words):
@@ -80,15 +81,57 @@ class FarBed(Bed):
         after = wait_for("a step", lambda: self.steps(job) - before)
         return time.monotonic(), before + after
 
-    def step_ms(self, seconds):
-        job = self.run("submit", NET, "--no-wait", "--set",
-                       "train.epochs=10000", "--set",
-                       f"train.batch={BATCH}").stdout.strip()
+    def step_ms(self, seconds, *sets):
+        words = ["train.epochs=10000", f"train.batch={BATCH}", *sets]
+        job = self.run("submit", NET, "--no-wait",
+                       *(w for s in words for w in ("--set", s))).stdout.strip()
         self.wait_steps(job, WARM_STEPS)
         began, first = self.edge(job)
         time.sleep(seconds)
         ended, last = self.edge(job)
         return (ended - began) * 1e3 / (last - first)
+
+
+class FarRing(FarBed):
+    """A rank at each end of the link, a core each, and the coordinator at the
+    far end."""
+
+    def __init__(self, link, cpus):
+        super().__init__(link, cpus, psservers=0, workers=2)
+
+    def place(self, where, role, words):
+        line = super().place(where, role, words)
+        near = where == self.link.near
+        return [*line[:2], str(self.cpus[1 if near else 0]), *line[3:]]
+
+    def command(self, name):
+        if name[0] != "w":
+            return super().command(name)
+        where = self.link.near if name == "w-0" else self.link.far
+        return self.place(where, "worker",
+                          ["--name", name, "--threads", "1", "--shm", "off",
+                           "--listen", f"{self.link.address[where]}:7073"])
+
+    def round_ms(self, seconds):
+        return 2 * self.step_ms(seconds, "train.mode=allreduce",
+                                "train.contributions=2", "train.workers.min=2")
+
+
+def longer_ms(bench, link):
+    """The longer of a step's computing on one core, and of its parameters as a
+    plain stream through the link."""
+    step = bench.program("bare_step", "--spec", NET, "--batch", BATCH,
+                         "--rounds", 1, "--seconds", 2 * bench.seconds,
+                         "--cpu", bench.client_cpu, "--no-apply")
+    raw = bench.program("raw_stream", *bench.timed(), "--mode", "push",
+                        "--bytes", MIB, "--at", link.address[link.far],
+                        "--near-netns", link.near, "--far-netns", link.far,
+                        "--far-cpu", bench.server_cpu,
+                        "--near-cpu", bench.client_cpu)
+    compute = step["step_ms"][0]
+    transfer = step["parameters"] * 4 / raw["bytes_per_s"] * 1e3
+    bench.note(f"compute {compute:.1f} ms, transfer {transfer:.1f} ms")
+    return max(compute, transfer)
 
 
 @row("overlap", unit="ms", peer="max(compute, transfer)", bar=at_most(1.25),
@@ -101,18 +144,17 @@ def overlap(bench):
         def ours():
             with FarBed(link, cpus) as c:
                 return c.step_ms(max(8, 4 * bench.seconds))
+        return bench.alternate(ours, lambda: longer_ms(bench, link))
 
-        def longer():
-            step = bench.program("bare_step", "--spec", NET, "--batch", BATCH,
-                                 "--rounds", 1, "--seconds", 2 * bench.seconds,
-                                 "--cpu", bench.client_cpu, "--no-apply")
-            raw = bench.program("raw_stream", *bench.timed(), "--mode", "push",
-                                "--bytes", MIB, "--at", link.address[link.far],
-                                "--near-netns", link.near, "--far-netns", link.far,
-                                "--far-cpu", bench.server_cpu,
-                                "--near-cpu", bench.client_cpu)
-            compute = step["step_ms"][0]
-            transfer = step["parameters"] * 4 / raw["bytes_per_s"] * 1e3
-            bench.note(f"compute {compute:.1f} ms, transfer {transfer:.1f} ms")
-            return max(compute, transfer)
-        return bench.alternate(ours, longer)
+
+@row("ring-overlap", unit="ms", peer="max(compute, transfer)", bar=at_most(1.25),
+     needs=["psserver", "bare_step", "raw_stream"])
+def ring_overlap(bench):
+    """A round of two ranks with 1 Gbit/s between them, against the longer of a
+    step's computing and its bytes: of two ranks, each sends the parameters once."""
+    cpus = bench.server_cpu, bench.client_cpu
+    with Link("1gbit") as link:
+        def ours():
+            with FarRing(link, cpus) as c:
+                return c.round_ms(max(8, 4 * bench.seconds))
+        return bench.alternate(ours, lambda: longer_ms(bench, link))
