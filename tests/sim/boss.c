@@ -26,7 +26,10 @@ struct boss {
     struct proc *proc;
     struct coord *coord;
     // who holds which closure, by what this one has sent
-    uint64_t holder[SIM_CLOSURES];
+    struct holder {
+        uint64_t member; // 0: nobody
+        struct wire_attempt attempt;
+    } holder[SIM_CLOSURES][2]; // the second: of a copy
 };
 
 static struct boss *boss_self(struct sim *s)
@@ -136,6 +139,34 @@ static void check_evidence(struct sim *s)
     }
 }
 
+static unsigned copies_out(const struct boss *b)
+{
+    unsigned copies = 0;
+
+    for (unsigned i = 0; i < SIM_CLOSURES; i++)
+        copies += b->holder[i][0].member != 0 && b->holder[i][1].member != 0;
+    return copies;
+}
+
+// Never two at once without a loss, but as a copy: of the same attempt (I4),
+// by somebody else, and no more of them than the job says.
+static void check_holders(struct boss *b, uint64_t member,
+                          const Sluice__V1__Lease *lease)
+{
+    struct holder *h = b->holder[lease->closure];
+    struct wire_attempt attempt = wire_attempt_of(lease->attempt);
+    unsigned at = h[0].member != 0, other = 1 - at;
+
+    T_EQ(h[at].member, 0);
+    if (h[other].member != 0) {
+        T_NE(h[other].member, member);
+        T_EQ(wire_attempt_cmp(h[other].attempt, attempt), 0);
+        T_LT(copies_out(b), b->sim->knobs.backup);
+        b->sim->seen.backups++;
+    }
+    h[at] = (struct holder){member, attempt};
+}
+
 static void check_lease(struct boss *b, uint64_t member,
                         const Sluice__V1__Lease *lease)
 {
@@ -145,8 +176,7 @@ static void check_lease(struct boss *b, uint64_t member,
     if (lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
         return;
     T_LT(lease->closure, schedule_closures(&b->sim->knobs.schedule));
-    T_EQ(b->holder[lease->closure], 0); // never two at once without a loss
-    b->holder[lease->closure] = member;
+    check_holders(b, member, lease);
     // C3: some shard lacks a step of it. C5: not beyond the window.
     T_FALSE(evidence_closure_full(&job->evidence, lease->closure));
     if (b->sim->knobs.contributions > 0)
@@ -156,17 +186,17 @@ static void check_lease(struct boss *b, uint64_t member,
              evidence_low(&job->evidence) + b->sim->knobs.window);
 }
 
+static void end_lease(struct boss *b, uint64_t member, uint64_t closure)
+{
+    for (unsigned i = 0; closure < SIM_CLOSURES && i < 2; i++)
+        if (b->holder[closure][i].member == member)
+            b->holder[closure][i].member = 0;
+}
+
 static void forget_holder(struct boss *b, uint64_t member)
 {
     for (unsigned i = 0; i < SIM_CLOSURES; i++)
-        if (b->holder[i] == member)
-            b->holder[i] = 0;
-}
-
-static void end_lease(struct boss *b, uint64_t member, uint64_t closure)
-{
-    if (closure < SIM_CLOSURES && b->holder[closure] == member)
-        b->holder[closure] = 0;
+        end_lease(b, member, i);
 }
 
 // ---- what it does

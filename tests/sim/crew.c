@@ -168,13 +168,22 @@ static void take_lease(struct crew *c, const Sluice__V1__Lease *m)
         c->revoked[c->leases_count - 1] = true;
 }
 
+// The coordinator waits to be told that it has gone, unless the job has ended.
+static void drop_revoked(struct crew *c, unsigned i)
+{
+    send_hand_back(c, c->leases[i]);
+    crew_drop_lease(c, i);
+}
+
 // One that runs ends at its gate; one that waits goes at once.
-static void revoke(struct crew *c, unsigned i)
+static void revoke(struct crew *c, unsigned i, bool whole_job)
 {
     if (i == 0 && c->task.phase != TASK_NONE)
         c->revoked[0] = true;
-    else
+    else if (whole_job)
         crew_drop_lease(c, i);
+    else
+        drop_revoked(c, i);
 }
 
 static void take_revoke(struct crew *c, const Sluice__V1__Revoke *m)
@@ -185,8 +194,10 @@ static void take_revoke(struct crew *c, const Sluice__V1__Revoke *m)
         if (l->job == m->job &&
             (m->whole_job || (l->closure == m->closure &&
                               l->attempt->term == m->attempt->term &&
-                              l->attempt->n == m->attempt->n)))
-            revoke(c, i);
+                              l->attempt->n == m->attempt->n))) {
+            c->ended = m->whole_job;
+            revoke(c, i, m->whole_job);
+        }
     }
 }
 

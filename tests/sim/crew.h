@@ -50,6 +50,7 @@ struct crew {
     Sluice__V1__Lease *leases[CREW_LEASES];
     bool revoked[CREW_LEASES];
     unsigned leases_count;
+    bool ended; // the whole job was revoked
     uint64_t opened, job_incarnation;
     uint32_t shards;
     uint64_t elements[SIM_SHARDS];

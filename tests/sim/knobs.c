@@ -36,6 +36,7 @@ static void draw_rounds(struct sim *s, struct knobs *k)
     uint64_t closures = sim_between(s, 2, 30);
 
     k->contributions = 1u << sim_below(s, 3);
+    k->backup = (unsigned)sim_below(s, k->contributions == 1 ? 2 : 3);
     if (k->contributions == 4 && closures % 4 == 3)
         closures--;
     k->schedule.batch = UINT64_C(1) << sim_between(s, 1, 2);
@@ -82,12 +83,13 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
 // there is an integer that says what it is the sum of (truth.h).
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
-    char mode[64] = "";
+    char mode[80] = "";
     int n;
 
     if (k->mode == SIM_SYNC)
-        snprintf(mode, sizeof(mode), ",\"mode\":\"sync\",\"contributions\":%u",
-                 k->contributions);
+        snprintf(mode, sizeof(mode),
+                 ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u",
+                 k->contributions, k->backup);
     n = snprintf(
         out, size,
         "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["

@@ -152,7 +152,7 @@ static void enough(const struct seen *s, enum sim_mode mode, uint64_t seeds)
         LEAST(cuts, 2000),         LEAST(evaluations, 500),
         LEAST(completions, 10000), LEAST(void_evidence, 500),
         APART(held, 0, 20000),     APART(copies, 0, 500),
-        APART(rounds, 0, 20000),
+        APART(rounds, 0, 20000),   APART(backups, 0, 4000),
 #undef LEAST
 #undef APART
     };

@@ -29,8 +29,8 @@ CAUGHT = dict.fromkeys("""
     rule_K6_invents rule_K7 rule_E1 rule_E1_back rule_E2 rule_E3
     """.split(), "live")
 CAUGHT["leak_snapshots"] = "quiet"
-CAUGHT.update(dict.fromkeys(["rule_Y1", "rule_Y2", "rule_Y3", "rule_Y4"],
-                            "sync_what"))
+CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
+                            .split(), "sync_what"))
 
 # Why a mistake cannot show here.
 NOT_HERE = {
@@ -39,7 +39,6 @@ NOT_HERE = {
     "lose_slots": "plain SGD has no slots",
     "rule_I1_same": "a second lock: the coordinator never gives such a number",
     "rule_I4": "a second lock: attempts only rise in a term",
-    "rule_I4_copy": "jobs here have no copies; unit.coordinator.copies is theirs",
     "rule_I4_adopts": "is made in worker/sync_ps*.c",
     "rule_I6": "a job keeps its incarnation here",
     "rule_I6_file": "a job keeps its incarnation here",

@@ -129,7 +129,7 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet)
     knobs_draw(s, &s->knobs, mode);
     if (quiet) {
         s->knobs.lose = s->knobs.replay = s->knobs.clog = 0;
-        s->knobs.rubbish = s->knobs.sick = 0;
+        s->knobs.rubbish = s->knobs.sick = s->knobs.backup = 0;
         s->knobs.partition = s->knobs.read_fault = s->knobs.write_fault = 0;
         s->knobs.gap_us = 0;
         s->knobs.jitter_us = 1000;

@@ -132,6 +132,7 @@ struct knobs {
     uint64_t weights;   // which strokes it likes, a byte each
     struct schedule schedule;
     unsigned contributions; // of a round; 0: not sync
+    unsigned backup;        // slots that are leased a second time at once
     unsigned window, keep, cut_every_ms, evaluate_every;
     bool every_epoch;
 };
@@ -190,7 +191,7 @@ struct proc {
     X(pauses) X(zombies) X(boss_kills) X(boss_fatals) X(double_kills)          \
     X(drains) X(counted) X(duplicates) X(refused) X(skipped) X(unadmitted)     \
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
-    X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds)      \
+    X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early)
 // clang-format on
 

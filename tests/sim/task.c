@@ -463,7 +463,7 @@ static bool ended(struct crew *c)
     else if (t->fenced || t->early)
         task_finish(c, TASK_HAND_BACK);
     else if (c->revoked[0])
-        task_finish(c, TASK_DROPPED);
+        task_finish(c, c->ended ? TASK_DROPPED : TASK_HAND_BACK);
     else if (!task_gate_open(c))
         task_finish(c, TASK_HAND_BACK);
     else
