@@ -190,8 +190,9 @@ struct wire_pull {
     bool has_tag; // the values of that snapshot, not the present ones
     struct wire_tag tag;
     bool has_answer;
-    struct wire_shm answer; // where the reply's payload may be put
-    enum wire_type wire;    // wanted of it
+    struct wire_shm answer;   // where the reply's payload may be put
+    enum wire_type wire;      // wanted of it
+    uint64_t before_round_of; // a closure plus 1; 0: as they are
 };
 
 struct wire_pull_reply {

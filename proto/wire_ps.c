@@ -104,6 +104,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 5, WIRE_MESSAGE, tag, 0, &tag_table),
     FIELD(wire_pull, 6, WIRE_MESSAGE, answer, 0, &shm_table),
     FIELD(wire_pull, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_pull, 8, WIRE_U64, before_round_of, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
 

@@ -43,6 +43,10 @@ struct contributions {
     uint32_t held;
     struct contributions_slot *slots; // owned
     struct once_step *steps;          // of the round that was averaged; owned
+    struct contributions_past {       // that round, and the values before it
+        uint64_t first, version;
+        uint32_t count; // 0: none since the shard was loaded
+    } past;
 };
 
 enum sl_err contributions_init(struct contributions *c, uint32_t most,

@@ -84,7 +84,7 @@ static enum sl_err read_stale(struct plan *p, const Sluice__V1__Staleness *m,
                               struct sl_error *err)
 {
     if (p->contributions > 0) // of the values as they are, and no others
-        p->stale = (struct stale_rule){.max_delay = 1};
+        p->stale = (struct stale_rule){.max_delay = 1, .keeps = true};
     if (m == NULL || p->contributions > 0)
         return SL_OK;
     p->stale = (struct stale_rule){.max_delay = m->max_delay,

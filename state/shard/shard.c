@@ -292,12 +292,19 @@ enum sl_err shard_once(struct shard *s, struct once *out)
 
 // ---- push and pull
 
-// The parameters as they are, for an answer; NULL: not asked for.
+// Parameters for an answer; NULL: not asked for.
+static void copy_from(const struct shard *s, const float *from,
+                      enum wire_type type, void *values)
+{
+    if (values != NULL)
+        element_write(type, s->plan.elements, values, from);
+}
+
+// As they are.
 static void copy_locked(const struct shard *s, enum wire_type type,
                         void *values)
 {
-    if (values != NULL)
-        element_write(type, s->plan.elements, values, s->memory.values);
+    copy_from(s, s->memory.values, type, values);
 }
 
 // What became of a push; `applied` are its bytes if it was counted.
@@ -363,6 +370,7 @@ static void count_locked(struct shard *s, const struct wire_push *push,
 
 // The round is whole: one update, and all of its keys (Y2).
 static void close_round_locked(struct shard *s, const struct wire_push *push,
+                               uint64_t first, uint32_t slots,
                                struct wire_push_reply *reply, void *values)
 {
     uint64_t version = once_version(&s->once), largest;
@@ -377,6 +385,8 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
                         largest);
         apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
     }
+    s->contributions.past = (struct contributions_past){
+        .first = first, .version = version, .count = slots};
     FAULT("apply.done");
     once_add_round(&s->once, s->contributions.steps, count);
     FAULT("once.added");
@@ -424,7 +434,7 @@ static enum sl_err contribute_locked(struct shard *s,
     if (rc != SL_OK)
         return rc;
     if (s->contributions.held == missing_locked(s, first, count))
-        close_round_locked(s, push, reply, values);
+        close_round_locked(s, push, first, count, reply, values);
     else
         reply->result = WIRE_PUSH_HELD;
     return SL_OK;
@@ -583,31 +593,57 @@ enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
     return rc;
 }
 
-// All of an answer but the parameters.
+// What a contribution of this closure is to be computed from. Who computes it
+// again, since one shard has it and another has not, needs of the first what
+// was there before the round.
+static const float *values_locked(const struct shard *s,
+                                  const struct wire_pull *pull,
+                                  uint64_t *version)
+{
+    const struct contributions_past *past = &s->contributions.past;
+    uint64_t closure = pull->before_round_of - 1;
+    const float *kept = NULL;
+
+    *version = once_version(&s->once);
+    if (pull->before_round_of == 0 || closure < past->first ||
+        closure - past->first >= past->count)
+        return s->memory.values;
+    if (past->version != *version) // it was not skipped
+        kept = stale_find(&s->versions, past->version);
+    if (kept == NULL)
+        return s->memory.values;
+    *version = past->version;
+    return kept;
+}
+
+// All of an answer, and the parameters that go with it.
 static enum sl_err pull_locked(const struct shard *s,
                                const struct wire_pull *pull,
                                struct wire_pull_reply *reply,
-                               struct sl_error *err)
+                               const float **values, struct sl_error *err)
 {
     enum sl_err rc = pull_check_locked(s, pull, err);
+    uint64_t version;
 
-    if (rc == SL_OK)
-        *reply = (struct wire_pull_reply){.incarnation = s->incarnation,
-                                          .version = once_version(&s->once),
-                                          .wire = pull->wire};
-    return rc;
+    if (rc != SL_OK)
+        return rc;
+    *values = values_locked(s, pull, &version);
+    *reply = (struct wire_pull_reply){
+        .incarnation = s->incarnation, .version = version, .wire = pull->wire};
+    return SL_OK;
 }
 
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err)
 {
+    const float *from = NULL;
     enum sl_err rc;
 
     pthread_mutex_lock(&s->lock);
-    rc = pull_locked(s, pull, reply, err);
+    rc = pull_locked(s, pull, reply, &from, err);
     if (rc == SL_OK)
-        copy_locked(s, pull->wire, values);
+        copy_from(s, from, pull->wire, values);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -616,10 +652,11 @@ enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
                              struct wire_pull_reply *reply,
                              struct pool_buf **copy, struct sl_error *err)
 {
+    const float *from = NULL;
     enum sl_err rc;
 
     pthread_mutex_lock(&s->lock);
-    rc = pull_locked(s, pull, reply, err);
+    rc = pull_locked(s, pull, reply, &from, err);
     *copy =
         rc == SL_OK ? pool_shown(s->pool, pull->wire, reply->version) : NULL;
     pthread_mutex_unlock(&s->lock);
@@ -630,12 +667,13 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply,
                             struct pool_buf *copy, struct sl_error *err)
 {
+    const float *from = NULL;
     enum sl_err rc;
 
     pthread_mutex_lock(&s->lock);
-    rc = pull_locked(s, pull, reply, err);
+    rc = pull_locked(s, pull, reply, &from, err);
     if (rc == SL_OK) {
-        copy_locked(s, pull->wire, copy->memory.data);
+        copy_from(s, from, pull->wire, copy->memory.data);
         pool_show(copy, pull->wire, reply->version);
     }
     pthread_mutex_unlock(&s->lock);

@@ -96,7 +96,8 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct wire_push_reply *reply, void *values,
                               struct sl_error *err);
 
-// The parameters as pull->wire and their version, of one instant. SL_ESTALE:
+// The parameters as pull->wire and their version, of one instant: as they are,
+// or as they were before the round that pull->before_round_of names. SL_ESTALE:
 // another incarnation of shard or job was asked for.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,

@@ -32,7 +32,7 @@ enum sl_err stale_init(struct stale_versions *s, const struct stale_rule *r,
                        size_t elements)
 {
     *s = (struct stale_versions){0};
-    if (r->kind != STALE_DC)
+    if (r->kind != STALE_DC && !r->keeps)
         return SL_OK;
     s->count = (size_t)r->max_delay;
     s->elements = elements;

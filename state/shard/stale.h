@@ -16,8 +16,8 @@
 // applied at learning rate / d, so that a worker that is slower than R updates
 // gets its samples counted too.
 //
-// For dc the values of the last R versions are kept: each update copies, run by
-// run, what it is about to change.
+// For dc, and for rounds with R = 1, the values of the last R versions are
+// kept: each update copies, run by run, what it is about to change.
 //
 // Threads  the shard's lock.
 // Memory   stale_release frees; R times the values of the shard, of which the
@@ -47,6 +47,7 @@ struct stale_rule {
     uint64_t max_delay; // 0: no limit
     enum stale_kind kind;
     double lambda; // dc
+    bool keeps;    // the values are kept, as for dc: of the last max_delay
 };
 
 // Updates that were applied since `based_on`. A shard that was reloaded went

@@ -119,8 +119,10 @@ static void asked(struct ps_shard *p, const struct ps_answer *a)
     }
     FAULT("task.asked");
     evidence_take(&p->evidence, a->incarnation, a->counted, a->counted_bytes);
+    // Where it is counted, it is computed from what was there before.
     if (p->params_incarnation != a->incarnation ||
-        (p->s->o.rounds && p->version != a->version))
+        (p->s->o.rounds &&
+         (p->version != a->version || evidence_has(&p->evidence, 0))))
         p->have_params = false;
     rest(p);
 }

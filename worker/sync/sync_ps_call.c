@@ -178,6 +178,8 @@ static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
         m.tag = p->tag;
     else
         m.incarnation = s->map.entries[p->number].incarnation;
+    if (!m.has_tag && s->o.rounds)
+        m.before_round_of = s->closure.closure + 1;
     return peer_pull(&p->peer, &m, call);
 }
 

@@ -236,3 +236,45 @@ TEST(contributions, what_was_counted_before_is_no_part_of_a_round)
     T_EQ(counted_low(counted), 4);
     shard_unref(s);
 }
+
+// The version of what who computes a contribution of this closure is given;
+// all of its elements are to be `want`.
+static uint64_t pulled_for(struct shard *s, uint64_t closure, double want)
+{
+    struct wire_pull pull = {.job = 7,
+                             .job_incarnation = 1,
+                             .shard = 2,
+                             .before_round_of = closure + 1};
+    struct wire_pull_reply reply;
+    float values[ALL];
+
+    T_OK(shard_pull(s, &pull, &reply, values, t_err()));
+    is_everywhere(values, want);
+    return reply.version;
+}
+
+TEST(contributions, a_slot_is_computed_again_from_what_its_round_began_with)
+{
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    s = small(&k, 2);
+    T_EQ(pulled_for(s, 0, 0), 0);
+    push_by(s, 1, 0, 4, 1, values);
+    push_by(s, 1, 1, 2, 1, values);
+    is_everywhere(values, -3);
+    T_EQ(pulled_for(s, 0, 0), 0); // where another shard lacks it
+    T_EQ(pulled_for(s, 1, 0), 0);
+    T_EQ(pulled_for(s, 2, -3), 1); // of the open round
+    // One that is skipped changes no value; of those before it none are kept.
+    push_by(s, 1, 2, NAN, 1, values);
+    push_by(s, 1, 3, 1, 1, values);
+    T_EQ(pulled_for(s, 3, -3), 1);
+    T_EQ(pulled_for(s, 0, -3), 1);
+    push_by(s, 1, 4, 1, 1, values);
+    push_by(s, 1, 5, 1, 1, values);
+    T_EQ(pulled_for(s, 5, -3), 1);
+    T_EQ(pulled_for(s, 6, -4), 2);
+    shard_unref(s);
+}
