@@ -92,16 +92,23 @@ def one_rank_trains_alone():
 
 
 def ranks_average_to_the_bits_of_one():
-    """Two contributions a round are the same round, whoever computes them."""
+    """Two contributions a round are the same round, whoever computes them; also
+    of steps of three micro-batches, the last of them short."""
     found = []
     for workers in (1, 2):
         with Ring(workers=workers) as c:
-            # 3 more or less than a power of two: nothing is exact by luck
-            job = c.submit(ring_job("bits", epochs=1, workers=workers, batch=35,
-                                    contributions=2))
-            check_counts(c.wait_state(job))
-            found.append(exported(c, job, "bits"))
-    check(found[0] == found[1], "two ranks have other parameters than one")
+            bits = []
+            for accumulate in (1, 3):
+                # no power of two: nothing is exact by luck
+                job = c.submit(ring_job("bits", epochs=1, workers=workers,
+                                        samples=3211, batch=35, contributions=2,
+                                        accumulate=accumulate))
+                check_counts(c.wait_state(job))
+                bits.append(exported(c, job, f"bits-{accumulate}"))
+            found.append(bits)
+    for one, two in zip(*found):
+        check(one == two, "two ranks have other parameters than one")
+    check(found[0][0] != found[0][1], "steps of three times the samples are the same")
 
 
 def a_rank_is_killed_and_another_joins():
