@@ -252,17 +252,24 @@ static void ring_rows(struct table *t, const job_status *s)
     row(t, "steps done again", s->steps_redone);
 }
 
-// Of each round of a ring, or step of a group.
+// Of each round, or step of a group.
 static void sum_rows(struct table *t, const job_status *s)
 {
     char text[OUT_NUMBER];
 
-    if (s->sum_wait_ms <= 0 && s->sum_bytes == 0)
-        return;
-    table_cell(t, "  waits for the slowest");
-    table_cell(t, "%.1f ms a sum", s->sum_wait_ms);
-    table_cell(t, "  sent to other hosts");
-    table_cell(t, "%s a sum", out_bytes(text, s->sum_bytes));
+    if (s->round_slots > 0) {
+        table_cell(t, "  round");
+        table_cell(t, "%u of %u contributions are there", s->round_held,
+                   s->round_slots);
+    }
+    if (s->sum_wait_ms > 0) {
+        table_cell(t, "  waits for the slowest");
+        table_cell(t, "%.1f ms each time", s->sum_wait_ms);
+    }
+    if (s->sum_bytes > 0) {
+        table_cell(t, "  sent to other hosts");
+        table_cell(t, "%s each time", out_bytes(text, s->sum_bytes));
+    }
 }
 
 // "3: 2 + 2 + 1 workers"

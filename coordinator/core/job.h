@@ -140,6 +140,11 @@ struct job {
     uint64_t good_steps; // that were applied
     double loss_scale;   // the last reported; 0: none
     struct meter meter;
+    // Sync: the open round ends before this closure; when its first
+    // contribution came, 0: none has; how long the last one takes after that,
+    // lately.
+    uint64_t round_end, round_first_ms;
+    double round_last_ms;
 
     // Its ring, in allreduce mode. Changed by: rings.
     struct ring ring;

@@ -279,6 +279,27 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
     return rc;
 }
 
+#define ROUND_SHARE 0.125 // of the last few rounds
+
+// How long a round waits for its slowest contribution.
+static void note_round(struct job *job, uint64_t now)
+{
+    uint64_t end;
+
+    if (job->evidence.round == 0)
+        return;
+    end = evidence_limit(&job->evidence, job->spec->train->window_closures);
+    if (end != job->round_end && job->round_first_ms != 0)
+        job->round_last_ms +=
+            ROUND_SHARE *
+            ((double)(now - job->round_first_ms) - job->round_last_ms);
+    if (end != job->round_end)
+        job->round_first_ms = 0;
+    else if (job->round_first_ms == 0)
+        job->round_first_ms = now;
+    job->round_end = end;
+}
+
 static void complete_train(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
 {
@@ -289,6 +310,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     if (!job->placed || take_evidence(job, message, &full) != SL_OK)
         return;
     FAULT("closure.done");
+    note_round(job, coord_now(c));
     job->changes++;
     if (held != NULL) {
         job->moved_ms = coord_now(c);

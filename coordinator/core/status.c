@@ -254,6 +254,22 @@ static void fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
     m->sum_bytes = (uint64_t)bytes;
 }
 
+// The open round, of which every shard counts all or nothing.
+static void fill_round(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    const struct evidence *e = &job->evidence;
+    uint64_t from, end;
+
+    if (e->round == 0 || evidence_full(e))
+        return;
+    from = evidence_round_first(e, evidence_low(e));
+    m->sum_wait_ms = job->round_last_ms;
+    end = evidence_limit(e, job->spec->train->window_closures);
+    for (uint64_t at = from; at < end; at++)
+        m->round_held += evidence_closure_held(e, at);
+    m->round_slots = (uint32_t)(end - from);
+}
+
 static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
 {
     uint64_t fewest = UINT64_MAX;
@@ -316,6 +332,7 @@ static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
     m->ring_generation = job->ring.generation;
     m->steps_redone = job->redone;
     fill_sums(m, job);
+    fill_round(m, job);
     fill_updates(m, job);
 }
 

@@ -70,7 +70,7 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
 // ---- rounds
 
 // The first closure of the round of `closure`, and the first after it.
-static uint64_t round_first(const struct evidence *e, uint64_t closure)
+uint64_t evidence_round_first(const struct evidence *e, uint64_t closure)
 {
     uint64_t per_epoch = schedule_closures_per_epoch(&e->schedule);
     uint64_t epoch = closure / per_epoch * per_epoch;
@@ -82,14 +82,14 @@ static uint64_t round_end(const struct evidence *e, uint64_t closure)
 {
     uint64_t per_epoch = schedule_closures_per_epoch(&e->schedule);
     uint64_t epoch_end = (closure / per_epoch + 1) * per_epoch;
-    uint64_t end = round_first(e, closure) + e->round;
+    uint64_t end = evidence_round_first(e, closure) + e->round;
 
     return end < epoch_end ? end : epoch_end;
 }
 
 static void hold(struct evidence *e, struct evidence_shard *s, uint64_t closure)
 {
-    uint64_t first = round_first(e, closure);
+    uint64_t first = evidence_round_first(e, closure);
 
     if (s->held_first != first)
         memset(s->held, 0, sizeof(s->held));
@@ -100,7 +100,7 @@ static void hold(struct evidence *e, struct evidence_shard *s, uint64_t closure)
 static bool holds(const struct evidence *e, const struct evidence_shard *s,
                   uint64_t closure)
 {
-    uint64_t first = round_first(e, closure);
+    uint64_t first = evidence_round_first(e, closure);
 
     return s->held_first == first &&
            (s->held[(closure - first) / 64] >> ((closure - first) % 64) & 1);
@@ -152,7 +152,8 @@ static enum sl_err take(struct evidence *e, struct evidence_shard *s,
     if (!item->held && (e->round == 0 || !item->closed))
         return count(e, s, closure, closure + 1);
     if (!item->held)
-        return count(e, s, round_first(e, closure), round_end(e, closure));
+        return count(e, s, evidence_round_first(e, closure),
+                     round_end(e, closure));
     if (e->round > 0 && !counted_closure_full(&s->counted, closure))
         hold(e, s, closure);
     return SL_OK;

@@ -77,6 +77,9 @@ enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
+// Sync: the closure that the round of this one begins with.
+uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
+
 // Sync: every shard has counted the closure or holds its contribution: nobody
 // needs to compute it now.
 bool evidence_closure_held(const struct evidence *e, uint64_t closure);

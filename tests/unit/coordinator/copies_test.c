@@ -4,7 +4,7 @@
 
 #include "common/run/log.h"
 #include "coordinator/core/copies.h"
-#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -118,6 +118,26 @@ TEST(copies, without_copies_it_waits)
     hang(w, worker(w, 0));
     T_FALSE(world_run(w, JOB_FINISHED, LIMIT));
     T_EQ(w->copied, 0);
+    world_release(w);
+}
+
+// All but one are there, for as long as that one hangs.
+TEST(copies, a_round_says_what_it_waits_for)
+{
+    struct world *w = begin(3, '0');
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m = worker(w, 0);
+    uint64_t closure = hang(w, m);
+
+    for (unsigned i = 0; i < 200; i++)
+        turn(w);
+    s = world_status(w);
+    T_EQ(s->round_slots, closure % 10 == 9 ? 1 : 3); // ten steps an epoch
+    T_EQ(s->round_held + 1, s->round_slots);
+    wire_free(&s->base);
+    m->hangs = false;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_TRUE(jobs_get(w->coord, w->job)->round_last_ms > 0);
     world_release(w);
 }
 
