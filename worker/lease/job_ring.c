@@ -49,7 +49,7 @@ enum sl_err job_ring_vectors(struct job *j, struct sl_error *err)
     size_t n = (size_t)j->model->elements;
     enum sl_err rc;
 
-    if (r->sum.data != NULL)
+    if (r->sum.whole != NULL)
         return SL_OK;
     if (j->device == NULL && r->own == NULL) {
         r->own = sl_aligned(64, 2 * n * sizeof(float));

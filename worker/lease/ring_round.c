@@ -286,9 +286,8 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
     struct sum *sum = &r->job->ring->sum;
     uint64_t began = sl_now_us(r->env->clock);
     uint32_t n = r->slots_count[0];
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = sum_begin(sum, n, r->job->ring->grads, err);
 
-    sum_begin(sum, n > 0);
     for (uint32_t i = 0; rc == SL_OK && i < n && !r->bad; i++)
         rc = compute(r, i, err);
     r->m.compute_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;

@@ -12,22 +12,19 @@
 enum sl_err sum_init(struct sum *s, const struct overlap_range *buckets,
                      uint32_t count, uint64_t elements)
 {
-    struct sum made = {.buckets = buckets, .count = count};
+    struct sum made = {
+        .buckets = buckets, .count = count, .elements = elements};
 
-    made.data = sl_aligned(64, (size_t)elements * sizeof(float));
     made.whole = sl_calloc(count, sizeof(*made.whole));
-    if (made.data == NULL || made.whole == NULL) {
-        sum_release(&made);
+    if (made.whole == NULL)
         return SL_ENOMEM;
-    }
-    memset(made.data, 0, (size_t)elements * sizeof(float));
     *s = made;
     return SL_OK;
 }
 
 void sum_release(struct sum *s)
 {
-    sl_free(s->data);
+    sl_free(s->own);
     sl_free(s->whole);
     *s = (struct sum){0};
 }
@@ -83,13 +80,20 @@ void sum_leave(struct sum *s)
     s->group = NULL;
 }
 
-void sum_begin(struct sum *s, bool own)
+enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
+                      struct sl_error *err)
 {
+    if (contributions > 1 && s->own == NULL)
+        s->own = sl_aligned(64, (size_t)s->elements * sizeof(float));
+    if (contributions > 1 && s->own == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a round's sum");
+    s->data = contributions > 1 ? s->own : gradient;
     s->next = s->count;
     memset(s->whole, 0, s->count * sizeof(*s->whole));
-    for (uint32_t b = 0; !own && b < s->count; b++)
+    for (uint32_t b = 0; contributions == 0 && b < s->count; b++)
         memset(s->data + s->buckets[b].first, 0,
                (size_t)s->buckets[b].count * sizeof(float));
+    return SL_OK;
 }
 
 // Written so that both are one vector loop.

@@ -29,7 +29,9 @@
 struct group;
 
 struct sum {
-    float *data; // owned; one flat vector
+    float *data;       // of the round: `own`, or where its one gradient is
+    float *own;        // owned; NULL until a round adds up several
+    uint64_t elements; // of one flat vector
     const struct overlap_range *buckets;
     uint32_t count;
     uint32_t next;       // buckets at and above it are started
@@ -57,10 +59,13 @@ enum sl_err sum_join(struct sum *s, const struct ring_env *env,
 void sum_abort(void *sum);
 void sum_leave(struct sum *s);
 
-// A round begins. `own` contributions: without one the sum begins with zeros.
-void sum_begin(struct sum *s, bool own);
+// A round begins. So many contributions are added here: without one the sum
+// begins with zeros; of one it takes the memory of the gradient itself, which
+// is then gone. SL_ENOMEM.
+enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
+                      struct sl_error *err);
 
-// data = or += weight * g, of one bucket.
+// data = or += weight * g, of one bucket; g may be data.
 void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
              bool first);
 void sum_spoil(struct sum *s, uint32_t bucket);
