@@ -145,7 +145,7 @@ def job_sync(bench):
 
 
 @row("job-ring-mwms", unit="images/s", peer="TF ring of 2 workers",
-     bar=at_least(1.5), needs=NEEDS)
+     bar=at_least(1.8), needs=NEEDS)
 def job_ring_mwms(bench):
     """In a ring of two, against TensorFlow's MultiWorkerMirroredStrategy."""
     return against(bench, "tf_mwms.py", ring_images_per_s)
