@@ -81,7 +81,7 @@ class Training:
     """One job after the other, so that one runs whenever something is done to
     it, however fast the machine is."""
 
-    def __init__(self, c, name, epochs=60, **train):
+    def __init__(self, c, name, epochs=30, **train):
         self.c, self.count = c, 0
         self.spec = hybrid_job(name, epochs=epochs // SCALE, **train)
         self.job = None
@@ -171,13 +171,12 @@ def coordinator_and_psserver_are_killed():
 
 def groups_sum_over_the_network():
     with Cluster(psservers=1, workers=3, worker_args=["--shm", "off"]) as c:
-        for wire in ("f32", "bf16"):
-            training = Training(c, "net", epochs=12, size=3, by="any", wire=wire)
-            training.wait_groups([3])
-            training.some_steps_on()
-            c.restart(training.one(False))
-            training.some_steps_on()
-            training.end()
+        training = Training(c, "net", epochs=12, size=3, by="any", wire="bf16")
+        training.wait_groups([3])
+        training.some_steps_on()
+        c.restart(training.one(False))
+        training.some_steps_on()
+        training.end()
 
 
 def steps_that_are_not_finite_are_skipped():
