@@ -12,6 +12,7 @@ from common import (BATCH, CLASSES, LEARNING_RATE, die_with_parent, fashion,
                     free_ports, options, say, windows_of)
 
 RANKS = 2
+IMAGES = 60000
 
 
 def net(torch):
@@ -49,26 +50,35 @@ class Batches:
         return self.x[chosen], self.y[chosen]
 
 
-def trainer(torch, o):
-    """A function that does one step of this rank."""
-    layout = (torch.channels_last if o.layout == "channels_last"
-              else torch.contiguous_format)
-    torch.manual_seed(1)
-    model = net(torch).to(memory_format=layout)
-    ddp = torch.nn.parallel.DistributedDataParallel(
-        model, gradient_as_bucket_view=True, static_graph=True)
-    run = torch.compile(ddp) if o.compile else ddp
-    optimizer = torch.optim.Adam(ddp.parameters(), lr=LEARNING_RATE,
-                                 **{o.adam: True})
-    loss = torch.nn.CrossEntropyLoss()
-    data = Batches(torch, layout)
+class Trainer:
+    """What this rank trains, a step at a time."""
 
-    def step():
-        x, y = data.next()
-        loss(run(x), y).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    return step
+    def __init__(self, torch, o):
+        layout = (torch.channels_last if o.layout == "channels_last"
+                  else torch.contiguous_format)
+        torch.manual_seed(1)
+        model = net(torch).to(memory_format=layout)
+        self.ddp = torch.nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=True, static_graph=True)
+        self.run = torch.compile(self.ddp) if o.compile else self.ddp
+        self.optimizer = torch.optim.Adam(self.ddp.parameters(), lr=LEARNING_RATE,
+                                          **{o.adam: True})
+        self.loss = torch.nn.CrossEntropyLoss()
+        self.data = Batches(torch, layout)
+
+    def step(self):
+        x, y = self.data.next()
+        self.loss(self.run(x), y).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def state(self):
+        return {"net": self.ddp.state_dict(),
+                "optimizer": self.optimizer.state_dict()}
+
+    def load(self, state):
+        self.ddp.load_state_dict(state["net"])
+        self.optimizer.load_state_dict(state["optimizer"])
 
 
 def main():
@@ -85,12 +95,12 @@ def main():
     import torch
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
-    step = trainer(torch, o)
+    trainer = Trainer(torch, o)
     steps = 0
 
     def work():
         nonlocal steps
-        step()
+        trainer.step()
         steps += 1
 
     if rank > 0:
