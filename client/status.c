@@ -123,7 +123,7 @@ static enum sl_err print_members(const Sluice__V1__ClusterReply *c,
     return table_print(&t, err);
 }
 
-// Who is given nothing at present, and why.
+// Who is given nothing at present, and why; what somebody has to look at.
 static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
                                  struct sl_error *err)
 {
@@ -135,6 +135,9 @@ static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
             rc = buf_appendf(&text, "%s%s: %s\n", text.len == 0 ? "\n" : "",
                              c->members[i]->name, c->members[i]->reason);
     }
+    for (size_t i = 0; rc == SL_OK && i < c->n_warnings; i++)
+        rc = buf_appendf(&text, "%swarning: %s\n", text.len == 0 ? "\n" : "",
+                         c->warnings[i]);
     return out_text(&text, rc, err);
 }
 

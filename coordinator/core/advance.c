@@ -45,7 +45,7 @@ static void follow_evidence(struct job *job)
 
 void advance_job(struct coord *c, struct job *job)
 {
-    if (c->dead || job_ended(job))
+    if (c->dead || job_ended(job) || job->paused)
         return;
     if (!job->placed)
         place_job(c, job);

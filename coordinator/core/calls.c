@@ -5,6 +5,7 @@
 
 #include "common/base/history.h"
 #include "common/run/log.h"
+#include "coordinator/core/behind.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/resumed.h"
@@ -97,6 +98,17 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
     return SL_OK;
 }
 
+static enum sl_err reply_deleted(Sluice__V1__DeleteReply **reply,
+                                 struct sl_error *err)
+{
+    ProtobufCMessage *m = wire_new(&sluice__v1__delete_reply__descriptor);
+
+    if (m == NULL)
+        return sl_fail(err, SL_ENOMEM, "a reply");
+    *reply = (Sluice__V1__DeleteReply *)m;
+    return SL_OK;
+}
+
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err)
 {
@@ -106,6 +118,8 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
     struct job *job = NULL;
     enum sl_err rc = jobs_find(c, request->id, &job, err);
 
+    if (rc == SL_ENOENT && behind_delete(c, request->id, err) == SL_OK)
+        return reply_deleted(reply, err);
     if (rc != SL_OK)
         return rc;
     if (c->dead)

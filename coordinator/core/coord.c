@@ -19,7 +19,9 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
+#include "coordinator/core/behind.h"
 #include "coordinator/core/blame.h"
+#include "coordinator/core/cluster.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
@@ -66,6 +68,8 @@ static void release(struct coord *c)
     map_release(&c->replaced);
     map_release_owned(&c->debts);
     publish_release(c);
+    behind_release(c);
+    cluster_release(c);
     sl_free(c->store);
     sl_free(c->state_dir);
     sl_free(c);
@@ -227,6 +231,8 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     rc = judge_hello(hello, err);
+    if (rc == SL_OK)
+        rc = cluster_judge(c, hello, err);
     if (rc != SL_OK)
         return rc;
     read_hello(&said, hello);

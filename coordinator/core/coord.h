@@ -9,9 +9,9 @@
 // Threads  one: the loop's.
 // Memory   messages are borrowed, both ways, until the call returns.
 // Units    *_ms on options.clock, monotonic; wall clock only for people.
-// Errors   A journal that cannot be written, or that is behind what shards
-//          show (I7), is fatal: io.fatal is called once, and from then on the
-//          coord does and says nothing more.
+// Errors   A journal that cannot be written is fatal: io.fatal is called once,
+//          and from then on the coord does and says nothing more. What shows
+//          that the journal is an older one pauses its job (I7).
 #ifndef COORDINATOR_CORE_COORD_H
 #define COORDINATOR_CORE_COORD_H
 
@@ -62,8 +62,8 @@ struct coord_options {
 };
 
 // Takes the next term first, settles open intents (K6), loads the jobs; only
-// then may anybody be let in. SL_ESTATE: manifests are there that the journal
-// does not know (I7).
+// then may anybody be let in. SL_ESTATE: the store is not the one that it was
+// (cluster.h).
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
 void coord_free(struct coord *c); // NULL is allowed

@@ -15,6 +15,8 @@
 #include "coordinator/core/coord.h"
 #include "coordinator/rules/member.h"
 
+struct behind_job;
+struct cluster_stranger;
 struct job;
 
 // tests/house/owners.py checks who changes what; coord.c makes and recover.c
@@ -34,12 +36,22 @@ struct coord {
     bool dead;
     struct sl_error err; // of the last write, for coord_wrote
 
-    // Its jobs. Changed by: submit, calls.
+    // Its jobs. Changed by: submit, calls, behind.
     struct {
         struct map by_id;   // id -> struct job
         struct list active; // those that have not ended, oldest first
         uint64_t last;      // highest number ever given
     } jobs;
+
+    // Jobs that somebody shows and the journal does not know (I7). Changed by:
+    // behind.
+    struct behind_job *unknown; // owned
+    size_t unknown_count;
+
+    // Which cluster it is, and who was refused. Changed by: cluster.
+    struct journal_cluster cluster;
+    struct cluster_stranger *strangers; // owned
+    size_t strangers_count;
 
     // Leases that were given. Changed by: leases.
     uint64_t attempts; // of this term; n of the next is one more

@@ -142,6 +142,7 @@ struct job *cuts_report(struct coord *c, struct member *m,
     struct sl_error err = SL_ERROR_INIT;
 
     if (job == NULL || job->cut == NULL || report->shard >= job->shards ||
+        (report->job_uid != 0 && report->job_uid != job->uid) ||
         job->shard[report->shard].server != m->id)
         return NULL;
     if (report->failure[0] != '\0') {

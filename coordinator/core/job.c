@@ -163,6 +163,7 @@ void job_free(struct job *job)
     sl_free(job->name);
     sl_free(job->request_id);
     sl_free(job->reason);
+    sl_free(job->paused_why);
     sl_free(job);
 }
 

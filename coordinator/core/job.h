@@ -107,8 +107,12 @@ struct job {
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
 
+    // I7: somebody shows more of it than the journal knows. Changed by: behind.
+    bool paused;
+    char *paused_why; // what was seen; owned, may be NULL
+
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings.
+    // rings, behind.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
@@ -117,7 +121,7 @@ struct job {
     struct job_shard *shard;
     struct evidence evidence;
 
-    // Its map. Changed by: shards, submit.
+    // Its map. Changed by: shards, submit, behind.
     uint64_t map_version;
     bool map_changed; // the workers do not know yet
 
@@ -179,7 +183,7 @@ struct job {
     size_t evaluations_count;
 
     // Numbers. Changed by: jobs, cuts, end, groups, leases, publish, reports,
-    // rings, shards, status_final.
+    // rings, shards, status_final, behind.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

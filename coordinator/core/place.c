@@ -324,7 +324,7 @@ void place_member(struct coord *c, struct member *m)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job->shards; i++) {
+        for (uint32_t i = 0; i < job->shards && !job->paused; i++) {
             if (strcmp(job->shard[i].psserver, m->name) == 0)
                 send_place(c, m, job, i);
         }
@@ -335,7 +335,7 @@ void place_again(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards && !job->paused; i++) {
         struct job_shard *s = &job->shard[i];
         const struct member *m;
 

@@ -9,6 +9,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/storemark.h"
 #include "common/run/log.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/jobs.h"
@@ -22,7 +23,8 @@ struct publish {
     struct coord *coord;       // NULL: it is gone
     struct list_node on_coord; // in coord.publishing
     struct fs *fs;
-    uint64_t job;
+    char *store; // owned
+    uint64_t cluster, job;
     struct buf text;
     struct job_cut made; // becomes the job's on success
     enum sl_err rc;
@@ -33,6 +35,7 @@ static void publish_free(struct publish *p)
 {
     list_remove(&p->on_coord);
     buf_release(&p->text);
+    sl_free(p->store);
     job_cut_release(&p->made);
     sl_free(p);
 }
@@ -164,10 +167,13 @@ static struct publish *publish_new(struct coord *c, struct job *job)
     p->coord = c;
     list_push_back(&c->publishing, &p->on_coord);
     p->fs = c->options.fs;
+    p->store = sl_strdup(c->store);
+    p->cluster = c->cluster.id;
     p->job = job->id;
     p->made.n = job->cut->n;
     p->made.epochs = cut_epochs(job->cut);
-    if (make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
+    if (p->store == NULL ||
+        make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
         make_counts(job, job->cut, &p->made.counts) != SL_OK ||
         make_text(c, job, p) != SL_OK) {
         publish_free(p);
@@ -345,7 +351,10 @@ static void publish_work(void *task)
     struct publish *p = task;
 
     FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
-    p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
+    // One that was unmounted meanwhile would be made anew, as a folder.
+    p->rc = storemark_check(p->fs, p->store, p->cluster, &p->err);
+    if (p->rc == SL_OK)
+        p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
 }
 
 static void publish_done(void *task)

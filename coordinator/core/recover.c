@@ -2,11 +2,11 @@
 // coordinator/core/recover.c -- the way from the journal to a coordinator that
 // may let people in.
 //
-//   1. term + 1, committed
+//   1. term + 1, committed; the store is the one that it was
 //   2. jobs with shards, cuts, evaluations, blames
 //   3. K6: an intent without an outcome: the manifest is there: published;
 //      not there: aborted, also if it turns up later
-//   4. I7: a manifest that the journal does not know: refuse to run
+//   4. I7: a manifest that the journal does not know: its job is paused
 //
 // Evidence starts empty, under the newest incarnations: the shards will say
 // what they have counted. Attempts are forgotten, which costs only work.
@@ -19,6 +19,8 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/behind.h"
+#include "coordinator/core/cluster.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/journal/manifest.h"
 
@@ -266,6 +268,7 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
 
 static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
 {
+    struct sl_error why = SL_ERROR_INIT;
     struct buf folder = BUF_INIT;
     uint64_t highest = 0;
     enum sl_err rc = manifest_folder(&folder, l->c->store, l->job->name,
@@ -274,12 +277,12 @@ static enum sl_err check_manifests(struct loading *l, struct sl_error *err)
     if (rc == SL_OK)
         rc = manifest_highest(l->c->options.fs, buf_text(&folder), &highest,
                               err);
-    if (rc == SL_OK && highest > l->job->last_cut)
-        rc = sl_fail(err, SL_ESTATE,
-                     "I7: %s holds cut %llu, but this journal knows only %llu: "
-                     "it is older than what ran. Restore the newest "
-                     "journal.sqlite into the state folder",
-                     buf_text(&folder), (ull)highest, (ull)l->job->last_cut);
+    if (rc == SL_OK && highest > l->job->last_cut) {
+        sl_fail(&why, SL_ESTATE,
+                "%s holds cut %llu, this journal knows only %llu",
+                buf_text(&folder), (ull)highest, (ull)l->job->last_cut);
+        behind_pause(l->c, l->job, &why);
+    }
     buf_release(&folder);
     return rc;
 }
@@ -349,7 +352,7 @@ static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
         rc = journal_each_cut(j, row->id, take_cut, l, err);
     if (rc == SL_OK)
         rc = settle_intents(l, err);
-    if (rc == SL_OK)
+    if (rc == SL_OK && row->state < JOB_FINISHED)
         rc = check_manifests(l, err);
     if (rc == SL_OK)
         rc = journal_each_evaluation(j, row->id, take_evaluation, l, err);
@@ -471,6 +474,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
 
     HISTORY("term", "term=%llu", (ull)c->term);
     FAULT("term.bump");
+    if (rc == SL_OK)
+        rc = cluster_open(c, err);
     if (rc == SL_OK)
         rc = journal_last_job(c->journal, &c->jobs.last, err);
     if (rc == SL_OK)

@@ -3,7 +3,7 @@
 // people in.
 //
 // Threads  the loop, before it runs.
-// Errors   SL_ESTATE: the journal is older than what ran (I7); SL_ECORRUPT.
+// Errors   SL_ECORRUPT, SL_EIO.
 #ifndef COORDINATOR_CORE_RECOVER_H
 #define COORDINATOR_CORE_RECOVER_H
 

@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "common/plan/round.h"
 #include "common/run/log.h"
+#include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/excluded.h"
@@ -54,7 +55,7 @@ static uint64_t free_place(const struct job *job)
 // One more would only disturb a ring that has nothing left to sum.
 bool rings_want(const struct job *job)
 {
-    return job->allreduce && job->placed && !job_ended(job) &&
+    return job->allreduce && job->placed && !job_ended(job) && !job->paused &&
            !(job_served(job) && evidence_full(&job->evidence)) &&
            free_place(job) != UINT64_MAX;
 }
@@ -166,7 +167,8 @@ static void put_out(struct coord *c, struct job *job)
 
 void rings_check(struct coord *c, struct job *job)
 {
-    if (!job->allreduce || !job->placed || job_ended(job) || c->dead)
+    if (!job->allreduce || !job->placed || job_ended(job) || job->paused ||
+        c->dead)
         return;
     put_out(c, job);
     if (ring_due(&job->ring, coord_now(c)) &&
@@ -284,13 +286,10 @@ static void receive_answer(struct coord *c, struct member *m, struct job *job,
     if (rc != SL_EINVAL)
         return;
     sl_fail(&err, SL_ESTATE,
-            "I7: worker '%s' shows a state of generation %llu of job %s, but "
-            "this journal knows only %llu: it is older than what ran. Restore "
-            "the newest journal.sqlite into the state folder, or stop the "
-            "workers",
-            m->name, (ull)tag.incarnation, job->id_text,
-            (ull)job->ring.generation - 1);
-    coord_fatal(c, &err);
+            "worker %s shows a state of generation %llu, this journal knows "
+            "only %llu",
+            m->name, (ull)tag.incarnation, (ull)job->ring.generation - 1);
+    behind_pause(c, job, &err); // I7
 }
 
 // The evidence of all parts becomes the counted set of the base (C2, R5).
@@ -464,7 +463,7 @@ static void receive_broken(struct coord *c, struct member *m, struct job *job,
     case SLUICE__V1__ATTEND_UP__KIND_##KIND:                                   \
         job = jobs_live(c, message->field->job,                                \
                         message->field->job_incarnation);                      \
-        if (job == NULL || !job->allreduce || !job->placed)                    \
+        if (job == NULL || !job->allreduce || !job->placed || job->paused)     \
             return NULL;                                                       \
         take(c, m, job, message->field);                                       \
         return job;

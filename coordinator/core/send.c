@@ -42,6 +42,7 @@ void send_welcome(struct coord *c, const struct member *m)
 
     msg.term = c->term;
     msg.member = m->id;
+    msg.cluster = c->cluster.id;
     msg.heartbeat_ms = c->options.heartbeat_ms;
     msg.lease_ms = c->options.lease_ms;
     send_down(c, m->id, &down);

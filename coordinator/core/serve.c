@@ -180,7 +180,8 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
     };
     *offer = (struct offer){.kind = WORK_NONE};
     // A rank does nothing else but for its own job.
-    if (m->external == job->external && !excluded_now(c, m, job) &&
+    if (!job->paused && m->external == job->external &&
+        !excluded_now(c, m, job) &&
         (rings_held(m) == NULL || rings_held(m) == job))
         *offer = job_offer(c, job, m);
     out->kind = offer->kind;
@@ -238,6 +239,8 @@ static bool may_offer(struct coord *c, struct job *job, bool newcomer)
 {
     const Sluice__V1__TrainSpec *train = job->spec->train;
 
+    if (job->paused)
+        return false;
     if (newcomer && train->max_workers != 0 &&
         job->holders.len >= train->max_workers)
         return false;

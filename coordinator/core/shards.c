@@ -9,6 +9,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
@@ -44,7 +45,8 @@ void shards_flush_map(struct coord *c, struct job *job)
 
 // ---- admission
 
-static void behind(struct coord *c, const struct member *m,
+// I7: of this job no number is given any more.
+static void behind(struct coord *c, const struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *h, uint64_t newest)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -53,13 +55,10 @@ static void behind(struct coord *c, const struct member *m,
                          : h->loaded->incarnation;
 
     sl_fail(&err, SL_ESTATE,
-            "I7: psserver '%s' shows shard %u of job j-%llu at incarnation "
-            "%llu, but this journal knows only %llu: it is older than what "
-            "ran. Restore the newest journal.sqlite into the state folder, or "
-            "stop the psserver and remove its state and store if that job is "
-            "not wanted any more",
-            m->name, h->shard, (ull)h->job, (ull)shown, (ull)newest);
-    coord_fatal(c, &err);
+            "psserver %s shows shard %u at incarnation %llu, this journal "
+            "knows only %llu",
+            m->name, h->shard, (ull)shown, (ull)newest);
+    behind_pause(c, job, &err);
 }
 
 // Without memory there is no text, which only people miss.
@@ -182,7 +181,7 @@ static void judge(struct coord *c, struct member *m, struct job *job,
         stuck(c, m, job, h);
         break;
     case ADMIT_BEHIND:
-        behind(c, m, h, is.newest);
+        behind(c, m, job, h, is.newest);
         break;
     }
 }
@@ -192,8 +191,11 @@ struct job *shards_hello(struct coord *c, struct member *m,
 {
     struct job *job = jobs_get(c, h->job);
 
-    if (job == NULL && h->job > c->jobs.last) {
-        behind(c, m, h, 0);
+    if (job == NULL && behind_knows_not(c, h->job)) {
+        behind_list(c, m, h);
+    } else if (job != NULL && h->job_uid != 0 && h->job_uid != job->uid) {
+        send_refuse(c, m, h->job, h->shard, "another job has this number here",
+                    NULL);
     } else if (job == NULL || job_ended(job)) {
         send_refuse(c, m, h->job, h->shard, "the job has ended", NULL);
     } else if (job->incarnation != h->job_incarnation) {
@@ -202,7 +204,7 @@ struct job *shards_hello(struct coord *c, struct member *m,
     } else if (h->shard >= job->shards ||
                strcmp(job->shard[h->shard].psserver, m->name) != 0) {
         send_refuse(c, m, h->job, h->shard, "the shard lies elsewhere", NULL);
-    } else {
+    } else if (!job->paused) { // else its memory is left as it is (I7)
         judge(c, m, job, h);
         return job;
     }
@@ -217,7 +219,7 @@ void shards_retry(struct coord *c, struct job *job)
         struct member *m = members_get(&c->members, s->waiting_member);
 
         s->waiting = NULL;
-        if (h != NULL && m != NULL)
+        if (h != NULL && m != NULL && !job->paused)
             judge(c, m, job, h);
         wire_free((ProtobufCMessage *)h);
         if (c->dead)
@@ -230,9 +232,12 @@ void shards_report(struct coord *c, struct member *m,
 {
     struct job *job = jobs_get(c, report->job);
 
-    if (job != NULL && job_ended(job))
+    if (job != NULL && job_ended(job) &&
+        (report->job_uid == 0 || report->job_uid == job->uid))
         status_final_report(c, m, job, report);
     if (job == NULL || job_ended(job) || report->shard >= job->shards)
+        return;
+    if (report->job_uid != 0 && report->job_uid != job->uid)
         return;
     if (job->evidence.shard[report->shard].incarnation != report->incarnation ||
         job->shard[report->shard].server != m->id)

@@ -7,7 +7,7 @@
 //
 // Threads  the loop.
 // Memory   a hello that waits for a manifest is the shard's.
-// Errors   A journal that is behind what a shard shows (I7) is fatal.
+// Errors   What lies above the journal pauses its job (I7): behind.h.
 #ifndef COORDINATOR_CORE_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_H
 

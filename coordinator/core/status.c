@@ -111,6 +111,16 @@ static void reason_ring(const struct job *job, char *out, size_t size)
         snprintf(out, size, "the ring is made anew");
 }
 
+static void reason_paused(const struct job *job, char *out, size_t size)
+{
+    snprintf(
+        out, size,
+        "paused (I7): %s. The journal is older than what ran: restore the "
+        "newest journal.sqlite, or give the job up (`sluice stop %s`; "
+        "`sluice submit --resume` of its last manifest goes on from there)",
+        job->paused_why == NULL ? "" : job->paused_why, job->id_text);
+}
+
 // What it waits for, or "" while it moves.
 static void status_reason(const struct coord *c, const struct job *job,
                           char *out, size_t size)
@@ -120,6 +130,8 @@ static void status_reason(const struct coord *c, const struct job *job,
     out[0] = '\0';
     if (job_ended(job))
         snprintf(out, size, "%s", job->reason == NULL ? "" : job->reason);
+    else if (job->paused)
+        reason_paused(job, out, size);
     else if (!job->placed)
         reason_placing(c, job, out, size);
     else if (job->allreduce && !job_served(job))
@@ -414,6 +426,7 @@ static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
     m->ended_unix = (double)job->ended_us / 1e6;
     m->term = c->term;
     m->map_version = job->map_version;
+    m->paused = job->paused;
 }
 
 static Sluice__V1__JobStatus *

@@ -12,7 +12,8 @@
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
 // that the last cut names (K7); cuts as intent, published, aborted (K4, K6);
 // evaluations; whom a closure took down; jobs that were deleted, so that a
-// psserver that was away is sent it. No row per step or closure: the shards are
+// psserver that was away is sent it; the cluster's id, and numbers that only
+// others know. No row per step or closure: the shards are
 // the authority on what was counted.
 //
 // Threads  the loop.
@@ -40,7 +41,8 @@ enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
 void journal_close(struct journal *j); // NULL is allowed
 
-// The term in force: 0 in a new journal.
+// The term in force: 0 in a new journal. The next one is above any that was
+// seen (journal_cluster).
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err);
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
@@ -49,6 +51,26 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 // The highest job number that was ever given, also to deleted jobs.
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
+
+// Which cluster this is; all zero in a new journal and in one of before.
+struct journal_cluster {
+    uint64_t id;        // in every hello
+    uint64_t store;     // hash of the path of the store that bears the id
+    uint64_t seen_term; // the newest that a member showed; 0: none above ours
+};
+
+enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
+                            struct sl_error *err);
+enum sl_err journal_cluster_set(struct journal *j,
+                                const struct journal_cluster *now,
+                                struct sl_error *err);
+
+// I7: jobs first..last are not given to anybody: a newer journal gave them. The
+// next job comes after them.
+enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
+                              struct sl_error *err);
+enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
+                                struct sl_error *err);
 
 struct journal_blob {
     const void *data;

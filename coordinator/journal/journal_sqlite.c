@@ -49,6 +49,11 @@ static const char schema[] =
     " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 
+// Of no schema: a program of before leaves it alone.
+static const char gaps[] =
+    "CREATE TABLE IF NOT EXISTS gaps("
+    " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);";
+
 // From schema 1 to 2: jobs that start from a cut.
 static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"
                                "PRAGMA user_version = 2;";
@@ -259,15 +264,15 @@ static enum sl_err set_up(struct journal *j, const char *path,
                        "%s has schema %d, this program knows %d: it was "
                        "written by a newer coordinator",
                        path, version, JOURNAL_SCHEMA);
-    if (version == JOURNAL_SCHEMA)
-        return SL_OK;
     rc = journal_begin(j, err);
     if (rc != SL_OK)
         return rc;
     if (version < 1)
         rc = exec(j, schema, err);
-    if (rc == SL_OK)
+    if (rc == SL_OK && version < 2)
         rc = exec(j, schema_2, err);
+    if (rc == SL_OK)
+        rc = exec(j, gaps, err);
     return journal_end(j, rc, err);
 }
 
@@ -327,9 +332,12 @@ enum sl_err journal_term(struct journal *j, uint64_t *term,
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err)
 {
-    enum sl_err rc = journal_write(
-        j, err, "UPDATE meta SET value = value + 1 WHERE key = 'term'", NULL,
-        0);
+    enum sl_err rc =
+        journal_write(j, err,
+                      "UPDATE meta SET value = 1 + max(value, coalesce("
+                      "(SELECT value FROM meta WHERE key = 'seen_term'), 0))"
+                      " WHERE key = 'term'",
+                      NULL, 0);
 
     return rc == SL_OK ? journal_term(j, term, err) : rc;
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/status_cluster.c -- the list of members, and of
-// psservers that are missed.
+// coordinator/service/status_cluster.c -- the list of members, of psservers
+// that are missed, and of what somebody has to look at.
 #include "coordinator/service/status.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "coordinator/core/behind.h"
+#include "coordinator/core/cluster.h"
 #include "coordinator/core/excluded.h"
 
 static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
@@ -115,6 +119,79 @@ static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
     return rc;
 }
 
+// ---- what somebody has to look at
+
+static enum sl_err warn(Sluice__V1__ClusterReply *m, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static enum sl_err warn(Sluice__V1__ClusterReply *m, const char *fmt, ...)
+{
+    char **more =
+        sl_realloc_array(m->warnings, m->n_warnings + 1, sizeof(*more));
+    char text[512];
+    va_list ap;
+
+    if (more == NULL)
+        return SL_ENOMEM;
+    m->warnings = more;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    more[m->n_warnings] = sl_strdup(text);
+    if (more[m->n_warnings] == NULL)
+        return SL_ENOMEM;
+    m->n_warnings++;
+    return SL_OK;
+}
+
+// I7
+static enum sl_err warn_behind(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < c->unknown_count; i++)
+        rc = warn(m,
+                  "psserver %s shows job j-%llu, which this journal does not "
+                  "know: it is older than what ran. Restore the newest "
+                  "journal.sqlite, or give the job up: sluice delete j-%llu",
+                  c->unknown[i].psserver, (ull)c->unknown[i].job,
+                  (ull)c->unknown[i].job);
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        if (rc == SL_OK && job->paused)
+            rc = warn(m, "job %s is paused: sluice status %s", job->id_text,
+                      job->id_text);
+    }
+    return rc;
+}
+
+static enum sl_err warn_strangers(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < c->strangers_count; i++) {
+        const struct cluster_stranger *s = &c->strangers[i];
+        const char *role = s->psserver ? "psserver" : "worker";
+
+        if (coord_now(c) - s->seen_ms > CLUSTER_STRANGER_MS)
+            continue;
+        if (s->cluster != c->cluster.id)
+            rc = warn(m,
+                      "%s %s is refused: it belongs to cluster %016llx, this "
+                      "is %016llx",
+                      role, s->name, (ull)s->cluster, (ull)c->cluster.id);
+        else
+            rc = warn(m,
+                      "%s %s is refused: it has seen term %llu of this "
+                      "cluster. Restore the newest journal.sqlite; or restart "
+                      "this coordinator if it is to go on",
+                      role, s->name, (ull)s->term);
+    }
+    return rc;
+}
+
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,
@@ -140,6 +217,10 @@ enum sl_err status_cluster(struct coord *c,
     }
     if (rc == SL_OK)
         rc = add_missing(c, m);
+    if (rc == SL_OK)
+        rc = warn_behind(c, m);
+    if (rc == SL_OK)
+        rc = warn_strangers(c, m);
     if (rc != SL_OK) {
         wire_free(&m->base);
         return sl_fail(err, rc, "the members");

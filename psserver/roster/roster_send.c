@@ -89,6 +89,7 @@ void hosted_send_hello(struct hosted *h)
     m.job = h->spec->job;
     m.job_incarnation = h->spec->job_incarnation;
     m.shard = h->spec->shard;
+    m.job_uid = h->spec->job_uid;
     if (h->state == HOSTED_FAILED) {
         send_failure(h, &m);
         return;
@@ -131,6 +132,7 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
         m.job = h->spec->job;
         m.job_incarnation = h->spec->job_incarnation;
         m.shard = h->spec->shard;
+        m.job_uid = h->spec->job_uid;
         m.tag = &tag;
         m.file = (char *)w->file;
         m.folder = h->folder;
@@ -192,6 +194,7 @@ static void fill_report(struct report *to, const struct hosted *h,
     sluice__v1__shard_report__init(&to->msg);
     to->msg.job = h->spec->job;
     to->msg.shard = h->spec->shard;
+    to->msg.job_uid = h->spec->job_uid;
     to->msg.incarnation = incarnation;
     to->msg.counts = &to->counts.msg;
 }

@@ -2,8 +2,10 @@
 // Single situations, through the coordinator's own door (see world.h).
 #include "coordinator/core/coord.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "common/base/storemark.h"
 #include "coordinator/core/job.h"
 #include "coordinator/journal/manifest.h"
 #include "tests/harness/lease.h"
@@ -517,6 +519,62 @@ TEST(coord, K6_an_intent_without_manifest_is_aborted_for_good)
     world_release(w);
 }
 
+TEST(coord, K6_a_store_that_is_not_mounted_aborts_nothing)
+{
+    struct world *w = begin();
+    struct fs *fs = crash_fs_ops(w->fs);
+    struct coord_options options = {
+        .clock = &w->clock.clock,
+        .fs = fs,
+        .journal = w->journal,
+        .store = "/store",
+        .state_dir = "/state",
+        .heartbeat_ms = 500,
+        .lease_ms = 2000,
+    };
+    struct coord_io io = {0};
+    struct coord *c = NULL;
+    Sluice__V1__JobStatus *s;
+    uint64_t id = 0;
+
+    until_intent(w);
+    die(w, true);
+    T_OK(storemark_read(&id, fs, "/store", t_err()));
+    T_OK(fs_unlink(fs, "/store/cluster.id", t_err())); // an empty mount point
+    T_FAILS(SL_ESTATE, coord_new(&c, &options, &io, &err));
+    T_HAS(err.text, "/store");
+    T_HAS(err.text, "Mount it");
+    T_OK(storemark_write(fs, "/store", id, t_err())); // it is there again
+    world_start_coord(w);
+    s = world_status(w);
+    T_EQ(s->cuts, 1);
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(coord, a_store_that_is_unmounted_gets_no_manifest)
+{
+    struct world *w = begin();
+    struct fs *fs = crash_fs_ops(w->fs);
+    Sluice__V1__JobStatus *s;
+    uint64_t id = 0;
+
+    until_intent(w);
+    T_OK(storemark_read(&id, fs, "/store", t_err()));
+    T_OK(fs_unlink(fs, "/store/cluster.id", t_err()));
+    w->tasks_count = 0;
+    w->tasks[0].work(w->tasks[0].task);
+    w->tasks[0].done(w->tasks[0].task);
+    T_EQ(w->fatal, SL_OK);
+    s = world_status(w);
+    T_EQ(s->cuts, 0);
+    wire_free(&s->base);
+    T_OK(storemark_write(fs, "/store", id, t_err()));
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 TEST(coord, K5_a_hello_waits_while_the_manifest_is_written)
 {
     struct world *w = begin();
@@ -562,28 +620,108 @@ TEST(coord, a_manifest_that_cannot_be_written_is_aborted_and_tried_again)
     world_release(w);
 }
 
-TEST(coord, I7_a_shard_above_the_journal_stops_the_coordinator)
+static bool has_warning(struct world *w, const char *words)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+    bool found = false;
+
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_warnings; i++)
+        found |= strstr(reply->warnings[i], words) != NULL;
+    wire_free(&reply->base);
+    return found;
+}
+
+static uint64_t submit_another(struct world *w)
+{
+    char json[4096];
+
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    memcpy(strstr(json, "life"), "next", 4);
+    return world_submit(w, json);
+}
+
+// Another job, of other members, runs to its end. (The world follows one.)
+static void another_job_ends(struct world *w)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        if (w->members[i].used)
+            world_kill(w, &w->members[i]);
+    }
+    memset(w->incarnations, 0, sizeof(w->incarnations));
+    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-other"));
+    world_attach(w, world_add(w, FAKE_WORKER, "w-other"));
+    submit_another(w);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(w->fatal, SL_OK);
+}
+
+TEST(coord, I7_a_shard_above_the_journal_pauses_its_job)
 {
     struct world *w = begin();
     struct fake_member *ps = &w->members[0];
+    Sluice__V1__JobStatus *s;
+    uint64_t was;
 
     world_people(w, 1, 1);
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    was = w->incarnations[0];
     ps->shards[0].incarnation = 9; // as if a newer journal had admitted it
     world_break(w, ps);
     world_attach(w, ps);
     fake_deliver_all(w, ps);
-    T_EQ(w->fatal, SL_ESTATE);
-    T_HAS(w->why.text, "I7");
-    T_HAS(w->why.text, "incarnation 9");
+    T_EQ(w->fatal, SL_OK);
+    world_pass(w, 5000);
+    s = world_status(w);
+    T_TRUE(s->paused);
+    T_EQ(s->closures_running, 0);
+    T_HAS(s->reason, "I7");
+    T_HAS(s->reason, "incarnation 9");
+    T_HAS(s->reason, "journal.sqlite");
+    T_HAS(s->reason, "sluice stop j-1");
+    wire_free(&s->base);
+    T_EQ(w->incarnations[0], was);      // no further number
+    T_EQ(ps->shards[0].incarnation, 9); // its memory is left as it is
+    T_TRUE(has_warning(w, "job j-1 is paused"));
+    another_job_ends(w);
     world_release(w);
 }
 
-TEST(coord, I7_a_shard_of_a_job_never_given_stops_the_coordinator)
+TEST(coord, I7_a_paused_job_can_be_given_up)
 {
     struct world *w = begin();
     struct fake_member *ps = &w->members[0];
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobRequest job = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *deleted = NULL;
+    Sluice__V1__JobStatus *s = NULL;
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    ps->shards[0].incarnation = 9;
+    world_break(w, ps);
+    world_attach(w, ps);
+    fake_deliver_all(w, ps);
+    stop.id = job.id = "j-1";
+    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
+    T_EQ(s->state, SLUICE__V1__JOB_STATE__JOB_STOPPED);
+    wire_free(&s->base);
+    T_OK(coord_delete(w->coord, &job, &deleted, t_err()));
+    wire_free(&deleted->base);
+    T_FALSE(has_warning(w, "paused"));
+    another_job_ends(w);
+    world_release(w);
+}
+
+TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+    Sluice__V1__JobRequest job = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *deleted = NULL;
 
     world_people(w, 1, 1);
     world_submit(w, world_graph_job);
@@ -595,39 +733,161 @@ TEST(coord, I7_a_shard_of_a_job_never_given_stops_the_coordinator)
     world_start_coord(w);
     world_attach(w, ps);
     fake_deliver_all(w, ps);
-    T_EQ(w->fatal, SL_ESTATE);
+    T_EQ(w->fatal, SL_OK);
+    T_TRUE(ps->shards[0].loaded); // its memory is left as it is
+    T_TRUE(has_warning(w, "sluice delete j-1"));
+    world_stop_coord(w); // nor after a restart
+    world_start_coord(w);
+    T_EQ(world_submit(w, world_graph_job), 2);
+    w->job = 1;
+    world_attach(w, ps);
+    fake_deliver_all(w, ps);
+    T_TRUE(has_warning(w, "shows job j-1"));
+    job.id = "j-1";
+    T_OK(coord_delete(w->coord, &job, &deleted, t_err()));
+    wire_free(&deleted->base);
+    T_FALSE(has_warning(w, "j-1"));
+    T_FAILS(SL_ENOENT, coord_delete(w->coord, &job, &deleted, &err));
     world_release(w);
 }
 
-TEST(coord, I7_a_manifest_that_the_journal_does_not_know_refuses_to_run)
+TEST(coord, I7_a_number_far_above_uses_up_none)
 {
     struct world *w = begin();
-    struct coord_options options = {
-        .clock = &w->clock.clock,
-        .fs = crash_fs_ops(w->fs),
-        .store = "/store",
-        .state_dir = "/state",
-        .heartbeat_ms = 500,
-        .lease_ms = 2000,
-    };
-    struct coord_io io = {0};
+    struct fake_member *ps = &w->members[0];
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    w->job = UINT64_MAX;
+    world_break(w, ps);
+    world_attach(w, ps);
+    fake_deliver_all(w, ps);
+    T_EQ(w->fatal, SL_OK);
+    T_EQ(submit_another(w), 2);
+    world_release(w);
+}
+
+TEST(coord, I7_a_manifest_that_the_journal_does_not_know_pauses_its_job)
+{
+    struct world *w = begin();
     struct buf text = {(uint8_t *)"{}", 2, 3};
     Sluice__V1__JobStatus *s;
-    struct coord *c = NULL;
     char path[512];
 
     world_people(w, 1, 1);
     world_submit(w, world_graph_job);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    s = world_status(w);
-    snprintf(path, sizeof(path), "%.*s/cut-99.json",
-             (int)(strrchr(s->checkpoint, '/') - s->checkpoint), s->checkpoint);
-    wire_free(&s->base);
-    T_OK(manifest_write(crash_fs_ops(w->fs), path, &text, t_err()));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    do {
+        world_step(w);
+        s = world_status(w);
+        snprintf(path, sizeof(path), "%s", s->checkpoint);
+        wire_free(&s->base);
+    } while (path[0] == '\0');
     world_stop_coord(w);
-    options.journal = w->journal;
-    T_FAILS(SL_ESTATE, coord_new(&c, &options, &io, &err));
-    T_HAS(err.text, "I7");
-    T_HAS(err.text, "cut 99");
+    snprintf(strrchr(path, '/'), 16, "/cut-99.json");
+    T_OK(manifest_write(crash_fs_ops(w->fs), path, &text, t_err()));
+    world_start_coord(w);
+    s = world_status(w);
+    T_TRUE(s->paused);
+    T_HAS(s->reason, "I7");
+    T_HAS(s->reason, "cut 99");
+    wire_free(&s->base);
+    another_job_ends(w);
+    world_release(w);
+}
+
+// ---- whose member is it
+
+static uint64_t cluster_of(struct world *w)
+{
+    uint64_t id = 0;
+
+    T_OK(storemark_read(&id, crash_fs_ops(w->fs), "/store", t_err()));
+    T_NE(id, 0);
+    return id;
+}
+
+static enum sl_err attach_as(struct world *w, uint64_t cluster, uint64_t term)
+{
+    Sluice__V1__Hello hello = SLUICE__V1__HELLO__INIT;
+
+    hello.role = SLUICE__V1__ROLE__ROLE_PSSERVER;
+    hello.name = "ps-strange";
+    hello.address = "127.0.0.1:1";
+    hello.process = 99;
+    hello.protocol = WIRE_PROTOCOL;
+    hello.cluster = cluster;
+    hello.term = term;
+    err = (struct sl_error)SL_ERROR_INIT;
+    return coord_attach(w->coord, ++w->streams, &hello, &err);
+}
+
+TEST(coord, a_stranger_is_refused_and_named)
+{
+    struct world *w = begin();
+    uint64_t ours = cluster_of(w);
+
+    T_EQ(attach_as(w, ours + 1, 1), SL_ESTATE);
+    T_HAS(err.text, "'ps-strange' belongs to cluster");
+    T_TRUE(has_warning(w, "psserver ps-strange is refused"));
+    clock_fake_advance_ms(&w->clock, 120000);
+    T_FALSE(has_warning(w, "ps-strange")); // it has given up
+    T_OK(attach_as(w, ours, 1));
+    T_OK(attach_as(w, 0, 0)); // of before, or new
+    world_release(w);
+}
+
+TEST(coord, I5_a_term_that_was_seen_is_not_given_again)
+{
+    struct world *w = begin();
+    uint64_t ours = cluster_of(w), term = coord_term(w->coord);
+
+    T_EQ(attach_as(w, ours, term + 6), SL_ESTATE);
+    T_HAS(err.text, "I5");
+    T_EQ(coord_term(w->coord), term); // not in the midst of a life
+    T_TRUE(has_warning(w, "has seen term"));
+    T_EQ(attach_as(w, ours, UINT64_MAX), SL_ESTATE); // uses up none
+    world_stop_coord(w);
+    world_start_coord(w);
+    T_EQ(coord_term(w->coord), term + 7);
+    T_OK(attach_as(w, ours, term + 6));
+    world_release(w);
+}
+
+TEST(coord, a_journal_without_an_id_takes_that_of_its_store)
+{
+    struct world *w = begin();
+    uint64_t ours = cluster_of(w);
+
+    world_stop_coord(w);
+    journal_close(w->journal); // it was lost
+    T_OK(journal_open(&w->journal, ":memory:", t_err()));
+    world_start_coord(w);
+    T_OK(attach_as(w, ours, 1));
+    T_EQ(attach_as(w, ours + 1, 1), SL_ESTATE);
+    world_release(w);
+}
+
+TEST(coord, a_shard_of_another_job_of_that_number_is_refused)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+    Sluice__V1__JobStatus *s;
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    w->uid = 12345; // of all that it says from now on
+    ps->shards[0].incarnation = 9;
+    world_break(w, ps);
+    world_attach(w, ps);
+    fake_deliver_all(w, ps);
+    T_EQ(w->fatal, SL_OK);
+    s = world_status(w);
+    T_FALSE(s->paused); // its incarnation is of another past
+    wire_free(&s->base);
+    fake_read_all(w, ps);
+    T_FALSE(ps->shards[0].loaded);
     world_release(w);
 }

@@ -372,7 +372,8 @@ uint64_t world_submit(struct world *w, const char *json)
                      t_err()));
     json_decref(value);
     request.spec = (Sluice__V1__JobSpec *)spec;
-    request.request_id = "r-1";
+    request.request_id =
+        strcmp(request.spec->name, "life") == 0 ? "r-1" : request.spec->name;
     T_OK(coord_submit(w->coord, &request, &reply, t_err()));
     job = reply->job;
     w->job = job;

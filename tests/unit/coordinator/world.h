@@ -125,6 +125,7 @@ struct world {
     } tasks[WORLD_TASKS];
     unsigned tasks_count;
     uint64_t job;
+    uint64_t uid; // that shards say in their hellos; 0: none
     struct schedule schedule;
     uint32_t shards, window;
     // who holds which closure of the job, by what the coordinator has sent

@@ -35,6 +35,7 @@ static void send_hello(struct world *w, struct fake_member *m, uint32_t shard)
         counted_steps(&f->counted);
     hello.job = w->job;
     hello.job_incarnation = 1;
+    hello.job_uid = w->uid;
     hello.shard = shard;
     hello.live_incarnation = f->incarnation;
     hello.loaded = &loaded;

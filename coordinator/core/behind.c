@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/behind.c -- jobs that have been further than this journal
+// knows: paused, or listed.
+#include "coordinator/core/behind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+
+// So many jobs are not given between a backup and its return; a number further
+// away is a mistake, and would use up those that are left.
+#define JUMP_MAX 65536
+#define LISTED_MAX 256
+
+// ---- a job that the journal knows
+
+static void revoke_all(struct coord *c, struct member *m, struct job *job)
+{
+    list_for_safe(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job == job)
+            leases_revoke(c, m, w, "the job is paused (I7)");
+    }
+}
+
+static void serve_none(struct coord *c, struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards; i++) {
+        job->shard[i].server = 0;
+        job->shard[i].silent_server = 0;
+        job->shard[i].since_ms = coord_now(c);
+    }
+    job->map_version++;
+    job->map_changed = true;
+}
+
+void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
+{
+    if (job->paused || job_ended(job))
+        return;
+    LOG(ERROR, "job paused: the journal is older than what ran (I7)",
+        "job=%s why=%s", job->id_text, why->text);
+    JOB_HISTORY(job, "paused", "");
+    job->paused = true;
+    job->paused_why = sl_strdup(why->text); // without memory, without words
+    list_for(n, &c->members.all)
+    {
+        revoke_all(c, list_entry(n, struct member, node), job);
+    }
+    if (job->cut != NULL && !job->cut->writing)
+        cuts_give_up(c, job, "the job is paused (I7)");
+    serve_none(c, job);
+    job->changes++;
+}
+
+// ---- jobs that it does not
+
+static bool listed(const struct coord *c, uint64_t job, const char *psserver)
+{
+    for (size_t i = 0; i < c->unknown_count; i++) {
+        if (c->unknown[i].job == job &&
+            strcmp(c->unknown[i].psserver, psserver) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool behind_knows_not(struct coord *c, uint64_t job)
+{
+    bool skipped = false;
+
+    if (job > c->jobs.last)
+        return true;
+    return coord_wrote(
+               c, journal_job_skipped(c->journal, job, &skipped, &c->err)) &&
+           skipped;
+}
+
+static void add(struct coord *c, const struct member *m,
+                const Sluice__V1__ShardHello *h)
+{
+    struct behind_job *b =
+        sl_realloc_array(c->unknown, c->unknown_count + 1, sizeof(*b));
+
+    if (b == NULL)
+        return; // it is listed when it is shown again
+    c->unknown = b;
+    b = &c->unknown[c->unknown_count++];
+    b->job = h->job;
+    b->uid = h->job_uid;
+    snprintf(b->psserver, sizeof(b->psserver), "%s", m->name);
+    LOG(ERROR, "job unknown to this journal (I7)", "job=j-%llu psserver=%s",
+        (ull)h->job, m->name);
+}
+
+void behind_list(struct coord *c, const struct member *m,
+                 const Sluice__V1__ShardHello *h)
+{
+    if (listed(c, h->job, m->name) || c->unknown_count >= LISTED_MAX)
+        return;
+    if (h->job > c->jobs.last && h->job - c->jobs.last > JUMP_MAX) {
+        send_refuse(c, m, h->job, h->shard,
+                    "no job was ever given such a number", NULL);
+        return;
+    }
+    if (h->job > c->jobs.last) {
+        if (!coord_wrote(c, journal_jobs_skip(c->journal, c->jobs.last + 1,
+                                              h->job, &c->err)))
+            return;
+        c->jobs.last = h->job;
+    }
+    add(c, m, h);
+}
+
+static void close_everywhere(struct coord *c, const struct behind_job *b)
+{
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == MEMBER_PSSERVER && strcmp(m->name, b->psserver) == 0)
+            send_close(c, m, b->job, b->uid, true);
+    }
+}
+
+enum sl_err behind_delete(struct coord *c, const char *id, struct sl_error *err)
+{
+    unsigned long long number = 0;
+    size_t kept = 0, had = c->unknown_count;
+    int end = 0;
+
+    if (sscanf(id, "j-%llu%n", &number, &end) != 1 || id[end] != '\0')
+        number = 0;
+    for (size_t i = 0; i < had; i++) {
+        if (c->unknown[i].job == number)
+            close_everywhere(c, &c->unknown[i]);
+        else
+            c->unknown[kept++] = c->unknown[i];
+    }
+    c->unknown_count = kept;
+    return kept < had ? SL_OK
+                      : sl_fail(err, SL_ENOENT, "there is no job %s", id);
+}
+
+void behind_release(struct coord *c)
+{
+    sl_free(c->unknown);
+}

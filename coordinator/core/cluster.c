@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/cluster.c -- the id of the cluster, its store, and members
+// that are not of it.
+#include "coordinator/core/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/base/storemark.h"
+#include "common/run/log.h"
+#include "coordinator/core/job.h"
+
+// So often is no coordinator started between a backup and its return; a term
+// further away is a mistake, and would use up those that are left.
+#define TERMS_MAX 65536
+#define STRANGERS_MAX 64
+
+// ---- the id and the store
+
+static uint64_t hash_of(const char *path)
+{
+    uint64_t hash = sl_mix64(strlen(path));
+
+    for (; *path != '\0'; path++)
+        hash = sl_mix64(hash + (unsigned char)*path);
+    return hash;
+}
+
+static uint64_t draw(const struct coord *c)
+{
+    uint64_t id = sl_mix64(c->options.seed ^ UINT64_C(0x636c7573746572));
+
+    return id == 0 ? 1 : id;
+}
+
+enum sl_err cluster_open(struct coord *c, struct sl_error *err)
+{
+    struct fs *fs = c->options.fs;
+    uint64_t store = hash_of(c->store), mark = 0;
+    struct journal_cluster had;
+    enum sl_err rc = journal_cluster(c->journal, &had, err);
+
+    if (rc == SL_OK)
+        rc = storemark_read(&mark, fs, c->store, err);
+    if (rc != SL_OK)
+        return rc;
+    c->cluster = had;
+    // A journal without an id is new, or of before there were ids; the store
+    // may know better.
+    if (had.id == 0)
+        c->cluster.id = mark != 0 ? mark : draw(c);
+    if (mark != 0 || had.store == store)
+        rc = storemark_check(fs, c->store, c->cluster.id, err);
+    else
+        rc = storemark_write(fs, c->store, c->cluster.id, err);
+    c->cluster.store = store;
+    if (rc == SL_OK && (had.id != c->cluster.id || had.store != store))
+        rc = journal_cluster_set(c->journal, &c->cluster, err);
+    return rc;
+}
+
+// ---- strangers
+
+static struct cluster_stranger *find(const struct coord *c, bool psserver,
+                                     const char *name)
+{
+    for (size_t i = 0; i < c->strangers_count; i++) {
+        struct cluster_stranger *s = &c->strangers[i];
+
+        if (s->psserver == psserver && strcmp(s->name, name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+// A new place in the list, or that of the one that was not seen for longest.
+static struct cluster_stranger *place(struct coord *c)
+{
+    struct cluster_stranger *oldest;
+
+    if (c->strangers == NULL)
+        c->strangers = sl_calloc(STRANGERS_MAX, sizeof(*c->strangers));
+    if (c->strangers == NULL)
+        return NULL;
+    if (c->strangers_count < STRANGERS_MAX)
+        return &c->strangers[c->strangers_count++];
+    oldest = c->strangers;
+    for (size_t i = 1; i < c->strangers_count; i++) {
+        if (c->strangers[i].seen_ms < oldest->seen_ms)
+            oldest = &c->strangers[i];
+    }
+    return oldest;
+}
+
+static void remember(struct coord *c, const Sluice__V1__Hello *hello)
+{
+    bool psserver = hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER;
+    struct cluster_stranger *s = find(c, psserver, hello->name);
+
+    if (s == NULL)
+        s = place(c);
+    if (s == NULL)
+        return; // it comes again
+    *s = (struct cluster_stranger){.psserver = psserver,
+                                   .cluster = hello->cluster,
+                                   .term = hello->term,
+                                   .seen_ms = coord_now(c)};
+    snprintf(s->name, sizeof(s->name), "%s", hello->name);
+}
+
+static enum sl_err note_term(struct coord *c, uint64_t term)
+{
+    struct journal_cluster now = c->cluster;
+
+    if (term - c->term > TERMS_MAX || term <= now.seen_term)
+        return SL_OK;
+    now.seen_term = term;
+    if (!coord_wrote(c, journal_cluster_set(c->journal, &now, &c->err)))
+        return c->err.code;
+    c->cluster = now;
+    return SL_OK;
+}
+
+enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
+                          struct sl_error *err)
+{
+    if (hello->cluster == 0 ||
+        (hello->cluster == c->cluster.id && hello->term <= c->term))
+        return SL_OK;
+    remember(c, hello);
+    if (hello->cluster != c->cluster.id)
+        return sl_fail(err, SL_ESTATE,
+                       "'%s' belongs to cluster %016llx, this coordinator is "
+                       "of cluster %016llx: give it the address of its own, "
+                       "or an empty state folder",
+                       hello->name, (ull)hello->cluster, (ull)c->cluster.id);
+    if (note_term(c, hello->term) != SL_OK)
+        return sl_fail(err, SL_EIO, "the journal could not be written");
+    return sl_fail(err, SL_ESTATE,
+                   "'%s' has seen term %llu of this cluster, this coordinator "
+                   "is at %llu (I5): it was replaced, or its journal is an "
+                   "older copy. Restore the newest journal.sqlite; or restart "
+                   "this coordinator if it is to go on",
+                   hello->name, (ull)hello->term, (ull)c->term);
+}
+
+void cluster_release(struct coord *c)
+{
+    sl_free(c->strangers);
+}

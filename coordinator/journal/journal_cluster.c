@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_cluster.c -- rows that are of no job: which
+// cluster this is, and what others have shown of numbers that it did not give.
+#include "coordinator/journal/journal_sql.h"
+
+static enum sl_err get(struct journal *j, const char *key, uint64_t *out,
+                       struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, err, "SELECT value FROM meta WHERE key = ?1",
+                    JOURNAL_VALUES(TEXT(key)));
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    *out = rc == SL_OK ? journal_u64(s, 0) : 0;
+    sqlite3_reset(s);
+    return SL_OK;
+}
+
+static enum sl_err set(struct journal *j, const char *key, uint64_t value,
+                       struct sl_error *err)
+{
+    return journal_write(
+        j, err, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
+        JOURNAL_VALUES(TEXT(key), U64(value)));
+}
+
+enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
+                            struct sl_error *err)
+{
+    struct journal_cluster found = {0};
+    enum sl_err rc = get(j, "cluster", &found.id, err);
+
+    if (rc == SL_OK)
+        rc = get(j, "store", &found.store, err);
+    if (rc == SL_OK)
+        rc = get(j, "seen_term", &found.seen_term, err);
+    if (rc == SL_OK)
+        *out = found;
+    return rc;
+}
+
+enum sl_err journal_cluster_set(struct journal *j,
+                                const struct journal_cluster *now,
+                                struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = set(j, "cluster", now->id, err);
+    if (rc == SL_OK)
+        rc = set(j, "store", now->store, err);
+    if (rc == SL_OK)
+        rc = set(j, "seen_term", now->seen_term, err);
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
+                              struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = journal_write(j, err, "INSERT INTO gaps(first, last) VALUES(?1, ?2)",
+                       JOURNAL_VALUES(U64(first), U64(last)));
+    // The table has no row before the first job was given.
+    if (rc == SL_OK)
+        rc = journal_write(
+            j, err,
+            "INSERT INTO sqlite_sequence(name, seq) SELECT 'jobs', 0 WHERE NOT"
+            " EXISTS(SELECT 1 FROM sqlite_sequence WHERE name = 'jobs')",
+            NULL, 0);
+    if (rc == SL_OK)
+        rc = journal_write(j, err,
+                           "UPDATE sqlite_sequence SET seq = ?1"
+                           " WHERE name = 'jobs' AND seq < ?1",
+                           JOURNAL_VALUES(U64(last)));
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
+                                struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_sql(
+        j, err, "SELECT 1 FROM gaps WHERE first <= ?1 AND last >= ?1",
+        JOURNAL_VALUES(U64(job)));
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    *skipped = rc == SL_OK;
+    sqlite3_reset(s);
+    return SL_OK;
+}
