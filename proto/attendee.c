@@ -25,6 +25,7 @@ struct attendee {
     uint64_t process;            // of this life
     char host[256];
     struct rng rng;
+    uint64_t cluster, term; // of the last welcome; 0: there was none
 
     struct session *session; // the present one, or NULL: DOWN
     bool attached, stopped;
@@ -102,8 +103,21 @@ static void renew(struct attendee *a, uint64_t ms)
         a->setup.renewed(a->setup.arg);
 }
 
+// A coordinator of before does not say which.
+static bool is_stranger(const struct attendee *a, uint64_t cluster)
+{
+    return a->cluster != 0 && cluster != 0 && a->cluster != cluster;
+}
+
 static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
 {
+    if (is_stranger(a, m->cluster)) {
+        LOG(WARN, "coordinator of another cluster left alone",
+            "peer=%s cluster=%016" PRIx64 " ours=%016" PRIx64,
+            rpc_channel_address(a->setup.channel), m->cluster, a->cluster);
+        rpc_stream_cancel(a->session->stream);
+        return;
+    }
     if (!a->setup.welcome(a->setup.arg, m)) {
         LOG(WARN, "coordinator of an older term left alone (I5)",
             "peer=%s term=%" PRIu64, rpc_channel_address(a->setup.channel),
@@ -116,6 +130,9 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
         " lease_ms=%" PRIu32,
         rpc_channel_address(a->setup.channel), m->term, m->member,
         m->heartbeat_ms, m->lease_ms);
+    if (m->cluster != 0)
+        a->cluster = m->cluster;
+    a->term = m->term;
     loop_timer_stop(a->welcome_timer);
     a->notified = false;
     a->attached = true;
@@ -264,6 +281,8 @@ static void say_hello(struct attendee *a)
     m.device = (char *)a->setup.device;
     m.protocol = WIRE_PROTOCOL;
     m.external = a->setup.external;
+    m.cluster = a->cluster;
+    m.term = a->term;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
     up.hello = &m;
     a->hello_ms = sl_now_ms(a->setup.clock);
@@ -403,6 +422,7 @@ enum sl_err attendee_new(struct attendee **out,
     a->setup.device = copy_text(setup->device);
     if (a->setup.welcome_ms == 0)
         a->setup.welcome_ms = WELCOME_MS;
+    a->cluster = setup->cluster;
     a->backoff_ms = BACKOFF_MIN_MS;
     atomic_init(&a->sessions, 0);
     if (gethostname(a->host, sizeof(a->host) - 1) != 0)

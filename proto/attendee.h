@@ -42,11 +42,13 @@ struct attendee_setup {
     const char *address; // where workers dial us; NULL: nowhere
     const char *device;  // what we compute on; NULL: nothing
     bool external;       // a worker of external models, and only those
+    uint64_t cluster;    // that it belongs to; 0: the first that welcomes it
     unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000
     // All run on the loop. welcome: may we attach? false refuses a coordinator
-    // of an older term. attached: now we are (may be NULL). lost: no longer.
-    // down: any other message. beat: it is time for a heartbeat. renewed:
-    // leases count from attendee_renewed_ms anew (may be NULL).
+    // of an older term; one of another cluster is refused before. attached: now
+    // we are (may be NULL). lost: no longer. down: any other message. beat: it
+    // is time for a heartbeat. renewed: leases count from attendee_renewed_ms
+    // anew (may be NULL).
     bool (*welcome)(void *arg, const Sluice__V1__Welcome *m);
     void (*attached)(void *arg);
     void (*lost)(void *arg);

@@ -46,6 +46,13 @@ enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done, void *arg)
     return rc;
 }
 
+enum sl_err roster_store(const struct roster *r, struct sl_error *err)
+{
+    return r->setup.membership == NULL
+               ? SL_OK
+               : membership_check(r->setup.membership, err);
+}
+
 void roster_worked(struct roster *r)
 {
     r->working--;
@@ -185,7 +192,10 @@ static void load_work(void *arg)
     struct hosted *h = load->hosted;
     const struct roster_setup *setup = &h->roster->setup;
 
-    load->rc = shard_new(&load->shard, &load->plan);
+    // A store that is not mounted holds nothing, but that is not the seed.
+    load->rc = roster_store(h->roster, &load->err);
+    if (load->rc == SL_OK)
+        load->rc = shard_new(&load->shard, &load->plan);
     if (load->rc == SL_OK)
         load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
                              passed_over, h, &load->err);

@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "common/base/fs.h"
+#include "common/base/membership.h"
 #include "common/run/loop.h"
 #include "common/base/status.h"
 #include "proto/wire.h"
@@ -48,6 +49,9 @@ struct roster_setup {
     struct fs *fs;
     struct store *store;
     const char *folder; // of snapshots; copied
+    // Whose store it is: looked at before files are written, or missed. NULL:
+    // it is taken as it is.
+    const struct membership *membership;
     // Sends a message to the coordinator; one that cannot be sent is dropped,
     // since roster_attached says everything again.
     void (*send)(void *arg, const Sluice__V1__AttendUp *up);

@@ -55,6 +55,10 @@ struct hosted {
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
 void roster_worked(struct roster *r);
+
+// Any thread: the store is there.
+enum sl_err roster_store(const struct roster *r, struct sl_error *err);
+
 void hosted_pin(struct hosted *h);
 void hosted_unpin(struct hosted *h);
 

@@ -38,8 +38,10 @@ static void write_file(void *arg)
 {
     struct snapping *s = arg;
 
-    s->rc = snap_write(s->hosted->roster->setup.fs, s->folder, s->shard,
-                       s->incarnation, &s->written, &s->err);
+    s->rc = roster_store(s->hosted->roster, &s->err);
+    if (s->rc == SL_OK)
+        s->rc = snap_write(s->hosted->roster->setup.fs, s->folder, s->shard,
+                           s->incarnation, &s->written, &s->err);
 }
 
 // On a pool thread. While we end, nobody is answered any more and the file is

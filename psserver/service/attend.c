@@ -5,9 +5,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "proto/attendee.h"
 
 struct attend {
+    struct membership *membership;
     struct attendee *stream;
     struct roster *roster;
     void (*changed)(void *arg, bool attached);
@@ -25,8 +27,15 @@ static void tell(struct attend *a, bool attached)
 static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
     struct attend *a = arg;
+    struct sl_error err = SL_ERROR_INIT;
 
-    return roster_term(a->roster, m->term);
+    if (!roster_term(a->roster, m->term))
+        return false;
+    // What cannot be kept is learned again at the next welcome.
+    if (m->cluster != 0 && a->membership != NULL &&
+        membership_join(a->membership, m->cluster, &err) != SL_OK)
+        LOG(WARN, "cluster not noted", "why=%s", err.text);
+    return true;
 }
 
 static void on_attached(void *arg)
@@ -95,6 +104,7 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
         .role = SLUICE__V1__ROLE__ROLE_PSSERVER,
         .name = setup->name,
         .address = setup->address,
+        .cluster = setup->membership == NULL ? 0 : setup->membership->cluster,
         .welcome = on_welcome,
         .attached = on_attached,
         .lost = on_lost,
@@ -106,6 +116,7 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
 
     if (a == NULL)
         return SL_ENOMEM;
+    a->membership = setup->membership;
     a->changed = setup->changed;
     a->arg = setup->arg;
     rc = attendee_new(&a->stream, &stream, err);

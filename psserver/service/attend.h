@@ -24,9 +24,10 @@ struct attend;
 
 struct attend_setup {
     struct loop *loop;
-    struct rpc_channel *channel; // to the coordinator; freed before us
-    const char *name;            // stable over restarts
-    const char *address;         // where workers dial us
+    struct rpc_channel *channel;   // to the coordinator; freed before us
+    const char *name;              // stable over restarts
+    const char *address;           // where workers dial us
+    struct membership *membership; // joined when we are welcome; may be NULL
     // Told when it is attached, and when it no longer is. May be NULL.
     void (*changed)(void *arg, bool attached);
     void *arg;

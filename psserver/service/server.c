@@ -68,6 +68,7 @@ const struct conf_key server_keys[] = {
 struct psserver {
     struct daemon *daemon;
     char *name, *folder, *address; // owned
+    struct membership membership;
 
     struct rpc_io *io;
     struct store *store;
@@ -112,7 +113,12 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
         return SL_ENOMEM;
     rc = fs_mkdirs(fs_posix(), s->folder, err);
     // Reports name it to programs that run in other folders.
-    return rc == SL_OK ? fs_absolute(&s->folder, err) : rc;
+    if (rc == SL_OK)
+        rc = fs_absolute(&s->folder, err);
+    if (rc == SL_OK)
+        rc = membership_open(&s->membership, fs_posix(),
+                             daemon_state_dir(s->daemon), s->folder, err);
+    return rc;
 }
 
 // What workers dial: --advertise, or --listen with the port that it became.
@@ -211,12 +217,14 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
     struct attend_setup up = {.loop = daemon_loop(s->daemon),
                               .name = s->name,
                               .address = s->address,
+                              .membership = &s->membership,
                               .changed = on_attached,
                               .arg = s};
     struct roster_setup down = {.loop = daemon_loop(s->daemon),
                                 .fs = fs_posix(),
                                 .store = s->store,
                                 .folder = s->folder,
+                                .membership = &s->membership,
                                 .send = attend_send};
     enum sl_err rc;
 
@@ -254,6 +262,7 @@ static void stop_parts(struct psserver *s)
     sl_free(s->name);
     sl_free(s->folder);
     sl_free(s->address);
+    membership_release(&s->membership);
     *s = (struct psserver){0};
 }
 

@@ -386,7 +386,11 @@ static void write_now(void *arg)
     const struct plan *plan = &f->image->shard->plan;
     struct fs *fs = f->seat->env.fs;
 
-    f->rc = snap_write_image(fs, f->folder, f->image, &f->written, &f->err);
+    f->rc = f->seat->env.membership == NULL
+                ? SL_OK
+                : membership_check(f->seat->env.membership, &f->err);
+    if (f->rc == SL_OK)
+        f->rc = snap_write_image(fs, f->folder, f->image, &f->written, &f->err);
     // Our report was lost; or another rank of this store was asked before us.
     if (f->rc == SL_EEXIST)
         f->rc = snap_written_find(fs, f->folder, plan, f->image->tag,

@@ -21,6 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/membership.h"
 #include "common/run/loop.h"
 #include "proto/wire.h"
 #include "state/shard/shard.h"
@@ -37,7 +38,8 @@ struct ring_env {
     const char *address; // of our Ranks service, as others dial it
     const char *host;    // equal for processes that may share memory
     struct fs *fs;
-    const char *store; // where our files lie; NULL: nowhere
+    const char *store;                   // where our files lie; NULL: nowhere
+    const struct membership *membership; // whose store it is; NULL: taken as is
     // Ours to hand on (worker/reduce/group.h).
     struct ranks *ranks;
     struct rpc_io *io;

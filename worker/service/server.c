@@ -150,6 +150,7 @@ struct worker {
 
     struct ring_env ring;
     char *address, *store; // owned
+    struct membership membership;
     char host[RANKS_HOST_BYTES];
     struct ranks *ranks;
 
@@ -173,16 +174,23 @@ void server_free(struct worker *w)
 static enum sl_err read_store(struct worker *w, struct sl_error *err)
 {
     const char *said = conf_str(daemon_conf(w->daemon), "store");
+    const char *state = daemon_state_dir(w->daemon);
     enum sl_err rc;
 
-    if (said == NULL)
-        return SL_OK;
+    if (said == NULL) // it keeps nothing, and belongs to who welcomes it
+        return membership_open(&w->membership, fs_posix(), NULL, NULL, err);
     w->store = sl_strdup(said);
     if (w->store == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     rc = fs_mkdirs(fs_posix(), w->store, err);
     // Reports name it to programs that run in other folders.
-    return rc == SL_OK ? fs_absolute(&w->store, err) : rc;
+    if (rc == SL_OK)
+        rc = fs_absolute(&w->store, err);
+    if (rc == SL_OK)
+        rc = membership_open(&w->membership, fs_posix(),
+                             strcmp(state, "-") == 0 ? NULL : state, w->store,
+                             err);
+    return rc;
 }
 
 // What other ranks dial. One that nobody could dial is told so when it is in a
@@ -238,6 +246,7 @@ static enum sl_err start_ring(struct worker *w, struct sl_error *err)
                                 .host = w->host,
                                 .fs = fs_posix(),
                                 .store = w->store,
+                                .membership = &w->membership,
                                 .ranks = w->ranks,
                                 .io = w->io,
                                 .tls = daemon_tls(w->daemon)};
@@ -307,7 +316,12 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
     struct worker *w = arg;
     bool taken = member_welcome(w->member, m);
+    struct sl_error err = SL_ERROR_INIT;
 
+    // What cannot be kept is learned again at the next welcome.
+    if (taken && m->cluster != 0 &&
+        membership_join(&w->membership, m->cluster, &err) != SL_OK)
+        LOG(WARN, "cluster not noted", "why=%s", err.text);
     if (taken && !daemon_draining(w->daemon) && !w->away)
         introspect_set_serving(w->introspect, true);
     return taken;
@@ -394,6 +408,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .channel = w->channel,
         .role = SLUICE__V1__ROLE__ROLE_WORKER,
         .name = w->name,
+        .cluster = w->membership.cluster,
         .welcome = on_welcome,
         .lost = on_lost,
         .down = on_down,
@@ -442,6 +457,7 @@ static void stop_parts(struct worker *w)
     member_free(w->member);
     sl_free(w->address);
     sl_free(w->store);
+    membership_release(&w->membership);
     *w = (struct worker){.daemon = w->daemon};
 }
 

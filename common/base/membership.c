@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/membership.c -- which cluster a daemon belongs to: read, learned,
+// compared.
+#include "common/base/membership.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "common/base/storemark.h"
+
+#define FILE_NAME "cluster"
+#define FILE_MAX 8192
+
+static enum sl_err parse(struct membership *m, const char *text,
+                         struct sl_error *err)
+{
+    const char *line = strchr(text, '\n');
+    enum sl_err rc = storemark_parse(&m->cluster, text, m->file, err);
+
+    if (rc != SL_OK || line == NULL || line[1] == '\0')
+        return rc;
+    m->was = sl_strndup(line + 1, strcspn(line + 1, "\n"));
+    return m->was == NULL ? SL_ENOMEM : SL_OK;
+}
+
+static enum sl_err read_file(struct membership *m, struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc;
+
+    if (m->file == NULL || !fs_exists(m->fs, m->file))
+        return SL_OK;
+    rc = fs_read_all(m->fs, m->file, FILE_MAX, &text, err);
+    if (rc == SL_OK)
+        rc = parse(m, buf_text(&text), err);
+    buf_release(&text);
+    return rc;
+}
+
+static bool used_before(const struct membership *m)
+{
+    return m->was != NULL && strcmp(m->was, m->store) == 0;
+}
+
+static enum sl_err look_at_store(struct membership *m, struct sl_error *err)
+{
+    uint64_t mark = 0;
+    enum sl_err rc;
+
+    if (m->store == NULL)
+        return SL_OK;
+    rc = storemark_read(&mark, m->fs, m->store, err);
+    if (rc != SL_OK)
+        return rc;
+    if (m->cluster == 0)
+        m->cluster = mark; // its state was lost, or it never had one
+    if (mark != 0 || used_before(m))
+        return m->cluster == 0
+                   ? SL_OK
+                   : storemark_check(m->fs, m->store, m->cluster, err);
+    return SL_OK;
+}
+
+enum sl_err membership_open(struct membership *m, struct fs *fs,
+                            const char *state, const char *store,
+                            struct sl_error *err)
+{
+    struct membership opened = {.fs = fs};
+    enum sl_err rc;
+
+    opened.file = state == NULL ? NULL : fs_join(state, FILE_NAME);
+    opened.store = store == NULL ? NULL : sl_strdup(store);
+    rc = (state != NULL && opened.file == NULL) ||
+                 (store != NULL && opened.store == NULL)
+             ? SL_ENOMEM
+             : read_file(&opened, err);
+    if (rc == SL_OK)
+        rc = look_at_store(&opened, err);
+    if (rc == SL_OK)
+        *m = opened;
+    else
+        membership_release(&opened);
+    return rc;
+}
+
+void membership_release(struct membership *m)
+{
+    sl_free(m->file);
+    sl_free(m->store);
+    sl_free(m->was);
+    *m = (struct membership){0};
+}
+
+static enum sl_err write_file(const struct membership *m, uint64_t cluster,
+                              struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = buf_appendf(&text, "%016" PRIx64 "\n%s\n", cluster,
+                                 m->store == NULL ? "" : m->store);
+
+    if (rc == SL_OK)
+        rc = fs_write_durable(m->fs, m->file, text.data, text.len, err);
+    buf_release(&text);
+    return rc;
+}
+
+enum sl_err membership_join(struct membership *m, uint64_t cluster,
+                            struct sl_error *err)
+{
+    bool marked = m->store == NULL || used_before(m);
+    char *was;
+    enum sl_err rc = SL_OK;
+
+    if (cluster == m->cluster && marked)
+        return SL_OK;
+    was = m->store == NULL ? NULL : sl_strdup(m->store);
+    if (m->store != NULL && was == NULL)
+        return SL_ENOMEM;
+    if (m->store != NULL)
+        rc = storemark_write(m->fs, m->store, cluster, err);
+    if (rc == SL_OK && m->file != NULL)
+        rc = write_file(m, cluster, err);
+    if (rc != SL_OK) {
+        sl_free(was);
+        return rc;
+    }
+    sl_free(m->was);
+    m->was = was;
+    m->cluster = cluster;
+    return SL_OK;
+}
+
+enum sl_err membership_check(const struct membership *m, struct sl_error *err)
+{
+    return m->store == NULL || m->cluster == 0
+               ? SL_OK
+               : storemark_check(m->fs, m->store, m->cluster, err);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/membership.h -- the cluster that a daemon belongs to, and the
+// store that it has marked for it.
+//
+//   <state>/cluster    the id, as 16 hex digits; the path of the store
+//
+// Learned from the first coordinator that welcomes it, and kept. A daemon
+// without a state folder forgets it at its end, but for what its store says.
+//
+// Threads  membership_check: any, once joined. The rest: one.
+// Memory   membership_release frees; the struct fs is borrowed.
+// Errors   SL_ESTATE: the store is not the one that it was.
+#ifndef COMMON_BASE_MEMBERSHIP_H
+#define COMMON_BASE_MEMBERSHIP_H
+
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "common/base/status.h"
+
+struct membership {
+    struct fs *fs;
+    char *file;       // owned; NULL: there is no state folder
+    char *store;      // owned; NULL: there is no store
+    char *was;        // the store that was marked; owned, NULL: none was
+    uint64_t cluster; // 0: none is known yet
+};
+
+// Reads what is kept in the folders; NULL: there is none of them. The store is
+// looked at: after its first use it must bear the mark.
+enum sl_err membership_open(struct membership *m, struct fs *fs,
+                            const char *state, const char *store,
+                            struct sl_error *err);
+void membership_release(struct membership *m); // all zeroes is allowed
+
+// Belongs to the cluster from now on, durably; nothing to do if it does. The
+// caller has compared a cluster that is known.
+enum sl_err membership_join(struct membership *m, uint64_t cluster,
+                            struct sl_error *err);
+
+// The store is still there; before anything is written to it, or missed in it.
+enum sl_err membership_check(const struct membership *m, struct sl_error *err);
+
+#endif
