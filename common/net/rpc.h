@@ -325,8 +325,9 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const struct rpc_channel_options *options,
                             struct sl_error *err);
 
-// Cancels what is open and waits until its callbacks have returned. NULL is
-// allowed.
+// Cancels what is open and waits until its callbacks have returned. Where that
+// takes long, the peer does not read: all connections of this process to its
+// address are closed then. NULL is allowed.
 void rpc_channel_free(struct rpc_channel *channel);
 
 const char *rpc_channel_address(const struct rpc_channel *channel);

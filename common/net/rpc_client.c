@@ -11,6 +11,7 @@
 // shards at once. So large requests wait here, by their turns, until those
 // before them were answered (rpc_window.h); what waits is the caller's own
 // memory still.
+#include "common/base/deadline.h"
 #include "common/base/history.h"
 #include "common/net/rpc_faulty.h"
 #include "common/net/rpc_lane.h"
@@ -24,6 +25,7 @@
 // so much that a link stays busy, and no more.
 #define WINDOW_BYTES ((size_t)2 << 20)
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
+#define BREAK_MS 250 // a cancelled call has ended by then, if its peer reads
 
 // One unary call.
 struct client_call {
@@ -164,6 +166,21 @@ static void cancel_all_calls(struct rpc_channel *ch)
     start_all(&ready);
 }
 
+// A peer that does not read holds up the end of what was cancelled.
+static void wait_idle(struct rpc_channel *ch)
+{
+    struct deadline until = deadline_in_ms(BREAK_MS);
+
+    pthread_mutex_lock(&ch->lock);
+    while (!list_empty(&ch->open) || ch->streams_open > 0) {
+        if (deadline_wait(&until, &ch->idle, &ch->lock))
+            continue;
+        rpc_break(ch->lanes.address);
+        until = deadline_in_ms(BREAK_MS);
+    }
+    pthread_mutex_unlock(&ch->lock);
+}
+
 static void drop_link(struct rpc_link *link)
 {
     if (link != NULL)
@@ -181,10 +198,7 @@ void rpc_channel_free(struct rpc_channel *ch)
     rpc_faulty_forget(ch);
 #endif
     cancel_all_calls(ch);
-    pthread_mutex_lock(&ch->lock);
-    while (!list_empty(&ch->open) || ch->streams_open > 0)
-        pthread_cond_wait(&ch->idle, &ch->lock);
-    pthread_mutex_unlock(&ch->lock);
+    wait_idle(ch);
     drop_link(ch->link);
     rpc_lanes_close(&ch->lanes);
     while ((n = list_pop_front(&ch->pool)) != NULL) {

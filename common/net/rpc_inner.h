@@ -203,6 +203,10 @@ enum sl_err rpc_address_claim(const struct rpc_address *a,
 enum sl_err rpc_address_diagnose(const struct rpc_address *a,
                                  struct sl_error *err);
 
+// Shuts down every connection of this process to the address, unless that has
+// a name for its host. Whoever else uses one dials again.
+void rpc_break(const char *address);
+
 // ---- rpc_stream.c, for server and client
 
 struct rpc_stream_seed { // what a new stream is made from

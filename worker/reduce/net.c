@@ -370,7 +370,7 @@ static struct inbox_piece *next_piece(struct net *n)
 }
 
 // A socket that its peer does not read keeps what it was lent until it is
-// closed; core's own keepalive closes it after 15 s. The calls end with it.
+// closed, as a channel does that has nothing left but such calls.
 static void hang_up(struct net *n)
 {
     for (uint32_t i = 0; i < n->o.count; i++) {
