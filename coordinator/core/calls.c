@@ -89,8 +89,8 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
             LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
                 litter.text);
     }
-    notify_deleted(c, job);
     JOB_HISTORY(job, "deleted", "");
+    notify_deleted(c, job);
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
     map_remove(&c->jobs.by_id, job->id);
     c->io.changed(c->io.arg, job->id);
