@@ -172,6 +172,33 @@ TEST(ring_life, R1_a_coordinator_that_restarts_opens_a_higher_one)
     world_release(&w);
 }
 
+TEST(ring_life, I7_a_rank_above_the_journal_pauses_its_job)
+{
+    static struct world w;
+    Sluice__V1__JobStatus *s = NULL;
+    uint64_t opened;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, steps_of, 4);
+    // As if a newer journal had opened generations since.
+    worker(&w, 0)->rank.state.tag.incarnation = 77;
+    world_break(&w, worker(&w, 1)); // and now one is opened
+    for (unsigned i = 0; i < LIMIT && (s == NULL || !s->paused); i++) {
+        wire_free((ProtobufCMessage *)s);
+        world_step(&w);
+        s = world_status(&w);
+    }
+    T_EQ(w.fatal, SL_OK);
+    T_TRUE(s->paused);
+    T_HAS(s->reason, "generation 77");
+    wire_free(&s->base);
+    opened = w.opened;
+    world_pass(&w, 10000);
+    T_EQ(w.opened, opened); // no further number
+    T_EQ(number(&w, ranks_of), 0);
+    world_release(&w);
+}
+
 TEST(ring_life, R3_when_all_ranks_have_died_the_last_cut_is_the_base)
 {
     struct world w;
