@@ -24,16 +24,18 @@ static void leave_pending(struct freeze *f, size_t block, uint8_t state)
     f->pending--;
 }
 
-enum sl_err freeze_init(struct freeze *f, const void *memory, size_t bytes)
+enum sl_err freeze_init(struct freeze *f, const void *memory, size_t bytes,
+                        const void *more, size_t more_bytes)
 {
-    struct freeze made = {.memory = memory, .bytes = bytes};
+    struct freeze made = {
+        .memory = {memory, more}, .first = bytes, .bytes = bytes + more_bytes};
 
-    made.blocks = sl_ceil_div(bytes, FREEZE_BLOCK_BYTES);
+    made.blocks = sl_ceil_div(made.bytes, FREEZE_BLOCK_BYTES);
     made.pending = made.blocks;
     made.state = sl_calloc(made.blocks, 1);
     if (made.state == NULL)
         return SL_ENOMEM;
-    if (region_new(&made.side, bytes) != SL_OK) {
+    if (region_new(&made.side, made.bytes) != SL_OK) {
         sl_free(made.state);
         return SL_ENOMEM;
     }
@@ -56,12 +58,26 @@ static size_t block_bytes(const struct freeze *f, size_t block)
     return left < FREEZE_BLOCK_BYTES ? left : FREEZE_BLOCK_BYTES;
 }
 
+// How many bytes of a block lie in the first extent.
+static size_t bytes_in_first(const struct freeze *f, size_t block)
+{
+    size_t offset = block * FREEZE_BLOCK_BYTES, n = block_bytes(f, block);
+
+    if (offset >= f->first)
+        return 0;
+    return f->first - offset < n ? f->first - offset : n;
+}
+
 static void save(struct freeze *f, size_t block)
 {
-    size_t offset = block * FREEZE_BLOCK_BYTES;
+    size_t offset = block * FREEZE_BLOCK_BYTES, n = block_bytes(f, block),
+           mine = bytes_in_first(f, block);
+    uint8_t *to = (uint8_t *)f->side.data + offset;
 
-    memcpy((uint8_t *)f->side.data + offset, f->memory + offset,
-           block_bytes(f, block));
+    if (mine > 0)
+        memcpy(to, f->memory[0] + offset, mine);
+    if (mine < n)
+        memcpy(to + mine, f->memory[1] + (offset + mine - f->first), n - mine);
     leave_pending(f, block, SAVED);
 }
 
@@ -88,10 +104,17 @@ copy_words(uint32_t *to, const uint32_t *from, size_t n)
 
 void freeze_copy(const struct freeze *f, size_t block, void *space)
 {
-    const void *from = f->memory + block * FREEZE_BLOCK_BYTES;
+    size_t offset = block * FREEZE_BLOCK_BYTES, n = block_bytes(f, block),
+           mine = bytes_in_first(f, block), words = mine / sizeof(uint32_t);
 
-    if (state_of(f, block) == PENDING)
-        copy_words(space, from, block_bytes(f, block) / sizeof(uint32_t));
+    if (state_of(f, block) != PENDING)
+        return;
+    if (mine > 0)
+        copy_words(space, (const void *)(f->memory[0] + offset), words);
+    if (mine < n)
+        copy_words((uint32_t *)space + words,
+                   (const void *)(f->memory[1] + (offset + mine - f->first)),
+                   (n - mine) / sizeof(uint32_t));
 }
 
 void freeze_take(struct freeze *f, size_t block, void *space, const void **at,

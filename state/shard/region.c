@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
+#include "common/base/mem.h"
+
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define PAGE_BYTES ((size_t)4096)
 
@@ -53,4 +55,33 @@ void region_release(struct region *r)
     if (r->data != NULL)
         munmap(r->data, mapped_bytes(r->bytes));
     *r = (struct region){NULL, 0};
+}
+
+enum sl_err region_shared_new(struct region_shared **out, size_t bytes)
+{
+    struct region_shared *r = sl_calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return SL_ENOMEM;
+    if (region_new(&r->region, bytes) != SL_OK) {
+        sl_free(r);
+        return SL_ENOMEM;
+    }
+    atomic_init(&r->refs, 1);
+    *out = r;
+    return SL_OK;
+}
+
+struct region_shared *region_shared_ref(struct region_shared *r)
+{
+    atomic_fetch_add(&r->refs, 1);
+    return r;
+}
+
+void region_shared_unref(struct region_shared *r)
+{
+    if (r == NULL || atomic_fetch_sub(&r->refs, 1) > 1)
+        return;
+    region_release(&r->region);
+    sl_free(r);
 }

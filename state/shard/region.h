@@ -6,12 +6,16 @@
 // more than the arithmetic. Fresh memory is zero and costs nothing before it
 // is touched.
 //
+// A shared one is what several shards have their values in, one behind the
+// other; the last who lets go of it unmaps it.
+//
 // Threads  any.
-// Memory   region_release unmaps.
+// Memory   region_release unmaps; shared ones are counted references.
 // Errors   SL_ENOMEM.
 #ifndef STATE_SHARD_REGION_H
 #define STATE_SHARD_REGION_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "common/base/status.h"
@@ -29,5 +33,15 @@ enum sl_err region_new(struct region *out, size_t bytes);
 void region_populate(struct region *r);
 
 void region_release(struct region *r); // all zeroes is allowed
+
+struct region_shared {
+    struct region region;
+    _Atomic unsigned refs;
+};
+
+// One reference is the caller's.
+enum sl_err region_shared_new(struct region_shared **out, size_t bytes);
+struct region_shared *region_shared_ref(struct region_shared *r);
+void region_shared_unref(struct region_shared *r); // NULL is allowed
 
 #endif

@@ -25,20 +25,27 @@ _Static_assert(POOL_FORMS == WIRE_TYPES, "a copy per type is shown");
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
 // memory is one plain matrix.
-static enum sl_err make_memory(struct shard *s)
+static enum sl_err make_memory(struct shard *s, struct region_shared *values,
+                               uint64_t first)
 {
     const struct optim *o = &s->plan.optim;
-    size_t n = s->plan.elements;
+    size_t n = s->plan.elements, bytes = shard_bytes(s);
     float *at, init;
 
-    if (region_new(&s->region,
-                   (1 + optim_slots(o)) * plan_values_bytes(&s->plan)) != SL_OK)
+    if (values != NULL)
+        bytes -= plan_values_bytes(&s->plan);
+    if (region_new(&s->region, bytes) != SL_OK)
         return SL_ENOMEM;
     at = s->region.data;
-    s->memory.values = at;
-    plan_seed(&s->plan, at);
-    for (unsigned k = 0; k < optim_slots(o); k++) {
+    if (values != NULL) {
+        s->shared = region_shared_ref(values);
+        s->memory.values = (float *)values->region.data + first;
+    } else {
+        s->memory.values = at;
         at += n;
+    }
+    plan_seed(&s->plan, s->memory.values);
+    for (unsigned k = 0; k < optim_slots(o); k++, at += n) {
         s->memory.slots[k] = at;
         init = optim_slot_init(o, k);
         for (size_t i = 0; init != 0.0f && i < n; i++)
@@ -47,7 +54,25 @@ static enum sl_err make_memory(struct shard *s)
     return SL_OK;
 }
 
+void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes)
+{
+    size_t values = plan_values_bytes(&s->plan);
+
+    if (offset < values) {
+        *bytes = values - offset;
+        return (uint8_t *)s->memory.values + offset;
+    }
+    *bytes = shard_bytes(s) - offset;
+    return (uint8_t *)s->memory.slots[0] + (offset - values);
+}
+
 enum sl_err shard_new(struct shard **out, struct plan *plan)
+{
+    return shard_new_in(out, plan, NULL, 0);
+}
+
+enum sl_err shard_new_in(struct shard **out, struct plan *plan,
+                         struct region_shared *values, uint64_t first)
 {
     struct shard *s = sl_calloc(1, sizeof(*s));
     enum sl_err rc;
@@ -70,7 +95,7 @@ enum sl_err shard_new(struct shard **out, struct plan *plan)
     if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)
-        rc = make_memory(s);
+        rc = make_memory(s, values, first);
     if (rc != SL_OK) {
         shard_unref(s);
         return rc;
@@ -93,6 +118,7 @@ void shard_unref(struct shard *s)
     tagged_release(&s->tagged);
     pool_free(s->pool);
     region_release(&s->region);
+    region_shared_unref(s->shared);
     once_release(&s->once);
     contributions_release(&s->contributions);
     stale_release(&s->versions);
@@ -737,11 +763,13 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
 static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
                           struct shard_image *out, struct sl_error *err)
 {
+    size_t values = plan_values_bytes(&s->plan);
     enum sl_err rc;
 
     *out = (struct shard_image){0};
     // Allocated outside the lock; the instant is below.
-    if (freeze_init(&out->freeze, s->region.data, s->region.bytes) != SL_OK)
+    if (freeze_init(&out->freeze, s->memory.values, values, s->memory.slots[0],
+                    shard_bytes(s) - values) != SL_OK)
         return SL_ENOMEM;
     pthread_mutex_lock(&s->lock);
     rc = named ? freeze_locked(s, tag, out, err)

@@ -47,8 +47,10 @@ struct shard {
     struct wire_tag from; // what it was loaded from; (0, 0): the seed
     uint64_t sequence;    // of its newest snapshot
     struct once once;
-    struct region region;       // values, then each slot: nothing between them
-    struct apply_memory memory; // into region
+    struct region region;         // values, then each slot: nothing between
+    struct region_shared *shared; // or NULL; then the values lie here, and
+                                  // only the slots in region
+    struct apply_memory memory;   // into them
     struct contributions contributions; // of the open round (sync)
     struct stale_versions versions;     // that were read, for staleness dc
 };
@@ -56,14 +58,23 @@ struct shard {
 // A shard of seed values with nothing counted. Takes the plan, also when it
 // fails. One reference is the caller's.
 enum sl_err shard_new(struct shard **out, struct plan *plan);
+
+// The same with its values in memory that it shares with others: there, they
+// begin at element `first`. What several shards have so is one vector.
+enum sl_err shard_new_in(struct shard **out, struct plan *plan,
+                         struct region_shared *values, uint64_t first);
 struct shard *shard_ref(struct shard *s);
 void shard_unref(struct shard *s); // NULL is allowed
 
 // Bytes of values and slots: what a snapshot holds.
 static inline size_t shard_bytes(const struct shard *s)
 {
-    return s->region.bytes;
+    return (1 + optim_slots(&s->plan.optim)) * plan_values_bytes(&s->plan);
 }
+
+// The memory of values, then slots, at an offset into it, and how many bytes
+// lie there together: not 0 before the end.
+void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 
 // From here on it answers, as this incarnation (I1). A lower one than it has
 // is ignored: incarnations never fall. A higher one is taken: its evidence is

@@ -310,6 +310,17 @@ static enum sl_err check_incarnation(const struct tensorfile *f,
     return SL_OK;
 }
 
+static void copy_memory(struct shard *shard, const uint8_t *from)
+{
+    size_t n;
+
+    for (size_t at = 0; at < shard_bytes(shard); at += n) {
+        void *to = shard_memory_at(shard, at, &n);
+
+        memcpy(to, from + at, n);
+    }
+}
+
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err)
@@ -327,7 +338,7 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
         rc = snap_read_once(f, p, &once, err);
     if (rc == SL_OK) {
         // Everything held. The set comes with the values that contain it.
-        memcpy(shard->region.data, first_byte(f, p), shard->region.bytes);
+        copy_memory(shard, first_byte(f, p));
         once_release(&shard->once);
         shard->once = once;
         shard->from = tag;

@@ -128,7 +128,7 @@ static enum sl_err copy_matrix(const struct tensorfile *f, struct shard *s,
                                const struct overlap *o, struct sl_error *err)
 {
     uint64_t row = piece->elements / piece->rows;
-    float *to = s->region.data;
+    float *to = k == 0 ? s->memory.values : s->memory.slots[k - 1];
     const struct tensor_info *t;
     struct buf name = BUF_INIT;
     enum sl_err rc = buf_append_str(&name, piece->name);
@@ -138,7 +138,7 @@ static enum sl_err copy_matrix(const struct tensorfile *f, struct shard *s,
     if (rc == SL_OK) {
         t = tensorfile_find(f, buf_text(&name));
         if (tensor_fits(t, piece, o))
-            memcpy(to + k * s->plan.elements + piece->first + o->here * row,
+            memcpy(to + piece->first + o->here * row,
                    tensorfile_data(f, t) + o->there * row * sizeof(float),
                    o->rows * row * sizeof(float));
         else

@@ -52,16 +52,24 @@ enum sl_err job_ring_vectors(struct job *j, struct sl_error *err)
     if (r->sum.whole != NULL)
         return SL_OK;
     if (j->device == NULL && r->own == NULL) {
-        r->own = sl_aligned(64, 2 * n * sizeof(float));
+        r->own = sl_aligned(64, n * sizeof(float));
         if (r->own == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory for the parameters");
-        memset(r->own, 0, 2 * n * sizeof(float));
+            return sl_fail(err, SL_ENOMEM, "no memory for the gradient");
+        memset(r->own, 0, n * sizeof(float)); // what no op writes stays 0
     }
-    r->params = j->device == NULL ? r->own : device_params(j->device);
-    r->grads = j->device == NULL ? r->own + n : device_grads(j->device);
+    r->fresh = j->device == NULL ? NULL : device_params(j->device);
+    r->grads = j->device == NULL ? r->own : device_grads(j->device);
     rc = sum_init(&r->sum, r->buckets, r->buckets_count, n);
     return rc == SL_OK ? SL_OK
                        : sl_fail(err, rc, "no memory for a round's sum");
+}
+
+float *job_ring_params(struct job_ring *r)
+{
+    if (r->fresh == NULL)
+        return rank_flat(&r->rank);
+    rank_values(&r->rank, r->fresh);
+    return r->fresh;
 }
 
 void job_ring_pass(struct job *from, struct job *to)

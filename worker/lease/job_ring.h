@@ -21,8 +21,10 @@ struct job_ring {
     uint32_t buckets_count;
     struct rank rank;
     struct sum sum;
-    float *params, *grads;      // the device's, or own
-    float *own;                 // both; NULL: the device has them
+    float *fresh;               // a device's parameters; NULL: the state's
+                                // own are read
+    float *grads;               // the device's, or own
+    float *own;                 // NULL: the device has it
     const struct ring_env *env; // of the last ring lease; NULL before it
     // A cut's parameters, kept for its evaluation: job->cut is of this tag.
     struct wire_tag cut;
@@ -36,6 +38,10 @@ void job_ring_free(struct job_ring *r); // NULL is allowed
 
 // The vectors, made when first wanted; after job_device.
 enum sl_err job_ring_vectors(struct job *j, struct sl_error *err);
+
+// The parameters that a step reads, from now until another state comes into
+// place; there is a state.
+float *job_ring_params(struct job_ring *r);
 
 // `to` is the same job, opened anew: it takes the state, if it is the same
 // incarnation.

@@ -19,7 +19,6 @@ void round_init(struct ring_round *r, const struct task_env *env,
     *r = (struct ring_round){
         .env = env, .job = job, .lease = lease, .m = lease_progress(lease)};
     r->step = (struct step){.device = job->device,
-                            .params = job->ring->params,
                             .grads = job->ring->grads,
                             .pulse = &lease->gate.pulse};
     r->c = (struct contribution){
@@ -68,6 +67,7 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
     r->ranks = ranks;
     r->self = self;
     r->contributions = contributions;
+    r->step.params = job_ring_params(r->job->ring);
     r->slots_cap = contributions / ranks + 1;
     r->keys = sl_malloc_array(2 * (size_t)contributions, sizeof(*r->keys));
     r->steps = sl_malloc_array(contributions, sizeof(*r->steps));
@@ -372,7 +372,7 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
     }
     if (rc == SL_OK)
         rc = rank_round(&ring->rank, r->steps, r->count, ring->sum.data,
-                        ring->params, err);
+                        ring->fresh, err);
     if (rc == SL_OK)
         account(r, finite);
     return rc;

@@ -67,7 +67,8 @@ void round_init(struct ring_round *r, const struct task_env *env,
                 struct job *job, struct lease *lease);
 void round_release(struct ring_round *r);
 
-// A generation begins: so many ranks, this one's index, keys of a round.
+// A generation begins, the state is in place: so many ranks, this one's index,
+// keys of a round.
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
                        uint32_t contributions, struct sl_error *err);
 

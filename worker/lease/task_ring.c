@@ -279,7 +279,6 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     if (rc != SL_OK)
         return rc;
     t->joined = true;
-    rank_values(&ring->rank, ring->params);
     seat_on_end(t->seat, sum_abort, &ring->sum);
     return SL_OK;
 }

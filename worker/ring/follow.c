@@ -116,13 +116,16 @@ static enum sl_err copy_piece(struct follow *f, uint32_t i,
     struct follow_part *p = &f->part[i];
     struct feed_ask ask = {.part = i};
     enum sl_err rc;
+    size_t n;
+    void *to;
 
     if (p->head.magic == 0)
         return fetch_head(f, i, err);
     ask.offset =
         sizeof(p->head) + p->head.set_bytes + p->head.counts_bytes + p->have;
-    ask.bytes = (size_t)sl_min(FETCH_BYTES, p->head.memory_bytes - p->have);
-    rc = fetch(f, &ask, (uint8_t *)p->shard->region.data + p->have, err);
+    to = shard_memory_at(p->shard, (size_t)p->have, &n);
+    ask.bytes = (size_t)sl_min(FETCH_BYTES, n);
+    rc = fetch(f, &ask, to, err);
     if (rc != SL_OK)
         return rc;
     FAULT("follow.piece");

@@ -63,21 +63,48 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
     return plan_read(out, &spec, err);
 }
 
+// Their values are one vector, part behind part.
+static enum sl_err make_parts(struct shard **parts, struct plan *plans,
+                              uint32_t count, uint64_t elements)
+{
+    struct region_shared *values;
+    enum sl_err rc =
+        region_shared_new(&values, (size_t)elements * sizeof(float));
+    uint64_t first = 0;
+
+    if (rc != SL_OK)
+        return rc;
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
+        uint64_t n = plans[i].elements;
+
+        rc = shard_new_in(&parts[i], &plans[i], values, first);
+        first += n;
+    }
+    region_shared_unref(values);
+    return rc;
+}
+
 static enum sl_err fill_set(struct shard **parts, uint32_t count,
                             const struct rank_job *j,
                             const Sluice__V1__RingBegin *begin, uint32_t *ids,
                             struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
+    struct plan *plans = sl_calloc(count, sizeof(*plans));
+    enum sl_err rc = plans == NULL ? SL_ENOMEM : SL_OK;
+    uint64_t elements = 0;
+    uint32_t read = 0;
     size_t at = 0;
 
-    for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
-        struct plan plan;
-
-        rc = read_plan(&plan, j, i, &at, begin, ids, err);
+    while (rc == SL_OK && read < count) {
+        rc = read_plan(&plans[read], j, read, &at, begin, ids, err);
         if (rc == SL_OK)
-            rc = shard_new(&parts[i], &plan);
+            elements += plans[read++].elements;
     }
+    if (rc == SL_OK)
+        rc = make_parts(parts, plans, count, elements);
+    for (uint32_t i = 0; i < read; i++)
+        plan_release(&plans[i]); // those that no part has taken
+    sl_free(plans);
     return rc;
 }
 
@@ -130,14 +157,18 @@ const struct once *rank_once(const struct rank *r)
     return &r->parts[0]->once;
 }
 
+float *rank_flat(const struct rank *r)
+{
+    return r->parts[0]->memory.values;
+}
+
 void rank_values(const struct rank *r, float *flat)
 {
-    for (uint32_t i = 0; i < r->count; i++) {
-        const struct shard *s = r->parts[i];
+    size_t bytes = 0;
 
-        memcpy(flat, s->memory.values, plan_values_bytes(&s->plan));
-        flat += s->plan.elements;
-    }
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += plan_values_bytes(&r->parts[i]->plan);
+    memcpy(flat, rank_flat(r), bytes);
 }
 
 bool rank_holds(const struct rank *r, struct wire_tag base)
@@ -189,7 +220,7 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
 
         rc = update_shard(s, &u, fresh, err);
         u.gradient += s->plan.elements;
-        fresh += s->plan.elements;
+        fresh += fresh != NULL ? s->plan.elements : 0;
     }
     if (rc != SL_OK) {
         rank_release(r);

@@ -26,7 +26,8 @@
 #include "state/shard/update.h"
 
 struct rank {
-    struct shard **parts; // by number, owned; NULL: there is no state
+    struct shard **parts; // by number, owned; NULL: there is no state. Their
+                          // values lie one behind the other
     uint32_t count;
     uint64_t job, job_incarnation; // whose it is
     struct wire_tag tag;           // (0, 0): there is none
@@ -50,7 +51,11 @@ static inline bool rank_has_state(const struct rank *r)
 // What all parts have counted; there is a state.
 const struct once *rank_once(const struct rank *r);
 
-// The parameters, into the flat vector.
+// The parameters: the flat vector that the parts' values are pieces of. Each
+// round changes it; it goes with the state.
+float *rank_flat(const struct rank *r);
+
+// A copy of them.
 void rank_values(const struct rank *r, float *flat);
 
 // ---- the base of a generation
@@ -92,8 +97,9 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
 
 // Applies one round to all parts: the average `g` (flat, finite; not read if
 // the steps skip), and all its keys counted (update.h). The new parameters go
-// to `fresh`. The round is one more in the tag. Only memory can be missing, and
-// then the parts may be apart: the state is given up, and its tag is (0, 0).
+// to `fresh`, too, if it is not NULL. The round is one more in the tag. Only
+// memory can be missing, and then the parts may be apart: the state is given
+// up, and its tag is (0, 0).
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, float *fresh,
                        struct sl_error *err);

@@ -24,7 +24,7 @@ static uint64_t memory_bytes(struct shard *const *parts, uint32_t count)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        bytes += parts[i]->region.bytes;
+        bytes += shard_bytes(parts[i]);
     return bytes;
 }
 
@@ -79,10 +79,14 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
         return SL_ERANGE;
     copy_common(offset, bytes, into, 0, v->head.data, v->head.len);
     for (uint32_t i = 0; i < v->rank->count; i++) {
-        const struct region *memory = &v->rank->parts[i]->region;
+        const struct shard *s = v->rank->parts[i];
+        size_t n;
 
-        copy_common(offset, bytes, into, at, memory->data, memory->bytes);
-        at += memory->bytes;
+        for (size_t of = 0; of < shard_bytes(s); of += n, at += n) {
+            const void *memory = shard_memory_at(s, of, &n);
+
+            copy_common(offset, bytes, into, at, memory, n);
+        }
     }
     return SL_OK;
 }
@@ -143,16 +147,16 @@ static enum sl_err fetch_memory(struct copy *c, struct sl_error *err)
     enum sl_err rc = SL_OK;
 
     for (uint32_t i = 0; i < c->count; i++) {
-        const struct region *memory = &c->parts[i]->region;
+        const struct shard *s = c->parts[i];
         size_t n;
 
-        for (size_t done = 0; rc == SL_OK && done < memory->bytes; done += n) {
-            n = memory->bytes - done;
+        for (size_t of = 0; rc == SL_OK && of < shard_bytes(s); of += n) {
+            void *memory = shard_memory_at(s, of, &n);
+
             n = n < FETCH_BYTES ? n : FETCH_BYTES;
-            rc = c->fetch(c->arg, at + done, n, (uint8_t *)memory->data + done,
-                          err);
+            rc = c->fetch(c->arg, at + of, n, memory, err);
         }
-        at += memory->bytes;
+        at += shard_bytes(s);
     }
     return rc;
 }

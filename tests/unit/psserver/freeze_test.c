@@ -22,7 +22,8 @@ static void begin(struct memory *m)
     m->space = sl_malloc(FREEZE_BLOCK_BYTES);
     for (size_t i = 0; i < m->count; i++)
         m->words[i] = 1;
-    T_OK(freeze_init(&m->freeze, m->words, m->count * sizeof(uint32_t)));
+    T_OK(freeze_init(&m->freeze, m->words, m->count * sizeof(uint32_t), NULL,
+                     0));
 }
 
 static void end(struct memory *m)
@@ -85,4 +86,42 @@ TEST(freeze, what_lies_over_two_blocks_saves_both)
     freeze_touch(&m.freeze, 0, 0);
     T_EQ(m.freeze.pending, 1);
     end(&m);
+}
+
+TEST(freeze, a_block_that_lies_in_two_extents_is_one)
+{
+    enum { FIRST = BLOCK_WORDS + 5, SECOND = BLOCK_WORDS };
+    uint32_t *one = sl_malloc(FIRST * sizeof(uint32_t)),
+             *two = sl_malloc(SECOND * sizeof(uint32_t)),
+             *space = sl_malloc(FREEZE_BLOCK_BYTES);
+    struct freeze f;
+
+    for (unsigned changed = 0; changed < 2; changed++) {
+        size_t seen = 0, n;
+
+        for (uint32_t i = 0; i < FIRST; i++)
+            one[i] = i;
+        for (uint32_t i = 0; i < SECOND; i++)
+            two[i] = FIRST + i;
+        T_OK(freeze_init(&f, one, FIRST * sizeof(uint32_t), two,
+                         SECOND * sizeof(uint32_t)));
+        if (changed) {
+            freeze_touch(&f, 0, f.bytes);
+            memset(one, 0xff, FIRST * sizeof(uint32_t));
+            memset(two, 0xff, SECOND * sizeof(uint32_t));
+        }
+        for (size_t b = 0; b < f.blocks; b++, seen += n) {
+            const void *at;
+
+            freeze_copy(&f, b, space);
+            freeze_take(&f, b, space, &at, &n);
+            for (size_t i = 0; i < n / sizeof(uint32_t); i++)
+                T_EQ(((const uint32_t *)at)[i], seen / sizeof(uint32_t) + i);
+        }
+        T_EQ(seen, (FIRST + SECOND) * sizeof(uint32_t));
+        freeze_release(&f);
+    }
+    sl_free(one);
+    sl_free(two);
+    sl_free(space);
 }

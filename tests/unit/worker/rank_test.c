@@ -148,6 +148,8 @@ static bool same_state(const struct rank *a, const struct rank *b)
 
         if (x->region.bytes != y->region.bytes ||
             memcmp(x->region.data, y->region.data, x->region.bytes) != 0 ||
+            memcmp(x->memory.values, y->memory.values,
+                   plan_values_bytes(&x->plan)) != 0 ||
             !counted_equal(&x->once.counted, &y->once.counted) ||
             once_version(&x->once) != once_version(&y->once))
             return false;
@@ -212,6 +214,36 @@ TEST(rank, a_round_counts_all_its_keys_as_one_update)
     T_EQ(rank_once(&r)->counts.skipped, 3);
     T_EQ(r.tag.sequence, 2);
     rank_release(&r);
+}
+
+// What a step reads is what the parts have, and an image that outlives the
+// state keeps that vector.
+TEST(rank, values_of_all_parts_are_one_vector)
+{
+    float before[ELEMENTS], fresh[ELEMENTS], got[ELEMENTS];
+    struct shard_image image;
+    struct rank r = {0};
+    struct world w;
+    uint64_t n = 0;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    for (uint32_t i = 0; i < r.count; i++) {
+        T_TRUE(r.parts[i]->memory.values == rank_flat(&r) + n);
+        n += r.parts[i]->plan.elements;
+    }
+    T_EQ(n, ELEMENTS);
+    run_round(&r, 0, 1, false, fresh);
+    T_MEM(rank_flat(&r), fresh, sizeof(fresh));
+    memcpy(before, fresh, sizeof(before));
+    T_OK(rank_freeze(&r, 1, &image, t_err()));
+    run_round(&r, 1, 1, false, fresh);
+    T_MEM(rank_flat(&r), fresh, sizeof(fresh));
+    rank_release(&r);
+    n = image.shard->plan.elements;
+    T_OK(shard_image_read(&image, 0, n * sizeof(float), got));
+    T_MEM(got, before + (ELEMENTS - n), n * sizeof(float));
+    shard_image_release(&image);
 }
 
 TEST(rank, R4_a_counted_step_is_not_applied_again)
