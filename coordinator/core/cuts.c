@@ -3,6 +3,8 @@
 // they make a cut that can be published.
 #include "coordinator/core/cuts.h"
 
+#include <stdio.h>
+
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -38,8 +40,10 @@ void cuts_begin_again(struct coord *c, struct job *job, const char *why)
 
 static void ask(struct coord *c, struct job *job, uint32_t shard)
 {
-    if (job->shard[shard].server != 0)
-        send_snapshot(c, job->shard[shard].server, job, shard);
+    if (job->shard[shard].server == 0)
+        return;
+    cut_ask(job->cut, shard, &job->evidence);
+    send_snapshot(c, job->shard[shard].server, job, shard);
 }
 
 // R6: parts of a ring's state are of one round, which no rank has passed when
@@ -64,6 +68,7 @@ static void begin(struct coord *c, struct job *job, enum cut_why why)
     if (job->cut == NULL)
         return; // the next tick tries again
     job->last_cut++;
+    job->cut->one_round = job->allreduce;
     job->cut_round = ring_round(job);
     FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
@@ -93,6 +98,58 @@ static struct cut_when when(struct coord *c, const struct job *job)
     };
 }
 
+// ---- shards that take long
+
+#define SLOTS_MOST 3 // an optimizer's, and the parameters
+
+static uint64_t largest_bytes(const struct job *job)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < job->shards; i++)
+        if (job->shard[i].elements > most)
+            most = job->shard[i].elements;
+    return most * sizeof(float) * SLOTS_MOST;
+}
+
+// The files that are there stay good: only who is missing is asked again.
+static void ask_again(struct coord *c, struct job *job, uint64_t waited_ms)
+{
+    uint32_t missing = 0, first = 0;
+    char why[160];
+
+    for (uint32_t i = job->shards; i-- > 0;) {
+        if (job->cut->shard[i].reported)
+            continue;
+        missing++;
+        first = i;
+        ask(c, job, i);
+    }
+    snprintf(why, sizeof(why),
+             "shard %u on %s%s not written its file for %llu s", first,
+             job->shard[first].psserver,
+             missing > 1 ? " and others have" : " has", (ull)waited_ms / 1000);
+    LOG(WARN, "cut takes long", "job=%s cut=%llu missing=%u why=%s",
+        job->id_text, (ull)job->cut->n, missing, why);
+    sl_free(job->cut_why);
+    job->cut_why = sl_strdup(why);
+    job->cut->moved_ms = coord_now(c);
+    job->cut->late++;
+    job->changes++;
+}
+
+static void check_late(struct coord *c, struct job *job)
+{
+    uint64_t waited = coord_now(c) - job->cut->moved_ms;
+
+    if (waited < cut_patience_ms(job->cut, largest_bytes(job)))
+        return;
+    if (job->cut->one_round)
+        cuts_give_up(c, job, "not every rank reported in time");
+    else
+        ask_again(c, job, waited);
+}
+
 void cuts_check(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
@@ -107,8 +164,8 @@ void cuts_check(struct coord *c, struct job *job)
             job->cut_seen = 0;
             if (publish_cut(c, job) != SL_OK)
                 cuts_give_up(c, job, "out of memory");
-        } else if (now - job->cut->started_ms >= CUT_TIMEOUT_MS) {
-            cuts_give_up(c, job, "not every shard reported in time");
+        } else {
+            check_late(c, job);
         }
         return;
     }
@@ -135,6 +192,28 @@ static void failed(struct coord *c, struct job *job,
     cuts_begin_again(c, job, report->failure);
 }
 
+// A file that is written after it was asked for holds what was counted until
+// then, so evidence that says more is not true (a worker completed what it had
+// not pushed). What the file holds takes its place: what it lacks is issued
+// again (C3), and who pushes what is counted meanwhile is told so (S2).
+static void correct(struct coord *c, struct job *job, uint32_t shard)
+{
+    struct evidence_shard *s = &job->evidence.shard[shard];
+    struct cut_shard *from = &job->cut->shard[shard];
+    struct counted counted;
+
+    if (counted_copy(&counted, &from->counted) != SL_OK)
+        return;
+    LOG(WARN, "evidence was wrong",
+        "job=%s shard=%u believed=%llu counted=%llu", job->id_text, shard,
+        (ull)from->asked_steps, (ull)counted_steps(&from->counted));
+    evidence_admit(&job->evidence, shard, s->incarnation, &counted);
+    from->asked_steps = counted_steps(&from->counted);
+    from->asked_low = counted_low(&from->counted);
+    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+    job->changes++;
+}
+
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report)
 {
@@ -150,13 +229,19 @@ struct job *cuts_report(struct coord *c, struct member *m,
             failed(c, job, report);
         return job;
     }
+    if (wire_tag_cmp(wire_tag_of(report->tag), job->shard[report->shard].cut) <
+        0)
+        return NULL; // cuts do not go back
     if (cut_take(job->cut, report, m->name, m->address, &job->evidence, &err) !=
         SL_OK) {
         LOG(INFO, "snapshot not taken", "job=%s shard=%u why=%s", job->id_text,
             report->shard, err.text);
         return NULL;
     }
+    job->cut->moved_ms = coord_now(c);
     job_counts_take(job, report->shard, report->counts);
+    if (cut_belies(job->cut, report->shard, report->request))
+        correct(c, job, report->shard);
     return job;
 }
 

@@ -304,36 +304,31 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
 {
     struct work *held = leases_find(m, message->job, message->attempt);
-    struct work *w;
     bool full = false, done;
 
+    // Anybody can say that anything is counted. What a worker says that was
+    // given up is found out anew, at the first question of the next one.
+    if (held == NULL || held->kind != WORK_TRAIN ||
+        held->closure.id != message->closure)
+        return;
     if (!job->placed || take_evidence(job, message, &full) != SL_OK)
         return;
     FAULT("closure.done");
     note_round(job, coord_now(c));
     job->changes++;
-    if (held != NULL) {
-        job->moved_ms = coord_now(c);
-        take_metrics(held, message->metrics);
-        // Not full: some of its evidence was void. Issued again by C3. What is
-        // held frees the worker, and is issued again if that is lost (Y3).
-        done = full || evidence_closure_held(&job->evidence, message->closure);
-        closure_finish(&held->closure, attempt_of(message->attempt),
-                       done ? SL_OK : SL_ESTALE);
-        member_completes(m, coord_now(c));
-        leases_end(held);
-        if (done)
-            copies_first(c, held);
-        else
-            leases_settle(c, held);
-    }
-    // What was given up but is counted now needs nobody any more. One that
-    // somebody else has by now ends there, at once, at its first question.
-    w = leases_get(job, message->closure);
-    if (full && w != NULL && w->closure.state == CLOSURE_WAITING) {
-        closure_counted(&w->closure);
-        leases_settle(c, w);
-    }
+    job->moved_ms = coord_now(c);
+    take_metrics(held, message->metrics);
+    // Not full: some of its evidence was void. Issued again by C3. What is
+    // held frees the worker, and is issued again if that is lost (Y3).
+    done = full || evidence_closure_held(&job->evidence, message->closure);
+    closure_finish(&held->closure, attempt_of(message->attempt),
+                   done ? SL_OK : SL_ESTALE);
+    member_completes(m, coord_now(c));
+    leases_end(held);
+    if (done)
+        copies_first(c, held);
+    else
+        leases_settle(c, held);
     if (!c->dead)
         excluded_judge(c, m, job);
 }

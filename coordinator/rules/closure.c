@@ -16,8 +16,8 @@
 //
 // WAITING  for a worker.
 // LEASED   one worker has it, as attempt `attempt`, while it is seen.
-// DONE     every shard has counted every step, as the holder says, as a late
-//          report of an older attempt shows, or as the journal knows (a probe).
+// DONE     every shard has counted every step, as the holder says, as its copy
+//          showed, or as the journal knows (a probe).
 //          A shard that comes back with less has forgotten some steps: then
 //          evidence issues the closure anew (C3), as another struct.
 // No state follows DONE, FAILED and CANCELED.

@@ -92,8 +92,7 @@ void closure_unstarted(struct closure *c);
 // they are forgotten. (Poison does not get past its bad step.)
 void closure_advanced(struct closure *c);
 
-// WAITING -> DONE: evidence came from an attempt that was given up, or the
-// journal knows the result.
+// WAITING -> DONE: its copy was first, or the journal knows the result.
 void closure_counted(struct closure *c);
 
 // The job ended. Nothing happens to one that is final already.

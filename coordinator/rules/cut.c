@@ -29,7 +29,7 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
     c->n = n;
     c->request = request;
     c->shards = shards;
-    c->started_ms = now_ms;
+    c->moved_ms = now_ms;
     return c;
 }
 
@@ -66,6 +66,35 @@ void cut_free(struct cut *c)
     sl_free(c);
 }
 
+void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e)
+{
+    struct cut_shard *s = &c->shard[shard];
+
+    if (s->asked)
+        return; // the answer to the first question may be on its way
+    s->asked = true;
+    s->asked_steps = counted_steps(&e->shard[shard].counted);
+    s->asked_low = counted_low(&e->shard[shard].counted);
+}
+
+uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes)
+{
+    uint64_t ms = bytes / CUT_BYTES_PER_MS;
+
+    if (ms < CUT_PATIENCE_MS)
+        ms = CUT_PATIENCE_MS;
+    return ms << (c->late < 6 ? c->late : 6);
+}
+
+bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request)
+{
+    const struct cut_shard *s = &c->shard[shard];
+
+    return request == c->request && s->asked && s->reported &&
+           (counted_steps(&s->counted) < s->asked_steps ||
+            counted_low(&s->counted) < s->asked_low);
+}
+
 static enum sl_err fill(struct cut_shard *s,
                         const Sluice__V1__SnapshotReport *report,
                         const char *psserver, const char *address)
@@ -92,11 +121,12 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err)
 {
-    struct cut_shard *s;
+    struct cut_shard *s, was;
     struct counted set;
     enum sl_err rc;
 
-    if (report->request != c->request || report->shard >= c->shards)
+    if (report->shard >= c->shards ||
+        (c->one_round && report->request != c->request))
         return sl_fail(err, SL_ESTALE, "no cut waits for this report");
     if (c->writing)
         return sl_fail(err, SL_ESTALE, "the cut is being written");
@@ -106,6 +136,9 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                        "shard whose newest is %llu",
                        (unsigned long long)report->tag->incarnation,
                        (unsigned long long)e->shard[report->shard].incarnation);
+    s = &c->shard[report->shard];
+    if (s->reported && wire_tag_cmp(wire_tag_of(report->tag), s->tag) < 0)
+        return sl_fail(err, SL_ESTALE, "a newer file of it is here already");
     if (report->sha256.len != SHA256_BYTES)
         return sl_fail(err, SL_ECORRUPT, "a checksum of %zu bytes",
                        report->sha256.len);
@@ -113,8 +146,11 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
     if (rc != SL_OK)
         return rc;
 
-    s = &c->shard[report->shard];
+    was = *s;
     cut_void(c, report->shard);
+    s->asked = was.asked;
+    s->asked_steps = was.asked_steps;
+    s->asked_low = was.asked_low;
     s->counted = set;
     rc = fill(s, report, psserver, address);
     if (rc != SL_OK) {

@@ -26,11 +26,19 @@
 #include "coordinator/rules/evidence.h"
 #include "proto/wire.h"
 
-// A cut that is not complete by then is given up and tried again.
-#define CUT_TIMEOUT_MS 60000
-#define CUT_RETRY_MS 3000
+// Shards that say nothing for so long are asked again, and people are told. As
+// long as the largest shard takes at so many bytes a millisecond, if that is
+// longer, and twice as long each time. A ring's cut is given up instead: its
+// parts are to be of one round, which has passed by then.
+#define CUT_PATIENCE_MS 60000
+#define CUT_BYTES_PER_MS 4096
+#define CUT_RETRY_MS 3000 // after a failure
 
 struct cut_shard {
+    // What was believed of its memory when it was asked; a file that is written
+    // afterwards holds that much at least.
+    bool asked;
+    uint64_t asked_steps, asked_low;
     bool reported;
     struct wire_tag tag;
     char *psserver, *address, *folder, *file; // owned
@@ -41,10 +49,12 @@ struct cut_shard {
 };
 
 struct cut {
-    uint64_t n;       // number within its job, from 1
-    uint64_t request; // which SnapshotRequest its reports answer
-    uint64_t started_ms;
-    bool writing; // the intent is in the journal, the outcome is not
+    uint64_t n;        // number within its job, from 1
+    uint64_t request;  // which SnapshotRequest its reports answer
+    uint64_t moved_ms; // begun, reported to, or asked for again
+    uint32_t late;     // times that shards were asked again
+    bool one_round;    // only reports of its own request fit together (R6)
+    bool writing;      // the intent is in the journal, the outcome is not
     uint32_t shards;
     struct cut_shard *shard; // owned
 };
@@ -53,12 +63,24 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
                     uint64_t now_ms); // NULL: no memory
 void cut_free(struct cut *c);         // NULL is allowed
 
-// Takes one report from the psserver of that name and address. SL_ESTALE: it
-// answers another request, is not of the shard's newest incarnation, or the
-// cut is being written; SL_ECORRUPT: its counted set does not fit the job.
+// The shard is asked (again), and so much of it is believed by now.
+void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
+
+// How long it waits for the next report, of a shard of at most so many bytes.
+uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
+
+// Takes one report from the psserver of that name and address, whatever request
+// it answers: it is a file of this incarnation (K4). SL_ESTALE: it answers
+// another request, and may not, or is older than the one that is here; is not
+// of the shard's newest incarnation; or the cut is being written. SL_ECORRUPT:
+// its counted set does not fit the job.
 enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err);
+
+// The file of this shard, which was written after it was asked, holds less than
+// was believed of it then: somebody completed what was not counted there.
+bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 
 // The shard was admitted anew: its unpublished report is void.
 void cut_void(struct cut *c, uint32_t shard);

@@ -133,6 +133,7 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
     rc = roster_work(h->roster, snap_work, snap_done, s);
     if (rc == SL_OK) {
         h->snapping = true;
+        h->snapping_request = s->request;
         hosted_pin(h);
     }
     return rc;
@@ -179,6 +180,10 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
         start(h, m->incarnation, m->request, false);
         return;
     }
+    // Asked again, for impatience: the answer is on its way.
+    if (m->request == h->snapping_request ||
+        (h->wanted && m->request == h->wanted_request))
+        return;
     if (h->wanted) {
         sl_fail(&newer, SL_ECANCELED, "a newer request took its place");
         send_failed(h, h->wanted_request, &newer);

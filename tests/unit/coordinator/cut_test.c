@@ -88,11 +88,56 @@ TEST(cut, K4_publish_only_what_is_of_the_newest_incarnation_now)
     evidence_release(&e);
 }
 
+// A file of this incarnation is a file of it, whoever asked for it; but those
+// of a ring have to be of one round.
+TEST(cut, K4_a_report_counts_whatever_request_asked_for_it)
+{
+    struct evidence e = two_shards();
+    struct cut *c = cut_new(1, 77, 2, 0);
+
+    T_OK(report(c, &e, 0, 76, 1, 3));
+    T_OK(report(c, &e, 1, 77, 1, 3));
+    T_TRUE(cut_publishable(c, &e));
+    cut_free(c);
+    evidence_release(&e);
+}
+
+TEST(cut, what_was_believed_when_it_was_asked_is_in_the_file)
+{
+    struct evidence e = two_shards();
+    struct cut *c = cut_new(1, 77, 2, 0);
+    struct evidence_item item = {.shard = 0, .incarnation = 1};
+    bool full;
+
+    T_OK(evidence_complete(&e, 0, &item, 1, &full));
+    cut_ask(c, 0, &e);
+    T_OK(evidence_complete(&e, 1, &item, 1, &full)); // after it was asked
+    T_OK(report(c, &e, 0, 77, 1, 1));
+    T_FALSE(cut_belies(c, 0, 77));
+    T_OK(report(c, &e, 0, 77, 1, 0));
+    T_TRUE(cut_belies(c, 0, 77));
+    T_FALSE(cut_belies(c, 0, 76)); // that was asked for before
+    cut_free(c);
+    evidence_release(&e);
+}
+
+TEST(cut, patience_grows_with_bytes_and_with_time)
+{
+    struct cut *c = cut_new(1, 77, 2, 0);
+
+    T_EQ(cut_patience_ms(c, 0), CUT_PATIENCE_MS);
+    T_GT(cut_patience_ms(c, UINT64_C(10) << 30), 10 * 60000);
+    c->late = 2;
+    T_EQ(cut_patience_ms(c, 0), 4 * CUT_PATIENCE_MS);
+    cut_free(c);
+}
+
 TEST(cut, reports_of_other_requests_or_broken_sets_are_refused)
 {
     struct evidence e = two_shards();
     struct cut *c = cut_new(1, 77, 2, 0);
 
+    c->one_round = true;
     T_FAILS(SL_ESTALE, report(c, &e, 0, 76, 1, 3));
     T_FAILS(SL_ESTALE, report(c, &e, 5, 77, 1, 3));
     T_FAILS(SL_ECORRUPT, report(c, &e, 0, 77, 1, 99)); // beyond the schedule

@@ -82,9 +82,10 @@ struct fake_rank {
 
 struct fake_member {
     bool used, alive, external;
-    bool hangs; // is heard of, but does nothing, and lets go of nothing
-    bool waits; // the same, for shards: it lets go when it is told to
-    bool skips; // none of its steps is finite
+    bool hangs;    // is heard of, but does nothing, and lets go of nothing
+    bool waits;    // the same, for shards: it lets go when it is told to
+    bool skips;    // none of its steps is finite
+    unsigned lies; // so many closures it completes without a push
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Members that say what is not so: what the coordinator believes of it.
+#include <string.h>
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/jobs.h"
+#include "tests/harness/lease.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 60000 };
+
+static struct world *begin(unsigned workers)
+{
+    static struct world w;
+
+    world_init(&w, t_seed());
+    world_people(&w, 1, workers);
+    world_submit(&w, world_graph_job);
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    return &w;
+}
+
+static struct job *job_of(struct world *w)
+{
+    struct job *job = jobs_get(w->coord, w->job);
+
+    T_ASSERT(job != NULL);
+    return job;
+}
+
+// ---- completions
+
+static void complete(struct world *w, struct fake_member *m, uint64_t closure)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Complete done = SLUICE__V1__COMPLETE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
+    Sluice__V1__ShardEvidence items[WORLD_SHARDS], *list[WORLD_SHARDS];
+    const struct job *job = job_of(w);
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        items[i] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;
+        items[i].shard = i;
+        items[i].incarnation = job->evidence.shard[i].incarnation;
+        list[i] = &items[i];
+    }
+    done.job = job->id;
+    done.job_incarnation = job->incarnation;
+    done.closure = closure;
+    done.attempt = &attempt;
+    attempt.term = 1;
+    attempt.n = 77;
+    done.kind = SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
+    done.evidence = list;
+    done.n_evidence = job->shards;
+    done.metrics = &metrics;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
+    up.complete = &done;
+    coord_receive(w->coord, m->stream, &up);
+}
+
+// Anybody who is attached can say it, of all closures at once.
+TEST(trust, only_the_holder_of_a_lease_completes_it)
+{
+    struct world *w = begin(2);
+    uint64_t before = evidence_steps(&job_of(w)->evidence);
+
+    for (uint64_t i = 0; i < job_of(w)->evidence.closures; i++)
+        complete(w, &w->members[2], i);
+    T_EQ(evidence_steps(&job_of(w)->evidence), before);
+    T_EQ(world_state(w), JOB_RUNNING);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+static void all_is_counted(struct world *w)
+{
+    for (unsigned i = 0; i < w->shards; i++)
+        T_TRUE(counted_full(&w->members[0].shards[i].counted));
+}
+
+// The holder says it and has not pushed: no file holds it, and it is computed.
+TEST(trust, a_completion_without_a_push_is_found_out_by_the_next_cut)
+{
+    struct world *w = begin(2);
+
+    w->members[1].lies = 3;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(w->members[1].lies, 0);
+    all_is_counted(w);
+    world_release(w);
+}
+
+static uint64_t cuts_begun(struct world *w)
+{
+    return job_of(w)->last_cut;
+}
+
+// All that it says is false, for ever: cuts are made with a pause in between.
+TEST(trust, a_liar_does_not_make_cuts_in_a_loop)
+{
+    struct world *w = begin(1);
+    uint64_t before;
+
+    w->members[1].lies = UINT32_MAX;
+    world_pass(w, 1000);
+    before = cuts_begun(w);
+    for (unsigned i = 0; i < 2000; i++)
+        world_step(w);
+    T_EQ(w->fatal, SL_OK);
+    T_TRUE(cuts_begun(w) - before <= 2 + coord_now(w->coord) / CUT_RETRY_MS);
+    w->members[1].lies = 0;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    all_is_counted(w);
+    world_release(w);
+}
+
+// ---- cuts that take long
+
+static unsigned cut_number(struct world *w)
+{
+    return job_of(w)->cut == NULL ? 0 : (unsigned)job_of(w)->cut->n;
+}
+
+// Workers that rest hold nothing, so none of them stands still.
+static void rest(struct world *w, bool on)
+{
+    for (unsigned i = 1; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (!m->used)
+            continue;
+        m->draining = on;
+        fake_read_all(w, m);
+        fake_work(w, m);
+        fake_deliver_all(w, m);
+    }
+}
+
+// A psserver writes for ten minutes: whoever wrote is not asked again, and the
+// cut is the one that was begun.
+TEST(trust, a_cut_that_takes_ten_minutes_is_not_begun_anew)
+{
+    struct world *w = begin(2);
+    struct fake_member *ps = &w->members[0];
+    unsigned number;
+
+    while (cut_number(w) == 0)
+        world_step(w);
+    number = cut_number(w);
+    rest(w, true);
+    fake_read_all(w, ps);
+    for (unsigned i = 0; i < 600; i++) { // in which nobody writes
+        world_pass(w, 1000);
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++)
+            fake_read_all(w, &w->members[k]);
+    }
+    T_EQ(cut_number(w), number);
+    T_ASSERT(job_of(w)->cut_why != NULL);
+    T_HAS(job_of(w)->cut_why, "not written its file for");
+    rest(w, false);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
