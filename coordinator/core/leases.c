@@ -244,7 +244,8 @@ static bool is_over(const struct work *w)
 {
     switch (w->closure.state) {
     case CLOSURE_WAITING:
-        return !w->closure.again && w->closure.blamed_count == 0;
+        return !w->closure.again && w->closure.blamed_count == 0 &&
+               w->closure.drops == 0;
     case CLOSURE_LEASED:
         return false;
     default:

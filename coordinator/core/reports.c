@@ -2,6 +2,7 @@
 // coordinator/core/reports.c -- the progress of attempts, and their ends.
 #include "coordinator/core/reports.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
@@ -173,6 +174,20 @@ void reports_failed(struct coord *c, struct member *m,
     note_failure(c, m, job, numeric);
 }
 
+// A shard that knows a newer attempt than there is, a map that never fits.
+static void note_drop(struct coord *c, struct member *m, struct work *w,
+                      const char *why)
+{
+    if (m->draining || w->kind != WORK_TRAIN || w->copy_of != NULL ||
+        !closure_dropped(&w->closure, coord_now(c)))
+        return;
+    LOG(WARN, "closure is handed back again and again",
+        "job=%s closure=%llu times=%u worker=%s why=%s", w->job->id_text,
+        (ull)w->closure.id, w->closure.drops, m->name, why);
+    snprintf(w->dropped, sizeof(w->dropped), "%s: %s", m->name, why);
+    w->job->changes++;
+}
+
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message)
 {
@@ -185,6 +200,7 @@ void reports_hand_back(struct coord *c, struct member *m,
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
     leases_end(w);
     pause_worker(c, m);
+    note_drop(c, m, w, message->why);
     leases_settle(c, w);
 }
 

@@ -57,7 +57,8 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
         if (!avoided)
             job->scan_from = at;
-        if (free && (w == NULL || !avoids(c, m, job, &w->closure)))
+        if (free && (w == NULL || (w->closure.not_before_ms <= coord_now(c) &&
+                                   !avoids(c, m, job, &w->closure))))
             return at;
         avoided |= free;
         at = evidence_next(&job->evidence, at + 1);

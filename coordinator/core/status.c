@@ -121,6 +121,29 @@ static void reason_paused(const struct job *job, char *out, size_t size)
         job->paused_why == NULL ? "" : job->paused_why, job->id_text);
 }
 
+static const struct work *dropped_work(const struct job *job)
+{
+    size_t at = 0;
+    uint64_t closure;
+    void *value;
+
+    while (map_next(&job->active, &at, &closure, &value)) {
+        const struct work *w = value;
+
+        if (w->closure.drops > CLOSURE_DROPS_FREE)
+            return w;
+    }
+    return NULL;
+}
+
+static void reason_dropped(const struct work *w, char *out, size_t size)
+{
+    if (w != NULL)
+        snprintf(out, size,
+                 "closure %llu was handed back %u times in a row, last by %s",
+                 (ull)w->closure.id, w->closure.drops, w->dropped);
+}
+
 // What it waits for, or "" while it moves.
 static void status_reason(const struct coord *c, const struct job *job,
                           char *out, size_t size)
@@ -146,6 +169,8 @@ static void status_reason(const struct coord *c, const struct job *job,
         reason_worker(c, job, out, size);
     else if (job->state == JOB_FINISHING)
         snprintf(out, size, "waiting for the evaluation");
+    else
+        reason_dropped(dropped_work(job), out, size);
 }
 
 // ---- shards

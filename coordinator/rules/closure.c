@@ -141,6 +141,20 @@ enum sl_err closure_finish(struct closure *c, struct attempt attempt,
     return SL_OK;
 }
 
+bool closure_dropped(struct closure *c, uint64_t now_ms)
+{
+    uint64_t ms = CLOSURE_DROP_MS;
+
+    if (++c->drops <= CLOSURE_DROPS_FREE)
+        return false;
+    for (uint32_t i = CLOSURE_DROPS_FREE + 1;
+         i < c->drops && ms < CLOSURE_DROP_MOST_MS; i++)
+        ms *= 2;
+    c->not_before_ms =
+        now_ms + (ms < CLOSURE_DROP_MOST_MS ? ms : CLOSURE_DROP_MOST_MS);
+    return true;
+}
+
 void closure_lost(struct closure *c)
 {
     assert(c->state == CLOSURE_LEASED);
@@ -157,6 +171,7 @@ void closure_advanced(struct closure *c)
 {
     c->blamed_count = 0;
     c->failures = 0;
+    c->drops = 0;
 }
 
 void closure_counted(struct closure *c)

@@ -27,6 +27,12 @@
 // distinct worker that the job allows.
 #define CLOSURE_FAILURES_PER_BLAME 4
 
+// Handed back so often in a row, by whomever, it waits before it is leased
+// again: so long, then twice as long each time.
+#define CLOSURE_DROPS_FREE 3
+#define CLOSURE_DROP_MS 100
+#define CLOSURE_DROP_MOST_MS 10000
+
 // (term, n): ordered (I4).
 struct attempt {
     uint64_t term, n;
@@ -58,6 +64,8 @@ struct closure {
     bool again;          // an attempt ended badly since it was last leased
     uint32_t max_blamed; // distinct workers that it may take down
     uint32_t failures;
+    uint32_t drops;         // handed back in a row
+    uint64_t not_before_ms; // WAITING: not leased before
     uint32_t blamed_count;
     uint64_t blamed[CLOSURE_MAX_BLAMED]; // processes
     enum sl_err result;                  // FAILED: why
@@ -81,6 +89,10 @@ void closure_copy(struct closure *c, const struct closure *of);
 // else is a failure, and the worker is blamed.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
+
+// It was handed back by a worker that is not leaving: nobody's fault, but if it
+// goes on, something is wrong with it. True if it waits by now.
+bool closure_dropped(struct closure *c, uint64_t now_ms);
 
 // The holder was lost while it computed this closure: it is blamed.
 void closure_lost(struct closure *c);

@@ -122,6 +122,7 @@ bool roster_term(struct roster *r, uint64_t term)
     if (term < r->term)
         return false;
     r->term = term;
+    store_note_term(r->setup.store, term);
     return true;
 }
 

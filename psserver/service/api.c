@@ -36,6 +36,18 @@ static enum sl_err find(const struct api *api, uint64_t job, uint32_t shard,
     return SL_OK;
 }
 
+static enum sl_err check_term(const struct api *api,
+                              struct wire_attempt attempt, struct sl_error *err)
+{
+    if (store_knows_term(api->setup.store, attempt.term))
+        return SL_OK;
+    return sl_fail(err, SL_EUNAVAIL,
+                   "an attempt of term %" PRIu64
+                   ", of which this psserver has not heard; it was leased by "
+                   "another cluster's coordinator, or by nobody",
+                   attempt.term);
+}
+
 // ---- Ask
 
 static void api_ask(struct rpc_call *call, void *arg)
@@ -50,6 +62,8 @@ static void api_ask(struct rpc_call *call, void *arg)
 
     rpc_msg_init(&msg);
     rc = wire_read_ask(&ask, rpc_call_body(call), &err);
+    if (rc == SL_OK)
+        rc = check_term(api, ask.attempt, &err);
     if (rc == SL_OK)
         rc = find(api, ask.job, ask.shard, &shard, &err);
     if (rc == SL_OK)
@@ -111,6 +125,8 @@ static enum sl_err push(const struct api *api, const struct sl_slices *body,
 
     rc = wire_read_push(&m, body, err);
     FAULT("api.push_parsed");
+    if (rc == SL_OK)
+        rc = check_term(api, m.attempt, err);
     if (rc == SL_OK)
         rc = find(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK) {

@@ -3,6 +3,7 @@
 #include "state/shard/store.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "common/base/mem.h"
 #include "state/shard/pairmap.h"
@@ -10,7 +11,20 @@
 struct store {
     pthread_rwlock_t lock;
     struct pairmap shards; // a reference to each
+    struct {
+        _Atomic uint64_t term;
+    } _shared;
 };
+
+void store_note_term(struct store *s, uint64_t term)
+{
+    atomic_store_explicit(&s->_shared.term, term, memory_order_relaxed);
+}
+
+bool store_knows_term(const struct store *s, uint64_t term)
+{
+    return term <= atomic_load_explicit(&s->_shared.term, memory_order_relaxed);
+}
 
 enum sl_err store_new(struct store **out)
 {

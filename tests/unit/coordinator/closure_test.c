@@ -195,3 +195,20 @@ TEST(closure, every_move_from_every_state_is_one_of_the_picture)
         T_EQ(seen[from], closure_moves[from]);
     }
 }
+
+TEST(closure, dropped_again_and_again_it_waits_longer_each_time)
+{
+    struct closure c;
+    uint64_t waited = 0;
+
+    closure_init(&c, 1, 4);
+    for (unsigned i = 0; i < CLOSURE_DROPS_FREE; i++)
+        T_FALSE(closure_dropped(&c, 1000));
+    T_EQ(c.not_before_ms, 0);
+    for (unsigned i = 0; i < 20; i++) {
+        T_TRUE(closure_dropped(&c, 1000));
+        T_GE(c.not_before_ms - 1000, waited);
+        waited = c.not_before_ms - 1000;
+    }
+    T_EQ(waited, CLOSURE_DROP_MOST_MS);
+}

@@ -29,6 +29,20 @@ static struct job *job_of(struct world *w)
     return job;
 }
 
+// All that is said is heard, and everybody works once.
+static void turn(struct world *w)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (!m->used || !m->alive || m->stream == 0)
+            continue;
+        fake_read_all(w, m);
+        fake_work(w, m);
+        fake_deliver_all(w, m);
+    }
+}
+
 // ---- completions
 
 static void complete(struct world *w, struct fake_member *m, uint64_t closure)
@@ -114,6 +128,43 @@ TEST(trust, a_liar_does_not_make_cuts_in_a_loop)
     w->members[1].lies = 0;
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     all_is_counted(w);
+    world_release(w);
+}
+
+// ---- a closure that nobody gets done
+
+// A shard has seen an attempt that no coordinator gave: it refuses all others.
+TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
+{
+    struct world *w = begin(2);
+    struct fake_member *ps = &w->members[0];
+    uint64_t closure = job_of(w)->evidence.closures - 1; // nobody's yet
+    unsigned leased = 0;
+
+    for (uint32_t i = 0; i < job_of(w)->shards; i++)
+        ps->shards[i].newest[closure] = (struct wire_attempt){1, 1 << 30};
+    for (unsigned i = 0;
+         i < LIMIT && strstr(world_reason(w), "handed back") == NULL; i++) {
+        world_pass(w, 50);
+        turn(w);
+    }
+    T_HAS(world_reason(w), "was handed back");
+    T_HAS(world_reason(w), "times in a row");
+    for (unsigned second = 0; second < 60; second++) {
+        uint64_t before = w->coord->attempts;
+
+        for (unsigned i = 0; i < 20; i++) {
+            world_pass(w, 50);
+            turn(w);
+        }
+        leased += w->coord->attempts > before;
+    }
+    T_GT(leased, 2); // it is tried again
+    T_LE(leased, 30);
+    for (uint32_t i = 0; i < job_of(w)->shards; i++)
+        ps->shards[i].newest[closure] = (struct wire_attempt){0, 0};
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_STR(world_reason(w), "");
     world_release(w);
 }
 

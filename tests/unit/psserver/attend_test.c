@@ -111,6 +111,33 @@ TEST(attend, heartbeats_report_what_is_counted)
     stage_close(&stage);
 }
 
+// It would fence all that come after it.
+TEST(attend, an_attempt_above_the_coordinators_term_is_not_seen)
+{
+    struct wire_ask ask = kit_ask(0, 1);
+    struct wire_ask_reply asked;
+    struct kit_payload payload;
+    struct wire_push_reply pushed;
+    struct wire_push push;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    ask.attempt.term = UINT64_C(1) << 40;
+    T_FAILS(SL_EUNAVAIL, stage_ask(&stage, &ask, &asked));
+    kit_payload_equal(&payload, -1, ALL, 0);
+    push = kit_push(0, 0, &payload);
+    push.attempt.term = UINT64_C(1) << 40;
+    T_FAILS(SL_EUNAVAIL, stage_push(&stage, WIRE_PUSH, &push, &pushed));
+    kit_payload_release(&payload);
+    ask.attempt.term = 1;
+    T_OK(stage_ask(&stage, &ask, &asked));
+    T_EQ(asked.refused.why, WIRE_REFUSED_NOT);
+    push_one(&stage, 1, 0, 0, -1, WIRE_PUSH_COUNTED);
+    stage_close(&stage);
+}
+
 TEST(attend, a_snapshot_is_reported_and_its_values_are_pulled_by_tag)
 {
     struct wire_pull pull = {.job = 7,
