@@ -183,6 +183,7 @@ static const struct wire_rule source_file[] = {
 };
 static const struct wire_rule admit[] = {JOB(2), SHARD(3), BORN(4)};
 static const struct wire_rule refuse[] = {JOB(2), SHARD(3)};
+static const struct wire_rule hello_wanted[] = {JOB(2), SHARD(3)};
 static const struct wire_rule snapshot_request[] = {JOB(1), SHARD(2)};
 static const struct wire_rule keep[] = {JOB(2), SHARD(3), COUNT(4, 100000)};
 static const struct wire_rule close_job[] = {JOB(2)};
@@ -298,6 +299,7 @@ static const struct wire_rules all[] = {
     RULES(source_file, source_file, NULL),
     RULES(admit, admit, NULL),
     RULES(refuse, refuse, NULL),
+    RULES(hello_wanted, hello_wanted, NULL),
     RULES(snapshot_request, snapshot_request, NULL),
     RULES(keep, keep, NULL),
     RULES(close_job, close_job, NULL),

@@ -10,18 +10,11 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Journals the blame after closure_lost or a failure; ends the job if the
-// closure is poison. A copy is freed: what it is a copy of has the blame.
-void blame_work(struct coord *c, struct work *w, const char *who,
-                const char *how);
-
-enum blame_why {
-    BLAME_LOST,   // gone or silent: what it computed is suspect
-    BLAME_REDIAL, // the same process came back on a new stream: nobody's fault
-};
-
-// Takes the leases of a worker that is gone or silent. The oldest is what it
-// computed, and is blamed; the others waited behind it.
-void blame_gone(struct coord *c, struct member *m, enum blame_why why);
+// Journals the blame after closure_lost, closure_killed or a failure, of the
+// worker with this identity and name. A closure that FAILED by it is poison,
+// and ends the job, unless shards say that it got on (recount.h). A copy is
+// freed: what it is a copy of has the blame.
+void blame_work(struct coord *c, struct work *w, uint64_t identity,
+                const char *who, const char *how);
 
 #endif

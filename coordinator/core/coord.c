@@ -20,12 +20,13 @@
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
 #include "coordinator/core/behind.h"
-#include "coordinator/core/blame.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/gone.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/publish.h"
+#include "coordinator/core/recount.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
 #include "coordinator/core/groups.h"
@@ -70,6 +71,7 @@ static void release(struct coord *c)
     publish_release(c);
     behind_release(c);
     cluster_release(c);
+    gone_release(c);
     sl_free(c->store);
     sl_free(c->state_dir);
     sl_free(c);
@@ -93,6 +95,7 @@ static struct coord *make(const struct coord_options *options,
     c->store = sl_strdup(options->store);
     c->state_dir = sl_strdup(options->state_dir);
     list_init(&c->publishing);
+    list_init(&c->suspicions);
     c->started_ms = c->ticked_ms = coord_now(c);
     if (c->store == NULL || c->state_dir == NULL) {
         release(c);
@@ -145,17 +148,17 @@ static void flush_all(struct coord *c)
 }
 
 // Takes from a member all that it held. It is still in the table.
-static void strip(struct coord *c, struct member *m, enum blame_why why)
+static void strip(struct coord *c, struct member *m, enum gone_why why)
 {
-    if (why == BLAME_LOST)
+    if (why == GONE_LOST)
         member_lost(m);
     if (m->role == MEMBER_WORKER)
-        blame_gone(c, m, why);
+        gone_worker(c, m, why);
     else
         shards_down(c, m, true);
 }
 
-static void remove_member(struct coord *c, struct member *m, enum blame_why why)
+static void remove_member(struct coord *c, struct member *m, enum gone_why why)
 {
     HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (ull)m->process);
@@ -186,7 +189,7 @@ static void replace(struct coord *c, struct member *old, uint64_t process)
         (void)map_put(&c->replaced, old->process, c);
     }
     c->io.hang_up(c->io.arg, old->id);
-    remove_member(c, old, same ? BLAME_REDIAL : BLAME_LOST);
+    remove_member(c, old, same ? GONE_REDIAL : GONE_LOST);
 }
 
 static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
@@ -248,12 +251,16 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
     stall_back(c, m);
+    gone_back(c, m);
     LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
         member_role_name(m->role), m->name, m->host, (ull)m->pid);
 
     FAULT("member.join");
     HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (ull)m->process);
+    gone_replaced(c, m);
+    if (c->dead)
+        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     send_welcome(c, m);
     place_note_psservers(c);
     if (m->role == MEMBER_PSSERVER)
@@ -271,7 +278,7 @@ void coord_detach(struct coord *c, uint64_t member)
         return;
     LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
-    remove_member(c, m, BLAME_LOST);
+    remove_member(c, m, GONE_LOST);
     flush_all(c);
     serve_workers(c);
 }
@@ -377,6 +384,7 @@ void coord_receive(struct coord *c, uint64_t member,
         LOG(INFO, "member is back", "kind=%s member=%s",
             member_role_name(m->role), m->name);
         map_release(&m->losing);
+        gone_back(c, m);
         if (m->role == MEMBER_PSSERVER)
             shards_back(c, m);
     }
@@ -422,14 +430,14 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         LOG(WARN, "member is silent", "kind=%s member=%s leases=%u",
             member_role_name(m->role), m->name, m->lease_count);
         if (m->role == MEMBER_WORKER)
-            blame_gone(c, m, BLAME_LOST);
+            gone_worker(c, m, GONE_LOST);
         else
             shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name, (ull)(now_ms - m->seen_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
-        remove_member(c, m, BLAME_LOST);
+        remove_member(c, m, GONE_LOST);
     }
 }
 
@@ -441,6 +449,7 @@ static void tick_job(struct coord *c, struct job *job)
         meter_rate_add(&job->meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));
     place_again(c, job);
+    recount_check(c, job);
     advance_job(c, job);
 }
 
@@ -460,6 +469,9 @@ void coord_tick(struct coord *c)
         if (c->dead)
             return;
     }
+    gone_check(c);
+    if (c->dead)
+        return;
     stall_check(c);
     if (c->dead)
         return;

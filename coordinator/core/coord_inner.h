@@ -72,6 +72,9 @@ struct coord {
     // Process -> struct member_debt, of those that left. Changed by: stall.
     struct map debts;
 
+    // Of closures, until it is known why a worker went. Changed by: gone.
+    struct list suspicions;
+
     // The outcome of a job's cut is in the journal: what waited for it goes on,
     // also when that is learned outside of any other call. Changed by: coord.
     void (*cut_settled)(struct coord *c, struct job *job);

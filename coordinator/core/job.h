@@ -66,6 +66,7 @@ struct job_shard {
     char *failure;          // owned: what its psserver could not load
     uint64_t place_ms;      // when it was last asked to take the shard
     struct job_counts counts;
+    bool recounts; // asked what it has counted, and has not said it
     Sluice__V1__ShardHello *waiting; // K5; owned
     uint64_t waiting_member;
 };
@@ -136,6 +137,11 @@ struct job {
     // Copies of slots, in sync mode. Changed by: leases, copies.
     uint32_t copies; // leased
     double slot_ms;  // that a contribution takes, lately; 0: not known
+
+    // Shards are asked what they have counted: so many have not said it; since
+    // when. Changed by: recount.
+    uint32_t recount_missing;
+    uint64_t recount_ms;
 
     // What workers say of it. Changed by: reports, stall, rings.
     bool has_facts;

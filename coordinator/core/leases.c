@@ -130,7 +130,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     FAULT("dispatch.lease");
     if (again)
         FAULT("recover.reissue");
-    if (closure_lease(&w->closure, m->process, next_attempt(c, w),
+    if (closure_lease(&w->closure, m->identity, next_attempt(c, w),
                       coord_now(c)) != SL_OK)
         return false;
     w->holder = m;
@@ -245,7 +245,7 @@ static bool is_over(const struct work *w)
     switch (w->closure.state) {
     case CLOSURE_WAITING:
         return !w->closure.again && w->closure.blamed_count == 0 &&
-               w->closure.drops == 0;
+               w->closure.drops == 0 && w->closure.suspected == 0;
     case CLOSURE_LEASED:
         return false;
     default:

@@ -170,7 +170,7 @@ void reports_failed(struct coord *c, struct member *m,
     closure_finish(&w->closure, attempt_of(message->attempt), code);
     leases_end(w);
     pause_worker(c, m);
-    blame_work(c, w, m->name, message->text);
+    blame_work(c, w, m->identity, m->name, message->text);
     note_failure(c, m, job, numeric);
 }
 
@@ -254,7 +254,8 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     member_completes(m, coord_now(c));
     leases_end(w);
     if (rc != SL_OK)
-        blame_work(c, w, m->name, "its result is not of the whole range");
+        blame_work(c, w, m->identity, m->name,
+                   "its result is not of the whole range");
     job->changes++;
 }
 

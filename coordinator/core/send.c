@@ -243,6 +243,18 @@ void send_refuse(struct coord *c, const struct member *m, uint64_t job,
     send_down(c, m->id, &down);
 }
 
+void send_hello_wanted(struct coord *c, const struct member *m,
+                       const struct job *job, uint32_t shard)
+{
+    Sluice__V1__HelloWanted msg = SLUICE__V1__HELLO_WANTED__INIT;
+    DOWN(down, HELLO_WANTED, hello_wanted, &msg);
+
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.shard = shard;
+    send_down(c, m->id, &down);
+}
+
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard)
 {

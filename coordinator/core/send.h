@@ -23,6 +23,8 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
                 uint32_t shard);
 void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load);
+void send_hello_wanted(struct coord *c, const struct member *m,
+                       const struct job *job, uint32_t shard);
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
 void send_keep(struct coord *c, uint64_t member, const struct job *job,

@@ -25,7 +25,7 @@ static bool others(struct coord *c, const struct member *not_this,
 
         if (m != not_this && m->role == MEMBER_WORKER &&
             m->external == not_this->external && member_ready(m, now) &&
-            !excluded_now(c, m, job) && !closure_blames(closure, m->process))
+            !excluded_now(c, m, job) && !closure_blames(closure, m->identity))
             return true;
     }
     return false;
@@ -34,7 +34,7 @@ static bool others(struct coord *c, const struct member *not_this,
 static bool avoids(struct coord *c, const struct member *m,
                    const struct job *job, const struct closure *closure)
 {
-    return closure_blames(closure, m->process) && others(c, m, job, closure);
+    return closure_blames(closure, m->identity) && others(c, m, job, closure);
 }
 
 // The first closure that some shard lacks a step of, that nobody has and that
@@ -57,7 +57,7 @@ static uint64_t next_closure(struct coord *c, struct job *job,
 
         if (!avoided)
             job->scan_from = at;
-        if (free && (w == NULL || (w->closure.not_before_ms <= coord_now(c) &&
+        if (free && (w == NULL || (closure_ready(&w->closure, coord_now(c)) &&
                                    !avoids(c, m, job, &w->closure))))
             return at;
         avoided |= free;
@@ -81,7 +81,8 @@ static struct offer offer_probe(struct coord *c, struct job *job,
     struct work *w = &job->probe;
 
     if (job->has_facts || job->external ||
-        w->closure.state != CLOSURE_WAITING || avoids(c, m, job, &w->closure))
+        !closure_ready(&w->closure, coord_now(c)) ||
+        avoids(c, m, job, &w->closure))
         return (struct offer){.kind = WORK_NONE};
     return (struct offer){.kind = WORK_PROBE, .work = w};
 }
@@ -89,12 +90,13 @@ static struct offer offer_probe(struct coord *c, struct job *job,
 static struct offer offer_range(struct coord *c, struct job *job,
                                 const struct member *m)
 {
-    struct work *w = job->evaluation == NULL
-                         ? NULL
-                         : evaluation_offer(job->evaluation, m->process, false);
+    struct work *w =
+        job->evaluation == NULL
+            ? NULL
+            : evaluation_offer(job->evaluation, m->identity, false);
 
     if (w == NULL && job->evaluation != NULL) {
-        w = evaluation_offer(job->evaluation, m->process, true);
+        w = evaluation_offer(job->evaluation, m->identity, true);
         if (w != NULL && others(c, m, job, &w->closure))
             w = NULL;
     }

@@ -12,6 +12,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status.h"
 #include "coordinator/rules/admit.h"
@@ -113,6 +114,9 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);
+    recount_heard(c, job, h->shard);
+    if (c->dead || job_ended(job))
+        return;
     LOG(INFO, "shard admitted",
         "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
         job->id_text, h->shard, m->name, (ull)newest, renew,

@@ -126,7 +126,7 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
     send_revoke(c, m, w, how);
     leases_end(w);
     closure_lost(&w->closure);
-    blame_work(c, w, m->name, how);
+    blame_work(c, w, m->identity, m->name, how);
 }
 
 static bool counts(const struct work *w)

@@ -14,13 +14,16 @@
 //    |                     closure_counted                           |
 //    +---------------------------------------------------------------+
 //
+// closure_killed takes a WAITING one to FAILED, closure_forgiven back.
+//
 // WAITING  for a worker.
 // LEASED   one worker has it, as attempt `attempt`, while it is seen.
 // DONE     every shard has counted every step, as the holder says, as its copy
 //          showed, or as the journal knows (a probe).
 //          A shard that comes back with less has forgotten some steps: then
 //          evidence issues the closure anew (C3), as another struct.
-// No state follows DONE, FAILED and CANCELED.
+// FAILED   poison, unless shards say that it got on.
+// No state follows DONE and CANCELED.
 //
 // A worker that was given up can still report. Its report carries an old
 // attempt, and closure_finish answers SL_ESTALE and changes nothing. So a
@@ -38,9 +41,10 @@
 
 const unsigned closure_moves[CLOSURE_STATES] = {
     [CLOSURE_WAITING] = MOVES_TO(CLOSURE_LEASED) | MOVES_TO(CLOSURE_DONE) |
-                        MOVES_TO(CLOSURE_CANCELED),
+                        MOVES_TO(CLOSURE_FAILED) | MOVES_TO(CLOSURE_CANCELED),
     [CLOSURE_LEASED] = MOVES_TO(CLOSURE_WAITING) | MOVES_TO(CLOSURE_DONE) |
                        MOVES_TO(CLOSURE_FAILED) | MOVES_TO(CLOSURE_CANCELED),
+    [CLOSURE_FAILED] = MOVES_TO(CLOSURE_WAITING),
 };
 
 // The only function of the program that changes a closure's state.
@@ -159,6 +163,34 @@ void closure_lost(struct closure *c)
 {
     assert(c->state == CLOSURE_LEASED);
     end_badly(c, SL_ELOST);
+}
+
+void closure_killed(struct closure *c, uint64_t worker)
+{
+    bool others_may_try = blame(c, worker);
+
+    if (c->state != CLOSURE_WAITING)
+        return;
+    c->again = true;
+    if (!others_may_try) {
+        c->result = SL_ELOST;
+        enter(c, CLOSURE_FAILED);
+    }
+}
+
+void closure_forgiven(struct closure *c)
+{
+    assert(c->state == CLOSURE_FAILED);
+    closure_advanced(c);
+    c->again = true;
+    enter(c, CLOSURE_WAITING);
+}
+
+bool closure_ready(const struct closure *c, uint64_t now_ms)
+{
+    return c->state == CLOSURE_WAITING && c->not_before_ms <= now_ms &&
+           (c->suspected == 0 ||
+            c->blamed_count + c->suspected < c->max_blamed);
 }
 
 void closure_unstarted(struct closure *c)

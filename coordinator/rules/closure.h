@@ -59,7 +59,7 @@ struct closure {
     uint64_t id;
     enum closure_state state;
     struct attempt attempt; // the newest; (0, 0): never leased
-    uint64_t worker;        // LEASED: the process that has it
+    uint64_t worker;        // LEASED: who has it, see member.identity
     uint64_t leased_ms;
     bool again;          // an attempt ended badly since it was last leased
     uint32_t max_blamed; // distinct workers that it may take down
@@ -67,8 +67,9 @@ struct closure {
     uint32_t drops;         // handed back in a row
     uint64_t not_before_ms; // WAITING: not leased before
     uint32_t blamed_count;
-    uint64_t blamed[CLOSURE_MAX_BLAMED]; // processes
-    enum sl_err result;                  // FAILED: why
+    uint64_t blamed[CLOSURE_MAX_BLAMED]; // workers
+    uint32_t suspected; // workers that went while they computed it
+    enum sl_err result; // FAILED: why
 };
 
 // max_blamed is brought into 1 .. CLOSURE_MAX_BLAMED.
@@ -96,6 +97,18 @@ bool closure_dropped(struct closure *c, uint64_t now_ms);
 
 // The holder was lost while it computed this closure: it is blamed.
 void closure_lost(struct closure *c);
+
+// A worker that went while it computed this closure is dead: it is blamed.
+// LEASED or WAITING; only from WAITING it becomes FAILED, since one that has it
+// may get it done.
+void closure_killed(struct closure *c, uint64_t worker);
+
+// FAILED -> WAITING: more of it is counted than was known.
+void closure_forgiven(struct closure *c);
+
+// WAITING, and not held back: for a while, after it was handed back again and
+// again, or until it is known what became of workers that had it.
+bool closure_ready(const struct closure *c, uint64_t now_ms);
 
 // The holder was lost, or is leaving, but had not begun with it.
 void closure_unstarted(struct closure *c);

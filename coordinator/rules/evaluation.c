@@ -81,14 +81,14 @@ void evaluation_free(struct evaluation *e)
     sl_free(e);
 }
 
-struct work *evaluation_offer(struct evaluation *e, uint64_t process,
+struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate)
 {
     for (uint32_t i = 0; i < e->count; i++) {
         struct work *w = &e->range[i];
 
-        if (w->closure.state == CLOSURE_WAITING &&
-            (desperate || !closure_blames(&w->closure, process)))
+        if (closure_ready(&w->closure, UINT64_MAX) &&
+            (desperate || !closure_blames(&w->closure, worker)))
             return w;
     }
     return NULL;

@@ -56,9 +56,9 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   uint32_t max_blamed); // NULL: no memory
 void evaluation_free(struct evaluation *e);             // NULL is allowed
 
-// The next range that nobody has and that does not blame `process`, unless
+// The next range that nobody has and that does not blame `worker`, unless
 // `desperate`; NULL if there is none.
-struct work *evaluation_offer(struct evaluation *e, uint64_t process,
+struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate);
 
 // The result of a range: taken once. SL_EEXIST if it was taken already,

@@ -203,6 +203,22 @@ bool evidence_closure_full(const struct evidence *e, uint64_t closure)
     return true;
 }
 
+uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure)
+{
+    uint32_t steps = schedule_closure_steps(&e->schedule, closure);
+    uint64_t fewest = e->shards == 0 ? 0 : steps;
+
+    for (uint32_t i = 0; i < e->shards; i++) {
+        uint64_t here = 0;
+
+        for (uint32_t step = 0; step < steps; step++)
+            here += counted_has(&e->shard[i].counted, closure, step);
+        if (here < fewest)
+            fewest = here;
+    }
+    return fewest;
+}
+
 uint64_t evidence_next(const struct evidence *e, uint64_t from)
 {
     uint64_t next = e->closures;

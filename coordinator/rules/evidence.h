@@ -86,6 +86,9 @@ bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 
 bool evidence_closure_full(const struct evidence *e, uint64_t closure);
 
+// Steps of the closure that are counted on every shard.
+uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure);
+
 // The first closure >= from of which some shard lacks a step (C3); the number
 // of closures if there is none.
 uint64_t evidence_next(const struct evidence *e, uint64_t from);

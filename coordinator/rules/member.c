@@ -19,6 +19,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/moves.h"
+#include "common/base/rng.h"
 
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
 {
@@ -79,6 +80,7 @@ static struct member *member_new(const struct member_hello *hello)
     }
     m->role = hello->role;
     m->process = hello->process;
+    m->identity = sl_hash64(hello->name, strlen(hello->name));
     m->pid = hello->pid;
     m->external = hello->external;
     m->lease_ms = DISPATCH_AHEAD_MS;

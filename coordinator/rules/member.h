@@ -79,6 +79,7 @@ struct member {
     char *name, *address, *host, *version, *device; // owned
     char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
+    uint64_t identity; // of its name, whatever process has it
     bool external, draining;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before

@@ -48,6 +48,7 @@ struct work {
     uint64_t cut;           // WORK_EVALUATE
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set
     struct buf story;       // whom it took down and how, for people
+    uint64_t judged_steps;  // counted everywhere when it was forgiven last
     char dropped[128];      // by whom it was handed back again, and why
 };
 

@@ -452,6 +452,15 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     enter(h, HOSTED_ADMITTED);
 }
 
+void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m)
+{
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
+
+    if (term_holds(r, m->term, "HelloWanted") && h != NULL &&
+        h->state == HOSTED_ADMITTED)
+        hosted_send_hello(h);
+}
+
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);

@@ -74,6 +74,7 @@ void roster_attached(struct roster *r);
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
+void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);

@@ -65,6 +65,9 @@ static void on_down(void *arg, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
         roster_refuse(a->roster, m->refuse);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_HELLO_WANTED:
+        roster_hello(a->roster, m->hello_wanted);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         roster_snapshot(a->roster, m->snapshot);
         break;

@@ -115,6 +115,9 @@ static void receive(struct sim *s, struct proc *p,
     case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
         roster_refuse(me->roster, down->refuse);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_HELLO_WANTED:
+        roster_hello(me->roster, down->hello_wanted);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         roster_snapshot(me->roster, down->snapshot);
         break;

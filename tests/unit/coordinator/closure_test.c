@@ -159,19 +159,31 @@ static void fail(struct closure *c)
     (void)closure_finish(c, at(1), SL_ENOMEM);
 }
 
+static void killed(struct closure *c)
+{
+    closure_killed(c, ALICE);
+}
+
 // What asserts its state is called only where it may be.
 #define ANY (~0u)
 #define WAITING MOVES_TO(CLOSURE_WAITING)
 #define LEASED MOVES_TO(CLOSURE_LEASED)
+#define FAILED MOVES_TO(CLOSURE_FAILED)
 
 static const struct {
     void (*move)(struct closure *c);
     unsigned from;
 } moves[] = {
-    {lease, ANY},           {finish, ANY},
-    {hand_back, ANY},       {fail, ANY},
-    {closure_cancel, ANY},  {closure_counted, WAITING},
-    {closure_lost, LEASED}, {closure_unstarted, LEASED},
+    {lease, ANY},
+    {finish, ANY},
+    {hand_back, ANY},
+    {fail, ANY},
+    {closure_cancel, ANY},
+    {closure_counted, WAITING},
+    {closure_lost, LEASED},
+    {closure_unstarted, LEASED},
+    {killed, WAITING | LEASED},
+    {closure_forgiven, FAILED},
 };
 
 TEST(closure, every_move_from_every_state_is_one_of_the_picture)
@@ -211,4 +223,41 @@ TEST(closure, dropped_again_and_again_it_waits_longer_each_time)
         waited = c.not_before_ms - 1000;
     }
     T_EQ(waited, CLOSURE_DROP_MOST_MS);
+}
+
+TEST(closure, a_worker_that_is_found_dead_later_is_blamed_all_the_same)
+{
+    struct closure c;
+
+    closure_init(&c, 1, 2);
+    closure_killed(&c, ALICE);
+    T_EQ(c.state, CLOSURE_WAITING);
+    T_TRUE(closure_blames(&c, ALICE));
+    closure_killed(&c, ALICE); // the same again is one worker
+    T_EQ(c.state, CLOSURE_WAITING);
+    T_OK(closure_lease(&c, CAROL, at(1), 0));
+    closure_killed(&c, EVE); // who has it by now may get it done
+    T_EQ(c.state, CLOSURE_LEASED);
+    closure_lost(&c);
+    T_EQ(c.state, CLOSURE_FAILED);
+    closure_forgiven(&c);
+    T_EQ(c.state, CLOSURE_WAITING);
+    T_EQ(c.blamed_count, 0);
+    T_TRUE(c.again);
+}
+
+TEST(closure, is_kept_back_while_suspicions_would_make_it_poison)
+{
+    struct closure c;
+
+    closure_init(&c, 1, 2);
+    T_TRUE(closure_ready(&c, 0));
+    c.suspected = 1;
+    T_TRUE(closure_ready(&c, 0));
+    c.suspected = 2;
+    T_FALSE(closure_ready(&c, 0));
+    c.suspected = 0;
+    c.not_before_ms = 5;
+    T_FALSE(closure_ready(&c, 4));
+    T_TRUE(closure_ready(&c, 5));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members that say what is not so: what the coordinator believes of it.
+#include <stdio.h>
 #include <string.h>
 
 #include "coordinator/core/coord_inner.h"
@@ -10,13 +11,19 @@
 
 enum { LIMIT = 60000 };
 
+static char attempts = '8'; // train.max_attempts of the next job
+
 static struct world *begin(unsigned workers)
 {
     static struct world w;
+    static char json[4096];
 
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    strstr(json, "\"max_attempts\":8")[15] = attempts;
+    attempts = '8';
     world_init(&w, t_seed());
     world_people(&w, 1, workers);
-    world_submit(&w, world_graph_job);
+    world_submit(&w, json);
     T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
     return &w;
 }
@@ -165,6 +172,152 @@ TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
         ps->shards[i].newest[closure] = (struct wire_attempt){0, 0};
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     T_STR(world_reason(w), "");
+    world_release(w);
+}
+
+// ---- workers that go
+
+static struct fake_member *worker(struct world *w, unsigned number)
+{
+    return &w->members[1 + number];
+}
+
+static bool trains(const struct fake_member *m)
+{
+    return m->leases_count > 0 &&
+           m->leases[0].lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
+}
+
+static void until_it_trains(struct world *w, struct fake_member *m)
+{
+    for (unsigned i = 0; i < LIMIT && !trains(m); i++) {
+        world_pass(w, 50);
+        fake_read_all(w, m);
+        if (!trains(m))
+            turn(w);
+    }
+    T_ASSERT(trains(m));
+}
+
+static const struct closure *closure_of(struct world *w, uint64_t id)
+{
+    const struct work *work = map_get(&job_of(w)->active, id);
+
+    return work == NULL ? NULL : &work->closure;
+}
+
+// The stream breaks again and again in the midst of one closure, and the same
+// process is back: nobody died of it.
+TEST(trust, a_link_that_flaps_blames_nothing)
+{
+    struct world *w;
+    struct fake_member *m;
+
+    attempts = '2';
+    w = begin(1);
+    m = worker(w, 0);
+    for (unsigned i = 0; i < 50; i++) {
+        until_it_trains(w, m);
+        world_break(w, m);
+        world_attach(w, m);
+    }
+    until_it_trains(w, m);
+    T_EQ(closure_of(w, m->leases[0].lease->closure)->failures, 0);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// One that died is blamed when its successor comes, or after a lease's time.
+TEST(trust, a_process_that_died_is_blamed)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+    uint64_t closure;
+
+    until_it_trains(w, m);
+    closure = m->leases[0].lease->closure;
+    world_kill(w, m);
+    T_EQ(closure_of(w, closure)->failures, 0); // it may have been the link
+    world_restart(w, m);
+    T_EQ(closure_of(w, closure)->failures, 1);
+    until_it_trains(w, m);
+    T_EQ(m->leases[0].lease->closure, closure);
+    world_kill(w, m);
+    world_pass(w, 10000);
+    T_EQ(closure_of(w, closure)->failures, 2);
+    T_EQ(closure_of(w, closure)->blamed_count, 1); // one worker
+    world_restart(w, m);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// The closure's first step, on all shards.
+static bool got_on(struct world *w, uint64_t closure)
+{
+    for (uint32_t i = 0; i < job_of(w)->shards; i++)
+        if (!counted_has(&w->members[0].shards[i].counted, closure, 0))
+            return false;
+    return true;
+}
+
+// Dies with its first closure, before or after it got on a step.
+static uint64_t die_in(struct world *w, struct fake_member *m, bool late)
+{
+    uint64_t closure;
+
+    until_it_trains(w, m);
+    closure = m->leases[0].lease->closure;
+    for (unsigned i = 0; late && i < LIMIT && !got_on(w, closure); i++) {
+        fake_work(w, m);
+        fake_deliver_all(w, m);
+        fake_read_all(w, m);
+    }
+    world_kill(w, m);
+    world_pass(w, 10000);
+    fake_read_all(w, &w->members[0]);
+    fake_deliver_all(w, &w->members[0]);
+    return closure;
+}
+
+// Each died before it said what it had got done; the shards know.
+TEST(trust, what_shards_counted_forgives_before_a_job_is_failed)
+{
+    struct world *w;
+    uint64_t closure;
+
+    attempts = '2';
+    w = begin(1);
+    closure = die_in(w, worker(w, 0), true);
+    world_attach(w, world_add(w, FAKE_WORKER, "b"));
+    T_EQ(die_in(w, worker(w, 1), true), closure);
+    T_EQ(world_state(w), JOB_RUNNING);
+    T_EQ(closure_of(w, closure)->state, CLOSURE_WAITING);
+    T_EQ(closure_of(w, closure)->blamed_count, 0);
+    // Two more, and nothing gets on.
+    world_attach(w, world_add(w, FAKE_WORKER, "c"));
+    T_EQ(die_in(w, worker(w, 2), true), closure);
+    world_attach(w, world_add(w, FAKE_WORKER, "d"));
+    T_EQ(die_in(w, worker(w, 3), true), closure);
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(world_reason(w), "2 attempts on 2 distinct workers: c (lost), d");
+    world_release(w);
+}
+
+// A psserver of before does not know the question.
+TEST(trust, shards_that_do_not_answer_are_not_waited_for)
+{
+    struct world *w;
+
+    attempts = '2';
+    w = begin(1);
+    die_in(w, worker(w, 0), false);
+    world_attach(w, world_add(w, FAKE_WORKER, "b"));
+    until_it_trains(w, worker(w, 1));
+    world_kill(w, worker(w, 1));
+    world_pass(w, 5000);
+    T_EQ(world_state(w), JOB_RUNNING); // asked, and not heard
+    world_pass(w, 20000);
+    T_EQ(world_state(w), JOB_FAILED);
     world_release(w);
 }
 

@@ -178,6 +178,9 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
     case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
         take_refuse(w, m, message->refuse);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_HELLO_WANTED:
+        fake_hello_live(w, m);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         f = &m->shards[message->snapshot->shard];
         if (f->admitted && f->incarnation == message->snapshot->incarnation)

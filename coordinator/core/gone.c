@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/gone.c -- leases of workers that are gone, and suspicions
+// until it is known why they went.
+#include "coordinator/core/gone.h"
+
+#include "common/base/mem.h"
+#include "coordinator/core/blame.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+
+struct suspicion {
+    struct list_node node; // in coord.suspicions, oldest first
+    uint64_t process, identity;
+    char *name; // owned, may be NULL
+    uint64_t since_ms;
+    uint64_t job;
+    enum work_kind kind;
+    uint64_t closure, cut; // cut: WORK_EVALUATE
+};
+
+// ---- one suspicion
+
+static void add(struct coord *c, const struct member *m, struct work *w)
+{
+    struct work *of = w->copy_of != NULL ? w->copy_of : w;
+    struct suspicion *s = sl_calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return; // nobody is blamed
+    *s = (struct suspicion){
+        .process = m->process,
+        .identity = m->identity,
+        .name = sl_strdup(m->name),
+        .since_ms = coord_now(c),
+        .job = w->job->id,
+        .kind = w->kind,
+        .closure = w->closure.id,
+        .cut = w->cut,
+    };
+    list_push_back(&c->suspicions, &s->node);
+    of->closure.suspected++;
+}
+
+static struct work *range(const struct job *job, const struct suspicion *s)
+{
+    struct evaluation *e = job->evaluation;
+
+    if (e == NULL || e->plan.cut != s->cut || s->closure >= e->count)
+        return NULL;
+    return &e->range[s->closure];
+}
+
+// What it is about, if that is still there.
+static struct work *work_of(struct job *job, const struct suspicion *s)
+{
+    switch (s->kind) {
+    case WORK_PROBE:
+        return &job->probe;
+    case WORK_EVALUATE:
+        return range(job, s);
+    default:
+        return leases_get(job, s->closure);
+    }
+}
+
+// A closure that others have done meanwhile is not poison.
+static struct work *accused(struct job *job, const struct suspicion *s)
+{
+    struct work *w = work_of(job, s);
+
+    if (w == NULL && s->kind == WORK_TRAIN && job->placed &&
+        !evidence_closure_full(&job->evidence, s->closure))
+        w = leases_work(job, s->closure);
+    if (w == NULL || (w->closure.state != CLOSURE_WAITING &&
+                      w->closure.state != CLOSURE_LEASED))
+        return NULL;
+    return w;
+}
+
+static void settle(struct coord *c, struct suspicion *s, bool guilty)
+{
+    struct job *job = jobs_get(c, s->job);
+    struct work *w;
+
+    list_remove(&s->node);
+    if (job != NULL && !job_ended(job)) {
+        w = work_of(job, s);
+        if (w != NULL && w->closure.suspected > 0)
+            w->closure.suspected--;
+        w = guilty ? accused(job, s) : w;
+        if (w != NULL && guilty) {
+            closure_killed(&w->closure, s->identity);
+            blame_work(c, w, s->identity, s->name == NULL ? "?" : s->name,
+                       "lost");
+        } else if (w != NULL) {
+            leases_settle(c, w);
+        }
+    }
+    sl_free(s->name);
+    sl_free(s);
+}
+
+void gone_back(struct coord *c, const struct member *m)
+{
+    list_for_safe(n, &c->suspicions)
+    {
+        struct suspicion *s = list_entry(n, struct suspicion, node);
+
+        if (s->process == m->process)
+            settle(c, s, false);
+    }
+}
+
+void gone_replaced(struct coord *c, const struct member *m)
+{
+    list_for_safe(n, &c->suspicions)
+    {
+        struct suspicion *s = list_entry(n, struct suspicion, node);
+
+        if (c->dead)
+            return;
+        if (s->identity == m->identity && s->process != m->process)
+            settle(c, s, true);
+    }
+}
+
+void gone_check(struct coord *c)
+{
+    uint64_t now = coord_now(c);
+    struct list_node *n;
+
+    while (!c->dead && (n = list_first(&c->suspicions)) != NULL) {
+        struct suspicion *s = list_entry(n, struct suspicion, node);
+
+        if (now - s->since_ms < c->options.lease_ms)
+            return;
+        settle(c, s, true);
+    }
+}
+
+void gone_release(struct coord *c)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&c->suspicions)) != NULL) {
+        struct suspicion *s = list_entry(n, struct suspicion, node);
+
+        sl_free(s->name);
+        sl_free(s);
+    }
+}
+
+// ---- leases of a worker that goes
+
+// A rank computes nothing of its own while the ring is made anew, or once all
+// is counted.
+static bool blamable(const struct work *w)
+{
+    if (leases_is_place(w))
+        return false;
+    return w->kind != WORK_RING ||
+           (job_served(w->job) && !evidence_full(&w->job->evidence));
+}
+
+static void give_up_lease(struct coord *c, struct member *m, struct work *w,
+                          bool computed, enum gone_why why)
+{
+    if (why == GONE_LOST)
+        send_revoke(c, m, w, "nothing was heard of this worker");
+    if (why == GONE_LOST && computed && blamable(w))
+        add(c, m, w);
+    leases_end(w);
+    closure_unstarted(&w->closure);
+    leases_settle(c, w);
+}
+
+// Jobs whose leases it held when it fell silent, or holds now.
+static void count_lost(struct coord *c, struct member *m)
+{
+    size_t at = 0;
+    uint64_t id;
+
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        (void)map_put(&m->losing, w->job->id, w->job);
+    }
+    if (m->state == MEMBER_SUSPECT)
+        return; // it may come back
+    while (map_next(&m->losing, &at, &id, NULL)) {
+        struct job *job = jobs_get(c, id);
+
+        if (job != NULL && !job_ended(job))
+            jobs_count(job, &job->counters.workers_lost);
+    }
+    map_release(&m->losing);
+}
+
+void gone_worker(struct coord *c, struct member *m, enum gone_why why)
+{
+    struct list_node *n;
+    bool first = true;
+
+    if (why == GONE_LOST) {
+        count_lost(c, m);
+        // Short closures may be complete and not said yet, so this one may
+        // suspect the wrong one; the next will not.
+        if (m->lease_count > 0)
+            members_forget_pace(&c->members);
+    }
+    // A place in a group is nothing that it computes.
+    while ((n = list_first(&m->leases)) != NULL) {
+        struct work *w = list_entry(n, struct work, on_holder);
+        bool place = leases_is_place(w);
+
+        give_up_lease(c, m, w, first, why);
+        first = first && place;
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/recount.c -- the question to all shards, and the verdict.
+#include "coordinator/core/recount.h"
+
+#include <stdio.h>
+
+#include "common/base/buf.h"
+#include "common/run/log.h"
+#include "coordinator/core/end.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+
+const char *recount_name(const struct work *w, char *out, size_t size)
+{
+    const struct schedule *s = &w->job->schedule;
+    uint64_t first, count;
+
+    if (w->kind == WORK_PROBE) {
+        snprintf(out, size, "opening the data");
+    } else if (w->kind == WORK_EVALUATE) {
+        snprintf(out, size,
+                 "the evaluation of test samples %llu..%llu against cut %llu",
+                 (ull)w->first, (ull)(w->first + w->count - 1), (ull)w->cut);
+    } else if (leases_is_place(w)) {
+        snprintf(out, size, "a place in a group");
+    } else if (w->kind == WORK_RING) {
+        snprintf(out, size, "round %llu of the ring",
+                 (ull)w->job->ring.progress + 1);
+    } else {
+        schedule_closure_range(s, w->closure.id, &first, &count);
+        snprintf(out, size, "closure %llu (epoch %llu, samples %llu..%llu)",
+                 (ull)w->closure.id, (ull)schedule_epoch(s, w->closure.id) + 1,
+                 (ull)first, (ull)(first + count - 1));
+    }
+    return out;
+}
+
+static void ask(struct coord *c, struct job *job, uint32_t shard)
+{
+    struct member *m = members_get(&c->members, job->shard[shard].server);
+
+    if (m != NULL)
+        send_hello_wanted(c, m, job, shard);
+}
+
+void recount_begin(struct coord *c, struct job *job)
+{
+    job->recount_missing = job->shards;
+    job->recount_ms = coord_now(c);
+    job->changes++;
+    for (uint32_t i = 0; i < job->shards; i++) {
+        job->shard[i].recounts = true;
+        ask(c, job, i);
+    }
+}
+
+static struct work *next_failed(const struct job *job)
+{
+    size_t at = 0;
+    uint64_t closure;
+    void *value;
+
+    while (map_next(&job->active, &at, &closure, &value)) {
+        struct work *w = value;
+
+        if (w->kind == WORK_TRAIN && w->closure.state == CLOSURE_FAILED)
+            return w;
+    }
+    return NULL;
+}
+
+static void forgive(struct coord *c, struct job *job, struct work *w,
+                    uint64_t steps)
+{
+    LOG(INFO, "closure got on",
+        "job=%s closure=%llu steps=%llu before=%llu blamed=%s", job->id_text,
+        (ull)w->closure.id, (ull)steps, (ull)w->judged_steps,
+        buf_text(&w->story));
+    w->judged_steps = steps;
+    closure_forgiven(&w->closure);
+    buf_reset(&w->story);
+    coord_wrote(c,
+                journal_absolve(c->journal, job->id, w->closure.id, &c->err));
+}
+
+static void judge(struct coord *c, struct job *job)
+{
+    struct work *w;
+    char what[200];
+
+    while (!c->dead && (w = next_failed(job)) != NULL) {
+        uint64_t steps = evidence_closure_steps(&job->evidence, w->closure.id);
+
+        if (steps > w->judged_steps) {
+            forgive(c, job, w, steps);
+            continue;
+        }
+        end_fail(c, job,
+                 "%s did not end in %u attempts on %u distinct "
+                 "workers: %s",
+                 recount_name(w, what, sizeof(what)), w->closure.failures,
+                 w->closure.blamed_count, buf_text(&w->story));
+        return;
+    }
+}
+
+void recount_heard(struct coord *c, struct job *job, uint32_t shard)
+{
+    if (job->recount_missing == 0 || !job->shard[shard].recounts)
+        return;
+    job->shard[shard].recounts = false;
+    if (--job->recount_missing == 0)
+        judge(c, job);
+}
+
+void recount_check(struct coord *c, struct job *job)
+{
+    uint64_t now = coord_now(c);
+
+    if (job->recount_missing == 0)
+        return;
+    if (!job_served(job))
+        job->recount_ms = now;
+    if (now - job->recount_ms < RECOUNT_MS)
+        return;
+    LOG(WARN, "shards do not say what they have counted",
+        "job=%s missing=%u of=%u", job->id_text, job->recount_missing,
+        job->shards);
+    job->recount_missing = 0;
+    judge(c, job);
+}
