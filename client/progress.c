@@ -120,8 +120,11 @@ enum sl_err progress_evaluation(struct buf *out,
                                 const Sluice__V1__Evaluation *e, bool accuracy)
 {
     char samples[OUT_NUMBER];
-    enum sl_err rc = buf_appendf(out, "epoch %u: test ", e->epoch);
+    enum sl_err rc;
 
+    if (e->failed)
+        return buf_appendf(out, "epoch %u: the evaluation failed", e->epoch);
+    rc = buf_appendf(out, "epoch %u: test ", e->epoch);
     if (rc == SL_OK && accuracy)
         rc = buf_appendf(out, "accuracy %.4f, ", e->accuracy);
     if (rc == SL_OK)

@@ -133,10 +133,22 @@ static json_t *evaluations(const job_status *s, bool accuracy)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < s->n_evaluations; i++)
-        json_array_append_new(list,
-                              number(accuracy ? s->evaluations[i]->accuracy
-                                              : s->evaluations[i]->loss));
+    for (size_t i = 0; i < s->n_evaluations; i++) {
+        const Sluice__V1__Evaluation *e = s->evaluations[i];
+
+        json_array_append_new(
+            list,
+            e->failed ? json_null() : number(accuracy ? e->accuracy : e->loss));
+    }
+    return list;
+}
+
+static json_t *warnings(const job_status *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->n_warnings; i++)
+        json_array_append_new(list, json_string(s->warnings[i]));
     return list;
 }
 
@@ -160,6 +172,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"name", json_string(s->name)},
         {"state", json_string(progress_state(s->state))},
         {"reason", json_string(s->reason)},
+        {"warnings", warnings(s)},
         {"test_accuracy",
          progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
         {"test_loss", evaluations(s, false)},
@@ -293,7 +306,9 @@ static void evaluation_rows(struct table *t, const job_status *s)
         const Sluice__V1__Evaluation *e = s->evaluations[i];
 
         table_cell(t, "  test, epoch %u", e->epoch);
-        if (progress_has_accuracy(s))
+        if (e->failed)
+            table_cell(t, "failed");
+        else if (progress_has_accuracy(s))
             table_cell(t, "accuracy %.4f, loss %.4f", e->accuracy, e->loss);
         else
             table_cell(t, "loss %.4f", e->loss);
@@ -356,6 +371,10 @@ enum sl_err summary_text(struct buf *out, const job_status *s)
     if (s->reason[0] != '\0') {
         table_cell(&t, "  reason");
         table_cell(&t, "%s", s->reason);
+    }
+    for (size_t i = 0; i < s->n_warnings; i++) {
+        table_cell(&t, "  warning");
+        table_cell(&t, "%s", s->warnings[i]);
     }
     evaluation_rows(&t, s);
     count_rows(&t, s);

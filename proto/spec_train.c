@@ -345,6 +345,26 @@ static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+#define SET_BYTES_MAX ((uint64_t)3 << 20) // of a control message of 4 MiB
+#define SET_ENTRY_BYTES 16                // a closure's number, and lengths
+
+// What lies above a shard's watermark is a message of its own when it says
+// hello: at worst one step of each closure of the window is counted.
+static enum sl_err check_window(const Sluice__V1__TrainSpec *t,
+                                struct sl_error *err)
+{
+    uint64_t each = SET_ENTRY_BYTES + (t->steps_per_closure + 7) / 8;
+
+    if (t->window_closures * each <= SET_BYTES_MAX)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "train.window_closures: %u closures of %u steps make a set "
+                   "of counted steps that is larger than a message may be; at "
+                   "most %llu closures of so many steps",
+                   t->window_closures, t->steps_per_closure,
+                   (unsigned long long)(SET_BYTES_MAX / each));
+}
+
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
@@ -390,6 +410,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = spec_check_hybrid(spec, err);
     if (rc == SL_OK)
         rc = check_train_ranges(t, err);
+    if (rc == SL_OK)
+        rc = check_window(t, err);
     return rc == SL_OK ? check_accumulate(spec, err) : rc;
 }
 
@@ -511,7 +533,12 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     e = spec->evaluate;
-    SPEC_DEFAULT(e, every_epochs, test ? 1 : 0);
+    if (spec_external(spec) && e->has_every_epochs && e->every_epochs > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "evaluate.every_epochs: the model is external, so no "
+                       "worker can evaluate it; its own program can, from a "
+                       "checkpoint (sluice export)");
+    SPEC_DEFAULT(e, every_epochs, test && !spec_external(spec) ? 1 : 0);
     SPEC_DEFAULT(e, batch, 256);
     SPEC_DEFAULT(e, batches_per_closure, 4);
     if (e->every_epochs > 0 && !test)

@@ -2,6 +2,8 @@
 // coordinator/core/advance.c -- a job on its way through its states (job.c).
 #include "coordinator/core/advance.h"
 
+#include <string.h>
+
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
@@ -43,6 +45,17 @@ static void follow_evidence(struct job *job)
     }
 }
 
+// train.nonfinite says what becomes of a job whose numbers are none any more.
+static bool broken(struct coord *c, struct job *job)
+{
+    const char *why = job->warnings[JOB_WARN_VALUES];
+
+    if (why == NULL || strcmp(job->spec->train->nonfinite, "fail") != 0)
+        return false;
+    end_fail(c, job, "%s", why);
+    return true;
+}
+
 void advance_job(struct coord *c, struct job *job)
 {
     if (c->dead || job_ended(job) || job->paused)
@@ -58,6 +71,8 @@ void advance_job(struct coord *c, struct job *job)
     if (job->state == JOB_PLACING && job_served(job))
         enter_running(c, job);
     if (c->dead || job->state == JOB_PLACING)
+        return;
+    if (broken(c, job))
         return;
     follow_evidence(job);
     leases_revoke_early(c, job);

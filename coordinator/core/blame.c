@@ -4,22 +4,16 @@
 #include "coordinator/core/blame.h"
 
 #include "common/base/buf.h"
-#include "coordinator/core/end.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/recount.h"
 
 static void poison(struct coord *c, struct work *w, const struct work *of)
 {
-    struct job *job = w->job;
-    char what[200];
-
-    if (w->kind == WORK_TRAIN && job->placed && job->shards > 0) {
-        recount_begin(c, job);
-        return;
-    }
-    end_fail(c, job, "%s did not end in %u attempts on %u distinct workers: %s",
-             recount_name(w, what, sizeof(what)), w->closure.failures,
-             w->closure.blamed_count, buf_text(&of->story));
+    if (w->kind == WORK_EVALUATE)
+        evaluations_fail(c, w->job, buf_text(&of->story));
+    else
+        recount_fail(c, w, of);
 }
 
 void blame_work(struct coord *c, struct work *w, uint64_t identity,
@@ -35,6 +29,8 @@ void blame_work(struct coord *c, struct work *w, uint64_t identity,
     if (w->kind == WORK_TRAIN &&
         !coord_wrote(c, journal_blame(c->journal, job->id, w->closure.id,
                                       identity, &c->err)))
+        return;
+    if (w->kind == WORK_TRAIN && of == w && job->placed && recount_blamed(c, w))
         return;
     if (w->closure.state == CLOSURE_FAILED)
         poison(c, w, of);

@@ -214,6 +214,17 @@ static void correct(struct coord *c, struct job *job, uint32_t shard)
     job->changes++;
 }
 
+static void check_finite(struct job *job,
+                         const Sluice__V1__SnapshotReport *report,
+                         const struct member *m)
+{
+    if (report->not_finite[0] != '\0')
+        jobs_warn(job, JOB_WARN_VALUES,
+                  "values of %.100s are not finite any more (shard %u on %.60s)"
+                  ": updates made them overflow",
+                  report->not_finite, report->shard, m->name);
+}
+
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report)
 {
@@ -239,6 +250,7 @@ struct job *cuts_report(struct coord *c, struct member *m,
         return NULL;
     }
     job->cut->moved_ms = coord_now(c);
+    check_finite(job, report, m);
     job_counts_take(job, report->shard, report->counts);
     if (cut_belies(job->cut, report->shard, report->request))
         correct(c, job, report->shard);

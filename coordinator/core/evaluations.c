@@ -5,6 +5,8 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases.h"
 
 static uint32_t every(const struct job *job)
 {
@@ -70,36 +72,62 @@ void evaluations_need(const struct job *job, bool *needed)
     sl_free(cuts);
 }
 
-// One row per epoch that shares this cut.
-static void finish(struct coord *c, struct job *job)
+// One row per epoch that shares this cut; without samples if it failed. True:
+// it is in the journal, and over.
+static bool finish(struct coord *c, struct job *job, bool failed)
 {
     struct evaluation *e = job->evaluation;
     uint32_t step = every(job);
     size_t count = (e->plan.last_epoch - e->plan.first_epoch) / step + 1;
     struct journal_evaluation *rows = sl_malloc_array(count, sizeof(*rows));
-    enum sl_err rc = rows == NULL ? SL_ENOMEM : SL_OK;
+    bool kept;
 
-    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+    if (rows == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
         rows[i] = (struct journal_evaluation){
             .epoch = e->plan.first_epoch + (uint32_t)i * step,
             .cut = e->plan.cut,
-            .samples = e->sums.samples,
-            .loss = evaluation_loss(e),
-            .accuracy = evaluation_accuracy(e),
+            .samples = failed ? 0 : e->sums.samples,
+            .loss = failed ? 0 : evaluation_loss(e),
+            .accuracy = failed ? 0 : evaluation_accuracy(e),
         };
     }
-    if (rc == SL_OK &&
-        coord_wrote(c, journal_evaluations_add(c->journal, job->id, rows, count,
-                                               &c->err))) {
-        for (size_t i = 0; i < count; i++)
-            (void)job_add_evaluation(job, &rows[i]);
-        LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
-            job->id_text, e->plan.last_epoch, (ull)e->plan.cut,
-            evaluation_loss(e), evaluation_accuracy(e));
-        evaluation_free(e);
-        job->evaluation = NULL;
-    }
+    kept = coord_wrote(
+        c, journal_evaluations_add(c->journal, job->id, rows, count, &c->err));
+    for (size_t i = 0; kept && i < count; i++)
+        (void)job_add_evaluation(job, &rows[i]);
     sl_free(rows);
+    return kept;
+}
+
+static void complete(struct coord *c, struct job *job)
+{
+    struct evaluation *e = job->evaluation;
+
+    if (!finish(c, job, false))
+        return;
+    LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
+        job->id_text, e->plan.last_epoch, (ull)e->plan.cut, evaluation_loss(e),
+        evaluation_accuracy(e));
+    evaluation_free(e);
+    job->evaluation = NULL;
+}
+
+void evaluations_fail(struct coord *c, struct job *job, const char *why)
+{
+    struct evaluation *e = job->evaluation;
+
+    if (!finish(c, job, true))
+        return;
+    for (uint32_t i = 0; i < e->count; i++)
+        if (e->range[i].closure.state == CLOSURE_LEASED)
+            leases_revoke(c, e->range[i].holder, &e->range[i],
+                          "the evaluation has failed");
+    jobs_warn(job, JOB_WARN_EVALUATION, "the evaluation of epoch %u failed: %s",
+              e->plan.last_epoch, why);
+    evaluation_free(e);
+    job->evaluation = NULL;
 }
 
 void evaluations_check(struct coord *c, struct job *job)
@@ -110,7 +138,7 @@ void evaluations_check(struct coord *c, struct job *job)
     if (every(job) == 0 || !job->placed)
         return;
     if (job->evaluation != NULL && evaluation_complete(job->evaluation))
-        finish(c, job);
+        complete(c, job);
     if (c->dead || job->evaluation != NULL || !next_plan(job, &plan))
         return;
     job->evaluation =

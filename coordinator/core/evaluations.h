@@ -14,6 +14,10 @@
 // Ends the one that is complete, begins the next one that is due.
 void evaluations_check(struct coord *c, struct job *job);
 
+// A range of the one that runs cannot be evaluated: it has no result, and the
+// job goes on.
+void evaluations_fail(struct coord *c, struct job *job, const char *why);
+
 // Says whether one runs or is due.
 bool evaluations_pending(const struct job *job);
 

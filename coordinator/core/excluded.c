@@ -31,9 +31,8 @@ bool excluded_now(const struct coord *c, const struct member *m,
     return conduct != NULL && conduct_excluded(conduct, coord_now(c));
 }
 
-// Some other worker can go on with the job.
-static bool replaceable(const struct coord *c, const struct member *m,
-                        const struct job *job)
+bool excluded_replaceable(const struct coord *c, const struct member *m,
+                          const struct job *job)
 {
     list_for(n, &c->members.all)
     {
@@ -82,7 +81,7 @@ void excluded_judge(struct coord *c, struct member *m, struct job *job)
     if (conduct == NULL || job_ended(job) || excluded_now(c, m, job))
         return;
     why = conduct_judge(conduct, job->good_steps);
-    if (why != CONDUCT_GOOD && replaceable(c, m, job))
+    if (why != CONDUCT_GOOD && excluded_replaceable(c, m, job))
         excluded_put(c, m, job, why);
 }
 
@@ -95,7 +94,7 @@ bool excluded_excuses(const struct coord *c, struct member *m,
     if (excluded_now(c, m, job))
         return true;
     return conduct != NULL && conduct_alone(conduct, job->good_steps) &&
-           replaceable(c, m, job);
+           excluded_replaceable(c, m, job);
 }
 
 void excluded_readmit(const struct coord *c, struct member *m,

@@ -24,6 +24,10 @@ struct conduct *excluded_conduct(struct member *m, const struct job *job);
 bool excluded_now(const struct coord *c, const struct member *m,
                   const struct job *job);
 
+// Some other worker can go on with the job.
+bool excluded_replaceable(const struct coord *c, const struct member *m,
+                          const struct job *job);
+
 // Excludes the worker from the job for a while, and takes what it has of it.
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);

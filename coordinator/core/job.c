@@ -151,6 +151,8 @@ void job_free(struct job *job)
     job_release_work(job);
     release_shards(job);
     cut_free(job->cut);
+    for (unsigned i = 0; i < JOB_WARNINGS; i++)
+        sl_free(job->warnings[i]);
     sl_free(job->cut_why);
     for (size_t i = 0; i < job->cuts_count; i++)
         job_cut_release(&job->cuts[i]);

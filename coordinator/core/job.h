@@ -48,6 +48,15 @@ enum job_state { // numbers as in JobState
 // Which states may follow each (moves.h).
 extern const unsigned job_moves[JOB_STATES];
 
+// What people should know of a job that goes on all the same.
+enum job_warning {
+    JOB_WARN_METRICS,    // a worker's numbers cannot be
+    JOB_WARN_VALUES,     // parameters are not finite
+    JOB_WARN_EVALUATION, // the last one failed
+    JOB_WARN_DATA,       // a worker cannot read the data
+    JOB_WARNINGS,
+};
+
 // What a shard said last about its present incarnation.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
@@ -113,7 +122,7 @@ struct job {
     char *paused_why; // what was seen; owned, may be NULL
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind.
+    // rings, behind, recount.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
@@ -188,8 +197,11 @@ struct job {
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
+    // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
+    char *warnings[JOB_WARNINGS];
+
     // Numbers. Changed by: jobs, cuts, end, groups, leases, publish, reports,
-    // rings, shards, status_final, behind.
+    // rings, shards, status_final, behind, recount.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

@@ -3,8 +3,12 @@
 // is counted of each.
 #include "coordinator/core/jobs.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/mem.h"
+#include "common/run/log.h"
 
 struct job *jobs_get(const struct coord *c, uint64_t id)
 {
@@ -71,4 +75,20 @@ void jobs_flush(struct coord *c, struct job *job)
     job->counters_changed = false;
     now.elapsed_ms = job_elapsed_ms(job, coord_now(c));
     coord_wrote(c, journal_job_counters(c->journal, job->id, &now, &c->err));
+}
+
+void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (job->warnings[kind] != NULL && strcmp(job->warnings[kind], text) == 0)
+        return;
+    LOG(WARN, "job needs a look", "job=%s why=%s", job->id_text, text);
+    sl_free(job->warnings[kind]);
+    job->warnings[kind] = sl_strdup(text); // without memory there is no text
+    job->changes++;
 }

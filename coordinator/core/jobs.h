@@ -23,6 +23,11 @@ enum sl_err jobs_find(const struct coord *c, const char *id, struct job **out,
 // Counts one more; jobs_flush journals it.
 void jobs_count(struct job *job, uint64_t *counter);
 
+// Shows it in the job's status, in place of the last one of its kind, and logs
+// it if it is another one.
+void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 // Journals what was counted, before anybody is answered.
 void jobs_flush(struct coord *c, struct job *job);
 

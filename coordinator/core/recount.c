@@ -44,7 +44,7 @@ static void ask(struct coord *c, struct job *job, uint32_t shard)
         send_hello_wanted(c, m, job, shard);
 }
 
-void recount_begin(struct coord *c, struct job *job)
+static void begin(struct coord *c, struct job *job)
 {
     job->recount_missing = job->shards;
     job->recount_ms = coord_now(c);
@@ -55,20 +55,18 @@ void recount_begin(struct coord *c, struct job *job)
     }
 }
 
-static struct work *next_failed(const struct job *job)
+bool recount_blamed(struct coord *c, struct work *w)
 {
-    size_t at = 0;
-    uint64_t closure;
-    void *value;
+    bool failed = w->closure.state == CLOSURE_FAILED;
 
-    while (map_next(&job->active, &at, &closure, &value)) {
-        struct work *w = value;
-
-        if (w->kind == WORK_TRAIN && w->closure.state == CLOSURE_FAILED)
-            return w;
-    }
-    return NULL;
+    if (w->judged ? !failed : failed || !closure_half_blamed(&w->closure))
+        return false;
+    w->judging = !w->judged;
+    begin(c, w->job);
+    return failed;
 }
+
+// ---- the verdict
 
 static void forgive(struct coord *c, struct job *job, struct work *w,
                     uint64_t steps)
@@ -77,41 +75,73 @@ static void forgive(struct coord *c, struct job *job, struct work *w,
         "job=%s closure=%llu steps=%llu before=%llu blamed=%s", job->id_text,
         (ull)w->closure.id, (ull)steps, (ull)w->judged_steps,
         buf_text(&w->story));
-    w->judged_steps = steps;
+    w->judged = false;
     closure_forgiven(&w->closure);
     buf_reset(&w->story);
     coord_wrote(c,
                 journal_absolve(c->journal, job->id, w->closure.id, &c->err));
 }
 
-static void judge(struct coord *c, struct job *job)
+void recount_fail(struct coord *c, struct work *w, const struct work *of)
 {
-    struct work *w;
     char what[200];
 
-    while (!c->dead && (w = next_failed(job)) != NULL) {
-        uint64_t steps = evidence_closure_steps(&job->evidence, w->closure.id);
+    end_fail(c, w->job,
+             "%s did not end in %u attempts on %u distinct workers: %s",
+             recount_name(w, what, sizeof(what)), w->closure.failures,
+             w->closure.blamed_count, buf_text(&of->story));
+}
 
-        if (steps > w->judged_steps) {
-            forgive(c, job, w, steps);
-            continue;
-        }
-        end_fail(c, job,
-                 "%s did not end in %u attempts on %u distinct "
-                 "workers: %s",
-                 recount_name(w, what, sizeof(what)), w->closure.failures,
-                 w->closure.blamed_count, buf_text(&w->story));
-        return;
+// False: the job has ended with it. `all`: every shard has said what it has.
+static bool judge_one(struct coord *c, struct job *job, struct work *w,
+                      bool all)
+{
+    uint64_t steps = evidence_closure_steps(&job->evidence, w->closure.id);
+
+    if (w->judging && all) {
+        w->judged = true;
+        w->judged_steps = steps;
     }
+    w->judging = false;
+    if (w->closure.state != CLOSURE_FAILED)
+        return true;
+    if (steps > w->judged_steps) {
+        forgive(c, job, w, steps);
+        return !c->dead;
+    }
+    recount_fail(c, w, w);
+    return false;
+}
+
+static void judge(struct coord *c, struct job *job, bool all)
+{
+    size_t at = 0;
+    uint64_t closure;
+    void *value;
+
+    job->recount_missing = 0;
+    while (map_next(&job->active, &at, &closure, &value)) {
+        struct work *w = value;
+
+        if (w->kind == WORK_TRAIN &&
+            (w->judging || w->closure.state == CLOSURE_FAILED) &&
+            !judge_one(c, job, w, all))
+            return;
+    }
+}
+
+bool recount_waits(const struct job *job, uint32_t shard)
+{
+    return job->recount_missing > 0 && job->shard[shard].recounts;
 }
 
 void recount_heard(struct coord *c, struct job *job, uint32_t shard)
 {
-    if (job->recount_missing == 0 || !job->shard[shard].recounts)
+    if (!recount_waits(job, shard))
         return;
     job->shard[shard].recounts = false;
     if (--job->recount_missing == 0)
-        judge(c, job);
+        judge(c, job, true);
 }
 
 void recount_check(struct coord *c, struct job *job)
@@ -127,6 +157,5 @@ void recount_check(struct coord *c, struct job *job)
     LOG(WARN, "shards do not say what they have counted",
         "job=%s missing=%u of=%u", job->id_text, job->recount_missing,
         job->shards);
-    job->recount_missing = 0;
-    judge(c, job);
+    judge(c, job, false);
 }

@@ -4,9 +4,10 @@
 //
 // A worker that dies takes what it knew of its last steps with it, so a closure
 // that got on each time can look as if it had not. Every shard says hello once
-// more (HelloWanted), and with that its whole counted set (C2). A closure of
-// which more steps are counted, on every shard, than when it was looked at last
-// is forgiven; poison does not get past its bad step.
+// more (HelloWanted), and with that its whole counted set (C2): once when a
+// closure has half of the blame that makes it poison, and once when it has all.
+// If more of its steps are counted then, on every shard, it is forgiven; poison
+// does not get past its bad step.
 //
 // Threads  the loop.
 // Memory   a flag per shard.
@@ -21,16 +22,22 @@
 // Shards that do not answer are not waited for longer, while all are served.
 #define RECOUNT_MS 10000
 
-// A closure of the job has FAILED: asks all shards, from the beginning if they
-// are being asked already.
-void recount_begin(struct coord *c, struct job *job);
+// The training closure has more blame than before: asks, if that is due. True:
+// it has FAILED, and what becomes of it is found out.
+bool recount_blamed(struct coord *c, struct work *w);
 
-// The shard was admitted (again), and its evidence is what it said. Once all
-// have said it, the closures that FAILED are forgiven, or the job ends.
+// The shard is asked, and has not said it.
+bool recount_waits(const struct job *job, uint32_t shard);
+
+// The evidence of the shard is what it said. Once all have said it, closures
+// that FAILED are forgiven, or the job ends.
 void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 
 // Now and then.
 void recount_check(struct coord *c, struct job *job);
+
+// The job ends with this poison; `of`: whose story is told.
+void recount_fail(struct coord *c, struct work *w, const struct work *of);
 
 // What work is, for people.
 const char *recount_name(const struct work *w, char *out, size_t size);

@@ -2,6 +2,7 @@
 // coordinator/core/reports.c -- the progress of attempts, and their ends.
 #include "coordinator/core/reports.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,11 +73,50 @@ static void take_sums(struct work *w, const Sluice__V1__StepMetrics *m)
     s->wait_ms = m->wait_ms;
 }
 
+// A number below which there must be another.
+static bool fits(uint64_t part, uint64_t whole)
+{
+    return part <= whole;
+}
+
+// Nobody has to believe numbers: those that cannot be are not shown.
+static bool plausible(const struct work *w, const Sluice__V1__StepMetrics *m)
+{
+    const struct schedule *s = &w->job->schedule;
+    uint64_t first, count = UINT64_MAX;
+
+    if (w->kind == WORK_TRAIN && w->job->placed) {
+        schedule_closure_range(s, w->closure.id, &first, &count);
+        if (!fits(m->steps, schedule_closure_steps(s, w->closure.id)))
+            return false;
+    }
+    return fits(m->samples, count) && fits(m->correct, m->samples) &&
+           fits(m->skipped, m->steps) && isfinite(m->wait_ms) &&
+           isfinite(m->loss_scale) && m->loss_scale >= 0;
+}
+
+static void warn_metrics(const struct work *w, const Sluice__V1__StepMetrics *m)
+{
+    jobs_warn(w->job, JOB_WARN_METRICS,
+              "numbers of worker %.60s cannot be, and are not shown: %llu "
+              "steps, %llu samples, %llu right, loss sum %g",
+              w->holder->name, (ull)m->steps, (ull)m->samples, (ull)m->correct,
+              m->loss_sum);
+}
+
 static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
 {
     struct meter_sums now = sums_of(m);
-    struct meter_sums more = meter_delta(&w->seen, &now);
+    struct meter_sums more;
 
+    if (!plausible(w, m)) {
+        warn_metrics(w, m);
+        return;
+    }
+    // Of steps that are skipped it may be anything.
+    if (!isfinite(now.loss_sum))
+        now.loss_sum = w->seen.loss_sum;
+    more = meter_delta(&w->seen, &now);
     if (w->kind == WORK_RING)
         take_sums(w, m);
     if (m->loss_scale >= 1)
@@ -109,7 +149,7 @@ void reports_progress(struct coord *c, struct member *m,
         return;
     stall_seen(c, w, message);
     take_metrics(w, message->metrics);
-    take_progress(c, w, message->metrics->steps);
+    take_progress(c, w, w->seen.steps);
     if (!c->dead)
         excluded_judge(c, m, w->job);
 }
@@ -129,6 +169,27 @@ static bool excused(struct coord *c, struct member *m, const struct job *job,
     return message->code == SL_ENUMERIC &&
            strcmp(job->spec->train->nonfinite, "skip") == 0 &&
            excluded_excuses(c, m, job);
+}
+
+// What a worker cannot read, others may: it is put aside, and the closure is
+// nobody's fault. The last one that could is believed: it is the job.
+static bool cannot_read(struct coord *c, struct member *m, struct work *w,
+                        const Sluice__V1__AttemptFailed *message)
+{
+    struct job *job = w->job;
+
+    if (!job->has_facts ||
+        (message->code != SL_ENOENT && message->code != SL_EDENIED &&
+         message->code != SL_ECORRUPT && message->code != SL_EIO) ||
+        !excluded_replaceable(c, m, job))
+        return false;
+    jobs_warn(job, JOB_WARN_DATA, "worker %.60s cannot read the data: %s",
+              m->name, message->text);
+    closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
+    leases_end(w);
+    leases_settle(c, w);
+    excluded_put(c, m, job, CONDUCT_DATA);
+    return true;
 }
 
 static void note_failure(struct coord *c, struct member *m, struct job *job,
@@ -154,15 +215,15 @@ void reports_failed(struct coord *c, struct member *m,
     enum sl_err code =
         message->code == SL_OK ? SL_EINTERNAL : (enum sl_err)message->code;
 
-    if (job == NULL || job_ended(job))
+    if (job == NULL || job_ended(job) || w == NULL)
         return;
     numeric = excused(c, m, job, message);
     if (message->job_error && !numeric) {
-        end_fail(c, job, "%s (said by worker '%s')", message->text, m->name);
+        if (!cannot_read(c, m, w, message))
+            end_fail(c, job, "%s (said by worker '%s')", message->text,
+                     m->name);
         return;
     }
-    if (w == NULL)
-        return;
     LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
         job->id_text, (ull)w->closure.id, m->name, message->text);
     if (code == SL_EPREEMPTED || code == SL_ESTALE)

@@ -151,6 +151,28 @@ static void stuck(struct coord *c, struct member *m, struct job *job,
     job->changes++;
 }
 
+// It was asked what it has counted, and serves on: nothing else is new.
+static bool is_recount(const struct member *m, const struct job *job,
+                       const Sluice__V1__ShardHello *h)
+{
+    return recount_waits(job, h->shard) && h->failure[0] == '\0' &&
+           job->shard[h->shard].server == m->id &&
+           h->live_incarnation == job->evidence.shard[h->shard].incarnation;
+}
+
+static void recount(struct coord *c, struct job *job,
+                    const Sluice__V1__ShardHello *h)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct counted counted;
+
+    if (wire_counted_read(&counted, &job->schedule, h->counted, &err) != SL_OK)
+        return; // it is not waited for for ever
+    evidence_admit(&job->evidence, h->shard, h->live_incarnation, &counted);
+    job_counts_take(job, h->shard, h->counts);
+    recount_heard(c, job, h->shard);
+}
+
 static void judge(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__ShardHello *h)
 {
@@ -208,6 +230,9 @@ struct job *shards_hello(struct coord *c, struct member *m,
     } else if (h->shard >= job->shards ||
                strcmp(job->shard[h->shard].psserver, m->name) != 0) {
         send_refuse(c, m, h->job, h->shard, "the shard lies elsewhere", NULL);
+    } else if (is_recount(m, job, h)) {
+        recount(c, job, h);
+        return job;
     } else if (!job->paused) { // else its memory is left as it is (I7)
         judge(c, m, job, h);
         return job;

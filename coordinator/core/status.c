@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
@@ -396,12 +397,56 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
         e->epoch = job->evaluations[i].epoch;
         e->cut = job->evaluations[i].cut;
         e->samples = job->evaluations[i].samples;
+        e->failed = e->samples == 0;
         e->loss = job->evaluations[i].loss;
         e->accuracy = job->evaluations[i].accuracy;
         m->evaluations[i] = e;
         m->n_evaluations = i + 1;
     }
     return true;
+}
+
+// A fixed partitioner says how often a variable is cut; what lies in one shard
+// follows from sizes and psservers.
+static void warn_placement(const struct job *job, char *out, size_t size)
+{
+    const Sluice__V1__PlacementSpec *p = job->spec->placement;
+
+    out[0] = '\0';
+    if (job->placed && !job->allreduce && p != NULL &&
+        strcmp(p->partitioner, "fixed") == 0 && p->shards != job->shards)
+        snprintf(out, size,
+                 "placement.shards: %u parts of each variable make %u shard%s "
+                 "here, as parts that are small share one",
+                 p->shards, job->shards, job->shards == 1 ? "" : "s");
+}
+
+static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
+{
+    char *copy;
+
+    if (text == NULL || text[0] == '\0')
+        return true;
+    copy = sl_strdup(text);
+    if (copy == NULL)
+        return false;
+    m->warnings[m->n_warnings++] = copy;
+    return true;
+}
+
+static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    char placed[160];
+    bool ok;
+
+    m->warnings = sl_calloc(JOB_WARNINGS + 1, sizeof(m->warnings[0]));
+    if (m->warnings == NULL)
+        return false;
+    warn_placement(job, placed, sizeof(placed));
+    ok = add_warning(m, placed);
+    for (unsigned i = 0; ok && i < JOB_WARNINGS; i++)
+        ok = add_warning(m, job->warnings[i]);
+    return ok;
 }
 
 static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
@@ -463,7 +508,8 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
     if (m == NULL)
         return NULL;
     fill_counters(c, m, job);
-    ok = add_texts(c, m, job) && add_evaluations(m, job);
+    ok =
+        add_texts(c, m, job) && add_evaluations(m, job) && add_warnings(m, job);
     if (ok && job->placed) {
         fill_progress(c, m, job);
         status_average(m, job);

@@ -186,6 +186,12 @@ void closure_forgiven(struct closure *c)
     enter(c, CLOSURE_WAITING);
 }
 
+bool closure_half_blamed(const struct closure *c)
+{
+    return 2 * c->blamed_count >= c->max_blamed ||
+           2 * c->failures >= c->max_blamed * CLOSURE_FAILURES_PER_BLAME;
+}
+
 bool closure_ready(const struct closure *c, uint64_t now_ms)
 {
     return c->state == CLOSURE_WAITING && c->not_before_ms <= now_ms &&

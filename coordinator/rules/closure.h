@@ -106,6 +106,9 @@ void closure_killed(struct closure *c, uint64_t worker);
 // FAILED -> WAITING: more of it is counted than was known.
 void closure_forgiven(struct closure *c);
 
+// It has half of the blame that makes it poison, at least.
+bool closure_half_blamed(const struct closure *c);
+
 // WAITING, and not held back: for a while, after it was handed back again and
 // again, or until it is known what became of workers that had it.
 bool closure_ready(const struct closure *c, uint64_t now_ms);

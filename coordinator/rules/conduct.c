@@ -92,6 +92,8 @@ const char *conduct_why_text(enum conduct_why why)
                "do not";
     case CONDUCT_WAITS:
         return "it waits for shards that other workers reach";
+    case CONDUCT_DATA:
+        return "it cannot read the data, which other workers can";
     case CONDUCT_GOOD:
         break;
     }

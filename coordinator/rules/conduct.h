@@ -43,6 +43,7 @@ enum conduct_why {
     CONDUCT_SKIPS,
     CONDUCT_FAILS,
     CONDUCT_WAITS, // it cannot reach shards that others reach
+    CONDUCT_DATA,  // it cannot read the data that others read
 };
 
 struct conduct {

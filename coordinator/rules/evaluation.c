@@ -101,7 +101,7 @@ enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
         return SL_ERANGE;
     if (e->range[range].closure.state == CLOSURE_DONE)
         return SL_EEXIST;
-    if (sums->samples != e->range[range].count)
+    if (sums->samples != e->range[range].count || sums->correct > sums->samples)
         return SL_EINVAL;
     e->sums.samples += sums->samples;
     e->sums.correct += sums->correct;

@@ -48,7 +48,8 @@ struct work {
     uint64_t cut;           // WORK_EVALUATE
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set
     struct buf story;       // whom it took down and how, for people
-    uint64_t judged_steps;  // counted everywhere when it was forgiven last
+    bool judging, judged;   // it is being found out, and was, how many steps
+    uint64_t judged_steps;  // were counted when it had half of its blame
     char dropped[128];      // by whom it was handed back again, and why
 };
 

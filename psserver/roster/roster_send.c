@@ -142,6 +142,7 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
         m.counted = &set.msg;
         m.counts = &counts.msg;
         m.request = request;
+        m.not_finite = (char *)w->not_finite;
         HISTORY("snapshot_reported",
                 "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
                 " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s/%s",

@@ -65,8 +65,9 @@ struct snap_written {
     struct wire_tag tag;
     char file[SNAP_NAME_BYTES];
     uint64_t bytes;
-    uint8_t sha256[SHA256_BYTES]; // of the file
-    struct once once;             // what the file holds (E1)
+    uint8_t sha256[SHA256_BYTES];         // of the file
+    struct once once;                     // what the file holds (E1)
+    char not_finite[WIRE_NAME_BYTES + 1]; // a variable that is not all numbers
 };
 
 // Takes a snapshot of the shard as it is now, as this incarnation. Durable

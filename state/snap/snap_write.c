@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/tensorfile.h"
 #include "state/shard/counts.h"
+#include "state/shard/finite.h"
 #include "state/snap/snap.h"
 
 #define META_FIXED 11 // keys besides one per piece
@@ -203,10 +204,31 @@ static enum sl_err header_make(struct header *h,
     return rc;
 }
 
+// Finite gradients can overflow a parameter. The values come first in a file.
+static void look_at(struct snap_written *out, const struct plan *p,
+                    uint64_t first, const float *at, size_t n)
+{
+    size_t bad;
+
+    if (out->not_finite[0] != '\0' || first >= p->elements)
+        return;
+    if (n > p->elements - first)
+        n = p->elements - first;
+    bad = finite_find(WIRE_F32, at, n);
+    if (bad == n)
+        return;
+    for (size_t i = 0; i < p->piece_count; i++)
+        if (p->pieces[i].first <= first + bad)
+            snprintf(out->not_finite, sizeof(out->not_finite), "%s",
+                     p->pieces[i].name);
+}
+
 // Streams the image, while pushes go on.
 static enum sl_err write_blocks(struct tensorfile_writer *w,
-                                struct shard_image *image, struct sl_error *err)
+                                struct shard_image *image,
+                                struct snap_written *out, struct sl_error *err)
 {
+    uint64_t at = 0; // elements
     void *space = sl_malloc(FREEZE_BLOCK_BYTES);
     enum sl_err rc = SL_OK;
     const void *bytes;
@@ -216,6 +238,8 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
         return SL_ENOMEM;
     for (size_t b = 0; rc == SL_OK && b < image->freeze.blocks; b++) {
         shard_image_take(image, b, space, &bytes, &n);
+        look_at(out, &image->shard->plan, at, bytes, n / sizeof(float));
+        at += n / sizeof(float);
         rc = tensorfile_append(w, bytes, n, err);
         FAULT("snap.block");
     }
@@ -224,8 +248,8 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
 }
 
 static enum sl_err write_image(struct fs *fs, const char *path,
-                               struct shard_image *image, uint64_t *bytes,
-                               struct sl_error *err)
+                               struct shard_image *image,
+                               struct snap_written *out, struct sl_error *err)
 {
     struct tensorfile_writer *w = NULL;
     struct header h = {0};
@@ -237,13 +261,13 @@ static enum sl_err write_image(struct fs *fs, const char *path,
     header_release(&h);
     if (rc != SL_OK)
         return rc;
-    rc = write_blocks(w, image, err);
+    rc = write_blocks(w, image, out, err);
     if (rc != SL_OK) {
         tensorfile_abort(w);
         return rc;
     }
     FAULT("snap.written"); // fs.fsync, fs.rename and fs.dirsync follow
-    return tensorfile_finish(w, bytes, err);
+    return tensorfile_finish(w, &out->bytes, err);
 }
 
 static enum sl_err write_named(struct fs *fs, const char *path,
@@ -255,7 +279,7 @@ static enum sl_err write_named(struct fs *fs, const char *path,
     if (fs_exists(fs, path))
         return sl_fail(err, SL_EEXIST,
                        "%s exists: its tag was given twice (K1)", path);
-    rc = write_image(fs, path, image, &out->bytes, err);
+    rc = write_image(fs, path, image, out, err);
     // Its header was put in place last, so its hash is not known before.
     return rc != SL_OK ? rc : sha256_file(fs, path, out->sha256, err);
 }

@@ -175,6 +175,7 @@ Sluice__V1__AttendUp *say_snapshot(struct say_job j,
     m.counted = &told.set.msg;
     m.counts = &told.counts.msg;
     m.request = r->request;
+    m.not_finite = (char *)w->not_finite;
     if (told.rc == SL_OK)
         up = copy(SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
     FAULT("snap.reported");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members that say what is not so: what the coordinator believes of it.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/jobs.h"
 #include "tests/harness/lease.h"
@@ -251,29 +253,30 @@ TEST(trust, a_process_that_died_is_blamed)
     world_release(w);
 }
 
-// The closure's first step, on all shards.
-static bool got_on(struct world *w, uint64_t closure)
+static bool got_on(struct world *w, uint64_t closure, uint32_t step)
 {
     for (uint32_t i = 0; i < job_of(w)->shards; i++)
-        if (!counted_has(&w->members[0].shards[i].counted, closure, 0))
+        if (!counted_has(&w->members[0].shards[i].counted, closure, step))
             return false;
     return true;
 }
 
-// Dies with its first closure, before or after it got on a step.
-static uint64_t die_in(struct world *w, struct fake_member *m, bool late)
+// Dies with its first closure, at its beginning or when so many of its steps
+// are counted; the shards say so if they are asked.
+static uint64_t die_in(struct world *w, struct fake_member *m, uint32_t steps)
 {
     uint64_t closure;
 
     until_it_trains(w, m);
     closure = m->leases[0].lease->closure;
-    for (unsigned i = 0; late && i < LIMIT && !got_on(w, closure); i++) {
+    for (unsigned i = 0;
+         steps > 0 && i < LIMIT && !got_on(w, closure, steps - 1); i++) {
         fake_work(w, m);
         fake_deliver_all(w, m);
         fake_read_all(w, m);
     }
     world_kill(w, m);
-    world_pass(w, 10000);
+    world_pass(w, 5000);
     fake_read_all(w, &w->members[0]);
     fake_deliver_all(w, &w->members[0]);
     return closure;
@@ -287,17 +290,17 @@ TEST(trust, what_shards_counted_forgives_before_a_job_is_failed)
 
     attempts = '2';
     w = begin(1);
-    closure = die_in(w, worker(w, 0), true);
+    closure = die_in(w, worker(w, 0), 1);
     world_attach(w, world_add(w, FAKE_WORKER, "b"));
-    T_EQ(die_in(w, worker(w, 1), true), closure);
+    T_EQ(die_in(w, worker(w, 1), 2), closure);
     T_EQ(world_state(w), JOB_RUNNING);
     T_EQ(closure_of(w, closure)->state, CLOSURE_WAITING);
     T_EQ(closure_of(w, closure)->blamed_count, 0);
     // Two more, and nothing gets on.
     world_attach(w, world_add(w, FAKE_WORKER, "c"));
-    T_EQ(die_in(w, worker(w, 2), true), closure);
+    T_EQ(die_in(w, worker(w, 2), 2), closure);
     world_attach(w, world_add(w, FAKE_WORKER, "d"));
-    T_EQ(die_in(w, worker(w, 3), true), closure);
+    T_EQ(die_in(w, worker(w, 3), 2), closure);
     T_EQ(world_state(w), JOB_FAILED);
     T_HAS(world_reason(w), "2 attempts on 2 distinct workers: c (lost), d");
     world_release(w);
@@ -310,7 +313,7 @@ TEST(trust, shards_that_do_not_answer_are_not_waited_for)
 
     attempts = '2';
     w = begin(1);
-    die_in(w, worker(w, 0), false);
+    die_in(w, worker(w, 0), 0);
     world_attach(w, world_add(w, FAKE_WORKER, "b"));
     until_it_trains(w, worker(w, 1));
     world_kill(w, worker(w, 1));
@@ -366,5 +369,187 @@ TEST(trust, a_cut_that_takes_ten_minutes_is_not_begun_anew)
     T_HAS(job_of(w)->cut_why, "not written its file for");
     rest(w, false);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+static bool warned(const Sluice__V1__JobStatus *s, const char *part)
+{
+    for (size_t i = 0; i < s->n_warnings; i++)
+        if (strstr(s->warnings[i], part) != NULL)
+            return true;
+    return false;
+}
+
+// ---- numbers
+
+TEST(trust, metrics_that_cannot_be_are_not_shown)
+{
+    struct world *w = begin(1);
+    Sluice__V1__JobStatus *s;
+
+    worker(w, 0)->raves = true;
+    for (unsigned i = 0;
+         i < LIMIT && evidence_closures(&job_of(w)->evidence) < 2; i++)
+        world_step(w);
+    s = world_status(w);
+    T_TRUE(isfinite(s->loss) && s->accuracy <= 1);
+    T_TRUE(warned(s, "numbers of worker w-0 cannot be"));
+    wire_free(&s->base);
+    worker(w, 0)->raves = false;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+static void until_a_cut(struct world *w)
+{
+    for (unsigned i = 0; i < LIMIT && job_of(w)->cuts_published == 0; i++)
+        world_step(w);
+}
+
+TEST(trust, values_that_overflow_are_told_with_the_next_cut)
+{
+    struct world *w = begin(1);
+    Sluice__V1__JobStatus *s;
+
+    w->members[0].overflows = true;
+    until_a_cut(w);
+    s = world_status(w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_TRUE(warned(s, "values of dense/kernel are not finite"));
+    wire_free(&s->base);
+    world_release(w);
+}
+
+TEST(trust, values_that_overflow_fail_a_job_that_says_so)
+{
+    struct world *w = begin(1);
+    Sluice__V1__TrainSpec *train = job_of(w)->spec->train;
+
+    sl_free(train->nonfinite);
+    train->nonfinite = sl_strdup("fail");
+    T_ASSERT(train->nonfinite != NULL);
+    w->members[0].overflows = true;
+    for (unsigned i = 0; i < LIMIT && world_state(w) < JOB_FINISHED; i++)
+        world_step(w);
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(world_reason(w), "values of dense/kernel are not finite");
+    world_release(w);
+}
+
+// ---- what one worker cannot do
+
+static bool has(const struct fake_member *m, Sluice__V1__LeaseKind kind)
+{
+    return m->leases_count > 0 && m->leases[0].lease->kind == kind;
+}
+
+static void fails(struct world *w, struct fake_member *m,
+                  Sluice__V1__LeaseKind kind, enum sl_err code,
+                  const char *text)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
+
+    for (unsigned i = 0; i < LIMIT && !has(m, kind); i++) {
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++)
+            if (w->members[k].used)
+                fake_work(w, &w->members[k]);
+        world_pass(w, 50);
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++)
+            fake_read_all(w, &w->members[k]);
+        while (w->tasks_count > 0 && !has(m, kind))
+            world_task(w);
+    }
+    T_ASSERT(has(m, kind));
+    T_OF_LEASE(&failed, m->leases[0].lease);
+    failed.code = code;
+    failed.text = (char *)text;
+    failed.job_error = code != SL_EINTERNAL;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &failed;
+    coord_receive(w->coord, m->stream, &up);
+    fake_worker_drop(m);
+    fake_read_all(w, m);
+}
+
+TEST(trust, data_that_one_worker_cannot_read_does_not_fail_the_job)
+{
+    static const enum sl_err codes[] = {SL_ENOENT, SL_EDENIED, SL_ECORRUPT};
+
+    for (size_t i = 0; i < SL_COUNT(codes); i++) {
+        struct world *w = begin(2);
+        Sluice__V1__JobStatus *s;
+
+        fails(w, worker(w, 0), SLUICE__V1__LEASE_KIND__LEASE_TRAIN, codes[i],
+              "train-images: not there");
+        s = world_status(w);
+        T_EQ(s->state, JOB_RUNNING);
+        T_TRUE(warned(s, "worker w-0 cannot read the data: train-images"));
+        wire_free(&s->base);
+        // The last one that could: it is the job.
+        fails(w, worker(w, 1), SLUICE__V1__LEASE_KIND__LEASE_TRAIN, codes[i],
+              "train-images: not there either");
+        T_EQ(world_state(w), JOB_FAILED);
+        T_HAS(world_reason(w), "not there either");
+        world_release(w);
+    }
+}
+
+TEST(trust, who_has_no_lease_does_not_fail_a_job)
+{
+    struct world *w = begin(2);
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+
+    attempt.term = 1;
+    attempt.n = 1 << 20;
+    failed.job = w->job;
+    failed.attempt = &attempt;
+    failed.code = SL_EINVAL;
+    failed.text = "all of it is wrong";
+    failed.job_error = true;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &failed;
+    coord_receive(w->coord, worker(w, 1)->stream, &up);
+    T_EQ(world_state(w), JOB_RUNNING);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(trust, an_evaluation_that_cannot_be_made_fails_alone)
+{
+    struct world *w;
+    Sluice__V1__JobStatus *s;
+
+    attempts = '1';
+    w = begin(1);
+    fails(w, worker(w, 0), SLUICE__V1__LEASE_KIND__LEASE_EVALUATE, SL_EINTERNAL,
+          "the cut cannot be read");
+    s = world_status(w);
+    T_LE(s->state, JOB_FINISHING);
+    T_EQ(s->n_evaluations, 1);
+    T_TRUE(s->evaluations[0]->failed);
+    T_TRUE(warned(s, "the evaluation of epoch 1 failed"));
+    T_TRUE(warned(s, "the cut cannot be read"));
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    s = world_status(w);
+    T_EQ(s->n_evaluations, 3);
+    T_FALSE(s->evaluations[2]->failed);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+// What is asked for is not what it becomes: that is said.
+TEST(trust, placement_that_becomes_another_number_of_shards_is_told)
+{
+    struct world *w = begin(1);
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    T_EQ(job_of(w)->shards, 1);
+    T_TRUE(warned(s, "placement.shards: 2 parts of each variable make 1 shard "
+                     "here"));
+    wire_free(&s->base);
     world_release(w);
 }

@@ -191,7 +191,7 @@ static void io_fatal(void *arg, const struct sl_error *err)
     w->why = *err;
 }
 
-static void run_task(struct world *w)
+void world_task(struct world *w)
 {
     unsigned last;
 
@@ -471,7 +471,7 @@ void world_step(struct world *w)
         coord_tick(w->coord);
     beat_all(w);
     if (!w->hold_tasks && world_below(w, 5) == 0)
-        run_task(w);
+        world_task(w);
     act(w, &w->members[world_below(w, WORLD_MEMBERS)]);
 }
 

@@ -82,10 +82,12 @@ struct fake_rank {
 
 struct fake_member {
     bool used, alive, external;
-    bool hangs;    // is heard of, but does nothing, and lets go of nothing
-    bool waits;    // the same, for shards: it lets go when it is told to
-    bool skips;    // none of its steps is finite
-    unsigned lies; // so many closures it completes without a push
+    bool hangs;     // is heard of, but does nothing, and lets go of nothing
+    bool waits;     // the same, for shards: it lets go when it is told to
+    bool skips;     // none of its steps is finite
+    bool raves;     // its metrics cannot be
+    bool overflows; // psserver: a value of its files is not finite
+    unsigned lies;  // so many closures it completes without a push
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;
@@ -177,6 +179,8 @@ const char *world_reason(struct world *w); // until the next call
 
 // One drawn action of anybody; time moves a little.
 void world_step(struct world *w);
+// A pool thread does the task that came last, if there is one.
+void world_task(struct world *w);
 // Steps until the job is in `state` (or `steps` are over: false).
 bool world_run(struct world *w, int state, unsigned steps);
 // A stream is no holder of the closure any more.

@@ -229,6 +229,7 @@ static void snapshot(struct world *w, struct fake_member *m, uint32_t shard)
     report.counted = &set.msg;
     report.counts = &counts;
     report.request = f->want_snapshot;
+    report.not_finite = m->overflows ? "dense/kernel" : "";
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT;
     up.snapshot = &report;
     fake_send(m, &up);

@@ -267,6 +267,14 @@ static const struct {
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'accumulate':2}}",
      "train.accumulate: the model is external, so its own program decides "
      "that; set train.batch to the samples of a step"},
+    {"{" NAME "," EXTERNAL "," OPTIM ",'evaluate':{'every_epochs':1}}",
+     "evaluate.every_epochs: the model is external, so no worker can evaluate "
+     "it; its own program can, from a checkpoint (sluice export)"},
+    {"{" NAME "," MODEL "," LOSS "," OPTIM "," DATA
+     ",'train':{'window_closures':65536,'steps_per_closure':512}}",
+     "train.window_closures: 65536 closures of 512 steps make a set of counted "
+     "steps that is larger than a message may be; at most 39321 closures of so "
+     "many steps"},
     {"{" NAME "," EXTERNAL "," OPTIM "," LOSS "}",
      "loss: the program of an external model computes its own; leave loss and "
      "from_logits out"},

@@ -129,6 +129,29 @@ TEST(snap, the_report_is_of_the_file)
     shard_unref(s);
 }
 
+// Finite gradients, each of which is applied, and one value too many.
+TEST(snap, the_report_names_a_variable_whose_values_are_not_finite)
+{
+    struct snap_written w = {0};
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    kit_optimizer(&k, "sgd", 0.5);
+    s = kit_admitted(&k);
+    kit_count(s, 0, 1, 0.5f);
+    T_OK(snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
+    T_STR(w.not_finite, "");
+    snap_written_release(&w);
+    kit_count(s, 0, 2, 3e38f);
+    kit_count(s, 0, 3, 3e38f);
+    kit_count(s, 1, 0, 3e38f);
+    T_OK(snap_write(fs_posix(), t_tmpdir(), s, 1, &w, t_err()));
+    T_STR(w.not_finite, "dense/kernel");
+    snap_written_release(&w);
+    shard_unref(s);
+}
+
 TEST(snap, an_older_incarnation_takes_no_snapshot)
 {
     struct snap_written w = {0};
