@@ -189,13 +189,21 @@ static enum sl_err settle_dir(struct fs *fs, const char *path,
 static enum sl_err make_dir(struct fs *fs, const char *path,
                             struct sl_error *err)
 {
-    struct sl_error own = SL_ERROR_INIT;
+    struct sl_error own = SL_ERROR_INIT, look = SL_ERROR_INIT;
     enum sl_err rc = fs->ops->mkdir(fs, path, &own);
+    struct fs_stat st = {.is_dir = true};
 
-    // Somebody else may have been quicker.
-    if (rc == SL_OK || (rc == SL_EEXIST && is_dir(fs, path)))
-        return sync_parent(fs, path, err);
-    return sl_fail(err, rc, "%s", own.text);
+    // Somebody else may have been quicker; or it was there, and the disk failed
+    // to say so.
+    if (rc == SL_EEXIST) {
+        enum sl_err seen = fs_stat_path(fs, path, &st, &look);
+
+        if (seen != SL_OK)
+            return sl_fail(err, seen, "%s", look.text);
+        rc = st.is_dir ? SL_OK : rc;
+    }
+    return rc == SL_OK ? sync_parent(fs, path, err)
+                       : sl_fail(err, rc, "%s", own.text);
 }
 
 // No folder is made in one whose own name is not durable, so syncing the

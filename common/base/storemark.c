@@ -33,18 +33,21 @@ enum sl_err storemark_read(uint64_t *id, struct fs *fs, const char *store,
                            struct sl_error *err)
 {
     char *path = fs_join(store, STOREMARK_FILE);
+    struct sl_error why = SL_ERROR_INIT;
     struct buf text = BUF_INIT;
     enum sl_err rc;
 
     if (path == NULL)
         return SL_ENOMEM;
-    if (!fs_exists(fs, path)) {
+    // A disk that fails is not one that is not there.
+    rc = fs_read_all(fs, path, READ_MAX, &text, &why);
+    if (rc == SL_ENOENT) {
         *id = 0;
         rc = SL_OK;
-    } else {
-        rc = fs_read_all(fs, path, READ_MAX, &text, err);
-        if (rc == SL_OK)
-            rc = storemark_parse(id, buf_text(&text), path, err);
+    } else if (rc == SL_OK) {
+        rc = storemark_parse(id, buf_text(&text), path, err);
+    } else if (err != NULL) {
+        *err = why;
     }
     buf_release(&text);
     sl_free(path);

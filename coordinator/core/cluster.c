@@ -53,7 +53,9 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err)
         c->cluster.id = mark != 0 ? mark : draw(c);
     if (mark != 0 || had.store == store)
         rc = storemark_check(fs, c->store, c->cluster.id, err);
-    else
+    // Also where it is there: whoever wrote it may have died before it was
+    // durable, and from now on it has to be.
+    if (rc == SL_OK && had.store != store)
         rc = storemark_write(fs, c->store, c->cluster.id, err);
     c->cluster.store = store;
     if (rc == SL_OK && (had.id != c->cluster.id || had.store != store))
