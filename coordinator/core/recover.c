@@ -306,6 +306,9 @@ static enum sl_err place(struct loading *l,
         l->job->ring.generation = l->shards[0].incarnation;
         rc = journal_ring_read(l->c->journal, l->job->id,
                                &l->job->contributions, err);
+        if (rc == SL_OK)
+            rc = journal_ring_redone_read(l->c->journal, l->job->id,
+                                          &l->job->redone, err);
     }
     for (uint32_t i = 0; rc == SL_OK && i < l->count; i++) {
         l->job->evidence.shard[i].incarnation = l->shards[i].incarnation;

@@ -123,6 +123,18 @@ static void settle_round(struct coord *c, struct job *job)
                                               job->contributions, &c->err));
 }
 
+// What ranks had applied beyond the base is lost, and will be done again.
+static void count_redone(struct coord *c, struct job *job, uint64_t had)
+{
+    uint64_t base = job->ring.base.sequence;
+
+    if (had <= base)
+        return;
+    job->redone += (had - base) * (uint64_t)job->contributions;
+    coord_wrote(c,
+                journal_ring_redone(c->journal, job->id, job->redone, &c->err));
+}
+
 // R3, R5: everybody has answered, and no cut is being written (K5).
 static void begin(struct coord *c, struct job *job)
 {
@@ -133,9 +145,9 @@ static void begin(struct coord *c, struct job *job)
         return;
     ring_choose(&job->ring, job->shard[0].cut);
     job->based = false;
-    if (had > job->ring.base.sequence)
-        job->redone +=
-            (had - job->ring.base.sequence) * (uint64_t)job->contributions;
+    count_redone(c, job, had);
+    if (c->dead)
+        return;
     JOB_HISTORY(job, "ring_base",
                 " generation=%llu base_g=%llu base_n=%llu file=%d cut_g=%llu "
                 "cut_n=%llu contributions=%u",

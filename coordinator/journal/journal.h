@@ -164,6 +164,12 @@ enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
 enum sl_err journal_ring_read(struct journal *j, uint64_t job,
                               uint32_t *contributions, struct sl_error *err);
 
+// Steps that ranks had applied and lost, in all generations; 0: none.
+enum sl_err journal_ring_redone(struct journal *j, uint64_t job, uint64_t steps,
+                                struct sl_error *err);
+enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
+                                     uint64_t *steps, struct sl_error *err);
+
 struct journal_shard {
     uint32_t shard;
     const char *psserver;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/journal/journal_ring.c -- generations of a ring, which are the
-// incarnations of all its parts, and how large its rounds are.
+// incarnations of all its parts, how large its rounds are, and what it lost.
 #include "coordinator/journal/journal_sql.h"
 
 #include <stdio.h>
@@ -20,35 +20,41 @@ enum sl_err journal_ring_open(struct journal *j, uint64_t job,
     return rc;
 }
 
+// Keys of meta.
+#define CONTRIBUTIONS "contributions"
+#define REDONE "steps redone"
+
 struct key {
     char text[64];
 };
 
-static const char *key_of(struct key *k, uint64_t job)
+static const char *key_of(struct key *k, const char *what, uint64_t job)
 {
-    snprintf(k->text, sizeof(k->text), "contributions of job %llu",
+    snprintf(k->text, sizeof(k->text), "%s of job %llu", what,
              (unsigned long long)job);
     return k->text;
 }
 
-enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
-                                       uint32_t contributions,
-                                       struct sl_error *err)
+static enum sl_err write_number(struct journal *j, const char *what,
+                                uint64_t job, uint64_t value,
+                                struct sl_error *err)
 {
     struct key key;
 
     return journal_write(
         j, err, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
-        JOURNAL_VALUES(TEXT(key_of(&key, job)), U64(contributions)));
+        JOURNAL_VALUES(TEXT(key_of(&key, what, job)), U64(value)));
 }
 
-enum sl_err journal_ring_read(struct journal *j, uint64_t job,
-                              uint32_t *contributions, struct sl_error *err)
+// 0: it was never written.
+static enum sl_err read_number(struct journal *j, const char *what,
+                               uint64_t job, uint64_t *value,
+                               struct sl_error *err)
 {
     struct key key;
     sqlite3_stmt *s =
         journal_sql(j, err, "SELECT value FROM meta WHERE key = ?1",
-                    JOURNAL_VALUES(TEXT(key_of(&key, job))));
+                    JOURNAL_VALUES(TEXT(key_of(&key, what, job))));
     enum sl_err rc;
 
     if (s == NULL)
@@ -56,16 +62,54 @@ enum sl_err journal_ring_read(struct journal *j, uint64_t job,
     rc = journal_step(j, s, err);
     if (rc != SL_OK && rc != SL_ENOENT)
         return rc;
-    *contributions = rc == SL_OK ? (uint32_t)journal_u64(s, 0) : 0;
+    *value = rc == SL_OK ? journal_u64(s, 0) : 0;
     sqlite3_reset(s);
     return SL_OK;
+}
+
+static enum sl_err forget_number(struct journal *j, const char *what,
+                                 uint64_t job, struct sl_error *err)
+{
+    struct key key;
+
+    return journal_write(j, err, "DELETE FROM meta WHERE key = ?1",
+                         JOURNAL_VALUES(TEXT(key_of(&key, what, job))));
+}
+
+enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
+                                       uint32_t contributions,
+                                       struct sl_error *err)
+{
+    return write_number(j, CONTRIBUTIONS, job, contributions, err);
+}
+
+enum sl_err journal_ring_read(struct journal *j, uint64_t job,
+                              uint32_t *contributions, struct sl_error *err)
+{
+    uint64_t value;
+    enum sl_err rc = read_number(j, CONTRIBUTIONS, job, &value, err);
+
+    if (rc == SL_OK)
+        *contributions = (uint32_t)value;
+    return rc;
+}
+
+enum sl_err journal_ring_redone(struct journal *j, uint64_t job, uint64_t steps,
+                                struct sl_error *err)
+{
+    return write_number(j, REDONE, job, steps, err);
+}
+
+enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
+                                     uint64_t *steps, struct sl_error *err)
+{
+    return read_number(j, REDONE, job, steps, err);
 }
 
 enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
                                 struct sl_error *err)
 {
-    struct key key;
+    enum sl_err rc = forget_number(j, CONTRIBUTIONS, job, err);
 
-    return journal_write(j, err, "DELETE FROM meta WHERE key = ?1",
-                         JOURNAL_VALUES(TEXT(key_of(&key, job))));
+    return rc == SL_OK ? forget_number(j, REDONE, job, err) : rc;
 }

@@ -199,6 +199,7 @@ TEST(journal, R1_a_generation_is_of_all_parts_and_only_rises)
     struct journal *j = open_at("j");
     uint64_t id = add_job(j, "r-1"), generation = 4;
     uint32_t contributions = 9;
+    uint64_t redone = 9;
 
     T_OK(journal_job_place(j, id, (struct journal_blob){"layout", 6}, names, 3,
                            t_err()));
@@ -207,13 +208,20 @@ TEST(journal, R1_a_generation_is_of_all_parts_and_only_rises)
     T_OK(journal_ring_read(j, id, &contributions, t_err()));
     T_EQ(contributions, 0);
     T_OK(journal_ring_contributions(j, id, 8, t_err()));
+    T_OK(journal_ring_redone_read(j, id, &redone, t_err()));
+    T_EQ(redone, 0);
+    T_OK(journal_ring_redone(j, id, UINT64_C(5) << 32, t_err()));
     reopen(&j);
     T_OK(journal_each_shard(j, id, see_generation, &generation, t_err()));
     T_OK(journal_ring_read(j, id, &contributions, t_err()));
     T_EQ(contributions, 8);
+    T_OK(journal_ring_redone_read(j, id, &redone, t_err()));
+    T_EQ(redone, UINT64_C(5) << 32);
     T_OK(journal_job_delete(j, id, t_err()));
     T_OK(journal_ring_read(j, id, &contributions, t_err()));
     T_EQ(contributions, 0);
+    T_OK(journal_ring_redone_read(j, id, &redone, t_err()));
+    T_EQ(redone, 0);
     journal_close(j);
 }
 

@@ -81,6 +81,11 @@ static uint64_t generation_of(const Sluice__V1__JobStatus *s)
     return s->ring_generation;
 }
 
+static uint64_t redone_of(const Sluice__V1__JobStatus *s)
+{
+    return s->steps_redone;
+}
+
 static uint64_t number(struct world *w,
                        uint64_t (*of)(const Sluice__V1__JobStatus *s))
 {
@@ -167,6 +172,28 @@ TEST(ring_life, R1_a_coordinator_that_restarts_opens_a_higher_one)
     world_start_coord(&w);
     run_to(&w, steps_of, 8); // nothing of what the ranks have is lost
     T_GT(w.generation, before);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+TEST(ring_life, what_ranks_lost_is_told_after_a_restart_too)
+{
+    struct world w;
+    uint64_t redone;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, cuts_of, 1);
+    run_to(&w, steps_of, number(&w, steps_of) + 4);
+    for (unsigned i = 0; i < 2; i++)
+        world_kill(&w, worker(&w, i));
+    for (unsigned i = 0; i < 2; i++)
+        world_restart(&w, worker(&w, i));
+    run_to(&w, redone_of, 1);
+    redone = number(&w, redone_of);
+    world_stop_coord(&w);
+    world_start_coord(&w);
+    T_EQ(number(&w, redone_of), redone);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     check_end(&w);
     world_release(&w);
