@@ -11,7 +11,8 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from cluster import BIN, Cluster, check, check_equal, main, wait_for
+from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
 
 
 def addresses(c):
@@ -129,7 +130,47 @@ def drains_with_documented_exit_codes():
         check_equal(left, [], "sockets left")
 
 
+def a_psserver_of_another_cluster_is_refused_and_named():
+    with Cluster(psservers=1, workers=0) as theirs, \
+            Cluster(psservers=1, workers=1) as ours:
+        theirs.kill("ps-0")
+        theirs.address = ours.address  # somebody wrote down the wrong one
+        theirs.start("ps-0")
+        said = wait_for("the stranger to be named", lambda: ours.cluster_status()
+                        .get("warnings"))
+        check("belongs to cluster" in said[0], "not why", said)
+        check("warning" in ours.run("status").stdout, "status does not warn")
+        found = ours.json("doctor", want=None)["findings"]
+        check([f for f in found if "belongs to cluster" in f["text"]],
+              "doctor does not say it", found)
+        check_counts(ours.wait_state(ours.submit(mlp_job(epochs=1))))
+        check("belongs to cluster" in theirs.log("ps-0"), "it does not know why")
+
+
+def a_store_that_is_not_mounted_is_waited_for():
+    with Cluster(psservers=1, workers=1) as c:
+        job = c.submit(mlp_job(samples=3200, epochs=100))
+        wait_for("a checkpoint", lambda: int(c.status(job).get("cuts", 0)) > 0)
+        c.kill("ps-0")
+        c.kill("coordinator")
+        (c.dir / "store").rename(c.dir / "away")
+        (c.dir / "store").mkdir()  # the mount point
+        for name in ("ps-0", "coordinator"):
+            at = len(c.log(name))
+            process = c.start(name, wait=False)
+            check_equal(process.wait(timeout=60), 1, f"{name}: exit status")
+            c.processes.pop(name)
+            check("Mount it" in c.log(name)[at:], "it does not say why", c.log(name))
+        (c.dir / "store").rmdir()
+        (c.dir / "away").rename(c.dir / "store")
+        c.start("coordinator")
+        c.start("ps-0")
+        check_counts(c.wait_state(job))
+
+
 if __name__ == "__main__":
     main([health_and_reflection_on_each_daemon, refuses_an_open_address_without_tls,
           a_taken_port_is_named, one_process_per_state_folder, bad_flags_and_help,
-          an_unreachable_coordinator_is_named, drains_with_documented_exit_codes])
+          an_unreachable_coordinator_is_named, drains_with_documented_exit_codes,
+          a_psserver_of_another_cluster_is_refused_and_named,
+          a_store_that_is_not_mounted_is_waited_for])

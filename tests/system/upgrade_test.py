@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""State folders of earlier versions: this one goes on with them.
+
+tests/system/states/<commit>.tar.gz holds the folders of a coordinator and two
+psservers of that commit, killed in the midst of a job; tests/upgrade --keep
+makes one. Where programs of both versions run, tests/upgrade asks."""
+import os
+import pathlib
+import shutil
+import sys
+import tarfile
+
+from cluster import Cluster, check, check_counts, main, wait_for
+from conserve import Programs, check_conserved, conserve_job
+
+STATES = sorted((pathlib.Path(__file__).parent / "states").glob("*.tar.gz"))
+
+
+def spec():
+    """A job of exact sums: what its files hold is seen in the end."""
+    return conserve_job(name="kept", epochs=20, every_seconds=0.2)
+
+
+class Mixed(Cluster):
+    """A cluster whose daemons are of several builds: bins[name]."""
+
+    def __init__(self, bins, **more):
+        self.bins = bins
+        super().__init__(**more)
+
+    def command(self, name):
+        line = super().command(name)
+        return [str(self.bins.get(name, pathlib.Path(line[0]).parent) /
+                    pathlib.Path(line[0]).name), *line[1:]]
+
+
+class Kept(Cluster):
+    """Daemons of this version on folders that were kept. They lie elsewhere
+    now; what names their old place leads there by a link."""
+
+    def __init__(self, state):
+        super().__init__(psservers=2, workers=0)
+        with tarfile.open(state) as tar:
+            tar.extractall(self.dir)
+        self.was = pathlib.Path((self.dir / "WAS").read_text())
+        check(not self.was.exists(), f"{self.was} is there")
+        self.was.symlink_to(self.dir)
+
+    def __exit__(self, *why):
+        try:
+            return super().__exit__(*why)
+        finally:
+            self.was.unlink()
+
+
+def each_earlier_version_is_gone_on_with():
+    check(STATES, "no state is kept")
+    for state in STATES:
+        with Kept(state) as c, Programs(c, 2):
+            job = c.json("jobs")["jobs"][0]["id"]
+            had = wait_for("its shards", lambda: c.steps(job) or None)
+            check(had > 0, f"{state.name}: nothing is left of the job")
+            check_counts(c.wait_state(job))
+            check_conserved(c, job, spec())
+            again = conserve_job(name="again", samples=64, epochs=2)
+            check_counts(c.wait_state(c.submit(again)))
+
+
+def a_journal_of_a_newer_version_is_refused_in_words():
+    import sqlite3
+    with Kept(STATES[-1]) as c:
+        c.kill("coordinator")
+        with sqlite3.connect(c.dir / "coordinator" / "journal.sqlite") as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            db.execute(f"PRAGMA user_version = {version + 1}")
+        db.close()
+        process = c.start("coordinator", wait=False)
+        check(process.wait(timeout=60) == 1, "it did not end with 1")
+        c.processes.pop("coordinator")
+        said = c.log("coordinator")
+        for word in ("newer coordinator", f"schema {version + 1}"):
+            check(word in said, f"the reason lacks '{word}'", said)
+
+
+if __name__ == "__main__":
+    sys.exit(main([each_earlier_version_is_gone_on_with,
+                   a_journal_of_a_newer_version_is_refused_in_words]))
