@@ -4,6 +4,7 @@
 #include "coordinator/core/gone.h"
 
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
@@ -90,6 +91,9 @@ static void settle(struct coord *c, struct suspicion *s, bool guilty)
             w->closure.suspected--;
         w = guilty ? accused(job, s) : w;
         if (w != NULL && guilty) {
+            LOG(INFO, "worker did not come back",
+                "job=%s closure=%llu worker=%s", job->id_text,
+                (ull)w->closure.id, s->name == NULL ? "?" : s->name);
             closure_killed(&w->closure, s->identity);
             blame_work(c, w, s->identity, s->name == NULL ? "?" : s->name,
                        "lost");

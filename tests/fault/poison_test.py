@@ -121,7 +121,7 @@ def N9_blame_survives_the_coordinator():
             mark = b.mark("coordinator")
             b.programs.start(f"x-{i}", "--die-on", 100)
             # What dies with the coordinator is nobody's fault that it knows of.
-            b.on_log("coordinator", "member detached", after=mark)
+            b.on_log("coordinator", "worker did not come back", after=mark)
         failed = b.wait_state(job, "failed")
         check("4 distinct" in failed["reason"], "the reason", failed["reason"])
 
