@@ -30,7 +30,7 @@ static enum sl_err print_jobs(const Sluice__V1__ListReply *reply,
 
         table_cell(&t, "%s", s->id);
         table_cell(&t, "%s", s->name);
-        table_cell(&t, "%s", progress_state(s->state));
+        table_cell(&t, "%s", progress_word(s));
         table_cell(&t, "%u/%u", s->epoch, s->epochs);
         table_cell(&t, "%s/%s", out_count(a, s->steps_counted),
                    out_count(b, s->steps_asked));

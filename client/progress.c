@@ -27,6 +27,11 @@ const char *progress_state(Sluice__V1__JobState state)
     }
 }
 
+const char *progress_word(const Sluice__V1__JobStatus *s)
+{
+    return s->unreadable ? "unreadable" : progress_state(s->state);
+}
+
 bool progress_ended(Sluice__V1__JobState state)
 {
     return state == SLUICE__V1__JOB_STATE__JOB_FINISHED ||
@@ -102,7 +107,7 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
     enum sl_err rc = SL_OK;
 
     if (s->state != SLUICE__V1__JOB_STATE__JOB_RUNNING)
-        rc = buf_appendf(out, "%s  ", progress_state(s->state));
+        rc = buf_appendf(out, "%s  ", progress_word(s));
     if (rc == SL_OK && s->steps_asked > 0) {
         rc = counts(out, s);
         if (rc == SL_OK && !progress_ended(s->state))

@@ -170,7 +170,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"schema_version", json_integer(OUT_SCHEMA_VERSION)},
         {"job", json_string(s->id)},
         {"name", json_string(s->name)},
-        {"state", json_string(progress_state(s->state))},
+        {"state", json_string(progress_word(s))},
         {"reason", json_string(s->reason)},
         {"warnings", warnings(s)},
         {"test_accuracy",
@@ -363,7 +363,7 @@ enum sl_err summary_text(struct buf *out, const job_status *s)
 {
     struct table t;
     char head[128];
-    const char *names[] = {head, progress_state(s->state), NULL};
+    const char *names[] = {head, progress_word(s), NULL};
     enum sl_err rc;
 
     snprintf(head, sizeof(head), "%s %s", s->id, s->name);

@@ -326,6 +326,15 @@ enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
 void *wire_new(const ProtobufCMessageDescriptor *of);
 enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg);
 void wire_free(ProtobufCMessage *msg);
+
+// A message that this program keeps for itself, on the heap, checked as those
+// from outside are. It may be larger than what the wire carries: the counts of
+// a cut are of all its shards and epochs.
+#define WIRE_LOAD_BYTES ((size_t)512 << 20)
+#define WIRE_LOAD_FIELDS ((size_t)1 << 25)
+enum sl_err wire_load(ProtobufCMessage **out,
+                      const ProtobufCMessageDescriptor *of, const void *data,
+                      size_t size, struct sl_error *err);
 extern ProtobufCAllocator wire_heap; // what they use
 
 // ---- counted sets and geometry

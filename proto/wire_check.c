@@ -249,17 +249,26 @@ enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err)
     return wire_fix((ProtobufCMessage *)msg, NULL, err);
 }
 
-enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
-                        const ProtobufCMessageDescriptor *of,
-                        const struct sl_slices *bytes, struct sl_error *err)
+enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
+                               const ProtobufCMessageDescriptor *of,
+                               const struct sl_slices *bytes,
+                               const struct wire_limits *limits,
+                               struct sl_error *err)
 {
     ProtobufCMessage *m = NULL;
     enum sl_err rc;
 
-    rc = wire_unpack_slices(&m, arena, of, bytes, NULL, err);
+    rc = wire_unpack_slices(&m, arena, of, bytes, limits, err);
     if (rc == SL_OK)
         rc = wire_fix(m, arena, err);
     if (rc == SL_OK)
         *out = m;
     return rc;
+}
+
+enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
+                        const ProtobufCMessageDescriptor *of,
+                        const struct sl_slices *bytes, struct sl_error *err)
+{
+    return wire_unpack_within(out, arena, of, bytes, NULL, err);
 }

@@ -48,6 +48,12 @@ enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
 enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
                         const ProtobufCMessageDescriptor *of,
                         const struct sl_slices *bytes, struct sl_error *err);
+// The same with other limits than those of the wire.
+enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
+                               const ProtobufCMessageDescriptor *of,
+                               const struct sl_slices *bytes,
+                               const struct wire_limits *limits,
+                               struct sl_error *err);
 
 // Between fields: wire_coord.c, wire_jobs.c.
 enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err);

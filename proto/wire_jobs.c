@@ -82,6 +82,31 @@ enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg)
     return SL_OK;
 }
 
+enum sl_err wire_load(ProtobufCMessage **out,
+                      const ProtobufCMessageDescriptor *of, const void *data,
+                      size_t size, struct sl_error *err)
+{
+    static const struct wire_limits limits = {
+        .max_bytes = WIRE_LOAD_BYTES,
+        .max_fields = WIRE_LOAD_FIELDS,
+    };
+    struct sl_slice slice = {data, size};
+    struct sl_slices bytes = slices_one(&slice);
+    struct wire_arena *arena = sl_malloc(sizeof(*arena));
+    ProtobufCMessage *borrowed = NULL;
+    enum sl_err rc;
+
+    if (arena == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s", of->short_name);
+    wire_arena_init(arena);
+    rc = wire_unpack_within(&borrowed, arena, of, &bytes, &limits, err);
+    if (rc == SL_OK && wire_dup(out, borrowed) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "%s", of->short_name);
+    wire_arena_release(arena);
+    sl_free(arena);
+    return rc;
+}
+
 void wire_free(ProtobufCMessage *msg)
 {
     if (msg != NULL)

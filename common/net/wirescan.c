@@ -15,7 +15,6 @@
 enum { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 
 #define DEFAULT_MAX_BYTES ((size_t)4 << 20)
-#define DEFAULT_MAX_FIELDS 262144
 
 struct level {
     const ProtobufCMessageDescriptor *message;
@@ -234,7 +233,7 @@ enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
     s.max_depth = l->max_depth && l->max_depth < WIRE_MAX_DEPTH
                       ? l->max_depth
                       : WIRE_MAX_DEPTH;
-    s.fields_left = l->max_fields ? l->max_fields : DEFAULT_MAX_FIELDS;
+    s.fields_left = l->max_fields ? l->max_fields : WIRE_MAX_FIELDS;
     s.level[0] = (struct level){descriptor, bytes + size};
     for (;;) {
         while (s.at == s.level[s.depth].end) {

@@ -26,10 +26,12 @@
 
 #define WIRE_MAX_DEPTH 8 // messages inside the outermost one
 
+#define WIRE_MAX_FIELDS ((size_t)262144)
+
 struct wire_limits {
     size_t max_bytes;   // 0: 4 MiB
     unsigned max_depth; // 0: WIRE_MAX_DEPTH, which is also the most
-    size_t max_fields;  // fields and elements at all levels; 0: 262144
+    size_t max_fields;  // fields and elements at all levels; 0: WIRE_MAX_FIELDS
 };
 
 enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,

@@ -12,6 +12,7 @@
 #include "coordinator/core/send.h"
 #include "coordinator/core/serve.h"
 #include "coordinator/core/status.h"
+#include "coordinator/core/unreadable.h"
 #include "coordinator/journal/manifest.h"
 
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
@@ -71,7 +72,8 @@ static void notify_deleted(struct coord *c, struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (job_lies_on(job, m) || (job->allreduce && m->role == MEMBER_WORKER))
+        if (job_lies_on(job, m) || job->unreadable ||
+            (job->allreduce && m->role == MEMBER_WORKER))
             send_close(c, m, job->id, job->uid, true);
     }
 }
@@ -80,8 +82,10 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
                               struct sl_error *err)
 {
     struct sl_error litter = SL_ERROR_INIT;
-    enum sl_err rc = journal_job_delete(c->journal, job->id, err);
+    enum sl_err rc;
 
+    unreadable_remove_manifests(c->journal, c->options.fs, job);
+    rc = journal_job_delete(c->journal, job->id, err);
     if (rc != SL_OK)
         return coord_fatal(c, err);
     for (size_t i = 0; i < job->cuts_count; i++) {

@@ -99,7 +99,7 @@ struct opened {
 struct job {
     struct list_node on_active; // in coord.jobs.active, until it has ended
 
-    // What it is. Changed by: submit.
+    // What it is. Changed by: submit, unreadable.
     uint64_t id, uid, incarnation;
     char id_text[24]; // "j-7"
     char *name, *request_id;
@@ -110,12 +110,16 @@ struct job {
     bool hybrid;    // its workers compute in groups
     uint64_t submitted_us;
 
-    // Where it stands, and its end. Changed by: advance, end, status_final.
+    // Where it stands, and its end. Changed by: advance, end, status_final,
+    // unreadable.
     enum job_state state;
     uint64_t running_since_ms; // 0: not running
     uint64_t ended_us;
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
+
+    // Its rows cannot be read: it counts as ended. Changed by: unreadable.
+    bool unreadable;
 
     // I7: somebody shows more of it than the journal knows. Changed by: behind.
     bool paused;

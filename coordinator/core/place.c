@@ -11,6 +11,7 @@
 #include "common/plan/part.h"
 #include "common/run/log.h"
 #include "coordinator/core/end.h"
+#include "coordinator/core/fits.h"
 #include "coordinator/core/resume.h"
 #include "coordinator/core/send.h"
 #include "proto/layout.h"
@@ -166,7 +167,9 @@ static enum sl_err commit(struct coord *c, struct job *job,
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "the layout of job %s", job->id_text);
-    rc = job_place(job, layout, names, shards, err);
+    rc = fits_check(job->spec, shards, &packed, err);
+    if (rc == SL_OK)
+        rc = job_place(job, layout, names, shards, err);
     if (rc == SL_OK) {
         coord_wrote(
             c, journal_job_place(c->journal, job->id,

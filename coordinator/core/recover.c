@@ -7,6 +7,7 @@
 //   3. K6: an intent without an outcome: the manifest is there: published;
 //      not there: aborted, also if it turns up later
 //   4. I7: a manifest that the journal does not know: its job is paused
+//   5. a job whose rows cannot be read is put aside; the others go on
 //
 // Evidence starts empty, under the newest incarnations: the shards will say
 // what they have counted. Attempts are forgotten, which costs only work.
@@ -22,6 +23,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/unreadable.h"
 #include "coordinator/journal/manifest.h"
 
 struct loading {
@@ -37,50 +39,18 @@ struct loading {
 
 // ---- messages
 
-typedef enum sl_err (*unpack_fn)(ProtobufCMessage **out,
-                                 struct wire_arena *arena,
-                                 const struct sl_slices *bytes,
-                                 struct sl_error *err);
-
-#define UNPACK(name, Type)                                                     \
-    static enum sl_err unpack_##name(                                          \
-        ProtobufCMessage **out, struct wire_arena *arena,                      \
-        const struct sl_slices *bytes, struct sl_error *err)                   \
-    {                                                                          \
-        Sluice__V1__##Type *m = NULL;                                          \
-        enum sl_err rc = wire_unpack_##name(&m, arena, bytes, err);            \
-                                                                               \
-        if (rc == SL_OK)                                                       \
-            *out = &m->base;                                                   \
-        return rc;                                                             \
-    }
-UNPACK(job_spec, JobSpec)
-UNPACK(checkpoints_reply, CheckpointsReply)
-UNPACK(job_status, JobStatus)
-UNPACK(resume_source, ResumeSource)
-
-// A packed message of the journal, on the heap.
-static enum sl_err load(ProtobufCMessage **out, unpack_fn unpack,
+// A packed message of the journal, on the heap. What cannot be read is
+// SL_ECORRUPT.
+static enum sl_err load(ProtobufCMessage **out,
+                        const ProtobufCMessageDescriptor *of,
                         struct journal_blob blob, const char *what,
                         struct sl_error *err)
 {
-    struct sl_slice slice = {blob.data, blob.bytes};
-    struct sl_slices bytes = slices_one(&slice);
-    struct wire_arena *arena = sl_malloc(sizeof(*arena));
-    ProtobufCMessage *borrowed = NULL;
-    enum sl_err rc;
+    enum sl_err rc = wire_load(out, of, blob.data, blob.bytes, err);
 
-    if (arena == NULL)
-        return sl_fail(err, SL_ENOMEM, "%s", what);
-    wire_arena_init(arena);
-    rc = unpack(&borrowed, arena, &bytes, err);
-    if (rc == SL_OK)
-        rc = wire_dup(out, borrowed);
-    else
-        rc = sl_prefix(err, SL_ECORRUPT, "journal: %s", what);
-    wire_arena_release(arena);
-    sl_free(arena);
-    return rc;
+    return rc == SL_OK || rc == SL_ENOMEM
+               ? rc
+               : sl_prefix(err, SL_ECORRUPT, "journal: %s", what);
 }
 
 // ---- rows
@@ -106,8 +76,8 @@ static enum sl_err load_cut(struct job_cut *out, const struct journal_cut *row,
 {
     ProtobufCMessage *reply = NULL, *checkpoint = NULL, *counts = NULL;
     Sluice__V1__CheckpointsReply *one;
-    enum sl_err rc =
-        load(&reply, unpack_checkpoints_reply, row->checkpoint, "a cut", err);
+    enum sl_err rc = load(&reply, &sluice__v1__checkpoints_reply__descriptor,
+                          row->checkpoint, "a cut", err);
 
     if (rc != SL_OK)
         return rc;
@@ -117,8 +87,8 @@ static enum sl_err load_cut(struct job_cut *out, const struct journal_cut *row,
              : sl_fail(err, SL_ECORRUPT, "journal: a cut without checkpoint");
     wire_free(reply);
     if (rc == SL_OK)
-        rc = load(&counts, unpack_job_status, row->counts, "counts of a cut",
-                  err);
+        rc = load(&counts, &sluice__v1__job_status__descriptor, row->counts,
+                  "counts of a cut", err);
     if (rc != SL_OK) {
         wire_free(checkpoint);
         return rc;
@@ -327,7 +297,8 @@ static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
 
     if (l->count == 0)
         return SL_OK; // was not placed yet
-    rc = load(&layout, unpack_checkpoints_reply, row->layout, "a layout", err);
+    rc = load(&layout, &sluice__v1__checkpoints_reply__descriptor, row->layout,
+              "a layout", err);
     if (rc != SL_OK)
         return rc;
     typed = (Sluice__V1__CheckpointsReply *)layout;
@@ -351,6 +322,8 @@ static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
 
     if (rc == SL_OK)
         rc = load_layout(l, row, err);
+    if (rc == SL_OK)
+        rc = journal_cuts_past(j, row->id, &l->job->cuts_published, err);
     if (rc == SL_OK)
         rc = journal_each_cut(j, row->id, take_cut, l, err);
     if (rc == SL_OK)
@@ -382,7 +355,8 @@ static enum sl_err load_resume(struct job *job, const struct journal_job *row,
 
     if (row->resume.bytes == 0)
         return SL_OK;
-    rc = load(&resume, unpack_resume_source, row->resume, "a resumed cut", err);
+    rc = load(&resume, &sluice__v1__resume_source__descriptor, row->resume,
+              "a resumed cut", err);
     job->resume = (Sluice__V1__ResumeSource *)resume;
     if (rc == SL_OK && job->resume->cut->n_checkpoints != 1)
         rc = sl_fail(err, SL_ECORRUPT, "journal: a resumed job without a cut");
@@ -394,7 +368,8 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
 {
     ProtobufCMessage *spec = NULL;
     struct job *job;
-    enum sl_err rc = load(&spec, unpack_job_spec, row->spec, "a spec", err);
+    enum sl_err rc = load(&spec, &sluice__v1__job_spec__descriptor, row->spec,
+                          "a spec", err);
 
     if (rc != SL_OK)
         return rc;
@@ -434,8 +409,8 @@ static enum sl_err bury(struct job *job, const struct journal_job *row,
                         struct sl_error *err)
 {
     ProtobufCMessage *final = NULL;
-    enum sl_err rc =
-        load(&final, unpack_job_status, row->final, "a last status", err);
+    enum sl_err rc = load(&final, &sluice__v1__job_status__descriptor,
+                          row->final, "a last status", err);
 
     if (rc != SL_OK)
         return rc;
@@ -446,10 +421,9 @@ static enum sl_err bury(struct job *job, const struct journal_job *row,
     return SL_OK;
 }
 
-static enum sl_err load_job(void *arg, const struct journal_job *row,
-                            struct sl_error *err)
+static enum sl_err read_job(struct coord *c, const struct journal_job *row,
+                            struct job **out, struct sl_error *err)
 {
-    struct coord *c = arg;
     struct loading l = {.c = c};
     enum sl_err rc = make_job(c, row, &l.job, err);
 
@@ -459,15 +433,34 @@ static enum sl_err load_job(void *arg, const struct journal_job *row,
     if (rc == SL_OK)
         rc = row->state >= JOB_FINISHED ? bury(l.job, row, err)
                                         : revive(c, l.job, err);
-    JOB_HISTORY(row, "recovered", " state=%s", job_state_name(l.job->state));
-    if (rc == SL_OK && map_put(&c->jobs.by_id, row->id, l.job) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "job %s", row->name);
     loading_release(&l);
-    if (rc != SL_OK) {
-        list_remove(&l.job->on_active);
-        job_free(l.job);
-        return sl_prefix(err, rc, "job j-%llu", (ull)row->id);
+    if (rc == SL_OK) {
+        *out = l.job;
+        return SL_OK;
     }
+    list_remove(&l.job->on_active);
+    job_free(l.job);
+    return rc;
+}
+
+static enum sl_err load_job(void *arg, const struct journal_job *row,
+                            struct sl_error *err)
+{
+    struct coord *c = arg;
+    struct sl_error why = SL_ERROR_INIT;
+    struct job *job = NULL;
+    enum sl_err rc = read_job(c, row, &job, &why);
+
+    if (rc == SL_ECORRUPT && !journal_failed(c->journal))
+        rc = unreadable_job(&job, row, &why);
+    if (rc == SL_OK && map_put(&c->jobs.by_id, row->id, job) != SL_OK) {
+        list_remove(&job->on_active);
+        job_free(job);
+        rc = sl_fail(&why, SL_ENOMEM, "one more job");
+    }
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "job j-%llu: %s", (ull)row->id, why.text);
+    JOB_HISTORY(row, "recovered", " state=%s", job_state_name(job->state));
     return SL_OK;
 }
 
@@ -483,6 +476,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
         rc = journal_last_job(c->journal, &c->jobs.last, err);
     if (rc == SL_OK)
         rc = journal_each_job(c->journal, load_job, c, err);
+    if (rc == SL_OK)
+        rc = journal_tidy(c->journal, err);
     FAULT("recover.journal");
     return rc;
 }

@@ -217,7 +217,9 @@ struct job *shards_hello(struct coord *c, struct member *m,
 {
     struct job *job = jobs_get(c, h->job);
 
-    if (job == NULL && behind_knows_not(c, h->job)) {
+    if (job != NULL && job->unreadable) {
+        return NULL; // its memory and its files are left as they are
+    } else if (job == NULL && behind_knows_not(c, h->job)) {
         behind_list(c, m, h);
     } else if (job != NULL && h->job_uid != 0 && h->job_uid != job->uid) {
         send_refuse(c, m, h->job, h->shard, "another job has this number here",

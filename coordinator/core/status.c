@@ -550,7 +550,7 @@ Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                    : status_live(c, job, with_shards);
     ProtobufCMessage *copy = NULL;
 
-    if (m == NULL || !with_spec)
+    if (m == NULL || !with_spec || job->unreadable)
         return m;
     if (wire_dup(&copy, &job->spec->base) != SL_OK) {
         wire_free(&m->base);

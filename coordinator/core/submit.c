@@ -81,6 +81,9 @@ static enum sl_err same_request(struct coord *c, uint64_t id,
 
     if (job == NULL)
         return sl_fail(err, SL_EINTERNAL, "job j-%llu is not loaded", (ull)id);
+    if (job->unreadable)
+        return sl_fail(err, SL_ESTATE, "request '%s' was job %s: %s",
+                       request->request_id, job->id_text, job->reason);
     rc = wire_pack(&job->spec->base, &had);
     same = rc == SL_OK && had.len == packed->len &&
            memcmp(had.data, packed->data, had.len) == 0 &&

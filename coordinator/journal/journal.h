@@ -52,6 +52,9 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
+// A write failed: nothing that the journal says is believed any more.
+bool journal_failed(const struct journal *j);
+
 // Which cluster this is; all zero in a new journal and in one of before.
 struct journal_cluster {
     uint64_t id;        // in every hello
@@ -196,6 +199,8 @@ struct journal_cut {
     struct journal_blob counts;     // packed JobStatus: shards with counts
 };
 
+// Rows of cuts that were dropped or aborted before go with it: a job keeps the
+// rows of the cuts that it has, however many there were.
 enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                const struct journal_cut *cut,
                                struct sl_error *err);
@@ -208,6 +213,14 @@ enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
                               struct sl_error *err);
 enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                              struct sl_error *err);
+
+// Published cuts of which there is no row any more.
+enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
+                              struct sl_error *err);
+
+// Once all is read: what intents would clear away (as journals have it that an
+// older program wrote), and the space of a file that is mostly empty.
+enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 
 // ---- evaluations
 

@@ -2,9 +2,9 @@
 // coordinator/journal/journal_cut.c -- rows of cuts, evaluations and blames.
 #include "coordinator/journal/journal_sql.h"
 
-enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
-                               const struct journal_cut *cut,
-                               struct sl_error *err)
+static enum sl_err add_intent(struct journal *j, uint64_t job,
+                              const struct journal_cut *cut,
+                              struct sl_error *err)
 {
     return journal_write(
         j, err,
@@ -14,6 +14,20 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                        TEXT(journal_or_null(cut->path)), U64(cut->epochs),
                        U64(cut->low), BLOB(cut->checkpoint),
                        BLOB(cut->counts)));
+}
+
+enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
+                               const struct journal_cut *cut,
+                               struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = add_intent(j, job, cut, err);
+    if (rc == SL_OK)
+        rc = journal_cuts_clear(j, job, cut->cut, err);
+    return journal_end(j, rc, err);
 }
 
 static enum sl_err set_state(struct journal *j, uint64_t job, uint64_t cut,

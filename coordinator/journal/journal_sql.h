@@ -77,6 +77,10 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            size_t count);
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
+// journal_tidy.c: dropped and aborted cuts with numbers below `below`.
+enum sl_err journal_cuts_clear(struct journal *j, uint64_t job, uint64_t below,
+                               struct sl_error *err);
+
 // journal_ring.c: of a job that is deleted.
 enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
                                 struct sl_error *err);

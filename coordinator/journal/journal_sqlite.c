@@ -49,10 +49,11 @@ static const char schema[] =
     " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 
-// Of no schema: a program of before leaves it alone.
-static const char gaps[] =
-    "CREATE TABLE IF NOT EXISTS gaps("
-    " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);";
+// Of no schema: a program of before leaves them alone.
+static const char more[] = "CREATE TABLE IF NOT EXISTS gaps("
+                           " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);"
+                           "CREATE TABLE IF NOT EXISTS past("
+                           " job INTEGER PRIMARY KEY, cuts INTEGER NOT NULL);";
 
 // From schema 1 to 2: jobs that start from a cut.
 static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"
@@ -253,6 +254,7 @@ static enum sl_err set_up(struct journal *j, const char *path,
               "PRAGMA locking_mode = EXCLUSIVE;"
               "PRAGMA journal_mode = WAL;"
               "PRAGMA synchronous = FULL;"
+              "PRAGMA journal_size_limit = 16777216;"
               "PRAGMA foreign_keys = OFF;",
               err);
     if (rc == SL_OK)
@@ -272,7 +274,7 @@ static enum sl_err set_up(struct journal *j, const char *path,
     if (rc == SL_OK && version < 2)
         rc = exec(j, schema_2, err);
     if (rc == SL_OK)
-        rc = exec(j, gaps, err);
+        rc = exec(j, more, err);
     return journal_end(j, rc, err);
 }
 
@@ -297,6 +299,11 @@ enum sl_err journal_open(struct journal **out, const char *path,
     }
     *out = j;
     return SL_OK;
+}
+
+bool journal_failed(const struct journal *j)
+{
+    return j->failed;
 }
 
 void journal_close(struct journal *j)

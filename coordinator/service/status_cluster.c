@@ -167,6 +167,24 @@ static enum sl_err warn_behind(struct coord *c, Sluice__V1__ClusterReply *m)
     return rc;
 }
 
+static enum sl_err warn_unreadable(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = SL_OK;
+    size_t at = 0;
+    void *value;
+
+    while (rc == SL_OK && map_next(&c->jobs.by_id, &at, NULL, &value)) {
+        const struct job *job = value;
+
+        if (job->unreadable)
+            rc = warn(m,
+                      "job %s cannot be read: %.300s. A version that can goes "
+                      "on with it; or give it up: sluice delete %s",
+                      job->id_text, job->reason, job->id_text);
+    }
+    return rc;
+}
+
 static enum sl_err warn_strangers(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;
@@ -219,6 +237,8 @@ enum sl_err status_cluster(struct coord *c,
         rc = add_missing(c, m);
     if (rc == SL_OK)
         rc = warn_behind(c, m);
+    if (rc == SL_OK)
+        rc = warn_unreadable(c, m);
     if (rc == SL_OK)
         rc = warn_strangers(c, m);
     if (rc != SL_OK) {

@@ -716,6 +716,168 @@ TEST(coord, I7_a_paused_job_can_be_given_up)
     world_release(w);
 }
 
+// ---- a job that cannot be read
+
+struct last_row {
+    struct buf checkpoint, counts;
+    uint64_t cut;
+    unsigned rows;
+};
+
+static enum sl_err keep_row(void *arg, const struct journal_cut *row,
+                            struct sl_error *e)
+{
+    struct last_row *last = arg;
+
+    last->cut = row->cut;
+    last->rows++;
+    last->checkpoint.len = last->counts.len = 0;
+    T_OK(buf_append(&last->checkpoint, row->checkpoint.data,
+                    row->checkpoint.bytes));
+    return buf_append(&last->counts, row->counts.data, row->counts.bytes);
+}
+
+static void last_row(struct world *w, struct last_row *out)
+{
+    T_OK(journal_each_cut(w->journal, w->job, keep_row, out, t_err()));
+}
+
+static void release_row(struct last_row *row)
+{
+    buf_release(&row->checkpoint);
+    buf_release(&row->counts);
+}
+
+// One more published cut of job 1, with these counts.
+static void write_cut(struct world *w, struct last_row *last,
+                      struct journal_blob counts)
+{
+    struct journal_cut cut = {
+        .cut = last->cut + 1,
+        .path = "/store/none.json",
+        .checkpoint = {last->checkpoint.data, last->checkpoint.len},
+        .counts = counts,
+    };
+    struct wire_tag tag = {1, 1};
+
+    T_OK(journal_cut_intent(w->journal, w->job, &cut, t_err()));
+    T_OK(journal_cut_publish(w->journal, w->job, cut.cut, &tag, 0, t_err()));
+}
+
+TEST(coord, a_job_that_cannot_be_read_stands_aside_and_the_others_go_on)
+{
+    struct world *w = begin();
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *deleted = NULL;
+    struct last_row row = {.cut = 0};
+    Sluice__V1__JobStatus *s;
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    while (s = world_status(w), s->cuts == 0) {
+        wire_free(&s->base);
+        world_step(w);
+    }
+    wire_free(&s->base);
+    world_stop_coord(w);
+    last_row(w, &row);
+    write_cut(w, &row, (struct journal_blob){"\xff\xff", 2});
+    world_start_coord(w);
+
+    s = world_status(w);
+    T_TRUE(s->unreadable);
+    T_EQ(s->state, SLUICE__V1__JOB_STATE__JOB_FAILED);
+    T_HAS(s->reason, "counts of a cut");
+    wire_free(&s->base);
+    T_TRUE(has_warning(w, "j-1 cannot be read"));
+    another_job_ends(w);
+
+    // What is there stays, for a program that can read it.
+    world_stop_coord(w);
+    world_start_coord(w);
+    w->job = 1;
+    last_row(w, &row);
+    T_EQ(row.counts.len, 2);
+    s = world_status(w);
+    T_TRUE(s->unreadable);
+    wire_free(&s->base);
+
+    request.id = "j-1";
+    T_OK(coord_delete(w->coord, &request, &deleted, t_err()));
+    wire_free(&deleted->base);
+    T_FALSE(has_warning(w, "cannot be read"));
+    row.rows = 0;
+    last_row(w, &row);
+    T_EQ(row.rows, 0);
+    release_row(&row);
+    world_release(w);
+}
+
+TEST(coord, a_job_whose_reports_would_be_too_large_is_refused_by_its_limit)
+{
+    struct world *w = begin();
+    char json[2000];
+    const char *at = strstr(world_graph_job, "\"epochs\"");
+
+    T_ASSERT(at != NULL);
+    snprintf(json, sizeof(json), "%.*s\"epochs\":65000%s",
+             (int)(at - world_graph_job), world_graph_job,
+             at + strcspn(at, ",}"));
+    world_people(w, 1, 1);
+    world_submit(w, json);
+    T_TRUE(world_run(w, JOB_FAILED, LIMIT));
+    T_HAS(world_reason(w), "train.epochs is 65000");
+    world_release(w);
+}
+
+// 60,000 epochs of one shard have more fields than a message of the wire.
+TEST(coord, a_cut_of_more_epochs_than_a_message_holds_is_read_again)
+{
+    enum { EPOCHS = 60000 };
+    static Sluice__V1__EpochCount epochs[EPOCHS], *list[EPOCHS];
+    struct world *w = begin();
+    Sluice__V1__JobStatus counts = SLUICE__V1__JOB_STATUS__INIT, *s;
+    Sluice__V1__ShardStatus shard = SLUICE__V1__SHARD_STATUS__INIT;
+    Sluice__V1__ShardStatus *shards[] = {&shard};
+    Sluice__V1__ShardCounts k = SLUICE__V1__SHARD_COUNTS__INIT;
+    struct buf packed = BUF_INIT;
+    struct last_row row = {.cut = 0};
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    while (s = world_status(w), s->cuts == 0) {
+        wire_free(&s->base);
+        world_step(w);
+    }
+    wire_free(&s->base);
+    world_stop_coord(w);
+    last_row(w, &row);
+    for (unsigned i = 0; i < EPOCHS; i++) {
+        sluice__v1__epoch_count__init(&epochs[i]);
+        epochs[i].epoch = i + 1;
+        epochs[i].steps = epochs[i].samples = epochs[i].digest = 1;
+        list[i] = &epochs[i];
+    }
+    k.epochs = list;
+    k.n_epochs = EPOCHS;
+    shard.counts = &k;
+    counts.job = 1;
+    counts.id = "j-1";
+    counts.name = "life";
+    counts.shards = shards;
+    counts.n_shards = 1;
+    T_OK(wire_pack(&counts.base, &packed));
+    write_cut(w, &row, (struct journal_blob){packed.data, packed.len});
+    world_start_coord(w);
+    s = world_status(w);
+    T_FALSE(s->unreadable);
+    T_GE(s->cuts, 2);
+    wire_free(&s->base);
+    buf_release(&packed);
+    release_row(&row);
+    world_release(w);
+}
+
 TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
 {
     struct world *w = begin();

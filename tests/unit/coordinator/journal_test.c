@@ -266,6 +266,97 @@ TEST(journal, K4_a_cut_is_intent_until_its_outcome)
     journal_close(j);
 }
 
+static enum sl_err count_cut(void *arg, const struct journal_cut *row,
+                             struct sl_error *err)
+{
+    ++*(unsigned *)arg;
+    return SL_OK;
+}
+
+static unsigned rows_of(struct journal *j, uint64_t job)
+{
+    unsigned rows = 0;
+
+    T_OK(journal_each_cut(j, job, count_cut, &rows, t_err()));
+    return rows;
+}
+
+// Cuts first..last, of which three are kept and every tenth is aborted.
+static void make_cuts(struct journal *j, uint64_t id, uint64_t first,
+                      uint64_t last)
+{
+    static char blob[20000];
+    struct journal_cut cut = {
+        .path = "/p",
+        .checkpoint = {blob, sizeof(blob)},
+        .counts = {blob, sizeof(blob)},
+    };
+
+    for (cut.cut = first; cut.cut <= last; cut.cut++) {
+        T_OK(journal_cut_intent(j, id, &cut, t_err()));
+        if (cut.cut % 10 == 0)
+            T_OK(journal_cut_abort(j, id, cut.cut, t_err()));
+        else
+            T_OK(journal_cut_publish(j, id, cut.cut, NULL, 0, t_err()));
+        if (cut.cut > 3 && (cut.cut - 3) % 10 != 0)
+            T_OK(journal_cut_drop(j, id, cut.cut - 3, t_err()));
+    }
+}
+
+TEST(journal, cuts_that_are_gone_take_no_space)
+{
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, ""), other = add_job(j, ""), past = 0;
+    struct stat st;
+
+    make_cuts(j, other, 1, 4);
+    make_cuts(j, id, 1, 1000);
+    T_LT(rows_of(j, id), 8);
+    T_EQ(rows_of(j, other), 4); // no new cut of it was begun
+    journal_close(j);
+    T_EQ(stat(t_path("j"), &st), 0);
+    T_LT(st.st_size, 1000000);
+    j = open_at("j");
+    T_OK(journal_cuts_past(j, id, &past, t_err()));
+    T_EQ(past, 900 - 3); // 998, 999 are kept; 997 has its row
+    T_OK(journal_job_delete(j, id, t_err()));
+    T_OK(journal_cuts_past(j, id, &past, t_err()));
+    T_EQ(past, 0);
+    journal_close(j);
+}
+
+// As a program left it that cleared nothing away.
+TEST(journal, rows_of_before_are_cleared_and_the_file_shrinks)
+{
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, ""), past = 0;
+    struct stat st;
+    sqlite3 *db;
+
+    make_cuts(j, id, 1, 3);
+    journal_close(j);
+    T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
+    T_EQ(sqlite3_exec(db,
+                      "WITH RECURSIVE n(i) AS (SELECT 4 UNION ALL"
+                      " SELECT i + 1 FROM n WHERE i < 2000)"
+                      "INSERT INTO cuts SELECT 1, i, 3, '/p', 1, 1,"
+                      " zeroblob(20000), zeroblob(20000) FROM n;"
+                      "DROP TABLE past;",
+                      NULL, NULL, NULL),
+         SQLITE_OK);
+    sqlite3_close(db);
+    T_EQ(stat(t_path("j"), &st), 0);
+    T_GT(st.st_size, 80000000);
+    j = open_at("j");
+    T_OK(journal_tidy(j, t_err()));
+    T_EQ(rows_of(j, id), 4); // the newest keeps its number
+    T_OK(journal_cuts_past(j, id, &past, t_err()));
+    T_EQ(past, 1996);
+    journal_close(j);
+    T_EQ(stat(t_path("j"), &st), 0);
+    T_LT(st.st_size, 1000000);
+}
+
 static enum sl_err see_evaluation(void *arg,
                                   const struct journal_evaluation *row,
                                   struct sl_error *err)

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_tidy.c -- the rows of cuts that are gone, and how
+// many there were.
+//
+// The newest row of a job stays, whatever became of the cut: the next number
+// comes after it.
+#include "coordinator/journal/journal_sql.h"
+
+#define PAGES_FREE 4096 // 16 MiB: not worth a copy of the file below that
+
+enum sl_err journal_cuts_clear(struct journal *j, uint64_t job, uint64_t below,
+                               struct sl_error *err)
+{
+    enum sl_err rc = journal_write(
+        j, err,
+        "INSERT INTO past(job, cuts)"
+        " SELECT job, count(*) FROM cuts"
+        " WHERE job = ?1 AND cut < ?2 AND state = ?3 GROUP BY job"
+        " ON CONFLICT(job) DO UPDATE SET cuts = cuts + excluded.cuts",
+        JOURNAL_VALUES(U64(job), U64(below), U64(JOURNAL_CUT_DROPPED)));
+
+    if (rc != SL_OK)
+        return rc;
+    return journal_write(j, err,
+                         "DELETE FROM cuts WHERE job = ?1 AND cut < ?2"
+                         " AND state IN (?3, ?4)",
+                         JOURNAL_VALUES(U64(job), U64(below),
+                                        U64(JOURNAL_CUT_DROPPED),
+                                        U64(JOURNAL_CUT_ABORTED)));
+}
+
+enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
+                              struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, err, "SELECT cuts FROM past WHERE job = ?1",
+                    JOURNAL_VALUES(U64(job)));
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    *count = rc == SL_OK ? journal_u64(s, 0) : 0;
+    sqlite3_reset(s);
+    return SL_OK;
+}
+
+static enum sl_err clear_all(struct journal *j, struct sl_error *err)
+{
+    enum sl_err rc = journal_write(
+        j, err,
+        "INSERT INTO past(job, cuts)"
+        " SELECT job, count(*) FROM cuts WHERE state = ?1 AND cut <"
+        " (SELECT max(cut) FROM cuts AS c WHERE c.job = cuts.job) GROUP BY job"
+        " ON CONFLICT(job) DO UPDATE SET cuts = cuts + excluded.cuts",
+        JOURNAL_VALUES(U64(JOURNAL_CUT_DROPPED)));
+
+    if (rc != SL_OK)
+        return rc;
+    return journal_write(
+        j, err,
+        "DELETE FROM cuts WHERE state IN (?1, ?2) AND cut <"
+        " (SELECT max(cut) FROM cuts AS c WHERE c.job = cuts.job)",
+        JOURNAL_VALUES(U64(JOURNAL_CUT_DROPPED), U64(JOURNAL_CUT_ABORTED)));
+}
+
+static uint64_t pages(struct journal *j, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    uint64_t n = 0;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) == SQLITE_OK &&
+        sqlite3_step(s) == SQLITE_ROW)
+        n = journal_u64(s, 0);
+    sqlite3_finalize(s);
+    return n;
+}
+
+enum sl_err journal_tidy(struct journal *j, struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = journal_end(j, clear_all(j, err), err);
+    // Without the space for a copy it stays as it is.
+    if (rc == SL_OK && pages(j, "PRAGMA freelist_count") > PAGES_FREE &&
+        pages(j, "PRAGMA freelist_count") * 2 > pages(j, "PRAGMA page_count"))
+        sqlite3_exec(j->db, "VACUUM", NULL, NULL, NULL);
+    return rc;
+}
