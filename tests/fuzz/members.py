@@ -9,7 +9,8 @@ threads attach as workers and psservers, call shards, and submit, stop and
 delete jobs of their own: any message, any field, in any order, with numbers
 that they have heard. Whatever they say: no daemon ends, the honest job
 finishes with every sample counted once, and a job that comes after them trains.
-Of the honest job they claim nothing that only who computed it could know.
+To the coordinator they claim of the honest job what they like, since they hold
+no lease and no shard of it; shards hear nothing of it from them.
 
 SLUICE_BIN says where the programs lie, SLUICE_SEED the seed. In a build with
 SLUICE_TESTING, with SLUICE_HISTORY_CHECK=1, the history of the honest job is
@@ -81,6 +82,10 @@ def net_spec(rng):
     return spec
 
 
+def up_fields(up, kind):
+    return getattr(up, kind).DESCRIPTOR.fields_by_name
+
+
 class Stranger(threading.Thread):
     """One that talks until it is told to stop. What it has said is counted."""
 
@@ -103,7 +108,7 @@ class Stranger(threading.Thread):
         return self.rng.choice(self.party.theirs + [0, 99, 5000, 1 << 40, (1 << 64) - 1])
 
     def spare(self, message):
-        """No claims of the honest job, however deep they are."""
+        """Nothing of the honest job, however deep it is."""
         for field, value in message.ListFields():
             parts = list(value) if field.label == field.LABEL_REPEATED else [value]
             if field.message_type:
@@ -144,7 +149,8 @@ class Member(Stranger):
         kind = "hello" if self.rng.random() < 0.01 else self.rng.choice(self.says)
         self.talk.fill(getattr(up, kind), 0)
         getattr(up, kind).SetInParent()
-        self.spare(up)
+        if self.rng.random() < 0.2 and "job" in up_fields(up, kind):
+            getattr(up, kind).job = self.party.honest
         if kind == "hello":
             up.hello.name = f"odd-{self.rng.randrange(4)}"
             up.hello.external = self.party.external
