@@ -12,6 +12,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
+#include "coordinator/journal/manifest.h"
 
 // So many jobs are not given between a backup and its return; a number further
 // away is a mistake, and would use up those that are left.
@@ -118,6 +119,21 @@ void behind_list(struct coord *c, const struct member *m,
         c->jobs.last = h->job;
     }
     add(c, m, h);
+}
+
+enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err)
+{
+    uint64_t job = 0;
+    enum sl_err rc = manifest_highest_job(c->options.fs, c->store, &job, err);
+
+    if (rc != SL_OK || job <= c->jobs.last || job - c->jobs.last > JUMP_MAX)
+        return rc;
+    LOG(ERROR, "job unknown to this journal (I7)", "job=j-%llu store=%s",
+        (ull)job, c->store);
+    rc = journal_jobs_skip(c->journal, c->jobs.last + 1, job, err);
+    if (rc == SL_OK)
+        c->jobs.last = job;
+    return rc;
 }
 
 static void close_everywhere(struct coord *c, const struct behind_job *b)

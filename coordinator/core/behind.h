@@ -29,6 +29,10 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why);
 // The number was never given by this journal, though somebody shows it.
 bool behind_knows_not(struct coord *c, uint64_t job);
 
+// At the start: no number of a job that has a folder in the store is given
+// again, whether or not its psserver is back by then.
+enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
+
 // A shard of such a job: it is listed, and left alone. No number at or below
 // this one is given any more, which is committed first. What lies absurdly far
 // above is refused.

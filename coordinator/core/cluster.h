@@ -6,7 +6,7 @@
 // it in every Hello: numbers of jobs, and terms, mean something among those who
 // have the same. The store bears it too (common/base/storemark.h), and the
 // journal remembers which store that was: a folder without the mark is not the
-// store, and its manifests are not missing but out of reach.
+// store, and its manifests are not missing but out of reach (K6).
 //
 // Threads  the loop.
 // Memory   cluster_release frees the list of strangers.

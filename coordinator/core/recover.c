@@ -475,6 +475,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
     if (rc == SL_OK)
         rc = journal_last_job(c->journal, &c->jobs.last, err);
     if (rc == SL_OK)
+        rc = behind_skip_stored(c, err);
+    if (rc == SL_OK)
         rc = journal_each_job(c->journal, load_job, c, err);
     if (rc == SL_OK)
         rc = journal_tidy(c->journal, err);

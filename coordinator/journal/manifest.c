@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/hash.h"
 #include "common/base/json.h"
@@ -256,11 +257,45 @@ static enum sl_err look_at_name(void *arg, const char *name)
     return SL_OK;
 }
 
+// A folder that cannot be read is not one that is not there.
+static enum sl_err list_if_there(struct fs *fs, const char *folder,
+                                 fs_name_fn fn, void *arg, struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = fs_list(fs, folder, fn, arg, &why);
+
+    if (rc != SL_OK && rc != SL_ENOENT && err != NULL)
+        *err = why;
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err)
 {
     *cut = 0;
-    if (!fs_exists(fs, folder))
-        return SL_OK;
-    return fs_list(fs, folder, look_at_name, cut, err);
+    return list_if_there(fs, folder, look_at_name, cut, err);
+}
+
+// NAME-j-ID-UID; a name may hold such a piece itself, so the last one counts.
+static enum sl_err look_at_folder(void *arg, const char *name)
+{
+    uint64_t *highest = arg;
+    unsigned long long id;
+    unsigned uid;
+    int end;
+
+    for (const char *at = name; (at = strstr(at, "-j-")) != NULL; at++) {
+        end = 0;
+        if (sscanf(at, "-j-%llu-%8x%n", &id, &uid, &end) == 2 && end > 0 &&
+            at[end] == '\0' && id > *highest)
+            *highest = id;
+    }
+    return SL_OK;
+}
+
+enum sl_err manifest_highest_job(struct fs *fs, const char *store,
+                                 uint64_t *job, struct sl_error *err)
+{
+    *job = 0;
+    return list_if_there(fs, store, look_at_folder, job, err);
 }

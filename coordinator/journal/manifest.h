@@ -73,4 +73,8 @@ void manifest_found_release(struct manifest_found *m);
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err);
 
+// I7: the highest number of a job that has a folder in the store; 0: none has.
+enum sl_err manifest_highest_job(struct fs *fs, const char *store,
+                                 uint64_t *job, struct sl_error *err);
+
 #endif

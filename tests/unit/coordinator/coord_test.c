@@ -913,6 +913,21 @@ TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
     world_release(w);
 }
 
+TEST(coord, I7_a_number_that_the_store_holds_is_not_given_again)
+{
+    struct world *w = begin();
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // a cut of it is there
+    world_stop_coord(w);
+    journal_close(w->journal); // somebody restored an empty one
+    T_OK(journal_open(&w->journal, ":memory:", t_err()));
+    world_start_coord(w);
+    T_EQ(world_submit(w, world_graph_job), 2); // nobody has shown j-1 yet
+    world_release(w);
+}
+
 TEST(coord, I7_a_number_far_above_uses_up_none)
 {
     struct world *w = begin();
