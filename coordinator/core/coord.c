@@ -127,6 +127,11 @@ void coord_free(struct coord *c)
         release(c);
 }
 
+bool coord_writes(const struct coord *c)
+{
+    return !list_empty(&c->publishing);
+}
+
 uint64_t coord_term(const struct coord *c)
 {
     return c->term;

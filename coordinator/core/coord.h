@@ -68,6 +68,10 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
 void coord_free(struct coord *c); // NULL is allowed
 
+// A manifest is being written for it: until that is over another coord must not
+// settle what this one began (K6).
+bool coord_writes(const struct coord *c);
+
 uint64_t coord_term(const struct coord *c);
 
 // ---- members

@@ -6,7 +6,8 @@
 // (NORMAL may lose what was committed when the power fails). A write that fails
 // is final, because a failed fsync has thrown the pages away: the journal then
 // refuses everything, and the coordinator stops with exit code 1 rather than
-// acknowledge it later.
+// acknowledge it later; or, where only space was lacking, begins anew from what
+// is committed when there is space again.
 //
 // In it: the term; jobs with spec, state, facts of their data, layout and
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
@@ -20,8 +21,9 @@
 // Memory   rows are borrowed: what a reader's callback gets holds until it
 //          returns.
 // Units    *_us since 1970 (wall clock, for people only); *_ms durations.
-// Errors   SL_EIO or SL_ECORRUPT with SQLite's words: stop. SL_ENOENT: no such
-//          row. SL_ENOTSUP: written by a newer version.
+// Errors   SL_EIO or SL_ECORRUPT with SQLite's words: stop. SL_EUNAVAIL: no
+//          space left. SL_ENOENT: no such row. SL_ENOTSUP: written by a newer
+//          version.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -52,8 +54,11 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
-// A write failed: nothing that the journal says is believed any more.
+// A write failed: nothing that the journal says is believed any more. It was
+// for want of space: nothing of the write is there, so the journal can be
+// opened again once there is some.
 bool journal_failed(const struct journal *j);
+bool journal_full(const struct journal *j);
 
 // Which cluster this is; all zero in a new journal and in one of before.
 struct journal_cluster {

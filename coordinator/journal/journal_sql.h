@@ -13,6 +13,7 @@
 struct journal {
     sqlite3 *db;
     bool failed; // a write failed: nothing is believed any more
+    bool full;   // for want of space
     struct {
         const char *sql; // a literal: compared by address
         sqlite3_stmt *stmt;

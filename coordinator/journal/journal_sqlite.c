@@ -6,6 +6,8 @@
 // open it at all.
 #include "coordinator/journal/journal_sql.h"
 
+#include <errno.h>
+
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 
@@ -59,12 +61,27 @@ static const char more[] = "CREATE TABLE IF NOT EXISTS gaps("
 static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"
                                "PRAGMA user_version = 2;";
 
+static bool no_space(struct journal *j, int code)
+{
+    int why = sqlite3_system_errno(j->db);
+
+    return code == SQLITE_FULL ||
+           (code == SQLITE_IOERR && (why == ENOSPC || why == EDQUOT));
+}
+
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err)
 {
     int code = sqlite3_errcode(j->db);
 
+    if (!j->failed)
+        j->full = no_space(j, code);
     j->failed = true;
+    if (j->full)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "journal: no space left for %s: nothing is accepted "
+                       "until there is",
+                       sqlite3_db_filename(j->db, "main"));
     return sl_fail(err,
                    code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? SL_ECORRUPT
                                                                    : SL_EIO,
@@ -304,6 +321,11 @@ enum sl_err journal_open(struct journal **out, const char *path,
 bool journal_failed(const struct journal *j)
 {
     return j->failed;
+}
+
+bool journal_full(const struct journal *j)
+{
+    return j->full;
 }
 
 void journal_close(struct journal *j)

@@ -10,6 +10,7 @@
 struct api {
     struct loop *loop;
     struct coord *coord;
+    const char *why; // there is none
     struct watch *watch;
 };
 
@@ -83,7 +84,7 @@ static void on_loop(void *arg)
     enum sl_err rc;
 
     if (v->api->coord == NULL)
-        rc = sl_fail(&err, SL_EUNAVAIL, "the coordinator is stopping");
+        rc = sl_fail(&err, SL_EUNAVAIL, "%s", v->api->why);
     else
         rc = v->method->decide(v->api->coord, v->request, &reply, &err);
     wire_arena_release(&v->arena);
@@ -166,10 +167,11 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err)
     return SL_OK;
 }
 
-void api_set_coord(struct api *a, struct coord *c)
+void api_set_coord(struct api *a, struct coord *c, const char *why)
 {
     a->coord = c;
-    watch_set_coord(a->watch, c);
+    a->why = why != NULL ? why : "the coordinator is stopping";
+    watch_set_coord(a->watch, c, a->why);
 }
 
 void api_changed(struct api *a, uint64_t job)

@@ -22,7 +22,9 @@ struct api;
 enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 
-void api_set_coord(struct api *a, struct coord *c); // NULL: nobody any more
+// NULL: nobody; calls are answered SL_EUNAVAIL with `why`, a literal or kept by
+// the caller; NULL: the coordinator is stopping. Watchers wait.
+void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 struct rpc_table api_table(struct api *a);
 

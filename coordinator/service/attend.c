@@ -18,6 +18,7 @@ struct attend {
     struct coord *coord;  // NULL: nobody listens
     struct map sessions;  // member -> struct session, once attached
     uint64_t last_member; // numbers given to streams
+    struct sl_error why;  // without a coord: told to who comes; empty: nothing
 };
 
 struct session {
@@ -109,6 +110,12 @@ static void receive(struct session *s, struct parcel *p)
     }
 }
 
+static void send_away(struct session *s)
+{
+    s->done = true;
+    rpc_stream_finish(s->stream, SL_EUNAVAIL, &s->attend->why);
+}
+
 static void on_loop_message(void *arg)
 {
     struct parcel *p = arg;
@@ -116,6 +123,8 @@ static void on_loop_message(void *arg)
 
     if (!s->done && s->attend->coord != NULL)
         receive(s, p);
+    else if (!s->done && s->attend->why.code != SL_OK)
+        send_away(s);
     wire_arena_release(&p->arena);
     sl_free(p);
     if (atomic_fetch_sub(&s->queued, 1) == 1)
@@ -261,6 +270,22 @@ enum sl_err attend_new(struct attend **out, struct loop *loop,
 void attend_set_coord(struct attend *a, struct coord *c)
 {
     a->coord = c;
+    a->why = (struct sl_error)SL_ERROR_INIT;
+}
+
+void attend_send_away(struct attend *a, const char *why)
+{
+    size_t at = 0;
+    void *value;
+
+    a->coord = NULL;
+    sl_fail(&a->why, SL_EUNAVAIL, "%s", why);
+    while (map_next(&a->sessions, &at, NULL, &value)) {
+        struct session *s = value;
+
+        if (!s->done)
+            send_away(s);
+    }
 }
 
 void attend_free(struct attend *a)

@@ -23,8 +23,12 @@ enum sl_err attend_new(struct attend **out, struct loop *loop,
                        struct sl_error *err);
 void attend_free(struct attend *a); // NULL is allowed
 
-// Whom messages go to; before the server starts. NULL: nobody any more.
+// Whom messages go to. NULL: nobody, and nobody is let in.
 void attend_set_coord(struct attend *a, struct coord *c);
+
+// Ends all streams, as does everybody who comes before the next coord: they
+// dial again. `why` says for what is waited.
+void attend_send_away(struct attend *a, const char *why);
 
 struct rpc_table attend_table(struct attend *a);
 

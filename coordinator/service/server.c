@@ -3,7 +3,9 @@
 // and what coord wants of the network.
 #include "coordinator/service/server.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/run/conf.h"
@@ -14,6 +16,10 @@
 #define TICK_MS 50
 #define SETTLE_MS 1000
 #define ENDING_MS 5
+#define FULL_LOOK_MS 500
+// A checkpoint of the WAL and the largest transaction: with less it would be
+// full again at once.
+#define FULL_BYTES (8ull << 20)
 
 const struct conf_key server_keys[] = {
     {.name = "listen",
@@ -80,10 +86,30 @@ static void io_changed(void *arg, uint64_t job)
     api_changed(((struct server *)arg)->api, job);
 }
 
+// Before anything is torn down: we are inside a call of the coord's.
+static void run_full(struct server *s, const struct sl_error *err)
+{
+    if (s->full[0] != '\0')
+        return;
+    snprintf(s->full, sizeof(s->full), "%.300s; it needs %llu bytes", err->text,
+             FULL_BYTES);
+    LOG(ERROR, "no space for the journal", "why=%s", s->full);
+    introspect_set_serving(s->introspect, false);
+    daemon_status(s->daemon, "waiting for space: %s", s->full);
+    attend_send_away(s->attend, s->full);
+    api_set_coord(s->api, NULL, s->full);
+    loop_timer_stop(s->tick);
+    loop_timer_start(s->again, FULL_LOOK_MS, FULL_LOOK_MS);
+}
+
 static void io_fatal(void *arg, const struct sl_error *err)
 {
     struct server *s = arg;
 
+    if (journal_full(s->journal) && s->again != NULL) {
+        run_full(s, err);
+        return;
+    }
     LOG(ERROR, "cannot go on", "why=%s", err->text);
     daemon_end(s->daemon, DAEMON_EXIT_FAILED);
 }
@@ -97,41 +123,37 @@ static void on_tick(void *arg)
 
 // ---- start
 
-static enum sl_err open_state(struct server *s, const struct conf *conf,
-                              struct sl_error *err)
+static enum sl_err open_journal(struct server *s, struct sl_error *err)
 {
-    const char *store = conf_str(conf, "store");
     char *path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
-    enum sl_err rc;
+    enum sl_err rc = path == NULL ? sl_fail(err, SL_ENOMEM, "paths")
+                                  : journal_open(&s->journal, path, err);
 
-    s->store = store != NULL ? sl_strdup(store)
-                             : fs_join(daemon_state_dir(s->daemon), "store");
-    if (path == NULL || s->store == NULL)
-        rc = sl_fail(err, SL_ENOMEM, "paths");
-    else
-        rc = fs_mkdirs(fs_posix(), s->store, err);
-    if (rc == SL_OK)
-        rc = fs_absolute(&s->store, err); // manifests name it to others
-    if (rc == SL_OK)
-        rc = journal_open(&s->journal, path, err);
     sl_free(path);
     // daemon.h takes "not supported" for a matter of usage; this is not one.
     return rc == SL_ENOTSUP ? SL_ESTATE : rc;
 }
 
-static enum sl_err make_coord(struct server *s, const struct conf *conf,
+static enum sl_err open_state(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
-    struct coord_options options = {
-        .clock = sl_clock_real(),
-        .fs = fs_posix(),
-        .journal = s->journal,
-        .store = s->store,
-        .state_dir = daemon_state_dir(s->daemon),
-        .heartbeat_ms = (uint32_t)conf_int(conf, "heartbeat-ms"),
-        .lease_ms = (uint32_t)conf_int(conf, "lease-ms"),
-        .settle_ms = SETTLE_MS,
-    };
+    const char *store = conf_str(conf, "store");
+    enum sl_err rc;
+
+    s->store = store != NULL ? sl_strdup(store)
+                             : fs_join(daemon_state_dir(s->daemon), "store");
+    if (s->store == NULL)
+        rc = sl_fail(err, SL_ENOMEM, "paths");
+    else
+        rc = fs_mkdirs(fs_posix(), s->store, err);
+    if (rc == SL_OK)
+        rc = fs_absolute(&s->store, err); // manifests name it to others
+    return rc == SL_OK ? open_journal(s, err) : rc;
+}
+
+// From what the journal holds.
+static enum sl_err begin_coord(struct server *s, struct sl_error *err)
+{
     struct coord_io io = {
         .arg = s,
         .send = io_send,
@@ -143,23 +165,41 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     };
     enum sl_err rc;
 
+    s->options.journal = s->journal;
+    if (getentropy(&s->options.seed, sizeof(s->options.seed)) != 0)
+        return sl_fail(err, SL_EIO, "no randomness for the ids of jobs");
+    rc = coord_new(&s->coord, &s->options, &io, err);
+    if (rc == SL_OK) {
+        attend_set_coord(s->attend, s->coord);
+        api_set_coord(s->api, s->coord, NULL);
+    }
+    return rc;
+}
+
+static enum sl_err make_coord(struct server *s, const struct conf *conf,
+                              struct sl_error *err)
+{
+    struct coord_options options = {
+        .clock = sl_clock_real(),
+        .fs = fs_posix(),
+        .store = s->store,
+        .state_dir = daemon_state_dir(s->daemon),
+        .heartbeat_ms = (uint32_t)conf_int(conf, "heartbeat-ms"),
+        .lease_ms = (uint32_t)conf_int(conf, "lease-ms"),
+        .settle_ms = SETTLE_MS,
+    };
+    enum sl_err rc;
+
     if (options.lease_ms <= 2 * options.heartbeat_ms)
         return sl_fail(err, SL_EINVAL,
                        "--lease-ms %u must be more than two heartbeats "
                        "(--heartbeat-ms %u)",
                        options.lease_ms, options.heartbeat_ms);
-    if (getentropy(&options.seed, sizeof(options.seed)) != 0)
-        return sl_fail(err, SL_EIO, "no randomness for the ids of jobs");
+    s->options = options;
     rc = attend_new(&s->attend, s->loop, err);
     if (rc == SL_OK)
         rc = api_new(&s->api, s->loop, err);
-    if (rc == SL_OK)
-        rc = coord_new(&s->coord, &options, &io, err);
-    if (rc == SL_OK) {
-        attend_set_coord(s->attend, s->coord);
-        api_set_coord(s->api, s->coord);
-    }
-    return rc;
+    return rc == SL_OK ? begin_coord(s, err) : rc;
 }
 
 static enum sl_err bind_all(struct server *s, const struct conf *conf,
@@ -226,6 +266,51 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     return rc == SL_OK ? bind_all(s, conf, err) : rc;
 }
 
+// ---- a full disk
+
+static bool has_space(const struct server *s)
+{
+    struct statvfs disk;
+
+    return statvfs(daemon_state_dir(s->daemon), &disk) == 0 &&
+           (unsigned long long)disk.f_bavail * disk.f_frsize >= FULL_BYTES;
+}
+
+// As after a crash: from what was committed, under the next term.
+static void on_again(void *arg)
+{
+    struct server *s = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (s->coord != NULL && coord_writes(s->coord))
+        return;
+    coord_free(s->coord);
+    journal_close(s->journal);
+    s->coord = NULL;
+    s->journal = NULL;
+    if (!has_space(s))
+        return;
+    rc = open_journal(s, &err);
+    if (rc == SL_OK)
+        rc = begin_coord(s, &err);
+    if (rc == SL_EUNAVAIL)
+        return; // it was full again
+    loop_timer_stop(s->again);
+    if (rc != SL_OK) {
+        LOG(ERROR, "cannot go on", "why=%s", err.text);
+        daemon_end(s->daemon, DAEMON_EXIT_FAILED);
+        return;
+    }
+    s->full[0] = '\0';
+    loop_timer_start(s->tick, TICK_MS, TICK_MS);
+    introspect_set_serving(s->introspect, true);
+    LOG(INFO, "space for the journal again", "term=%llu",
+        (unsigned long long)coord_term(s->coord));
+    daemon_status(s->daemon, "term %llu",
+                  (unsigned long long)coord_term(s->coord));
+}
+
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
 {
     struct server *s = server;
@@ -241,6 +326,8 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
         rc = make_port(s, conf, err);
     if (rc == SL_OK)
         rc = loop_timer_new(&s->tick, s->loop, on_tick, s);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&s->again, s->loop, on_again, s);
     if (rc != SL_OK) {
         server_stop(d, s);
         return rc;
@@ -273,8 +360,9 @@ static void begin_end(struct server *s)
 {
     introspect_set_serving(s->introspect, false);
     attend_set_coord(s->attend, NULL);
-    api_set_coord(s->api, NULL);
+    api_set_coord(s->api, NULL, NULL);
     loop_timer_stop(s->tick);
+    loop_timer_stop(s->again);
     rpc_server_stop(s->rpc);
 }
 
@@ -309,9 +397,10 @@ void server_stop(struct daemon *d, void *server)
 {
     struct server *s = server;
 
-    if (s->tick != NULL)
+    if (s->tick != NULL && s->again != NULL)
         run_out(s);
     loop_timer_free(s->tick);
+    loop_timer_free(s->again);
     loop_timer_free(s->ending);
     rpc_server_free(s->rpc);
     loop_turn(s->loop); // the ends of streams, posted by I/O threads

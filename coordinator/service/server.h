@@ -30,6 +30,10 @@ struct server {
     struct rpc_server *rpc;
     struct loop_timer *tick, *ending;
     char *store; // owned
+    struct coord_options options;
+    // No space for the journal: why it waits, "" while it serves.
+    struct loop_timer *again;
+    char full[SL_ERROR_TEXT];
 };
 
 extern const struct conf_key server_keys[];

@@ -17,6 +17,7 @@
 struct watch {
     struct loop *loop;
     struct coord *coord;
+    const char *why; // there is none
     struct loop_timer *tick;
     struct loop_task look; // posted by watch_changed
     bool looking;          // it is on its way
@@ -128,7 +129,7 @@ static void on_loop_start(void *arg)
     enum sl_err rc;
 
     if (w->watch->coord == NULL)
-        rc = sl_fail(&err, SL_EUNAVAIL, "the coordinator is stopping");
+        rc = sl_fail(&err, SL_EUNAVAIL, "%s", w->watch->why);
     else
         rc = coord_find(w->watch->coord, w->request->id, &w->job, &err);
     if (rc != SL_OK) {
@@ -205,9 +206,14 @@ enum sl_err watch_new(struct watch **out, struct loop *loop,
     return SL_OK;
 }
 
-void watch_set_coord(struct watch *w, struct coord *c)
+void watch_set_coord(struct watch *w, struct coord *c, const char *why)
 {
     w->coord = c;
+    w->why = why;
+    list_for(n, &w->watchers)
+    {
+        list_entry(n, struct watcher, node)->seen = 0;
+    }
 }
 
 void watch_free(struct watch *w)

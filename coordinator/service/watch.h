@@ -17,7 +17,8 @@ struct watch;
 enum sl_err watch_new(struct watch **out, struct loop *loop,
                       struct sl_error *err);
 void watch_free(struct watch *w); // NULL is allowed
-void watch_set_coord(struct watch *w, struct coord *c);
+// Whoever watches goes on with the next coord; `why` as in api_set_coord.
+void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 void watch_open(struct watch *w, struct rpc_stream *stream);
 

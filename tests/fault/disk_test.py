@@ -57,8 +57,8 @@ def REL10_psserver_disk_full_and_free_again():
 
 
 def REL10_coordinator_disk_full_and_free_again():
-    """What cannot be journalled is not acknowledged; an exit is allowed, a
-    lie is not."""
+    """What cannot be journalled is not acknowledged. One that is full at its
+    start ends; one that serves waits for space, and goes on."""
     with Bed(net_epochs=16, sum_epochs=30) as b:
         b.on()
         b.kill("coordinator")
@@ -71,9 +71,12 @@ def REL10_coordinator_disk_full_and_free_again():
             f'mount -t tmpfs -o size={size}k tmpfs "$0" && cp -a "$1"/. "$0" && '
             'shift && exec "$@"', str(folder), str(kept), *plain(which)]
         process = b.start("coordinator", wait=False)
-        wait_for("the coordinator to stop or the jobs to end", lambda: (
-            process.poll() is not None or quiet_finished(b)))
-        if process.poll() is not None:
+        wait_for("the coordinator to stop or to wait, or the jobs to end", lambda: (
+            process.poll() is not None or quiet_finished(b)
+            or "no space for the journal" in b.log("coordinator")))
+        if process.poll() is None:
+            resize(b, "coordinator", folder, "64m")
+        else:
             check(process.returncode > 0, f"exit {process.returncode}, disk full")
             check("full" in b.log("coordinator") or "space" in b.log("coordinator"),
                   "the cause is not named", b.log("coordinator")[-600:])
