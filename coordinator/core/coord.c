@@ -488,4 +488,6 @@ void coord_tick(struct coord *c)
     }
     flush_all(c);
     serve_workers(c);
+    if (!c->dead)
+        coord_wrote(c, journal_flush(c->journal, &c->err));
 }

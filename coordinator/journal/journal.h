@@ -9,6 +9,9 @@
 // acknowledge it later; or, where only space was lacking, begins anew from what
 // is committed when there is space again.
 //
+// What nobody is answered by (counters, blame) is queued: it is durable with
+// the next write, or with journal_flush, in one commit for all of it.
+//
 // In it: the term; jobs with spec, state, facts of their data, layout and
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
 // that the last cut names (K7); cuts as intent, published, aborted (K4, K6);
@@ -131,6 +134,7 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               const char *const *names, uint32_t shards,
                               struct sl_error *err);
 
+// Queued.
 enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err);
@@ -240,12 +244,15 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
                                     size_t count, struct sl_error *err);
 
-// ---- whom a closure took down (training closures only)
+// ---- whom a closure took down (training closures only); queued
 
 enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
                           uint64_t worker, struct sl_error *err);
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err);
+
+// Commits what is queued. Called once per tick.
+enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
 // returns anything but SL_OK ends the walk with that.

@@ -111,22 +111,6 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
     return journal_end(j, rc, err);
 }
 
-enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
-                          uint64_t worker, struct sl_error *err)
-{
-    return journal_write(j, err,
-                         "INSERT OR IGNORE INTO blames VALUES(?1, ?2, ?3)",
-                         JOURNAL_VALUES(U64(job), U64(closure), U64(worker)));
-}
-
-enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
-                            struct sl_error *err)
-{
-    return journal_write(j, err,
-                         "DELETE FROM blames WHERE job = ?1 AND closure = ?2",
-                         JOURNAL_VALUES(U64(job), U64(closure)));
-}
-
 // ---- reading
 
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,

@@ -77,20 +77,6 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
     return journal_end(j, rc, err);
 }
 
-enum sl_err journal_job_counters(struct journal *j, uint64_t id,
-                                 const struct journal_counters *counters,
-                                 struct sl_error *err)
-{
-    return journal_write(
-        j, err,
-        "UPDATE jobs SET closures_retried = ?2, workers_lost = ?3,"
-        " psservers_lost = ?4, restarts = ?5, elapsed_ms = ?6 WHERE id = ?1",
-        JOURNAL_VALUES(U64(id), U64(counters->closures_retried),
-                       U64(counters->workers_lost),
-                       U64(counters->psservers_lost), U64(counters->restarts),
-                       U64(counters->elapsed_ms)));
-}
-
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err)
 {
@@ -104,8 +90,10 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             const struct journal_counters *counters,
                             struct sl_error *err)
 {
-    enum sl_err rc = journal_begin(j, err);
+    enum sl_err rc = journal_job_counters(j, id, counters, err);
 
+    if (rc == SL_OK)
+        rc = journal_begin(j, err);
     if (rc != SL_OK)
         return rc;
     rc =
@@ -114,8 +102,6 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                       " final = ?5 WHERE id = ?1",
                       JOURNAL_VALUES(U64(id), U64((uint64_t)state),
                                      TEXT(reason), U64(ended_us), BLOB(final)));
-    if (rc == SL_OK)
-        rc = journal_job_counters(j, id, counters, err);
     return journal_end(j, rc, err);
 }
 
@@ -206,7 +192,12 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_walk(
+    sqlite3_stmt *s;
+    enum sl_err rc = journal_flush(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    s = journal_walk(
         j, err,
         "SELECT id, uid, incarnation, name, request_id, state, reason,"
         " spec, layout, final, train_samples, test_samples, train_hash,"
@@ -214,7 +205,8 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
         " workers_lost, psservers_lost, restarts, elapsed_ms,"
         " resume FROM jobs ORDER BY id",
         NULL, 0);
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    if (s == NULL)
+        return SL_EIO;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_job row;

@@ -8,7 +8,15 @@
 
 #include "coordinator/journal/journal.h"
 
-#define JOURNAL_STATEMENTS 48 // more texts than the journal has
+#define JOURNAL_STATEMENTS 64 // more texts than the journal has
+
+// Written with the next commit, in this order. Several counters of a job are
+// one: the last.
+struct journal_queued {
+    enum { QUEUED_BLAME, QUEUED_ABSOLVE, QUEUED_COUNTERS } what;
+    uint64_t job, closure, worker;
+    struct journal_counters counters;
+};
 
 struct journal {
     sqlite3 *db;
@@ -19,6 +27,10 @@ struct journal {
         sqlite3_stmt *stmt;
     } cache[JOURNAL_STATEMENTS];
     unsigned cached;
+    struct journal_queued *queued; // owned
+    size_t queued_count, queued_space;
+    // journal_queue.c's: writes them into the transaction that has begun.
+    enum sl_err (*write_queued)(struct journal *j, struct sl_error *err);
 };
 
 // What a statement is given, in the order of its parameters. Binding cannot
@@ -57,7 +69,8 @@ sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
-// begin; end commits if rc is SL_OK and rolls back otherwise.
+// begin, with what is queued; end commits if rc is SL_OK and rolls back
+// otherwise, and then it is still queued.
 enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);

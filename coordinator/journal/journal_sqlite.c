@@ -177,15 +177,21 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count)
 {
-    sqlite3_stmt *s = journal_sql(j, err, sql, values, count);
-    enum sl_err rc;
+    bool alone = j->queued_count > 0 && sqlite3_get_autocommit(j->db) != 0;
+    enum sl_err rc = alone ? journal_begin(j, err) : SL_OK;
+    sqlite3_stmt *s =
+        rc == SL_OK ? journal_sql(j, err, sql, values, count) : NULL;
 
     if (s == NULL)
-        return SL_EIO;
+        return rc == SL_OK ? SL_EIO : rc;
     FAULT("journal.begin");
     rc = journal_step(j, s, err);
+    if (rc == SL_ENOENT)
+        rc = SL_OK;
+    if (alone)
+        rc = journal_end(j, rc, err);
     FAULT("journal.committed"); // unless it is a part of a transaction
-    return rc == SL_ENOENT ? SL_OK : rc;
+    return rc;
 }
 
 sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
@@ -210,14 +216,24 @@ enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc)
 
 enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 {
-    return exec(j, "BEGIN IMMEDIATE", err);
+    enum sl_err rc = exec(j, "BEGIN IMMEDIATE", err);
+
+    if (rc == SL_OK && j->queued_count > 0)
+        rc = j->write_queued(j, err);
+    if (rc != SL_OK)
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
 }
 
 enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
     FAULT("journal.commit");
     if (rc == SL_OK)
-        return exec(j, "COMMIT", err);
+        rc = exec(j, "COMMIT", err);
+    if (rc == SL_OK) {
+        j->queued_count = 0;
+        return SL_OK;
+    }
     sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
@@ -330,8 +346,14 @@ bool journal_full(const struct journal *j)
 
 void journal_close(struct journal *j)
 {
+    struct sl_error err = SL_ERROR_INIT;
+
     if (j == NULL)
         return;
+    // What is lost here is worth nothing.
+    if (!j->failed && j->queued_count > 0 && journal_begin(j, &err) == SL_OK)
+        (void)journal_end(j, SL_OK, &err);
+    sl_free(j->queued);
     for (unsigned i = 0; i < j->cached; i++)
         sqlite3_finalize(j->cache[i].stmt);
     sqlite3_close(j->db);

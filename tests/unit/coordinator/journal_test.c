@@ -396,6 +396,46 @@ TEST(journal, evaluations_and_blames_survive)
     journal_close(j);
 }
 
+static uint64_t wal_bytes(void)
+{
+    char path[4096];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s-wal", t_path("j"));
+    T_EQ(stat(path, &st), 0);
+    return (uint64_t)st.st_size;
+}
+
+// 500 workers that are lost at once: one commit, of a few pages.
+TEST(journal, what_nobody_waits_for_is_one_commit)
+{
+    struct journal *j = open_at("j");
+    struct journal_counters counters = {0};
+    uint64_t id = add_job(j, "r-1"), blames = 0, before = wal_bytes();
+
+    for (uint64_t i = 0; i < 500; i++) {
+        T_OK(journal_blame(j, id, i, 1, t_err()));
+        counters.workers_lost = i + 1;
+        T_OK(journal_job_counters(j, id, &counters, t_err()));
+    }
+    T_EQ(wal_bytes(), before);
+    T_OK(journal_absolve(j, id, 499, t_err()));
+    T_OK(journal_flush(j, t_err()));
+    T_GT(wal_bytes(), before);
+    T_LT(wal_bytes(), before + 30 * 4096);
+    T_EQ(only_job(j).counters.workers_lost, 500);
+    T_OK(journal_each_blame(j, id, see_blame, &blames, t_err()));
+    T_EQ(blames, 498 * 499 / 2 * 100 + 499);
+
+    // It goes with the next write that somebody does wait for.
+    T_OK(journal_blame(j, id, 700, 1, t_err()));
+    T_OK(journal_job_state(j, id, 2, t_err()));
+    blames = 0;
+    T_OK(journal_each_blame(j, id, see_blame, &blames, t_err()));
+    T_EQ(blames, 498 * 499 / 2 * 100 + 499 + 70001);
+    journal_close(j);
+}
+
 static enum sl_err see_deleted(void *arg, uint64_t job, uint64_t uid,
                                const char *psserver, struct sl_error *err)
 {
