@@ -177,6 +177,8 @@ enum wire_push_result {
 
 struct wire_push_reply {
     uint64_t incarnation, version, staleness;
+    uint64_t open_first; // a closure plus 1; 0: not said
+    uint32_t open_count;
     enum wire_push_result result;
     struct wire_refused refused; // set exactly if result is REFUSED
     bool in_shm;                 // the payload is where `answer` said
@@ -193,10 +195,13 @@ struct wire_pull {
     struct wire_shm answer;   // where the reply's payload may be put
     enum wire_type wire;      // wanted of it
     uint64_t before_round_of; // a closure plus 1; 0: as they are
+    uint64_t after_round_of;  // a closure plus 1; 0: at once
 };
 
 struct wire_pull_reply {
     uint64_t incarnation, version;
+    uint64_t open_first; // a closure plus 1; 0: not said
+    uint32_t open_count;
     bool in_shm;              // the payload is where `answer` said
     enum wire_type wire;      // what it is
     struct sl_slices payload; // whole elements

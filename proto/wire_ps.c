@@ -92,6 +92,8 @@ static const struct wire_field push_reply_fields[] = {
     FIELD(wire_push_reply, 5, WIRE_U64, staleness, 0, NULL),
     FIELD(wire_push_reply, 6, WIRE_BOOL, in_shm, 0, NULL),
     FIELD(wire_push_reply, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_push_reply, 8, WIRE_U64, open_first, 0, NULL),
+    FIELD(wire_push_reply, 9, WIRE_U32, open_count, 0, NULL),
     FIELD(wire_push_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push_reply, "PushReply", push_reply_fields, push_reply);
@@ -105,6 +107,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 6, WIRE_MESSAGE, answer, 0, &shm_table),
     FIELD(wire_pull, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_pull, 8, WIRE_U64, before_round_of, 0, NULL),
+    FIELD(wire_pull, 9, WIRE_U64, after_round_of, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
 
@@ -113,6 +116,8 @@ static const struct wire_field pull_reply_fields[] = {
     FIELD(wire_pull_reply, 2, WIRE_U64, version, 0, NULL),
     FIELD(wire_pull_reply, 3, WIRE_BOOL, in_shm, 0, NULL),
     FIELD(wire_pull_reply, 4, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_pull_reply, 5, WIRE_U64, open_first, 0, NULL),
+    FIELD(wire_pull_reply, 6, WIRE_U32, open_count, 0, NULL),
     FIELD(wire_pull_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);

@@ -11,10 +11,12 @@
 #include "proto/wire.h"
 #include "state/snap/archive.h"
 #include "psserver/service/exchange.h"
+#include "psserver/service/rounds.h"
 #include "state/snap/snap.h"
 
 struct api {
     struct api_setup setup;
+    struct rounds rounds;
     struct {
         _Atomic unsigned opening; // files, between I/O thread and loop
         _Atomic bool stopped;
@@ -91,7 +93,7 @@ static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 // Applies, counts, and makes the answer.
 static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
                               struct exchange *x, struct rpc_msg *msg,
-                              struct sl_error *err)
+                              bool *applied, struct sl_error *err)
 {
     struct wire_push_reply reply;
     size_t bytes = 0;
@@ -108,6 +110,7 @@ static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
         reply.in_shm = exchange_in_shm(x);
         bytes = reply.in_shm ? 0 : plan_wire_bytes(&shard->plan, m->wire);
     }
+    *applied = reply.result == WIRE_PUSH_COUNTED;
     rc = wire_head_push_reply(msg, &reply, bytes);
     if (rc == SL_OK)
         exchange_reply(x, msg, bytes);
@@ -115,11 +118,12 @@ static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
 }
 
 // `fresh`: the answer has the parameters.
-static enum sl_err push(const struct api *api, const struct sl_slices *body,
+static enum sl_err push(struct api *api, const struct sl_slices *body,
                         bool fresh, struct rpc_msg *msg, struct sl_error *err)
 {
     struct exchange x = {.copy = NULL};
     struct shard *shard = NULL;
+    bool applied = false;
     struct wire_push m;
     enum sl_err rc;
 
@@ -132,17 +136,18 @@ static enum sl_err push(const struct api *api, const struct sl_slices *body,
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)
-            rc = push_shard(shard, &m, &x, msg, err);
+            rc = push_shard(shard, &m, &x, msg, &applied, err);
         else if (rc == SL_ENOENT)
             rc = refuse_region(shard, msg);
     }
     exchange_end(&x);
+    if (applied && shard->plan.contributions > 0)
+        rounds_applied(&api->rounds, shard);
     shard_unref(shard);
     return rc;
 }
 
-static void answer_push(struct rpc_call *call, const struct api *api,
-                        bool fresh)
+static void answer_push(struct rpc_call *call, struct api *api, bool fresh)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_msg msg;
@@ -184,6 +189,19 @@ static enum sl_err pull_now(const struct api *api, struct shard *shard,
         exchange_reply(&x, msg, bytes);
     exchange_end(&x);
     return rc;
+}
+
+// What waited for a round.
+static void answer_round(void *arg, struct rpc_call *call, struct shard *shard,
+                         const struct wire_pull *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = pull_now(arg, shard, m, &msg, &err);
+    rpc_answer(call, rc, &err, &msg);
 }
 
 static void drop_file(void *file)
@@ -409,6 +427,9 @@ static void api_pull(struct rpc_call *call, void *arg)
         pull_tag(api, call, shard, &m);
     } else if (rc == SL_EUNAVAIL && m.has_tag) {
         pull_archive(api, call, &m);
+    } else if (rc == SL_OK && m.after_round_of != 0 &&
+               rounds_wait(&api->rounds, call, shard, &m)) {
+        // answered when the round is applied
     } else {
         if (rc == SL_OK)
             rc = pull_now(api, shard, &m, &msg, &err);
@@ -457,6 +478,10 @@ enum sl_err api_new(struct api **out, const struct api_setup *setup)
     api->setup = *setup;
     atomic_init(&api->_shared.opening, 0);
     atomic_init(&api->_shared.stopped, false);
+    if (rounds_init(&api->rounds, setup->loop, answer_round, api) != SL_OK) {
+        sl_free(api);
+        return SL_ENOMEM;
+    }
     *out = api;
     return SL_OK;
 }
@@ -469,6 +494,7 @@ struct rpc_table api_table(struct api *api)
 void api_stop(struct api *api)
 {
     atomic_store(&api->_shared.stopped, true);
+    rounds_stop(&api->rounds);
     // A stop that was meant for an earlier run may end one early.
     while (atomic_load(&api->_shared.opening) > 0)
         loop_run(api->setup.loop);
@@ -476,5 +502,7 @@ void api_stop(struct api *api)
 
 void api_free(struct api *api)
 {
+    if (api != NULL)
+        rounds_release(&api->rounds);
     sl_free(api);
 }

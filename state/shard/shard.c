@@ -435,6 +435,38 @@ static uint32_t missing_locked(const struct shard *s, uint64_t first,
     return missing;
 }
 
+// Of whoever gets one of its slots, so that it need not ask.
+static void tell_open_locked(const struct shard *s, uint64_t *first,
+                             uint32_t *count)
+{
+    uint64_t begins;
+    uint32_t slots;
+
+    if (s->plan.contributions == 0 || counted_full(&s->once.counted))
+        return;
+    begins = open_round_locked(s, &slots);
+    if (missing_locked(s, begins, slots) != slots)
+        return;
+    *first = begins + 1;
+    *count = slots;
+}
+
+bool shard_round_open(struct shard *s, uint64_t closure)
+{
+    uint64_t first;
+    uint32_t count;
+    bool open = false;
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->closed && s->incarnation != 0 && s->plan.contributions > 0 &&
+        !counted_full(&s->once.counted)) {
+        first = open_round_locked(s, &count);
+        open = closure >= first && closure - first < count;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return open;
+}
+
 // Y1, Y2: held, or the round is whole by it.
 static enum sl_err contribute_locked(struct shard *s,
                                      const struct wire_push *push,
@@ -508,8 +540,12 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         return SL_OK;
     }
     rc = see_locked(s, push->closure, push->attempt, err);
-    if (rc == SL_OK && s->plan.contributions > 0)
-        return contribute_locked(s, push, reply, values);
+    if (rc == SL_OK && s->plan.contributions > 0) {
+        rc = contribute_locked(s, push, reply, values);
+        if (rc == SL_OK && reply->result == WIRE_PUSH_COUNTED)
+            tell_open_locked(s, &reply->open_first, &reply->open_count);
+        return rc;
+    }
     if (rc == SL_OK)
         rc = once_reserve(&s->once, push->closure);
     if (rc == SL_OK)
@@ -656,6 +692,8 @@ static enum sl_err pull_locked(const struct shard *s,
     *values = values_locked(s, pull, &version);
     *reply = (struct wire_pull_reply){
         .incarnation = s->incarnation, .version = version, .wire = pull->wire};
+    if (*values == s->memory.values)
+        tell_open_locked(s, &reply->open_first, &reply->open_count);
     return SL_OK;
 }
 

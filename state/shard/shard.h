@@ -107,6 +107,10 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct wire_push_reply *reply, void *values,
                               struct sl_error *err);
 
+// Sync: the round of the closure is the one that contributions are held of. Any
+// other mode, or a shard that is not admitted or closed: false.
+bool shard_round_open(struct shard *s, uint64_t closure);
+
 // The parameters as pull->wire and their version, of one instant: as they are,
 // or as they were before the round that pull->before_round_of names. SL_ESTALE:
 // another incarnation of shard or job was asked for.

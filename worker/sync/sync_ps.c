@@ -10,6 +10,7 @@
 
 #include "common/base/deadline.h"
 #include "common/base/mem.h"
+#include "state/shard/contributions.h"
 #include "worker/sync/sync_ps_inner.h"
 
 // Parameters that are older than this are pulled again when a closure begins.
@@ -154,6 +155,14 @@ static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
 
 // ---- the seam
 
+static bool in_round(const struct sync_ps *s, uint64_t a, uint64_t b)
+{
+    uint32_t count;
+
+    return contributions_round(&s->o.schedule, s->o.contributions, a, &count) ==
+           contributions_round(&s->o.schedule, s->o.contributions, b, &count);
+}
+
 static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
                                 struct sl_error *err)
 {
@@ -172,10 +181,31 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         p->counted_new = false;
         p->stale_times = 0;
         p->contribution_held = p->round_closed = false;
-        if (!s->o.rounds && now - p->fresh_ms > FRESH_MS)
+        // A slot of the round that is waited for: it is not applied before.
+        if (p->want == PS_NEXT && in_round(s, p->waits_for, c->closure))
+            ps_cancel(p);
+        if (s->o.contributions == 0 && now - p->fresh_ms > FRESH_MS)
             p->have_params = false;
     }
     return SYNC_OK;
+}
+
+// The answer that brought the parameters said that nothing of this closure's
+// round was counted: that is a fact of its incarnation. Should somebody else
+// have contributed meanwhile, the push is a duplicate (S2).
+static bool need_not_ask(struct sync_ps *s, struct ps_shard *p)
+{
+    static const uint8_t nothing[1];
+    uint64_t first = p->open_first, closure = s->closure.closure;
+
+    p->open_first = 0; // once: the next closure may be of the same round
+    if (first == 0 || !p->have_params || closure < first - 1 ||
+        closure - (first - 1) >= p->open_count || s->map.entries == NULL ||
+        s->map.entries[p->number].incarnation != p->params_incarnation)
+        return false;
+    evidence_take(&p->evidence, p->params_incarnation, nothing,
+                  sizeof(nothing));
+    return true;
 }
 
 // Asks and pulls whatever is missing. True when nothing is.
@@ -186,7 +216,7 @@ static bool all_known(struct sync_ps *s, uint32_t arg)
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
 
-        if (at_rest(p) && !evidence_known(&p->evidence))
+        if (at_rest(p) && !evidence_known(&p->evidence) && !need_not_ask(s, p))
             ps_move(p, PS_ASK, false);
         else if (at_rest(p) && !p->have_params)
             ps_move(p, PS_PULL, false);
@@ -369,6 +399,23 @@ static void abandon(struct sync_ps *s)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
+// What is held makes a round some time: the parameters come by themselves then,
+// while the next slot is on its way to us.
+static void want_next(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (!p->contribution_held)
+            continue;
+        p->waits_for = s->closure.closure;
+        p->have_params = false;
+        ps_move(p, PS_NEXT, false);
+        if (!ps_start(p))
+            ps_move(p, PS_NOTHING, false);
+    }
+}
+
 static void ps_close(struct sync *sync)
 {
     struct sync_ps *s = self(sync);
@@ -376,6 +423,7 @@ static void ps_close(struct sync *sync)
     if (!s->open)
         return;
     abandon(s);
+    want_next(s);
     s->open = false;
 }
 
@@ -390,6 +438,7 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     assert(!s->open);
     s->closure = (struct sync_closure){.gate = gate};
     s->again = s->fenced = s->early = s->failed = false;
+    abandon(s); // what is waited for
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         ps_move(&s->shards[i], PS_CUT, false);
         s->shards[i].tag = tags[i];
@@ -458,6 +507,8 @@ static void ps_free(struct sync *sync)
 {
     struct sync_ps *s = self(sync);
 
+    if (s->shards != NULL)
+        abandon(s);
     for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
         peer_release(&s->shards[i].peer);
     pthread_mutex_destroy(&s->shared.lock);

@@ -17,6 +17,7 @@
 #define WORKER_SYNC_SYNC_PS_H
 
 #include "common/base/clock.h"
+#include "common/plan/schedule.h"
 #include "worker/sync/peers.h"
 #include "worker/sync/sync.h"
 
@@ -26,7 +27,10 @@ struct sync_ps_options {
     uint32_t shards_count;
     uint64_t elements; // of the flat vector
     enum wire_type wire;
-    bool rounds; // train.mode sync: parameters are those of the open round
+    // train.mode sync: closures of a round; parameters are those of the open
+    // one. 0: any other mode.
+    uint32_t contributions;
+    struct schedule schedule;
     // The two vectors, zeroed, borrowed until free; NULL: it has its own.
     float *params, *grads;
     struct peers *peers;

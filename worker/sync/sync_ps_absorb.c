@@ -121,7 +121,7 @@ static void asked(struct ps_shard *p, const struct ps_answer *a)
     evidence_take(&p->evidence, a->incarnation, a->counted, a->counted_bytes);
     // Where it is counted, it is computed from what was there before.
     if (p->params_incarnation != a->incarnation ||
-        (p->s->o.rounds &&
+        (p->s->o.contributions > 0 &&
          (p->version != a->version || evidence_has(&p->evidence, 0))))
         p->have_params = false;
     rest(p);
@@ -132,6 +132,8 @@ static void fresh(struct ps_shard *p, const struct ps_answer *a)
     p->have_params = true;
     p->params_incarnation = a->incarnation;
     p->version = a->version;
+    p->open_first = a->open_first;
+    p->open_count = a->open_count;
     p->fresh_ms = sl_now_ms(p->s->o.clock);
 }
 
@@ -143,6 +145,15 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
     }
     fresh(p, a);
     FAULT("task.pulled");
+    rest(p);
+}
+
+// What is missing of it is asked for when the next closure begins.
+static void came(struct ps_shard *p, const struct ps_answer *a)
+{
+    p->have_params = false;
+    if (a->rc == SL_OK)
+        fresh(p, a);
     rest(p);
 }
 
@@ -165,7 +176,8 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
     p->contribution_held = a->result == WIRE_PUSH_HELD; // (Y3)
-    p->round_closed = p->s->o.rounds && a->result == WIRE_PUSH_COUNTED;
+    p->round_closed =
+        p->s->o.contributions > 0 && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)
         fresh(p, a);
     rest(p);
@@ -178,6 +190,10 @@ static void absorb(struct ps_shard *p)
     peer_copy_kept(&p->peer, p->target);
     peer_ended(&p->peer,
                a->rc == SL_OK && a->refused.why != WIRE_REFUSED_REGION);
+    if (p->want == PS_NEXT) {
+        came(p, a);
+        return;
+    }
     if (a->rc != SL_OK) {
         failed_call(p, a);
         return;
@@ -194,6 +210,7 @@ static void absorb(struct ps_shard *p)
         pushed(p, a);
         return;
     case PS_CUT:
+    case PS_NEXT:
     case PS_NOTHING:
         rest(p);
         return;
@@ -231,7 +248,7 @@ void ps_adopt_locked(struct sync_ps *s)
         uint64_t incarnation = s->map.entries[i].incarnation;
 
         p->due_ms = 0; // a pause is over: it may be somewhere else now
-        if (p->want == PS_CUT || p->calling)
+        if (p->want == PS_CUT || p->want == PS_NEXT || p->calling)
             continue; // what is in flight tells by itself, or is cancelled
         if (!evidence_map(&p->evidence, incarnation))
             lose(p);

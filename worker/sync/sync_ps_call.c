@@ -71,6 +71,8 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
         return rc;
     a->incarnation = m.incarnation;
     a->version = m.version;
+    a->open_first = m.open_first;
+    a->open_count = m.open_count;
     a->result = m.result;
     a->refused = m.refused;
     if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD)
@@ -89,6 +91,8 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
         return rc;
     a->incarnation = m.incarnation;
     a->version = m.version;
+    a->open_first = m.open_first;
+    a->open_count = m.open_count;
     FAULT("task.pull_part");
     return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
                        &a->err);
@@ -178,7 +182,9 @@ static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
         m.tag = p->tag;
     else
         m.incarnation = s->map.entries[p->number].incarnation;
-    if (!m.has_tag && s->o.rounds)
+    if (p->want == PS_NEXT)
+        m.after_round_of = p->waits_for + 1;
+    else if (!m.has_tag && s->o.contributions > 0)
         m.before_round_of = s->closure.closure + 1;
     return peer_pull(&p->peer, &m, call);
 }

@@ -30,12 +30,15 @@ enum ps_want {
     PS_PULL,
     PS_PUSH, // PushPull
     PS_CUT,  // Pull of a snapshot
+    PS_NEXT, // Pull of what comes after this round; no closure is open
 };
 
 struct ps_answer {
     enum sl_err rc; // of the call
     struct sl_error err;
     uint64_t incarnation, version;
+    uint64_t open_first;
+    uint32_t open_count;
     enum wire_push_result result;
     struct wire_refused refused;
     size_t counted_bytes;
@@ -58,6 +61,11 @@ struct ps_shard {
     struct evidence evidence;
     bool have_params;
     uint64_t params_incarnation, version, fresh_ms;
+    // Sync: nothing of the round that begins at this closure (plus 1; 0: none)
+    // was counted when these parameters came.
+    uint64_t open_first;
+    uint32_t open_count;
+    uint64_t waits_for; // PS_NEXT: the round of this closure
 
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;

@@ -554,3 +554,64 @@ TEST(attend, a_drain_saves_what_no_snapshot_holds)
     sl_free(folder);
     shard_unref(fresh);
 }
+
+// ---- pulls that wait for a round
+
+struct waiting_pull {
+    struct stage stage; // the same, with an answer of its own
+    struct wire_pull_reply reply;
+};
+
+static void *pull_after(void *arg)
+{
+    struct waiting_pull *w = arg;
+    struct wire_pull pull = {
+        .job = 7, .job_incarnation = 1, .shard = 2, .after_round_of = 1};
+
+    T_OK(stage_pull(&w->stage, &pull, &w->reply));
+    return NULL;
+}
+
+static struct waiting_pull waiting;
+
+static void serve_rounds(struct kit *k)
+{
+    kit_init(k);
+    k->geometry.steps_per_closure = 1;
+    k->spec.contributions = 2;
+    stage_open(&stage);
+    stage_serve(&stage, k);
+    waiting.stage = stage;
+    waiting.stage.reply = NULL;
+}
+
+// Whether it comes before or after the push, it has what the round made.
+TEST(attend, a_pull_waits_for_the_round_that_it_names)
+{
+    pthread_t thread;
+    struct kit k;
+
+    serve_rounds(&k);
+    push_one(&stage, 1, 0, 0, -1, WIRE_PUSH_HELD);
+    T_EQ(pthread_create(&thread, NULL, pull_after, &waiting), 0);
+    push_one(&stage, 1, 1, 0, -1, WIRE_PUSH_COUNTED);
+    pthread_join(thread, NULL);
+    T_EQ(waiting.reply.version, 1);
+    T_EQ(waiting.reply.open_first, 3);
+    rpc_body_free(waiting.stage.reply);
+    stage_close(&stage);
+}
+
+// Nobody makes the round whole: then it is told what there is.
+TEST(attend, a_pull_does_not_wait_for_a_round_for_ever)
+{
+    struct kit k;
+
+    serve_rounds(&k);
+    push_one(&stage, 1, 0, 0, -1, WIRE_PUSH_HELD);
+    pull_after(&waiting);
+    T_EQ(waiting.reply.version, 0);
+    T_EQ(waiting.reply.open_first, 1);
+    rpc_body_free(waiting.stage.reply);
+    stage_close(&stage);
+}

@@ -278,3 +278,42 @@ TEST(contributions, a_slot_is_computed_again_from_what_its_round_began_with)
     T_EQ(pulled_for(s, 6, -4), 2);
     shard_unref(s);
 }
+
+static struct wire_pull_reply pulled(struct shard *s)
+{
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_pull_reply reply;
+    float values[ALL];
+
+    T_OK(shard_pull(s, &pull, &reply, values, t_err()));
+    return reply;
+}
+
+// Who is told so need not ask what is counted of a slot of it.
+TEST(contributions, the_open_round_is_told_while_nothing_of_it_is_counted)
+{
+    struct wire_push_reply pushed;
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    s = small(&k, 4);
+    T_EQ(pulled(s).open_first, 1);
+    T_EQ(pulled(s).open_count, 4);
+    T_TRUE(shard_round_open(s, 3));
+    T_FALSE(shard_round_open(s, 4));
+    for (uint64_t i = 0; i < 4; i++) {
+        pushed = push_by(s, 1, i, 1, 1, values);
+        T_EQ(pushed.open_first, i < 3 ? 0 : 5);
+    }
+    T_EQ(pushed.open_count, 4);
+    T_FALSE(shard_round_open(s, 3));
+    T_TRUE(shard_round_open(s, 4));
+    T_EQ(pulled(s).open_first, 5);
+    T_OK(counted_add_closure(&s->once.counted, 6)); // as a snapshot has it
+    T_EQ(pulled(s).open_first, 0);
+    T_TRUE(shard_round_open(s, 4));
+    shard_close(s);
+    T_FALSE(shard_round_open(s, 4));
+    shard_unref(s);
+}
