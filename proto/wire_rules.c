@@ -144,6 +144,7 @@ static const struct wire_rule attempt_failed[] = {
 };
 static const struct wire_rule hand_back[] = {JOB(1), CLOSURE(2), FILL(3)};
 static const struct wire_rule job_only[] = {JOB(1)};
+static const struct wire_rule job_deleted[] = {JOB(1)};
 
 static const struct wire_rule ring_join[] = {JOB(1), FILL(3), ADDRESS(4),
                                              MAYBE_NAME(5)};
@@ -287,6 +288,7 @@ static const struct wire_rules all[] = {
     RULES(shard_report, shard_report, NULL),
     RULES(shard_hello, shard_hello, NULL),
     RULES(snapshot_report, snapshot_report, check_snapshot),
+    RULES(job_deleted, job_deleted, NULL),
     RULES(complete, complete, NULL),
     RULES(completes, completes, NULL),
     RULES(shard_evidence, evidence, NULL),

@@ -369,6 +369,11 @@ static void receive_psserver(struct coord *c, struct member *m,
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
         job = cuts_report(c, m, message->snapshot);
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_DELETED:
+        coord_wrote(c, journal_deleted(c->journal, message->deleted->job,
+                                       message->deleted->job_uid, m->name,
+                                       &c->err));
+        break;
     default:
         break;
     }

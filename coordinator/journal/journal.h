@@ -157,6 +157,10 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
 
+// The psserver has deleted it, and is not notified again. Queued.
+enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
+                            const char *psserver, struct sl_error *err);
+
 // ---- shards
 
 // I1: before the admission is sent.

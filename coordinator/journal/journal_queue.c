@@ -3,6 +3,8 @@
 // 500 workers that are lost at once cost one sync of the disk, not 500.
 #include "coordinator/journal/journal_sql.h"
 
+#include <stdio.h>
+
 #include "common/base/mem.h"
 
 #define QUEUE_MAX 4096
@@ -64,6 +66,11 @@ static enum sl_err write_one(struct journal *j,
         return journal_write(
             j, err, "DELETE FROM blames WHERE job = ?1 AND closure = ?2",
             JOURNAL_VALUES(U64(row->job), U64(row->closure)));
+    case QUEUED_DELETED:
+        return journal_write(
+            j, err,
+            "DELETE FROM deleted WHERE psserver = ?1 AND job = ?2 AND uid = ?3",
+            JOURNAL_VALUES(TEXT(row->psserver), U64(row->job), U64(row->uid)));
     default:
         return write_counters(j, row->job, &row->counters, err);
     }
@@ -143,5 +150,18 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
         .counters = *counters,
     };
 
+    return add(j, &row, err);
+}
+
+enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
+                            const char *psserver, struct sl_error *err)
+{
+    struct journal_queued row = {
+        .what = QUEUED_DELETED,
+        .job = job,
+        .uid = uid,
+    };
+
+    snprintf(row.psserver, sizeof(row.psserver), "%s", psserver);
     return add(j, &row, err);
 }

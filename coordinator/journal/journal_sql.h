@@ -13,9 +13,15 @@
 // Written with the next commit, in this order. Several counters of a job are
 // one: the last.
 struct journal_queued {
-    enum { QUEUED_BLAME, QUEUED_ABSOLVE, QUEUED_COUNTERS } what;
-    uint64_t job, closure, worker;
+    enum {
+        QUEUED_BLAME,
+        QUEUED_ABSOLVE,
+        QUEUED_COUNTERS,
+        QUEUED_DELETED,
+    } what;
+    uint64_t job, uid, closure, worker;
     struct journal_counters counters;
+    char psserver[WIRE_NAME_BYTES + 1];
 };
 
 struct journal {

@@ -75,6 +75,7 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
 // `admitted` shards of it.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
+void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);
 void roster_send_no_snapshot(struct roster *r, uint64_t job,
                              uint64_t job_incarnation, uint32_t shard,
                              uint64_t request, const char *why);

@@ -30,6 +30,9 @@ static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
         up.shard_hello = (Sluice__V1__ShardHello *)msg;
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_DELETED:
+        up.deleted = (Sluice__V1__JobDeleted *)msg;
+        break;
     default:
         up.snapshot = (Sluice__V1__SnapshotReport *)msg;
         break;
@@ -101,6 +104,15 @@ void hosted_send_hello(struct hosted *h)
     if (send_memory(h, &m) != SL_OK)
         LOG(ERROR, "hello not said: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
+}
+
+void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid)
+{
+    Sluice__V1__JobDeleted m = SLUICE__V1__JOB_DELETED__INIT;
+
+    m.job = job;
+    m.job_uid = uid;
+    send_up(r, SLUICE__V1__ATTEND_UP__KIND_DELETED, &m.base);
 }
 
 void roster_send_no_snapshot(struct roster *r, uint64_t job,

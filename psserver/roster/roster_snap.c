@@ -232,6 +232,7 @@ struct collect {
     uint32_t shard;
     struct wire_tag below;
     unsigned removed;
+    bool whole; // all of the job; the coordinator is told
     enum sl_err rc;
     struct sl_error err;
 };
@@ -248,8 +249,10 @@ static void delete_work(void *arg)
 {
     struct collect *c = arg;
 
-    c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,
-                            &c->err);
+    c->rc = roster_store(c->roster, &c->err); // else its files come back later
+    if (c->rc == SL_OK)
+        c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,
+                                &c->err);
 }
 
 static void collect_done(void *arg)
@@ -263,6 +266,8 @@ static void collect_done(void *arg)
         LOG(DEBUG, "snapshots deleted",
             "job=%" PRIu64 " shard=%" PRIu32 " files=%u", c->job, c->shard,
             c->removed);
+    if (c->rc == SL_OK && c->whole && c->uid != 0)
+        roster_send_deleted(c->roster, c->job, c->uid);
     roster_worked(c->roster);
     sl_free(c->folder);
     sl_free(c);
@@ -333,7 +338,7 @@ static struct hosted *hosted_of_job(struct roster *r, uint64_t job,
 
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m)
 {
-    struct collect what = {.job = m->job, .uid = m->job_uid};
+    struct collect what = {.job = m->job, .uid = m->job_uid, .whole = true};
     struct hosted *h;
 
     if (!roster_term(r, m->term)) {

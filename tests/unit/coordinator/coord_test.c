@@ -330,6 +330,18 @@ TEST(coord, a_failed_closure_goes_to_a_worker_that_has_not_failed_it)
 
 // ---- the end
 
+static void say_deleted(struct world *w, struct fake_member *m, uint64_t uid)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__JobDeleted deleted = SLUICE__V1__JOB_DELETED__INIT;
+
+    deleted.job = w->job;
+    deleted.job_uid = uid;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_DELETED;
+    up.deleted = &deleted;
+    coord_receive(w->coord, m->stream, &up);
+}
+
 TEST(coord, a_stopped_job_is_nobodys_any_more_and_can_be_deleted)
 {
     Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
@@ -370,6 +382,20 @@ TEST(coord, a_stopped_job_is_nobodys_any_more_and_can_be_deleted)
     T_EQ(w->members[0].inbox[1]->kind_case,
          SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB);
     T_TRUE(w->members[0].inbox[1]->close_job->delete_snapshots);
+    w->uid = w->members[0].inbox[1]->close_job->job_uid;
+
+    // Not of a namesake, not of another: it is told again.
+    say_deleted(w, &w->members[0], w->uid + 1);
+    world_break(w, &w->members[0]);
+    world_attach(w, &w->members[0]);
+    T_EQ(w->members[0].inbox_count, 2);
+    // Once it has said so, it is forgotten.
+    say_deleted(w, &w->members[0], w->uid);
+    world_break(w, &w->members[0]);
+    world_pass(w, 100);
+    w->members[0].inbox_count = 0;
+    world_attach(w, &w->members[0]);
+    T_EQ(w->members[0].inbox_count, 1); // Welcome
     world_release(w);
 }
 

@@ -389,6 +389,7 @@ TEST(attend, a_closed_shard_says_for_the_last_time_what_it_counted)
 TEST(attend, a_closed_job_is_forgotten_and_a_deleted_one_leaves_no_file)
 {
     Sluice__V1__CloseJob m = SLUICE__V1__CLOSE_JOB__INIT;
+    const Sluice__V1__JobDeleted *deleted;
     const Sluice__V1__SnapshotReport *report;
     struct wire_push push = kit_push(0, 0, NULL);
     struct wire_push_reply reply;
@@ -405,7 +406,11 @@ TEST(attend, a_closed_job_is_forgotten_and_a_deleted_one_leaves_no_file)
     m.job_uid = k.spec.job_uid;
     m.delete_snapshots = 1;
     stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB, &m.base);
-    STAGE_UNTIL(&stage, !fs_exists(fs_posix(), path));
+    deleted =
+        stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_DELETED)->deleted;
+    T_EQ(deleted->job, 7);
+    T_EQ(deleted->job_uid, k.spec.job_uid);
+    T_FALSE(fs_exists(fs_posix(), path));
     T_FAILS(SL_EUNAVAIL, stage_push(&stage, WIRE_PUSH, &push, &reply));
     report = stage_snapshot(&stage, 1, 2);
     T_HAS(report->failure, "does not hold");
