@@ -16,6 +16,7 @@
 #include "tests/sim/books.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"
+#include "tests/sim/rings.h"
 #include "tests/sim/truth.h"
 
 #define TICK_US (200 * 1000)
@@ -37,6 +38,13 @@ static struct boss *boss_self(struct sim *s)
     struct proc *p = boss_of(s);
 
     return p == NULL ? NULL : p->self;
+}
+
+// It is about to be called.
+static void mark(struct sim *s)
+{
+    truth_mark(s);
+    rings_called(s);
 }
 
 struct proc *boss_of(struct sim *s)
@@ -117,6 +125,8 @@ static void after(struct sim *s)
         s->shards = job->shards;
     T_LE(s->shards, SIM_SHARDS);
     cuts_look(s);
+    if (job->allreduce && job->placed && !job_ended(job))
+        rings_look(s, job);
     if (job->state == JOB_FINISHED && !s->finished) {
         T_TRUE(job_cut_complete(job)); // E1
         s->finished = true;
@@ -130,7 +140,7 @@ static void check_evidence(struct sim *s)
 {
     struct job *job = job_of(s);
 
-    if (job == NULL || job_ended(job) || !job->placed)
+    if (job == NULL || job_ended(job) || !job->placed || job->allreduce)
         return;
     for (uint32_t i = 0; i < job->shards; i++) {
         truth_evidence(s, i, job->evidence.shard[i].incarnation,
@@ -224,6 +234,12 @@ static void io_send(void *arg, uint64_t member, const Sluice__V1__AttendDown *m)
         books_check_admit(b->sim, m->admit->shard, m->admit->incarnation);
         truth_admit(b->sim, m->admit->shard, m->admit->incarnation);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN:
+        rings_opened(b->sim, m->ring_open);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RING_BEGIN:
+        rings_begun(b->sim, m->ring_begin);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
         books_check_ended(b->sim);
         break;
@@ -268,7 +284,7 @@ static void work_end(void *arg)
 {
     struct boss_work *w = arg;
 
-    truth_mark(w->sim);
+    mark(w->sim);
     w->done(w->task);
     after(w->sim);
     free(w);
@@ -323,7 +339,7 @@ void boss_hello(struct sim *s, struct proc *boss, uint64_t number,
     struct boss *b = boss->self;
     struct sl_error err = SL_ERROR_INIT;
 
-    truth_mark(s);
+    mark(s);
     if (b->coord == NULL ||
         coord_attach(b->coord, number, hello, &err) != SL_OK)
         session_hang_up(s, number, false);
@@ -357,7 +373,7 @@ void boss_receive(struct sim *s, struct proc *boss, uint64_t number,
 
     if (b->coord == NULL)
         return;
-    truth_mark(s);
+    mark(s);
     note_ended(b, number, up);
     coord_receive(b->coord, number, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
@@ -374,7 +390,7 @@ void boss_detach(struct sim *s, struct proc *boss, uint64_t number)
 
     if (b->coord == NULL)
         return;
-    truth_mark(s);
+    mark(s);
     forget_holder(b, number);
     coord_detach(b->coord, number);
     after(s);
@@ -389,7 +405,7 @@ static void tick_run(struct sim *s, struct sim_event *e)
     sim_after(s, TICK_US, e);
     if (b->coord == NULL)
         return;
-    truth_mark(s);
+    mark(s);
     coord_tick(b->coord);
     after(s);
 }
@@ -447,7 +463,7 @@ void boss_start(struct sim *s, struct proc *p)
     T_ASSERT(b != NULL);
     *b = (struct boss){.sim = s, .proc = p};
     p->self = b;
-    truth_mark(s);
+    mark(s);
     books_intents(s, &open);
     if (coord_new(&b->coord, &options, &io, &err) != SL_OK) {
         give_up(s, p, &err);

@@ -5,8 +5,7 @@
 #include "tests/harness/lease.h"
 #include "tests/mutants/mutant.h"
 #include "tests/sim/net.h"
-
-#define LEASE_US (2 * SIM_SECOND)
+#include "tests/sim/rank.h"
 
 static struct crew *self(struct proc *p)
 {
@@ -100,6 +99,9 @@ static void send_complete(struct crew *c, const Sluice__V1__Lease *l)
 
 void crew_drop_lease(struct crew *c, unsigned i)
 {
+    if (c->rank != NULL &&
+        c->leases[i]->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
+        rank_leave(c);
     wire_free(&c->leases[i]->base);
     c->leases_count--;
     memmove(&c->leases[i], &c->leases[i + 1],
@@ -127,6 +129,20 @@ static void exit_if_drained(struct crew *c)
                   .kind = SIM_EXIT, .proc = c->proc->number, .run = exit_run});
 }
 
+void crew_complete(struct crew *c, unsigned i)
+{
+    send_complete(c, c->leases[i]);
+    crew_drop_lease(c, i);
+    exit_if_drained(c);
+}
+
+void crew_hand_back(struct crew *c, unsigned i)
+{
+    send_hand_back(c, c->leases[i]);
+    crew_drop_lease(c, i);
+    exit_if_drained(c);
+}
+
 void task_finish(struct crew *c, enum task_end how)
 {
     const Sluice__V1__Lease *l = c->leases[0];
@@ -149,7 +165,15 @@ void task_finish(struct crew *c, enum task_end how)
 // The lease counts from when its last acknowledged renewal was sent.
 bool task_gate_open(struct crew *c)
 {
-    return !c->revoked[0] && sim_now(c->sim) < c->renewed_us + LEASE_US;
+    return !c->revoked[0] && sim_now(c->sim) < c->renewed_us + CREW_LEASE_US;
+}
+
+// The ring is the same, whoever leases it: the old lease makes way for this.
+static void drop_old_ring(struct crew *c)
+{
+    for (unsigned i = c->leases_count; i-- > 0;)
+        if (c->leases[i]->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
+            crew_drop_lease(c, i);
 }
 
 static void take_lease(struct crew *c, const Sluice__V1__Lease *m)
@@ -160,11 +184,15 @@ static void take_lease(struct crew *c, const Sluice__V1__Lease *m)
         return; // I5
     if (m->kind != SLUICE__V1__LEASE_KIND__LEASE_PROBE)
         T_EQ(c->opened, m->job); // JobOpen came first
+    if (m->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
+        drop_old_ring(c);
     T_LT(c->leases_count, CREW_LEASES);
     T_OK(wire_dup(&copy, &m->base));
     c->revoked[c->leases_count] = false;
     c->leases[c->leases_count++] = (Sluice__V1__Lease *)copy;
-    if (c->proc->draining)
+    if (c->proc->draining && c->rank != NULL)
+        crew_hand_back(c, c->leases_count - 1);
+    else if (c->proc->draining)
         c->revoked[c->leases_count - 1] = true;
 }
 
@@ -199,6 +227,8 @@ static void take_revoke(struct crew *c, const Sluice__V1__Revoke *m)
             revoke(c, i, m->whole_job);
         }
     }
+    if (m->whole_job && c->rank != NULL)
+        rank_drop(c);
 }
 
 static void take_map(struct crew *c, const Sluice__V1__JobMap *map)
@@ -236,9 +266,13 @@ bool crew_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
         return false;
     p->term = m->term;
     c->renewed_us = p->hello_us > c->renewed_us ? p->hello_us : c->renewed_us;
-    for (unsigned i = c->leases_count; i-- > 0;)
-        if (i > 0 || c->task.phase == TASK_NONE)
+    for (unsigned i = c->leases_count; i-- > 0;) {
+        // A ring goes on until it is leased anew.
+        if (c->leases[i]->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
+            c->rank->joined = false;
+        else if (i > 0 || c->task.phase == TASK_NONE)
             crew_drop_lease(c, i);
+    }
     return true;
 }
 
@@ -268,9 +302,24 @@ void crew_down(struct sim *s, struct proc *p,
         take_revoke(c, down->revoke);
         break;
     default:
+        if (c->rank != NULL)
+            rank_down(c, down);
         return;
     }
     task_drive(c);
+}
+
+// What there is of leases in a beat: the one that the task has, or the ring.
+static unsigned lease_at_work(const struct crew *c)
+{
+    unsigned i = 0;
+
+    if (c->rank == NULL)
+        return c->task.phase == TASK_NONE ? c->leases_count : 0;
+    while (i < c->leases_count &&
+           c->leases[i]->kind != SLUICE__V1__LEASE_KIND__LEASE_RING)
+        i++;
+    return i;
 }
 
 void crew_beat(struct sim *s, struct proc *p)
@@ -280,15 +329,18 @@ void crew_beat(struct sim *s, struct proc *p)
     Sluice__V1__LeaseProgress progress = SLUICE__V1__LEASE_PROGRESS__INIT;
     Sluice__V1__LeaseProgress *list[1] = {&progress};
     struct crew *c = self(p);
+    unsigned at;
 
     m.seq = ++c->seq;
     m.draining = p->draining;
     c->sent_us[m.seq % CREW_BEATS] = sim_now(s);
-    if (c->task.phase != TASK_NONE) {
-        progress.job = c->leases[0]->job;
-        progress.closure = c->leases[0]->closure;
-        progress.attempt = c->leases[0]->attempt;
+    at = lease_at_work(c);
+    if (at < c->leases_count) {
+        progress.job = c->leases[at]->job;
+        progress.closure = c->leases[at]->closure;
+        progress.attempt = c->leases[at]->attempt;
         progress.metrics = &c->task.metrics;
+        progress.progress = c->rank == NULL ? 0 : c->rank->progress;
         m.leases = list;
         m.n_leases = 1;
     }
@@ -349,6 +401,8 @@ void crew_start(struct sim *s, struct proc *p)
     c->proc = p;
     c->task.metrics = (Sluice__V1__StepMetrics)SLUICE__V1__STEP_METRICS__INIT;
     p->self = c;
+    if (s->knobs.mode == SIM_RING)
+        rank_start(c);
     session_dial(s, p);
 }
 
@@ -360,6 +414,8 @@ void crew_stop(struct sim *s, struct proc *p)
         crew_drop_lease(c, 0);
     while (c->kept_count > 0)
         wire_free(&c->kept[--c->kept_count]->base);
+    if (c->rank != NULL)
+        rank_stop(c);
     free(c);
     p->self = NULL;
 }

@@ -15,6 +15,7 @@
 #define CREW_LEASES 8
 #define CREW_KEPT 64 // reports that wait for a session
 #define CREW_BEATS 64
+#define CREW_LEASE_US (2 * SIM_SECOND)
 
 enum part_want { PART_REST, PART_ASK, PART_PULL, PART_PUSH, PART_CUT };
 
@@ -63,6 +64,7 @@ struct crew {
     Sluice__V1__AttendUp *kept[CREW_KEPT];
     unsigned kept_count;
     struct task task;
+    struct rank *rank; // in allreduce; else NULL
 };
 
 void crew_start(struct sim *s, struct proc *p);
@@ -72,6 +74,9 @@ void crew_drain(struct sim *s, struct proc *p);
 
 void crew_send(struct crew *c, const Sluice__V1__AttendUp *up);
 void crew_drop_lease(struct crew *c, unsigned i);
+// The lease is done, or goes back.
+void crew_complete(struct crew *c, unsigned i);
+void crew_hand_back(struct crew *c, unsigned i);
 
 // ---- task.c
 

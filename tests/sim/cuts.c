@@ -11,6 +11,7 @@
 #include "tests/sim/books.h"
 #include "tests/sim/boss.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/rings.h"
 #include "tests/sim/truth_own.h"
 
 static struct crash_fs *disk_of(struct sim *s, const char *psserver)
@@ -69,7 +70,9 @@ void cuts_verify(struct sim *s)
 
         if (!fs_exists(crash_fs_ops(s->hosts[0]), c->manifest))
             T_FAIL("durable: the manifest of cut %" PRIu64 " is gone", c->cut);
-        for (size_t k = 0; k < c->n_shards; k++)
+        if (s->knobs.mode == SIM_RING)
+            rings_verify(s, c);
+        for (size_t k = 0; s->knobs.mode != SIM_RING && k < c->n_shards; k++)
             cuts_file(s, c->shards[k], c->complete);
     }
 }
@@ -84,6 +87,10 @@ static void check_new(struct sim *s, const Sluice__V1__Checkpoint *c)
     if (!crash_fs_durable(s->hosts[0], c->manifest))
         T_FAIL("K4: cut %" PRIu64 " exists, and its manifest is not durable",
                c->cut);
+    if (s->knobs.mode == SIM_RING) {
+        rings_cut(s, c);
+        return;
+    }
     for (uint32_t i = 0; i < c->n_shards; i++) {
         T_EQ(c->shards[i]->shard, i);
         if (c->shards[i]->tag->incarnation != truth_marked(s, i))

@@ -45,6 +45,16 @@ static void draw_rounds(struct sim *s, struct knobs *k)
     T_LE(schedule_closures(&k->schedule), SIM_CLOSURES);
 }
 
+// Rounds of several sizes, or of as many as there are ranks.
+static void draw_ring(struct sim *s, struct knobs *k)
+{
+    k->psservers = 0;
+    k->workers = (unsigned)sim_between(s, 1, 5);
+    k->contributions = (unsigned)sim_below(s, 7);
+    k->ranks_min = (unsigned)sim_between(s, 1, k->workers > 1 ? 2 : 1);
+    k->skips = 0;
+}
+
 static void draw_luck(struct sim *s, struct knobs *k)
 {
     k->lose = rate(s, 300);
@@ -77,19 +87,31 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
     draw_luck(s, k);
     if (mode == SIM_SYNC)
         draw_rounds(s, k);
+    else if (mode == SIM_RING)
+        draw_ring(s, k);
 }
 
 // Initial values are zeroes and the rate is 1, so every value that is ever
 // there is an integer that says what it is the sum of (truth.h).
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
-    char mode[80] = "";
+    char mode[96] = "";
     int n;
 
     if (k->mode == SIM_SYNC)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u",
                  k->contributions, k->backup);
+    else if (k->mode == SIM_RING && k->contributions == 0)
+        snprintf(mode, sizeof(mode),
+                 ",\"mode\":\"allreduce\",\"on_resize\":\"scale\","
+                 "\"workers\":{\"min\":%u}",
+                 k->ranks_min);
+    else if (k->mode == SIM_RING)
+        snprintf(mode, sizeof(mode),
+                 ",\"mode\":\"allreduce\",\"contributions\":%u,"
+                 "\"workers\":{\"min\":%u}",
+                 k->contributions, k->ranks_min);
     n = snprintf(
         out, size,
         "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["

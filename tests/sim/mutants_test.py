@@ -29,6 +29,8 @@ CAUGHT = dict.fromkeys("""
     rule_K6_invents rule_K7 rule_E1 rule_E1_back rule_E2 rule_E3
     """.split(), "live")
 CAUGHT["leak_snapshots"] = "quiet"
+CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
+    rule_R4 rule_R5 rule_R6 skip_next""".split(), "ring_what"))
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
                             .split(), "sync_what"))
 
@@ -54,10 +56,10 @@ NOT_HERE = {
     "rule_W1_map": "a second lock: the coordinator ignores it (W2, C1)",
     "rule_W2": "a second lock: the map has voided the evidence (W1)",
     "merge_sets": "no job is resumed from another one here",
-    **dict.fromkeys("""rule_R1 rule_R1_journal rule_R2 rule_R2_stays rule_R3
-        rule_R3_equal rule_R3_tag rule_R4 rule_R5 rule_R6 rule_R7
-        skip_next forget_key""".split(),
-                    "jobs here have shards; unit.coordinator.ring_life is theirs"),
+    "rule_R2": "a second lock: a stream keeps the order of a rank's answers",
+    "rule_R7": "a second lock: who joins again is asked by a new generation",
+    **dict.fromkeys("rule_R2_stays rule_R3_tag forget_key".split(),
+                    "is made in the worker; ranks here are scripts"),
 }
 
 

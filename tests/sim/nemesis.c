@@ -19,9 +19,11 @@
 
 #define TICK_US (100 * 1000)
 
-// A slot of that role, by chance.
-static uint32_t any(struct sim *s, enum sim_role role)
+// A slot of that role, by chance; without psservers a worker's.
+static uint32_t any(struct sim *s, enum sim_role wanted)
 {
+    enum sim_role role =
+        wanted == SIM_SERVER && s->knobs.psservers == 0 ? SIM_WORKER : wanted;
     uint32_t first = role == SIM_BOSS     ? 0
                      : role == SIM_SERVER ? 1
                                           : 1 + s->knobs.psservers;

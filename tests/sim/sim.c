@@ -9,6 +9,7 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/nemesis.h"
 #include "tests/sim/net.h"
+#include "tests/sim/rings.h"
 #include "tests/sim/server.h"
 #include "tests/sim/truth.h"
 
@@ -140,6 +141,7 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet)
     T_OK(journal_open(&s->journal, ":memory:", t_err()));
     net_new(s);
     truth_new(s);
+    rings_new(s);
     add_slot(s, SIM_BOSS, "boss", 0);
     for (unsigned i = 0; i < s->knobs.psservers; i++)
         add_slot(s, SIM_SERVER, "ps", i);
@@ -167,6 +169,7 @@ void sim_free(struct sim *s)
     agenda_release(&s->agenda);
     net_free(s);
     truth_free(s);
+    rings_free(s);
     journal_close(s->journal);
     for (uint32_t i = 0; i < s->procs_count; i++)
         free(s->procs[i]);

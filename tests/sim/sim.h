@@ -22,8 +22,10 @@
 //   books.c    its journal, read beside it
 //   server.c   a psserver's process
 //   crew.c     a worker's process; task.c: its closure
+//   rank.c     a worker of a job in allreduce; rank_rounds.c: its rounds
 //   truth.c    what was counted, by who saw it happen; all that must hold
 //   rounds.c   what must hold of the rounds of a job in sync
+//   rings.c    what must hold of ranks, their generations and files
 //   cuts.c     what a published cut promises, held against the disks
 //   end.c      what must hold of a job that has finished
 //   nemesis.c  bad luck
@@ -74,6 +76,7 @@ enum sim_kind {
     SIM_START,
     SIM_EXIT,
     SIM_NEMESIS,
+    SIM_GIFT, // of one rank to another
 };
 
 struct sim_event {
@@ -113,7 +116,7 @@ uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
 
 // ---- knobs.c
 
-enum sim_mode { SIM_ASYNC, SIM_SYNC };
+enum sim_mode { SIM_ASYNC, SIM_SYNC, SIM_RING };
 
 struct knobs {
     enum sim_mode mode;
@@ -131,7 +134,8 @@ struct knobs {
     unsigned skips;     // steps that are pushed to be skipped, permille
     uint64_t weights;   // which strokes it likes, a byte each
     struct schedule schedule;
-    unsigned contributions; // of a round; 0: not sync
+    unsigned contributions; // of a round; 0: not sync. A ring: 0: its ranks
+    unsigned ranks_min;     // that a ring waits for
     unsigned backup;        // slots that are leased a second time at once
     unsigned window, keep, cut_every_ms, evaluate_every;
     bool every_epoch;
@@ -192,7 +196,8 @@ struct proc {
     X(drains) X(counted) X(duplicates) X(refused) X(skipped) X(unadmitted)     \
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
-    X(early)
+    X(early) X(generations) X(ring_rounds) X(base_files) X(base_copies)        \
+    X(copied_ahead) X(broken)
 // clang-format on
 
 struct seen {
@@ -209,6 +214,7 @@ struct echo {
 };
 
 struct net;
+struct rings;
 struct truth;
 
 struct sim {
@@ -225,6 +231,7 @@ struct sim {
     uint32_t procs_count;
     struct net *net;
     struct truth *truth;
+    struct rings *rings;
     struct journal *journal;
     uint64_t job;    // 0: not submitted yet
     uint32_t shards; // of the job, once it is placed

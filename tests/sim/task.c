@@ -7,7 +7,7 @@
 //   PUSH     to every shard that lacks it; then the next step, or BEGIN again
 //            when what was believed does not hold (W1)
 //   CUT      an evaluation: pull the snapshots that the lease names
-#include "tests/sim/crew.h"
+#include "tests/sim/rank.h"
 #include "tests/sim/truth.h"
 
 #define PAUSE_FIRST_US 10000
@@ -508,7 +508,10 @@ static bool advance(struct crew *c)
 
 void task_drive(struct crew *c)
 {
-    bool more = true;
+    bool more = c->rank == NULL;
+
+    if (!more)
+        rank_drive(c);
 
     while (more && c->leases_count > 0) {
         if (c->task.phase == TASK_NONE)
