@@ -47,7 +47,7 @@ PROTOCOL = 2
 WORKERS_SAY = ["heartbeat", "complete", "failed", "hand_back", "map_wanted",
                "completes", "ring_join", "ring_answer", "ring_ready", "ring_step",
                "ring_broken", "ring_copied", "snapshot", "shard_hello"]
-PSSERVERS_SAY = ["heartbeat", "shard_hello", "shard_hello", "snapshot", "complete",
+PSSERVERS_SAY = ["heartbeat", "shard_hello", "shard_hello", "snapshot", "deleted", "complete",
                  "ring_answer"]
 RING = {"ring_open": ("ring_answer", True), "ring_begin": ("ring_ready", True),
         "ring_go": ("ring_step", False)}

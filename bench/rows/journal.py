@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A coordinator's journal: how large it becomes, how soon one serves from it."""
+import pathlib
+import tempfile
+
+from table import at_most, row
+
+NEEDS = ["journal_load"]
+MIB = 1 << 20
+
+
+def load(bench, jobs, shards, cuts):
+    # In memory: a disk's syncs are the disk's, and a cut has three of them.
+    place = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=place) as folder:
+        done = bench.program("journal_load", "--folder", folder, "--jobs", jobs,
+                             "--shards", shards, "--cuts", cuts)
+    bench.note(f"{jobs} jobs of {shards} shards, {cuts} cuts each: "
+               f"{done['bytes'] / MIB:.1f} MiB, serves after {done['restart_s']:.3f} s")
+    return done
+
+
+@row("scale-journal", unit="MiB", peer="64 MiB", bar=at_most(1), needs=NEEDS)
+def scale_journal(bench):
+    """The journal of a job with 64 shards after a month of cuts, one in 30 s."""
+    done = bench.shared("month", lambda: load(bench, 1, 64, 90000))
+    return [done["bytes"] / MIB], 64
+
+
+@row("scale-journal-wide", unit="MiB", peer="512 MiB", bar=at_most(1), needs=NEEDS)
+def scale_journal_wide(bench):
+    """The same with 2,560 shards, after so many cuts that it grows no more."""
+    return [load(bench, 1, 2560, 500)["bytes"] / MIB], 512
+
+
+@row("scale-restart", unit="s", peer="2 s", bar=at_most(1), needs=NEEDS)
+def scale_restart(bench):
+    """From the journal of a coordinator that was killed, with 200 jobs on 2,600
+    shards, to one that serves; after a month of cuts it takes no longer."""
+    month = bench.shared("month", lambda: load(bench, 1, 64, 90000))
+    return [max(month["restart_s"], load(bench, 200, 13, 20)["restart_s"])
+            for _ in range(bench.rounds)], 2
