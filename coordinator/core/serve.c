@@ -167,13 +167,10 @@ static struct offer job_offer(struct coord *c, struct job *job,
 
 // ---- who is served
 
-#define DISPATCH_JOBS 64 // looked at per worker; more wait their turn
-
-static void describe(struct coord *c, struct job *job, const struct member *m,
-                     struct dispatch_job *out, struct offer *offer)
+static struct dispatch_job describe(const struct job *job,
+                                    const struct member *m)
 {
-    *out = (struct dispatch_job){
-        .kind = WORK_NONE,
+    return (struct dispatch_job){
         .external = job->external,
         .held_here = map_get(&job->holders, m->id) != NULL,
         .held = job->held,
@@ -181,13 +178,16 @@ static void describe(struct coord *c, struct job *job, const struct member *m,
         .max_workers = job->spec->train->max_workers,
         .served = job->served,
     };
-    *offer = (struct offer){.kind = WORK_NONE};
+}
+
+static struct offer offer_of(struct coord *c, struct job *job,
+                             const struct member *m)
+{
     // A rank does nothing else but for its own job.
-    if (!job->paused && m->external == job->external &&
-        !excluded_now(c, m, job) &&
-        (rings_held(m) == NULL || rings_held(m) == job))
-        *offer = job_offer(c, job, m);
-    out->kind = offer->kind;
+    if (job->paused || excluded_now(c, m, job) ||
+        (rings_held(m) != NULL && rings_held(m) != job))
+        return (struct offer){.kind = WORK_NONE};
+    return job_offer(c, job, m);
 }
 
 static bool give(struct coord *c, struct member *m, struct job *job,
@@ -215,24 +215,31 @@ static bool serve(struct coord *c, struct member *m)
         .ready = member_ready(m, coord_now(c)),
         .external = m->external,
     };
-    struct dispatch_job jobs[DISPATCH_JOBS];
-    struct offer offers[DISPATCH_JOBS];
-    struct job *job[DISPATCH_JOBS];
-    size_t count = 0;
-    int chosen;
+    struct dispatch_job first = {0};
+    struct job *chosen = NULL;
+    struct offer offer = {.kind = WORK_NONE};
 
     if (!dispatch_worker_free(&w))
         return false;
+    // Whether a job would come first is cheaper to see than what it has: with
+    // hundreds of jobs only a few are asked.
     list_for(n, &c->jobs.active)
     {
-        if (count == DISPATCH_JOBS)
-            break;
-        job[count] = list_entry(n, struct job, on_active);
-        describe(c, job[count], m, &jobs[count], &offers[count]);
-        count += jobs[count].kind != WORK_NONE;
+        struct job *job = list_entry(n, struct job, on_active);
+        struct dispatch_job is = describe(job, m);
+        struct offer o;
+
+        if (!dispatch_fits(&w, &is) ||
+            (chosen != NULL && !dispatch_before(&is, &first)))
+            continue;
+        o = offer_of(c, job, m);
+        if (o.kind == WORK_NONE)
+            continue;
+        chosen = job;
+        first = is;
+        offer = o;
     }
-    chosen = dispatch_choose(&w, jobs, count);
-    return chosen >= 0 && give(c, m, job[chosen], &offers[chosen]);
+    return chosen != NULL && give(c, m, chosen, &offer);
 }
 
 // May a job have something for a worker, whoever that is? `newcomer`: for one

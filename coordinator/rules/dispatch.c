@@ -17,9 +17,8 @@ bool dispatch_worker_free(const struct dispatch_worker *w)
     return w->ready && w->leases < w->most;
 }
 
-// Could this job's work go to this worker, if it has some?
-static bool fits(const struct dispatch_worker *w,
-                 const struct dispatch_job *job)
+bool dispatch_fits(const struct dispatch_worker *w,
+                   const struct dispatch_job *job)
 {
     if (job->external != w->external)
         return false;
@@ -27,25 +26,9 @@ static bool fits(const struct dispatch_worker *w,
            job->workers < job->max_workers;
 }
 
-static bool before(const struct dispatch_job *a, const struct dispatch_job *b)
+bool dispatch_before(const struct dispatch_job *a, const struct dispatch_job *b)
 {
     if (a->held != b->held)
         return a->held < b->held;
     return a->served < b->served;
-}
-
-int dispatch_choose(const struct dispatch_worker *w,
-                    const struct dispatch_job *jobs, size_t count)
-{
-    int best = -1;
-
-    if (!dispatch_worker_free(w))
-        return -1;
-    for (size_t i = 0; i < count; i++) {
-        if (jobs[i].kind == WORK_NONE || !fits(w, &jobs[i]))
-            continue;
-        if (best < 0 || before(&jobs[i], &jobs[best]))
-            best = (int)i;
-    }
-    return best;
 }

@@ -45,7 +45,6 @@ struct dispatch_worker {
 };
 
 struct dispatch_job {
-    enum work_kind kind;  // the best it has for this worker; or WORK_NONE
     bool external;        // its model is external
     bool held_here;       // this worker has a lease of it already
     uint32_t held;        // leases of it, over all workers
@@ -57,8 +56,12 @@ struct dispatch_job {
 // May the worker be given anything at all?
 bool dispatch_worker_free(const struct dispatch_worker *w);
 
-// The job to serve, as an index; -1 if nothing fits.
-int dispatch_choose(const struct dispatch_worker *w,
-                    const struct dispatch_job *jobs, size_t count);
+// May the worker be given of this job, if that has something?
+bool dispatch_fits(const struct dispatch_worker *w,
+                   const struct dispatch_job *job);
+
+// Is the first one served before the other?
+bool dispatch_before(const struct dispatch_job *a,
+                     const struct dispatch_job *b);
 
 #endif

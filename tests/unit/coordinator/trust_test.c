@@ -553,3 +553,43 @@ TEST(trust, placement_that_becomes_another_number_of_shards_is_told)
     wire_free(&s->base);
     world_release(w);
 }
+
+// ---- many jobs
+
+enum { MANY = 500 };
+
+// Each always has something to do, and a worker does two at a time.
+TEST(trust, of_five_hundred_jobs_none_starves)
+{
+    static struct world w;
+    static char json[4096];
+    bool served[MANY + 1] = {false};
+    unsigned count = 0;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    world_people(&w, 1, 1);
+    m = worker(&w, 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        const char *rest_of = strstr(world_graph_job, "\",\"model");
+
+        snprintf(json, sizeof(json), "{\"name\":\"life-%u%s", i, rest_of);
+        world_submit(&w, json);
+    }
+    for (unsigned i = 0; i < 2 * MANY && count < MANY; i++) {
+        world_pass(&w, 200);
+        fake_read_all(&w, m);
+        for (unsigned k = 0; k < m->leases_count; k++) {
+            uint64_t job = m->leases[k].lease->job;
+
+            T_LE(job, MANY);
+            count += !served[job];
+            served[job] = true;
+        }
+        m->draining = true; // hands back what it has, and is there again
+        fake_work(&w, m);
+        m->draining = false;
+    }
+    T_EQ(count, MANY);
+    world_release(&w);
+}
