@@ -76,6 +76,9 @@ def REL10_coordinator_disk_full_and_free_again():
             or "no space for the journal" in b.log("coordinator")))
         if process.poll() is None:
             resize(b, "coordinator", folder, "64m")
+            wait_for("the coordinator to serve", lambda: (
+                "no space for the journal" not in b.log("coordinator")
+                or "space for the journal again" in b.log("coordinator")))
         else:
             check(process.returncode > 0, f"exit {process.returncode}, disk full")
             check("full" in b.log("coordinator") or "space" in b.log("coordinator"),
