@@ -13,7 +13,8 @@
 
 // ---- what a job offers
 
-// Some other worker could take what this one is blamed for.
+// Some other worker could take what this one is blamed for. In a group only who
+// leads is given any of it.
 static bool others(struct coord *c, const struct member *not_this,
                    const struct job *job, const struct closure *closure)
 {
@@ -25,7 +26,8 @@ static bool others(struct coord *c, const struct member *not_this,
 
         if (m != not_this && m->role == MEMBER_WORKER &&
             m->external == not_this->external && member_ready(m, now) &&
-            !excluded_now(c, m, job) && !closure_blames(closure, m->identity))
+            !excluded_now(c, m, job) && !closure_blames(closure, m->identity) &&
+            (!job->hybrid || !job->placed || groups_leads(job, m)))
             return true;
     }
     return false;
