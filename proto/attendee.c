@@ -281,6 +281,7 @@ static void say_hello(struct attendee *a)
     m.device = (char *)a->setup.device;
     m.protocol = WIRE_PROTOCOL;
     m.external = a->setup.external;
+    m.map_changes = true;
     m.cluster = a->cluster;
     m.term = a->term;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;

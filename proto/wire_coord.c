@@ -308,7 +308,8 @@ enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err)
     for (size_t i = 0; i < map->n_shards; i++) {
         const Sluice__V1__MapEntry *e = map->shards[i];
 
-        if (e->shard != i)
+        if (map->since == 0 ? e->shard != i
+                            : i > 0 && e->shard <= map->shards[i - 1]->shard)
             return sl_fail(err, SL_EINVAL,
                            "JobMap.shards[%zu] is shard %u: not in order", i,
                            e->shard);

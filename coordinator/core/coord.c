@@ -45,7 +45,7 @@ static void cut_settled(struct coord *c, struct job *job)
     if (!c->dead)
         advance_job(c, job);
     if (!c->dead) {
-        shards_flush_map(c, job);
+        shards_flush_map(c, job, false);
         jobs_flush(c, job);
         serve_workers(c);
     }
@@ -139,7 +139,7 @@ uint64_t coord_term(const struct coord *c)
 
 // ---- members
 
-static void flush_all(struct coord *c)
+static void flush_all(struct coord *c, bool tick)
 {
     list_for_safe(n, &c->jobs.active)
     {
@@ -147,7 +147,7 @@ static void flush_all(struct coord *c)
 
         rings_check(c, job);
         groups_check(c, job);
-        shards_flush_map(c, job);
+        shards_flush_map(c, job, tick);
         jobs_flush(c, job);
     }
 }
@@ -210,6 +210,7 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
         .process = hello->process,
         .pid = hello->pid,
         .external = hello->external,
+        .map_changes = hello->map_changes,
     };
 }
 
@@ -270,7 +271,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     place_note_psservers(c);
     if (m->role == MEMBER_PSSERVER)
         place_member(c, m);
-    flush_all(c);
+    flush_all(c, false);
     serve_workers(c);
     return SL_OK;
 }
@@ -284,7 +285,7 @@ void coord_detach(struct coord *c, uint64_t member)
     LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
     remove_member(c, m, GONE_LOST);
-    flush_all(c);
+    flush_all(c, false);
     serve_workers(c);
 }
 
@@ -340,7 +341,7 @@ static void receive_worker(struct coord *c, struct member *m,
         job = jobs_get(c, message->map_wanted->job);
         if (job != NULL && job->placed && !job_ended(job) &&
             job->map_version > message->map_wanted->have_version)
-            send_map(c, m, job);
+            shards_send_map(c, m, job, message->map_wanted->have_version);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT: // of a rank
         job = cuts_report(c, m, message->snapshot);
@@ -408,7 +409,7 @@ void coord_receive(struct coord *c, uint64_t member,
     }
     if (c->dead)
         return;
-    flush_all(c);
+    flush_all(c, false);
     // A worker that says no more than that it is there frees no work.
     if (message->kind_case != SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT ||
         m->role == MEMBER_PSSERVER || m->state != state)
@@ -491,7 +492,7 @@ void coord_tick(struct coord *c)
         if (c->dead)
             return;
     }
-    flush_all(c);
+    flush_all(c, true);
     serve_workers(c);
     if (!c->dead)
         coord_wrote(c, journal_flush(c->journal, &c->err));

@@ -71,9 +71,11 @@ struct job_shard {
     uint64_t silent_server; // served it and is only silent; 0: none
     uint64_t since_ms;      // when that began, or ended
     bool was_lost;          // it was served in this term, and then was not
-    struct wire_tag cut;    // that the last cut names
-    char *failure;          // owned: what its psserver could not load
-    uint64_t place_ms;      // when it was last asked to take the shard
+    // What workers were told, and the version of the map that said it first.
+    uint64_t told_server, told_incarnation, told_version;
+    struct wire_tag cut; // that the last cut names
+    char *failure;       // owned: what its psserver could not load
+    uint64_t place_ms;   // when it was last asked to take the shard
     struct job_counts counts;
     bool recounts; // asked what it has counted, and has not said it
     Sluice__V1__ShardHello *waiting; // K5; owned
@@ -91,7 +93,8 @@ struct job_cut {
 
 // What a worker was sent of a job: the value of member.opened.
 struct opened {
-    bool placed; // with layout and facts; else before the probe
+    bool placed;          // with layout and facts; else before the probe
+    uint64_t map_version; // of the map that was sent last
 };
 
 // All read it. Who changes a group is said above it, and tests/house/owners.py

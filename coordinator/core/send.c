@@ -319,10 +319,11 @@ static void map_parts_release(struct map_parts *p)
     sl_free(p->pointers);
 }
 
+// Of the shards that changed after that version; 0: of all.
 static enum sl_err make_map(struct coord *c, struct map_parts *out,
-                            const struct job *job)
+                            const struct job *job, uint64_t since)
 {
-    uint32_t shards = job->placed ? job->shards : 0;
+    uint32_t shards = job->placed ? job->shards : 0, count = 0;
 
     *out = (struct map_parts){.msg = SLUICE__V1__JOB_MAP__INIT};
     out->entries = sl_malloc_array(shards, sizeof(out->entries[0]));
@@ -334,8 +335,10 @@ static enum sl_err make_map(struct coord *c, struct map_parts *out,
     for (uint32_t i = 0; i < shards; i++) {
         const struct job_shard *s = &job->shard[i];
         struct member *m = members_get(&c->members, s->server);
-        Sluice__V1__MapEntry *e = &out->entries[i];
+        Sluice__V1__MapEntry *e = &out->entries[count];
 
+        if (since != 0 && s->told_version <= since)
+            continue;
         *e = (Sluice__V1__MapEntry)SLUICE__V1__MAP_ENTRY__INIT;
         e->shard = i;
         // incarnation 0: not admitted now, wait; ranks need no map
@@ -343,24 +346,31 @@ static enum sl_err make_map(struct coord *c, struct map_parts *out,
             e->address = m->address;
             e->incarnation = job->evidence.shard[i].incarnation;
         }
-        out->pointers[i] = e;
+        out->pointers[count++] = e;
     }
     out->msg.job = job->id;
     out->msg.version = job->map_version;
     out->msg.shards = out->pointers;
-    out->msg.n_shards = shards;
+    out->msg.n_shards = count;
+    out->msg.since = since;
     return SL_OK;
 }
 
-void send_map(struct coord *c, const struct member *m, const struct job *job)
+void send_map(struct coord *c, const struct member *m, const struct job *job,
+              uint64_t have)
 {
+    struct opened *opened = map_get(&m->opened, job->id);
     struct map_parts map;
+    bool changes = m->map_changes && opened != NULL && have != 0 &&
+                   have == opened->map_version;
 
-    if (make_map(c, &map, job) != SL_OK)
+    if (make_map(c, &map, job, changes ? have : 0) != SL_OK)
         return send_give_up(c, m->id);
     DOWN(down, MAP, map, &map.msg);
     send_down(c, m->id, &down);
     map_parts_release(&map);
+    if (opened != NULL)
+        opened->map_version = job->map_version;
 }
 
 void send_job_open(struct coord *c, const struct member *m,
@@ -372,8 +382,12 @@ void send_job_open(struct coord *c, const struct member *m,
     struct map_parts map;
     DOWN(down, JOB_OPEN, job_open, &msg);
 
-    if (make_map(c, &map, job) != SL_OK)
+    struct opened *opened = map_get(&m->opened, job->id);
+
+    if (make_map(c, &map, job, 0) != SL_OK)
         return send_give_up(c, m->id);
+    if (opened != NULL)
+        opened->map_version = job->map_version;
     msg.job = job->id;
     msg.job_incarnation = job->incarnation;
     msg.job_name = job->name;

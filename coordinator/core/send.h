@@ -36,7 +36,10 @@ void send_close(struct coord *c, const struct member *m, uint64_t job,
 
 void send_job_open(struct coord *c, const struct member *m,
                    const struct job *job);
-void send_map(struct coord *c, const struct member *m, const struct job *job);
+// What changed since that version, if it is the one that was sent to this
+// worker last and it knows how to take that; else, and for 0, all of it.
+void send_map(struct coord *c, const struct member *m, const struct job *job,
+              uint64_t have);
 // Those of its leases that it was not sent yet.
 void send_leases(struct coord *c, struct member *m);
 void send_revoke(struct coord *c, const struct member *m, const struct work *w,

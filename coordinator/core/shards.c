@@ -26,22 +26,52 @@ static void map_changed(struct coord *c, struct job *job)
     job->changes++;
 }
 
-// Leases are given only while every shard is served, and a change is flushed
-// before the dispatch that follows it.
-void shards_flush_map(struct coord *c, struct job *job)
+// Which entries of the map are others than workers were told.
+static void note_changes(struct job *job)
 {
-    if (!job->map_changed || job_ended(job) || c->dead)
-        return;
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+        uint64_t incarnation = job->evidence.shard[i].incarnation;
+
+        if (s->told_version != 0 && s->told_server == s->server &&
+            s->told_incarnation == incarnation)
+            continue;
+        s->told_server = s->server;
+        s->told_incarnation = incarnation;
+        s->told_version = job->map_version;
+    }
+}
+
+static void flush(struct coord *c, struct job *job)
+{
     job->map_changed = false;
+    note_changes(job);
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
         struct opened *opened = map_get(&m->opened, job->id);
 
         if (m->role == MEMBER_WORKER && opened != NULL && opened->placed)
-            send_map(c, m, job);
+            send_map(c, m, job, opened->map_version);
         FAULT("map.announce");
     }
+}
+
+void shards_send_map(struct coord *c, const struct member *m, struct job *job,
+                     uint64_t have)
+{
+    note_changes(job);
+    send_map(c, m, job, have);
+}
+
+// Leases are given only while every shard is served, and a change is flushed
+// before the dispatch that follows it. While shards are missing, a thousand of
+// them may come at once: what is known by then goes with the tick.
+void shards_flush_map(struct coord *c, struct job *job, bool tick)
+{
+    if (job->map_changed && !job_ended(job) && !c->dead &&
+        (tick || job_served(job)))
+        flush(c, job);
 }
 
 // ---- admission

@@ -34,7 +34,12 @@ void shards_down(struct coord *c, struct member *m, bool lost);
 // it was.
 void shards_back(struct coord *c, struct member *m);
 
-// Sends all changes of the map since the last time, as one message per worker.
-void shards_flush_map(struct coord *c, struct job *job);
+// Sends all changes of the map since the last time, as one message per worker:
+// at once if every shard is served, else with the tick.
+void shards_flush_map(struct coord *c, struct job *job, bool tick);
+
+// Answers a worker that has this version of the map.
+void shards_send_map(struct coord *c, const struct member *m, struct job *job,
+                     uint64_t have);
 
 #endif

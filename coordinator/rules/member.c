@@ -83,6 +83,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->identity = sl_hash64(hello->name, strlen(hello->name));
     m->pid = hello->pid;
     m->external = hello->external;
+    m->map_changes = hello->map_changes;
     m->lease_ms = DISPATCH_AHEAD_MS;
     m->lease_most = DISPATCH_LEASES_LEAST;
     list_init(&m->leases);

@@ -54,7 +54,7 @@ struct member_hello {
     enum member_role role;
     const char *name, *address, *host, *version, *device;
     uint64_t process, pid;
-    bool external;
+    bool external, map_changes;
 };
 
 // An attempt that was revoked because it stood still, or because another worker
@@ -80,7 +80,7 @@ struct member {
     char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
-    bool external, draining;
+    bool external, map_changes, draining;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
     uint64_t resident_bytes;

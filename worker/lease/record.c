@@ -57,7 +57,7 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
         return rc;
     }
     if (r->open->map != NULL)
-        record_map(r, r->open->map);
+        (void)record_map(r, r->open->map);
     *out = r;
     return SL_OK;
 }
@@ -108,19 +108,60 @@ static void tell_locked(struct record *r)
     sl_free(entries);
 }
 
-void record_map(struct record *r, const Sluice__V1__JobMap *map)
+// A copy of `old` with the entries of `map` in place of its own.
+static Sluice__V1__JobMap *merged(const Sluice__V1__JobMap *old,
+                                  const Sluice__V1__JobMap *map)
+{
+    Sluice__V1__JobMap both = *old;
+    ProtobufCMessage *copy = NULL;
+    size_t next = 0;
+
+    both.version = map->version;
+    both.shards = sl_malloc_array(old->n_shards, sizeof(both.shards[0]));
+    if (both.shards == NULL)
+        return NULL;
+    for (size_t i = 0; i < old->n_shards; i++) { // both are in order
+        bool newer = next < map->n_shards &&
+                     map->shards[next]->shard == old->shards[i]->shard;
+
+        both.shards[i] = newer ? map->shards[next++] : old->shards[i];
+    }
+    if (next == map->n_shards)
+        (void)wire_dup(&copy, &both.base);
+    sl_free(both.shards);
+    return (Sluice__V1__JobMap *)copy;
+}
+
+static Sluice__V1__JobMap *taken(const Sluice__V1__JobMap *old,
+                                 const Sluice__V1__JobMap *map)
 {
     ProtobufCMessage *copy = NULL;
 
+    if (map->since != 0)
+        return old != NULL && old->version == map->since ? merged(old, map)
+                                                         : NULL;
+    (void)wire_dup(&copy, &map->base);
+    return (Sluice__V1__JobMap *)copy;
+}
+
+bool record_map(struct record *r, const Sluice__V1__JobMap *map)
+{
+    Sluice__V1__JobMap *newest = NULL;
+    bool fits = true;
+
     pthread_mutex_lock(&r->shared.lock);
-    if ((r->shared.map == NULL || map->version >= r->shared.map->version) &&
-        wire_dup(&copy, &map->base) == SL_OK) {
+    if (r->shared.map == NULL || map->version >= r->shared.map->version) {
+        newest = taken(r->shared.map, map);
+        fits = newest != NULL;
+    }
+    if (newest != NULL) {
         if (r->shared.map != NULL)
             wire_free(&r->shared.map->base);
-        r->shared.map = (Sluice__V1__JobMap *)copy;
+        r->shared.map = newest;
         tell_locked(r);
     }
     pthread_mutex_unlock(&r->shared.lock);
+    return fits;
 }
 
 void record_attach(struct record *r, struct sync *sync)

@@ -41,7 +41,9 @@ struct record *record_ref(struct record *r);
 void record_unref(struct record *r);
 
 // A newer map; an older one is ignored.
-void record_map(struct record *r, const Sluice__V1__JobMap *map);
+// False: it holds the changes since another version than ours, or there is no
+// memory for it; the whole map is wanted.
+bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
 // From now on `sync` hears of maps and wakes; it gets the newest at once.
 // NULL: nobody does any more.

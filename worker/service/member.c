@@ -210,17 +210,18 @@ static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
 static void on_map(struct member *m, const Sluice__V1__JobMap *map)
 {
     struct record *r = map_get(&m->records, map->job);
+    bool fits = r == NULL || record_map(r, map);
 
-    if (r != NULL)
-        record_map(r, map);
     // Leases hold the record that they were made with.
     list_for(n, &m->leases)
     {
         struct lease *l = list_entry(n, struct lease, node);
 
         if (l->job == map->job && l->record != r)
-            record_map(l->record, map);
+            fits &= record_map(l->record, map);
     }
+    if (!fits)
+        member_want_map(m, map->job, 0);
 }
 
 static void end_job(struct member *m, uint64_t job)

@@ -593,3 +593,60 @@ TEST(trust, of_five_hundred_jobs_none_starves)
     T_EQ(count, MANY);
     world_release(&w);
 }
+
+// ---- maps
+
+// A psserver comes back: workers are sent its shards, not all of them.
+TEST(trust, a_map_has_what_changed)
+{
+    static struct world w;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    world_people(&w, 2, 1);
+    world_submit(&w, world_graph_job);
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    m = &w.members[2];
+    until_it_trains(&w, m);
+    T_EQ(job_of(&w)->shards, 2);
+    T_EQ(m->map_entries, 2); // with JobOpen
+    m->hangs = true;         // it asks for none
+    world_kill(&w, &w.members[1]);
+    world_pass(&w, 500);
+    fake_read_all(&w, m);
+    T_EQ(m->map_entries, 1);
+    world_restart(&w, &w.members[1]);
+    for (unsigned i = 0; i < 100 && !job_served(job_of(&w)); i++) {
+        world_pass(&w, 50);
+        turn(&w);
+    }
+    T_TRUE(job_served(job_of(&w)));
+    fake_read_all(&w, m);
+    T_EQ(m->map_entries, 1);
+    T_EQ(m->map_version, job_of(&w)->map_version);
+    for (uint32_t i = 0; i < 2; i++)
+        T_EQ(m->map[i], job_of(&w)->evidence.shard[i].incarnation);
+    m->hangs = false;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    world_release(&w);
+}
+
+// One that does not know changes is sent all of it.
+TEST(trust, a_worker_of_before_is_sent_whole_maps)
+{
+    static struct world w;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    w.whole_maps = true;
+    world_people(&w, 2, 1);
+    world_submit(&w, world_graph_job);
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    m = &w.members[2];
+    until_it_trains(&w, m);
+    world_kill(&w, &w.members[1]);
+    world_pass(&w, 500);
+    fake_read_all(&w, m);
+    T_EQ(m->map_entries, 2);
+    world_release(&w);
+}

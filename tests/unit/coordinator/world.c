@@ -309,6 +309,7 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.address = m->role == FAKE_PSSERVER ? "127.0.0.1:1" : "";
     hello.protocol = WIRE_PROTOCOL;
     hello.external = m->external;
+    hello.map_changes = !w->whole_maps;
     m->stream = ++w->streams;
     m->next_beat_ms = sl_now_ms(&w->clock.clock);
     if (coord_attach(w->coord, m->stream, &hello, &err) != SL_OK)

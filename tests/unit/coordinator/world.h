@@ -108,6 +108,8 @@ struct fake_member {
     uint64_t opened;               // job that was opened with its layout
     double loss_scale, sent_scale; // that it reports; that JobOpen named
     uint64_t map[WORLD_SHARDS];
+    uint64_t map_version; // that it has
+    size_t map_entries;   // of the last map that came
     struct fake_rank rank;
     // psserver
     struct fake_shard shards[WORLD_SHARDS];
@@ -152,6 +154,7 @@ struct world {
     enum sl_err fatal;  // io.fatal was called, and
     struct sl_error why;
     bool poison;     // a worker dies at closure 1
+    bool whole_maps; // workers do not know changes of maps
     bool hold_tasks; // pool threads do nothing by themselves
 };
 

@@ -29,8 +29,12 @@ void fake_worker_drop(struct fake_member *m)
 
 static void take_map(struct fake_member *m, const Sluice__V1__JobMap *map)
 {
+    if (map->since != 0) // the changes fit what we have
+        T_EQ(map->since, m->map_version);
     for (size_t i = 0; i < map->n_shards; i++)
         m->map[map->shards[i]->shard] = map->shards[i]->incarnation;
+    m->map_version = map->version;
+    m->map_entries = map->n_shards;
 }
 
 static void take_lease(struct world *w, struct fake_member *m,

@@ -100,7 +100,7 @@ static void tell_map(struct world *w, struct record *r)
     map.version = ++w->map_version;
     map.n_shards = SHARDS;
     map.shards = list;
-    record_map(r, &map);
+    T_TRUE(record_map(r, &map));
 }
 
 // What JobOpen says that others' loss scale is.
@@ -344,6 +344,48 @@ TEST(task, a_whole_job_counts_every_step_once)
         T_EQ(shards[i].pushes, steps); // none was sent twice
     }
     fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// A map that has what changed since the one that the record has.
+static bool tell_change(struct record *r, uint64_t since, uint64_t version,
+                        uint32_t shard, uint64_t incarnation)
+{
+    Sluice__V1__JobMap map = SLUICE__V1__JOB_MAP__INIT;
+    Sluice__V1__MapEntry entry = SLUICE__V1__MAP_ENTRY__INIT,
+                         *list[] = {&entry};
+
+    entry.shard = shard;
+    entry.address = "unix:/elsewhere";
+    entry.incarnation = incarnation;
+    map.job = JOB;
+    map.since = since;
+    map.version = version;
+    map.n_shards = 1;
+    map.shards = list;
+    return record_map(r, &map);
+}
+
+TEST(task, a_map_of_changes_is_taken_where_it_fits)
+{
+    const Sluice__V1__JobMap *has;
+    struct world w;
+
+    world_open(&w, "");
+    T_EQ(w.map_version, 1);
+    T_TRUE(tell_change(w.record, 1, 5, 1, 9));
+    has = w.record->shared.map;
+    T_EQ(has->version, 5);
+    T_EQ(has->n_shards, SHARDS);
+    T_EQ(has->shards[0]->incarnation, 1);
+    T_EQ(has->shards[1]->incarnation, 9);
+    T_STR(has->shards[1]->address, "unix:/elsewhere");
+    T_STR(has->shards[2]->address, w.address);
+    T_FALSE(tell_change(w.record, 4, 7, 2, 9));      // since another version
+    T_FALSE(tell_change(w.record, 5, 7, SHARDS, 9)); // a shard that is not
+    T_EQ(w.record->shared.map->version, 5);
+    T_TRUE(tell_change(w.record, 1, 3, 2, 9)); // an older one: ignored
+    T_EQ(w.record->shared.map->version, 5);
     world_close(&w);
 }
 
