@@ -562,22 +562,41 @@ TEST(attend, a_drain_saves_what_no_snapshot_holds)
 
 // ---- pulls that wait for a round
 
-struct waiting_pull {
-    struct stage stage; // the same, with an answer of its own
+static struct waiting_pull {
+    enum sl_err rc;
+    struct rpc_body *body;
     struct wire_pull_reply reply;
-};
+} waiting;
 
+// On a thread of its own: the test's own error is not for it.
 static void *pull_after(void *arg)
 {
-    struct waiting_pull *w = arg;
+    struct rpc_call_options options = {.deadline_ms = 30000,
+                                       .max_reply_bytes = RPC_DATA_BYTES};
     struct wire_pull pull = {
         .job = 7, .job_incarnation = 1, .shard = 2, .after_round_of = 1};
+    struct sl_error err = SL_ERROR_INIT;
+    struct waiting_pull *w = arg;
+    struct rpc_msg msg;
 
-    T_OK(stage_pull(&w->stage, &pull, &w->reply));
+    rpc_msg_init(&msg);
+    w->rc = wire_head_pull(&msg, &pull);
+    if (w->rc == SL_OK)
+        w->rc = rpc_call_sync(stage.worker, WIRE_PULL, &msg, &options, &w->body,
+                              &err);
+    if (w->rc == SL_OK)
+        w->rc = wire_read_pull_reply(&w->reply, rpc_body_slices(w->body), &err);
     return NULL;
 }
 
-static struct waiting_pull waiting;
+static void has_waited(uint64_t version, uint64_t open_first)
+{
+    T_OK(waiting.rc);
+    T_EQ(waiting.reply.version, version);
+    T_EQ(waiting.reply.open_first, open_first);
+    rpc_body_free(waiting.body);
+    stage_close(&stage);
+}
 
 static void serve_rounds(struct kit *k)
 {
@@ -586,8 +605,7 @@ static void serve_rounds(struct kit *k)
     k->spec.contributions = 2;
     stage_open(&stage);
     stage_serve(&stage, k);
-    waiting.stage = stage;
-    waiting.stage.reply = NULL;
+    waiting = (struct waiting_pull){.rc = SL_OK};
 }
 
 // Whether it comes before or after the push, it has what the round made.
@@ -601,10 +619,7 @@ TEST(attend, a_pull_waits_for_the_round_that_it_names)
     T_EQ(pthread_create(&thread, NULL, pull_after, &waiting), 0);
     push_one(&stage, 1, 1, 0, -1, WIRE_PUSH_COUNTED);
     pthread_join(thread, NULL);
-    T_EQ(waiting.reply.version, 1);
-    T_EQ(waiting.reply.open_first, 3);
-    rpc_body_free(waiting.stage.reply);
-    stage_close(&stage);
+    has_waited(1, 3);
 }
 
 // Nobody makes the round whole: then it is told what there is.
@@ -615,8 +630,5 @@ TEST(attend, a_pull_does_not_wait_for_a_round_for_ever)
     serve_rounds(&k);
     push_one(&stage, 1, 0, 0, -1, WIRE_PUSH_HELD);
     pull_after(&waiting);
-    T_EQ(waiting.reply.version, 0);
-    T_EQ(waiting.reply.open_first, 1);
-    rpc_body_free(waiting.stage.reply);
-    stage_close(&stage);
+    has_waited(0, 1);
 }
