@@ -21,17 +21,6 @@
 
 // ---- a job that the journal knows
 
-static void revoke_all(struct coord *c, struct member *m, struct job *job)
-{
-    list_for_safe(n, &m->leases)
-    {
-        struct work *w = list_entry(n, struct work, on_holder);
-
-        if (w->job == job)
-            leases_revoke(c, m, w, "the job is paused (I7)");
-    }
-}
-
 static void serve_none(struct coord *c, struct job *job)
 {
     for (uint32_t i = 0; i < job->shards; i++) {
@@ -54,7 +43,8 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
     job->paused_why = sl_strdup(why->text); // without memory, without words
     list_for(n, &c->members.all)
     {
-        revoke_all(c, list_entry(n, struct member, node), job);
+        leases_revoke_job(c, list_entry(n, struct member, node), job,
+                          "the job is paused (I7)");
     }
     if (job->cut != NULL && !job->cut->writing)
         cuts_give_up(c, job, "the job is paused (I7)");

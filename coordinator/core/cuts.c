@@ -15,6 +15,14 @@
 #define AHEAD_MS 250 // reports and requests of a ring take less
 #define MISSES_MAX 8
 
+// For people; without memory there is no text.
+static void note_why(struct job *job, const char *why)
+{
+    sl_free(job->cut_why);
+    job->cut_why = sl_strdup(why);
+    job->changes++;
+}
+
 static void give_up(struct coord *c, struct job *job, const char *why,
                     uint64_t again_ms)
 {
@@ -22,9 +30,7 @@ static void give_up(struct coord *c, struct job *job, const char *why,
         (ull)job->cut->n, why);
     cut_free(job->cut);
     job->cut = NULL;
-    sl_free(job->cut_why);
-    job->cut_why = sl_strdup(why); // without memory there is no text
-    job->changes++;
+    note_why(job, why);
     job->cut_after_ms = coord_now(c) + again_ms;
 }
 
@@ -131,11 +137,9 @@ static void ask_again(struct coord *c, struct job *job, uint64_t waited_ms)
              missing > 1 ? " and others have" : " has", (ull)waited_ms / 1000);
     LOG(WARN, "cut takes long", "job=%s cut=%llu missing=%u why=%s",
         job->id_text, (ull)job->cut->n, missing, why);
-    sl_free(job->cut_why);
-    job->cut_why = sl_strdup(why);
+    note_why(job, why);
     job->cut->moved_ms = coord_now(c);
     job->cut->late++;
-    job->changes++;
 }
 
 static void check_late(struct coord *c, struct job *job)
@@ -206,10 +210,10 @@ static void correct(struct coord *c, struct job *job, uint32_t shard)
         return;
     LOG(WARN, "evidence was wrong",
         "job=%s shard=%u believed=%llu counted=%llu", job->id_text, shard,
-        (ull)from->asked_steps, (ull)counted_steps(&from->counted));
+        (ull)from->asked.steps, (ull)counted_steps(&from->counted));
     evidence_admit(&job->evidence, shard, s->incarnation, &counted);
-    from->asked_steps = counted_steps(&from->counted);
-    from->asked_low = counted_low(&from->counted);
+    from->asked.steps = counted_steps(&from->counted);
+    from->asked.low = counted_low(&from->counted);
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
     job->changes++;
 }

@@ -74,7 +74,7 @@ void evaluations_need(const struct job *job, bool *needed)
 
 // One row per epoch that shares this cut; without samples if it failed. True:
 // it is in the journal, and over.
-static bool finish(struct coord *c, struct job *job, bool failed)
+static bool finish(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
     uint32_t step = every(job);
@@ -88,9 +88,9 @@ static bool finish(struct coord *c, struct job *job, bool failed)
         rows[i] = (struct journal_evaluation){
             .epoch = e->plan.first_epoch + (uint32_t)i * step,
             .cut = e->plan.cut,
-            .samples = failed ? 0 : e->sums.samples,
-            .loss = failed ? 0 : evaluation_loss(e),
-            .accuracy = failed ? 0 : evaluation_accuracy(e),
+            .samples = e->sums.samples,
+            .loss = evaluation_loss(e),
+            .accuracy = evaluation_accuracy(e),
         };
     }
     kept = coord_wrote(
@@ -105,7 +105,7 @@ static void complete(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
 
-    if (!finish(c, job, false))
+    if (!finish(c, job))
         return;
     LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
         job->id_text, e->plan.last_epoch, (ull)e->plan.cut, evaluation_loss(e),
@@ -118,7 +118,8 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
 {
     struct evaluation *e = job->evaluation;
 
-    if (!finish(c, job, true))
+    e->sums = (struct meter_sums){0};
+    if (!finish(c, job))
         return;
     for (uint32_t i = 0; i < e->count; i++)
         if (e->range[i].closure.state == CLOSURE_LEASED)

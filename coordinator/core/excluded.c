@@ -46,19 +46,6 @@ bool excluded_replaceable(const struct coord *c, const struct member *m,
     return false;
 }
 
-// What it holds of the job goes to others, without blame.
-static void take_back(struct coord *c, struct member *m, struct job *job,
-                      const char *why)
-{
-    list_for_safe(n, &m->leases)
-    {
-        struct work *w = list_entry(n, struct work, on_holder);
-
-        if (w->job == job)
-            leases_revoke(c, m, w, why);
-    }
-}
-
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why)
 {
@@ -70,7 +57,7 @@ void excluded_put(struct coord *c, struct member *m, struct job *job,
     ms = conduct_exclude(conduct, why, job->good_steps, coord_now(c));
     LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
         job->id_text, m->name, (ull)ms, conduct_why_text(why));
-    take_back(c, m, job, conduct_why_text(why));
+    leases_revoke_job(c, m, job, conduct_why_text(why));
 }
 
 void excluded_judge(struct coord *c, struct member *m, struct job *job)

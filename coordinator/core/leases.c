@@ -196,6 +196,18 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
     leases_settle(c, w);
 }
 
+void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
+                       const char *why)
+{
+    list_for_safe(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job == job)
+            leases_revoke(c, m, w, why);
+    }
+}
+
 static struct work *find_early(const struct job *job, uint64_t limit)
 {
     size_t at = 0;

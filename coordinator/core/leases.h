@@ -52,4 +52,8 @@ void leases_cancel(struct member *m, struct job *job);
 // has ended, one that is over and has no copy.
 void leases_settle(struct coord *c, struct work *w);
 
+// Takes from a worker all that it has of the job, without blame.
+void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
+                       const char *why);
+
 #endif

@@ -73,12 +73,6 @@ static void take_sums(struct work *w, const Sluice__V1__StepMetrics *m)
     s->wait_ms = m->wait_ms;
 }
 
-// A number below which there must be another.
-static bool fits(uint64_t part, uint64_t whole)
-{
-    return part <= whole;
-}
-
 // Nobody has to believe numbers: those that cannot be are not shown.
 static bool plausible(const struct work *w, const Sluice__V1__StepMetrics *m)
 {
@@ -87,11 +81,11 @@ static bool plausible(const struct work *w, const Sluice__V1__StepMetrics *m)
 
     if (w->kind == WORK_TRAIN && w->job->placed) {
         schedule_closure_range(s, w->closure.id, &first, &count);
-        if (!fits(m->steps, schedule_closure_steps(s, w->closure.id)))
+        if (m->steps > schedule_closure_steps(s, w->closure.id))
             return false;
     }
-    return fits(m->samples, count) && fits(m->correct, m->samples) &&
-           fits(m->skipped, m->steps) && isfinite(m->wait_ms) &&
+    return m->samples <= count && m->correct <= m->samples &&
+           m->skipped <= m->steps && isfinite(m->wait_ms) &&
            isfinite(m->loss_scale) && m->loss_scale >= 0;
 }
 

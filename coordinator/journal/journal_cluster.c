@@ -3,42 +3,16 @@
 // cluster this is, and what others have shown of numbers that it did not give.
 #include "coordinator/journal/journal_sql.h"
 
-static enum sl_err get(struct journal *j, const char *key, uint64_t *out,
-                       struct sl_error *err)
-{
-    sqlite3_stmt *s =
-        journal_sql(j, err, "SELECT value FROM meta WHERE key = ?1",
-                    JOURNAL_VALUES(TEXT(key)));
-    enum sl_err rc;
-
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
-    if (rc != SL_OK && rc != SL_ENOENT)
-        return rc;
-    *out = rc == SL_OK ? journal_u64(s, 0) : 0;
-    sqlite3_reset(s);
-    return SL_OK;
-}
-
-static enum sl_err set(struct journal *j, const char *key, uint64_t value,
-                       struct sl_error *err)
-{
-    return journal_write(
-        j, err, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
-        JOURNAL_VALUES(TEXT(key), U64(value)));
-}
-
 enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
                             struct sl_error *err)
 {
     struct journal_cluster found = {0};
-    enum sl_err rc = get(j, "cluster", &found.id, err);
+    enum sl_err rc = journal_meta(j, "cluster", &found.id, err);
 
     if (rc == SL_OK)
-        rc = get(j, "store", &found.store, err);
+        rc = journal_meta(j, "store", &found.store, err);
     if (rc == SL_OK)
-        rc = get(j, "seen_term", &found.seen_term, err);
+        rc = journal_meta(j, "seen_term", &found.seen_term, err);
     if (rc == SL_OK)
         *out = found;
     return rc;
@@ -52,11 +26,11 @@ enum sl_err journal_cluster_set(struct journal *j,
 
     if (rc != SL_OK)
         return rc;
-    rc = set(j, "cluster", now->id, err);
+    rc = journal_meta_set(j, "cluster", now->id, err);
     if (rc == SL_OK)
-        rc = set(j, "store", now->store, err);
+        rc = journal_meta_set(j, "store", now->store, err);
     if (rc == SL_OK)
-        rc = set(j, "seen_term", now->seen_term, err);
+        rc = journal_meta_set(j, "seen_term", now->seen_term, err);
     return journal_end(j, rc, err);
 }
 
@@ -87,17 +61,12 @@ enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
 enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
                                 struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j, err, "SELECT 1 FROM gaps WHERE first <= ?1 AND last >= ?1",
+    uint64_t found;
+    enum sl_err rc = journal_number(
+        j, &found, err, "SELECT 1 FROM gaps WHERE first <= ?1 AND last >= ?1",
         JOURNAL_VALUES(U64(job)));
-    enum sl_err rc;
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
-    if (rc != SL_OK && rc != SL_ENOENT)
-        return rc;
-    *skipped = rc == SL_OK;
-    sqlite3_reset(s);
-    return SL_OK;
+    if (rc == SL_OK)
+        *skipped = found != 0;
+    return rc;
 }

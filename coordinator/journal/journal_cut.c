@@ -26,7 +26,7 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
         return rc;
     rc = add_intent(j, job, cut, err);
     if (rc == SL_OK)
-        rc = journal_cuts_clear(j, job, cut->cut, err);
+        rc = journal_cuts_clear(j, job, err);
     return journal_end(j, rc, err);
 }
 

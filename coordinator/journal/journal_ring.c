@@ -41,30 +41,16 @@ static enum sl_err write_number(struct journal *j, const char *what,
 {
     struct key key;
 
-    return journal_write(
-        j, err, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
-        JOURNAL_VALUES(TEXT(key_of(&key, what, job)), U64(value)));
+    return journal_meta_set(j, key_of(&key, what, job), value, err);
 }
 
-// 0: it was never written.
 static enum sl_err read_number(struct journal *j, const char *what,
                                uint64_t job, uint64_t *value,
                                struct sl_error *err)
 {
     struct key key;
-    sqlite3_stmt *s =
-        journal_sql(j, err, "SELECT value FROM meta WHERE key = ?1",
-                    JOURNAL_VALUES(TEXT(key_of(&key, what, job))));
-    enum sl_err rc;
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
-    if (rc != SL_OK && rc != SL_ENOENT)
-        return rc;
-    *value = rc == SL_OK ? journal_u64(s, 0) : 0;
-    sqlite3_reset(s);
-    return SL_OK;
+    return journal_meta(j, key_of(&key, what, job), value, err);
 }
 
 static enum sl_err forget_number(struct journal *j, const char *what,

@@ -85,6 +85,17 @@ enum sl_err journal_end(struct journal *j, enum sl_err rc,
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
+// The first column of the first row; 0: there is none.
+enum sl_err journal_number(struct journal *j, uint64_t *out,
+                           struct sl_error *err, const char *sql,
+                           const struct journal_value *values, size_t count);
+
+// A row of meta; 0: it was never written.
+enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
+                         struct sl_error *err);
+enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
+                             struct sl_error *err);
+
 // Runs a statement (a literal) that returns no row.
 enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
@@ -97,8 +108,8 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            size_t count);
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
-// journal_tidy.c: dropped and aborted cuts with numbers below `below`.
-enum sl_err journal_cuts_clear(struct journal *j, uint64_t job, uint64_t below,
+// journal_tidy.c: rows of dropped and aborted cuts, but the job's newest one.
+enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err);
 
 // journal_ring.c: of a job that is deleted.

@@ -362,6 +362,38 @@ void journal_close(struct journal *j)
 
 // ---- meta
 
+enum sl_err journal_number(struct journal *j, uint64_t *out,
+                           struct sl_error *err, const char *sql,
+                           const struct journal_value *values, size_t count)
+{
+    sqlite3_stmt *s = journal_sql(j, err, sql, values, count);
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return rc;
+    *out = rc == SL_OK ? journal_u64(s, 0) : 0;
+    sqlite3_reset(s);
+    return SL_OK;
+}
+
+enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
+                         struct sl_error *err)
+{
+    return journal_number(j, out, err, "SELECT value FROM meta WHERE key = ?1",
+                          JOURNAL_VALUES(TEXT(key)));
+}
+
+enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
+                             struct sl_error *err)
+{
+    return journal_write(
+        j, err, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)",
+        JOURNAL_VALUES(TEXT(key), U64(value)));
+}
+
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err)
 {
@@ -396,16 +428,7 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_sql(
-        j, err, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'", NULL, 0);
-    enum sl_err rc;
-
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
-    if (rc != SL_OK && rc != SL_ENOENT)
-        return rc;
-    *id = rc == SL_OK ? journal_u64(s, 0) : 0;
-    sqlite3_reset(s);
-    return SL_OK;
+    return journal_number(j, id, err,
+                          "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'",
+                          NULL, 0);
 }

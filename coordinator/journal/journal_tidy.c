@@ -8,62 +8,42 @@
 
 #define PAGES_FREE 4096 // 16 MiB: not worth a copy of the file below that
 
-enum sl_err journal_cuts_clear(struct journal *j, uint64_t job, uint64_t below,
+enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err)
 {
     enum sl_err rc = journal_write(
         j, err,
         "INSERT INTO past(job, cuts)"
-        " SELECT job, count(*) FROM cuts"
-        " WHERE job = ?1 AND cut < ?2 AND state = ?3 GROUP BY job"
+        " SELECT job, count(*) FROM cuts WHERE job = ?1 AND state = ?2"
+        " AND cut < (SELECT max(cut) FROM cuts WHERE job = ?1) GROUP BY job"
         " ON CONFLICT(job) DO UPDATE SET cuts = cuts + excluded.cuts",
-        JOURNAL_VALUES(U64(job), U64(below), U64(JOURNAL_CUT_DROPPED)));
-
-    if (rc != SL_OK)
-        return rc;
-    return journal_write(j, err,
-                         "DELETE FROM cuts WHERE job = ?1 AND cut < ?2"
-                         " AND state IN (?3, ?4)",
-                         JOURNAL_VALUES(U64(job), U64(below),
-                                        U64(JOURNAL_CUT_DROPPED),
-                                        U64(JOURNAL_CUT_ABORTED)));
-}
-
-enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
-                              struct sl_error *err)
-{
-    sqlite3_stmt *s =
-        journal_sql(j, err, "SELECT cuts FROM past WHERE job = ?1",
-                    JOURNAL_VALUES(U64(job)));
-    enum sl_err rc;
-
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
-    if (rc != SL_OK && rc != SL_ENOENT)
-        return rc;
-    *count = rc == SL_OK ? journal_u64(s, 0) : 0;
-    sqlite3_reset(s);
-    return SL_OK;
-}
-
-static enum sl_err clear_all(struct journal *j, struct sl_error *err)
-{
-    enum sl_err rc = journal_write(
-        j, err,
-        "INSERT INTO past(job, cuts)"
-        " SELECT job, count(*) FROM cuts WHERE state = ?1 AND cut <"
-        " (SELECT max(cut) FROM cuts AS c WHERE c.job = cuts.job) GROUP BY job"
-        " ON CONFLICT(job) DO UPDATE SET cuts = cuts + excluded.cuts",
-        JOURNAL_VALUES(U64(JOURNAL_CUT_DROPPED)));
+        JOURNAL_VALUES(U64(job), U64(JOURNAL_CUT_DROPPED)));
 
     if (rc != SL_OK)
         return rc;
     return journal_write(
         j, err,
-        "DELETE FROM cuts WHERE state IN (?1, ?2) AND cut <"
-        " (SELECT max(cut) FROM cuts AS c WHERE c.job = cuts.job)",
-        JOURNAL_VALUES(U64(JOURNAL_CUT_DROPPED), U64(JOURNAL_CUT_ABORTED)));
+        "DELETE FROM cuts WHERE job = ?1 AND state IN (?2, ?3)"
+        " AND cut < (SELECT max(cut) FROM cuts WHERE job = ?1)",
+        JOURNAL_VALUES(U64(job), U64(JOURNAL_CUT_DROPPED),
+                       U64(JOURNAL_CUT_ABORTED)));
+}
+
+enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
+                              struct sl_error *err)
+{
+    return journal_number(j, count, err, "SELECT cuts FROM past WHERE job = ?1",
+                          JOURNAL_VALUES(U64(job)));
+}
+
+static enum sl_err clear_all(struct journal *j, struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_walk(j, err, "SELECT id FROM jobs", NULL, 0);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
+        rc = journal_cuts_clear(j, journal_u64(s, 0), err);
+    return journal_walked(s, rc);
 }
 
 static uint64_t pages(struct journal *j, const char *sql)

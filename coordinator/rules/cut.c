@@ -33,21 +33,25 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
     return c;
 }
 
+// What was reported; what was asked stays.
 static void clear(struct cut_shard *s)
 {
+    struct cut_asked asked = s->asked;
+
     sl_free(s->psserver);
     sl_free(s->address);
     sl_free(s->folder);
     sl_free(s->file);
     counted_release(&s->counted);
     wire_free((ProtobufCMessage *)s->counts);
-    memset(s, 0, sizeof(*s));
+    *s = (struct cut_shard){.asked = asked};
 }
 
 void cut_void(struct cut *c, uint32_t shard)
 {
     assert(!c->writing);
     clear(&c->shard[shard]);
+    c->shard[shard].asked = (struct cut_asked){false};
 }
 
 void cut_begin_write(struct cut *c)
@@ -70,11 +74,10 @@ void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e)
 {
     struct cut_shard *s = &c->shard[shard];
 
-    if (s->asked)
+    if (s->asked.once)
         return; // the answer to the first question may be on its way
-    s->asked = true;
-    s->asked_steps = counted_steps(&e->shard[shard].counted);
-    s->asked_low = counted_low(&e->shard[shard].counted);
+    s->asked = (struct cut_asked){true, counted_steps(&e->shard[shard].counted),
+                                  counted_low(&e->shard[shard].counted)};
 }
 
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes)
@@ -90,9 +93,9 @@ bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request)
 {
     const struct cut_shard *s = &c->shard[shard];
 
-    return request == c->request && s->asked && s->reported &&
-           (counted_steps(&s->counted) < s->asked_steps ||
-            counted_low(&s->counted) < s->asked_low);
+    return request == c->request && s->asked.once && s->reported &&
+           (counted_steps(&s->counted) < s->asked.steps ||
+            counted_low(&s->counted) < s->asked.low);
 }
 
 static enum sl_err fill(struct cut_shard *s,
@@ -121,7 +124,7 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err)
 {
-    struct cut_shard *s, was;
+    struct cut_shard *s;
     struct counted set;
     enum sl_err rc;
 
@@ -146,15 +149,11 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
     if (rc != SL_OK)
         return rc;
 
-    was = *s;
-    cut_void(c, report->shard);
-    s->asked = was.asked;
-    s->asked_steps = was.asked_steps;
-    s->asked_low = was.asked_low;
+    clear(s);
     s->counted = set;
     rc = fill(s, report, psserver, address);
     if (rc != SL_OK) {
-        cut_void(c, report->shard);
+        clear(s);
         return sl_fail(err, rc, "a report of shard %u", report->shard);
     }
     s->reported = true;

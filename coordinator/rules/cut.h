@@ -34,11 +34,15 @@
 #define CUT_BYTES_PER_MS 4096
 #define CUT_RETRY_MS 3000 // after a failure
 
+// What was believed of a shard's memory when it was asked; a file that is
+// written afterwards holds that much at least.
+struct cut_asked {
+    bool once; // it was
+    uint64_t steps, low;
+};
+
 struct cut_shard {
-    // What was believed of its memory when it was asked; a file that is written
-    // afterwards holds that much at least.
-    bool asked;
-    uint64_t asked_steps, asked_low;
+    struct cut_asked asked;
     bool reported;
     struct wire_tag tag;
     char *psserver, *address, *folder, *file; // owned

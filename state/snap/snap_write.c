@@ -217,10 +217,8 @@ static void look_at(struct snap_written *out, const struct plan *p,
     bad = finite_find(WIRE_F32, at, n);
     if (bad == n)
         return;
-    for (size_t i = 0; i < p->piece_count; i++)
-        if (p->pieces[i].first <= first + bad)
-            snprintf(out->not_finite, sizeof(out->not_finite), "%s",
-                     p->pieces[i].name);
+    snprintf(out->not_finite, sizeof(out->not_finite), "%s",
+             plan_piece_of(p, first + bad)->name);
 }
 
 // Streams the image, while pushes go on.

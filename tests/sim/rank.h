@@ -28,7 +28,7 @@ struct gift {
 
 struct rank {
     struct rank_state state;
-    bool joined;     // said so, on this session, of this lease
+    bool joined;     // said so, on this stream, of this lease
     uint64_t newest; // generation that it has answered last
     uint64_t going;  // generation in which it sums; 0: none
     uint64_t told;   // rounds that it has reported

@@ -589,9 +589,7 @@ TEST(coord, a_store_that_is_unmounted_gets_no_manifest)
     until_intent(w);
     T_OK(storemark_read(&id, fs, "/store", t_err()));
     T_OK(fs_unlink(fs, "/store/cluster.id", t_err()));
-    w->tasks_count = 0;
-    w->tasks[0].work(w->tasks[0].task);
-    w->tasks[0].done(w->tasks[0].task);
+    world_task(w);
     T_EQ(w->fatal, SL_OK);
     s = world_status(w);
     T_EQ(s->cuts, 0);
@@ -616,9 +614,7 @@ TEST(coord, K5_a_hello_waits_while_the_manifest_is_written)
     fake_deliver_all(w, ps);
     T_EQ(w->incarnations[0], was); // not admitted
     T_HAS(world_reason(w), "checkpoint to be written");
-    w->tasks_count = 0;
-    w->tasks[0].work(w->tasks[0].task);
-    w->tasks[0].done(w->tasks[0].task);
+    world_task(w);
     fake_read_all(w, ps);
     T_EQ(w->incarnations[0], was + 1);
     s = world_status(w);
@@ -635,9 +631,7 @@ TEST(coord, a_manifest_that_cannot_be_written_is_aborted_and_tried_again)
 
     until_intent(w);
     crash_fs_fail_at(w->fs, 4); // somewhere in writing it
-    w->tasks_count = 0;
-    w->tasks[0].work(w->tasks[0].task);
-    w->tasks[0].done(w->tasks[0].task);
+    world_task(w);
     T_EQ(w->fatal, SL_OK);
     s = world_status(w);
     T_EQ(s->cuts, 0);

@@ -43,15 +43,7 @@ static bool trains(const struct fake_member *m)
 static void turn(struct world *w)
 {
     world_pass(w, 50);
-    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
-        struct fake_member *m = &w->members[i];
-
-        if (!m->used || !m->alive || m->stream == 0)
-            continue;
-        fake_read_all(w, m);
-        fake_work(w, m);
-        fake_deliver_all(w, m);
-    }
+    fake_turn(w);
 }
 
 // Works until this one has a slot, and hangs with it.

@@ -228,9 +228,7 @@ static void until_intent(struct world *w)
 static void run_task(struct world *w)
 {
     T_EQ(w->tasks_count, 1);
-    w->tasks_count = 0;
-    w->tasks[0].work(w->tasks[0].task);
-    w->tasks[0].done(w->tasks[0].task);
+    world_task(w);
 }
 
 static enum sl_err see_intent(void *arg, const struct journal_cut *row,

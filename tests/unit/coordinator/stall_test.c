@@ -95,15 +95,7 @@ static void work_for(struct world *w, uint64_t ms)
 {
     for (uint64_t t = 0; t < ms; t += 50) {
         world_pass(w, 50);
-        for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
-            struct fake_member *m = &w->members[i];
-
-            if (!m->used || !m->alive || m->stream == 0)
-                continue;
-            fake_read_all(w, m);
-            fake_work(w, m);
-            fake_deliver_all(w, m);
-        }
+        fake_turn(w);
     }
 }
 

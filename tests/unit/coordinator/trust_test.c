@@ -38,20 +38,6 @@ static struct job *job_of(struct world *w)
     return job;
 }
 
-// All that is said is heard, and everybody works once.
-static void turn(struct world *w)
-{
-    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
-        struct fake_member *m = &w->members[i];
-
-        if (!m->used || !m->alive || m->stream == 0)
-            continue;
-        fake_read_all(w, m);
-        fake_work(w, m);
-        fake_deliver_all(w, m);
-    }
-}
-
 // ---- completions
 
 static void complete(struct world *w, struct fake_member *m, uint64_t closure)
@@ -155,7 +141,7 @@ TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
     for (unsigned i = 0;
          i < LIMIT && strstr(world_reason(w), "handed back") == NULL; i++) {
         world_pass(w, 50);
-        turn(w);
+        fake_turn(w);
     }
     T_HAS(world_reason(w), "was handed back");
     T_HAS(world_reason(w), "times in a row");
@@ -164,7 +150,7 @@ TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
 
         for (unsigned i = 0; i < 20; i++) {
             world_pass(w, 50);
-            turn(w);
+            fake_turn(w);
         }
         leased += w->coord->attempts > before;
     }
@@ -196,7 +182,7 @@ static void until_it_trains(struct world *w, struct fake_member *m)
         world_pass(w, 50);
         fake_read_all(w, m);
         if (!trains(m))
-            turn(w);
+            fake_turn(w);
     }
     T_ASSERT(trains(m));
 }
@@ -618,7 +604,7 @@ TEST(trust, a_map_has_what_changed)
     world_restart(&w, &w.members[1]);
     for (unsigned i = 0; i < 100 && !job_served(job_of(&w)); i++) {
         world_pass(&w, 50);
-        turn(&w);
+        fake_turn(&w);
     }
     T_TRUE(job_served(job_of(&w)));
     fake_read_all(&w, m);

@@ -210,3 +210,16 @@ struct fake_shard *fake_shard_at(struct world *w, uint32_t shard,
     }
     return NULL;
 }
+
+void fake_turn(struct world *w)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_member *m = &w->members[i];
+
+        if (!m->used || !m->alive || m->stream == 0)
+            continue;
+        fake_read_all(w, m);
+        fake_work(w, m);
+        fake_deliver_all(w, m);
+    }
+}

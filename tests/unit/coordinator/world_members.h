@@ -19,6 +19,9 @@ void fake_work(struct world *w, struct fake_member *m); // one piece of work
 void fake_read_all(struct world *w, struct fake_member *m);
 void fake_deliver_all(struct world *w, struct fake_member *m);
 
+// All that is said is heard, and everybody who is there works once.
+void fake_turn(struct world *w);
+
 // world_worker.c and world_psserver.c
 void fake_worker_read(struct world *w, struct fake_member *m,
                       Sluice__V1__AttendDown *message);
