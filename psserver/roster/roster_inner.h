@@ -44,9 +44,8 @@ struct hosted {
     struct shard_brief brief; // as last reported
     unsigned missed;          // reports in a row that found the lock taken
 
-    bool snapping;             // a snapshot is being written, and
-    uint64_t snapping_request; // what for; 0: nobody asked
-    bool wanted;               // another one is asked for
+    const struct snapping *snapping; // that is being written, or NULL
+    bool wanted;                     // another one is asked for
     uint64_t wanted_incarnation, wanted_request;
     uint64_t saved_steps; // counted in its newest durable snapshot
 };

@@ -107,7 +107,7 @@ static void snap_done(void *arg)
     struct hosted *h = s->hosted;
     struct roster *r = h->roster;
 
-    h->snapping = false;
+    h->snapping = NULL;
     // What was dropped or loaded anew meanwhile is another memory.
     if (!h->gone && h->shard == s->shard)
         report(h, s);
@@ -132,8 +132,7 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
         return SL_ENOMEM;
     rc = roster_work(h->roster, snap_work, snap_done, s);
     if (rc == SL_OK) {
-        h->snapping = true;
-        h->snapping_request = s->request;
+        h->snapping = s;
         hosted_pin(h);
     }
     return rc;
@@ -176,13 +175,16 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
                                 "this psserver does not hold the shard");
         return;
     }
-    if (!h->snapping) {
+    if (h->snapping == NULL) {
         start(h, m->incarnation, m->request, false);
         return;
     }
-    // Asked again, for impatience: the answer is on its way.
-    if (m->request == h->snapping_request ||
-        (h->wanted && m->request == h->wanted_request))
+    // Asked again, for impatience: the answer is on its way. Of another
+    // incarnation the same request is another question.
+    if ((m->request == h->snapping->request &&
+         m->incarnation == h->snapping->incarnation) ||
+        (h->wanted && m->request == h->wanted_request &&
+         m->incarnation == h->wanted_incarnation))
         return;
     if (h->wanted) {
         sl_fail(&newer, SL_ECANCELED, "a newer request took its place");
@@ -198,7 +200,7 @@ static bool is_dirty(struct hosted *h, uint64_t *incarnation)
 {
     struct shard_brief brief;
 
-    if (h->state != HOSTED_ADMITTED || h->snapping)
+    if (h->state != HOSTED_ADMITTED || h->snapping != NULL)
         return false;
     shard_brief(h->shard, true, &brief);
     *incarnation = brief.incarnation;

@@ -560,6 +560,61 @@ TEST(attend, a_drain_saves_what_no_snapshot_holds)
     shard_unref(fresh);
 }
 
+// ---- a cut that takes long
+
+static void want_snapshot(uint64_t incarnation, uint64_t request)
+{
+    Sluice__V1__SnapshotRequest m = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+
+    m.job = 7;
+    m.shard = 2;
+    m.incarnation = incarnation;
+    m.request = request;
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT, &m.base);
+}
+
+static const Sluice__V1__SnapshotReport *next_snapshot(void)
+{
+    return stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT)->snapshot;
+}
+
+// Asked for impatience it is not two questions, of which one is given up.
+TEST(attend, a_snapshot_that_is_asked_for_again_and_again_does_not_fail)
+{
+    const Sluice__V1__SnapshotReport *report;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    for (int i = 0; i < 5; i++)
+        want_snapshot(1, 10);
+    report = next_snapshot();
+    T_STR(report->failure, "");
+    want_snapshot(1, 11);
+    while (report->request != 11) {
+        report = next_snapshot();
+        T_STR(report->failure, "");
+    }
+    stage_close(&stage);
+}
+
+// The shard was admitted anew while its file was written: the same cut asks for
+// what it has now.
+TEST(attend, the_same_request_of_another_incarnation_is_answered)
+{
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    want_snapshot(1, 10);
+    want_snapshot(4, 10);
+    T_STR(next_snapshot()->failure, "");
+    T_HAS(next_snapshot()->failure, "incarnation 4");
+    stage_close(&stage);
+}
+
 // ---- pulls that wait for a round
 
 static struct waiting_pull {
