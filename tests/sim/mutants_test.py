@@ -22,13 +22,13 @@ FIRST = 20260701  # the harness' own seed
 CAUGHT = dict.fromkeys("""
     skip_dedupe forget_counted skip_incarnation skip_attempt count_refused
     low_from_outside believe_old lose_closure hole_in_cut publish_old
-    early_manifest finish_early skip_term keep_leases apply_rejected
+    early_manifest finish_early skip_term apply_rejected
     wrong_report crash_on_keep change_value tear_snapshot rule_I1 rule_I1_falls
     rule_I2 rule_I5 rule_I5_push rule_S4 rule_S5 rule_W1_resume rule_C2 rule_C3
     rule_C4 rule_C5 rule_K2 rule_K3_keep rule_K3_own rule_K4 rule_K5 rule_K6
     rule_K6_invents rule_K7 rule_E1 rule_E1_back rule_E2 rule_E3
     """.split(), "live")
-CAUGHT["leak_snapshots"] = "quiet"
+CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
     rule_R4 rule_R5 rule_R6 skip_next""".split(), "ring_what"))
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
