@@ -58,7 +58,7 @@ static enum sl_err make_ranges(struct job *j, struct sl_error *err)
         return sl_fail(err, SL_ENOMEM, "no memory");
     if (!spec_allreduce(spec) || !j->record->placed)
         return SL_OK;
-    rc = job_ring_new(&j->ring, j->model->elements, spec->train->bucket_bytes);
+    rc = job_ring_new(&j->ring, j->model, spec->train->bucket_bytes);
     if (rc != SL_OK)
         return sl_fail(err, rc, "no memory");
     j->ranges = j->ring->buckets;

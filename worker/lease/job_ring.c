@@ -7,26 +7,20 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/num.h"
 #include "state/snap/snap.h"
+#include "worker/compile/buckets.h"
 
-enum sl_err job_ring_new(struct job_ring **out, uint64_t elements,
+enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes)
 {
-    uint64_t most = bytes / sizeof(float);
     struct job_ring *r = sl_calloc(1, sizeof(*r));
 
     if (r == NULL)
         return SL_ENOMEM;
-    r->buckets_count = (uint32_t)sl_ceil_div(elements, most);
-    r->buckets = sl_malloc_array(r->buckets_count, sizeof(*r->buckets));
-    if (r->buckets == NULL) {
+    if (buckets_make(&r->buckets, &r->buckets_count, model,
+                     bytes / sizeof(float)) != SL_OK) {
         job_ring_free(r);
         return SL_ENOMEM;
-    }
-    for (uint32_t i = 0; i < r->buckets_count; i++) {
-        r->buckets[i].first = i * most;
-        r->buckets[i].count = sl_min(most, elements - i * most);
     }
     *out = r;
     return SL_OK;

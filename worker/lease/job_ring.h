@@ -30,9 +30,9 @@ struct job_ring {
     struct wire_tag cut;
 };
 
-// Without vectors and state: what programs must know. `elements` are cut into
-// buckets of `bytes`.
-enum sl_err job_ring_new(struct job_ring **out, uint64_t elements,
+// Without vectors and state: what programs must know. Buckets of at most so
+// many bytes.
+enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes);
 void job_ring_free(struct job_ring *r); // NULL is allowed
 

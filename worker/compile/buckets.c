@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/buckets.c -- a walk over a model's layers, which fills one
+// bucket after the other.
+#include "worker/compile/buckets.h"
+
+#include "common/base/mem.h"
+#include "common/base/num.h"
+
+// Parts begin at cache lines of their layer.
+#define PART_OF (64 / sizeof(float))
+
+struct filling {
+    struct overlap_range *of; // NULL: they are only counted
+    uint32_t count;
+    uint64_t first; // of the bucket that is being filled
+};
+
+static void add(struct filling *f, uint64_t end)
+{
+    if (end == f->first)
+        return;
+    if (f->of != NULL)
+        f->of[f->count] = (struct overlap_range){f->first, end - f->first};
+    f->count++;
+    f->first = end;
+}
+
+static uint64_t part_elements(uint64_t layer, uint64_t most)
+{
+    uint64_t even = sl_ceil_div(layer, sl_ceil_div(layer, most));
+    uint64_t round = sl_ceil_div(even, PART_OF) * PART_OF;
+
+    return round <= most ? round : even;
+}
+
+static void add_layer(struct filling *f, uint64_t first, uint64_t end,
+                      uint64_t most)
+{
+    uint64_t part = part_elements(end - first, most);
+
+    if (end - first > most / 2) {
+        add(f, first);
+        while (end - f->first > part)
+            add(f, f->first + part);
+        add(f, end);
+    } else if (end - f->first > most) {
+        add(f, first);
+    }
+}
+
+static void fill(struct filling *f, const struct model *model, uint64_t most)
+{
+    uint32_t n = model->variables_count;
+
+    for (uint32_t i = 0, next; i < n; i = next) {
+        const struct model_variable *v = model->variables;
+        uint64_t end = model->elements;
+
+        next = i + 1;
+        while (next < n && v[next].node == v[i].node)
+            next++;
+        if (next < n)
+            end = v[next].first;
+        add_layer(f, v[i].first, end, most);
+    }
+    add(f, model->elements);
+}
+
+enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
+                         const struct model *model, uint64_t most)
+{
+    struct filling f = {.of = NULL};
+
+    fill(&f, model, most);
+    f = (struct filling){.of = sl_malloc_array(f.count, sizeof(*f.of))};
+    if (f.of == NULL)
+        return SL_ENOMEM;
+    fill(&f, model, most);
+    *out = f.of;
+    *count = f.count;
+    return SL_OK;
+}
