@@ -14,6 +14,7 @@
 #include "coordinator/service/status.h"
 #include "proto/pbjson.h"
 #include "tests/sim/books.h"
+#include "tests/sim/groups.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"
 #include "tests/sim/rings.h"
@@ -31,6 +32,7 @@ struct boss {
         uint64_t member; // 0: nobody
         struct wire_attempt attempt;
     } holder[SIM_CLOSURES][2]; // the second: of a copy
+    struct groups_sent groups;
 };
 
 static struct boss *boss_self(struct sim *s)
@@ -216,6 +218,8 @@ static void io_send(void *arg, uint64_t member, const Sluice__V1__AttendDown *m)
     struct boss *b = arg;
 
     T_OK(wire_check(&m->base, t_err()));
+    if (b->sim->knobs.mode == SIM_HYBRID)
+        groups_down(b->sim, &b->groups, member, m);
     switch (m->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_LEASES:
         for (size_t i = 0; i < m->leases->n_lease; i++)
@@ -235,10 +239,12 @@ static void io_send(void *arg, uint64_t member, const Sluice__V1__AttendDown *m)
         truth_admit(b->sim, m->admit->shard, m->admit->incarnation);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN:
-        rings_opened(b->sim, m->ring_open);
+        if (b->sim->knobs.mode == SIM_RING)
+            rings_opened(b->sim, m->ring_open);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_BEGIN:
-        rings_begun(b->sim, m->ring_begin);
+        if (b->sim->knobs.mode == SIM_RING)
+            rings_begun(b->sim, m->ring_begin);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
         books_check_ended(b->sim);
@@ -462,6 +468,7 @@ void boss_start(struct sim *s, struct proc *p)
 
     T_ASSERT(b != NULL);
     *b = (struct boss){.sim = s, .proc = p};
+    groups_new(&b->groups);
     p->self = b;
     mark(s);
     books_intents(s, &open);
@@ -486,6 +493,7 @@ void boss_stop(struct sim *s, struct proc *p)
     coord_free(b->coord);
     b->coord = NULL;
     pool_end_all(p);
+    groups_free(&b->groups);
     free(b);
     p->self = NULL;
 }

@@ -5,6 +5,7 @@
 #include "tests/harness/lease.h"
 #include "tests/mutants/mutant.h"
 #include "tests/sim/net.h"
+#include "tests/sim/place.h"
 #include "tests/sim/rank.h"
 
 static struct crew *self(struct proc *p)
@@ -36,7 +37,7 @@ static void send_kept(struct crew *c)
     memmove(c->kept, c->kept + said, c->kept_count * sizeof(c->kept[0]));
 }
 
-static void send_hand_back(struct crew *c, const Sluice__V1__Lease *l)
+void crew_send_hand_back(struct crew *c, const Sluice__V1__Lease *l)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
@@ -138,7 +139,7 @@ void crew_complete(struct crew *c, unsigned i)
 
 void crew_hand_back(struct crew *c, unsigned i)
 {
-    send_hand_back(c, c->leases[i]);
+    crew_send_hand_back(c, c->leases[i]);
     crew_drop_lease(c, i);
     exit_if_drained(c);
 }
@@ -150,7 +151,7 @@ void task_finish(struct crew *c, enum task_end how)
     if (how == TASK_COMPLETE)
         send_complete(c, l);
     else if (how == TASK_HAND_BACK)
-        send_hand_back(c, l);
+        crew_send_hand_back(c, l);
     else if (how == TASK_FAILED)
         send_failed(c, l);
     c->sim->seen.evaluations +=
@@ -186,6 +187,10 @@ static void take_lease(struct crew *c, const Sluice__V1__Lease *m)
         T_EQ(c->opened, m->job); // JobOpen came first
     if (m->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
         drop_old_ring(c);
+    if (m->kind == SLUICE__V1__LEASE_KIND__LEASE_RING && c->place != NULL) {
+        place_take(c, m);
+        return;
+    }
     T_LT(c->leases_count, CREW_LEASES);
     T_OK(wire_dup(&copy, &m->base));
     c->revoked[c->leases_count] = false;
@@ -199,7 +204,7 @@ static void take_lease(struct crew *c, const Sluice__V1__Lease *m)
 // The coordinator waits to be told that it has gone, unless the job has ended.
 static void drop_revoked(struct crew *c, unsigned i)
 {
-    send_hand_back(c, c->leases[i]);
+    crew_send_hand_back(c, c->leases[i]);
     crew_drop_lease(c, i);
 }
 
@@ -229,6 +234,8 @@ static void take_revoke(struct crew *c, const Sluice__V1__Revoke *m)
     }
     if (m->whole_job && c->rank != NULL)
         rank_drop(c);
+    if (c->place != NULL)
+        place_revoke(c, m);
 }
 
 static void take_map(struct crew *c, const Sluice__V1__JobMap *map)
@@ -267,7 +274,7 @@ bool crew_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
     p->term = m->term;
     c->renewed_us = p->hello_us > c->renewed_us ? p->hello_us : c->renewed_us;
     for (unsigned i = c->leases_count; i-- > 0;) {
-        // A ring goes on until it is leased anew.
+        // A ring goes on until it is leased anew, and so does a place.
         if (c->leases[i]->kind == SLUICE__V1__LEASE_KIND__LEASE_RING)
             c->rank->joined = false;
         else if (i > 0 || c->task.phase == TASK_NONE)
@@ -302,9 +309,13 @@ void crew_down(struct sim *s, struct proc *p,
         take_revoke(c, down->revoke);
         break;
     default:
-        if (c->rank != NULL)
-            rank_down(c, down);
-        return;
+        if (c->place == NULL) {
+            if (c->rank != NULL)
+                rank_down(c, down);
+            return;
+        }
+        place_down(c, down);
+        break;
     }
     task_drive(c);
 }
@@ -327,8 +338,10 @@ void crew_beat(struct sim *s, struct proc *p)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
     Sluice__V1__LeaseProgress progress = SLUICE__V1__LEASE_PROGRESS__INIT;
-    Sluice__V1__LeaseProgress *list[1] = {&progress};
+    Sluice__V1__LeaseProgress place = SLUICE__V1__LEASE_PROGRESS__INIT;
+    Sluice__V1__LeaseProgress *list[2];
     struct crew *c = self(p);
+    Sluice__V1__StepMetrics none = SLUICE__V1__STEP_METRICS__INIT;
     unsigned at;
 
     m.seq = ++c->seq;
@@ -341,9 +354,17 @@ void crew_beat(struct sim *s, struct proc *p)
         progress.attempt = c->leases[at]->attempt;
         progress.metrics = &c->task.metrics;
         progress.progress = c->rank == NULL ? 0 : c->rank->progress;
-        m.leases = list;
-        m.n_leases = 1;
+        list[m.n_leases++] = &progress;
     }
+    if (c->place != NULL && c->place->lease != NULL) {
+        place.job = c->place->lease->job;
+        place.closure = c->place->lease->closure;
+        place.attempt = c->place->lease->attempt;
+        place.metrics = &none;
+        place.progress = c->place->progress;
+        list[m.n_leases++] = &place;
+    }
+    m.leases = list;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
     up.heartbeat = &m;
     session_up(s, p, &up);
@@ -403,6 +424,8 @@ void crew_start(struct sim *s, struct proc *p)
     p->self = c;
     if (s->knobs.mode == SIM_RING)
         rank_start(c);
+    else if (s->knobs.mode == SIM_HYBRID)
+        place_start(c);
     session_dial(s, p);
 }
 
@@ -416,6 +439,8 @@ void crew_stop(struct sim *s, struct proc *p)
         wire_free(&c->kept[--c->kept_count]->base);
     if (c->rank != NULL)
         rank_stop(c);
+    if (c->place != NULL)
+        place_stop(c);
     free(c);
     p->self = NULL;
 }
@@ -428,10 +453,12 @@ void crew_drain(struct sim *s, struct proc *p)
         return;
     p->draining = true;
     crew_beat(s, p);
+    if (c->place != NULL)
+        place_hand_back(c);
     for (unsigned i = c->leases_count; i-- > 0;) {
         if (i == 0 && c->task.phase != TASK_NONE)
             continue; // it ends its step first
-        send_hand_back(c, c->leases[i]);
+        crew_send_hand_back(c, c->leases[i]);
         crew_drop_lease(c, i);
     }
     exit_if_drained(c);

@@ -39,6 +39,9 @@ struct task {
     uint64_t number; // of computations: which of them ends
     uint32_t step;
     bool again, fenced, early, failed, map_wanted;
+    bool grouped;           // it was begun within a place in a group,
+    struct wire_attempt of; // leased as this attempt
+    uint64_t generation;    // that computes the step
     uint64_t map_asked_us, wake_us;
     struct part parts[SIM_SHARDS];
     Sluice__V1__StepMetrics metrics;
@@ -64,7 +67,8 @@ struct crew {
     Sluice__V1__AttendUp *kept[CREW_KEPT];
     unsigned kept_count;
     struct task task;
-    struct rank *rank; // in allreduce; else NULL
+    struct rank *rank;   // in allreduce; else NULL
+    struct place *place; // in hybrid; else NULL
 };
 
 void crew_start(struct sim *s, struct proc *p);
@@ -76,6 +80,7 @@ void crew_send(struct crew *c, const Sluice__V1__AttendUp *up);
 void crew_drop_lease(struct crew *c, unsigned i);
 // The lease is done, or goes back.
 void crew_complete(struct crew *c, unsigned i);
+void crew_send_hand_back(struct crew *c, const Sluice__V1__Lease *l);
 void crew_hand_back(struct crew *c, unsigned i);
 
 // ---- task.c

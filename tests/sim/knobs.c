@@ -55,6 +55,16 @@ static void draw_ring(struct sim *s, struct knobs *k)
     k->skips = 0;
 }
 
+// A step of a group has so many batches; the schedule is of such steps.
+static void draw_groups(struct sim *s, struct knobs *k)
+{
+    k->workers = (unsigned)sim_between(s, 1, 5);
+    k->group = (unsigned)sim_between(s, 2, 3);
+    k->by_host = sim_chance(s, 300);
+    k->schedule.samples = sim_between(s, 8, 60) * k->group;
+    k->schedule.batch *= k->group;
+}
+
 static void draw_luck(struct sim *s, struct knobs *k)
 {
     k->lose = rate(s, 300);
@@ -89,6 +99,8 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
         draw_rounds(s, k);
     else if (mode == SIM_RING)
         draw_ring(s, k);
+    else if (mode == SIM_HYBRID)
+        draw_groups(s, k);
 }
 
 // Initial values are zeroes and the rate is 1, so every value that is ever
@@ -102,6 +114,10 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u",
                  k->contributions, k->backup);
+    else if (k->mode == SIM_HYBRID)
+        snprintf(mode, sizeof(mode),
+                 ",\"mode\":\"hybrid\",\"group\":{\"by\":\"%s\",\"size\":%u}",
+                 k->by_host ? "host" : "any", k->group);
     else if (k->mode == SIM_RING && k->contributions == 0)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"allreduce\",\"on_resize\":\"scale\","
@@ -128,10 +144,11 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         "\"every_epoch\":%s},"
         "\"evaluate\":{\"every_epochs\":%u,\"batch\":4,"
         "\"batches_per_closure\":2}}",
-        (unsigned)k->schedule.batch, (unsigned)k->schedule.epochs,
-        (unsigned)k->schedule.steps_per_closure, k->window, mode, k->pieces,
-        k->keep, k->cut_every_ms / 1000, k->cut_every_ms % 1000,
-        k->every_epoch ? "true" : "false", k->evaluate_every);
+        (unsigned)k->schedule.batch / (k->group == 0 ? 1 : k->group),
+        (unsigned)k->schedule.epochs, (unsigned)k->schedule.steps_per_closure,
+        k->window, mode, k->pieces, k->keep, k->cut_every_ms / 1000,
+        k->cut_every_ms % 1000, k->every_epoch ? "true" : "false",
+        k->evaluate_every);
 
     T_ASSERT(n > 0 && (size_t)n < size);
 }

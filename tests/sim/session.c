@@ -111,6 +111,8 @@ static void send_hello(struct sim *s, struct proc *p)
     m.name = s->slots[p->slot].name;
     m.process = p->process;
     m.address = p->role == SIM_SERVER ? p->address : "";
+    if (s->knobs.by_host)
+        m.host = proc_host_name(p);
     m.protocol = WIRE_PROTOCOL;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
     up.hello = &m;

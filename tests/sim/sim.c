@@ -25,6 +25,13 @@ struct proc *proc_get(struct sim *s, uint32_t number)
     return p->alive ? p : NULL;
 }
 
+char *proc_host_name(const struct proc *p)
+{
+    static char even[] = "even", odd[] = "odd"; // the wire wants no const
+
+    return p->slot % 2 == 0 ? even : odd;
+}
+
 struct proc *proc_at(struct sim *s, const char *address)
 {
     for (uint32_t i = s->procs_count; i-- > 0;)

@@ -23,9 +23,11 @@
 //   server.c   a psserver's process
 //   crew.c     a worker's process; task.c: its closure
 //   rank.c     a worker of a job in allreduce; rank_rounds.c: its rounds
+//   place.c    a worker's place in a group of a job in hybrid
 //   truth.c    what was counted, by who saw it happen; all that must hold
 //   rounds.c   what must hold of the rounds of a job in sync
 //   rings.c    what must hold of ranks, their generations and files
+//   groups.c   what must hold of the groups of a job in hybrid
 //   cuts.c     what a published cut promises, held against the disks
 //   end.c      what must hold of a job that has finished
 //   nemesis.c  bad luck
@@ -116,7 +118,7 @@ uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
 
 // ---- knobs.c
 
-enum sim_mode { SIM_ASYNC, SIM_SYNC, SIM_RING };
+enum sim_mode { SIM_ASYNC, SIM_SYNC, SIM_RING, SIM_HYBRID };
 
 struct knobs {
     enum sim_mode mode;
@@ -135,6 +137,8 @@ struct knobs {
     uint64_t weights;   // which strokes it likes, a byte each
     struct schedule schedule;
     unsigned contributions; // of a round; 0: not sync. A ring: 0: its ranks
+    unsigned group;         // members of one, in hybrid
+    bool by_host;           // they are of one host
     unsigned ranks_min;     // that a ring waits for
     unsigned backup;        // slots that are leased a second time at once
     unsigned window, keep, cut_every_ms, evaluate_every;
@@ -197,7 +201,7 @@ struct proc {
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(generations) X(ring_rounds) X(base_files) X(base_copies)        \
-    X(copied_ahead) X(broken)
+    X(copied_ahead) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted)
 // clang-format on
 
 struct seen {
@@ -232,6 +236,7 @@ struct sim {
     struct net *net;
     struct truth *truth;
     struct rings *rings;
+    uint64_t group_newest; // generation of groups that was opened
     struct journal *journal;
     uint64_t job;    // 0: not submitted yet
     uint32_t shards; // of the job, once it is placed
@@ -268,6 +273,8 @@ const char *sim_story(struct sim *s);
 struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host);
 struct proc *proc_get(struct sim *s, uint32_t number); // alive, or NULL
 struct proc *proc_at(struct sim *s, const char *address);
+// Two machines, as workers name them, on which they may think they are.
+char *proc_host_name(const struct proc *p);
 // kill -9. `quietly`: its host went with it, so nobody is told.
 void proc_kill(struct sim *s, struct proc *p, bool quietly);
 // The supervisor starts the slot's next process, if none is there by then.

@@ -7,6 +7,7 @@
 //   PUSH     to every shard that lacks it; then the next step, or BEGIN again
 //            when what was believed does not hold (W1)
 //   CUT      an evaluation: pull the snapshots that the lease names
+#include "tests/sim/place.h"
 #include "tests/sim/rank.h"
 #include "tests/sim/truth.h"
 
@@ -380,6 +381,10 @@ static void computed_run(struct sim *s, struct sim_event *e)
     if (c->task.phase != TASK_COMPUTE || c->task.number != e->a)
         return;
     c->task.phase = TASK_PUSH;
+    if (c->task.grouped && !place_sums(c)) {
+        c->task.again = true; // a step of no one: computed again
+        s->seen.lost_steps++;
+    }
     if (task_gate_open(c) && !c->task.again) {
         bool skip = sim_chance(s, s->knobs.skips);
 
@@ -433,6 +438,8 @@ static void open_task(struct crew *c)
                        .map_asked_us = t->map_asked_us,
                        .wake_us = t->wake_us};
     t->metrics = (Sluice__V1__StepMetrics)SLUICE__V1__STEP_METRICS__INIT;
+    if (c->place != NULL && l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+        place_open_task(c);
     if (l->kind != SLUICE__V1__LEASE_KIND__LEASE_EVALUATE)
         return;
     t->phase = TASK_CUT;
@@ -493,10 +500,16 @@ static bool advance(struct crew *c)
             return true;
         }
     }
+    if (t->phase == TASK_BEGIN && t->grouped && place_parted(c)) {
+        c->sim->seen.parted++;
+        task_finish(c, TASK_HAND_BACK);
+        return true;
+    }
     if (t->phase == TASK_BEGIN && all_known(c)) {
         t->again = false;
         if (next_step(c)) {
-            compute(c);
+            if (!t->grouped || place_meets(c))
+                compute(c);
         } else {
             task_finish(c, TASK_COMPLETE);
             return true;
@@ -512,6 +525,8 @@ void task_drive(struct crew *c)
 
     if (!more)
         rank_drive(c);
+    if (c->place != NULL)
+        place_drive(c);
 
     while (more && c->leases_count > 0) {
         if (c->task.phase == TASK_NONE)
