@@ -7,6 +7,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "proto/pbjson.h"
+#include "proto/spec.h"
 #include "tests/unit/coordinator/world_members.h"
 
 const char world_graph_job[] =
@@ -59,6 +60,19 @@ const char world_ring_job[] =
     "\"checkpoint\":{\"keep\":2,\"every_seconds\":2},"
     "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
     "\"batches_per_closure\":2}}";
+
+const char world_group_job[] =
+    "{\"name\":\"group\",\"model\":{\"input_shape\":[4],\"layers\":["
+    "{\"type\":\"dense\",\"units\":3},{\"type\":\"dense\",\"units\":2}]},"
+    "\"loss\":\"sparse_categorical_crossentropy\","
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
+    "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+    "\"train\":{\"mode\":\"hybrid\",\"group\":{\"by\":\"any\",\"size\":2},"
+    "\"batch\":2,\"epochs\":3,\"steps_per_closure\":3,"
+    "\"max_attempts\":8,\"window_closures\":6},"
+    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2},"
+    "\"checkpoint\":{\"keep\":2,\"every_seconds\":2}}";
 
 uint64_t world_below(struct world *w, uint64_t n)
 {
@@ -380,7 +394,7 @@ uint64_t world_submit(struct world *w, const char *json)
     w->job = job;
     w->schedule = (struct schedule){
         .samples = 40,
-        .batch = request.spec->train->batch,
+        .batch = spec_step_samples(request.spec),
         .epochs = request.spec->train->epochs,
         .steps_per_closure = request.spec->train->steps_per_closure,
     };

@@ -154,6 +154,7 @@ struct world {
     enum sl_err fatal;  // io.fatal was called, and
     struct sl_error why;
     bool poison;     // a worker dies at closure 1
+    bool groups;     // the job is in hybrid: a ring lease is a place in a group
     bool whole_maps; // workers do not know changes of maps
     bool hold_tasks; // pool threads do nothing by themselves
 };
@@ -192,6 +193,7 @@ void world_let_go(struct world *w, uint64_t closure, uint64_t stream);
 void world_pass(struct world *w, uint64_t ms);
 
 extern const char world_sync_job[];
-extern const char world_graph_job[], world_external_job[], world_ring_job[];
+extern const char world_graph_job[], world_external_job[], world_ring_job[],
+    world_group_job[];
 
 #endif

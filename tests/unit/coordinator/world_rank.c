@@ -57,9 +57,14 @@ static void take_open(struct world *w, struct fake_member *m,
     m->rank.copies = 0;
     memset(m->rank.request, 0, sizeof(m->rank.request));
     forget_begin(&m->rank);
+    if (w->groups) { // they have no state, and numbers of terms
+        clear(&m->rank.state);
+        tag = wire_tag_msg(m->rank.state.tag);
+    } else {
+        T_LT(open->generation, WORLD_GENERATIONS);
+    }
     if (open->generation > w->generation)
         w->generation = open->generation;
-    T_LT(open->generation, WORLD_GENERATIONS);
     answer.job = open->job;
     answer.job_incarnation = open->job_incarnation;
     answer.generation = open->generation;
@@ -115,7 +120,8 @@ void fake_rank_read(struct world *w, struct fake_member *m,
             return;
         T_EQ(r->state.tag.incarnation, r->newest);
         r->going = r->newest;
-        give(w, r);
+        if (!w->groups)
+            give(w, r);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_COPY:
         if (r->joined && message->ring_copy->generation >= r->newest)
@@ -415,7 +421,7 @@ void fake_rank_work(struct world *w, struct fake_member *m,
         copy_ahead(w, m);
         return;
     }
-    if (r->going == 0 || write_part(w, m))
+    if (r->going == 0 || w->groups || write_part(w, m))
         return;
     if (!counted_full(&s->counted) &&
         w->gave[r->going][s->tag.sequence] == (1u << r->ranks) - 1)

@@ -243,7 +243,7 @@ static void lie(struct world *w, struct fake_member *m, struct fake_lease *f)
     for (uint32_t s = 0; s < w->shards; s++)
         f->incarnation[s] = m->map[s];
     complete(w, m, f);
-    drop_lease(m, 0);
+    drop_lease(m, (unsigned)(f - m->leases));
     m->lies--;
 }
 
@@ -277,9 +277,7 @@ void fake_worker_work(struct world *w, struct fake_member *m)
             fake_rank_work(w, m, f->lease);
             return;
         }
-        complete(w, m, &m->leases[1]); // between two rounds
-        drop_lease(m, 1);
-        return;
+        f = &m->leases[1]; // between two rounds, or by the group
     }
     if (f->lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         if (w->poison && f->lease->closure == 1) {
@@ -292,12 +290,12 @@ void fake_worker_work(struct world *w, struct fake_member *m)
         }
         if (!push(w, m, f, (uint32_t)world_below(w, w->shards))) {
             hand_back(m, f->lease);
-            drop_lease(m, 0);
+            drop_lease(m, (unsigned)(f - m->leases));
             return;
         }
         if (!all_counted(w, f))
             return;
     }
     complete(w, m, f);
-    drop_lease(m, 0);
+    drop_lease(m, (unsigned)(f - m->leases));
 }
