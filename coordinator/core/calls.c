@@ -7,6 +7,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/end.h"
+#include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/send.h"
@@ -18,21 +19,27 @@
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err)
 {
-    struct job *found = NULL;
-    enum sl_err rc = jobs_find(c, id, &found, err);
+    return jobs_find(c, id, job, err);
+}
 
-    if (rc == SL_OK)
-        *job = found->id;
-    return rc;
+// By whatever a client calls it; ended_close.
+static enum sl_err open_job(struct coord *c, const char *id,
+                            enum load_part part, struct job **out,
+                            struct sl_error *err)
+{
+    uint64_t number = 0;
+    enum sl_err rc = jobs_find(c, id, &number, err);
+
+    return rc == SL_OK ? ended_open(c, number, part, out, err) : rc;
 }
 
 uint64_t coord_changes(const struct coord *c, uint64_t id, bool *ended)
 {
     struct job *job = jobs_get(c, id);
 
+    *ended = job == NULL || job_ended(job);
     if (job == NULL)
-        return 0;
-    *ended = job_ended(job);
+        return jobs_ended(c, id) == NULL ? 0 : 1;
     return job->changes + 1;
 }
 
@@ -40,11 +47,13 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = jobs_find(c, request->id, &job, err);
+    enum sl_err rc = open_job(
+        c, request->id, request->shards ? LOAD_STATUS : LOAD_LINE, &job, err);
 
     if (rc != SL_OK)
         return rc;
     *reply = status_job(c, job, request->shards, request->spec);
+    ended_close(job);
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
 
@@ -52,17 +61,20 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = jobs_find(c, request->id, &job, err);
+    enum sl_err rc = open_job(c, request->id, LOAD_LINE, &job, err);
 
     if (rc != SL_OK)
         return rc;
-    if (c->dead)
+    if (c->dead) {
+        ended_close(job);
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    }
     end_job(c, job, JOB_STOPPED, "stopped by request");
     if (c->dead)
         return sl_fail(err, SL_EIO, "the journal could not be written");
     serve_workers(c);
     *reply = status_job(c, job, false, false);
+    ended_close(job);
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
 
@@ -96,9 +108,8 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
     JOB_HISTORY(job, "deleted", "");
     notify_deleted(c, job);
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
-    map_remove(&c->jobs.by_id, job->id);
-    c->io.changed(c->io.arg, job->id);
-    job_free(job);
+    c->io.changed(c->io.arg, job->id); // which looks later
+    ended_forget(c, job);
     return SL_OK;
 }
 
@@ -113,22 +124,13 @@ static enum sl_err reply_deleted(Sluice__V1__DeleteReply **reply,
     return SL_OK;
 }
 
-enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
-                         Sluice__V1__DeleteReply **reply, struct sl_error *err)
+static enum sl_err judge_delete(struct coord *c, const struct job *job,
+                                struct sl_error *err)
 {
-    Sluice__V1__DeleteReply msg = SLUICE__V1__DELETE_REPLY__INIT;
-    ProtobufCMessage *copy = NULL;
-    const struct job *needs;
-    struct job *job = NULL;
-    enum sl_err rc = jobs_find(c, request->id, &job, err);
+    const struct job *needs = resumed_by(c, job);
 
-    if (rc == SL_ENOENT && behind_delete(c, request->id, err) == SL_OK)
-        return reply_deleted(reply, err);
-    if (rc != SL_OK)
-        return rc;
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
-    needs = resumed_by(c, job);
     if (needs != NULL)
         return sl_fail(err, SL_ESTATE,
                        "job %s was resumed from a checkpoint of job %s and has "
@@ -142,12 +144,31 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
         return sl_fail(err, SL_EBUSY,
                        "a checkpoint of job %s is being written; try again",
                        job->id_text);
-    rc = wire_dup(&copy, &msg.base);
+    return SL_OK;
+}
+
+enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
+                         Sluice__V1__DeleteReply **reply, struct sl_error *err)
+{
+    struct job *job = NULL;
+    enum sl_err rc = open_job(c, request->id, LOAD_WHOLE, &job, err);
+
+    if (rc == SL_ENOENT && behind_delete(c, request->id, err) == SL_OK)
+        return reply_deleted(reply, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = judge_delete(c, job, err);
     if (rc == SL_OK)
-        rc = delete_job(c, job, err);
-    if (rc == SL_OK)
-        *reply = (Sluice__V1__DeleteReply *)copy;
-    else
-        wire_free(copy);
+        rc = reply_deleted(reply, err);
+    if (rc != SL_OK) {
+        ended_close(job);
+        return rc;
+    }
+    rc = delete_job(c, job, err);
+    if (rc != SL_OK) {
+        ended_close(job);
+        wire_free(&(*reply)->base);
+        *reply = NULL;
+    }
     return rc;
 }

@@ -22,6 +22,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/ended.h"
 #include "coordinator/core/gone.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
@@ -66,6 +67,7 @@ static void release(struct coord *c)
         job_free(job);
     }
     map_release(&c->jobs.by_id);
+    ended_release(c);
     map_release(&c->replaced);
     map_release_owned(&c->debts);
     publish_release(c);
@@ -90,8 +92,10 @@ static struct coord *make(const struct coord_options *options,
     c->cut_settled = cut_settled;
     members_init(&c->members, options->heartbeat_ms, options->lease_ms);
     map_init(&c->jobs.by_id);
+    map_init(&c->jobs.ended);
     map_init(&c->debts);
     list_init(&c->jobs.active);
+    list_init(&c->jobs.ending);
     c->store = sl_strdup(options->store);
     c->state_dir = sl_strdup(options->state_dir);
     list_init(&c->publishing);
@@ -494,6 +498,8 @@ void coord_tick(struct coord *c)
     }
     flush_all(c, true);
     serve_workers(c);
+    if (!c->dead)
+        ended_check(c);
     if (!c->dead)
         coord_wrote(c, journal_flush(c->journal, &c->err));
 }

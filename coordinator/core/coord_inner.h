@@ -36,10 +36,12 @@ struct coord {
     bool dead;
     struct sl_error err; // of the last write, for coord_wrote
 
-    // Its jobs. Changed by: submit, calls, behind.
+    // Its jobs. Changed by: submit, ended, end, behind.
     struct {
-        struct map by_id;   // id -> struct job
+        struct map by_id;   // id -> struct job, of active and ending
         struct list active; // those that have not ended, oldest first
+        struct list ending; // that ended lately, in that order
+        struct map ended;   // id -> struct ended_job, of all others
         uint64_t last;      // highest number ever given
     } jobs;
 

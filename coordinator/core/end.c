@@ -85,6 +85,8 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     LOG(INFO, "job ended", "job=%s state=%s reason=%s", job->id_text,
         job_state_name(how), reason);
     list_remove(&job->on_active);
+    list_push_back(&c->jobs.ending, &job->on_active);
+    job->ended_ms = coord_now(c);
     notify_end(c, job);
     job_release_work(job);
     c->io.changed(c->io.arg, job->id);

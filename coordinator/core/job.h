@@ -3,7 +3,8 @@
 // known.
 //
 // The states are those of jobs.proto. An ended job keeps its last status and
-// its cuts; everything else is released.
+// its cuts; everything else is released. Soon only a record is left of it
+// (ended.h).
 //
 // Threads  the loop.
 // Memory   job_free frees all. Members point at jobs only through leases and
@@ -98,9 +99,9 @@ struct opened {
 };
 
 // All read it. Who changes a group is said above it, and tests/house/owners.py
-// checks that; job.c makes and recover.c loads it.
+// checks that; job.c makes and load.c loads it.
 struct job {
-    struct list_node on_active; // in coord.jobs.active, until it has ended
+    struct list_node on_active; // in coord.jobs.active, or .ending
 
     // What it is. Changed by: submit, unreadable.
     uint64_t id, uid, incarnation;
@@ -117,12 +118,16 @@ struct job {
     // unreadable.
     enum job_state state;
     uint64_t running_since_ms; // 0: not running
-    uint64_t ended_us;
+    uint64_t ended_us, ended_ms;
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
+    bool final_changed;           // and the journal has an older one
 
     // Its rows cannot be read: it counts as ended. Changed by: unreadable.
     bool unreadable;
+
+    // Ended, and read from the journal for one answer. Changed by: ended.
+    bool lent;
 
     // I7: somebody shows more of it than the journal knows. Changed by: behind.
     bool paused;
@@ -208,7 +213,7 @@ struct job {
     char *warnings[JOB_WARNINGS];
 
     // Numbers. Changed by: jobs, cuts, end, groups, leases, publish, reports,
-    // rings, shards, status_final, behind, recount.
+    // rings, shards, status_final, behind, recount, recover.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

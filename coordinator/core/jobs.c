@@ -24,36 +24,69 @@ struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation)
     return job;
 }
 
-enum sl_err jobs_find(const struct coord *c, const char *id, struct job **out,
-                      struct sl_error *err)
+struct ended_job *jobs_ended(const struct coord *c, uint64_t id)
 {
-    struct job *by_name = NULL;
-    unsigned long long number;
+    return map_get(&c->jobs.ended, id);
+}
+
+// Jobs of a name, and the number of one of them.
+struct named {
+    const char *name;
+    uint64_t id;
+    unsigned count;
+};
+
+static void compare(struct named *n, const char *name, uint64_t id)
+{
+    if (strcmp(name, n->name) != 0)
+        return;
+    n->id = id;
+    n->count++;
+}
+
+static struct named by_name(const struct coord *c, const char *name)
+{
+    struct named n = {.name = name};
     size_t at = 0;
     void *value;
+
+    while (map_next(&c->jobs.by_id, &at, NULL, &value)) {
+        const struct job *job = value;
+
+        compare(&n, job->name, job->id);
+    }
+    at = 0;
+    while (map_next(&c->jobs.ended, &at, NULL, &value)) {
+        const struct ended_job *e = value;
+
+        compare(&n, e->name, e->id);
+    }
+    return n;
+}
+
+enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
+                      struct sl_error *err)
+{
+    unsigned long long number;
+    struct named n;
     int end = 0;
 
     if (sscanf(id, "j-%llu%n", &number, &end) == 1 && id[end] == '\0') {
-        *out = jobs_get(c, number);
-        return *out != NULL ? SL_OK
-                            : sl_fail(err, SL_ENOENT, "there is no job %s", id);
+        if (jobs_get(c, number) == NULL && jobs_ended(c, number) == NULL)
+            return sl_fail(err, SL_ENOENT, "there is no job %s", id);
+        *out = number;
+        return SL_OK;
     }
-    while (map_next(&c->jobs.by_id, &at, NULL, &value)) {
-        struct job *job = value;
-
-        if (strcmp(job->name, id) != 0)
-            continue;
-        if (by_name != NULL)
-            return sl_fail(err, SL_ESTATE,
-                           "several jobs are named '%s'; say which by its id, "
-                           "like %s",
-                           id, by_name->id_text);
-        by_name = job;
-    }
-    if (by_name == NULL)
+    n = by_name(c, id);
+    if (n.count > 1)
+        return sl_fail(err, SL_ESTATE,
+                       "several jobs are named '%s'; say which by its id, like "
+                       "j-%llu",
+                       id, (ull)n.id);
+    if (n.count == 0)
         return sl_fail(err, SL_ENOENT,
                        "there is no job '%s'; ids look like j-7", id);
-    *out = by_name;
+    *out = n.id;
     return SL_OK;
 }
 

@@ -2,7 +2,7 @@
 // coordinator/core/jobs.h -- the table of jobs, and the counters of each.
 //
 // Threads  the loop.
-// Memory   borrowed until the job is deleted.
+// Memory   borrowed, at most until the next tick once the job has ended.
 // Errors   SL_ENOENT: there is no such job; SL_ESTATE: several have the name.
 #ifndef COORDINATOR_CORE_JOBS_H
 #define COORDINATOR_CORE_JOBS_H
@@ -10,14 +10,25 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Finds a job by its number, or NULL.
+// What stays in memory of a job that ended a while ago.
+struct ended_job {
+    uint64_t id, uid;
+    enum job_state state;
+    char *unreadable; // why its rows cannot be; owned, NULL: none has failed
+    char name[];
+};
+
+// Finds a job that has not ended, or lately, by its number, or NULL.
 struct job *jobs_get(const struct coord *c, uint64_t id);
 
 // As above, of this incarnation and not ended.
 struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 
-// Finds a job by "j-7", or by a name that only one job has.
-enum sl_err jobs_find(const struct coord *c, const char *id, struct job **out,
+// Finds one that ended before, or NULL.
+struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
+
+// Finds the number of any job by "j-7", or by a name that only one job has.
+enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 
 // Counts one more; jobs_flush journals it.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/resume.h"
@@ -38,29 +39,32 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
 {
     const struct job_cut *last;
     struct job *job = NULL;
+    uint64_t number = 0;
     enum sl_err rc;
 
     if (strchr(what, '/') != NULL)
         return path_in_store(c, what, out, err);
-    rc = jobs_find(c, what, &job, err);
+    rc = jobs_find(c, what, &number, err);
+    if (rc == SL_OK)
+        rc = ended_open(c, number, LOAD_LINE, &job, err);
     if (rc != SL_OK)
         return rc;
     last = job_last_cut(job);
+    *out = last == NULL ? NULL : sl_strdup(last->path);
     if (last == NULL)
-        return sl_fail(err, SL_ESTATE,
-                       "job %s has no checkpoint to resume from", what);
-    *out = sl_strdup(last->path);
-    return *out == NULL ? sl_fail(err, SL_ENOMEM, "a path") : SL_OK;
+        rc = sl_fail(err, SL_ESTATE, "job %s has no checkpoint to resume from",
+                     what);
+    else if (*out == NULL)
+        rc = sl_fail(err, SL_ENOMEM, "a path");
+    ended_close(job);
+    return rc;
 }
 
 // ---- the job that it is of
 
-static struct job *job_of(const struct coord *c,
-                          const Sluice__V1__ResumeSource *from)
+static bool is_of(const struct job *job, const Sluice__V1__ResumeSource *from)
 {
-    struct job *job = jobs_get(c, from->cut->job);
-
-    return job != NULL && job->uid == from->job_uid ? job : NULL;
+    return job->id == from->cut->job && job->uid == from->job_uid;
 }
 
 static bool cut_even(const struct job_cut *cut)
@@ -78,15 +82,20 @@ static enum sl_err add_hint(struct coord *c,
                             const Sluice__V1__ResumeSource *from,
                             struct sl_error *err)
 {
-    const struct job *job = job_of(c, from);
-    struct sl_error why = *err;
+    struct sl_error why = *err, none = SL_ERROR_INIT;
+    struct job *job = NULL;
 
-    for (size_t i = job == NULL ? 0 : job->cuts_count; i-- > 0;)
-        if (cut_even(&job->cuts[i]))
-            return sl_fail(err, why.code,
-                           "%s; or resume from cut-%llu.json, "
-                           "which is even",
-                           why.text, (ull)job->cuts[i].n);
+    if (ended_open(c, from->cut->job, LOAD_WHOLE, &job, &none) != SL_OK)
+        return err->code;
+    for (size_t i = is_of(job, from) ? job->cuts_count : 0; i-- > 0;) {
+        if (!cut_even(&job->cuts[i]))
+            continue;
+        sl_fail(err, why.code,
+                "%s; or resume from cut-%llu.json, which is even", why.text,
+                (ull)job->cuts[i].n);
+        break;
+    }
+    ended_close(job);
     return err->code;
 }
 
@@ -96,12 +105,12 @@ static enum sl_err judge(struct coord *c, struct manifest_found *found,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__ResumeSource *from = found->source;
-    const struct job *job = job_of(c, from);
+    const struct job *job = jobs_get(c, from->cut->job);
     char apart[RESUME_APART_BYTES];
     enum sl_err rc;
 
     // Its psservers delete the files of old cuts while it goes on.
-    if (job != NULL && !job_ended(job))
+    if (job != NULL && is_of(job, from) && !job_ended(job))
         return sl_fail(err, SL_ESTATE,
                        "job %s is %s; stop it first: sluice stop %s",
                        job->id_text, job_state_name(job->state), job->id_text);
@@ -147,7 +156,7 @@ const struct job *resumed_by(const struct coord *c, const struct job *job)
         const struct job *other = list_entry(n, struct job, on_active);
 
         if (other->resume != NULL && other->cuts_count == 0 &&
-            job_of(c, other->resume) == job)
+            is_of(job, other->resume))
             return other;
     }
     return NULL;

@@ -11,6 +11,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
@@ -245,13 +246,16 @@ static void judge(struct coord *c, struct member *m, struct job *job,
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *h)
 {
+    const struct ended_job *ended = jobs_ended(c, h->job);
     struct job *job = jobs_get(c, h->job);
+    bool known = job != NULL || ended != NULL;
+    uint64_t uid = job != NULL ? job->uid : known ? ended->uid : 0;
 
-    if (job != NULL && job->unreadable) {
+    if (ended != NULL && ended->unreadable != NULL) {
         return NULL; // its memory and its files are left as they are
-    } else if (job == NULL && behind_knows_not(c, h->job)) {
+    } else if (!known && behind_knows_not(c, h->job)) {
         behind_list(c, m, h);
-    } else if (job != NULL && h->job_uid != 0 && h->job_uid != job->uid) {
+    } else if (known && h->job_uid != 0 && h->job_uid != uid) {
         send_refuse(c, m, h->job, h->shard, "another job has this number here",
                     NULL);
     } else if (job == NULL || job_ended(job)) {
@@ -293,12 +297,15 @@ void shards_report(struct coord *c, struct member *m,
 {
     struct job *job = jobs_get(c, report->job);
 
-    if (job != NULL && job_ended(job) &&
-        (report->job_uid == 0 || report->job_uid == job->uid))
-        status_final_report(c, m, job, report);
-    if (job == NULL || job_ended(job) || report->shard >= job->shards)
+    if (job == NULL) {
+        ended_report(c, m, report);
         return;
+    }
     if (report->job_uid != 0 && report->job_uid != job->uid)
+        return;
+    if (job_ended(job))
+        status_final_report(c, m, job, report);
+    if (job_ended(job) || report->shard >= job->shards)
         return;
     if (job->evidence.shard[report->shard].incarnation != report->incarnation ||
         job->shard[report->shard].server != m->id)

@@ -29,4 +29,7 @@ void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);
 
+// Journals it, if there was something new.
+void status_final_keep(struct coord *c, struct job *job);
+
 #endif

@@ -6,7 +6,8 @@
 // steps are under way: what workers completed is newer than what shards have
 // reported. So the last status is made of reports alone, whose numbers belong
 // together; and each shard, when it is closed, says what it had counted in the
-// end, which goes into the status and the journal.
+// end, which goes into the status, and into the journal before somebody is
+// shown it, or with the next tick: thousands of shards may say it at once.
 #include "coordinator/core/status.h"
 
 #include <string.h>
@@ -87,11 +88,15 @@ void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
     add_up(m, job);
 }
 
-static void keep(struct coord *c, struct job *job)
+void status_final_keep(struct coord *c, struct job *job)
 {
     struct buf packed = BUF_INIT;
-    enum sl_err rc = wire_pack(&job->final->base, &packed);
+    enum sl_err rc;
 
+    if (!job->final_changed)
+        return;
+    job->final_changed = false;
+    rc = wire_pack(&job->final->base, &packed);
     // Without memory for it only a restart would bring the older one back.
     if (rc == SL_OK)
         coord_wrote(
@@ -115,7 +120,7 @@ void status_final_report(struct coord *c, const struct member *m,
         strcmp(s->psserver, m->name) != 0 || !take(s, report->counts))
         return; // C1, for numbers too
     add_up(final, job);
-    keep(c, job);
+    job->final_changed = true;
     job->changes++;
     c->io.changed(c->io.arg, job->id);
 }

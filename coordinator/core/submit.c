@@ -12,7 +12,7 @@
 #include "common/base/rng.h"
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
-#include "coordinator/core/jobs.h"
+#include "coordinator/core/ended.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/serve.h"
@@ -68,19 +68,15 @@ static enum sl_err explain(struct coord *c,
 }
 
 // The same request id again: the same job, if it asks for the same.
-static enum sl_err same_request(struct coord *c, uint64_t id,
-                                const struct buf *packed,
+static enum sl_err same_request(const struct job *job, const struct buf *packed,
                                 const Sluice__V1__SubmitRequest *request,
                                 Sluice__V1__SubmitReply **reply,
                                 struct sl_error *err)
 {
-    struct job *job = jobs_get(c, id);
     struct buf had = BUF_INIT;
     bool same;
     enum sl_err rc;
 
-    if (job == NULL)
-        return sl_fail(err, SL_EINTERNAL, "job j-%llu is not loaded", (ull)id);
     if (job->unreadable)
         return sl_fail(err, SL_ESTATE, "request '%s' was job %s: %s",
                        request->request_id, job->id_text, job->reason);
@@ -192,7 +188,7 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
                           Sluice__V1__SubmitReply **reply, struct sl_error *err)
 {
     struct buf packed = BUF_INIT;
-    struct job *job = NULL;
+    struct job *job = NULL, *had = NULL;
     uint64_t id = 0;
     enum sl_err rc = wire_pack(&(*spec)->base, &packed);
 
@@ -203,7 +199,10 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
             ? SL_ENOENT
             : journal_job_by_request(c->journal, request->request_id, &id, err);
     if (rc == SL_OK) {
-        rc = same_request(c, id, &packed, request, reply, err);
+        rc = ended_open(c, id, LOAD_LINE, &had, err);
+        if (rc == SL_OK)
+            rc = same_request(had, &packed, request, reply, err);
+        ended_close(had);
     } else if (rc == SL_ENOENT) {
         rc = accept_new(c, spec, &packed, request, &job, err);
         if (rc == SL_OK)

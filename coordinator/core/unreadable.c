@@ -57,7 +57,6 @@ enum sl_err unreadable_job(struct job **out, const struct journal_job *row,
         wire_free((ProtobufCMessage *)spec);
         return sl_fail(why, SL_ENOMEM, "one more job");
     }
-    LOG(ERROR, "job cannot be read", "job=%s why=%s", job->id_text, why->text);
     job->unreadable = true;
     job->submitted_us = row->submitted_us;
     job->ended_us = row->ended_us;

@@ -278,13 +278,28 @@ typedef enum sl_err (*journal_deleted_fn)(void *arg, uint64_t job, uint64_t uid,
                                           const char *psserver,
                                           struct sl_error *err);
 
+// Jobs that have not ended, and those that a cut without an outcome is of.
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err);
+
+// Those that have ended: of each only id, uid, state and name.
+enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
+                               struct sl_error *err);
+
+// One row, whatever its state; no callback if there is none.
+enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
+                             void *arg, struct sl_error *err);
+
 enum sl_err journal_each_shard(struct journal *j, uint64_t job,
                                journal_shard_fn fn, void *arg,
                                struct sl_error *err);
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
                              void *arg, struct sl_error *err);
+
+// As above, but without checkpoint and counts.
+enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
+                                  journal_cut_fn fn, void *arg,
+                                  struct sl_error *err);
 enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                                     journal_evaluation_fn fn, void *arg,
                                     struct sl_error *err);

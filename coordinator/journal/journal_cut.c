@@ -113,15 +113,10 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
 
 // ---- reading
 
-enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
-                             void *arg, struct sl_error *err)
+static enum sl_err walk_cuts(struct journal *j, const char *sql, uint64_t job,
+                             journal_cut_fn fn, void *arg, struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_walk(j, err,
-                     "SELECT cut, state, path, epochs, low, checkpoint,"
-                     " counts FROM cuts WHERE job = ?1"
-                     " ORDER BY cut",
-                     JOURNAL_VALUES(U64(job)));
+    sqlite3_stmt *s = journal_walk(j, err, sql, JOURNAL_VALUES(U64(job)));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
@@ -138,6 +133,25 @@ enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
         rc = fn(arg, &row, err);
     }
     return journal_walked(s, rc);
+}
+
+enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
+                             void *arg, struct sl_error *err)
+{
+    return walk_cuts(j,
+                     "SELECT cut, state, path, epochs, low, checkpoint,"
+                     " counts FROM cuts WHERE job = ?1 ORDER BY cut",
+                     job, fn, arg, err);
+}
+
+enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
+                                  journal_cut_fn fn, void *arg,
+                                  struct sl_error *err)
+{
+    return walk_cuts(j,
+                     "SELECT cut, state, path, epochs, low, NULL, NULL"
+                     " FROM cuts WHERE job = ?1 ORDER BY cut",
+                     job, fn, arg, err);
 }
 
 enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,

@@ -189,22 +189,22 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
     };
 }
 
-enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
-                             struct sl_error *err)
+#define JOB_ROW                                                                \
+    "SELECT id, uid, incarnation, name, request_id, state, reason,"            \
+    " spec, layout, final, train_samples, test_samples, train_hash,"           \
+    " test_hash, submitted_us, ended_us, closures_retried,"                    \
+    " workers_lost, psservers_lost, restarts, elapsed_ms, resume FROM jobs"
+
+static enum sl_err walk_jobs(struct journal *j, const char *sql,
+                             const struct journal_value *values, size_t count,
+                             journal_job_fn fn, void *arg, struct sl_error *err)
 {
     sqlite3_stmt *s;
     enum sl_err rc = journal_flush(j, err);
 
     if (rc != SL_OK)
         return rc;
-    s = journal_walk(
-        j, err,
-        "SELECT id, uid, incarnation, name, request_id, state, reason,"
-        " spec, layout, final, train_samples, test_samples, train_hash,"
-        " test_hash, submitted_us, ended_us, closures_retried,"
-        " workers_lost, psservers_lost, restarts, elapsed_ms,"
-        " resume FROM jobs ORDER BY id",
-        NULL, 0);
+    s = journal_walk(j, err, sql, values, count);
     if (s == NULL)
         return SL_EIO;
 
@@ -212,6 +212,44 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
         struct journal_job row;
 
         read_job(&row, s);
+        rc = fn(arg, &row, err);
+    }
+    return journal_walked(s, rc);
+}
+
+enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
+                             struct sl_error *err)
+{
+    return walk_jobs(j,
+                     JOB_ROW " WHERE id IN (SELECT id FROM jobs WHERE state < 4"
+                             " UNION SELECT job FROM cuts"
+                             " WHERE state <> 1 AND state = 0) ORDER BY id",
+                     NULL, 0, fn, arg, err);
+}
+
+enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
+                             void *arg, struct sl_error *err)
+{
+    return walk_jobs(j, JOB_ROW " WHERE id = ?1", JOURNAL_VALUES(U64(id)), fn,
+                     arg, err);
+}
+
+enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
+                               struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_walk(
+        j, err, "SELECT id, uid, state, name FROM jobs WHERE state >= 4", NULL,
+        0);
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
+        struct journal_job row = {
+            .id = journal_u64(s, 0),
+            .uid = journal_u64(s, 1),
+            .state = (int)journal_u64(s, 2),
+            .name = journal_text(s, 3),
+        };
+
         rc = fn(arg, &row, err);
     }
     return journal_walked(s, rc);

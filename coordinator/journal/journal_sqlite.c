@@ -51,11 +51,19 @@ static const char schema[] =
     " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 
-// Of no schema: a program of before leaves them alone.
-static const char more[] = "CREATE TABLE IF NOT EXISTS gaps("
-                           " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);"
-                           "CREATE TABLE IF NOT EXISTS past("
-                           " job INTEGER PRIMARY KEY, cuts INTEGER NOT NULL);";
+// Of no schema: a program of before leaves them alone. The indexes are of what
+// a start looks for, among jobs that have ended and cuts that are kept. (4:
+// JOB_FINISHED; 0 and 1: JOURNAL_CUT_INTENT and _PUBLISHED.)
+static const char more[] =
+    "CREATE TABLE IF NOT EXISTS gaps("
+    " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS past("
+    " job INTEGER PRIMARY KEY, cuts INTEGER NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS jobs_live ON jobs(id) WHERE state < 4;"
+    "CREATE INDEX IF NOT EXISTS jobs_ended ON jobs(id, uid, state, name)"
+    " WHERE state >= 4;"
+    "CREATE INDEX IF NOT EXISTS cuts_other ON cuts(job, state)"
+    " WHERE state <> 1;";
 
 // From schema 1 to 2: jobs that start from a cut.
 static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"

@@ -38,7 +38,8 @@ enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
 
 static enum sl_err clear_all(struct journal *j, struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_walk(j, err, "SELECT id FROM jobs", NULL, 0);
+    sqlite3_stmt *s = journal_walk(
+        j, err, "SELECT DISTINCT job FROM cuts WHERE state <> 1", NULL, 0);
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)

@@ -11,6 +11,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/jobs.h"
 
 static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
                                             const char *state)
@@ -173,14 +174,14 @@ static enum sl_err warn_unreadable(struct coord *c, Sluice__V1__ClusterReply *m)
     size_t at = 0;
     void *value;
 
-    while (rc == SL_OK && map_next(&c->jobs.by_id, &at, NULL, &value)) {
-        const struct job *job = value;
+    while (rc == SL_OK && map_next(&c->jobs.ended, &at, NULL, &value)) {
+        const struct ended_job *e = value;
 
-        if (job->unreadable)
+        if (e->unreadable != NULL)
             rc = warn(m,
-                      "job %s cannot be read: %.300s. A version that can goes "
-                      "on with it; or give it up: sluice delete %s",
-                      job->id_text, job->reason, job->id_text);
+                      "job j-%llu cannot be read: %.300s. A version that can "
+                      "goes on with it; or give it up: sluice delete j-%llu",
+                      (ull)e->id, e->unreadable, (ull)e->id);
     }
     return rc;
 }

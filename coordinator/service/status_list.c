@@ -4,10 +4,28 @@
 #include "coordinator/service/status.h"
 
 #include "common/base/mem.h"
+#include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/status.h"
 
 #define LIST_DEFAULT 100
+
+static enum sl_err add_line(struct coord *c, uint64_t id,
+                            Sluice__V1__ListReply *m, struct sl_error *err)
+{
+    struct job *job = NULL;
+    enum sl_err rc = ended_open(c, id, LOAD_LINE, &job, err);
+
+    if (rc == SL_ENOENT)
+        return SL_OK; // it was deleted
+    if (rc != SL_OK)
+        return rc;
+    m->jobs[m->n_jobs] = status_job(c, job, false, false);
+    ended_close(job);
+    return m->jobs[m->n_jobs++] == NULL
+               ? sl_fail(err, SL_ENOMEM, "a list of jobs")
+               : SL_OK;
+}
 
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err)
@@ -17,7 +35,8 @@ enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                       ? c->jobs.last
                       : request->before - 1;
     Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
-    size_t most = c->jobs.by_id.len < limit ? c->jobs.by_id.len : limit;
+    size_t all = c->jobs.by_id.len + c->jobs.ended.len;
+    size_t most = all < limit ? all : limit;
 
     if (m != NULL)
         m->jobs = sl_calloc(most, sizeof(*m->jobs));
@@ -26,33 +45,25 @@ enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
         return sl_fail(err, SL_ENOMEM, "a list of jobs");
     }
     for (; id > 0 && m->n_jobs < most; id--) {
-        struct job *job = jobs_get(c, id);
+        enum sl_err rc = add_line(c, id, m, err);
 
-        if (job == NULL)
-            continue;
-        m->jobs[m->n_jobs] = status_job(c, job, false, false);
-        if (m->jobs[m->n_jobs++] == NULL) {
+        if (rc != SL_OK) {
             wire_free(&m->base);
-            return sl_fail(err, SL_ENOMEM, "a list of jobs");
+            return rc;
         }
     }
     *reply = m;
     return SL_OK;
 }
 
-enum sl_err status_checkpoints(struct coord *c,
-                               const Sluice__V1__JobRequest *request,
-                               Sluice__V1__CheckpointsReply **reply,
-                               struct sl_error *err)
+static enum sl_err checkpoints(const struct job *job,
+                               Sluice__V1__CheckpointsReply **reply)
 {
     Sluice__V1__CheckpointsReply view = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
     Sluice__V1__Checkpoint **list, *copies;
     ProtobufCMessage *copy = NULL;
-    struct job *job = NULL;
-    enum sl_err rc = jobs_find(c, request->id, &job, err);
+    enum sl_err rc;
 
-    if (rc != SL_OK)
-        return rc;
     list = sl_malloc_array(job->cuts_count, sizeof(*list));
     copies = sl_malloc_array(job->cuts_count, sizeof(*copies));
     for (size_t i = 0; list != NULL && copies != NULL && i < job->cuts_count;
@@ -75,8 +86,25 @@ enum sl_err status_checkpoints(struct coord *c,
                                         : wire_dup(&copy, &view.base);
     sl_free(list);
     sl_free(copies);
+    if (rc == SL_OK)
+        *reply = (Sluice__V1__CheckpointsReply *)copy;
+    return rc;
+}
+
+enum sl_err status_checkpoints(struct coord *c,
+                               const Sluice__V1__JobRequest *request,
+                               Sluice__V1__CheckpointsReply **reply,
+                               struct sl_error *err)
+{
+    struct job *job = NULL;
+    uint64_t number = 0;
+    enum sl_err rc = jobs_find(c, request->id, &number, err);
+
+    if (rc == SL_OK)
+        rc = ended_open(c, number, LOAD_WHOLE, &job, err);
     if (rc != SL_OK)
-        return sl_fail(err, rc, "a list of checkpoints");
-    *reply = (Sluice__V1__CheckpointsReply *)copy;
-    return SL_OK;
+        return rc;
+    rc = checkpoints(job, reply);
+    ended_close(job);
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "a list of checkpoints");
 }

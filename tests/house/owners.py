@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Header, struct, how it is written to, who makes and loads it.
 STRUCTS = [
-    ("coordinator/core/job.h", "job", r"\bjob", {"job", "recover"}),
+    ("coordinator/core/job.h", "job", r"\bjob", {"job", "load"}),
     ("coordinator/core/coord_inner.h", "coord", r"\bc", {"coord", "recover"}),
 ]
 

@@ -35,29 +35,21 @@ void books_check_admit(struct sim *s, uint32_t shard, uint64_t incarnation)
 
 // ---- jobs
 
-struct job_query {
-    uint64_t id;
-    int state;
-};
-
 static enum sl_err on_job(void *arg, const struct journal_job *row,
                           struct sl_error *err)
 {
-    struct job_query *q = arg;
-
-    if (row->id == q->id)
-        q->state = row->state;
+    *(int *)arg = row->state;
     return SL_OK;
 }
 
 void books_check_ended(struct sim *s)
 {
-    struct job_query q = {.id = s->job};
+    int state = 0;
 
-    T_OK(journal_each_job(s->journal, on_job, &q, t_err()));
-    if (q.state < JOB_FINISHED)
+    T_OK(journal_job_read(s->journal, s->job, on_job, &state, t_err()));
+    if (state < JOB_FINISHED)
         T_FAIL("E2: the end of the job was told, the journal has %s",
-               job_state_name((enum job_state)q.state));
+               job_state_name((enum job_state)state));
 }
 
 // ---- cuts

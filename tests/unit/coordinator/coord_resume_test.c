@@ -3,7 +3,7 @@
 #include "coordinator/core/coord.h"
 
 #include "common/base/json.h"
-#include "coordinator/core/job.h"
+#include "coordinator/core/ended.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 
@@ -11,7 +11,8 @@ enum { LIMIT = 60000 };
 
 static struct sl_error err; // of the call that a test looks at
 
-// A job that has finished on two psservers, which then went away.
+// A job that has finished on a psserver, which then went away; and of which by
+// now there is only a record.
 static struct world *after_a_job(void)
 {
     static struct world w;
@@ -24,7 +25,7 @@ static struct world *after_a_job(void)
     world_submit(&w, world_graph_job);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     world_kill(&w, ps);
-    world_pass(&w, 3000);
+    world_pass(&w, ENDED_STAYS_MS + 1000);
     return &w;
 }
 
