@@ -24,12 +24,14 @@ static void leave_pending(struct freeze *f, size_t block, uint8_t state)
     f->pending--;
 }
 
-enum sl_err freeze_init(struct freeze *f, const void *memory, size_t bytes,
-                        const void *more, size_t more_bytes)
+enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
+                        unsigned count, size_t each)
 {
-    struct freeze made = {
-        .memory = {memory, more}, .first = bytes, .bytes = bytes + more_bytes};
+    struct freeze made = {.each = each, .bytes = count * each};
 
+    assert(count <= FREEZE_ARRAYS);
+    for (unsigned i = 0; i < count; i++)
+        made.array[i] = arrays[i];
     made.blocks = sl_ceil_div(made.bytes, FREEZE_BLOCK_BYTES);
     made.pending = made.blocks;
     made.state = sl_calloc(made.blocks, 1);
@@ -58,26 +60,26 @@ static size_t block_bytes(const struct freeze *f, size_t block)
     return left < FREEZE_BLOCK_BYTES ? left : FREEZE_BLOCK_BYTES;
 }
 
-// How many bytes of a block lie in the first extent.
-static size_t bytes_in_first(const struct freeze *f, size_t block)
+// Where the memory at an offset lies, and how many of the n bytes from there
+// lie together.
+static const uint8_t *memory_at(const struct freeze *f, size_t offset, size_t n,
+                                size_t *together)
 {
-    size_t offset = block * FREEZE_BLOCK_BYTES, n = block_bytes(f, block);
+    size_t in = offset % f->each;
 
-    if (offset >= f->first)
-        return 0;
-    return f->first - offset < n ? f->first - offset : n;
+    *together = sl_min(n, f->each - in);
+    return f->array[offset / f->each] + in;
 }
 
 static void save(struct freeze *f, size_t block)
 {
-    size_t offset = block * FREEZE_BLOCK_BYTES, n = block_bytes(f, block),
-           mine = bytes_in_first(f, block);
-    uint8_t *to = (uint8_t *)f->side.data + offset;
+    size_t at = block * FREEZE_BLOCK_BYTES, end = at + block_bytes(f, block), n;
 
-    if (mine > 0)
-        memcpy(to, f->memory[0] + offset, mine);
-    if (mine < n)
-        memcpy(to + mine, f->memory[1] + (offset + mine - f->first), n - mine);
+    for (; at < end; at += n) {
+        const uint8_t *from = memory_at(f, at, end - at, &n);
+
+        memcpy((uint8_t *)f->side.data + at, from, n);
+    }
     leave_pending(f, block, SAVED);
 }
 
@@ -104,17 +106,16 @@ copy_words(uint32_t *to, const uint32_t *from, size_t n)
 
 void freeze_copy(const struct freeze *f, size_t block, void *space)
 {
-    size_t offset = block * FREEZE_BLOCK_BYTES, n = block_bytes(f, block),
-           mine = bytes_in_first(f, block), words = mine / sizeof(uint32_t);
+    size_t at = block * FREEZE_BLOCK_BYTES, end = at + block_bytes(f, block), n;
+    uint32_t *to = space;
 
     if (state_of(f, block) != PENDING)
         return;
-    if (mine > 0)
-        copy_words(space, (const void *)(f->memory[0] + offset), words);
-    if (mine < n)
-        copy_words((uint32_t *)space + words,
-                   (const void *)(f->memory[1] + (offset + mine - f->first)),
-                   (n - mine) / sizeof(uint32_t));
+    for (; at < end; at += n, to += n / sizeof(*to)) {
+        const uint8_t *from = memory_at(f, at, end - at, &n);
+
+        copy_words(to, (const void *)from, n / sizeof(*to));
+    }
 }
 
 void freeze_take(struct freeze *f, size_t block, void *space, const void **at,

@@ -22,9 +22,8 @@
 //          has its pages from the start: the first push after the instant
 //          writes most of it, under the lock, and finding pages takes longer
 //          than the copy.
-// Units    offsets and lengths in bytes; the memory is whole f32, in two
-// extents
-//          (values, slots) that count as one behind the other.
+// Units    offsets and lengths in bytes; the memory is whole f32, in arrays of
+//          one length (values, slots) that count as one behind the other.
 #ifndef STATE_SHARD_FREEZE_H
 #define STATE_SHARD_FREEZE_H
 
@@ -35,11 +34,12 @@
 #include "state/shard/region.h"
 
 #define FREEZE_BLOCK_BYTES ((size_t)256 << 10)
+#define FREEZE_ARRAYS 4 // at most
 
 struct freeze {
-    const uint8_t *memory[2]; // borrowed
-    size_t first;             // bytes of memory[0]
-    size_t bytes;             // of both
+    const uint8_t *array[FREEZE_ARRAYS]; // borrowed
+    size_t each;                         // bytes of one
+    size_t bytes;                        // of all
     struct region side;
     uint8_t *state; // per block, owned
     size_t blocks, pending;
@@ -47,8 +47,8 @@ struct freeze {
 
 // Allocates; the instant is the moment when the caller, holding the lock,
 // shows the freeze to those who change the memory.
-enum sl_err freeze_init(struct freeze *f, const void *memory, size_t bytes,
-                        const void *more, size_t more_bytes);
+enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
+                        unsigned count, size_t each);
 void freeze_release(struct freeze *f); // all zeroes is allowed
 
 // Before bytes [offset, offset + n) change.

@@ -10,6 +10,11 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define PAGE_BYTES ((size_t)4096)
+#define LINE_BYTES ((size_t)64)
+
+// Between arrays that are worth it: small ones are in the first cache.
+#define STAGGER_BYTES (PAGE_BYTES + 5 * LINE_BYTES)
+#define STAGGER_LEAST ((size_t)16 << 10)
 
 // Whole huge pages where that wastes at most an eighth.
 static size_t mapped_bytes(size_t bytes)
@@ -55,6 +60,19 @@ void region_release(struct region *r)
     if (r->data != NULL)
         munmap(r->data, mapped_bytes(r->bytes));
     *r = (struct region){NULL, 0};
+}
+
+size_t region_array_at(size_t bytes, unsigned which)
+{
+    if (bytes < STAGGER_LEAST)
+        return which * bytes;
+    return which *
+           ((bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + STAGGER_BYTES);
+}
+
+size_t region_arrays_bytes(size_t bytes, unsigned count)
+{
+    return count == 0 ? 0 : region_array_at(bytes, count - 1) + bytes;
 }
 
 enum sl_err region_shared_new(struct region_shared **out, size_t bytes)

@@ -34,6 +34,14 @@ void region_populate(struct region *r);
 
 void region_release(struct region *r); // all zeroes is allowed
 
+// Arrays of one length that are walked together, `which` from 0: where each
+// begins, and the bytes of them all. A page and some lines lie between two of
+// them. Arrays a large power of two apart would be in the same banks of the
+// memory, and in the same sets of the caches, at every step of the walk: Adam
+// at a quarter of its speed.
+size_t region_array_at(size_t bytes, unsigned which);
+size_t region_arrays_bytes(size_t bytes, unsigned count);
+
 struct region_shared {
     struct region region;
     _Atomic unsigned refs;

@@ -21,49 +21,51 @@
         (s)->plan.shard, (s)->incarnation
 
 _Static_assert(POOL_FORMS == WIRE_TYPES, "a copy per type is shown");
+_Static_assert(FREEZE_ARRAYS == 1 + OPTIM_SLOTS_MAX, "values, slots");
 
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
-// memory is one plain matrix.
+// memory is one plain matrix. Values that lie elsewhere begin where a page
+// does, as the region: the slots then begin behind the space of theirs.
 static enum sl_err make_memory(struct shard *s, struct region_shared *values,
                                uint64_t first)
 {
     const struct optim *o = &s->plan.optim;
-    size_t n = s->plan.elements, bytes = shard_bytes(s);
-    float *at, init;
+    size_t n = s->plan.elements, bytes = plan_values_bytes(&s->plan), skip;
+    unsigned slots = optim_slots(o);
+    float init;
 
-    if (values != NULL)
-        bytes -= plan_values_bytes(&s->plan);
-    if (region_new(&s->region, bytes) != SL_OK)
+    skip = values == NULL ? 0 : region_array_at(bytes, 1) - bytes;
+    if (region_new(&s->region,
+                   skip + region_arrays_bytes(bytes, slots + !values)) != SL_OK)
         return SL_ENOMEM;
-    at = s->region.data;
     if (values != NULL) {
         s->shared = region_shared_ref(values);
         s->memory.values = (float *)values->region.data + first;
     } else {
-        s->memory.values = at;
-        at += n;
+        s->memory.values = s->region.data;
     }
     plan_seed(&s->plan, s->memory.values);
-    for (unsigned k = 0; k < optim_slots(o); k++, at += n) {
-        s->memory.slots[k] = at;
+    for (unsigned k = 0; k < slots; k++) {
+        size_t at = skip + region_array_at(bytes, k + !values);
+
+        s->memory.slots[k] = (float *)((uint8_t *)s->region.data + at);
         init = optim_slot_init(o, k);
         for (size_t i = 0; init != 0.0f && i < n; i++)
-            at[i] = init;
+            s->memory.slots[k][i] = init;
     }
     return SL_OK;
 }
 
 void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes)
 {
-    size_t values = plan_values_bytes(&s->plan);
+    size_t each = plan_values_bytes(&s->plan), in = offset % each;
+    size_t array = offset / each;
 
-    if (offset < values) {
-        *bytes = values - offset;
-        return (uint8_t *)s->memory.values + offset;
-    }
-    *bytes = shard_bytes(s) - offset;
-    return (uint8_t *)s->memory.slots[0] + (offset - values);
+    *bytes = each - in;
+    return (uint8_t *)(array == 0 ? s->memory.values
+                                  : s->memory.slots[array - 1]) +
+           in;
 }
 
 enum sl_err shard_new(struct shard **out, struct plan *plan)
@@ -801,13 +803,16 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
 static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
                           struct shard_image *out, struct sl_error *err)
 {
-    size_t values = plan_values_bytes(&s->plan);
+    const void *arrays[FREEZE_ARRAYS] = {s->memory.values};
+    unsigned slots = optim_slots(&s->plan.optim);
     enum sl_err rc;
 
     *out = (struct shard_image){0};
+    for (unsigned k = 0; k < slots; k++)
+        arrays[1 + k] = s->memory.slots[k];
     // Allocated outside the lock; the instant is below.
-    if (freeze_init(&out->freeze, s->memory.values, values, s->memory.slots[0],
-                    shard_bytes(s) - values) != SL_OK)
+    if (freeze_init(&out->freeze, arrays, 1 + slots,
+                    plan_values_bytes(&s->plan)) != SL_OK)
         return SL_ENOMEM;
     pthread_mutex_lock(&s->lock);
     rc = named ? freeze_locked(s, tag, out, err)

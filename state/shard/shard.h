@@ -47,7 +47,7 @@ struct shard {
     struct wire_tag from; // what it was loaded from; (0, 0): the seed
     uint64_t sequence;    // of its newest snapshot
     struct once once;
-    struct region region;         // values, then each slot: nothing between
+    struct region region;         // values, then each slot, staggered
     struct region_shared *shared; // or NULL; then the values lie here, and
                                   // only the slots in region
     struct apply_memory memory;   // into them
@@ -72,8 +72,8 @@ static inline size_t shard_bytes(const struct shard *s)
     return (1 + optim_slots(&s->plan.optim)) * plan_values_bytes(&s->plan);
 }
 
-// The memory of values, then slots, at an offset into it, and how many bytes
-// lie there together: not 0 before the end.
+// The memory at an offset into values and slots, as if each began where the one
+// before ends, and how many bytes lie there together: not 0 before the end.
 void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 
 // From here on it answers, as this incarnation (I1). A lower one than it has

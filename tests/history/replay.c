@@ -215,8 +215,11 @@ static void do_start(const char *args)
     from = find_state(shard, tag);
     memory = new_memory(m, shard);
     memory->version = from->version;
-    memcpy(memory->shard->region.data, from->bytes,
-           memory->shard->region.bytes);
+    for (size_t at = 0, n; at < shard_bytes(memory->shard); at += n) {
+        void *to = shard_memory_at(memory->shard, at, &n);
+
+        memcpy(to, from->bytes + at, n);
+    }
 }
 
 static void check_version(const struct memory *m, uint64_t version)
@@ -281,10 +284,11 @@ static void do_freeze(const char *args)
     memory = memory_at(m);
     s->shard = memory->number;
     s->version = memory->version;
-    s->bytes = sl_malloc(memory->shard->region.bytes);
+    s->bytes = sl_malloc(shard_bytes(memory->shard));
     if (s->bytes == NULL)
         wrong("out of memory");
-    memcpy(s->bytes, memory->shard->region.data, memory->shard->region.bytes);
+    for (size_t at = 0, n; at < shard_bytes(memory->shard); at += n)
+        memcpy(s->bytes + at, shard_memory_at(memory->shard, at, &n), n);
     s->next = all.states;
     all.states = s;
 }
@@ -345,9 +349,12 @@ static void do_file(const char *args)
         different("%s: version %" PRIu64 ", the replay says %" PRIu64, path,
                   once_version(&got->once), want->version);
     n = got->plan.elements;
-    for (unsigned k = 0; k <= optim_slots(&got->plan.optim); k++)
-        compare(&got->plan, k, 0, n, (const float *)got->region.data + k * n,
-                (const float *)(const void *)want->bytes + k * n, path);
+    for (unsigned k = 0; k <= optim_slots(&got->plan.optim); k++) {
+        size_t at = k * n * sizeof(float), together;
+
+        compare(&got->plan, k, 0, n, shard_memory_at(got, at, &together),
+                (const void *)(want->bytes + at), path);
+    }
     all.compared++;
     shard_unref(got);
     sl_free(folder);

@@ -22,8 +22,8 @@ static void begin(struct memory *m)
     m->space = sl_malloc(FREEZE_BLOCK_BYTES);
     for (size_t i = 0; i < m->count; i++)
         m->words[i] = 1;
-    T_OK(freeze_init(&m->freeze, m->words, m->count * sizeof(uint32_t), NULL,
-                     0));
+    T_OK(freeze_init(&m->freeze, (const void *const[]){m->words}, 1,
+                     m->count * sizeof(uint32_t)));
 }
 
 static void end(struct memory *m)
@@ -88,27 +88,27 @@ TEST(freeze, what_lies_over_two_blocks_saves_both)
     end(&m);
 }
 
-TEST(freeze, a_block_that_lies_in_two_extents_is_one)
+// The second block has the end of the first array, the second one, and the
+// beginning of the third.
+TEST(freeze, a_block_that_lies_in_several_arrays_is_one)
 {
-    enum { FIRST = BLOCK_WORDS + 5, SECOND = BLOCK_WORDS };
-    uint32_t *one = sl_malloc(FIRST * sizeof(uint32_t)),
-             *two = sl_malloc(SECOND * sizeof(uint32_t)),
-             *space = sl_malloc(FREEZE_BLOCK_BYTES);
+    enum { EACH = BLOCK_WORDS * 2 / 3 + 5, ARRAYS = 3, ALL = ARRAYS * EACH };
+    uint32_t *array[ARRAYS], *space = sl_malloc(FREEZE_BLOCK_BYTES);
     struct freeze f;
 
+    for (unsigned k = 0; k < ARRAYS; k++)
+        array[k] = sl_malloc(EACH * sizeof(uint32_t));
     for (unsigned changed = 0; changed < 2; changed++) {
         size_t seen = 0, n;
 
-        for (uint32_t i = 0; i < FIRST; i++)
-            one[i] = i;
-        for (uint32_t i = 0; i < SECOND; i++)
-            two[i] = FIRST + i;
-        T_OK(freeze_init(&f, one, FIRST * sizeof(uint32_t), two,
-                         SECOND * sizeof(uint32_t)));
+        for (uint32_t i = 0; i < ALL; i++)
+            array[i / EACH][i % EACH] = i;
+        T_OK(freeze_init(&f, (const void *const *)array, ARRAYS,
+                         EACH * sizeof(uint32_t)));
         if (changed) {
             freeze_touch(&f, 0, f.bytes);
-            memset(one, 0xff, FIRST * sizeof(uint32_t));
-            memset(two, 0xff, SECOND * sizeof(uint32_t));
+            for (unsigned k = 0; k < ARRAYS; k++)
+                memset(array[k], 0xff, EACH * sizeof(uint32_t));
         }
         for (size_t b = 0; b < f.blocks; b++, seen += n) {
             const void *at;
@@ -118,10 +118,10 @@ TEST(freeze, a_block_that_lies_in_two_extents_is_one)
             for (size_t i = 0; i < n / sizeof(uint32_t); i++)
                 T_EQ(((const uint32_t *)at)[i], seen / sizeof(uint32_t) + i);
         }
-        T_EQ(seen, (FIRST + SECOND) * sizeof(uint32_t));
+        T_EQ(seen, ALL * sizeof(uint32_t));
         freeze_release(&f);
     }
-    sl_free(one);
-    sl_free(two);
+    for (unsigned k = 0; k < ARRAYS; k++)
+        sl_free(array[k]);
     sl_free(space);
 }

@@ -372,6 +372,40 @@ TEST(shard, an_update_is_the_kernels_with_t_from_the_shards_own_count)
     shard_unref(s);
 }
 
+// 64 KiB of values, so that slots behind one another would lie that far apart.
+// What a snapshot reads is all of it, in order, wherever it lies.
+TEST(shard, arrays_that_are_walked_together_lie_no_power_of_two_apart)
+{
+    enum { N = 16384 };
+    struct kit k;
+    struct shard *s;
+
+    kit_clear(&k);
+    kit_optimizer(&k, "adam", 0.1);
+    kit_variable(&k, "dense/kernel", (uint64_t[]){N, 0});
+    s = kit_admitted(&k);
+    for (unsigned i = 0; i < 2; i++) {
+        const float *before = i == 0 ? s->memory.values : s->memory.slots[0];
+        size_t apart = (size_t)((char *)s->memory.slots[i] - (char *)before);
+
+        T_TRUE(apart >= N * sizeof(float));
+        T_EQ(apart % 64, 0);
+        T_NE(apart % 4096, 0);
+    }
+    for (size_t at = 0, n; at < shard_bytes(s); at += n) {
+        const void *want = at < N * sizeof(float)
+                               ? s->memory.values
+                               : s->memory.slots[at / (N * sizeof(float)) - 1];
+
+        T_TRUE(shard_memory_at(s, at, &n) == want);
+        T_EQ(n, N * sizeof(float));
+    }
+    // As far as the largest there are.
+    for (size_t bytes = N; bytes <= (size_t)512 << 20; bytes *= 2)
+        T_NE((region_array_at(bytes, 2) - region_array_at(bytes, 1)) % 4096, 0);
+    shard_unref(s);
+}
+
 // ---- steps of several micro-batches
 
 // What a worker pushes for a statistic that `n` micro-batches had.
