@@ -30,6 +30,7 @@ struct attendee {
     struct session *session; // the present one, or NULL: DOWN
     bool attached, stopped;
     bool notified;       // that we are down
+    bool refused;        // and that it does not take us
     unsigned backoff_ms; // the next
     struct loop_timer *dial_timer, *welcome_timer, *heartbeat_timer;
     uint32_t heartbeat_ms;
@@ -78,16 +79,18 @@ static void dial_later(struct attendee *a)
 static void went_down(struct attendee *a, const struct sl_error *why)
 {
     bool was = a->attached;
+    bool refused = why->code == SL_EAUTH || why->code == SL_EDENIED;
 
     a->session = NULL;
     a->attached = false;
     loop_timer_stop(a->welcome_timer);
     loop_timer_stop(a->heartbeat_timer);
-    if (!a->stopped && (was || !a->notified))
+    if (!a->stopped && (was || !a->notified || (refused && !a->refused)))
         LOG(WARN, was ? "coordinator lost" : "coordinator not reached",
             "peer=%s reason=%s", rpc_channel_address(a->setup.channel),
             why->text);
     a->notified = true;
+    a->refused = refused;
     dial_later(a);
     if (was)
         a->setup.lost(a->setup.arg);

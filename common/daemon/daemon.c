@@ -283,6 +283,8 @@ static enum sl_err new_conf(struct conf **out, const struct daemon *d)
     if (rc == SL_OK)
         rc = conf_add(c, tls_keys);
     if (rc == SL_OK)
+        rc = conf_add(c, tls_crl_keys);
+    if (rc == SL_OK)
         *out = c;
     return rc;
 }
@@ -369,7 +371,8 @@ static int configure(struct daemon *d)
                 conf_arg(d->conf, 0));
         return usage(d, err.text);
     }
-    if (tls_read_conf(&d->tls, d->conf, &err) != SL_OK)
+    if (tls_read_conf(&d->tls, d->conf, &err) != SL_OK ||
+        tls_read_crl_conf(&d->tls, d->conf, &err) != SL_OK)
         return usage(d, err.text);
     return GO_ON;
 }

@@ -45,6 +45,7 @@
 
 #define RPC_CONTROL_BYTES ((size_t)4 << 20) // limit of a control message
 #define RPC_DATA_BYTES ((size_t)64 << 20)   // limit of a data message
+#define RPC_PEER_ID 320                     // bytes of a name, with the 0
 #define RPC_NO_DEADLINE INT64_MAX           // for streams only
 
 struct rpc_io;      // I/O threads
@@ -141,6 +142,23 @@ void rpc_body_free(struct rpc_body *body); // NULL is allowed
 
 // ---- server
 
+// How a call came, and as whom.
+enum rpc_way {
+    RPC_WAY_PLAIN, // a local address without certificates
+    RPC_WAY_UNIX,  // a socket file (mode 0600): the server's user, or root
+    RPC_WAY_NEAR,  // a socket of rpc_server_adopt
+    RPC_WAY_TLS,   // the caller has shown a certificate of the authority
+};
+
+struct rpc_peer {
+    enum rpc_way way;
+    bool guarded; // this server asks for certificates at one of its addresses
+    // RPC_WAY_TLS:
+    bool revoked;         // by the list in tls.h's crl_file
+    unsigned uris;        // in the certificate's SAN
+    char id[RPC_PEER_ID]; // the first of them, else the common name
+};
+
 enum rpc_kind {
     RPC_UNARY,         // one request, one answer: `unary`
     RPC_BIDI,          // messages both ways: `open`
@@ -172,6 +190,12 @@ struct rpc_server_options {
     unsigned posted;               // requests kept posted per method and
                                    // thread; 0: 32
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
+
+    // Asked before each handler, on an I/O thread. What it refuses is answered
+    // with its error and logged; no handler runs. NULL: everybody may call
+    // everything.
+    enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
+                         struct sl_error *err);
 };
 
 // Makes a server of these tables on the threads of `io`. Copies the tables,
@@ -232,9 +256,8 @@ int64_t rpc_call_left_ms(const struct rpc_call *call);
 // only when memory is out.
 void *rpc_call_scratch(struct rpc_call *call, size_t bytes);
 
-// Who the peer's certificate says it is (the URI of its SAN, else its common
-// name), cut to `size`; false, and "", without TLS.
-bool rpc_call_identity(const struct rpc_call *call, char *out, size_t size);
+// Who calls.
+void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out);
 
 // Answers, exactly once, from any thread; `call` is gone afterwards. On SL_OK
 // the reply goes out (NULL: an empty message). Otherwise code and err->text
@@ -271,6 +294,9 @@ void rpc_stream_set(struct rpc_stream *stream,
 
 // RPC_SERVER_STREAM: the request. Borrowed until `open` returns.
 const struct sl_slices *rpc_stream_request(const struct rpc_stream *stream);
+
+// Server, inside a callback but on_end: who opened it.
+void rpc_stream_peer(struct rpc_stream *stream, struct rpc_peer *out);
 
 // Queues a message; they leave in the order of the calls. SL_EBUSY if the
 // queue holds its cap already (a message larger than the cap passes when the

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdio.h>
 
 static grpc_arg *next_arg(struct rpc_args *args)
 {
@@ -228,35 +227,4 @@ enum sl_err rpc_client_creds(grpc_channel_credentials **out,
         *files = NULL;
     }
     return rc;
-}
-
-static bool find_property(const grpc_auth_context *context, const char *name,
-                          char *out, size_t size)
-{
-    grpc_auth_property_iterator it =
-        grpc_auth_context_find_properties_by_name(context, name);
-    const grpc_auth_property *p = grpc_auth_property_iterator_next(&it);
-
-    if (p == NULL || p->value_length == 0)
-        return false;
-    snprintf(out, size, "%.*s", (int)p->value_length, p->value);
-    return true;
-}
-
-bool rpc_identity(grpc_call *call, char *out, size_t size)
-{
-    grpc_auth_context *context = grpc_call_auth_context(call);
-    bool known = false;
-
-    out[0] = '\0';
-    if (context == NULL)
-        return false;
-    if (grpc_auth_context_peer_is_authenticated(context))
-        known =
-            find_property(context, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME, out,
-                          size) ||
-            find_property(context, GRPC_PEER_URI_PROPERTY_NAME, out, size) ||
-            find_property(context, GRPC_X509_CN_PROPERTY_NAME, out, size);
-    grpc_auth_context_release(context);
-    return known;
 }

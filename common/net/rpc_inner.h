@@ -179,7 +179,16 @@ enum sl_err rpc_files_creds(grpc_channel_credentials **out,
 enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
                             struct tls_files *files, unsigned *serial,
                             struct sl_error *err);
-bool rpc_identity(grpc_call *call, char *out, size_t size);
+
+// ---- rpc_peer.c: who a server's callers are
+
+struct rpc_peers *rpc_peers_new(void);
+void rpc_peers_free(struct rpc_peers *p);
+
+// The server's listeners that ask for certificates; borrowed. Before calls.
+void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources);
+
+void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out);
 
 // ---- rpc_address.c
 
@@ -215,7 +224,8 @@ struct rpc_stream_seed { // what a new stream is made from
     size_t max_message_bytes, queue_cap_bytes;
     void (*gone)(struct rpc_stream *stream, void *owner); // after on_end
     void *owner;
-    const char *address; // client: for error texts; NULL: server
+    const char *address;     // client: for error texts; NULL: server
+    struct rpc_peers *peers; // server: borrowed
 };
 
 struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed);

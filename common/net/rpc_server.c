@@ -22,6 +22,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_faulty.h"
+#include "common/run/log.h"
 
 #define POSTED_UNARY 32
 #define POSTED_STREAM 4
@@ -79,6 +80,9 @@ struct rpc_server {
     unsigned posted;
     size_t queue_cap_bytes;
     struct rpc_source *sources; // of the certificates of each address
+    struct rpc_peers *peers;
+    enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
+                         struct sl_error *err);
     struct rpc_tag stopped;
     atomic_bool draining, stopping;
     atomic_size_t open;
@@ -198,12 +202,15 @@ int64_t rpc_call_left_ms(const struct rpc_call *c)
     return rpc_left_ms(c->deadline);
 }
 
-bool rpc_call_identity(const struct rpc_call *c, char *out, size_t size)
+void rpc_call_peer(const struct rpc_call *c, struct rpc_peer *out)
 {
-    if (c->host == NULL)
-        return rpc_identity(c->call, out, size);
-    out[0] = '\0';
-    return false;
+    struct rpc_server *s = c->lane->server;
+
+    if (c->host != NULL)
+        *out = (struct rpc_peer){.way = RPC_WAY_NEAR,
+                                 .guarded = s->sources != NULL};
+    else
+        rpc_peers_find(s->peers, c->call, out);
 }
 
 // ---- a call's way
@@ -367,6 +374,7 @@ static void open_stream(struct rpc_call *c)
         .queue_cap_bytes = s->queue_cap_bytes,
         .gone = stream_gone,
         .owner = s,
+        .peers = s->peers,
     };
     grpc_byte_buffer *request = c->payload;
 
@@ -378,8 +386,30 @@ static void open_stream(struct rpc_call *c)
 }
 
 // False: it was refused.
+static bool may_call(struct rpc_call *c)
+{
+    const char *path = c->served->method.path;
+    struct rpc_server *s = c->lane->server;
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_peer peer;
+    enum sl_err rc;
+
+    if (s->allow == NULL)
+        return true;
+    rpc_call_peer(c, &peer);
+    rc = s->allow(path, &peer, &err);
+    if (rc == SL_OK)
+        return true;
+    LOG(WARN, "call refused", "method=%s who=%s why=%s", path, peer.id,
+        err.text);
+    rpc_answer(c, rc, &err, NULL);
+    return false;
+}
+
 static bool admit(struct rpc_call *c, size_t bytes)
 {
+    if (!may_call(c))
+        return false;
     if (atomic_load(&c->lane->server->draining)) {
         refuse(c, SL_EUNAVAIL, "this server is draining; ask again soon");
         return false;
@@ -618,6 +648,8 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
     s->queue_cap_bytes = options && options->stream_queue_bytes
                              ? options->stream_queue_bytes
                              : QUEUE_CAP;
+    s->allow = options != NULL ? options->allow : NULL;
+    s->peers = rpc_peers_new();
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->gone, NULL);
     list_init(&s->hosts);
@@ -654,6 +686,7 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
     if (source != NULL) {
         source->next = s->sources;
         s->sources = source;
+        rpc_peers_use(s->peers, source);
     }
     // The mask is the process's, but there is no other way to have the socket
     // file closed to others from its first instant.
@@ -728,6 +761,7 @@ void rpc_server_free(struct rpc_server *s)
         pthread_cond_wait(&s->gone, &s->lock);
     pthread_mutex_unlock(&s->lock);
     grpc_server_destroy(s->server);
+    rpc_peers_free(s->peers);
     rpc_sources_free(s->sources);
     for (unsigned i = 0; i < s->io->threads; i++)
         pool_free(&s->lanes[i].pool);

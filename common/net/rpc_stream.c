@@ -59,6 +59,11 @@ struct rpc_stream {
     int cancelled;              // server
 };
 
+void rpc_stream_peer(struct rpc_stream *s, struct rpc_peer *out)
+{
+    rpc_peers_find(s->seed.peers, s->seed.call, out);
+}
+
 // ---- the queue
 
 static void waiting_push(struct send_queue *q, grpc_byte_buffer *buffer)

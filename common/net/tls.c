@@ -19,6 +19,7 @@
 #include <openssl/x509.h>
 
 #include "common/base/mem.h"
+#include "common/net/tls_peer.h"
 
 #define PEM_MAX_BYTES ((size_t)1 << 20)
 
@@ -222,6 +223,10 @@ enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
         rc = read_file(&pem.key, tls->key_file, true, err);
     if (rc == SL_OK)
         rc = check(&pem, tls, err);
+    if (rc == SL_OK && tls->crl_file != NULL)
+        rc = read_file(&pem.crl, tls->crl_file, false, err);
+    if (rc == SL_OK && pem.crl != NULL)
+        rc = tls_check_crl(pem.crl, pem.ca, tls->crl_file, &pem.crl_ends, err);
     if (rc != SL_OK) {
         tls_pem_release(&pem);
         return rc;
@@ -237,7 +242,8 @@ void tls_pem_release(struct tls_pem *pem)
     sl_free(pem->key);
     sl_free(pem->cert);
     sl_free(pem->ca);
-    pem->ca = pem->cert = pem->key = NULL;
+    sl_free(pem->crl);
+    pem->ca = pem->cert = pem->key = pem->crl = NULL;
 }
 
 // ---- settings
@@ -269,6 +275,26 @@ enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
                        "TLS needs all of --tls-ca, --tls-cert and --tls-key; "
                        "`sluice cert init` makes them");
     *out = tls;
+    return SL_OK;
+}
+
+const struct conf_key tls_crl_keys[] = {
+    {.name = "tls-crl",
+     .kind = CONF_STRING,
+     .help = "PEM file of certificates that the authority has revoked "
+             "(`sluice cert revoke`): who shows one is refused."},
+    {.name = NULL},
+};
+
+enum sl_err tls_read_crl_conf(struct rpc_tls *tls, const struct conf *conf,
+                              struct sl_error *err)
+{
+    const char *file = conf_str(conf, "tls-crl");
+
+    if (file != NULL && tls->ca_file == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "--tls-crl needs --tls-ca, --tls-cert and --tls-key");
+    tls->crl_file = file;
     return SL_OK;
 }
 

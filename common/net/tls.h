@@ -25,13 +25,16 @@ struct rpc_tls {
     const char *ca_file;     // PEM, the authority; may hold several
     const char *cert_file;   // PEM, our certificate, then intermediates
     const char *key_file;    // PEM, its key
+    const char *crl_file;    // PEM, revoked certificates of peers; NULL: none
     const char *server_name; // client: the name to expect in the server's
                              // certificate; NULL: the host of the address
 };
 
 struct tls_pem {
     char *ca, *cert, *key; // texts; the key is wiped on release
+    char *crl;             // NULL: none
     time_t ends;           // when `cert` expires, by the wall clock
+    time_t crl_ends;       // when `crl` should be replaced; 0: it says nothing
 };
 
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
@@ -44,6 +47,11 @@ void tls_pem_release(struct tls_pem *pem);
 
 // --tls-ca, --tls-cert and --tls-key, as daemons have them.
 extern const struct conf_key tls_keys[];
+
+// --tls-crl, of what serves. SL_EINVAL if it is said without the three.
+extern const struct conf_key tls_crl_keys[];
+enum sl_err tls_read_crl_conf(struct rpc_tls *tls, const struct conf *conf,
+                              struct sl_error *err);
 
 // The three as said, borrowed from `conf`; all NULL if none was said.
 // SL_EINVAL if only some were.
@@ -67,6 +75,9 @@ enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
 void tls_files_close(struct tls_files *files); // NULL is allowed
 
 unsigned tls_files_serial(const struct tls_files *files); // from 1
+
+// Whether the revocation list in use names the certificate of a peer (PEM).
+bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
 // A copy of the texts in use and their serial.
 enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,

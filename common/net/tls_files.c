@@ -15,6 +15,7 @@
 #include "common/base/list.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/net/tls_peer.h"
 
 #define DAY_S 86400
 #define SOON_DAYS 14 // from when on a certificate's end is in the log
@@ -26,14 +27,17 @@ struct stamp { // all zeroes: no such file
     struct timespec changed;
 };
 
+#define FILES 4
+
 struct stamps {
-    struct stamp of[3];
+    struct stamp of[FILES];
 };
 
 struct tls_files {
     struct list_node node;
     unsigned refs;
     char *ca_file, *cert_file, *key_file;
+    char *crl_file; // NULL: none
     atomic_uint serial;
     struct tls_pem pem;
     struct stamps used;  // as they were when `pem` was read
@@ -49,18 +53,20 @@ static struct rpc_tls names(const struct tls_files *f)
 {
     return (struct rpc_tls){.ca_file = f->ca_file,
                             .cert_file = f->cert_file,
-                            .key_file = f->key_file};
+                            .key_file = f->key_file,
+                            .crl_file = f->crl_file};
 }
 
 static struct stamps stamps_of(const struct tls_files *f)
 {
-    const char *path[3] = {f->ca_file, f->cert_file, f->key_file};
+    const char *path[FILES] = {f->ca_file, f->cert_file, f->key_file,
+                               f->crl_file};
     struct stamps out;
     struct stat st;
 
     memset(&out, 0, sizeof(out));
-    for (int i = 0; i < 3; i++) {
-        if (stat(path[i], &st) != 0)
+    for (int i = 0; i < FILES; i++) {
+        if (path[i] == NULL || stat(path[i], &st) != 0)
             continue;
         out.of[i].dev = st.st_dev;
         out.of[i].ino = st.st_ino;
@@ -122,14 +128,25 @@ static void read_again_locked(struct tls_files *f, const struct stamps *now,
         "error=%s", err.text);
 }
 
+// An old list is still right about whom it names, so it stays in use.
+static void warn_of_crl_locked(const struct tls_files *f, time_t now)
+{
+    if (f->pem.crl_ends != 0 && f->pem.crl_ends < now)
+        LOG(WARN, "revocation list is out of date", "crl=%s days_ago=%lld",
+            f->crl_file, (long long)((now - f->pem.crl_ends) / DAY_S));
+}
+
 // Once a day.
 static void warn_of_end_locked(struct tls_files *f, bool insist)
 {
     time_t now = time(NULL), left = f->pem.ends - now;
 
-    if (left >= SOON_DAYS * DAY_S || (f->warned_day == now / DAY_S && !insist))
+    if (f->warned_day == now / DAY_S && !insist)
         return;
     f->warned_day = now / DAY_S;
+    warn_of_crl_locked(f, now);
+    if (left >= SOON_DAYS * DAY_S)
+        return;
     if (left < 0)
         LOG(WARN, "certificate has expired",
             "cert=%s days_ago=%lld do=replace the file", f->cert_file,
@@ -162,7 +179,13 @@ static void free_files(struct tls_files *f)
     sl_free(f->ca_file);
     sl_free(f->cert_file);
     sl_free(f->key_file);
+    sl_free(f->crl_file);
     sl_free(f);
+}
+
+static bool same_crl(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 static struct tls_files *find_locked(const struct rpc_tls *tls)
@@ -173,7 +196,8 @@ static struct tls_files *find_locked(const struct rpc_tls *tls)
 
         if (strcmp(f->ca_file, tls->ca_file) == 0 &&
             strcmp(f->cert_file, tls->cert_file) == 0 &&
-            strcmp(f->key_file, tls->key_file) == 0)
+            strcmp(f->key_file, tls->key_file) == 0 &&
+            same_crl(f->crl_file, tls->crl_file))
             return f;
     }
     return NULL;
@@ -191,7 +215,10 @@ static enum sl_err add_locked(struct tls_files **out, const struct rpc_tls *tls,
     f->ca_file = sl_strdup(tls->ca_file);
     f->cert_file = sl_strdup(tls->cert_file);
     f->key_file = sl_strdup(tls->key_file);
-    if (f->ca_file == NULL || f->cert_file == NULL || f->key_file == NULL) {
+    if (tls->crl_file != NULL)
+        f->crl_file = sl_strdup(tls->crl_file);
+    if (f->ca_file == NULL || f->cert_file == NULL || f->key_file == NULL ||
+        (f->crl_file == NULL) != (tls->crl_file == NULL)) {
         rc = sl_fail(err, SL_ENOMEM, "no memory");
     } else {
         now = stamps_of(f);
@@ -271,4 +298,14 @@ enum sl_err tls_files_copy(struct tls_files *f, struct tls_pem *out,
     }
     *out = pem;
     return SL_OK;
+}
+
+bool tls_files_revoke(struct tls_files *f, const char *pem, size_t n)
+{
+    bool revoked;
+
+    pthread_mutex_lock(&lock);
+    revoked = tls_peer_revoked(f->pem.crl, pem, n);
+    pthread_mutex_unlock(&lock);
+    return revoked;
 }

@@ -8,6 +8,7 @@
 #include "common/run/log.h"
 #include "common/base/map.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 
 // Messages of one stream that may wait for the loop; then its peer is held
 // back by flow control.
@@ -26,6 +27,7 @@ struct session {
     struct rpc_stream *stream; // a reference of ours
     _Atomic unsigned queued;   // messages on their way to the loop
     struct loop_task end;
+    struct access_who who; // by its certificate
     // the loop's
     uint64_t member; // 0: no Hello yet, or refused
     bool done;       // hung up: what still comes is not for us
@@ -73,6 +75,15 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
+    rc = access_attend(&s->who,
+                       hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER
+                           ? ACCESS_PSSERVER
+                           : ACCESS_WORKER,
+                       hello->name, &err);
+    if (rc != SL_OK) {
+        refuse(s, rc, &err);
+        return;
+    }
     s->member = ++a->last_member;
     if (map_put(&a->sessions, s->member, s) != SL_OK)
         rc = sl_fail(&err, SL_ENOMEM, "one more member");
@@ -153,8 +164,15 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
 {
     struct session *s = user;
     struct parcel *p = sl_malloc(sizeof(*p));
+    struct rpc_peer peer;
 
-    if (p == NULL) { // it comes back when there is memory
+    rpc_stream_peer(stream, &peer);
+    if (peer.revoked && p != NULL) { // since it opened
+        LOG(WARN, "revoked while it attended", "who=%s", peer.id);
+        sl_free(p);
+        p = NULL;
+    }
+    if (p == NULL) { // out of memory: it comes back when there is some
         rpc_stream_cancel(stream);
         return;
     }
@@ -187,10 +205,15 @@ static void open_attend(struct rpc_stream *stream, void *arg)
     };
     struct session *s = sl_calloc(1, sizeof(*s));
     struct sl_error err = SL_ERROR_INIT;
+    struct rpc_peer peer;
+    enum sl_err rc;
 
-    if (s == NULL) {
-        rpc_stream_finish(stream, sl_fail(&err, SL_ENOMEM, "one more stream"),
-                          &err);
+    rpc_stream_peer(stream, &peer);
+    rc = s != NULL ? access_who(&s->who, &peer, &err)
+                   : sl_fail(&err, SL_ENOMEM, "one more stream");
+    if (rc != SL_OK) {
+        rpc_stream_finish(stream, rc, &err);
+        sl_free(s);
         return;
     }
     s->attend = arg;

@@ -12,6 +12,7 @@
 #include "common/base/fs.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 
 #define TICK_MS 50
 #define SETTLE_MS 1000
@@ -252,6 +253,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
 {
     static const char *const services[] = {"sluice.v1.Coordinator",
                                            "sluice.v1.Jobs"};
+    static const struct rpc_server_options access = {.allow = access_allow};
     struct rpc_table tables[3];
     enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
@@ -262,7 +264,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     tables[0] = attend_table(s->attend);
     tables[1] = api_table(s->api);
     tables[2] = introspect_table(s->introspect);
-    rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), NULL, err);
+    rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
     return rc == SL_OK ? bind_all(s, conf, err) : rc;
 }
 

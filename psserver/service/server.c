@@ -9,6 +9,7 @@
 #include "common/base/buf.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"
 #include "psserver/service/attend.h"
@@ -195,6 +196,7 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
                               .folder = s->folder,
                               .local = s->local};
     const char *listen = conf_str(c, "listen");
+    static const struct rpc_server_options access = {.allow = access_allow};
     struct rpc_table tables[2];
     int port = 0;
     enum sl_err rc = api_new(&s->api, &setup);
@@ -205,7 +207,7 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
         return rc;
     tables[0] = api_table(s->api);
     tables[1] = introspect_table(s->introspect);
-    rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), NULL, err);
+    rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
     if (rc == SL_OK)
         rc = rpc_server_bind(s->rpc, listen, daemon_tls(s->daemon), &port, err);
     return rc != SL_OK ? rc : make_address(s, listen, port, err);

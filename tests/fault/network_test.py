@@ -87,7 +87,8 @@ def N4_half_open_no_end_of_a_connection_is_ever_seen():
 def certificate(b, role, days):
     """Signs a new certificate for a role; a negative number: expired."""
     folder = b.dir / "certs"
-    text = "subjectAltName=" + ",".join(f"IP:{address(h)}" for h in HOSTS)
+    text = f"subjectAltName=URI:spiffe://sluice/{role}/*," + \
+        ",".join(f"IP:{address(h)}" for h in HOSTS)
     (folder / "ext").write_text(text)
     old = subprocess.run(["openssl", "x509", "-noout", "-subject", "-nameopt",
                           "RFC2253", "-in", folder / f"{role}.crt"], check=True,

@@ -92,11 +92,12 @@ __attribute__((unused)) static void world_close(struct world *w)
 // What "/t.T/Who" answers: as whom the caller is known.
 static void answer_who(struct rpc_call *call, void *arg)
 {
-    char name[100];
+    struct rpc_peer peer;
+    const char *name = peer.id;
     struct rpc_msg msg;
 
     (void)arg;
-    rpc_call_identity(call, name, sizeof(name));
+    rpc_call_peer(call, &peer);
     rpc_msg_init(&msg);
     memcpy(rpc_msg_head(&msg, strlen(name)), name, strlen(name));
     rpc_answer(call, SL_OK, NULL, &msg);

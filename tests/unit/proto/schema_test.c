@@ -6,6 +6,7 @@
 #include "proto/wire.h"
 #include "proto/wire_check.h"
 #include "tests/harness/t.h"
+#include "tests/unit/proto/matrix.h"
 
 #define MESSAGES_MAX 200
 #define FIELDS_MAX 64
@@ -281,6 +282,21 @@ TEST(schema, methods_have_their_names_in_wire_h)
             T_FAIL("%s is not in wire.h", schema.method[i].path);
     }
     T_EQ(ours, SL_COUNT(paths));
+}
+
+// access_test.c calls each with every role.
+TEST(schema, methods_are_in_the_matrix_of_roles)
+{
+    read_schema();
+    for (unsigned i = 0; i < schema.methods; i++) {
+        bool found = false;
+
+        for (unsigned m = 0; m < SL_COUNT(matrix); m++)
+            found |= strcmp(schema.method[i].path, matrix[m].path) == 0;
+        if (!found)
+            T_FAIL("%s has no roles", schema.method[i].path);
+    }
+    T_EQ(schema.methods, SL_COUNT(matrix));
 }
 
 // ---- rules against descriptors

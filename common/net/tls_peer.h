@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/tls_peer.h -- what a peer's certificate says, and whether its
+// authority took it back.
+//
+// The transport has checked the chain and the dates before; here is what it
+// does not look at. A revocation list (CRL, PEM; one file may hold several) is
+// signed by the authority whose certificates it revokes.
+//
+// Threads  any.
+// Memory   all by value; texts are borrowed until return.
+// Errors   SL_EINVAL of a list that is no list, or of none of the authorities.
+#ifndef COMMON_NET_TLS_PEER_H
+#define COMMON_NET_TLS_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "common/base/status.h"
+
+#define TLS_PEER_ID 320
+
+struct tls_peer {
+    char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
+                          // "" if it has neither, or one that is too long
+    unsigned uris;        // in its SAN
+};
+
+// Of the first certificate of a PEM text of n bytes.
+void tls_peer_read(struct tls_peer *out, const char *pem, size_t n);
+
+// Whether a list in `crl` (NULL: there is none) names the certificate.
+bool tls_peer_revoked(const char *crl, const char *pem, size_t n);
+
+// That each list of the text `crl` is signed by an authority in `ca`; `file` is
+// for the error. *ends: when the first one should have been replaced.
+enum sl_err tls_check_crl(const char *crl, const char *ca, const char *file,
+                          time_t *ends, struct sl_error *err);
+
+#endif

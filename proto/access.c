@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/access.c -- the table of methods and roles, and the grammar of the
+// names in certificates.
+#include "proto/access.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "proto/wire.h"
+
+#define URI "spiffe://sluice/"
+#define TENANT "/tenant/"
+
+// ---- the table: what is not here nobody may call, but who is local
+
+#define MAY(role) (1u << ACCESS_##role)
+#define READERS (MAY(ADMIN) | MAY(SUBMITTER) | MAY(VIEWER))
+#define WRITERS (MAY(ADMIN) | MAY(SUBMITTER))
+#define MEMBERS (MAY(WORKER) | MAY(PSSERVER))
+#define ALL (READERS | MEMBERS | MAY(COORDINATOR))
+
+static const struct {
+    const char *path;
+    unsigned roles;
+} table[] = {
+    {WIRE_ATTEND, MEMBERS},
+    {WIRE_SUBMIT, WRITERS},
+    {WIRE_STOP, WRITERS},
+    {WIRE_DELETE, WRITERS},
+    {WIRE_GET, READERS},
+    {WIRE_LIST, READERS},
+    {WIRE_WATCH, READERS},
+    {WIRE_CHECKPOINTS, READERS},
+    {WIRE_CLUSTER, MAY(ADMIN) | MAY(VIEWER)},
+    {WIRE_ASK, MAY(WORKER)},
+    {WIRE_PUSH, MAY(WORKER)},
+    {WIRE_PUSH_PULL, MAY(WORKER)},
+    {WIRE_LOCAL, MAY(WORKER)},
+    {WIRE_PULL, MAY(WORKER) | MAY(ADMIN)},
+    {WIRE_PIECE, MAY(WORKER)},
+    {WIRE_SHARE, MAY(WORKER)},
+    {WIRE_STATE, MAY(WORKER)},
+    {"/grpc.health.v1.Health/Check", ALL},
+    {"/grpc.health.v1.Health/Watch", ALL},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", MAY(ADMIN)},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     MAY(ADMIN)},
+};
+
+static unsigned roles_of(const char *path)
+{
+    for (size_t i = 0; i < SL_COUNT(table); i++)
+        if (strcmp(table[i].path, path) == 0)
+            return table[i].roles;
+    return 0;
+}
+
+// ---- names
+
+static const char *const role_names[ACCESS_ROLES] = {
+    [ACCESS_NOBODY] = "nobody",     [ACCESS_LOCAL] = "local",
+    [ACCESS_ADMIN] = "admin",       [ACCESS_SUBMITTER] = "submitter",
+    [ACCESS_VIEWER] = "viewer",     [ACCESS_WORKER] = "worker",
+    [ACCESS_PSSERVER] = "psserver", [ACCESS_COORDINATOR] = "coordinator",
+};
+
+enum access_role access_role_of(const char *word)
+{
+    if (strcmp(word, "client") == 0)
+        return ACCESS_ADMIN;
+    for (int i = ACCESS_ADMIN; i < ACCESS_ROLES; i++)
+        if (strcmp(role_names[i], word) == 0)
+            return (enum access_role)i;
+    return ACCESS_NOBODY;
+}
+
+static size_t word_length(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyz"
+                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
+}
+
+static bool is_word(const char *text, size_t size)
+{
+    size_t n = word_length(text);
+
+    return n > 0 && n < size && text[n] == '\0';
+}
+
+static bool is_name(const char *text)
+{
+    return strcmp(text, ACCESS_ANY) == 0 || is_word(text, ACCESS_NAME);
+}
+
+// One word off the front of *text; false if there is none or it is too long.
+static bool take_word(char *out, size_t size, const char **text)
+{
+    size_t n = **text == '*' ? 1 : word_length(*text);
+
+    if (n == 0 || n >= size)
+        return false;
+    memcpy(out, *text, n);
+    out[n] = '\0';
+    *text += n;
+    return true;
+}
+
+static bool read_uri(struct access_who *out, const char *uri)
+{
+    char role[32];
+
+    if (strncmp(uri, URI, strlen(URI)) != 0)
+        return false;
+    uri += strlen(URI);
+    if (!take_word(role, sizeof(role), &uri))
+        return false;
+    out->role = access_role_of(role);
+    snprintf(out->name, sizeof(out->name), ACCESS_ANY);
+    if (*uri == '/' && strncmp(uri, TENANT, strlen(TENANT)) != 0) {
+        uri++;
+        if (!take_word(out->name, sizeof(out->name), &uri))
+            return false;
+    }
+    if (strncmp(uri, TENANT, strlen(TENANT)) == 0) {
+        uri += strlen(TENANT);
+        if (!take_word(out->tenant, sizeof(out->tenant), &uri) ||
+            !is_word(out->tenant, sizeof(out->tenant)))
+            return false;
+    }
+    return *uri == '\0' && out->role != ACCESS_NOBODY;
+}
+
+static enum sl_err no_role(const struct rpc_peer *peer, const char *what,
+                           struct sl_error *err)
+{
+    return sl_fail(err, SL_EAUTH,
+                   "the certificate '%.120s' %s: make one with `sluice cert "
+                   "issue DIR --role ROLE --name NAME` and give it with "
+                   "--tls-cert and --tls-key",
+                   peer->id, what);
+}
+
+static enum sl_err read_certificate(struct access_who *out,
+                                    const struct rpc_peer *peer,
+                                    struct sl_error *err)
+{
+    struct access_who who = {.role = ACCESS_NOBODY};
+
+    if (peer->revoked)
+        return sl_fail(err, SL_EAUTH,
+                       "the certificate '%.120s' has been revoked (--tls-crl)",
+                       peer->id);
+    if (peer->uris > 1)
+        return no_role(peer, "names more than one URI", err);
+    if (peer->uris == 0 || !read_uri(&who, peer->id))
+        return no_role(peer, "names no role", err);
+    if (who.role == ACCESS_SUBMITTER && who.tenant[0] == '\0') {
+        if (!is_word(who.name, sizeof(who.tenant)))
+            return no_role(peer, "is a submitter's without a tenant", err);
+        snprintf(who.tenant, sizeof(who.tenant), "%.64s", who.name);
+    }
+    *out = who;
+    return SL_OK;
+}
+
+enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
+                       struct sl_error *err)
+{
+    if (peer->way == RPC_WAY_TLS)
+        return read_certificate(out, peer, err);
+    if (peer->way == RPC_WAY_PLAIN && peer->guarded)
+        return sl_fail(err, SL_EAUTH,
+                       "this daemon asks for certificates (--tls-ca, "
+                       "--tls-cert, --tls-key)");
+    *out = (struct access_who){.role = ACCESS_LOCAL};
+    return SL_OK;
+}
+
+// ---- decisions
+
+// "admin, submitter".
+static const char *list_roles(char out[160], unsigned roles)
+{
+    size_t n = 0;
+
+    snprintf(out, 160, "nobody");
+    for (int i = ACCESS_ADMIN; i < ACCESS_ROLES; i++)
+        if (roles & 1u << i)
+            n += (size_t)snprintf(out + n, 160 - n, "%s%s", n > 0 ? ", " : "",
+                                  role_names[i]);
+    return out;
+}
+
+enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
+                         struct sl_error *err)
+{
+    unsigned roles = roles_of(path);
+    struct access_who who;
+    char list[160];
+    enum sl_err rc = access_who(&who, peer, err);
+
+    if (rc != SL_OK || who.role == ACCESS_LOCAL || roles & 1u << who.role)
+        return rc;
+    return sl_fail(err, SL_EDENIED,
+                   "a certificate of role %s ('%.120s') may not call %s; of "
+                   "these roles one may: %s",
+                   role_names[who.role], peer->id, path,
+                   list_roles(list, roles));
+}
+
+enum sl_err access_attend(const struct access_who *who, enum access_role role,
+                          const char *name, struct sl_error *err)
+{
+    if (who->role == ACCESS_LOCAL)
+        return SL_OK;
+    if (who->role != role)
+        return sl_fail(err, SL_EDENIED,
+                       "a certificate of role %s may not attend as a %s",
+                       role_names[who->role], role_names[role]);
+    if (strcmp(who->name, ACCESS_ANY) != 0 && strcmp(who->name, name) != 0)
+        return sl_fail(err, SL_EDENIED,
+                       "the certificate of %s %s may not attend as '%.100s': "
+                       "start it with --name %s, or make a certificate of that "
+                       "name",
+                       role_names[role], who->name, name, who->name);
+    return SL_OK;
+}
+
+enum sl_err access_uri(char out[RPC_PEER_ID], enum access_role role,
+                       const char *name, const char *tenant,
+                       struct sl_error *err)
+{
+    if (!is_name(name))
+        return sl_fail(err, SL_EINVAL,
+                       "'%.100s' is no name: letters, digits, '.', '-', '_', "
+                       "up to %d, or '*'",
+                       name, ACCESS_NAME - 1);
+    if (tenant != NULL && !is_word(tenant, ACCESS_TENANT))
+        return sl_fail(err, SL_EINVAL,
+                       "'%.100s' is no tenant: letters, digits, '.', '-', '_', "
+                       "up to %d",
+                       tenant, ACCESS_TENANT - 1);
+    snprintf(out, RPC_PEER_ID, URI "%s/%s%s%s", role_names[role], name,
+             tenant != NULL ? TENANT : "", tenant != NULL ? tenant : "");
+    return SL_OK;
+}

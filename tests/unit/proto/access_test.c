@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Roles: every method with every certificate over TLS, and the grammar of the
+// names in certificates.
+#include "proto/access.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "tests/harness/t.h"
+#include "tests/unit/proto/matrix.h"
+
+#define DEADLINE_MS 60000
+
+// ---- over TLS
+
+// One authority, a server, a certificate per line of `callers`, one that has
+// expired, and a list that revokes another.
+static const char make_certs[] =
+    "set -e; umask 077; exec >/dev/null 2>&1\n"
+    "key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'\n"
+    "openssl req -x509 $key -days 2 -subj /CN=ca -keyout ca.key -out ca.pem\n"
+    "leaf() { openssl req $key -subj /CN=$1 -keyout $1.key -out $1.csr\n"
+    " printf \"subjectAltName=$2\" > $1.ext\n"
+    " openssl x509 -req -in $1.csr -CA ca.pem -CAkey ca.key -CAcreateserial"
+    " -days $3 -extfile $1.ext -out $1.pem; }\n"
+    "s=spiffe://sluice\n"
+    "leaf server URI:$s/coordinator/c0,IP:127.0.0.1 2\n"
+    "leaf A URI:$s/admin/ann 2; leaf S URI:$s/submitter/sam/tenant/a 2\n"
+    "leaf V URI:$s/viewer/vic 2; leaf W URI:$s/worker/w7 2\n"
+    "leaf P URI:$s/psserver/ps0 2; leaf C URI:$s/coordinator/c0 2\n"
+    "leaf old URI:$s/worker 2; leaf client URI:$s/client 2\n"
+    "leaf unknown URI:$s/gardener/g 2; leaf none DNS:w7 2\n"
+    "leaf twice URI:$s/admin/ann,URI:$s/worker/w7 2\n"
+    "leaf expired URI:$s/admin/ann -1; leaf revoked URI:$s/admin/eve 2\n"
+    "serial=$(openssl x509 -noout -serial -in revoked.pem | cut -d= -f2)\n"
+    "printf 'R\\t491231235959Z\\t260101000000Z\\t%s\\tunknown\\t/CN=x\\n' "
+    "$serial > list\n"
+    "printf '[ca]\\ndefault_ca=x\\n[x]\\ndatabase=list\\ndefault_md=sha256\\n' "
+    "> cnf\n"
+    "crl() { openssl ca -gencrl -config cnf -cert ca.pem -keyfile ca.key"
+    " -crldays 2 -out $1; }\n"
+    "crl ca.crl; : > list; crl empty.crl\n";
+
+static int shell(const char *line)
+{
+    char command[4096];
+
+    snprintf(command, sizeof(command), "cd '%s' && { %s\n}", t_tmpdir(), line);
+    return system(command);
+}
+
+static struct rpc_tls tls_of(const char *name)
+{
+    struct rpc_tls tls = {.ca_file = t_path("ca.pem")};
+    char file[64];
+
+    snprintf(file, sizeof(file), "%s.pem", name);
+    tls.cert_file = t_path(file);
+    snprintf(file, sizeof(file), "%s.key", name);
+    tls.key_file = t_path(file);
+    return tls;
+}
+
+static void answer(struct rpc_call *call, void *arg)
+{
+    rpc_answer(call, SL_OK, NULL, NULL);
+}
+
+struct guarded {
+    struct rpc_io *io;
+    struct rpc_server *server;
+    struct rpc_method methods[SL_COUNT(matrix)];
+    char address[40], socket[256];
+};
+
+static void guarded_open(struct guarded *g)
+{
+    static const struct rpc_server_options options = {.allow = access_allow};
+    struct rpc_table table = {g->methods, SL_COUNT(matrix), NULL};
+    struct rpc_tls tls;
+    int port = 0;
+
+    if (system("command -v openssl >/dev/null") != 0)
+        T_SKIP("no openssl command");
+    T_EQ(shell(make_certs), 0);
+    tls = tls_of("server");
+    tls.crl_file = t_path("ca.crl");
+    for (size_t i = 0; i < SL_COUNT(matrix); i++)
+        g->methods[i] = (struct rpc_method){
+            .path = matrix[i].path, .kind = RPC_UNARY, .unary = answer};
+    T_OK(rpc_io_new(&g->io, NULL, t_err()));
+    T_OK(rpc_server_new(&g->server, g->io, &table, 1, &options, t_err()));
+    T_OK(rpc_server_bind(g->server, "127.0.0.1:0", &tls, &port, t_err()));
+    snprintf(g->socket, sizeof(g->socket), "unix:%s", t_path("s"));
+    T_OK(rpc_server_bind(g->server, g->socket, &tls, NULL, t_err()));
+    rpc_server_start(g->server);
+    snprintf(g->address, sizeof(g->address), "127.0.0.1:%d", port);
+}
+
+static void guarded_close(struct guarded *g)
+{
+    rpc_server_free(g->server);
+    rpc_io_free(g->io);
+}
+
+static struct rpc_channel *dial(struct guarded *g, const char *address,
+                                const struct rpc_tls *tls)
+{
+    struct rpc_channel *channel;
+
+    T_OK(rpc_channel_new(&channel, g->io, address, tls, NULL, t_err()));
+    return channel;
+}
+
+static enum sl_err ask(struct rpc_channel *channel, const char *path,
+                       struct sl_error *err)
+{
+    struct rpc_call_options options = {.deadline_ms = DEADLINE_MS};
+    struct rpc_body *reply = NULL;
+    enum sl_err rc = rpc_call_sync(channel, path, NULL, &options, &reply, err);
+
+    rpc_body_free(reply);
+    return rc;
+}
+
+// As somebody whose certificate has the letter, every method.
+static void check_caller(struct guarded *g, const char *name, char letter)
+{
+    struct rpc_tls tls = tls_of(name);
+    struct rpc_channel *channel = dial(g, g->address, &tls);
+
+    for (size_t i = 0; i < SL_COUNT(matrix); i++) {
+        bool may = strchr(matrix[i].roles, letter) != NULL;
+        struct sl_error err = SL_ERROR_INIT;
+        enum sl_err rc = ask(channel, matrix[i].path, &err);
+
+        if (rc != (may ? SL_OK : SL_EDENIED))
+            T_FAIL("%s calls %s: %s (%s)", name, matrix[i].path,
+                   sl_err_name(rc), err.text);
+    }
+    rpc_channel_free(channel);
+}
+
+static void check_stranger(struct guarded *g, const char *name,
+                           const char *words)
+{
+    struct rpc_tls tls = tls_of(name);
+    struct rpc_channel *channel = dial(g, g->address, &tls);
+
+    for (size_t i = 0; i < SL_COUNT(matrix); i++) {
+        struct sl_error err = SL_ERROR_INIT;
+
+        T_EQ(ask(channel, matrix[i].path, &err), SL_EAUTH);
+        T_HAS(err.text, words);
+    }
+    rpc_channel_free(channel);
+}
+
+TEST(access, every_method_with_every_certificate)
+{
+    static const char *const callers[] = {"A", "S", "V", "W", "P", "C"};
+    struct guarded g;
+
+    guarded_open(&g);
+    for (size_t i = 0; i < SL_COUNT(callers); i++)
+        check_caller(&g, callers[i], callers[i][0]);
+    check_caller(&g, "old", 'W'); // a role without a name
+    check_caller(&g, "client", 'A');
+    check_stranger(&g, "unknown", "sluice cert issue");
+    check_stranger(&g, "none", "sluice cert issue");
+    check_stranger(&g, "twice", "more than one URI");
+    check_stranger(&g, "revoked", "has been revoked");
+    guarded_close(&g);
+}
+
+// Whether the handshake of another program ends well.
+static bool shakes_hands(struct guarded *g, const char *name)
+{
+    char line[400];
+
+    snprintf(line, sizeof(line),
+             "timeout 60 openssl s_client -connect %s -CAfile ca.pem -cert "
+             "%s.pem -key %s.key -alpn h2 -tls1_2 </dev/null >said 2>&1",
+             g->address, name, name);
+    return shell(line) == 0;
+}
+
+// Our own client does not even load one that has expired.
+TEST(access, without_a_certificate_or_with_one_that_expired_nothing)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_channel *plain, *none;
+    struct rpc_tls expired;
+    struct guarded g;
+
+    guarded_open(&g);
+    plain = dial(&g, g.address, NULL);
+    for (size_t i = 0; i < SL_COUNT(matrix); i++)
+        T_FAILS(SL_EUNAVAIL, ask(plain, matrix[i].path, t_err()));
+    rpc_channel_free(plain);
+    expired = tls_of("expired");
+    T_FAILS(SL_EDENIED,
+            rpc_channel_new(&none, g.io, g.address, &expired, NULL, &err));
+    T_HAS(err.text, "expired");
+    T_TRUE(shakes_hands(&g, "A"));
+    T_FALSE(shakes_hands(&g, "expired"));
+    guarded_close(&g);
+}
+
+// The file's mode (0600) lets in the daemon's user and root alone.
+TEST(access, on_a_socket_file_everything)
+{
+    struct rpc_channel *channel;
+    struct guarded g;
+
+    guarded_open(&g);
+    channel = dial(&g, g.socket, NULL);
+    for (size_t i = 0; i < SL_COUNT(matrix); i++)
+        T_OK(ask(channel, matrix[i].path, t_err()));
+    rpc_channel_free(channel);
+    guarded_close(&g);
+}
+
+TEST(access, a_list_that_is_replaced_holds_for_connections_that_stand)
+{
+    struct rpc_channel *channel;
+    struct rpc_tls tls;
+    struct guarded g;
+
+    guarded_open(&g);
+    tls = tls_of("revoked");
+    channel = dial(&g, g.address, &tls);
+    T_FAILS(SL_EAUTH, ask(channel, matrix[1].path, t_err()));
+    T_EQ(shell("mv empty.crl ca.crl"), 0);
+    tls_look(true);
+    T_OK(ask(channel, matrix[1].path, t_err()));
+    rpc_channel_free(channel);
+    guarded_close(&g);
+}
+
+TEST(access, a_list_of_another_authority_is_refused)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct tls_pem pem;
+    struct rpc_tls tls;
+
+    if (system("command -v openssl >/dev/null") != 0)
+        T_SKIP("no openssl command");
+    T_EQ(shell(make_certs), 0);
+    tls = tls_of("A");
+    tls.crl_file = t_path("ca.crl");
+    T_OK(tls_load(&pem, &tls, t_err()));
+    T_TRUE(pem.crl_ends > pem.ends - 86400 * 3);
+    tls_pem_release(&pem);
+    T_EQ(shell("mkdir other && cd other && (ln -s ../cnf ../list . ; "
+               "openssl req -x509 -newkey ec -pkeyopt "
+               "ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca "
+               "-keyout ca.key -out ca.pem && openssl ca -gencrl -config cnf "
+               "-cert ca.pem -keyfile ca.key -crldays 2 -out ../ca.crl) "
+               ">/dev/null 2>&1"),
+         0);
+    T_FAILS(SL_EINVAL, tls_load(&pem, &tls, &err));
+    T_HAS(err.text, "of no authority");
+    tls.crl_file = t_path("A.pem");
+    T_FAILS(SL_EINVAL, tls_load(&pem, &tls, &err));
+    T_HAS(err.text, "no revocation list");
+}
+
+// ---- what names mean
+
+static struct access_who who_of(const char *uri)
+{
+    struct rpc_peer peer = {.way = RPC_WAY_TLS, .guarded = true, .uris = 1};
+    struct access_who who = {.role = ACCESS_NOBODY};
+
+    snprintf(peer.id, sizeof(peer.id), "%s", uri);
+    (void)access_who(&who, &peer, NULL);
+    return who;
+}
+
+TEST(access, names_in_certificates)
+{
+    static const char *const none[] = {
+        "",
+        "worker",
+        "spiffe://other/worker/w7",
+        "spiffe://sluice/",
+        "spiffe://sluice/worker/",
+        "spiffe://sluice/worker/w7/",
+        "spiffe://sluice/worker/w7/more",
+        "spiffe://sluice/worker/w 7",
+        "spiffe://sluice/worker/w7/tenant/",
+        "spiffe://sluice/submitter/*",
+        "spiffe://sluice/submitter/bob/tenant/*",
+        "spiffe://sluice/local/root",
+        "spiffe://sluice/nobody/x",
+        "spiffe://sluice/*/x",
+    };
+    struct access_who who = who_of("spiffe://sluice/worker/w7.lan-12");
+
+    T_EQ(who.role, ACCESS_WORKER);
+    T_STR(who.name, "w7.lan-12");
+    T_STR(who.tenant, "");
+    who = who_of("spiffe://sluice/submitter/bob/tenant/a");
+    T_EQ(who.role, ACCESS_SUBMITTER);
+    T_STR(who.name, "bob");
+    T_STR(who.tenant, "a");
+    T_STR(who_of("spiffe://sluice/submitter/bob").tenant, "bob");
+    T_STR(who_of("spiffe://sluice/viewer/*").tenant, "");
+    T_STR(who_of("spiffe://sluice/worker").name, ACCESS_ANY);
+    T_EQ(who_of("spiffe://sluice/client").role, ACCESS_ADMIN);
+    for (size_t i = 0; i < SL_COUNT(none); i++)
+        if (who_of(none[i]).role != ACCESS_NOBODY)
+            T_FAIL("'%s' is somebody", none[i]);
+}
+
+TEST(access, what_is_written_is_read)
+{
+    char uri[RPC_PEER_ID];
+    struct access_who who;
+
+    T_OK(access_uri(uri, ACCESS_VIEWER, "eve", "b", t_err()));
+    who = who_of(uri);
+    T_EQ(who.role, ACCESS_VIEWER);
+    T_STR(who.name, "eve");
+    T_STR(who.tenant, "b");
+    T_OK(access_uri(uri, ACCESS_WORKER, ACCESS_ANY, NULL, t_err()));
+    T_STR(who_of(uri).name, ACCESS_ANY);
+    T_FAILS(SL_EINVAL,
+            access_uri(uri, ACCESS_WORKER, "a,DNS:x", NULL, t_err()));
+    T_FAILS(SL_EINVAL, access_uri(uri, ACCESS_WORKER, "", NULL, t_err()));
+    T_FAILS(SL_EINVAL, access_uri(uri, ACCESS_WORKER, "a", "b/c", t_err()));
+    T_FAILS(SL_EINVAL, access_uri(uri, ACCESS_WORKER, "a", "*", t_err()));
+}
+
+TEST(access, a_member_attends_as_what_it_is)
+{
+    struct access_who worker = who_of("spiffe://sluice/worker/w7");
+    struct access_who any = who_of("spiffe://sluice/psserver/*");
+    struct access_who admin = who_of("spiffe://sluice/admin/ann");
+    struct access_who local = {.role = ACCESS_LOCAL};
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_OK(access_attend(&worker, ACCESS_WORKER, "w7", t_err()));
+    T_FAILS(SL_EDENIED, access_attend(&worker, ACCESS_WORKER, "w8", &err));
+    T_HAS(err.text, "--name w7");
+    T_FAILS(SL_EDENIED, access_attend(&worker, ACCESS_PSSERVER, "w7", &err));
+    T_HAS(err.text, "may not attend as a psserver");
+    T_OK(access_attend(&any, ACCESS_PSSERVER, "ps3", t_err()));
+    T_FAILS(SL_EDENIED, access_attend(&admin, ACCESS_PSSERVER, "x", &err));
+    T_OK(access_attend(&local, ACCESS_PSSERVER, "x", t_err()));
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may call what, written down a second time: every method of the schema,
+// with a letter per role that may call it.
+//
+//     A admin  S submitter  V viewer  W worker  P psserver  C coordinator
+#ifndef TESTS_UNIT_PROTO_MATRIX_H
+#define TESTS_UNIT_PROTO_MATRIX_H
+
+static const struct {
+    const char *path, *roles;
+} matrix[] = {
+    {"/sluice.v1.Coordinator/Attend", "WP"},
+    {"/sluice.v1.Jobs/Submit", "AS"},
+    {"/sluice.v1.Jobs/Get", "ASV"},
+    {"/sluice.v1.Jobs/List", "ASV"},
+    {"/sluice.v1.Jobs/Watch", "ASV"},
+    {"/sluice.v1.Jobs/Stop", "AS"},
+    {"/sluice.v1.Jobs/Delete", "AS"},
+    {"/sluice.v1.Jobs/Checkpoints", "ASV"},
+    {"/sluice.v1.Jobs/Cluster", "AV"},
+    {"/sluice.v1.Shards/Ask", "W"},
+    {"/sluice.v1.Shards/Push", "W"},
+    {"/sluice.v1.Shards/Pull", "AW"},
+    {"/sluice.v1.Shards/PushPull", "W"},
+    {"/sluice.v1.Shards/Local", "W"},
+    {"/sluice.v1.Ranks/Piece", "W"},
+    {"/sluice.v1.Ranks/Share", "W"},
+    {"/sluice.v1.Ranks/State", "W"},
+    {"/grpc.health.v1.Health/Check", "ASVWPC"},
+    {"/grpc.health.v1.Health/Watch", "ASVWPC"},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "A"},
+};
+
+#endif
