@@ -1,228 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/cert.c -- cert init: a private authority and a certificate per role.
+// client/cert.c -- the verb cert: a private authority, a certificate per role,
+// and more of them later.
 //
-// The openssl command makes them; nothing here is linked against it. Keys are
-// P-256 and have mode 0600 from the first byte (umask). Every certificate
-// names all hosts, so that any role may move between them, and its role as a
-// SPIFFE URI, by which the daemons tell each other apart.
-#include <arpa/inet.h>
-#include <errno.h>
+// Those of `init` name all hosts and any name, so that a role may move between
+// them. `issue` makes one for a single host, person or tenant. All bear their
+// role in a URI (proto/access.h), by which the daemons tell each other apart.
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "client/cert_make.h"
 #include "client/cli.h"
-#include "client/command.h"
 #include "client/verbs.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 
-#define OPENSSL_MS 30000
-#define CA_DAYS "3650"
-#define CERT_DAYS "825"
-#define PATH_BYTES 1024
-#define HOST_BYTES 253
+#define FILE_BYTES 160
 
-static const char *const roles[] = {"coordinator", "psserver", "worker",
-                                    "client"};
+// The file of an admin's certificate is the one that sluice itself takes.
+static const struct {
+    const char *file;
+    enum access_role role;
+} first[] = {
+    {"coordinator", ACCESS_COORDINATOR},
+    {"psserver", ACCESS_PSSERVER},
+    {"worker", ACCESS_WORKER},
+    {"client", ACCESS_ADMIN},
+};
 
-static enum sl_err path_of(char out[PATH_BYTES], const char *dir,
-                           const char *name, const char *ending,
-                           struct sl_error *err)
+// ---- init
+
+static enum sl_err make_first(const struct conf *conf, const char *dir,
+                              size_t i, struct sl_error *err)
 {
-    int n = snprintf(out, PATH_BYTES, "%s/%s%s", dir, name, ending);
+    char uri[RPC_PEER_ID], subject[64];
+    struct cert_wish wish = {.dir = dir,
+                             .file = first[i].file,
+                             .uri = uri,
+                             .subject = subject,
+                             .serves = true,
+                             .conf = conf};
+    enum sl_err rc = access_uri(uri, first[i].role, ACCESS_ANY, NULL, err);
 
-    return n < PATH_BYTES ? SL_OK
-                          : sl_fail(err, SL_EINVAL, "%s: too long", dir);
+    snprintf(subject, sizeof(subject), "sluice %s", first[i].file);
+    return rc == SL_OK ? cert_make(&wish, err) : rc;
 }
-
-static enum sl_err openssl(const char *const *args, struct sl_error *err)
-{
-    enum sl_err rc = command_run(args, OPENSSL_MS, NULL, err);
-
-    if (rc == SL_ENOENT)
-        return sl_fail(err, rc,
-                       "the openssl command is missing; install the "
-                       "package openssl");
-    return rc;
-}
-
-static enum sl_err make_key(const char *path, struct sl_error *err)
-{
-    const char *const args[] = {
-        "openssl", "genpkey",  "-algorithm",
-        "EC",      "-pkeyopt", "ec_paramgen_curve:P-256",
-        "-out",    path,       NULL};
-
-    return openssl(args, err);
-}
-
-static enum sl_err make_authority(const char *dir, struct sl_error *err)
-{
-    char key[PATH_BYTES], cert[PATH_BYTES];
-    const char *const args[] = {"openssl",
-                                "req",
-                                "-x509",
-                                "-new",
-                                "-sha256",
-                                "-key",
-                                key,
-                                "-days",
-                                CA_DAYS,
-                                "-subj",
-                                "/CN=Sluice private authority",
-                                "-addext",
-                                "basicConstraints=critical,CA:TRUE",
-                                "-addext",
-                                "keyUsage=critical,keyCertSign,cRLSign",
-                                "-out",
-                                cert,
-                                NULL};
-    enum sl_err rc = path_of(key, dir, "ca", ".key", err);
-
-    if (rc == SL_OK)
-        rc = path_of(cert, dir, "ca", ".crt", err);
-    if (rc == SL_OK)
-        rc = make_key(key, err);
-    return rc == SL_OK ? openssl(args, err) : rc;
-}
-
-// ---- one role
-
-static bool is_ip(const char *host)
-{
-    uint8_t space[16];
-
-    return inet_pton(AF_INET, host, space) == 1 ||
-           inet_pton(AF_INET6, host, space) == 1;
-}
-
-// A host becomes part of an extension file: letters, digits, '.', '-', ':'
-// and a leading "*." only.
-static enum sl_err check_host(const char *host, struct sl_error *err)
-{
-    const char *rest = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
-    size_t n = strspn(rest, "abcdefghijklmnopqrstuvwxyz"
-                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:");
-
-    if (*rest == '\0' || rest[n] != '\0' || strlen(host) > HOST_BYTES)
-        return sl_fail(err, SL_EINVAL, "--host %s: not a host name or address",
-                       host);
-    return SL_OK;
-}
-
-static enum sl_err extension_text(struct buf *out, const struct conf *conf,
-                                  const char *role, struct sl_error *err)
-{
-    enum sl_err rc =
-        buf_appendf(out,
-                    "basicConstraints=critical,CA:FALSE\n"
-                    "keyUsage=critical,digitalSignature\n"
-                    "extendedKeyUsage=serverAuth,clientAuth\n"
-                    "subjectAltName=URI:spiffe://sluice/%s,DNS:localhost,"
-                    "IP:127.0.0.1,IP:::1",
-                    role);
-
-    for (size_t i = 0; rc == SL_OK && i < conf_list_count(conf, "host"); i++) {
-        const char *host = conf_list_at(conf, "host", i);
-
-        rc = check_host(host, err);
-        if (rc != SL_OK)
-            return rc;
-        rc = buf_appendf(out, ",%s:%s", is_ip(host) ? "IP" : "DNS", host);
-    }
-    if (rc == SL_OK)
-        rc = buf_append_char(out, '\n');
-    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "out of memory");
-}
-
-static enum sl_err sign(const char *dir, const char *role, const char *request,
-                        const char *extensions, struct sl_error *err)
-{
-    char ca[PATH_BYTES], ca_key[PATH_BYTES], cert[PATH_BYTES];
-    const char *const args[] = {"openssl",
-                                "x509",
-                                "-req",
-                                "-sha256",
-                                "-in",
-                                request,
-                                "-CA",
-                                ca,
-                                "-CAkey",
-                                ca_key,
-                                "-CAcreateserial",
-                                "-days",
-                                CERT_DAYS,
-                                "-extfile",
-                                extensions,
-                                "-out",
-                                cert,
-                                NULL};
-    enum sl_err rc = path_of(ca, dir, "ca", ".crt", err);
-
-    if (rc == SL_OK)
-        rc = path_of(ca_key, dir, "ca", ".key", err);
-    if (rc == SL_OK)
-        rc = path_of(cert, dir, role, ".crt", err);
-    return rc == SL_OK ? openssl(args, err) : rc;
-}
-
-static enum sl_err make_role(const struct conf *conf, const char *dir,
-                             const char *role, struct sl_error *err)
-{
-    char key[PATH_BYTES], request[PATH_BYTES], extensions[PATH_BYTES];
-    char subject[64];
-    const char *const args[] = {"openssl", "req",   "-new", "-key",  key,
-                                "-subj",   subject, "-out", request, NULL};
-    struct buf text = BUF_INIT;
-    enum sl_err rc = path_of(key, dir, role, ".key", err);
-
-    snprintf(subject, sizeof(subject), "/CN=sluice %s", role);
-    if (rc == SL_OK)
-        rc = path_of(request, dir, role, ".csr", err);
-    if (rc == SL_OK)
-        rc = path_of(extensions, dir, role, ".ext", err);
-    if (rc == SL_OK)
-        rc = extension_text(&text, conf, role, err);
-    if (rc == SL_OK)
-        rc = fs_write_durable(fs_posix(), extensions, text.data, text.len, err);
-    if (rc == SL_OK) {
-        rc = make_key(key, err);
-        if (rc == SL_OK)
-            rc = openssl(args, err);
-        if (rc == SL_OK)
-            rc = sign(dir, role, request, extensions, err);
-        unlink(request);
-        unlink(extensions);
-    }
-    buf_release(&text);
-    return rc;
-}
-
-// ---- all of it
 
 static enum sl_err init(const struct conf *conf, const char *dir,
                         struct sl_error *err)
 {
-    char serial[PATH_BYTES], ca[PATH_BYTES];
-    enum sl_err rc = fs_mkdirs(fs_posix(), dir, err);
+    char *ca = fs_join(dir, "ca.key");
+    enum sl_err rc = ca == NULL ? sl_fail(err, SL_ENOMEM, "out of memory")
+                                : fs_mkdirs(fs_posix(), dir, err);
 
-    if (rc == SL_OK)
-        rc = path_of(ca, dir, "ca", ".key", err);
-    if (rc == SL_OK)
-        rc = path_of(serial, dir, "ca", ".srl", err);
     if (rc == SL_OK && fs_exists(fs_posix(), ca))
         rc = sl_fail(err, SL_EEXIST,
                      "%s exists: an authority is not replaced; "
-                     "choose another folder",
+                     "choose another folder, or add to it with `sluice cert "
+                     "issue`",
                      ca);
     if (rc == SL_OK)
-        rc = make_authority(dir, err);
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(roles); i++)
-        rc = make_role(conf, dir, roles[i], err);
-    if (rc == SL_OK)
-        unlink(serial);
+        rc = cert_authority(dir, err);
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(first); i++)
+        rc = make_first(conf, dir, i, err);
+    sl_free(ca);
     return rc;
 }
 
@@ -236,34 +78,201 @@ static enum sl_err print_flags(const char *dir, struct sl_error *err)
         "that run there;\nkeep ca.key off the hosts. Flags:\n",
         dir);
 
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(roles); i++)
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(first); i++)
         rc = buf_appendf(&text,
                          "  %-11s --tls-ca=%s/ca.crt --tls-cert=%s/"
                          "%s.crt --tls-key=%s/%s.key\n",
-                         strcmp(roles[i], "client") == 0 ? "sluice" : roles[i],
-                         dir, dir, roles[i], dir, roles[i]);
+                         first[i].role == ACCESS_ADMIN ? "sluice"
+                                                       : first[i].file,
+                         dir, dir, first[i].file, dir, first[i].file);
     return out_text(&text, rc, err);
 }
 
-int verb_cert(struct cli *cli)
+static int cert_init(struct cli *cli, const char *dir)
 {
     struct sl_error err = SL_ERROR_INIT;
-    const char *dir = cli_arg(cli, 1);
-    enum sl_err rc = SL_OK;
+    enum sl_err rc;
 
-    if (strcmp(cli_arg(cli, 0), "init") != 0)
-        return cli_usage(cli, "'%s' is not known; say: cert init DIR",
-                         cli_arg(cli, 0));
     if (conf_list_count(cli->conf, "host") == 0)
         return cli_usage(cli, "name the hosts with --host NAME");
-    for (size_t i = 0; i < conf_list_count(cli->conf, "host"); i++)
-        if (rc == SL_OK)
-            rc = check_host(conf_list_at(cli->conf, "host", i), &err);
-    umask(077);
-    if (rc == SL_OK)
-        rc = init(cli->conf, dir, &err);
+    rc = init(cli->conf, dir, &err);
     if (rc == SL_OK)
         rc = cli->out.json ? out_json(json_pack("{s:s}", "folder", dir), &err)
                            : print_flags(dir, &err);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}
+
+// ---- those of later
+
+// "worker-w7": the file of a role and a name.
+static enum sl_err file_of(char out[FILE_BYTES], const struct conf *conf,
+                           enum access_role *role, struct sl_error *err)
+{
+    const char *word = conf_str(conf, "role"), *name = conf_str(conf, "name");
+
+    *role = access_role_of(word);
+    if (*role == ACCESS_NOBODY)
+        return sl_fail(err, SL_EINVAL,
+                       "--role %.60s: say admin, submitter, viewer, worker, "
+                       "psserver or coordinator",
+                       word);
+    if (name == NULL || strcmp(name, ACCESS_ANY) == 0)
+        snprintf(out, FILE_BYTES, "%.40s", word);
+    else
+        snprintf(out, FILE_BYTES, "%.40s-%.100s", word, name);
+    return strchr(out, '/') == NULL
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL, "--name %.100s: no slashes", name);
+}
+
+static int print_file(struct cli *cli, const char *done, const char *dir,
+                      const char *file, struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc;
+
+    if (cli->out.json)
+        rc =
+            out_json(json_pack("{s:s, s:s}", "folder", dir, "file", file), err);
+    else
+        rc = out_text(
+            &text, buf_appendf(&text, "%s %s/%s.crt\n", done, dir, file), err);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(err);
+}
+
+static enum sl_err refuse_existing(const char *dir, const char *file,
+                                   struct sl_error *err)
+{
+    char path[1024];
+
+    snprintf(path, sizeof(path), "%s/%s.crt", dir, file);
+    if (!fs_exists(fs_posix(), path))
+        return SL_OK;
+    return sl_fail(err, SL_EEXIST,
+                   "%s exists: renew it, or revoke it first (sluice cert "
+                   "--help)",
+                   path);
+}
+
+static bool is_dialled(enum access_role role)
+{
+    return role == ACCESS_WORKER || role == ACCESS_PSSERVER ||
+           role == ACCESS_COORDINATOR;
+}
+
+static int cert_issue(struct cli *cli, const char *dir)
+{
+    const char *name = conf_str(cli->conf, "name");
+    char file[FILE_BYTES], uri[RPC_PEER_ID], subject[200];
+    struct cert_wish wish = {.dir = dir,
+                             .file = file,
+                             .uri = uri,
+                             .subject = subject,
+                             .conf = cli->conf};
+    struct sl_error err = SL_ERROR_INIT;
+    enum access_role role;
+    enum sl_err rc;
+
+    if (conf_str(cli->conf, "role") == NULL || name == NULL)
+        return cli_usage(cli, "say --role ROLE and --name NAME");
+    rc = file_of(file, cli->conf, &role, &err);
+    if (rc == SL_OK)
+        rc = access_uri(uri, role, name, conf_str(cli->conf, "tenant"), &err);
+    if (rc == SL_OK)
+        rc = refuse_existing(dir, file, &err);
+    if (rc == SL_OK) {
+        snprintf(subject, sizeof(subject), "sluice %s", file);
+        wish.serves = is_dialled(role);
+        rc = cert_make(&wish, &err);
+    }
+    return rc == SL_OK ? print_file(cli, "Made", dir, file, &err)
+                       : cli_fail(&err);
+}
+
+struct renewal {
+    const char *dir;
+    size_t count;
+    struct sl_error *err;
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+// Each certificate of the folder that is in use: its key lies beside it.
+static enum sl_err renew_one(void *arg, const char *name)
+{
+    struct renewal *r = arg;
+    char file[FILE_BYTES], key[1024];
+
+    if (!ends_with(name, ".crt") || ends_with(name, ".revoked.crt") ||
+        strcmp(name, "ca.crt") == 0 || strlen(name) >= sizeof(file))
+        return SL_OK;
+    snprintf(file, sizeof(file), "%.*s", (int)strlen(name) - 4, name);
+    snprintf(key, sizeof(key), "%s/%s.key", r->dir, file);
+    if (!fs_exists(fs_posix(), key))
+        return SL_OK;
+    r->count++;
+    return cert_renew(r->dir, file, r->err);
+}
+
+static int renew_all(struct cli *cli, const char *dir)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct renewal r = {.dir = dir, .err = &err};
+    enum sl_err rc = fs_list(fs_posix(), dir, renew_one, &r, &err);
+
+    if (rc != SL_OK) {
+        err.code = rc;
+        return cli_fail(&err);
+    }
+    cli_say("sluice: %zu certificates renewed", r.count);
+    return CLI_EXIT_OK;
+}
+
+static int cert_one(struct cli *cli, const char *dir, const char *done,
+                    enum sl_err (*act)(const char *dir, const char *file,
+                                       struct sl_error *err))
+{
+    struct sl_error err = SL_ERROR_INIT;
+    char file[FILE_BYTES];
+    enum access_role role;
+    enum sl_err rc = file_of(file, cli->conf, &role, &err);
+
+    if (rc == SL_OK)
+        rc = act(dir, file, &err);
+    return rc == SL_OK ? print_file(cli, done, dir, file, &err)
+                       : cli_fail(&err);
+}
+
+int verb_cert(struct cli *cli)
+{
+    const char *what = cli_arg(cli, 0), *dir = cli_arg(cli, 1);
+    bool one = conf_str(cli->conf, "role") != NULL;
+    struct sl_error err = SL_ERROR_INIT;
+
+    for (size_t i = 0; i < conf_list_count(cli->conf, "host"); i++)
+        if (cert_host_check(conf_list_at(cli->conf, "host", i), &err) != SL_OK)
+            return cli_fail(&err);
+    umask(077);
+    if (strcmp(what, "init") == 0)
+        return cert_init(cli, dir);
+    if (strcmp(what, "issue") == 0)
+        return cert_issue(cli, dir);
+    if (strcmp(what, "renew") == 0 && conf_list_count(cli->conf, "host") > 0)
+        return cli_usage(cli, "renew keeps the hosts; issue makes a new one");
+    if (strcmp(what, "renew") == 0)
+        return one ? cert_one(cli, dir, "Renewed", cert_renew)
+                   : renew_all(cli, dir);
+    if (strcmp(what, "revoke") != 0)
+        return cli_usage(cli,
+                         "'%s' is not known; say: cert init, issue, renew or "
+                         "revoke DIR",
+                         what);
+    if (!one)
+        return cli_usage(cli, "which one? Say --role ROLE and --name NAME");
+    return cert_one(cli, dir, "Revoked", cert_revoke);
 }

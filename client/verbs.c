@@ -152,11 +152,25 @@ static const struct conf_key cert_keys[] = {
     {.name = "host",
      .kind = CONF_LIST,
      .help = "Name or address of a host; repeat for each."},
+    {.name = "role",
+     .kind = CONF_STRING,
+     .help = "admin, submitter, viewer, worker, psserver or coordinator.",
+     .min = 1,
+     .max = 32},
+    {.name = "name",
+     .kind = CONF_STRING,
+     .help = "Of whom it is; a worker attends under it. '*': any.",
+     .min = 1,
+     .max = 100},
+    {.name = "tenant",
+     .kind = CONF_STRING,
+     .help = "Whose jobs a submitter or viewer sees.",
+     .min = 1,
+     .max = 64},
     {.name = NULL},
 };
 
 static const int not_found[] = {CLI_EXIT_NOT_FOUND, 0};
-static const int conflict[] = {CLI_EXIT_CONFLICT, 0};
 static const int conflict_interrupt[] = {CLI_EXIT_CONFLICT,
                                          CLI_EXIT_INTERRUPTED, 0};
 static const int found_conflict[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_CONFLICT, 0};
@@ -312,16 +326,19 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .run = verb_doctor},
     {.name = "cert",
-     .usage = "sluice cert init DIR --host NAME...",
+     .usage = "sluice cert init|issue|renew|revoke DIR [OPTION]...",
      .brief = "make certificates for a cluster of many hosts",
-     .text = "Makes a private authority and one certificate per role, valid "
-             "on all hosts named, with the openssl command.",
-     .example = "sluice cert init ./certs --host ps1.lan --host 10.0.0.5",
+     .text = "init: a private authority and one certificate per role, valid on "
+             "all hosts named. issue: one more, of a role and a name. renew: "
+             "one, or all of the folder. revoke: one; gives ca.crl for "
+             "--tls-crl. Needs the openssl command.",
+     .example = "sluice cert init ./certs --host ps1.lan --host 10.0.0.5\n"
+                "         sluice cert issue ./certs --role worker --name w7",
      .keys = cert_keys,
      .min_args = 2,
      .max_args = 2,
      .json = true,
-     .exits = conflict,
+     .exits = found_conflict,
      .run = verb_cert},
     {.name = "version",
      .usage = "sluice version",

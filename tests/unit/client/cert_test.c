@@ -8,7 +8,7 @@
 
 static int run(const char *const *words)
 {
-    char *argv[12] = {NULL};
+    char *argv[16] = {NULL};
     int argc = 0;
 
     for (; words[argc] != NULL; argc++)
@@ -35,11 +35,12 @@ TEST(cert, init_makes_files_that_hold)
         struct tls_pem pem = {0};
         struct buf text = BUF_INIT;
         struct stat st;
+        const char *role = strcmp(roles[i], "client") == 0 ? "admin" : roles[i];
         char uri[64];
 
         snprintf(cert, sizeof(cert), "%s/%s.crt", t_path("certs"), roles[i]);
         snprintf(key, sizeof(key), "%s/%s.key", t_path("certs"), roles[i]);
-        snprintf(uri, sizeof(uri), "URI:spiffe://sluice/%s", roles[i]);
+        snprintf(uri, sizeof(uri), "URI:spiffe://sluice/%s/*", role);
         T_OK(tls_load(&pem, &tls, t_err()));
         tls_pem_release(&pem);
         T_EQ(stat(key, &st), 0);
@@ -59,4 +60,109 @@ TEST(cert, hosts_are_checked)
     T_EQ(RUN("cert", "init", t_path("c"), "--host", "a b"), 2);
     T_EQ(RUN("cert", "init", t_path("c"), "--host", "a\nCA:TRUE"), 2);
     T_EQ(RUN("cert", "init", t_path("c")), 2);
+}
+
+static void text_of(struct buf *out, const char *file)
+{
+    char path[700];
+    const char *const line[] = {"openssl", "x509", "-noout", "-text",
+                                "-in",     path,   NULL};
+
+    snprintf(path, sizeof(path), "%s/%s", t_path("certs"), file);
+    out->len = 0;
+    T_OK(command_run(line, 30000, out, t_err()));
+}
+
+static void load(const char *file, const char *crl)
+{
+    char ca[600], cert[700], key[700], list[600];
+    struct rpc_tls tls = {.ca_file = ca, .cert_file = cert, .key_file = key};
+    struct tls_pem pem;
+
+    snprintf(ca, sizeof(ca), "%s/ca.crt", t_path("certs"));
+    snprintf(cert, sizeof(cert), "%s/%s.crt", t_path("certs"), file);
+    snprintf(key, sizeof(key), "%s/%s.key", t_path("certs"), file);
+    snprintf(list, sizeof(list), "%s/%s", t_path("certs"), crl ? crl : "");
+    if (crl != NULL)
+        tls.crl_file = list;
+    T_OK(tls_load(&pem, &tls, t_err()));
+    tls_pem_release(&pem);
+}
+
+TEST(cert, one_more_of_a_role_and_a_name)
+{
+    const char *dir = t_path("certs");
+    struct buf text = BUF_INIT;
+
+    T_EQ(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "w7", "--host",
+             "10.0.0.7"),
+         0);
+    load("worker-w7", NULL);
+    text_of(&text, "worker-w7.crt");
+    T_HAS(buf_text(&text), "URI:spiffe://sluice/worker/w7,");
+    T_HAS(buf_text(&text), "IP Address:10.0.0.7");
+    T_TRUE(strstr(buf_text(&text), "ps1.lan") == NULL);
+    T_EQ(RUN("cert", "issue", dir, "--role", "submitter", "--name", "bob",
+             "--tenant", "a"),
+         0);
+    text_of(&text, "submitter-bob.crt");
+    T_HAS(buf_text(&text), "URI:spiffe://sluice/submitter/bob/tenant/a\n");
+    // It dials, and nobody dials it.
+    T_TRUE(strstr(buf_text(&text), "Server Authentication") == NULL);
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "w7"), 6);
+    T_EQ(RUN("cert", "issue", dir, "--role", "king", "--name", "w7"), 2);
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "a/b"), 2);
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "a,DNS:b"), 2);
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker"), 2);
+    buf_release(&text);
+}
+
+TEST(cert, renewed_it_is_the_same_with_another_serial)
+{
+    struct buf before = BUF_INIT, after = BUF_INIT;
+    const char *dir = t_path("certs");
+    const char *names;
+
+    T_EQ(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
+    text_of(&before, "worker.crt");
+    T_EQ(RUN("cert", "renew", dir), 0);
+    text_of(&after, "worker.crt");
+    load("worker", NULL);
+    names = strstr(buf_text(&after), "URI:spiffe://sluice/worker/*");
+    T_TRUE(names != NULL);
+    T_HAS(names, "DNS:ps1.lan");
+    T_TRUE(strcmp(buf_text(&before), buf_text(&after)) != 0);
+    T_EQ(RUN("cert", "renew", dir, "--role", "worker"), 0);
+    T_EQ(RUN("cert", "renew", dir, "--role", "worker", "--name", "w9"), 3);
+    buf_release(&before);
+    buf_release(&after);
+}
+
+TEST(cert, revoked_ones_are_on_the_list)
+{
+    const char *dir = t_path("certs");
+    struct buf text = BUF_INIT;
+    char crl[600];
+    const char *const line[] = {"openssl", "crl", "-noout", "-text",
+                                "-in",     crl,   NULL};
+    unsigned revoked = 0;
+
+    snprintf(crl, sizeof(crl), "%s/ca.crl", dir);
+    T_EQ(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "w7"), 0);
+    T_EQ(RUN("cert", "revoke", dir), 2);
+    T_EQ(RUN("cert", "revoke", dir, "--role", "worker", "--name", "w8"), 3);
+    T_EQ(RUN("cert", "revoke", dir, "--role", "worker", "--name", "w7"), 0);
+    T_EQ(RUN("cert", "revoke", dir, "--role", "worker"), 0);
+    T_OK(command_run(line, 30000, &text, t_err()));
+    for (const char *at = buf_text(&text);
+         (at = strstr(at, "Serial Number:")) != NULL; at++)
+        revoked++;
+    T_EQ(revoked, 2);
+    load("psserver", "ca.crl");
+    // The name is free again.
+    T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "w7"), 0);
+    T_EQ(RUN("cert", "revoke", dir, "--role", "worker", "--name", "w7"), 0);
+    buf_release(&text);
 }

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what, with real daemons that talk TLS on this host: each has the
+certificate of its role, and clients those of persons."""
+import pathlib
+import socket
+import subprocess
+import sys
+
+from cluster import BIN, Cluster, check, check_counts, main, mlp_job, wait_for
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Guarded(Cluster):
+    """A cluster whose ports ask for certificates; `made` has more of them."""
+    reachable = False
+
+    def __init__(self, made=(), **options):
+        super().__init__(**options)
+        self.address = f"127.0.0.1:{free_port()}"
+        self.certs = self.dir / "certs"
+        self.cert("init", "--host", "127.0.0.1")
+        for role, name, *more in made:
+            self.cert("issue", "--role", role, "--name", name, *more)
+        self.own = {}  # daemon -> the file of its certificate
+
+    def cert(self, what, *words):
+        subprocess.run([str(BIN / "sluice"), "cert", what, str(self.certs), *words],
+                       check=True, capture_output=True)
+
+    def tls(self, file):
+        return ["--tls-ca", str(self.certs / "ca.crt"),
+                "--tls-cert", str(self.certs / f"{file}.crt"),
+                "--tls-key", str(self.certs / f"{file}.key")]
+
+    def command(self, name):
+        line = super().command(name)
+        role = pathlib.Path(line[0]).name
+        if role == "psserver":
+            line[line.index("--listen") + 1] = "127.0.0.1:0"
+        return line + self.tls(self.own.get(name, role))
+
+    def run(self, *words, who="client", **options):
+        return super().run(*self.tls(who), *words, **options)
+
+
+def a_role_does_its_own_and_nothing_else():
+    made = [("viewer", "vic"), ("worker", "w-0")]
+    with Guarded(made, psservers=1, workers=0) as c:
+        c.own["w-0"] = "worker-w-0"
+        c.start("w-0")
+        job = c.submit(mlp_job("roles", epochs=1))
+        check_counts(c.wait_state(job))
+        c.run("jobs", who="viewer-vic")
+        for who in ("viewer-vic", "worker", "psserver", "coordinator"):
+            told = c.run("stop", job, who=who, want=5).stderr
+            check("may not call" in told and "admin" in told, "no advice", told)
+        c.run("jobs", who="worker", want=5)
+        check("call refused" in c.log("coordinator"), "the log says nothing")
+
+
+def nobody_attends_as_somebody_else():
+    made = [("worker", "w-1"), ("admin", "ann")]
+    with Guarded(made, psservers=0, workers=0) as c:
+        c.own = {"ps-0": "worker", "w-0": "worker-w-1", "w-1": "worker-w-1",
+                 "w-2": "admin-ann"}
+        for name, why in (("ps-0", "may not attend as a psserver"),
+                          ("w-0", "--name w-1"), ("w-2", "may not call")):
+            c.start(name)
+            wait_for(f"{name} to be refused",
+                     lambda name=name, why=why: why in c.log(name))
+        c.start("w-1")
+        wait_for("w-1 to attend", lambda: [
+            m for m in c.cluster_status()["members"] if m["name"] == "w-1"])
+        names = {m["name"] for m in c.cluster_status()["members"]}
+        check(names == {"w-1"}, "others attend", names)
+
+
+def a_certificate_without_a_role_is_told_what_to_do():
+    with Guarded(psservers=0, workers=0) as c:
+        subject = ["-subj", "/CN=mine", "-key", c.certs / "client.key"]
+        subprocess.run(["openssl", "req", "-new", *subject, "-out", c.dir / "csr"],
+                       check=True, capture_output=True)
+        subprocess.run(["openssl", "x509", "-req", "-in", c.dir / "csr", "-CA",
+                        c.certs / "ca.crt", "-CAkey", c.certs / "ca.key", "-days", "2",
+                        "-set_serial", "9", "-out", c.certs / "client.crt"],
+                       check=True, capture_output=True)
+        told = c.run("jobs", want=5).stderr
+        check("names no role" in told and "sluice cert issue" in told, "no advice", told)
+
+
+def a_revoked_worker_is_cut_off_and_stays_out():
+    with Guarded([("worker", "w-0"), ("worker", "w-9")], psservers=0, workers=0) as c:
+        c.cert("revoke", "--role", "worker", "--name", "w-9")  # so there is a list
+        c.kill("coordinator")
+        c.start("coordinator", extra=["--tls-crl", c.certs / "ca.crl"])
+        c.own["w-0"] = "mine"
+        for end in ("crt", "key"):
+            (c.certs / f"mine.{end}").write_bytes(
+                (c.certs / f"worker-w-0.{end}").read_bytes())
+            (c.certs / f"mine.{end}").chmod(0o600)
+        c.start("w-0")
+        wait_for("w-0 to attend", lambda: c.cluster_status()["members"])
+        c.cert("revoke", "--role", "worker", "--name", "w-0")
+        wait_for("w-0 to be cut off",
+                 lambda: "revoked while it attended" in c.log("coordinator"))
+        wait_for("w-0 to be told", lambda: "has been revoked" in c.log("w-0"))
+
+
+if __name__ == "__main__":
+    if subprocess.run(["openssl", "version"], capture_output=True, check=False).returncode:
+        print("there is no openssl command: skipped")
+        sys.exit(77)
+    main([a_role_does_its_own_and_nothing_else, nobody_attends_as_somebody_else,
+          a_certificate_without_a_role_is_told_what_to_do,
+          a_revoked_worker_is_cut_off_and_stays_out])
