@@ -59,6 +59,14 @@ struct coord {
     uint64_t attempts; // of this term; n of the next is one more
     uint64_t turn;
 
+    // One pass over the workers. Changed by: serve.
+    struct {
+        struct list list[2]; // jobs for workers that hold nothing of them, by
+                             // whether these are external
+        uint32_t jobs;       // that may have something for somebody
+        uint64_t compared;   // ever: a job was looked at for a worker
+    } offers;
+
     // Snapshot requests of this term. Changed by: cuts.
     uint64_t requests;
 

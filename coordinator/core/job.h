@@ -147,13 +147,15 @@ struct job {
     uint64_t map_version;
     bool map_changed; // the workers do not know yet
 
-    // Its closures in work. Changed by: leases, serve, coord.
+    // Its closures in work. Changed by: leases, serve, offers, coord.
     struct work probe;
-    struct map active;  // closure -> struct work: leased, or with blame
-    uint32_t held;      // leases
-    struct map holders; // member -> leases it holds, as a number
-    uint64_t served;    // turn in which it was last given a worker
-    uint64_t scan_from; // in this pass nothing to issue lies below
+    struct map active;          // closure -> struct work: leased, or with blame
+    uint32_t held;              // leases
+    struct map holders;         // member -> leases it holds, as a number
+    uint64_t served;            // turn in which it was last given a worker
+    uint64_t scan_from;         // in this pass nothing to issue lies below
+    struct list_node on_offers; // in coord.offers.list, while a pass lasts
+    bool spent;                 // in this pass nothing is left for anybody
 
     // Copies of slots, in sync mode. Changed by: leases, copies.
     uint32_t copies; // leased

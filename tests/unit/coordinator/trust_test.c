@@ -580,6 +580,48 @@ TEST(trust, of_five_hundred_jobs_none_starves)
     world_release(&w);
 }
 
+static void attach_workers(struct world *w, unsigned first, unsigned count)
+{
+    Sluice__V1__Hello h = SLUICE__V1__HELLO__INIT;
+    char name[16];
+
+    h.role = SLUICE__V1__ROLE__ROLE_WORKER;
+    h.name = name;
+    h.protocol = WIRE_PROTOCOL;
+    for (unsigned i = first; i < first + count; i++) {
+        snprintf(name, sizeof(name), "many-%u", i);
+        h.process = 5000 + i;
+        T_OK(coord_attach(w->coord, 5000 + i, &h, t_err()));
+    }
+}
+
+// Jobs whose data is being probed, each by one worker: they have nothing for
+// hundreds of others, and each is asked that once.
+TEST(trust, workers_that_nothing_is_left_for_cost_a_look_each)
+{
+    enum { JOBS = 100, BUSY = 50, IDLE = 300 }; // two leases each
+    static struct world w;
+    static char json[4096];
+    uint64_t before;
+
+    world_init(&w, t_seed());
+    for (unsigned i = 0; i < JOBS; i++) {
+        const char *rest_of = strstr(world_graph_job, "\",\"model");
+
+        snprintf(json, sizeof(json), "{\"name\":\"life-%u%s", i, rest_of);
+        world_submit(&w, json);
+    }
+    attach_workers(&w, 0, BUSY);
+    for (unsigned i = 1; i <= JOBS; i++)
+        T_EQ(jobs_get(w.coord, i)->held, 1);
+    attach_workers(&w, BUSY, IDLE);
+    before = w.coord->offers.compared;
+    coord_tick(w.coord);
+    T_GT(w.coord->offers.compared - before, 0);
+    T_LE(w.coord->offers.compared - before, JOBS + BUSY + IDLE);
+    world_release(&w);
+}
+
 // ---- maps
 
 // A psserver comes back: workers are sent its shards, not all of them.

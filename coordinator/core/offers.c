@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/offers.c -- what a job has for one worker, or for any.
+#include "coordinator/core/offers.h"
+
+#include "coordinator/core/copies.h"
+#include "coordinator/core/excluded.h"
+#include "coordinator/core/groups.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/rings.h"
+
+void offers_begin(struct job *job)
+{
+    job->scan_from = 0;
+    job->spent = false;
+}
+
+// Some other worker could take what this one is blamed for. In a group only who
+// leads is given any of it.
+static bool others(struct coord *c, const struct member *not_this,
+                   const struct job *job, const struct closure *closure)
+{
+    uint64_t now = coord_now(c);
+
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m != not_this && m->role == MEMBER_WORKER &&
+            m->external == not_this->external && member_ready(m, now) &&
+            !excluded_now(c, m, job) && !closure_blames(closure, m->identity) &&
+            (!job->hybrid || !job->placed || groups_leads(job, m)))
+            return true;
+    }
+    return false;
+}
+
+static bool avoids(struct coord *c, const struct member *m,
+                   const struct job *job, const struct closure *closure)
+{
+    return closure_blames(closure, m->identity) && others(c, m, job, closure);
+}
+
+// The first closure that some shard lacks a step of, that nobody has and that
+// this worker may try, or any (NULL); evidence.closures if there is none. What
+// was passed over for good in this pass is not looked at again
+// (job->scan_from).
+static uint64_t next_closure(struct coord *c, struct job *job,
+                             const struct member *m)
+{
+    uint64_t limit =
+        evidence_limit(&job->evidence, job->spec->train->window_closures);
+    uint64_t at = evidence_next(&job->evidence, job->scan_from);
+    bool avoided = false;
+
+    while (at < limit) {
+        struct work *w = leases_get(job, at);
+        bool free = (w == NULL || (w->closure.state == CLOSURE_WAITING &&
+                                   w->copy == NULL)) &&
+                    !evidence_closure_held(&job->evidence, at);
+
+        if (!avoided)
+            job->scan_from = at;
+        if (free &&
+            (w == NULL || (closure_ready(&w->closure, coord_now(c)) &&
+                           (m == NULL || !avoids(c, m, job, &w->closure)))))
+            return at;
+        avoided |= free;
+        at = evidence_next(&job->evidence, at + 1);
+    }
+    if (!avoided)
+        job->scan_from = at;
+    return job->evidence.closures;
+}
+
+static struct offer offer_probe(struct coord *c, struct job *job,
+                                const struct member *m)
+{
+    struct work *w = &job->probe;
+
+    if (job->has_facts || job->external ||
+        !closure_ready(&w->closure, coord_now(c)) ||
+        avoids(c, m, job, &w->closure))
+        return (struct offer){.kind = WORK_NONE};
+    return (struct offer){.kind = WORK_PROBE, .work = w};
+}
+
+static struct offer offer_range(struct coord *c, struct job *job,
+                                const struct member *m)
+{
+    struct work *w =
+        job->evaluation == NULL
+            ? NULL
+            : evaluation_offer(job->evaluation, m->identity, false);
+
+    if (w == NULL && job->evaluation != NULL) {
+        w = evaluation_offer(job->evaluation, m->identity, true);
+        if (w != NULL && others(c, m, job, &w->closure))
+            w = NULL;
+    }
+    return w == NULL ? (struct offer){.kind = WORK_NONE}
+                     : (struct offer){.kind = WORK_EVALUATE, .work = w};
+}
+
+// Ranks evaluate as well, between two rounds.
+static struct offer offer_rank(struct coord *c, struct job *job,
+                               const struct member *m)
+{
+    struct work *w;
+
+    if (rings_held(m) == job)
+        return job_served(job) ? offer_range(c, job, m)
+                               : (struct offer){.kind = WORK_NONE};
+    w = rings_offer(job);
+    return w == NULL ? (struct offer){.kind = WORK_NONE}
+                     : (struct offer){.kind = WORK_RING, .work = w};
+}
+
+static struct offer offer_slot(struct coord *c, struct job *job,
+                               const struct member *m)
+{
+    struct offer o = {.kind = WORK_NONE, .closure = next_closure(c, job, m)};
+
+    if (o.closure == job->evidence.closures) {
+        o.copy_of = copies_next(c, job);
+        if (o.copy_of == NULL || avoids(c, m, job, &o.copy_of->closure))
+            return (struct offer){.kind = WORK_NONE};
+    }
+    o.kind = WORK_TRAIN;
+    return o;
+}
+
+// A worker without a place is given one.
+static struct offer offer_place(struct job *job, const struct member *m)
+{
+    struct work *w = groups_offer(job, m);
+
+    return w == NULL ? (struct offer){.kind = WORK_NONE}
+                     : (struct offer){.kind = WORK_RING, .work = w};
+}
+
+static struct offer job_offer(struct coord *c, struct job *job,
+                              const struct member *m)
+{
+    struct offer o;
+
+    if (job->allreduce && job->placed)
+        return offer_rank(c, job, m);
+    if (job->hybrid && job->placed && rings_held(m) != job)
+        return offer_place(job, m);
+    if (job->hybrid && job->placed && !groups_leads(job, m))
+        return (struct offer){.kind = WORK_NONE};
+    if (job->state == JOB_PLACING)
+        return offer_probe(c, job, m);
+    if (!job_served(job)) // a push would only wait for the shard
+        return (struct offer){.kind = WORK_NONE};
+    o = offer_range(c, job, m);
+    if (o.kind != WORK_NONE || job->state != JOB_RUNNING)
+        return o;
+    // Sync: the slots of a round are for different workers at the same time.
+    if (job->evidence.round > 0 && map_get(&job->holders, m->id) != NULL)
+        return o;
+    return offer_slot(c, job, m);
+}
+
+struct offer offers_for(struct coord *c, struct job *job,
+                        const struct member *m)
+{
+    // A rank does nothing else but for its own job.
+    if (job->paused || excluded_now(c, m, job) ||
+        (rings_held(m) != NULL && rings_held(m) != job))
+        return (struct offer){.kind = WORK_NONE};
+    return job_offer(c, job, m);
+}
+
+// ---- for whom it may be
+
+// A place in a ring or a group.
+static bool has_place(const struct job *job)
+{
+    return rings_want(job) || groups_want(job);
+}
+
+static bool has_range(const struct job *job)
+{
+    return job->evaluation != NULL &&
+           evaluation_offer(job->evaluation, 0, true) != NULL;
+}
+
+static bool has_slot(struct coord *c, struct job *job)
+{
+    return next_closure(c, job, NULL) < job->evidence.closures ||
+           copies_next(c, job) != NULL;
+}
+
+bool offers_any(struct coord *c, struct job *job, bool newcomer)
+{
+    if (job->paused)
+        return false;
+    if (newcomer && job->placed && (job->allreduce || job->hybrid))
+        return has_place(job);
+    if (job->state == JOB_PLACING)
+        return !job->has_facts && !job->external &&
+               closure_ready(&job->probe.closure, coord_now(c));
+    if (!job_served(job))
+        return false;
+    if (has_range(job))
+        return true;
+    // Sync: the slots of a round are for different workers.
+    if (job->state != JOB_RUNNING || job->allreduce ||
+        (!newcomer && job->evidence.round > 0))
+        return false;
+    return has_slot(c, job);
+}

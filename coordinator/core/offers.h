@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/offers.h -- what a job has for a worker.
+//
+// It is derived from evidence (C3), within the window (C5). In one pass over
+// the workers evidence stands still and leases only come: what is exhausted
+// stays so.
+//
+// Threads  the loop.
+// Memory   an offer's work is the job's.
+// Errors   without memory there is no offer.
+#ifndef COORDINATOR_CORE_OFFERS_H
+#define COORDINATOR_CORE_OFFERS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+#include "coordinator/rules/dispatch.h"
+
+struct offer {
+    enum work_kind kind;  // WORK_NONE: nothing
+    struct work *work;    // all but WORK_TRAIN
+    uint64_t closure;     // WORK_TRAIN
+    struct work *copy_of; // WORK_TRAIN: what it is to be a copy of, or NULL
+};
+
+// A new pass: what was found exhausted is looked at again.
+void offers_begin(struct job *job);
+
+struct offer offers_for(struct coord *c, struct job *job,
+                        const struct member *m);
+
+// Has it something for any worker: for one that holds nothing of it
+// (`newcomer`), or for one that does?
+bool offers_any(struct coord *c, struct job *job, bool newcomer);
+
+#endif
