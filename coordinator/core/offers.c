@@ -14,8 +14,17 @@ void offers_begin(struct job *job)
     job->spent = false;
 }
 
-// Some other worker could take what this one is blamed for. In a group only who
-// leads is given any of it.
+// What one that stands by in a ring or a group has of the job is a place.
+static bool computes(const struct job *job, const struct member *m)
+{
+    if (!job->placed)
+        return true;
+    if (job->hybrid)
+        return groups_leads(job, m);
+    return !job->allreduce || rings_in(job, m);
+}
+
+// Some other worker could take what this one is blamed for.
 static bool others(struct coord *c, const struct member *not_this,
                    const struct job *job, const struct closure *closure)
 {
@@ -28,7 +37,7 @@ static bool others(struct coord *c, const struct member *not_this,
         if (m != not_this && m->role == MEMBER_WORKER &&
             m->external == not_this->external && member_ready(m, now) &&
             !excluded_now(c, m, job) && !closure_blames(closure, m->identity) &&
-            (!job->hybrid || !job->placed || groups_leads(job, m)))
+            computes(job, m))
             return true;
     }
     return false;
@@ -101,15 +110,16 @@ static struct offer offer_range(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_EVALUATE, .work = w};
 }
 
-// Ranks evaluate as well, between two rounds.
+// Ranks evaluate as well, between two rounds: those that have the state.
 static struct offer offer_rank(struct coord *c, struct job *job,
                                const struct member *m)
 {
     struct work *w;
 
     if (rings_held(m) == job)
-        return job_served(job) ? offer_range(c, job, m)
-                               : (struct offer){.kind = WORK_NONE};
+        return job_served(job) && computes(job, m)
+                   ? offer_range(c, job, m)
+                   : (struct offer){.kind = WORK_NONE};
     w = rings_offer(job);
     return w == NULL ? (struct offer){.kind = WORK_NONE}
                      : (struct offer){.kind = WORK_RING, .work = w};
@@ -147,7 +157,7 @@ static struct offer job_offer(struct coord *c, struct job *job,
         return offer_rank(c, job, m);
     if (job->hybrid && job->placed && rings_held(m) != job)
         return offer_place(job, m);
-    if (job->hybrid && job->placed && !groups_leads(job, m))
+    if (!computes(job, m))
         return (struct offer){.kind = WORK_NONE};
     if (job->state == JOB_PLACING)
         return offer_probe(c, job, m);

@@ -36,6 +36,13 @@ struct job *rings_held(const struct member *m)
     return NULL;
 }
 
+bool rings_in(const struct job *job, const struct member *m)
+{
+    const struct ring_rank *rank = ring_find(&job->ring, m->id);
+
+    return rank != NULL && rank->in;
+}
+
 // The first place that nobody has; at most as many as there may be ranks.
 static uint64_t free_place(const struct job *job)
 {

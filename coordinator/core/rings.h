@@ -31,6 +31,9 @@ struct job *rings_receive(struct coord *c, struct member *m,
 // The job whose ring lease the worker holds, or NULL.
 struct job *rings_held(const struct member *m);
 
+// It is a member of the present generation: while that runs, it has the state.
+bool rings_in(const struct job *job, const struct member *m);
+
 // Another rank would be taken.
 bool rings_want(const struct job *job);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole lives of jobs in allreduce mode: see world.h.
+#include <stdio.h>
 #include <string.h>
 
-#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
 #include "tests/unit/coordinator/world_members.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -157,6 +158,51 @@ TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
     wire_free(&s->base);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     check_end(&w);
+    world_release(&w);
+}
+
+static const struct job *job_of(const struct world *w)
+{
+    return jobs_get(w->coord, w->job);
+}
+
+static bool evaluates(const struct fake_member *m)
+{
+    for (unsigned i = 0; i < m->leases_count; i++) {
+        if (m->leases[i].lease->kind == SLUICE__V1__LEASE_KIND__LEASE_EVALUATE)
+            return true;
+    }
+    return false;
+}
+
+// It holds a ring lease and is no member yet: alone it would fail.
+TEST(ring_life, a_rank_without_the_state_evaluates_nothing)
+{
+    static char json[4096];
+    struct world w;
+    struct fake_member *m;
+
+    snprintf(json, sizeof(json), "%s", world_ring_job);
+    strstr(json, "\"epochs\":3")[9] = '9';
+    world_init(&w, WORLD_SITUATION);
+    world_people(&w, 0, 2);
+    world_submit(&w, json);
+    while (job_of(&w)->evaluation == NULL)
+        world_step(&w);
+    T_FALSE(evidence_full(&job_of(&w)->evidence));
+    // Those who have it leave ranges for others.
+    worker(&w, 0)->hangs = worker(&w, 1)->hangs = true;
+    m = world_add(&w, FAKE_WORKER, "w-9");
+    world_attach(&w, m);
+    for (unsigned i = 0; i < 50; i++) {
+        world_pass(&w, 50);
+        fake_read_all(&w, m);
+        T_TRUE(job_of(&w)->evaluation != NULL);
+        T_FALSE(evaluates(m));
+    }
+    T_EQ(m->leases_count, 1);
+    worker(&w, 0)->hangs = worker(&w, 1)->hangs = false;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     world_release(&w);
 }
 
