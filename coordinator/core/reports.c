@@ -17,6 +17,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/stall.h"
+#include "proto/spec.h"
 
 static struct attempt attempt_of(const Sluice__V1__Attempt *m)
 {
@@ -98,7 +99,16 @@ static void warn_metrics(const struct work *w, const Sluice__V1__StepMetrics *m)
               m->loss_sum);
 }
 
-static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
+// Two workers may have the slot: only who completes it is counted.
+static bool once(const struct work *w)
+{
+    return w->kind == WORK_TRAIN && w->job->evidence.round > 0 &&
+           spec_backup(w->job->spec->train) > 0;
+}
+
+// `done`: by this the closure is complete.
+static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m,
+                         bool done)
 {
     struct meter_sums now = sums_of(m);
     struct meter_sums more;
@@ -115,9 +125,14 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m)
         take_sums(w, m);
     if (m->loss_scale >= 1)
         w->job->loss_scale = m->loss_scale;
-    if ((w->kind != WORK_TRAIN && w->kind != WORK_RING) || more.steps == 0)
+    if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
         return;
-    take_conduct(w, &more);
+    if (more.steps > 0)
+        take_conduct(w, &more);
+    if (once(w))
+        more = done ? now : (struct meter_sums){0};
+    if (more.steps == 0)
+        return;
     meter_loss_add(&w->job->meter, epoch_of(w), &more);
     w->job->changes++;
 }
@@ -142,7 +157,7 @@ void reports_progress(struct coord *c, struct member *m,
     if (w == NULL)
         return;
     stall_seen(c, w, message);
-    take_metrics(w, message->metrics);
+    take_metrics(w, message->metrics, false);
     take_progress(c, w, w->seen.steps);
     if (!c->dead)
         excluded_judge(c, m, w->job);
@@ -389,10 +404,10 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     note_round(job, coord_now(c));
     job->changes++;
     job->moved_ms = coord_now(c);
-    take_metrics(held, message->metrics);
     // Not full: some of its evidence was void. Issued again by C3. What is
     // held frees the worker, and is issued again if that is lost (Y3).
     done = full || evidence_closure_held(&job->evidence, message->closure);
+    take_metrics(held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);
     member_completes(m, coord_now(c));

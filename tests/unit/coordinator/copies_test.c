@@ -75,6 +75,29 @@ static struct fake_member *copier(struct world *w, const struct fake_member *m)
     return NULL;
 }
 
+// With its next heartbeat: the step of its slot is counted, at this loss.
+static void say_step(struct world *w, struct fake_member *m, double loss)
+{
+    const Sluice__V1__Lease *l = m->leases[0].lease;
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__LeaseProgress progress = SLUICE__V1__LEASE_PROGRESS__INIT;
+    Sluice__V1__LeaseProgress *list[] = {&progress};
+    Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
+
+    metrics.steps = 1;
+    metrics.samples = l->count;
+    metrics.loss_sum = loss * (double)l->count;
+    progress.job = l->job;
+    progress.attempt = l->attempt;
+    progress.metrics = &metrics;
+    beat.leases = list;
+    beat.n_leases = 1;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
+    up.heartbeat = &beat;
+    coord_receive(w->coord, m->stream, &up);
+}
+
 static char *reason_of(struct world *w, const char *name)
 {
     static char reason[512];
@@ -262,5 +285,31 @@ TEST(copies, a_spare_worker_has_one_at_once)
         turn(w);
     T_EQ(w->copied, 1);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// The one that is second has said how its step went before the other completes.
+TEST(copies, a_slot_that_two_workers_have_is_counted_once_in_the_loss)
+{
+    struct world *w = begin(3, '1');
+    struct fake_member *m = worker(w, 0), *other;
+    uint64_t closure = hang(w, m);
+    struct job *job = jobs_get(w->coord, w->job);
+    uint64_t epoch = schedule_epoch(&job->schedule, closure);
+    struct meter_sums sums;
+
+    other = copier(w, m);
+    other->hangs = true;
+    say_step(w, m, 9);
+    other->hangs = false;
+    for (unsigned i = 0; i < LIMIT && !m->leases[0].revoked; i++)
+        turn(w);
+    T_TRUE(m->leases[0].revoked);
+    for (unsigned i = 0; i < LIMIT && evidence_epochs(&job->evidence) <= epoch;
+         i++)
+        turn(w);
+    sums = meter_loss(&job->meter, (uint32_t)epoch);
+    T_EQ(sums.samples, job->schedule.samples);
+    T_NEAR(sums.loss_sum, (double)sums.samples, 1e-9); // 1 each
     world_release(w);
 }
