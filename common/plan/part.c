@@ -100,10 +100,12 @@ static bool cut_largest(struct cuts *cuts, const struct part_cutter *c)
     return true;
 }
 
-static uint64_t shard_bytes(uint64_t model_bytes)
+uint64_t part_target(uint64_t elements, uint64_t target_bytes)
 {
-    uint64_t bytes = model_bytes / PART_TARGET_SHARDS;
+    uint64_t bytes = elements * PART_ELEMENT_BYTES / PART_TARGET_SHARDS;
 
+    if (target_bytes != 0)
+        return target_bytes;
     if (bytes < PART_LEAST_BYTES)
         return PART_LEAST_BYTES;
     return bytes < PART_TARGET_BYTES ? bytes : PART_TARGET_BYTES;
@@ -194,9 +196,7 @@ enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
     rc = part_cutter_init(&c, vars, count, rule, err);
     if (rc != SL_OK)
         return rc;
-    if (target_bytes == 0)
-        target_bytes =
-            shard_bytes(part_cutter_elements(&c) * PART_ELEMENT_BYTES);
+    target_bytes = part_target(part_cutter_elements(&c), target_bytes);
     rc = cuts_make(&cuts, &c, rule->kind == PART_AUTO, target_bytes, servers);
     if (rc == SL_OK)
         rc = fill_plan(&plan, &c, &cuts, servers);

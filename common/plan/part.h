@@ -103,6 +103,9 @@ enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
                            uint64_t target_bytes, uint32_t servers,
                            struct sl_error *err);
 
+// Bytes that a shard is to have: target_bytes, or what becomes of 0.
+uint64_t part_target(uint64_t elements, uint64_t target_bytes);
+
 // Gives shards (by size in bytes, any unit) to servers: largest first, to the
 // one that has least; ties to the lower number. The same for a new number of
 // servers.

@@ -7,8 +7,8 @@
 // Of a report what is left for the closures that are not below its watermark.
 #define EPOCHS_MAX (WIRE_MAX_FIELDS * 3 / 4 / EPOCH_FIELDS)
 
-enum sl_err fits_check(const Sluice__V1__JobSpec *spec, uint32_t shards,
-                       const struct buf *packed, struct sl_error *err)
+enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
+                        struct sl_error *err)
 {
     uint64_t epochs = spec->train->epochs;
     uint64_t each = SHARD_FIELDS + epochs * EPOCH_FIELDS;
@@ -25,6 +25,12 @@ enum sl_err fits_check(const Sluice__V1__JobSpec *spec, uint32_t shards,
                        "fewer shards or epochs",
                        shards, (unsigned long long)epochs,
                        (unsigned long long)(WIRE_LOAD_FIELDS / EPOCH_FIELDS));
+    return SL_OK;
+}
+
+enum sl_err fits_layout(const struct buf *packed, uint32_t shards,
+                        struct sl_error *err)
+{
     if (wire_scan(&sluice__v1__checkpoints_reply__descriptor, packed->data,
                   packed->len, NULL, err) != SL_OK)
         return sl_fail(err, SL_EINVAL,

@@ -9,9 +9,13 @@
 
 #include "proto/wire.h"
 
-// Every message about the job can be read by whom it is for, and its cuts by
-// the next coordinator. `packed` is the layout.
-enum sl_err fits_check(const Sluice__V1__JobSpec *spec, uint32_t shards,
-                       const struct buf *packed, struct sl_error *err);
+// What is counted of so many shards can be read: reports by us, and cuts by the
+// next coordinator.
+enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
+                        struct sl_error *err);
+
+// The packed layout can be read by whom it is for.
+enum sl_err fits_layout(const struct buf *packed, uint32_t shards,
+                        struct sl_error *err);
 
 #endif

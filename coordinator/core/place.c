@@ -8,6 +8,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/plan/part.h"
 #include "common/run/log.h"
 #include "coordinator/core/end.h"
@@ -156,6 +157,58 @@ static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
     return SL_OK;
 }
 
+// The fewest shards that any number of psservers makes of it. More psservers
+// are more shards; but where there is one for each shard of the target's size,
+// large variables are not cut by themselves.
+static uint32_t fewest_shards(const Sluice__V1__JobSpec *spec,
+                              const struct part_plan *on_one)
+{
+    uint32_t most = spec->placement->psservers;
+    struct part_rule rule;
+    uint64_t target, even;
+
+    spec_part_rule(&rule, &target, spec->placement);
+    target = part_target(on_one->elements, target);
+    even = sl_ceil_div(on_one->elements * PART_ELEMENT_BYTES, target);
+    if (rule.kind != PART_AUTO || (most != 0 && most < even) ||
+        on_one->shard_count < even)
+        return on_one->shard_count;
+    return (uint32_t)even;
+}
+
+static enum sl_err pack_layout(struct buf *out, const struct draft *d)
+{
+    Sluice__V1__CheckpointsReply *layout = NULL;
+    enum sl_err rc = make_layout(&layout, d);
+
+    if (rc == SL_OK)
+        rc = wire_pack(&layout->base, out);
+    wire_free((ProtobufCMessage *)layout);
+    return rc;
+}
+
+enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
+                           struct sl_error *err)
+{
+    struct buf packed = BUF_INIT;
+    struct draft on_one;
+    uint32_t shards;
+    enum sl_err rc = draft_make(&on_one, spec, 1, err);
+
+    if (rc != SL_OK)
+        return rc;
+    shards = fewest_shards(spec, &on_one.plan);
+    rc = fits_counts(spec, shards, err);
+    if (rc == SL_OK && shards == on_one.plan.shard_count) {
+        rc = pack_layout(&packed, &on_one);
+        rc = rc == SL_OK ? fits_layout(&packed, shards, err)
+                         : sl_fail(err, rc, "a layout");
+    }
+    buf_release(&packed);
+    draft_release(&on_one);
+    return rc;
+}
+
 // The journal first; then it is so.
 static enum sl_err commit(struct coord *c, struct job *job,
                           Sluice__V1__CheckpointsReply *layout,
@@ -167,7 +220,9 @@ static enum sl_err commit(struct coord *c, struct job *job,
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "the layout of job %s", job->id_text);
-    rc = fits_check(job->spec, shards, &packed, err);
+    rc = fits_counts(job->spec, shards, err);
+    if (rc == SL_OK)
+        rc = fits_layout(&packed, shards, err);
     if (rc == SL_OK)
         rc = job_place(job, layout, names, shards, err);
     if (rc == SL_OK) {

@@ -14,6 +14,11 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
+// SL_EINVAL: on however many psservers, what is said of a job of this spec is
+// more than messages and the journal hold.
+enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
+                           struct sl_error *err);
+
 // Cuts the model and names psservers; does nothing while it cannot be.
 void place_job(struct coord *c, struct job *job);
 

@@ -55,8 +55,10 @@ static enum sl_err explain(struct coord *c,
 {
     Sluice__V1__ResumeSource *resume = NULL;
     struct buf text = BUF_INIT;
-    enum sl_err rc = read_resume(c, request, spec, &resume, err);
+    enum sl_err rc = place_possible(spec, err);
 
+    if (rc == SL_OK)
+        rc = read_resume(c, request, spec, &resume, err);
     wire_free((ProtobufCMessage *)resume);
     if (rc == SL_OK)
         rc = place_explain(c, spec, &text, err);
@@ -153,8 +155,10 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
 {
     Sluice__V1__ResumeSource *resume = NULL;
     struct buf packed_resume = BUF_INIT;
-    enum sl_err rc = read_resume(c, request, *spec, &resume, err);
+    enum sl_err rc = place_possible(*spec, err);
 
+    if (rc == SL_OK)
+        rc = read_resume(c, request, *spec, &resume, err);
     if (rc == SL_OK && resume != NULL)
         rc = wire_pack(&resume->base, &packed_resume);
     if (rc == SL_OK)

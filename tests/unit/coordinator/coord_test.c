@@ -833,23 +833,6 @@ TEST(coord, a_job_that_cannot_be_read_stands_aside_and_the_others_go_on)
     world_release(w);
 }
 
-TEST(coord, a_job_whose_reports_would_be_too_large_is_refused_by_its_limit)
-{
-    struct world *w = begin();
-    char json[2000];
-    const char *at = strstr(world_graph_job, "\"epochs\"");
-
-    T_ASSERT(at != NULL);
-    snprintf(json, sizeof(json), "%.*s\"epochs\":65000%s",
-             (int)(at - world_graph_job), world_graph_job,
-             at + strcspn(at, ",}"));
-    world_people(w, 1, 1);
-    world_submit(w, json);
-    T_TRUE(world_run(w, JOB_FAILED, LIMIT));
-    T_HAS(world_reason(w), "train.epochs is 65000");
-    world_release(w);
-}
-
 // 60,000 epochs of one shard have more fields than a message of the wire.
 TEST(coord, a_cut_of_more_epochs_than_a_message_holds_is_read_again)
 {

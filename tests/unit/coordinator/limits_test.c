@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job may be: refused when it is submitted, by the limit.
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/json.h"
+#include "proto/pbjson.h"
+#include "tests/unit/coordinator/world.h"
+
+static struct sl_error err; // of the call that a test looks at
+
+static enum sl_err submit(struct world *w, const char *json, bool dry_run)
+{
+    Sluice__V1__SubmitRequest message = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__SubmitReply *reply = NULL;
+    ProtobufCMessage *spec = NULL;
+    json_t *value = NULL;
+    enum sl_err rc;
+
+    T_OK(sl_json_parse(&value, "job", json, strlen(json), NULL, t_err()));
+    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
+                     t_err()));
+    json_decref(value);
+    message.spec = (Sluice__V1__JobSpec *)spec;
+    message.dry_run = dry_run;
+    rc = coord_submit(w->coord, &message, &reply, &err);
+    wire_free((ProtobufCMessage *)reply);
+    wire_free(spec);
+    return rc;
+}
+
+static unsigned jobs(struct world *w)
+{
+    Sluice__V1__ListRequest all = SLUICE__V1__LIST_REQUEST__INIT;
+    Sluice__V1__ListReply *list = NULL;
+    unsigned count;
+
+    T_OK(status_list(w->coord, &all, &list, t_err()));
+    count = (unsigned)list->n_jobs;
+    wire_free(&list->base);
+    return count;
+}
+
+// So many variables of these rows, cut as `placement` says.
+static struct buf external(unsigned variables, unsigned rows, unsigned epochs,
+                           const char *placement)
+{
+    struct buf json = BUF_INIT;
+
+    T_OK(buf_append_str(&json, "{\"name\":\"large\",\"model\":{\"type\":"
+                               "\"external\",\"variables\":["));
+    for (unsigned i = 0; i < variables; i++)
+        T_OK(buf_appendf(&json, "%s{\"name\":\"v%u\",\"shape\":[%u,2]}",
+                         i == 0 ? "" : ",", i, rows));
+    T_OK(buf_appendf(&json,
+                     "]},\"optimizer\":{\"type\":\"sgd\"},\"data\":{\"train\":{"
+                     "\"format\":\"external\",\"samples\":40}},\"train\":{"
+                     "\"batch\":4,\"epochs\":%u},\"placement\":{%s}}",
+                     epochs, placement));
+    return json;
+}
+
+static void expect(struct world *w, struct buf json, enum sl_err rc,
+                   const char *words)
+{
+    unsigned had = jobs(w);
+
+    for (unsigned dry_run = 2; dry_run-- > 0;) {
+        T_EQ(submit(w, buf_text(&json), dry_run != 0), rc);
+        if (rc != SL_OK)
+            T_HAS(err.text, words);
+    }
+    T_EQ(jobs(w), had + (rc == SL_OK));
+    buf_release(&json);
+}
+
+TEST(limits, a_shard_reports_only_so_many_epochs)
+{
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    expect(&w, external(1, 8, 65000, ""), SL_EINVAL, "train.epochs is 65000");
+    T_HAS(err.text, "holds 39321");
+    expect(&w, external(1, 8, 39000, ""), SL_OK, NULL);
+    world_release(&w);
+}
+
+TEST(limits, a_cut_counts_only_so_many_epochs_of_all_shards)
+{
+    static const char rows[] = "\"shard_bytes\":8"; // each is a shard
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    expect(&w, external(1, 20000, 400, rows), SL_EINVAL,
+           "20000 shards of 400 epochs");
+    T_HAS(err.text, "at most 6710886");
+    expect(&w, external(1, 20000, 100, rows), SL_OK, NULL);
+    world_release(&w);
+}
+
+TEST(limits, a_layout_is_one_message)
+{
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    expect(&w, external(1, 60000, 1, "\"shard_bytes\":8"), SL_EINVAL,
+           "a layout of 60000 shards");
+    world_release(&w);
+}
+
+// 1,000 variables of a tenth more than a shard are 2,000 shards on a few
+// psservers; on 1,100 they are 1,100.
+TEST(limits, what_enough_psservers_hold_is_not_refused)
+{
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    expect(&w, external(1000, 11, 4461, "\"shard_bytes\":80"), SL_OK, NULL);
+    expect(&w, external(1000, 11, 4461, "\"shard_bytes\":80,\"psservers\":9"),
+           SL_EINVAL, "2000 shards of 4461 epochs");
+    expect(&w, external(1000, 11, 39000, "\"shard_bytes\":80"), SL_EINVAL,
+           "1100 shards of 39000 epochs");
+    world_release(&w);
+}
