@@ -340,6 +340,18 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = found_conflict,
      .run = verb_cert},
+    {.name = "audit",
+     .usage = "sluice audit verify [FILE]",
+     .brief = "check that an audit log was not changed",
+     .text = "Reads a coordinator's audit.log (of its state folder; without "
+             "FILE, of ./cluster), in which each line holds the hash of the "
+             "one before. Says how many lines hold and the last hash.",
+     .example = "sluice audit verify /var/lib/sluice/coordinator/audit.log",
+     .min_args = 1,
+     .max_args = 2,
+     .json = true,
+     .exits = not_found,
+     .run = verb_audit},
     {.name = "version",
      .usage = "sluice version",
      .brief = "print the version",

@@ -65,6 +65,11 @@ static const char *const role_names[ACCESS_ROLES] = {
     [ACCESS_PSSERVER] = "psserver", [ACCESS_COORDINATOR] = "coordinator",
 };
 
+const char *access_role_name(enum access_role role)
+{
+    return role_names[role];
+}
+
 enum access_role access_role_of(const char *word)
 {
     if (strcmp(word, "client") == 0)
@@ -175,6 +180,12 @@ enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
                        "--tls-cert, --tls-key)");
     *out = (struct access_who){.role = ACCESS_LOCAL};
     return SL_OK;
+}
+
+bool access_of_tenant(const struct access_who *who)
+{
+    return who->role == ACCESS_SUBMITTER ||
+           (who->role == ACCESS_VIEWER && who->tenant[0] != '\0');
 }
 
 // ---- decisions

@@ -46,12 +46,18 @@ struct access_who {
     char tenant[ACCESS_TENANT]; // "" for none
 };
 
+// "worker".
+const char *access_role_name(enum access_role role);
+
 // ACCESS_NOBODY for a word that certificates may not have.
 enum access_role access_role_of(const char *word);
 
 // Who a caller is. A submitter without a tenant is a tenant of its own name.
 enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
                        struct sl_error *err);
+
+// Whether it may see no jobs but its tenant's.
+bool access_of_tenant(const struct access_who *who);
 
 // The table; for rpc_server_options.allow.
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,

@@ -153,7 +153,8 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
     struct job *job = NULL;
     enum sl_err rc = open_job(c, request->id, LOAD_WHOLE, &job, err);
 
-    if (rc == SL_ENOENT && behind_delete(c, request->id, err) == SL_OK)
+    if (rc == SL_ENOENT && !c->asker.only &&
+        behind_delete(c, request->id, err) == SL_OK)
         return reply_deleted(reply, err);
     if (rc != SL_OK)
         return rc;

@@ -104,6 +104,11 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
+// Who makes the calls below, until it is said again: what is submitted belongs
+// to this tenant ("": nobody's), and with `only` there are no other jobs than
+// its. At first: nobody, who sees all.
+void coord_ask_as(struct coord *c, const char *tenant, bool only);
+
 // For watchers: the number of the job that a request means.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);

@@ -45,6 +45,12 @@ struct coord {
         uint64_t last;      // highest number ever given
     } jobs;
 
+    // Who asks. Changed by: tenants.
+    struct {
+        char tenant[JOURNAL_TENANT];
+        bool only;
+    } asker;
+
     // Jobs that somebody shows and the journal does not know (I7). Changed by:
     // behind.
     struct behind_job *unknown; // owned

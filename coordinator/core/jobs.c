@@ -9,6 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/tenants.h"
 
 struct job *jobs_get(const struct coord *c, uint64_t id)
 {
@@ -36,9 +37,10 @@ struct named {
     unsigned count;
 };
 
-static void compare(struct named *n, const char *name, uint64_t id)
+static void compare(const struct coord *c, struct named *n, const char *name,
+                    uint64_t id)
 {
-    if (strcmp(name, n->name) != 0)
+    if (strcmp(name, n->name) != 0 || tenants_hide(c, id))
         return;
     n->id = id;
     n->count++;
@@ -53,13 +55,13 @@ static struct named by_name(const struct coord *c, const char *name)
     while (map_next(&c->jobs.by_id, &at, NULL, &value)) {
         const struct job *job = value;
 
-        compare(&n, job->name, job->id);
+        compare(c, &n, job->name, job->id);
     }
     at = 0;
     while (map_next(&c->jobs.ended, &at, NULL, &value)) {
         const struct ended_job *e = value;
 
-        compare(&n, e->name, e->id);
+        compare(c, &n, e->name, e->id);
     }
     return n;
 }
@@ -72,7 +74,8 @@ enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
     int end = 0;
 
     if (sscanf(id, "j-%llu%n", &number, &end) == 1 && id[end] == '\0') {
-        if (jobs_get(c, number) == NULL && jobs_ended(c, number) == NULL)
+        if ((jobs_get(c, number) == NULL && jobs_ended(c, number) == NULL) ||
+            tenants_hide(c, number))
             return sl_fail(err, SL_ENOENT, "there is no job %s", id);
         *out = number;
         return SL_OK;

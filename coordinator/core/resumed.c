@@ -10,6 +10,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/resume.h"
+#include "coordinator/core/tenants.h"
 #include "coordinator/journal/manifest.h"
 
 // ---- which manifest
@@ -67,6 +68,17 @@ static bool is_of(const struct job *job, const Sluice__V1__ResumeSource *from)
     return job->id == from->cut->job && job->uid == from->job_uid;
 }
 
+// The number may be a job's of another cluster, whose store was copied here.
+static bool is_known(const struct coord *c,
+                     const Sluice__V1__ResumeSource *from)
+{
+    const struct job *job = jobs_get(c, from->cut->job);
+    const struct ended_job *ended = jobs_ended(c, from->cut->job);
+
+    return job != NULL ? is_of(job, from)
+                       : ended != NULL && ended->uid == from->job_uid;
+}
+
 static bool cut_even(const struct job_cut *cut)
 {
     Sluice__V1__ShardCounts *counts[WIRE_SHARDS_MAX];
@@ -109,6 +121,11 @@ static enum sl_err judge(struct coord *c, struct manifest_found *found,
     char apart[RESUME_APART_BYTES];
     enum sl_err rc;
 
+    // A path is believed no more than a name.
+    if (tenants_hide(c, from->cut->job) ||
+        (c->asker.only && !is_known(c, from)))
+        return sl_fail(err, SL_ENOENT, "there is no job j-%llu",
+                       (ull)from->cut->job);
     // Its psservers delete the files of old cuts while it goes on.
     if (job != NULL && is_of(job, from) && !job_ended(job))
         return sl_fail(err, SL_ESTATE,

@@ -542,6 +542,22 @@ status_ended(const struct coord *c, const struct job *job, bool with_shards)
     return m;
 }
 
+// Of an ended job it is in its last status; without memory there is no text.
+static void set_tenant(const struct coord *c, const struct job *job,
+                       Sluice__V1__JobStatus *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    char tenant[JOURNAL_TENANT];
+
+    if (m->tenant[0] != '\0' ||
+        journal_job_tenant(c->journal, job->id, tenant, &err) != SL_OK ||
+        tenant[0] == '\0')
+        return;
+    m->tenant = sl_strdup(tenant);
+    if (m->tenant == NULL)
+        m->tenant = (char *)protobuf_c_empty_string;
+}
+
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec)
 {
@@ -550,6 +566,8 @@ Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                    : status_live(c, job, with_shards);
     ProtobufCMessage *copy = NULL;
 
+    if (m != NULL)
+        set_tenant(c, job, m);
     if (m == NULL || !with_spec || job->unreadable)
         return m;
     if (wire_dup(&copy, &job->spec->base) != SL_OK) {

@@ -16,6 +16,7 @@
 #include "coordinator/core/place.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/serve.h"
+#include "coordinator/core/tenants.h"
 #include "proto/spec.h"
 
 static enum sl_err reply_to(Sluice__V1__SubmitReply **out, uint64_t job,
@@ -113,6 +114,7 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         .incarnation = 1,
         .name = spec->name,
         .request_id = request,
+        .tenant = c->asker.tenant,
         .state = JOB_PLACING,
         .spec = {packed->data, packed->len},
         .resume = {packed_resume->data, packed_resume->len},
@@ -203,7 +205,10 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
             ? SL_ENOENT
             : journal_job_by_request(c->journal, request->request_id, &id, err);
     if (rc == SL_OK) {
-        rc = ended_open(c, id, LOAD_LINE, &had, err);
+        rc = tenants_hide(c, id)
+                 ? sl_fail(err, SL_EEXIST, "request '%s' is another tenant's",
+                           request->request_id)
+                 : ended_open(c, id, LOAD_LINE, &had, err);
         if (rc == SL_OK)
             rc = same_request(had, &packed, request, reply, err);
         ended_close(had);

@@ -102,6 +102,7 @@ struct journal_counters {
 struct journal_job {
     uint64_t id, uid, incarnation;
     const char *name, *request_id, *reason;
+    const char *tenant;         // added with it; not read
     int state;                  // enum JobState of jobs.proto
     struct journal_blob spec;   // packed JobSpec, checked
     struct journal_blob layout; // packed CheckpointsReply: variables, pieces
@@ -113,11 +114,16 @@ struct journal_job {
     struct journal_counters counters;
 };
 
-// Takes uid, incarnation, name, request_id, state, reason, spec, resume and
-// submitted_us of *job; *id is the new number. The caller has looked for the
-// request_id before.
+// Takes uid, incarnation, name, request_id, tenant, state, reason, spec, resume
+// and submitted_us of *job; *id is the new number. The caller has looked for
+// the request_id before.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
+
+// Whose it is; "" for nobody's, and for a job that there is not.
+#define JOURNAL_TENANT 65 // bytes, with the 0
+enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
+                               char out[JOURNAL_TENANT], struct sl_error *err);
 
 // SL_ENOENT if no job came with this request id.
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,

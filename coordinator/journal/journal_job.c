@@ -2,8 +2,10 @@
 // coordinator/journal/journal_job.c -- rows of jobs and shards.
 #include "coordinator/journal/journal_sql.h"
 
-enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
-                            uint64_t *id, struct sl_error *err)
+#include <stdio.h>
+
+static enum sl_err add_row(struct journal *j, const struct journal_job *job,
+                           uint64_t *id, struct sl_error *err)
 {
     enum sl_err rc = journal_write(
         j, err,
@@ -20,6 +22,42 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
     if (rc == SL_OK)
         *id = (uint64_t)sqlite3_last_insert_rowid(j->db);
     return rc;
+}
+
+enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
+                            uint64_t *id, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (journal_or_null(job->tenant) == NULL)
+        return add_row(j, job, id, err);
+    rc = journal_begin(j, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = add_row(j, job, id, err);
+    if (rc == SL_OK)
+        rc = journal_write(j, err,
+                           "INSERT INTO tenants(job, tenant) VALUES(?1, ?2)",
+                           JOURNAL_VALUES(U64(*id), TEXT(job->tenant)));
+    return journal_end(j, rc, err);
+}
+
+enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
+                               char out[JOURNAL_TENANT], struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, err, "SELECT tenant FROM tenants WHERE job = ?1",
+                    JOURNAL_VALUES(U64(id)));
+    enum sl_err rc;
+
+    out[0] = '\0';
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc == SL_OK)
+        snprintf(out, JOURNAL_TENANT, "%s", journal_text(s, 0));
+    sqlite3_reset(s);
+    return rc == SL_ENOENT ? SL_OK : rc;
 }
 
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
@@ -131,6 +169,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "DELETE FROM past WHERE job = ?1",
         "DELETE FROM evaluations WHERE job = ?1",
         "DELETE FROM blames WHERE job = ?1",
+        "DELETE FROM tenants WHERE job = ?1",
         "DELETE FROM jobs WHERE id = ?1",
     };
     enum sl_err rc = journal_begin(j, err);

@@ -59,6 +59,8 @@ static const char more[] =
     " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS past("
     " job INTEGER PRIMARY KEY, cuts INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS tenants("
+    " job INTEGER PRIMARY KEY, tenant TEXT NOT NULL);"
     "CREATE INDEX IF NOT EXISTS jobs_live ON jobs(id) WHERE state < 4;"
     "CREATE INDEX IF NOT EXISTS jobs_ended ON jobs(id, uid, state, name)"
     " WHERE state >= 4;"

@@ -4,6 +4,7 @@
 #include "coordinator/service/api.h"
 
 #include "common/base/mem.h"
+#include "coordinator/service/audit.h"
 #include "coordinator/service/status.h"
 #include "coordinator/service/watch.h"
 
@@ -12,6 +13,7 @@ struct api {
     struct coord *coord;
     const char *why; // there is none
     struct watch *watch;
+    struct audit *audit; // borrowed
 };
 
 // How one method is decoded and decided. `decide` gives a heap message.
@@ -20,6 +22,7 @@ struct method {
                           const struct sl_slices *bytes, struct sl_error *err);
     enum sl_err (*decide)(struct coord *c, const ProtobufCMessage *request,
                           ProtobufCMessage **reply, struct sl_error *err);
+    const char *changes; // its name in the audit log; NULL: it changes nothing
 };
 
 // A call on its way to the loop.
@@ -28,11 +31,12 @@ struct visit {
     struct api *api;
     struct rpc_call *call;
     const struct method *method;
+    struct access_who who;
     ProtobufCMessage *request; // in the arena
     struct wire_arena arena;
 };
 
-#define METHOD(name, request_, Request, function, Reply)                       \
+#define METHOD(name, request_, Request, function, Reply, changes)              \
     static enum sl_err decode_##name(                                          \
         ProtobufCMessage **out, struct wire_arena *arena,                      \
         const struct sl_slices *bytes, struct sl_error *err)                   \
@@ -58,7 +62,8 @@ struct visit {
     }                                                                          \
     static void call_##name(struct rpc_call *call, void *arg)                  \
     {                                                                          \
-        static const struct method m = {decode_##name, decide_##name};         \
+        static const struct method m = {decode_##name, decide_##name,          \
+                                        changes};                              \
                                                                                \
         start(call, arg, &m);                                                  \
     }
@@ -75,6 +80,41 @@ static void answer(struct rpc_call *call, enum sl_err rc,
                &msg);
 }
 
+// The job that a call is about: its id, or what the caller says for one.
+static const char *job_of(const ProtobufCMessage *request,
+                          const ProtobufCMessage *reply)
+{
+    if (request->descriptor == &sluice__v1__stop_request__descriptor)
+        return ((const Sluice__V1__StopRequest *)request)->id;
+    if (request->descriptor == &sluice__v1__job_request__descriptor)
+        return ((const Sluice__V1__JobRequest *)request)->id;
+    if (reply != NULL)
+        return ((const Sluice__V1__SubmitReply *)reply)->id;
+    return ((const Sluice__V1__SubmitRequest *)request)->spec->name;
+}
+
+static bool is_dry(const ProtobufCMessage *request)
+{
+    return request->descriptor == &sluice__v1__submit_request__descriptor &&
+           ((const Sluice__V1__SubmitRequest *)request)->dry_run;
+}
+
+static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
+                          struct sl_error *err)
+{
+    const struct method *m = v->method;
+    struct coord *c = v->api->coord;
+    enum sl_err rc;
+
+    coord_ask_as(c, v->who.tenant, access_of_tenant(&v->who));
+    rc = m->decide(c, v->request, reply, err);
+    coord_ask_as(c, "", false);
+    if (m->changes != NULL && !is_dry(v->request))
+        audit_write(v->api->audit, &v->who, m->changes,
+                    job_of(v->request, rc == SL_OK ? *reply : NULL), rc, err);
+    return rc;
+}
+
 static void on_loop(void *arg)
 {
     struct visit *v = arg;
@@ -86,7 +126,7 @@ static void on_loop(void *arg)
     if (v->api->coord == NULL)
         rc = sl_fail(&err, SL_EUNAVAIL, "%s", v->api->why);
     else
-        rc = v->method->decide(v->api->coord, v->request, &reply, &err);
+        rc = decide(v, &reply, &err);
     wire_arena_release(&v->arena);
     sl_free(v);
     answer(call, rc, &err, reply);
@@ -98,6 +138,7 @@ static void start(struct rpc_call *call, struct api *api,
 {
     struct visit *v = sl_malloc(sizeof(*v));
     struct sl_error err = SL_ERROR_INIT;
+    struct rpc_peer peer;
     enum sl_err rc;
 
     if (v == NULL) {
@@ -108,7 +149,10 @@ static void start(struct rpc_call *call, struct api *api,
     v->call = call;
     v->method = method;
     wire_arena_init(&v->arena);
-    rc = method->decode(&v->request, &v->arena, rpc_call_body(call), &err);
+    rpc_call_peer(call, &peer);
+    rc = access_who(&v->who, &peer, &err);
+    if (rc == SL_OK)
+        rc = method->decode(&v->request, &v->arena, rpc_call_body(call), &err);
     if (rc == SL_OK) {
         loop_post_task(api->loop, &v->task, on_loop, v);
         return;
@@ -118,14 +162,16 @@ static void start(struct rpc_call *call, struct api *api,
     answer(call, rc, &err, NULL);
 }
 
-METHOD(submit, submit_request, SubmitRequest, coord_submit, SubmitReply)
-METHOD(get, job_request, JobRequest, coord_get, JobStatus)
-METHOD(list, list_request, ListRequest, status_list, ListReply)
-METHOD(stop, stop_request, StopRequest, coord_stop, JobStatus)
-METHOD(delete, job_request, JobRequest, coord_delete, DeleteReply)
+METHOD(submit, submit_request, SubmitRequest, coord_submit, SubmitReply,
+       "Submit")
+METHOD(get, job_request, JobRequest, coord_get, JobStatus, NULL)
+METHOD(list, list_request, ListRequest, status_list, ListReply, NULL)
+METHOD(stop, stop_request, StopRequest, coord_stop, JobStatus, "Stop")
+METHOD(delete, job_request, JobRequest, coord_delete, DeleteReply, "Delete")
 METHOD(checkpoints, job_request, JobRequest, status_checkpoints,
-       CheckpointsReply)
-METHOD(cluster, cluster_request, ClusterRequest, status_cluster, ClusterReply)
+       CheckpointsReply, NULL)
+METHOD(cluster, cluster_request, ClusterRequest, status_cluster, ClusterReply,
+       NULL)
 
 static void open_watch(struct rpc_stream *stream, void *arg)
 {
@@ -150,7 +196,8 @@ struct rpc_table api_table(struct api *a)
     return (struct rpc_table){methods, SL_COUNT(methods), a};
 }
 
-enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err)
+enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
+                    struct sl_error *err)
 {
     struct api *a = sl_calloc(1, sizeof(*a));
     enum sl_err rc;
@@ -158,6 +205,7 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err)
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "the job API");
     a->loop = loop;
+    a->audit = audit;
     rc = watch_new(&a->watch, loop, err);
     if (rc != SL_OK) {
         sl_free(a);

@@ -18,8 +18,11 @@
 #define API_WATCH_MS 250
 
 struct api;
+struct audit;
 
-enum sl_err api_new(struct api **out, struct loop *loop, struct sl_error *err);
+// What changes something is written to `audit`, which is borrowed.
+enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
+                    struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 
 // NULL: nobody; calls are answered SL_EUNAVAIL with `why`, a literal or kept by

@@ -199,7 +199,10 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     s->options = options;
     rc = attend_new(&s->attend, s->loop, err);
     if (rc == SL_OK)
-        rc = api_new(&s->api, s->loop, err);
+        rc = audit_new(&s->audit, options.fs, options.clock, options.state_dir,
+                       err);
+    if (rc == SL_OK)
+        rc = api_new(&s->api, s->loop, s->audit, err);
     return rc == SL_OK ? begin_coord(s, err) : rc;
 }
 
@@ -411,6 +414,7 @@ void server_stop(struct daemon *d, void *server)
     rpc_io_free(s->io);
     coord_free(s->coord);
     api_free(s->api);
+    audit_free(s->audit);
     attend_free(s->attend);
     journal_close(s->journal);
     sl_free(s->store);

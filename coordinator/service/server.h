@@ -14,6 +14,7 @@
 #include "common/net/rpc.h"
 #include "coordinator/service/api.h"
 #include "coordinator/service/attend.h"
+#include "coordinator/service/audit.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/journal/journal.h"
 #include "proto/introspect.h"
@@ -25,6 +26,7 @@ struct server {
     struct coord *coord;
     struct attend *attend;
     struct api *api;
+    struct audit *audit;
     struct introspect *introspect;
     struct rpc_io *io;
     struct rpc_server *rpc;

@@ -7,6 +7,7 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/status.h"
+#include "coordinator/core/tenants.h"
 
 #define LIST_DEFAULT 100
 
@@ -14,7 +15,9 @@ static enum sl_err add_line(struct coord *c, uint64_t id,
                             Sluice__V1__ListReply *m, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = ended_open(c, id, LOAD_LINE, &job, err);
+    enum sl_err rc = tenants_hide(c, id)
+                         ? SL_ENOENT
+                         : ended_open(c, id, LOAD_LINE, &job, err);
 
     if (rc == SL_ENOENT)
         return SL_OK; // it was deleted

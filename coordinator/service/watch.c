@@ -13,6 +13,7 @@
 #include "common/base/list.h"
 #include "common/base/mem.h"
 #include "coordinator/service/api.h"
+#include "proto/access.h"
 
 struct watch {
     struct loop *loop;
@@ -31,6 +32,7 @@ struct watcher {
     struct loop_task start, end;
     struct wire_arena arena;
     Sluice__V1__JobRequest *request; // in the arena
+    struct access_who who;
     uint64_t job;
     uint64_t seen; // coord_changes of the last status sent
     bool done;     // finished by us
@@ -122,6 +124,17 @@ void watch_changed(struct watch *w, uint64_t job)
 
 // ---- streams
 
+static enum sl_err find(struct watcher *w, struct sl_error *err)
+{
+    struct coord *c = w->watch->coord;
+    enum sl_err rc;
+
+    coord_ask_as(c, w->who.tenant, access_of_tenant(&w->who));
+    rc = coord_find(c, w->request->id, &w->job, err);
+    coord_ask_as(c, "", false);
+    return rc;
+}
+
 static void on_loop_start(void *arg)
 {
     struct watcher *w = arg;
@@ -131,7 +144,7 @@ static void on_loop_start(void *arg)
     if (w->watch->coord == NULL)
         rc = sl_fail(&err, SL_EUNAVAIL, "%s", w->watch->why);
     else
-        rc = coord_find(w->watch->coord, w->request->id, &w->job, &err);
+        rc = find(w, &err);
     if (rc != SL_OK) {
         w->done = true;
         rpc_stream_finish(w->stream, rc, &err);
@@ -164,6 +177,7 @@ void watch_open(struct watch *watch, struct rpc_stream *stream)
     static const struct rpc_stream_events events = {.on_end = on_end};
     struct watcher *w = sl_calloc(1, sizeof(*w));
     struct sl_error err = SL_ERROR_INIT;
+    struct rpc_peer peer;
     enum sl_err rc;
 
     if (w == NULL) {
@@ -172,8 +186,11 @@ void watch_open(struct watch *watch, struct rpc_stream *stream)
         return;
     }
     wire_arena_init(&w->arena);
-    rc = wire_unpack_job_request(&w->request, &w->arena,
-                                 rpc_stream_request(stream), &err);
+    rpc_stream_peer(stream, &peer);
+    rc = access_who(&w->who, &peer, &err);
+    if (rc == SL_OK)
+        rc = wire_unpack_job_request(&w->request, &w->arena,
+                                     rpc_stream_request(stream), &err);
     if (rc != SL_OK) {
         wire_arena_release(&w->arena);
         sl_free(w);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may do what, with real daemons that talk TLS on this host: each has the
 certificate of its role, and clients those of persons."""
+import json
 import pathlib
 import socket
 import subprocess
@@ -112,10 +113,42 @@ def a_revoked_worker_is_cut_off_and_stays_out():
         wait_for("w-0 to be told", lambda: "has been revoked" in c.log("w-0"))
 
 
+def a_tenant_has_its_own_jobs_and_all_is_written_down():
+    made = [("submitter", "bob", "--tenant", "a"), ("submitter", "eve", "--tenant", "b"),
+            ("viewer", "vic", "--tenant", "a"), ("viewer", "all")]
+    with Guarded(made, psservers=0, workers=0) as c:
+        path = c.dir / "job.json"
+        path.write_text(json.dumps(mlp_job("mine")))
+        job = c.run("submit", path, "--no-wait", who="submitter-bob").stdout.strip()
+        for who, count in (("submitter-bob", 1), ("submitter-eve", 0), ("viewer-vic", 1),
+                           ("viewer-all", 1), ("client", 1)):
+            listed = c.json("jobs", who=who).get("jobs", [])
+            check(len(listed) == count, f"{who} sees {listed}")
+        check(c.status(job)["tenant"] == "a", "the status has another tenant")
+        c.run("stop", job, who="submitter-eve", want=3)
+        c.run("watch", job, who="submitter-eve", want=3)
+        c.restart("coordinator")
+        c.run("stop", job, who="submitter-bob")
+        log = c.dir / "coordinator" / "audit.log"
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        told = [(x["role"], x["name"], x["tenant"], x["call"], x["job"], x["result"])
+                for x in lines]
+        check(told == [("submitter", "bob", "a", "Submit", job, "SL_OK"),
+                       ("submitter", "eve", "b", "Stop", job, "SL_ENOENT"),
+                       ("submitter", "bob", "a", "Stop", job, "SL_OK")],
+              "the audit log has", *told)
+        check(all(x["time"].endswith("Z") for x in lines), "no zone", lines)
+        held = c.run("audit", "verify", log).stdout
+        check("3 lines" in held and lines[-1]["hash"] in held, "it says", held)
+        log.write_text(log.read_text().replace("SL_ENOENT", "SL_OK"))
+        check("line 2" in c.run("audit", "verify", log, want=1).stderr, "not the line")
+
+
 if __name__ == "__main__":
     if subprocess.run(["openssl", "version"], capture_output=True, check=False).returncode:
         print("there is no openssl command: skipped")
         sys.exit(77)
     main([a_role_does_its_own_and_nothing_else, nobody_attends_as_somebody_else,
           a_certificate_without_a_role_is_told_what_to_do,
-          a_revoked_worker_is_cut_off_and_stays_out])
+          a_revoked_worker_is_cut_off_and_stays_out,
+          a_tenant_has_its_own_jobs_and_all_is_written_down])

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/chain.c -- the writer of such files, which begins where the last
+// line ends, and their reader.
+#include "common/base/chain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+
+#define TAIL ",\"hash\":\"" // then the hash, then `"}`
+#define TAIL_BYTES (sizeof(TAIL) - 1 + SHA256_HEX - 1 + 2)
+#define FILE_MAX ((size_t)1 << 30)
+
+struct chain {
+    struct fs_file *file;
+    struct chain_end end;
+};
+
+static void begin(struct chain_end *end)
+{
+    end->lines = 0;
+    memset(end->hash, '0', SHA256_HEX - 1);
+    end->hash[SHA256_HEX - 1] = '\0';
+}
+
+static enum sl_err hash_of(char out[SHA256_HEX], const char *text, size_t n)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 h;
+    enum sl_err rc = sha256_init(&h);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = sha256_update(&h, text, n);
+    if (rc != SL_OK) {
+        sha256_release(&h);
+        return rc;
+    }
+    rc = sha256_final(&h, digest);
+    if (rc == SL_OK)
+        hex_encode(out, digest, sizeof(digest));
+    return rc;
+}
+
+// The number and the hashes of a line of n bytes, without its newline; false if
+// it is none, or its own hash is another.
+static bool read_line(const char *line, size_t n, uint64_t *number,
+                      char prev[SHA256_HEX], char own[SHA256_HEX])
+{
+    char head[SHA256_HEX + 40];
+    char want[SHA256_HEX];
+    int at = 0;
+
+    if (n <= TAIL_BYTES || n > CHAIN_LINE_BYTES ||
+        strncmp(line + n - TAIL_BYTES, TAIL, sizeof(TAIL) - 1) != 0 ||
+        memcmp(line + n - 2, "\"}", 2) != 0)
+        return false;
+    snprintf(head, sizeof(head), "%.*s",
+             (int)(n < sizeof(head) ? n : sizeof(head) - 1), line);
+    if (sscanf(head, "{\"n\":%" SCNu64 ",\"prev\":\"%64[0-9a-f]\"%n", number,
+               prev, &at) != 2 ||
+        at == 0)
+        return false;
+    memcpy(own, line + n - 2 - (SHA256_HEX - 1), SHA256_HEX - 1);
+    own[SHA256_HEX - 1] = '\0';
+    return hash_of(want, line, n - TAIL_BYTES) == SL_OK &&
+           strcmp(want, own) == 0;
+}
+
+// What is wrong with the next line; NULL: nothing, and *end is after it.
+static const char *follow(struct chain_end *end, const char *line, size_t n)
+{
+    char prev[SHA256_HEX], own[SHA256_HEX];
+    uint64_t number;
+
+    if (!read_line(line, n, &number, prev, own))
+        return "was changed, or is no line of an audit log";
+    if (strcmp(prev, end->hash) != 0 || number != end->lines + 1)
+        return "does not follow the one before: lines were taken out, put in "
+               "or moved";
+    end->lines = number;
+    memcpy(end->hash, own, sizeof(own));
+    return NULL;
+}
+
+enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *out,
+                         struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    struct chain_end end;
+    enum sl_err rc = fs_read_all(fs, path, FILE_MAX, &text, err);
+    const char *at = buf_text(&text), *last = at + text.len;
+
+    begin(&end);
+    while (rc == SL_OK && at < last) {
+        const char *stop = memchr(at, '\n', (size_t)(last - at));
+        const char *wrong = stop == NULL
+                                ? "is cut short"
+                                : follow(&end, at, (size_t)(stop - at));
+
+        if (wrong != NULL)
+            rc = sl_fail(err, SL_ECORRUPT, "%s: line %" PRIu64 " %s", path,
+                         end.lines + 1, wrong);
+        else
+            at = stop + 1;
+    }
+    buf_release(&text);
+    if (rc == SL_OK)
+        *out = end;
+    return rc;
+}
+
+// ---- writing
+
+// The file's last bytes; *at is where they begin.
+static enum sl_err read_tail(struct fs *fs, const char *path, char *space,
+                             size_t size, size_t *got, uint64_t *bytes,
+                             struct sl_error *err)
+{
+    struct fs_file *f = NULL;
+    enum sl_err rc = fs_open(fs, &f, path, FS_READ, err);
+
+    if (rc == SL_OK)
+        rc = fs_size(f, bytes, err);
+    if (rc == SL_OK)
+        rc = fs_pread(f, *bytes > size ? *bytes - size : 0, space, size, got,
+                      err);
+    fs_close(f);
+    return rc;
+}
+
+static enum sl_err cut_off(struct fs *fs, const char *path, size_t bytes,
+                           struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = fs_read_all(fs, path, FILE_MAX, &text, err);
+
+    if (rc == SL_OK)
+        rc = fs_write_durable(fs, path, text.data, text.len - bytes, err);
+    buf_release(&text);
+    return rc;
+}
+
+static const char *line_before(const char *begins, const char *end)
+{
+    while (end > begins && end[-1] != '\n')
+        end--;
+    return end;
+}
+
+static enum sl_err find_end(struct chain_end *end, struct fs *fs,
+                            const char *path, struct sl_error *err)
+{
+    char space[2 * CHAIN_LINE_BYTES + 2], prev[SHA256_HEX];
+    const char *last, *line;
+    uint64_t bytes = 0;
+    size_t got = 0;
+    enum sl_err rc = SL_OK;
+
+    begin(end);
+    if (!fs_exists(fs, path))
+        return SL_OK;
+    rc = read_tail(fs, path, space, sizeof(space), &got, &bytes, err);
+    if (rc != SL_OK)
+        return rc;
+    last = line_before(space, space + got);
+    if (last == space && got == sizeof(space))
+        return sl_fail(err, SL_ECORRUPT, "%s holds no lines", path);
+    if (last != space + got)
+        rc = cut_off(fs, path, (size_t)(space + got - last), err);
+    if (rc != SL_OK || last == space)
+        return rc;
+    line = line_before(space, last - 1);
+    if (!read_line(line, (size_t)(last - 1 - line), &end->lines, prev,
+                   end->hash))
+        return sl_fail(err, SL_ECORRUPT, "%s: its last line was changed", path);
+    return SL_OK;
+}
+
+enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
+                       struct sl_error *err)
+{
+    struct chain *c = sl_calloc(1, sizeof(*c));
+    enum sl_err rc;
+
+    if (c == NULL)
+        return sl_fail(err, SL_ENOMEM, "out of memory");
+    rc = find_end(&c->end, fs, path, err);
+    if (rc == SL_OK)
+        rc = fs_open(fs, &c->file, path, FS_APPEND, err);
+    if (rc != SL_OK) {
+        sl_free(c);
+        return rc;
+    }
+    *out = c;
+    return SL_OK;
+}
+
+void chain_free(struct chain *c)
+{
+    if (c == NULL)
+        return;
+    fs_close(c->file);
+    sl_free(c);
+}
+
+enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err)
+{
+    char hash[SHA256_HEX];
+    struct buf line = BUF_INIT;
+    enum sl_err rc = buf_appendf(&line, "{\"n\":%" PRIu64 ",\"prev\":\"%s\",%s",
+                                 c->end.lines + 1, c->end.hash, body);
+
+    if (rc == SL_OK && line.len + TAIL_BYTES > CHAIN_LINE_BYTES)
+        rc = sl_fail(err, SL_ERANGE, "a line of %zu bytes", line.len);
+    if (rc == SL_OK)
+        rc = hash_of(hash, buf_text(&line), line.len);
+    if (rc == SL_OK)
+        rc = buf_appendf(&line, TAIL "%s\"}\n", hash);
+    if (rc == SL_OK)
+        rc = fs_write(c->file, line.data, line.len, err);
+    if (rc == SL_OK)
+        rc = fs_sync(c->file, err);
+    if (rc == SL_OK) {
+        c->end.lines++;
+        memcpy(c->end.hash, hash, sizeof(hash));
+    }
+    buf_release(&line);
+    return rc;
+}
