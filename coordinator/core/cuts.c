@@ -202,7 +202,7 @@ static void failed(struct coord *c, struct job *job,
 // again (C3), and who pushes what is counted meanwhile is told so (S2).
 static void correct(struct coord *c, struct job *job, uint32_t shard)
 {
-    struct evidence_shard *s = &job->evidence.shard[shard];
+    uint64_t incarnation = job->evidence.shard[shard].incarnation;
     struct cut_shard *from = &job->cut->shard[shard];
     struct counted counted;
 
@@ -211,7 +211,7 @@ static void correct(struct coord *c, struct job *job, uint32_t shard)
     LOG(WARN, "evidence was wrong",
         "job=%s shard=%u believed=%llu counted=%llu", job->id_text, shard,
         (ull)from->asked.steps, (ull)counted_steps(&from->counted));
-    evidence_admit(&job->evidence, shard, s->incarnation, &counted);
+    evidence_admit(&job->evidence, shard, incarnation, &counted);
     from->asked.steps = counted_steps(&from->counted);
     from->asked.low = counted_low(&from->counted);
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;

@@ -292,7 +292,7 @@ uint64_t job_steps(const struct job *job)
 
     for (uint32_t i = 0; i < job->shards; i++) {
         uint64_t reported = job->shard[i].counts.counted;
-        uint64_t known = counted_steps(&job->evidence.shard[i].counted);
+        uint64_t known = counted_steps(evidence_counted(&job->evidence, i));
         uint64_t of_shard = reported > known ? reported : known;
 
         if (of_shard < steps)

@@ -330,15 +330,39 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
 }
 
 static void note_item(const struct job *job, uint64_t closure,
-                      const struct evidence_item *item,
-                      const struct evidence_shard *shard)
+                      const struct evidence_item *item)
 {
     JOB_HISTORY(job, "completion",
                 " closure=%llu shard=%u from=%llu newest=%llu "
                 "believed=%d",
                 (ull)closure, item->shard, (ull)item->incarnation,
-                (ull)shard->incarnation,
-                counted_closure_full(&shard->counted, closure));
+                (ull)job->evidence.shard[item->shard].incarnation,
+                counted_closure_full(
+                    evidence_counted(&job->evidence, item->shard), closure));
+}
+
+// Of all shards at once: nothing here grows with their number (W2).
+static enum sl_err take_by_map(struct job *job,
+                               const Sluice__V1__Complete *message, bool *full)
+{
+    const struct evidence *e = &job->evidence;
+    uint64_t version = message->map_version;
+    enum sl_err rc;
+
+    // A map that nobody was sent names nothing.
+    if (version > job->map_version)
+        version = 0;
+    rc = evidence_complete_by_map(&job->evidence, message->closure, version,
+                                  full);
+    for (uint32_t i = 0; rc == SL_OK && history_on() && i < job->shards; i++) {
+        const struct evidence_shard *s = &e->shard[i];
+        bool named = s->named != 0 && s->named <= version;
+
+        note_item(job, message->closure,
+                  &(struct evidence_item){
+                      .shard = i, .incarnation = named ? s->incarnation : 0});
+    }
+    return rc;
 }
 
 static enum sl_err
@@ -360,8 +384,7 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
                            message->n_evidence, full);
     for (size_t i = 0; rc == SL_OK && i < message->n_evidence; i++)
         if (items[i].shard < job->shards)
-            note_item(job, message->closure, &items[i],
-                      &job->evidence.shard[items[i].shard]);
+            note_item(job, message->closure, &items[i]);
     sl_free(items);
     return rc;
 }
@@ -398,7 +421,9 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     if (held == NULL || held->kind != WORK_TRAIN ||
         held->closure.id != message->closure)
         return;
-    if (!job->placed || take_evidence(job, message, &full) != SL_OK)
+    if (!job->placed || (message->map_version != 0
+                             ? take_by_map(job, message, &full)
+                             : take_evidence(job, message, &full)) != SL_OK)
         return;
     FAULT("closure.done");
     note_round(job, coord_now(c));

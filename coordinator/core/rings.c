@@ -338,7 +338,7 @@ static const char *base_wrong(const struct job *job, const struct counted *set)
 
     if (last != NULL && counted_steps(set) < last->checkpoint->steps)
         return "its state lacks what the last checkpoint holds";
-    if (job->based && !counted_equal(&job->evidence.shard[0].counted, set))
+    if (job->based && !counted_equal(evidence_counted(&job->evidence, 0), set))
         return "its state is not that of another rank";
     return NULL;
 }
@@ -400,7 +400,7 @@ static enum sl_err count_rounds(struct job *job)
     enum sl_err rc = keys == NULL ? SL_ENOMEM : SL_OK;
 
     while (rc == SL_OK && job->rounds < job->ring.progress) {
-        uint32_t count = round_next(&job->evidence.shard[0].counted,
+        uint32_t count = round_next(evidence_counted(&job->evidence, 0),
                                     job->contributions, keys);
 
         if (count == 0)

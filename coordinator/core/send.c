@@ -45,6 +45,7 @@ void send_welcome(struct coord *c, const struct member *m)
     msg.cluster = c->cluster.id;
     msg.heartbeat_ms = c->options.heartbeat_ms;
     msg.lease_ms = c->options.lease_ms;
+    msg.complete_by_map = true;
     send_down(c, m->id, &down);
 }
 

@@ -142,6 +142,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     set_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
+    evidence_name(&job->evidence, h->shard, job->map_version);
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);
@@ -151,7 +152,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     LOG(INFO, "shard admitted",
         "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
         job->id_text, h->shard, m->name, (ull)newest, renew,
-        (ull)counted_low(&job->evidence.shard[h->shard].counted));
+        (ull)counted_low(evidence_counted(&job->evidence, h->shard)));
 }
 
 // K5: kept until the manifest is settled. The newest word of a shard counts.

@@ -226,7 +226,7 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
         s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
     m->counts = counts_of(job, shard);
-    m->evidence_steps = counted_steps(&job->evidence.shard[shard].counted);
+    m->evidence_steps = counted_steps(evidence_counted(&job->evidence, shard));
     if (m->psserver == NULL || m->counts == NULL) {
         wire_free(&m->base);
         return NULL;

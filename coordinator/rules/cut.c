@@ -72,12 +72,12 @@ void cut_free(struct cut *c)
 
 void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e)
 {
+    const struct counted *of = evidence_counted(e, shard);
     struct cut_shard *s = &c->shard[shard];
 
     if (s->asked.once)
         return; // the answer to the first question may be on its way
-    s->asked = (struct cut_asked){true, counted_steps(&e->shard[shard].counted),
-                                  counted_low(&e->shard[shard].counted)};
+    s->asked = (struct cut_asked){true, counted_steps(of), counted_low(of)};
 }
 
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes)

@@ -7,24 +7,124 @@
 
 #include "common/base/mem.h"
 
+// ---- sets
+
+static struct evidence_set *set_of(const struct evidence *e, uint32_t shard)
+{
+    return &e->sets[e->shard[shard].set];
+}
+
+const struct counted *evidence_counted(const struct evidence *e, uint32_t shard)
+{
+    return &set_of(e, shard)->counted;
+}
+
+// There is always one: a set for each shard, and one more.
+static uint32_t free_place(struct evidence *e)
+{
+    uint32_t i = 0;
+
+    while (e->sets[i].shards > 0)
+        i++;
+    if (i >= e->sets_end)
+        e->sets_end = i + 1;
+    return i;
+}
+
+static void leave_set(struct evidence *e, uint32_t shard)
+{
+    struct evidence_set *set = set_of(e, shard);
+
+    if (--set->shards > 0)
+        return;
+    counted_release(&set->counted);
+    while (e->sets_end > 0 && e->sets[e->sets_end - 1].shards == 0)
+        e->sets_end--;
+}
+
+static void enter_set(struct evidence *e, uint32_t shard, uint32_t place)
+{
+    e->shard[shard].set = place;
+    e->sets[place].shards++;
+}
+
+static void unite(struct evidence *e, uint32_t into, uint32_t other)
+{
+    for (uint32_t i = 0; i < e->shards; i++) {
+        if (e->shard[i].set == other) {
+            enter_set(e, i, into);
+            e->sets[other].shards--;
+        }
+    }
+    counted_release(&e->sets[other].counted);
+}
+
+static uint32_t fullest(const struct evidence *e)
+{
+    uint32_t best = 0;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < e->sets_end; i++) {
+        const struct evidence_set *set = &e->sets[i];
+
+        if (set->shards > 0 && counted_steps(&set->counted) >= most) {
+            most = counted_steps(&set->counted);
+            best = i;
+        }
+    }
+    return best;
+}
+
+// Whose set has become that of the others who have most. What a set lacks is
+// counted there in the end, so all of them come to that.
+static void unite_equal(struct evidence *e)
+{
+    uint32_t most = fullest(e);
+    const struct counted *c = &e->sets[most].counted;
+
+    for (uint32_t i = 0; i < e->sets_end; i++) {
+        const struct evidence_set *set = &e->sets[i];
+
+        if (i != most && set->shards > 0 &&
+            counted_steps(&set->counted) == counted_steps(c) &&
+            counted_equal(&set->counted, c))
+            unite(e, most, i);
+    }
+    while (e->sets_end > 0 && e->sets[e->sets_end - 1].shards == 0)
+        e->sets_end--;
+}
+
+// Every shard with the same set.
+static enum sl_err begin(struct evidence *e, const struct schedule *s)
+{
+    enum sl_err rc;
+
+    e->shard = sl_calloc(e->shards, sizeof(*e->shard));
+    e->sets = sl_calloc((size_t)e->shards + 1, sizeof(*e->sets));
+    if (e->shard == NULL || e->sets == NULL)
+        return SL_ENOMEM;
+    rc = counted_init(&e->sets[0].counted, s);
+    if (rc == SL_OK) {
+        e->sets[0].shards = e->shards;
+        e->sets_end = e->shards > 0;
+    }
+    return rc;
+}
+
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err)
 {
-    struct evidence fresh = {.schedule = *s, .shards = shards};
+    struct evidence fresh = {
+        .schedule = *s, .shards = shards, .unnamed = shards};
     enum sl_err rc = schedule_check(s, err);
 
     if (rc != SL_OK)
         return rc;
     fresh.closures = schedule_closures(s);
-    fresh.shard = sl_calloc(shards, sizeof(*fresh.shard));
-    if (fresh.shard == NULL)
-        return sl_fail(err, SL_ENOMEM, "evidence of %u shards", shards);
-    for (uint32_t i = 0; i < shards; i++) {
-        rc = counted_init(&fresh.shard[i].counted, s);
-        if (rc != SL_OK) {
-            evidence_release(&fresh);
-            return sl_fail(err, rc, "evidence of shard %u", i);
-        }
+    rc = begin(&fresh, s);
+    if (rc != SL_OK) {
+        evidence_release(&fresh);
+        return sl_fail(err, rc, "evidence of %u shards", shards);
     }
     *e = fresh;
     return SL_OK;
@@ -32,8 +132,9 @@ enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
 
 void evidence_release(struct evidence *e)
 {
-    for (uint32_t i = 0; e->shard != NULL && i < e->shards; i++)
-        counted_release(&e->shard[i].counted);
+    for (uint32_t i = 0; e->sets != NULL && i <= e->shards; i++)
+        counted_release(&e->sets[i].counted);
+    sl_free(e->sets);
     sl_free(e->shard);
     memset(e, 0, sizeof(*e));
 }
@@ -52,19 +153,52 @@ static uint64_t highest(const struct counted *c)
     return high;
 }
 
+// A place with that set; the set is taken over.
+static uint32_t place_of(struct evidence *e, struct counted *counted)
+{
+    uint32_t place;
+
+    for (uint32_t i = 0; i < e->sets_end; i++) {
+        if (e->sets[i].shards > 0 &&
+            counted_equal(&e->sets[i].counted, counted)) {
+            counted_release(counted);
+            return i;
+        }
+    }
+    place = free_place(e);
+    e->sets[place].counted = *counted;
+    memset(counted, 0, sizeof(*counted));
+    return place;
+}
+
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted)
 {
     struct evidence_shard *s = &e->shard[shard];
     uint64_t high = highest(counted);
+    uint32_t place = place_of(e, counted), old = s->set;
 
-    counted_release(&s->counted);
-    s->counted = *counted;
+    // Entered first: it may be the one that the shard is in.
+    enter_set(e, shard, place);
+    s->set = old;
+    leave_set(e, shard);
+    s->set = place;
+    if (s->incarnation != incarnation) {
+        e->unnamed += s->named != 0;
+        s->named = 0;
+    }
     s->incarnation = incarnation;
     memset(s->held, 0, sizeof(s->held)); // facts of a memory that is gone (Y3)
-    memset(counted, 0, sizeof(*counted));
     if (high > e->high)
         e->high = high;
+}
+
+void evidence_name(struct evidence *e, uint32_t shard, uint64_t version)
+{
+    e->unnamed -= e->shard[shard].named == 0;
+    e->shard[shard].named = version;
+    if (version > e->named)
+        e->named = version;
 }
 
 // ---- rounds
@@ -106,31 +240,109 @@ static bool holds(const struct evidence *e, const struct evidence_shard *s,
            (s->held[(closure - first) / 64] >> ((closure - first) % 64) & 1);
 }
 
-static enum sl_err count(struct evidence *e, struct evidence_shard *s,
-                         uint64_t from, uint64_t end)
+static enum sl_err count_in(struct counted *c, uint64_t from, uint64_t end)
 {
     for (uint64_t at = from; at < end; at++) {
-        enum sl_err rc = counted_add_closure(&s->counted, at);
+        enum sl_err rc = counted_add_closure(c, at);
 
         if (rc != SL_OK && rc != SL_EEXIST)
             return rc;
     }
-    if (end > e->high)
-        e->high = end;
     return SL_OK;
+}
+
+static void mark(struct evidence *e, uint32_t shard)
+{
+    if (!e->shard[shard].marked)
+        set_of(e, shard)->marked++;
+    e->shard[shard].marked = true;
+}
+
+static bool has_all(const struct counted *c, uint64_t from, uint64_t end)
+{
+    return counted_next_open(c, from) >= end;
+}
+
+// Those of its shards that are marked get a set of their own.
+static enum sl_err split(struct evidence *e, uint32_t from, uint32_t *place)
+{
+    struct counted copy;
+    enum sl_err rc = counted_copy(&copy, &e->sets[from].counted);
+
+    if (rc != SL_OK)
+        return rc;
+    *place = free_place(e);
+    e->sets[*place].counted = copy;
+    for (uint32_t i = 0; i < e->shards; i++) {
+        if (e->shard[i].marked && e->shard[i].set == from) {
+            enter_set(e, i, *place);
+            e->sets[from].shards--;
+        }
+    }
+    return SL_OK;
+}
+
+// Closures [from, end) are counted on the shards of this set that are marked.
+static enum sl_err count_set(struct evidence *e, uint32_t place, uint64_t from,
+                             uint64_t end)
+{
+    struct evidence_set *set = &e->sets[place];
+    enum sl_err rc = SL_OK;
+
+    if (set->marked == 0 || has_all(&set->counted, from, end))
+        return SL_OK;
+    if (set->marked < set->shards)
+        rc = split(e, place, &place);
+    return rc == SL_OK ? count_in(&e->sets[place].counted, from, end) : rc;
+}
+
+// On all shards that are marked, which then none is any more.
+static enum sl_err count_marked(struct evidence *e, uint64_t from, uint64_t end)
+{
+    uint32_t sets = e->sets_end;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < sets; i++)
+        rc = count_set(e, i, from, end);
+    for (uint32_t i = 0; i < e->shards; i++)
+        e->shard[i].marked = false;
+    for (uint32_t i = 0; i < e->sets_end; i++)
+        e->sets[i].marked = 0;
+    if (rc == SL_OK && end > e->high)
+        e->high = end;
+    if (e->sets_end > 1)
+        unite_equal(e);
+    return rc;
+}
+
+static enum sl_err count_all(struct evidence *e, uint64_t closure)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < e->sets_end; i++)
+        if (e->sets[i].shards > 0)
+            rc = count_in(&e->sets[i].counted, closure, closure + 1);
+    if (rc == SL_OK && closure >= e->high)
+        e->high = closure + 1;
+    if (e->sets_end > 1)
+        unite_equal(e);
+    return rc;
 }
 
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low)
 {
     struct evidence_shard *s;
+    uint64_t known;
 
     if (shard >= e->shards || low > e->closures)
         return SL_OK;
     s = &e->shard[shard];
-    if (s->incarnation == 0 || s->incarnation != incarnation)
+    known = counted_low(evidence_counted(e, shard));
+    if (s->incarnation == 0 || s->incarnation != incarnation || low <= known)
         return SL_OK;
-    return count(e, s, counted_low(&s->counted), low);
+    mark(e, shard);
+    return count_marked(e, known, low);
 }
 
 bool evidence_closure_held(const struct evidence *e, uint64_t closure)
@@ -138,66 +350,129 @@ bool evidence_closure_held(const struct evidence *e, uint64_t closure)
     for (uint32_t i = 0; e->round > 0 && i < e->shards; i++) {
         const struct evidence_shard *s = &e->shard[i];
 
-        if (!counted_closure_full(&s->counted, closure) &&
+        if (!counted_closure_full(evidence_counted(e, i), closure) &&
             !holds(e, s, closure))
             return false;
     }
     return e->round > 0;
 }
 
-// What one item says: in sync a round is counted whole (Y2).
-static enum sl_err take(struct evidence *e, struct evidence_shard *s,
-                        uint64_t closure, const struct evidence_item *item)
+// C1: what else there is are facts of a memory that is gone, or of a stranger.
+static bool is_believed(const struct evidence *e,
+                        const struct evidence_item *item)
 {
-    if (!item->held && (e->round == 0 || !item->closed))
-        return count(e, s, closure, closure + 1);
-    if (!item->held)
-        return count(e, s, evidence_round_first(e, closure),
-                     round_end(e, closure));
-    if (e->round > 0 && !counted_closure_full(&s->counted, closure))
-        hold(e, s, closure);
-    return SL_OK;
+    const struct evidence_shard *s;
+
+    if (item->shard >= e->shards)
+        return false;
+    s = &e->shard[item->shard];
+    return s->incarnation != 0 && s->incarnation == item->incarnation;
+}
+
+// In sync a round is counted whole (Y2), and by who closes it.
+static bool closes(const struct evidence *e, const struct evidence_item *item)
+{
+    return e->round > 0 && item->closed && !item->held;
+}
+
+static void take_held(struct evidence *e, uint64_t closure,
+                      const struct evidence_item *item)
+{
+    if (e->round > 0 && item->held &&
+        !counted_closure_full(evidence_counted(e, item->shard), closure))
+        hold(e, &e->shard[item->shard], closure);
+}
+
+// Counts what those items say that close a round, or those that do not.
+static enum sl_err take_items(struct evidence *e, uint64_t closure, bool close,
+                              const struct evidence_item *items, size_t count)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_believed(e, &items[i]) || items[i].held ||
+            closes(e, &items[i]) != close)
+            continue;
+        mark(e, items[i].shard);
+        any = true;
+    }
+    if (!any)
+        return SL_OK;
+    return close ? count_marked(e, evidence_round_first(e, closure),
+                                round_end(e, closure))
+                 : count_marked(e, closure, closure + 1);
 }
 
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full)
 {
+    enum sl_err rc;
+
     if (closure >= e->closures)
         return SL_ERANGE;
+    for (size_t i = 0; i < count; i++)
+        if (is_believed(e, &items[i]))
+            take_held(e, closure, &items[i]);
+    rc = take_items(e, closure, false, items, count);
+    if (rc == SL_OK && e->round > 0)
+        rc = take_items(e, closure, true, items, count);
+    *full = rc == SL_OK && evidence_closure_full(e, closure);
+    return rc;
+}
 
-    for (size_t i = 0; i < count; i++) {
-        struct evidence_shard *s;
-        enum sl_err rc;
+// Admissions are rare, so a version is nearly always above the newest.
+enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
+                                     uint64_t version, bool *full)
+{
+    enum sl_err rc;
+    bool any = false;
 
-        if (items[i].shard >= e->shards)
-            continue;
-        s = &e->shard[items[i].shard];
-        if (s->incarnation == 0 || s->incarnation != items[i].incarnation)
-            continue; // C1: a fact of a memory that is gone, or of a stranger
-        rc = take(e, s, closure, &items[i]);
-        if (rc != SL_OK)
-            return rc;
+    if (closure >= e->closures)
+        return SL_ERANGE;
+    if (e->unnamed == 0 && version >= e->named) {
+        rc = count_all(e, closure);
+    } else {
+        for (uint32_t i = 0; i < e->shards; i++) {
+            if (e->shard[i].named != 0 && e->shard[i].named <= version) {
+                mark(e, i);
+                any = true;
+            }
+        }
+        rc = any ? count_marked(e, closure, closure + 1) : SL_OK;
     }
-    *full = evidence_closure_full(e, closure);
-    return SL_OK;
+    *full = rc == SL_OK && evidence_closure_full(e, closure);
+    return rc;
 }
 
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step)
 {
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 0; rc == SL_OK && i < e->shards; i++)
-        rc = counted_add(&e->shard[i].counted, closure, step);
+    for (uint32_t i = 0; rc == SL_OK && i < e->sets_end; i++)
+        if (e->sets[i].shards > 0)
+            rc = counted_add(&e->sets[i].counted, closure, step);
     if (rc == SL_OK && closure >= e->high)
         e->high = closure + 1;
     return rc;
 }
 
+// ---- what follows from them
+
+// Walks over the sets that shards have.
+static const struct counted *next_set(const struct evidence *e, uint32_t *at)
+{
+    while (*at < e->sets_end && e->sets[*at].shards == 0)
+        ++*at;
+    return *at < e->sets_end ? &e->sets[(*at)++].counted : NULL;
+}
+
 bool evidence_closure_full(const struct evidence *e, uint64_t closure)
 {
-    for (uint32_t i = 0; i < e->shards; i++) {
-        if (!counted_closure_full(&e->shard[i].counted, closure))
+    const struct counted *c;
+
+    for (uint32_t at = 0; (c = next_set(e, &at)) != NULL;) {
+        if (!counted_closure_full(c, closure))
             return false;
     }
     return true;
@@ -207,12 +482,13 @@ uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure)
 {
     uint32_t steps = schedule_closure_steps(&e->schedule, closure);
     uint64_t fewest = e->shards == 0 ? 0 : steps;
+    const struct counted *c;
 
-    for (uint32_t i = 0; i < e->shards; i++) {
+    for (uint32_t at = 0; (c = next_set(e, &at)) != NULL;) {
         uint64_t here = 0;
 
         for (uint32_t step = 0; step < steps; step++)
-            here += counted_has(&e->shard[i].counted, closure, step);
+            here += counted_has(c, closure, step);
         if (here < fewest)
             fewest = here;
     }
@@ -222,9 +498,10 @@ uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure)
 uint64_t evidence_next(const struct evidence *e, uint64_t from)
 {
     uint64_t next = e->closures;
+    const struct counted *c;
 
-    for (uint32_t i = 0; i < e->shards; i++) {
-        uint64_t open = counted_next_open(&e->shard[i].counted, from);
+    for (uint32_t at = 0; (c = next_set(e, &at)) != NULL;) {
+        uint64_t open = counted_next_open(c, from);
 
         if (open < next)
             next = open;
@@ -244,12 +521,11 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
 uint64_t evidence_low(const struct evidence *e)
 {
     uint64_t low = e->closures;
+    const struct counted *c;
 
-    for (uint32_t i = 0; i < e->shards; i++) {
-        uint64_t of_shard = counted_low(&e->shard[i].counted);
-
-        if (of_shard < low)
-            low = of_shard;
+    for (uint32_t at = 0; (c = next_set(e, &at)) != NULL;) {
+        if (counted_low(c) < low)
+            low = counted_low(c);
     }
     return low;
 }
@@ -268,12 +544,11 @@ uint32_t evidence_epochs(const struct evidence *e)
 uint64_t evidence_steps(const struct evidence *e)
 {
     uint64_t steps = UINT64_MAX;
+    const struct counted *c;
 
-    for (uint32_t i = 0; i < e->shards; i++) {
-        uint64_t of_shard = counted_steps(&e->shard[i].counted);
-
-        if (of_shard < steps)
-            steps = of_shard;
+    for (uint32_t at = 0; (c = next_set(e, &at)) != NULL;) {
+        if (counted_steps(c) < steps)
+            steps = counted_steps(c);
     }
     return e->shards == 0 ? 0 : steps;
 }

@@ -8,6 +8,11 @@
 // is derived from this alone (C3); nothing is "forgotten" by a watermark, and
 // nothing is issued far beyond the lowest one (C5).
 //
+// Shards that have counted the same share one set: nearly always there is one
+// for all of them, and nothing that is done for a completion, or to find the
+// next closure, grows with the number of shards. A shard that comes back with
+// less has a set of its own until what it lacks is counted there again.
+//
 // Threads  the loop.
 // Memory   evidence_release frees; all zeroes is allowed.
 // Units    closures and steps as in common/plan/schedule.h.
@@ -25,9 +30,19 @@
 // Contributions of a round.
 #define EVIDENCE_ROUND_MOST 1024
 
+// What some shards have counted, all of them the same.
+struct evidence_set {
+    struct counted counted;
+    uint32_t shards; // that have it; 0: the place is free
+    uint32_t marked; // of them, while a completion is taken
+};
+
 struct evidence_shard {
     uint64_t incarnation; // newest in the journal; 0: never admitted
-    struct counted counted;
+    // Maps of this version and above name that incarnation; 0: none does yet.
+    uint64_t named;
+    uint32_t set; // its place in `sets`
+    bool marked;
     // Sync: contributions that this incarnation holds of the round which begins
     // at this closure, by slot (Y3).
     uint64_t held_first;
@@ -41,6 +56,10 @@ struct evidence {
     uint32_t shards;
     uint32_t round; // sync: closures of a round, of one step each; 0: not sync
     struct evidence_shard *shard; // owned
+    struct evidence_set *sets;    // owned; one for each shard, and one
+    uint32_t sets_end;            // behind the last that is not free
+    uint64_t named;               // the newest of all shards
+    uint32_t unnamed;             // shards that no map names
 };
 
 // "Every step of the closure is counted on this shard, by this incarnation";
@@ -56,10 +75,18 @@ enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
 void evidence_release(struct evidence *e);
 
+// What the shard has counted, as far as is known. Until the next call that
+// changes anything.
+const struct counted *evidence_counted(const struct evidence *e,
+                                       uint32_t shard);
+
 // C2: the shard's evidence becomes `counted`, which is taken over (and left
-// all zeroes). `incarnation` is in the journal already (I1).
+// all zeroes). `incarnation` is in the journal already (I1). No map names a new
+// one: evidence_name says from which version on one does.
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
+
+void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
 // A completion. Items of other incarnations, or of shards that do not exist,
 // are not believed (C1, W2). SL_OK and *full: whether every shard has now
@@ -67,6 +94,12 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);
+
+// The same where the evidence is of all shards, each at the incarnation that
+// the map of this version names (W2). Of a shard that was admitted since it is
+// not believed (C1).
+enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
+                                     uint64_t version, bool *full);
 
 // A ring's round: the step is counted on every shard. SL_ERANGE, SL_ENOMEM;
 // SL_EEXIST: it was.

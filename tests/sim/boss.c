@@ -146,7 +146,7 @@ static void check_evidence(struct sim *s)
         return;
     for (uint32_t i = 0; i < job->shards; i++) {
         truth_evidence(s, i, job->evidence.shard[i].incarnation,
-                       &job->evidence.shard[i].counted);
+                       evidence_counted(&job->evidence, i));
         rounds_believed(s, i, &job->evidence.shard[i]);
     }
 }

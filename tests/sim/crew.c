@@ -61,6 +61,21 @@ static void send_failed(struct crew *c, const Sluice__V1__Lease *l)
     crew_send(c, &up);
 }
 
+// Every other worker speaks of maps where it can, as one of an earlier version
+// does not.
+static bool named_by_map(const struct crew *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++) {
+        const struct part *p = &c->task.parts[i];
+
+        if (p->held || p->closed || c->map[i].incarnation == 0 ||
+            (p->evidence.incarnation != c->map[i].incarnation &&
+             !MUTANT(rule_W2)))
+            return false;
+    }
+    return c->proc->slot % 2 == 0;
+}
+
 // W2: the incarnations that the evidence is from.
 static void send_complete(struct crew *c, const Sluice__V1__Lease *l)
 {
@@ -83,7 +98,9 @@ static void send_complete(struct crew *c, const Sluice__V1__Lease *l)
         items[i].closed = c->task.parts[i].closed;
         list[i] = &items[i];
     }
-    if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
+    if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN && named_by_map(c)) {
+        m.map_version = c->map_version;
+    } else if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         m.evidence = list;
         m.n_evidence = c->shards;
     } else if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_PROBE) {

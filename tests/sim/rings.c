@@ -236,7 +236,7 @@ void rings_look(struct sim *s, const struct job *job)
                    progress, job->ring.generation, g->rounds[i]);
     T_EQ(job->rounds, progress);
     for (uint32_t i = 0; i < job->shards; i++)
-        T_EQ(counted_steps(&job->evidence.shard[i].counted),
+        T_EQ(counted_steps(evidence_counted(&job->evidence, i)),
              g->steps[progress]);
 }
 

@@ -47,6 +47,7 @@ struct outcome {
     bool job_error;
     uint64_t *incarnations; // of the evidence, by shard; owned
     uint32_t incarnations_count;
+    uint64_t map_version;        // of the map that names just those; 0: none
     bool *held;                  // there, not counted yet (Y3), by shard; owned
     bool *closed;                // by it the round is whole there; owned
     Sluice__V1__DataFacts facts; // LEASE_PROBE

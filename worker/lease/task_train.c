@@ -510,6 +510,7 @@ static void keep_evidence(struct train *t)
     }
     o->incarnations_count = n;
     t->sync->ops->evidence(t->sync, o->incarnations);
+    o->map_version = t->sync->ops->named(t->sync);
     for (uint32_t i = 0; i < n; i++) {
         o->held[i] = t->sync->ops->held(t->sync, i);
         o->closed[i] = t->sync->ops->closed(t->sync, i);

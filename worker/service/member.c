@@ -22,6 +22,7 @@ struct member {
     struct attendee *attend;
     struct compute *compute;
     uint64_t term;      // the newest seen
+    bool by_map;        // the coordinator understands Complete.map_version
     uint32_t lease_ms;  // as the coordinator says
     struct map records; // job -> struct record, a reference each
     struct list leases; // struct lease: held or running
@@ -174,9 +175,9 @@ void member_done(void *arg, struct lease *l)
             l->job, l->closure, l->attempt.term, l->attempt.n, (int)l->kind,
             (int)l->outcome.kind);
     if (m->leases_count > LEASES_ENOUGH)
-        outbox_hold(m->outbox, report_outcome(l));
+        outbox_hold(m->outbox, report_outcome(l, m->by_map));
     else
-        outbox_say(m->outbox, report_outcome(l));
+        outbox_say(m->outbox, report_outcome(l, m->by_map));
     FAULT("task.reported");
     lease_free(l);
     if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
@@ -351,6 +352,7 @@ bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
         return false;
     m->term = w->term;
     m->lease_ms = w->lease_ms;
+    m->by_map = w->complete_by_map;
     list_for(n, &m->leases)
     {
         struct lease *l = list_entry(n, struct lease, node);

@@ -42,15 +42,26 @@ static Sluice__V1__LeaseKind kind_of(const struct lease *l)
                                        : SLUICE__V1__LEASE_KIND__LEASE_PROBE;
 }
 
-// W2: the incarnations that the evidence is from.
-static Sluice__V1__AttendUp *complete(struct lease *l,
+// In sync a shard may hold the contribution only, or have counted a round.
+static bool says_more(const struct outcome *o)
+{
+    for (uint32_t i = 0; i < o->incarnations_count; i++)
+        if (o->held[i] || o->closed[i])
+            return true;
+    return false;
+}
+
+// W2: the incarnations that the evidence is from, or the map that names them.
+static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
                                       Sluice__V1__Attempt *attempt)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT, *out;
     Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
     Sluice__V1__StepMetrics metrics;
     struct lease_metrics seen = lease_progress(l);
-    size_t n = l->outcome.incarnations_count;
+    bool named =
+        by_map && l->outcome.map_version != 0 && !says_more(&l->outcome);
+    size_t n = named ? 0 : l->outcome.incarnations_count;
     Sluice__V1__ShardEvidence *items = sl_malloc_array(n, sizeof(*items));
     Sluice__V1__ShardEvidence **list = sl_malloc_array(n, sizeof(*list));
 
@@ -75,6 +86,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l,
     m.n_evidence = n;
     m.evidence = list;
     m.metrics = &metrics;
+    m.map_version = named ? l->outcome.map_version : 0;
     m.job_incarnation = l->job_incarnation;
     m.cut = l->cut;
     m.facts = l->kind == LEASE_PROBE ? &l->outcome.facts : NULL;
@@ -123,13 +135,13 @@ static Sluice__V1__AttendUp *hand_back(const struct lease *l,
     return copy(&up);
 }
 
-Sluice__V1__AttendUp *report_outcome(struct lease *l)
+Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map)
 {
     Sluice__V1__Attempt attempt = wire_attempt_msg(l->attempt);
 
     switch (l->outcome.kind) {
     case OUTCOME_COMPLETE:
-        return complete(l, &attempt);
+        return complete(l, by_map, &attempt);
     case OUTCOME_FAILED:
         return failed(l, &attempt);
     case OUTCOME_HAND_BACK:

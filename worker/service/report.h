@@ -9,7 +9,8 @@
 #include "worker/lease/lease.h"
 
 // NULL without memory, or if there is nothing to say (OUTCOME_DROPPED).
-Sluice__V1__AttendUp *report_outcome(struct lease *l);
+// `by_map`: the coordinator understands Complete.map_version.
+Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 
 // For what was never run: the job is not known, the lease does not fit.
 Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,

@@ -97,6 +97,8 @@ struct sync_ops {
     bool (*counted)(const struct sync *s, uint32_t step);
     // The incarnations that the evidence is from, one per range.
     void (*evidence)(const struct sync *s, uint64_t *incarnations);
+    // The version of a map that names just those; 0: there is none.
+    uint64_t (*named)(const struct sync *s);
     // The shard holds the contribution and has not counted it yet (Y3).
     bool (*held)(const struct sync *s, uint32_t range);
     // Our contribution made its round whole there.

@@ -355,6 +355,20 @@ static void ps_evidence(const struct sync *sync, uint64_t *incarnations)
         incarnations[i] = s->shards[i].evidence.incarnation;
 }
 
+static uint64_t ps_named(const struct sync *sync)
+{
+    const struct sync_ps *s = self(sync);
+
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        uint64_t from = s->shards[i].evidence.incarnation;
+
+        if (s->map.entries == NULL || from == 0 ||
+            s->map.entries[i].incarnation != from)
+            return 0;
+    }
+    return s->map.version;
+}
+
 static bool ps_held(const struct sync *sync, uint32_t range)
 {
     return self(sync)->shards[range].contribution_held;
@@ -534,6 +548,7 @@ static const struct sync_ops ps_ops = {
     .settle = ps_settle,
     .counted = ps_counted,
     .evidence = ps_evidence,
+    .named = ps_named,
     .held = ps_held,
     .closed = ps_closed,
     .seen = ps_seen,

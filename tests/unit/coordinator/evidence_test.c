@@ -45,8 +45,8 @@ TEST(evidence, C1_a_completion_naming_an_old_incarnation_is_not_believed)
 
     admit(&e, 1, 2, 0); // shard 1 was replaced
     T_FALSE(complete(&e, 0, 1, 1));
-    T_TRUE(counted_closure_full(&e.shard[0].counted, 0));
-    T_FALSE(counted_closure_full(&e.shard[1].counted, 0));
+    T_TRUE(counted_closure_full(evidence_counted(&e, 0), 0));
+    T_FALSE(counted_closure_full(evidence_counted(&e, 1), 0));
     T_FALSE(complete(&e, 0, 1, 3)); // nor one of an incarnation to come
     T_TRUE(complete(&e, 0, 1, 2));
     evidence_release(&e);
@@ -209,8 +209,8 @@ TEST(evidence, Y4_the_next_round_is_issued_when_every_shard_counted_this_one)
     T_EQ(evidence_limit(&e, 100), 2);
     say(&e, 0, true, true);
     T_EQ(evidence_limit(&e, 100), 2);
-    say(&e, 1, false, true);                   // it closed the round on shard 0
-    T_EQ(counted_low(&e.shard[0].counted), 2); // which counted slot 0 too
+    say(&e, 1, false, true); // it closed the round on shard 0
+    T_EQ(counted_low(evidence_counted(&e, 0)), 2); // which counted slot 0 too
     T_EQ(evidence_limit(&e, 100), 2);
     say(&e, 0, false, false); // and another one on shard 1
     T_EQ(evidence_steps(&e), 2);
@@ -236,8 +236,8 @@ TEST(evidence, a_duplicate_counts_itself_and_not_its_round)
     bool full;
 
     T_OK(evidence_complete(&e, 0, items, 2, &full));
-    T_TRUE(counted_closure_full(&e.shard[0].counted, 0));
-    T_FALSE(counted_closure_full(&e.shard[0].counted, 1));
+    T_TRUE(counted_closure_full(evidence_counted(&e, 0), 0));
+    T_FALSE(counted_closure_full(evidence_counted(&e, 0), 1));
     evidence_release(&e);
 }
 
@@ -251,4 +251,188 @@ TEST(evidence, without_rounds_what_is_held_is_not_believed)
     T_FALSE(full);
     T_FALSE(evidence_closure_held(&e, 0));
     evidence_release(&e);
+}
+
+// ---- by the version of a map
+
+static bool by_map(struct evidence *e, uint64_t closure, uint64_t version)
+{
+    bool full = false;
+
+    T_OK(evidence_complete_by_map(e, closure, version, &full));
+    return full;
+}
+
+// W2: a map of an older version named another incarnation of shard 1.
+TEST(evidence, W2_a_map_that_named_another_incarnation_is_not_believed)
+{
+    struct evidence e = two_shards();
+
+    T_FALSE(by_map(&e, 0, 5)); // no map names any of them yet
+    T_EQ(evidence_closure_steps(&e, 0), 0);
+    evidence_name(&e, 0, 1);
+    evidence_name(&e, 1, 2);
+    T_TRUE(by_map(&e, 0, 2));
+    T_TRUE(by_map(&e, 1, 9)); // of an address that changed, say
+    admit(&e, 1, 2, 1);
+    evidence_name(&e, 1, 10);
+    T_FALSE(by_map(&e, 2, 9));
+    T_TRUE(counted_closure_full(evidence_counted(&e, 0), 2));
+    T_FALSE(counted_closure_full(evidence_counted(&e, 1), 2));
+    T_TRUE(by_map(&e, 2, 10));
+    T_EQ(evidence_next(&e, 0), 1); // which shard 1 has lost
+    T_TRUE(by_map(&e, 1, 10));
+    // Counted again, the incarnation is the same: what named it still does.
+    admit(&e, 1, 2, 3);
+    T_TRUE(by_map(&e, 3, 10));
+    T_FAILS(SL_ERANGE, evidence_complete_by_map(&e, 6, 10, &(bool){false}));
+    evidence_release(&e);
+}
+
+// ---- sets that shards share
+
+#define MANY 2560
+
+static uint32_t used(const struct evidence *e)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < e->sets_end; i++)
+        n += e->sets[i].shards > 0;
+    return n;
+}
+
+TEST(evidence, shards_that_have_counted_the_same_share_a_set)
+{
+    struct evidence e;
+
+    T_OK(evidence_init(&e, &schedule, MANY, t_err()));
+    for (uint32_t i = 0; i < MANY; i++) {
+        admit(&e, i, 1, 1);
+        evidence_name(&e, i, i + 1);
+    }
+    T_EQ(used(&e), 1);
+    T_TRUE(by_map(&e, 1, MANY));
+    T_TRUE(by_map(&e, 2, MANY));
+    T_EQ(used(&e), 1);
+    // One comes back with less, and then all with less still.
+    admit(&e, 7, 2, 2);
+    evidence_name(&e, 7, MANY + 1);
+    T_EQ(used(&e), 2);
+    T_EQ(evidence_next(&e, 0), 2);
+    T_TRUE(by_map(&e, 2, MANY + 1));
+    T_EQ(evidence_next(&e, 0), 3);
+    T_EQ(used(&e), 1);
+    for (uint32_t i = 0; i < MANY; i++)
+        admit(&e, i, 3, 1);
+    T_EQ(used(&e), 1);
+    T_EQ(evidence_closures(&e), 1);
+    evidence_release(&e);
+}
+
+// As if each shard had a set of its own.
+struct plain {
+    uint64_t incarnation, named;
+    bool has[6];
+};
+
+static uint64_t plain_low(const struct plain *p, uint32_t shards)
+{
+    uint64_t low = 6;
+
+    for (uint32_t i = 0; i < shards; i++) {
+        uint64_t n = 0;
+
+        while (n < 6 && p[i].has[n])
+            n++;
+        low = n < low ? n : low;
+    }
+    return low;
+}
+
+static void as_plain(const struct evidence *e, const struct plain *p)
+{
+    uint32_t members = 0;
+
+    for (uint32_t i = 0; i < e->shards; i++)
+        for (uint64_t k = 0; k < 6; k++)
+            T_EQ(counted_closure_full(evidence_counted(e, i), k), p[i].has[k]);
+    T_EQ(evidence_low(e), plain_low(p, e->shards));
+    for (uint32_t i = 0; i < e->sets_end; i++) {
+        members += e->sets[i].shards;
+        T_EQ(e->sets[i].marked, 0);
+    }
+    T_EQ(members, e->shards);
+    T_LE(used(e), e->shards);
+}
+
+static void some_items(struct evidence *e, struct plain *p, uint64_t closure)
+{
+    struct evidence_item items[5];
+    size_t n = 0;
+    bool full;
+
+    for (uint32_t i = 0; i < 5; i++) {
+        if (t_rand() % 4 == 0)
+            continue;
+        items[n] = (struct evidence_item){
+            i, p[i].incarnation - (t_rand() % 4 == 0), false, false};
+        if (items[n].incarnation == p[i].incarnation && items[n].incarnation)
+            p[i].has[closure] = true;
+        n++;
+    }
+    T_OK(evidence_complete(e, closure, items, n, &full));
+}
+
+static void come_back(struct evidence *e, struct plain *p, uint32_t shard,
+                      uint64_t version)
+{
+    struct counted c;
+
+    T_OK(counted_init(&c, &schedule));
+    for (uint64_t k = 0; k < 6; k++) {
+        p->has[k] = p->has[k] && t_rand() % 3 != 0;
+        if (p->has[k])
+            T_OK(counted_add_closure(&c, k));
+    }
+    evidence_admit(e, shard, ++p->incarnation, &c);
+    evidence_name(e, shard, version);
+    p->named = version;
+}
+
+TEST(evidence, shared_sets_say_what_sets_of_each_shard_would)
+{
+    for (unsigned round = 0; round < 200; round++) {
+        struct plain p[5] = {{0}};
+        uint64_t version = 0;
+        struct evidence e;
+
+        T_OK(evidence_init(&e, &schedule, 5, t_err()));
+        for (unsigned step = 0; step < 60; step++) {
+            uint64_t closure = t_rand() % 6, asked = t_rand() % (version + 2);
+            uint32_t shard = (uint32_t)(t_rand() % 5);
+            bool full;
+
+            switch (t_rand() % 4) {
+            case 0:
+                come_back(&e, &p[shard], shard, ++version);
+                break;
+            case 1:
+                some_items(&e, p, closure);
+                break;
+            case 2:
+                T_OK(evidence_complete_by_map(&e, closure, asked, &full));
+                for (uint32_t i = 0; i < 5; i++)
+                    p[i].has[closure] |= p[i].named > 0 && p[i].named <= asked;
+                break;
+            default:
+                T_OK(evidence_low_take(&e, shard, p[shard].incarnation,
+                                       closure));
+                for (uint64_t k = 0; p[shard].incarnation && k < closure; k++)
+                    p[shard].has[k] = true;
+            }
+            as_plain(&e, p);
+        }
+        evidence_release(&e);
+    }
 }

@@ -624,6 +624,33 @@ TEST(trust, workers_that_nothing_is_left_for_cost_a_look_each)
 
 // ---- maps
 
+// C1, W2: it holds the lease, and names what does not exist.
+TEST(trust, a_map_that_nobody_was_sent_names_nothing)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = &w->members[1];
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Complete done = SLUICE__V1__COMPLETE__INIT;
+    Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
+    uint64_t before;
+
+    until_it_trains(w, m);
+    before = evidence_steps(&job_of(w)->evidence);
+    T_OF_LEASE(&done, m->leases[0].lease);
+    done.job_incarnation = job_of(w)->incarnation;
+    done.metrics = &metrics;
+    done.map_version = job_of(w)->map_version + 1;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
+    up.complete = &done;
+    world_let_go(w, done.closure, m->stream);
+    coord_receive(w->coord, m->stream, &up);
+    T_EQ(evidence_steps(&job_of(w)->evidence), before);
+    world_kill(w, m);
+    world_restart(w, m);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 // A psserver comes back: workers are sent its shards, not all of them.
 TEST(trust, a_map_has_what_changed)
 {

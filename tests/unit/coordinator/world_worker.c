@@ -123,6 +123,15 @@ void fake_worker_read(struct world *w, struct fake_member *m,
 
 // ---- work
 
+static bool named(const struct world *w, const struct fake_member *m,
+                  const struct fake_lease *f)
+{
+    for (uint32_t s = 0; s < w->shards; s++)
+        if (f->incarnation[s] == 0 || f->incarnation[s] != m->map[s])
+            return false;
+    return true;
+}
+
 static void complete(struct world *w, struct fake_member *m,
                      const struct fake_lease *f)
 {
@@ -155,6 +164,10 @@ static void complete(struct world *w, struct fake_member *m,
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         done.evidence = list;
         done.n_evidence = w->shards;
+        if ((m - w->members) % 2 == 0 && named(w, m, f)) { // others are older
+            done.n_evidence = 0;
+            done.map_version = m->map_version;
+        }
     } else if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_PROBE) {
         facts.train_samples = 40;
         facts.test_samples = 20;

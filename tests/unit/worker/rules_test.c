@@ -47,14 +47,18 @@ TEST(rules, W2_a_completion_names_the_incarnations_of_its_evidence)
     s = sl_container_of(sync, struct sync_ps, sync);
     tell_map(sync, 1, 5, 6);
     evidence_take(&s->shards[0].evidence, 5, &steps, 1);
+    T_EQ(sync->ops->named(sync), 0); // of one there is no evidence
     evidence_take(&s->shards[1].evidence, 6, &steps, 1);
+    T_EQ(sync->ops->named(sync), 1);
     tell_map(sync, 2, 5, 0);
     sync->ops->evidence(sync, named);
     T_EQ(named[0], 5);
     T_EQ(named[1], 6);
+    T_EQ(sync->ops->named(sync), 0); // this map does not name the second
     tell_map(sync, 3, 7, 6); // the first was replaced: its word is void (W1)
     sync->ops->evidence(sync, named);
     T_EQ(named[0], 0);
     T_EQ(named[1], 6);
+    T_EQ(sync->ops->named(sync), 0);
     sync->ops->free(sync);
 }
