@@ -287,8 +287,11 @@ static void do_freeze(const char *args)
     s->bytes = sl_malloc(shard_bytes(memory->shard));
     if (s->bytes == NULL)
         wrong("out of memory");
-    for (size_t at = 0, n; at < shard_bytes(memory->shard); at += n)
-        memcpy(s->bytes + at, shard_memory_at(memory->shard, at, &n), n);
+    for (size_t at = 0, n; at < shard_bytes(memory->shard); at += n) {
+        const void *from = shard_memory_at(memory->shard, at, &n);
+
+        memcpy(s->bytes + at, from, n);
+    }
     s->next = all.states;
     all.states = s;
 }
