@@ -40,6 +40,12 @@ static const struct conf_key keys[] = {
      .min = 1,
      .max = 100000,
      .help = "Jobs that have not ended."},
+    {.name = "ended",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = 1000000,
+     .help = "Jobs that have, of as many shards, with the cuts they kept."},
     {.name = "shards",
      .kind = CONF_INT,
      .value = "64",
@@ -185,6 +191,7 @@ static void pack_checkpoint(struct buf *out, uint64_t cut, uint32_t shards)
     sl_free(s);
 }
 
+// Or the last status of a job, of the same size.
 static void pack_counts(struct buf *out, uint64_t job, uint32_t shards)
 {
     Sluice__V1__JobStatus m = SLUICE__V1__JOB_STATUS__INIT;
@@ -240,6 +247,29 @@ static void make_cut(struct journal *j, uint64_t job, uint64_t n,
     buf_release(&counts);
 }
 
+static uint64_t write_job(struct journal *j, uint32_t shards, uint64_t cuts,
+                          struct wire_tag *tags)
+{
+    uint64_t job = add_job(j, shards);
+
+    for (uint64_t n = 1; n <= cuts; n++)
+        make_cut(j, job, n, shards, tags);
+    return job;
+}
+
+static void end_job(struct journal *j, uint64_t job, uint32_t shards)
+{
+    struct journal_counters none = {0};
+    struct buf final = BUF_INIT;
+
+    pack_counts(&final, job, shards);
+    must(journal_job_end(j, job, 4, "", 1,
+                         (struct journal_blob){final.data, final.len}, &none,
+                         &err),
+         "the end of a job");
+    buf_release(&final);
+}
+
 static void write_journal(const char *path, const struct conf *c)
 {
     uint32_t shards = (uint32_t)conf_int(c, "shards");
@@ -247,12 +277,10 @@ static void write_journal(const char *path, const struct conf *c)
     struct journal *j = NULL;
 
     must(journal_open(&j, path, &err), "the journal");
-    for (int64_t i = 0; i < conf_int(c, "jobs"); i++) {
-        uint64_t job = add_job(j, shards);
-
-        for (uint64_t n = 1; n <= (uint64_t)conf_int(c, "cuts"); n++)
-            make_cut(j, job, n, shards, tags);
-    }
+    for (int64_t i = 0; i < conf_int(c, "ended"); i++)
+        end_job(j, write_job(j, shards, KEPT, tags), shards);
+    for (int64_t i = 0; i < conf_int(c, "jobs"); i++)
+        write_job(j, shards, (uint64_t)conf_int(c, "cuts"), tags);
     _exit(0); // as if it was killed
 }
 
@@ -272,7 +300,23 @@ static void on_fatal(void *arg, const struct sl_error *why)
     program_die("%s", why->text);
 }
 
-static double restart_s(const char *folder, const char *path)
+static uint64_t resident_bytes(void)
+{
+    unsigned long long all = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (f == NULL || fscanf(f, "%llu %llu", &all, &resident) != 2)
+        program_die("/proc/self/statm");
+    fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+struct restart {
+    double seconds;
+    uint64_t bytes; // of memory that it takes
+};
+
+static struct restart restart(const char *folder, const char *path)
 {
     struct coord_options options = {
         .clock = sl_clock_real(),
@@ -290,7 +334,9 @@ static double restart_s(const char *folder, const char *path)
     };
     struct coord *c = NULL;
     char *store = fs_join(folder, "store");
-    double began, took;
+    uint64_t resident = resident_bytes();
+    struct restart r;
+    double began;
 
     must(store == NULL ? SL_ENOMEM : fs_mkdirs(fs_posix(), store, &err),
          "the store");
@@ -298,11 +344,12 @@ static double restart_s(const char *folder, const char *path)
     began = program_now_s();
     must(journal_open(&options.journal, path, &err), "the journal");
     must(coord_new(&c, &options, &io, &err), "the coordinator");
-    took = program_now_s() - began;
+    r.seconds = program_now_s() - began;
+    r.bytes = resident_bytes() - resident;
     coord_free(c);
     journal_close(options.journal);
     sl_free(store);
-    return took;
+    return r;
 }
 
 static uint64_t bytes_of(const char *path, const char *more)
@@ -320,6 +367,7 @@ int main(int argc, char **argv)
     struct conf *c = program_options(&about, tables, argc, argv);
     const char *folder = conf_str(c, "folder");
     char *path = folder == NULL ? NULL : fs_join(folder, "journal.sqlite");
+    struct restart r;
     uint64_t bytes;
     int status = 0;
     pid_t child;
@@ -332,8 +380,9 @@ int main(int argc, char **argv)
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         program_die("the journal was not written");
     bytes = bytes_of(path, "") + bytes_of(path, "-wal");
-    printf("{\"bytes\": %llu, \"restart_s\": %.3f}\n",
-           (unsigned long long)bytes, restart_s(folder, path));
+    r = restart(folder, path);
+    printf("{\"bytes\": %llu, \"restart_s\": %.3f, \"resident\": %llu}\n",
+           (unsigned long long)bytes, r.seconds, (unsigned long long)r.bytes);
     sl_free(path);
     conf_free(c);
     return 0;

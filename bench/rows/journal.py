@@ -9,14 +9,15 @@ NEEDS = ["journal_load"]
 MIB = 1 << 20
 
 
-def load(bench, jobs, shards, cuts):
+def load(bench, jobs, shards, cuts, ended=0):
     # In memory: a disk's syncs are the disk's, and a cut has three of them.
     place = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=place) as folder:
         done = bench.program("journal_load", "--folder", folder, "--jobs", jobs,
-                             "--shards", shards, "--cuts", cuts)
-    bench.note(f"{jobs} jobs of {shards} shards, {cuts} cuts each: "
-               f"{done['bytes'] / MIB:.1f} MiB, serves after {done['restart_s']:.3f} s")
+                             "--shards", shards, "--cuts", cuts, "--ended", ended)
+    bench.note(f"{jobs} jobs of {shards} shards, {cuts} cuts each, {ended} that ended: "
+               f"{done['bytes'] / MIB:.1f} MiB, serves after {done['restart_s']:.3f} s, "
+               f"{done['resident'] / MIB:.1f} MiB resident")
     return done
 
 
@@ -40,3 +41,24 @@ def scale_restart(bench):
     month = bench.shared("month", lambda: load(bench, 1, 64, 90000))
     return [max(month["restart_s"], load(bench, 200, 13, 20)["restart_s"])
             for _ in range(bench.rounds)], 2
+
+
+ENDED = 10000
+
+
+def ended(bench):
+    return bench.shared("ended", lambda: [load(bench, 1, 16, 4, ENDED)
+                                          for _ in range(bench.rounds)])
+
+
+@row("scale-ended", unit="s", peer="0.25 s", bar=at_most(1), needs=NEEDS)
+def scale_ended(bench):
+    """From the journal of a killed coordinator with 10,000 jobs that have ended, of
+    16 shards and three cuts each, to one that serves."""
+    return [done["restart_s"] for done in ended(bench)], 0.25
+
+
+@row("scale-ended-rss", unit="B", peer="1 KiB", bar=at_most(1), needs=NEEDS)
+def scale_ended_rss(bench):
+    """What such a start takes of memory, per job that has ended."""
+    return [done["resident"] / ENDED for done in ended(bench)], 1024

@@ -546,3 +546,46 @@ TEST(journal, a_torn_submit_is_no_job)
     }
     journal_close(j);
 }
+
+// ---- jobs that have ended
+
+static enum sl_err count_job(void *arg, const struct journal_job *row,
+                             struct sl_error *err)
+{
+    (*(uint64_t *)arg)++;
+    return SL_OK;
+}
+
+static uint64_t count_jobs(struct journal *j,
+                           enum sl_err (*each)(struct journal *, journal_job_fn,
+                                               void *, struct sl_error *))
+{
+    uint64_t count = 0;
+
+    T_OK(each(j, count_job, &count, t_err()));
+    return count;
+}
+
+// A start has to read the others whole only: they would be ever more.
+TEST(journal, jobs_that_have_ended_are_walked_by_themselves)
+{
+    struct journal *j = open_at("j");
+    struct journal_blob blob = {"b", 1};
+    struct journal_counters none = {0};
+    struct journal_cut cut = {
+        .cut = 1, .path = "p", .checkpoint = blob, .counts = blob};
+    uint64_t id = add_job(j, "r-1"), ended = 0;
+
+    add_job(j, "r-2");
+    T_OK(journal_cut_intent(j, id, &cut, t_err()));
+    T_OK(journal_job_end(j, id, 5, "why", 99, blob, &none, t_err()));
+    T_EQ(count_jobs(j, journal_each_ended), 1);
+    T_EQ(count_jobs(j, journal_each_job), 2); // of one a cut is open (K6)
+    T_OK(journal_cut_publish(j, id, 1, NULL, 0, t_err()));
+    T_EQ(count_jobs(j, journal_each_job), 1);
+    T_OK(journal_job_read(j, id, count_job, &ended, t_err()));
+    T_EQ(ended, 1);
+    T_OK(journal_job_read(j, 99, count_job, &ended, t_err()));
+    T_EQ(ended, 1);
+    journal_close(j);
+}
