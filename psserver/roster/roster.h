@@ -42,6 +42,10 @@
 #include "proto/wire.h"
 #include "state/shard/store.h"
 
+// Shards that one heartbeat reports; those of more are several. A message holds
+// 262,144 fields, and a report has 28.
+#define ROSTER_REPORTS_MOST 1024
+
 struct roster;
 
 struct roster_setup {

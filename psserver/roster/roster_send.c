@@ -212,14 +212,15 @@ static void fill_report(struct report *to, const struct hosted *h,
     to->msg.counts = &to->counts.msg;
 }
 
-static size_t fill_reports(struct roster *r, struct report *reports,
+// The next ones, from *at on.
+static size_t fill_reports(struct roster *r, struct pairmap_at *at,
+                           struct report *reports,
                            Sluice__V1__ShardReport **list, size_t cap)
 {
-    struct pairmap_at at = {0};
     struct hosted *h;
     size_t n = 0;
 
-    while (n < cap && (h = pairmap_next(&r->hosted, &at)) != NULL) {
+    while (n < cap && (h = pairmap_next(&r->hosted, at)) != NULL) {
         if (h->state != HOSTED_ADMITTED)
             continue;
         look(h);
@@ -260,19 +261,24 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
-    struct report *reports = sl_calloc(admitted, sizeof(*reports));
-    Sluice__V1__ShardReport **list = sl_malloc_array(admitted, sizeof(*list));
+    size_t cap =
+        admitted < ROSTER_REPORTS_MOST ? admitted : ROSTER_REPORTS_MOST;
+    struct report *reports = sl_calloc(cap, sizeof(*reports));
+    Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
+    struct pairmap_at at = {0};
 
     r->draining = draining;
     m.seq = seq;
     m.draining = draining;
     m.resident_bytes = resident_bytes();
-    if (reports != NULL && list != NULL) {
-        m.n_shards = fill_reports(r, reports, list, admitted);
-        m.shards = list;
-    }
     // Without its reports it still says that we are here.
-    send_up(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    do {
+        if (reports != NULL && list != NULL) {
+            m.n_shards = fill_reports(r, &at, reports, list, cap);
+            m.shards = list;
+        }
+        send_up(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+    } while (m.n_shards > 0 && m.n_shards == cap && admitted > cap);
     sl_free(reports);
     sl_free(list);
 }

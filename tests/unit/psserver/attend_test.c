@@ -386,6 +386,80 @@ TEST(attend, a_closed_shard_says_for_the_last_time_what_it_counted)
     stage_close(&stage);
 }
 
+static void serve_another(struct stage *s, struct kit *k, uint32_t shard)
+{
+    Sluice__V1__Admit m = SLUICE__V1__ADMIT__INIT;
+
+    k->spec.shard = shard;
+    for (size_t i = 0; i < k->spec.n_pieces; i++)
+        k->pieces[i].shard = shard;
+    stage_place(s, k, 1, (struct wire_tag){0, 0});
+    T_STR(stage_expect(s, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
+              ->shard_hello->failure,
+          "");
+    m.term = m.incarnation = m.map_version = 1;
+    m.job = 7;
+    m.shard = shard;
+    stage_send(s, SLUICE__V1__ATTEND_DOWN__KIND_ADMIT, &m.base);
+}
+
+TEST(attend, reports_of_many_shards_are_several_heartbeats)
+{
+    enum { SHARDS = ROSTER_REPORTS_MOST + 50 };
+    static bool reported[SHARDS];
+    unsigned count = 0;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_welcome(&stage, 1);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        serve_another(&stage, &k, i);
+    while (count < SHARDS) {
+        const Sluice__V1__Heartbeat *beat =
+            stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
+                ->heartbeat;
+
+        T_LE(beat->n_shards, ROSTER_REPORTS_MOST);
+        for (size_t i = 0; i < beat->n_shards; i++) {
+            count += !reported[beat->shards[i]->shard];
+            reported[beat->shards[i]->shard] = true;
+        }
+    }
+    stage_close(&stage);
+}
+
+// All numbers at their largest.
+TEST(attend, so_many_reports_can_be_read)
+{
+    static Sluice__V1__ShardReport report, *list[ROSTER_REPORTS_MOST];
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__ShardCounts k = SLUICE__V1__SHARD_COUNTS__INIT;
+    uint64_t buckets[WIRE_STALENESS_BUCKETS];
+    struct buf packed = BUF_INIT;
+
+    memset(buckets, 0xff, sizeof(buckets));
+    k.staleness = buckets;
+    k.n_staleness = WIRE_STALENESS_BUCKETS;
+    k.version = k.applied = k.skipped = k.counted = k.duplicates = UINT64_MAX;
+    k.refused = k.low = k.stale = k.late = UINT64_MAX;
+    sluice__v1__shard_report__init(&report);
+    report.job = report.job_uid = report.incarnation = UINT64_MAX;
+    report.shard = UINT32_MAX;
+    report.counts = &k;
+    for (unsigned i = 0; i < ROSTER_REPORTS_MOST; i++)
+        list[i] = &report;
+    beat.shards = list;
+    beat.n_shards = ROSTER_REPORTS_MOST;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
+    up.heartbeat = &beat;
+    T_OK(wire_pack(&up.base, &packed));
+    T_OK(wire_scan(&sluice__v1__attend_up__descriptor, packed.data, packed.len,
+                   NULL, t_err()));
+    buf_release(&packed);
+}
+
 TEST(attend, a_closed_job_is_forgotten_and_a_deleted_one_leaves_no_file)
 {
     Sluice__V1__CloseJob m = SLUICE__V1__CLOSE_JOB__INIT;
