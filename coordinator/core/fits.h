@@ -3,7 +3,7 @@
 // become?
 //
 // Threads  any.
-// Errors   SL_EINVAL names what is too many, and the limit.
+// Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM.
 #ifndef COORDINATOR_CORE_FITS_H
 #define COORDINATOR_CORE_FITS_H
 
@@ -14,8 +14,9 @@
 enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
                         struct sl_error *err);
 
-// The packed layout can be read by whom it is for.
-enum sl_err fits_layout(const struct buf *packed, uint32_t shards,
-                        struct sl_error *err);
+// The layout, and what workers are sent with it, can be read.
+enum sl_err fits_layout(const Sluice__V1__JobSpec *spec,
+                        const Sluice__V1__CheckpointsReply *layout,
+                        uint32_t shards, struct sl_error *err);
 
 #endif

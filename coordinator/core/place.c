@@ -176,21 +176,10 @@ static uint32_t fewest_shards(const Sluice__V1__JobSpec *spec,
     return (uint32_t)even;
 }
 
-static enum sl_err pack_layout(struct buf *out, const struct draft *d)
-{
-    Sluice__V1__CheckpointsReply *layout = NULL;
-    enum sl_err rc = make_layout(&layout, d);
-
-    if (rc == SL_OK)
-        rc = wire_pack(&layout->base, out);
-    wire_free((ProtobufCMessage *)layout);
-    return rc;
-}
-
 enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err)
 {
-    struct buf packed = BUF_INIT;
+    Sluice__V1__CheckpointsReply *layout = NULL;
     struct draft on_one;
     uint32_t shards;
     enum sl_err rc = draft_make(&on_one, spec, 1, err);
@@ -200,11 +189,11 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
     shards = fewest_shards(spec, &on_one.plan);
     rc = fits_counts(spec, shards, err);
     if (rc == SL_OK && shards == on_one.plan.shard_count) {
-        rc = pack_layout(&packed, &on_one);
-        rc = rc == SL_OK ? fits_layout(&packed, shards, err)
+        rc = make_layout(&layout, &on_one);
+        rc = rc == SL_OK ? fits_layout(spec, layout, shards, err)
                          : sl_fail(err, rc, "a layout");
     }
-    buf_release(&packed);
+    wire_free((ProtobufCMessage *)layout);
     draft_release(&on_one);
     return rc;
 }
@@ -222,7 +211,7 @@ static enum sl_err commit(struct coord *c, struct job *job,
         return sl_fail(err, rc, "the layout of job %s", job->id_text);
     rc = fits_counts(job->spec, shards, err);
     if (rc == SL_OK)
-        rc = fits_layout(&packed, shards, err);
+        rc = fits_layout(job->spec, layout, shards, err);
     if (rc == SL_OK)
         rc = job_place(job, layout, names, shards, err);
     if (rc == SL_OK) {

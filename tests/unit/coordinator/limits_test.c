@@ -108,6 +108,18 @@ TEST(limits, a_layout_is_one_message)
     world_release(&w);
 }
 
+// A worker is sent pieces and map in one message.
+TEST(limits, what_a_worker_is_sent_is_one_message)
+{
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    expect(&w, external(1, 30000, 1, "\"shard_bytes\":8"), SL_EINVAL,
+           "what a worker is sent of a job of 30000 shards");
+    expect(&w, external(1, 25000, 1, "\"shard_bytes\":8"), SL_OK, NULL);
+    world_release(&w);
+}
+
 // 1,000 variables of a tenth more than a shard are 2,000 shards on a few
 // psservers; on 1,100 they are 1,100.
 TEST(limits, what_enough_psservers_hold_is_not_refused)
