@@ -153,6 +153,7 @@ static enum sl_err call_once(struct api *a, const char *method,
                              struct rpc_body **body, struct sl_error *err)
 {
     struct rpc_call_options options = {.deadline_ms = a->timeout_ms,
+                                       .max_reply_bytes = RPC_DATA_BYTES,
                                        .wait_for_ready = patient};
     struct rpc_msg msg;
     enum sl_err rc;

@@ -288,7 +288,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 // empty, except where its absence says something: Refuse.load, Complete.facts,
 // facts, geometry and map of JobOpen (before the probe and the placement; do
 // not send empty ones), spec and geometry of JobStatus. An Attend message of no
-// known kind is SL_ENOTSUP: ignore it.
+// known kind is SL_ENOTSUP: ignore it. Replies that hold all shards and epochs
+// of jobs (job_status, list_reply, checkpoints_reply) may have 64 MiB.
 #define WIRE_UNPACK_MAP(X)                                                     \
     X(attend_up, AttendUp)                                                     \
     X(attend_down, AttendDown)                                                 \

@@ -266,9 +266,25 @@ enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
     return rc;
 }
 
+// Who asked a coordinator for a job may be answered with all its shards and
+// epochs.
+static const struct wire_limits *limits_of(const ProtobufCMessageDescriptor *of)
+{
+    static const struct wire_limits reply = {
+        .max_bytes = RPC_DATA_BYTES,
+        .max_fields = WIRE_LOAD_FIELDS,
+    };
+
+    return of == &sluice__v1__job_status__descriptor ||
+                   of == &sluice__v1__list_reply__descriptor ||
+                   of == &sluice__v1__checkpoints_reply__descriptor
+               ? &reply
+               : NULL;
+}
+
 enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
                         const ProtobufCMessageDescriptor *of,
                         const struct sl_slices *bytes, struct sl_error *err)
 {
-    return wire_unpack_within(out, arena, of, bytes, NULL, err);
+    return wire_unpack_within(out, arena, of, bytes, limits_of(of), err);
 }

@@ -380,3 +380,42 @@ TEST(wire_check, random_messages_survive_dup)
         wire_free(m);
     }
 }
+
+// What `sluice submit` asks for at the end of a wide job: 30 numbers of each
+// shard, and five of each of its epochs.
+TEST(wire_check, a_status_with_all_shards_and_epochs_can_be_read)
+{
+    enum { SHARDS = 2560, EPOCHS = 50 };
+    static Sluice__V1__EpochCount epoch, *epochs[EPOCHS];
+    static Sluice__V1__ShardStatus shard, *shards[SHARDS];
+    Sluice__V1__JobStatus msg = SLUICE__V1__JOB_STATUS__INIT, *read = NULL;
+    Sluice__V1__ShardCounts counts = SLUICE__V1__SHARD_COUNTS__INIT;
+    struct buf packed = BUF_INIT;
+    struct sl_slice slice;
+    struct sl_slices bytes;
+
+    sluice__v1__epoch_count__init(&epoch);
+    epoch.epoch = 1;
+    epoch.steps = epoch.samples = epoch.digest = 1000000;
+    for (unsigned i = 0; i < EPOCHS; i++)
+        epochs[i] = &epoch;
+    counts.epochs = epochs;
+    counts.n_epochs = EPOCHS;
+    sluice__v1__shard_status__init(&shard);
+    shard.counts = &counts;
+    for (unsigned i = 0; i < SHARDS; i++)
+        shards[i] = &shard;
+    msg.job = 1;
+    msg.id = msg.name = (char *)"j-1";
+    msg.shards = shards;
+    msg.n_shards = SHARDS;
+    T_OK(wire_pack(&msg.base, &packed));
+    slice = (struct sl_slice){packed.data, packed.len};
+    bytes = slices_one(&slice);
+    wire_arena_init(&arena);
+    T_OK(wire_unpack_job_status(&read, &arena, &bytes, t_err()));
+    T_EQ(read->n_shards, SHARDS);
+    T_EQ(read->shards[SHARDS - 1]->counts->n_epochs, EPOCHS);
+    wire_arena_release(&arena);
+    buf_release(&packed);
+}
