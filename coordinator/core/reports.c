@@ -154,8 +154,10 @@ void reports_progress(struct coord *c, struct member *m,
 {
     struct work *w = leases_find(m, message->job, message->attempt);
 
-    if (w == NULL)
+    if (w == NULL) {
+        stall_seen_before(c, m, message);
         return;
+    }
     stall_seen(c, w, message);
     take_metrics(w, message->metrics, false);
     take_progress(c, w, w->seen.steps);

@@ -37,6 +37,37 @@ void stall_seen(struct coord *c, struct work *w,
     w->waits = message->waits;
 }
 
+// It computes the oldest, here too.
+static bool is_behind(const struct coord *c, const struct member_before *b,
+                      const Sluice__V1__LeaseProgress *message)
+{
+    uint64_t fresh = (uint64_t)STALL_BEATS * c->options.heartbeat_ms;
+
+    return b->job != 0 && coord_now(c) - b->seen_ms < fresh &&
+           (message->attempt->term > b->attempt.term ||
+            (message->attempt->term == b->attempt.term &&
+             message->attempt->n > b->attempt.n));
+}
+
+void stall_seen_before(struct coord *c, struct member *m,
+                       const Sluice__V1__LeaseProgress *message)
+{
+    struct attempt said = {message->attempt->term, message->attempt->n};
+    struct member_before *b = &m->before;
+
+    if (is_behind(c, b, message))
+        return;
+    if (b->job == message->job && attempt_equal(b->attempt, said) &&
+        b->progress != message->progress) {
+        list_for(n, &m->leases)
+        {
+            list_entry(n, struct work, on_holder)->moved_ms = coord_now(c);
+        }
+    }
+    *b = (struct member_before){message->job, said, message->progress,
+                                coord_now(c)};
+}
+
 void stall_answered(struct member *m, uint64_t job,
                     const Sluice__V1__Attempt *attempt)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/stall.h -- workers that are seen but get nowhere.
 //
-// A worker computes the oldest of its leases; the others wait behind it. Its
+// A worker computes the oldest of its leases; the others wait behind it, or all
+// behind one that it has from before its stream, as long as that moves. Its
 // heartbeats say whether it gets on (LeaseProgress). If it stands still for
 // train.stall_seconds, while all shards are served, the lease goes to somebody
 // else:
@@ -27,6 +28,10 @@ void stall_check(struct coord *c);
 // Takes what a worker says of its progress, before its metrics are taken.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
+
+// The same of an attempt that is none of its leases.
+void stall_seen_before(struct coord *c, struct member *m,
+                       const Sluice__V1__LeaseProgress *message);
 
 // Takes that a worker has let go of an attempt, however that ended.
 void stall_answered(struct member *m, uint64_t job,

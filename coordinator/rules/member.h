@@ -57,6 +57,14 @@ struct member_hello {
     bool external, map_changes;
 };
 
+// A lease of an older stream that a worker still computes, as its heartbeats
+// say: what it has of this one waits behind it.
+struct member_before {
+    uint64_t job; // 0: none was seen
+    struct attempt attempt;
+    uint64_t progress, seen_ms;
+};
+
 // An attempt that was revoked because it stood still, or because another worker
 // had contributed for the same slot, and not answered yet.
 struct member_debt {
@@ -94,8 +102,9 @@ struct member {
     uint64_t lease_from_ms; // worker: the one under way, about
     struct map opened;      // worker: job -> struct opened, see job.h
     struct map losing;      // worker: job -> job, of leases taken while suspect
-    struct member_debt owes; // worker
-    struct map conduct;      // worker: job -> struct conduct, owned
+    struct member_debt owes;     // worker
+    struct member_before before; // worker
+    struct map conduct;          // worker: job -> struct conduct, owned
 };
 
 struct members {

@@ -225,6 +225,31 @@ TEST(stall, the_lease_behind_is_not_expected_to_move)
     world_release(w);
 }
 
+// It goes on with what it has when its stream ends, and says so.
+TEST(stall,
+     what_waits_behind_a_lease_of_an_older_stream_is_not_expected_to_move)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    while (m->leases_count > 1)
+        wire_free(&m->leases[--m->leases_count].lease->base);
+    world_break(w, m);
+    world_attach(w, m);
+    while (held_by(w, m) < 2)
+        world_pass(w, 50);
+    for (unsigned i = 0; i < 20;
+         i++) { // not listed, those it holds do not move
+        m->progress++;
+        world_pass(w, STALL_MS - 1000);
+        T_EQ(held_by(w, m), 2);
+    }
+    pass(w, STALL_MS + 1500); // it does not move any more
+    T_EQ(held_by(w, m), 0);
+    world_release(w);
+}
+
 TEST(stall, nobody_can_move_without_the_shards)
 {
     struct world *w = begin(1);
