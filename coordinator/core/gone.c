@@ -79,6 +79,18 @@ static struct work *accused(struct job *job, const struct suspicion *s)
     return w;
 }
 
+// Others that the job lost: how likely it is that this one was.
+static void expect(const struct job *job, struct work *w)
+{
+    uint64_t lost = job->counters.workers_lost;
+    uint64_t own = (uint64_t)w->closure.blamed_count + w->closure.suspected + 1;
+
+    if (job->placed)
+        closure_expect(&w->closure, schedule_steps(&job->schedule),
+                       evidence_steps(&job->evidence),
+                       lost > own ? lost - own : 0);
+}
+
 static void settle(struct coord *c, struct suspicion *s, bool guilty)
 {
     struct job *job = jobs_get(c, s->job);
@@ -94,6 +106,7 @@ static void settle(struct coord *c, struct suspicion *s, bool guilty)
             LOG(INFO, "worker did not come back",
                 "job=%s closure=%llu worker=%s", job->id_text,
                 (ull)w->closure.id, s->name == NULL ? "?" : s->name);
+            expect(job, w);
             closure_killed(&w->closure, s->identity);
             blame_work(c, w, s->identity, s->name == NULL ? "?" : s->name,
                        "lost");

@@ -165,6 +165,22 @@ void closure_lost(struct closure *c)
     end_badly(c, SL_ELOST);
 }
 
+void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
+                    uint64_t lost)
+{
+    double each = (double)lost / (double)(lost + counted);
+    double jobs = (double)steps;
+    uint32_t blamed = 0;
+
+    if (lost < CLOSURE_LOSSES_KNOWN ||
+        counted / (CLOSURE_LOSSES_MOST - 1) < lost)
+        return;
+    for (; jobs > 1.0 / CLOSURE_CHANCE && blamed < CLOSURE_MAX_BLAMED; blamed++)
+        jobs *= each;
+    if (c->max_blamed < blamed)
+        c->max_blamed = blamed;
+}
+
 void closure_killed(struct closure *c, uint64_t worker)
 {
     bool others_may_try = blame(c, worker);

@@ -43,6 +43,13 @@ static inline bool attempt_equal(struct attempt a, struct attempt b)
     return a.term == b.term && a.n == b.n;
 }
 
+// Where at least so many workers were lost, of which others are not, and at
+// most one of so many attempts at a step ends so, closures may take down more:
+// by chance as many are lost at one step in one of so many jobs.
+#define CLOSURE_LOSSES_KNOWN 10
+#define CLOSURE_LOSSES_MOST 4
+#define CLOSURE_CHANCE 1000
+
 enum closure_state {
     CLOSURE_WAITING,
     CLOSURE_LEASED,
@@ -102,6 +109,13 @@ void closure_lost(struct closure *c);
 // LEASED or WAITING; only from WAITING it becomes FAILED, since one that has it
 // may get it done.
 void closure_killed(struct closure *c, uint64_t worker);
+
+// What its job has seen: steps that it has in all and that are counted, workers
+// that it lost, but for those that this closure is blamed for. Raises
+// max_blamed to what chance alone makes likely: poison takes down all, and
+// chance does not.
+void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
+                    uint64_t lost);
 
 // FAILED -> WAITING: more of it is counted than was known.
 void closure_forgiven(struct closure *c);

@@ -84,6 +84,33 @@ TEST(closure, poison_fails_after_four_distinct_workers)
     T_FALSE(closure_blames(&c, EVE));
 }
 
+TEST(closure, poison_is_what_chance_does_not_explain)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 4);
+    closure_expect(&c, 1000, 500, CLOSURE_LOSSES_KNOWN - 1); // who knows
+    T_EQ(c.max_blamed, 4);
+    closure_expect(&c, 3000000, 3000000, 100); // rare: 4 are too many
+    T_EQ(c.max_blamed, 4);
+    closure_expect(&c, 1000, 20, 20); // most are lost: it is the job
+    T_EQ(c.max_blamed, 4);
+    closure_expect(&c, 3000000, 300000, 10000); // 1 of 31: 0.03 ^ 7 * 3000000
+    T_EQ(c.max_blamed, 7);
+    closure_expect(&c, 3000000, 300000, 1000); // it does not fall
+    T_EQ(c.max_blamed, 7);
+    for (uint64_t n = 1; n <= 7; n++) {
+        T_EQ(c.state, CLOSURE_WAITING);
+        T_OK(closure_lease(&c, n, at(n), 0));
+        closure_lost(&c);
+    }
+    T_EQ(c.state, CLOSURE_FAILED);
+    closure_init(&c, 0, 4);
+    closure_expect(&c, UINT64_MAX, 30, 10);
+    T_EQ(c.max_blamed, 37); // and never more than are remembered
+    T_LE(c.max_blamed, CLOSURE_MAX_BLAMED);
+}
+
 TEST(closure, a_lone_worker_does_not_fail_it_for_ever)
 {
     struct closure c;
