@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/harness/crash_disk.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -393,6 +394,53 @@ void disk_reboot(struct disk *d, struct rng *rng)
 
         set_name(&d->now, name->path, name->to);
     }
+}
+
+static size_t of_names(const struct list *names)
+{
+    size_t bytes = 0;
+
+    list_for(at, names)
+    {
+        struct disk_name *name = list_entry(at, struct disk_name, node);
+
+        bytes += malloc_usable_size(name) + malloc_usable_size(name->path);
+    }
+    return bytes;
+}
+
+static size_t of_writes(const struct disk_node *n)
+{
+    size_t bytes = 0;
+
+    list_for(at, &n->changes)
+    {
+        struct disk_write *w = list_entry(at, struct disk_write, node);
+
+        bytes += malloc_usable_size(w) + malloc_usable_size(w->bytes.data);
+    }
+    return bytes;
+}
+
+size_t disk_bytes(const struct disk *d)
+{
+    size_t bytes = of_names(&d->now) + of_names(&d->durable);
+
+    list_for(at, &d->nodes)
+    {
+        struct disk_node *n = list_entry(at, struct disk_node, node);
+
+        bytes += malloc_usable_size(n) + malloc_usable_size(n->now.data) +
+                 malloc_usable_size(n->durable.data) + of_writes(n);
+    }
+    list_for(at, &d->changes)
+    {
+        struct disk_change *c = list_entry(at, struct disk_change, node);
+
+        bytes += malloc_usable_size(c) + malloc_usable_size(c->gone) +
+                 malloc_usable_size(c->path);
+    }
+    return bytes;
 }
 
 void disk_init(struct disk *d)

@@ -74,6 +74,9 @@ void disk_sync_failed(struct disk_node *n);
 // Nothing of this file, nor of its name and folders, would be lost.
 bool disk_durable(struct disk *d, const char *path);
 
+// Of the heap: it keeps whatever there ever was.
+size_t disk_bytes(const struct disk *d);
+
 // Power fails and returns.
 void disk_reboot(struct disk *d, struct rng *rng);
 

@@ -486,3 +486,8 @@ enum sl_err crash_fs_flip(struct crash_fs *fs, const char *path, uint64_t byte,
     n->durable.data[byte] ^= (uint8_t)(1u << bit);
     return SL_OK;
 }
+
+size_t crash_fs_bytes(const struct crash_fs *fs)
+{
+    return disk_bytes(&fs->disk);
+}

@@ -57,6 +57,9 @@ uint64_t crash_fs_steps(const struct crash_fs *fs);
 // Power comes back. Also without a death before: then it was the mains.
 void crash_fs_reboot(struct crash_fs *fs);
 
+// What it takes of the heap, which grows with all that was ever written.
+size_t crash_fs_bytes(const struct crash_fs *fs);
+
 // Would a file be here, as it is now, whatever happens to the power?
 bool crash_fs_durable(struct crash_fs *fs, const char *path);
 

@@ -20,8 +20,10 @@
 #include "tests/sim/rings.h"
 #include "tests/sim/truth.h"
 
-#define TICK_US (200 * 1000)
 #define SUBMIT_AGAIN_US (500 * 1000)
+
+// No two that are leased are so far apart.
+#define SIM_HOLDERS 1024
 
 struct boss {
     struct sim *sim;
@@ -30,8 +32,9 @@ struct boss {
     // who holds which closure, by what this one has sent
     struct holder {
         uint64_t member; // 0: nobody
+        uint64_t closure;
         struct wire_attempt attempt;
-    } holder[SIM_CLOSURES][2]; // the second: of a copy
+    } holder[SIM_HOLDERS][2]; // by number modulo; the second: of a copy
     struct groups_sent groups;
 };
 
@@ -126,7 +129,8 @@ static void after(struct sim *s)
     if (job->placed)
         s->shards = job->shards;
     T_LE(s->shards, SIM_SHARDS);
-    cuts_look(s);
+    if (s->knobs.soak == NULL)
+        cuts_look(s);
     if (job->allreduce && job->placed && !job_ended(job))
         rings_look(s, job);
     if (job->state == JOB_FINISHED && !s->finished) {
@@ -142,7 +146,8 @@ static void check_evidence(struct sim *s)
 {
     struct job *job = job_of(s);
 
-    if (job == NULL || job_ended(job) || !job->placed || job->allreduce)
+    if (job == NULL || job_ended(job) || !job->placed || job->allreduce ||
+        s->knobs.soak != NULL)
         return;
     for (uint32_t i = 0; i < job->shards; i++) {
         truth_evidence(s, i, job->evidence.shard[i].incarnation,
@@ -155,7 +160,7 @@ static unsigned copies_out(const struct boss *b)
 {
     unsigned copies = 0;
 
-    for (unsigned i = 0; i < SIM_CLOSURES; i++)
+    for (unsigned i = 0; i < SIM_HOLDERS; i++)
         copies += b->holder[i][0].member != 0 && b->holder[i][1].member != 0;
     return copies;
 }
@@ -165,18 +170,19 @@ static unsigned copies_out(const struct boss *b)
 static void check_holders(struct boss *b, uint64_t member,
                           const Sluice__V1__Lease *lease)
 {
-    struct holder *h = b->holder[lease->closure];
+    struct holder *h = b->holder[lease->closure % SIM_HOLDERS];
     struct wire_attempt attempt = wire_attempt_of(lease->attempt);
     unsigned at = h[0].member != 0, other = 1 - at;
 
     T_EQ(h[at].member, 0);
     if (h[other].member != 0) {
+        T_EQ(h[other].closure, lease->closure);
         T_NE(h[other].member, member);
         T_EQ(wire_attempt_cmp(h[other].attempt, attempt), 0);
         T_LT(copies_out(b), b->sim->knobs.backup);
         b->sim->seen.backups++;
     }
-    h[at] = (struct holder){member, attempt};
+    h[at] = (struct holder){member, lease->closure, attempt};
 }
 
 static void check_lease(struct boss *b, uint64_t member,
@@ -200,15 +206,19 @@ static void check_lease(struct boss *b, uint64_t member,
 
 static void end_lease(struct boss *b, uint64_t member, uint64_t closure)
 {
-    for (unsigned i = 0; closure < SIM_CLOSURES && i < 2; i++)
-        if (b->holder[closure][i].member == member)
-            b->holder[closure][i].member = 0;
+    struct holder *h = b->holder[closure % SIM_HOLDERS];
+
+    for (unsigned i = 0; i < 2; i++)
+        if (h[i].member == member && h[i].closure == closure)
+            h[i].member = 0;
 }
 
 static void forget_holder(struct boss *b, uint64_t member)
 {
-    for (unsigned i = 0; i < SIM_CLOSURES; i++)
-        end_lease(b, member, i);
+    for (unsigned i = 0; i < SIM_HOLDERS; i++)
+        for (unsigned k = 0; k < 2; k++)
+            if (b->holder[i][k].member == member)
+                b->holder[i][k].member = 0;
 }
 
 // ---- what it does
@@ -408,7 +418,7 @@ static void tick_run(struct sim *s, struct sim_event *e)
 {
     struct boss *b = proc_get(s, e->proc)->self;
 
-    sim_after(s, TICK_US, e);
+    sim_after(s, s->knobs.tick_us, e);
     if (b->coord == NULL)
         return;
     mark(s);
@@ -451,8 +461,8 @@ void boss_start(struct sim *s, struct proc *p)
         .journal = s->journal,
         .store = "/store",
         .state_dir = "/state",
-        .heartbeat_ms = 500,
-        .lease_ms = 2000,
+        .heartbeat_ms = (uint32_t)(s->knobs.heartbeat_us / 1000),
+        .lease_ms = (uint32_t)(s->knobs.lease_us / 1000),
         .settle_ms = 1000,
         .seed = s->seed,
     };
@@ -468,7 +478,8 @@ void boss_start(struct sim *s, struct proc *p)
 
     T_ASSERT(b != NULL);
     *b = (struct boss){.sim = s, .proc = p};
-    groups_new(&b->groups);
+    if (s->knobs.mode == SIM_HYBRID)
+        groups_new(&b->groups);
     p->self = b;
     mark(s);
     books_intents(s, &open);
@@ -478,7 +489,7 @@ void boss_start(struct sim *s, struct proc *p)
     }
     books_check_settled(s, &open);
     after(s);
-    sim_after(s, TICK_US,
+    sim_after(s, s->knobs.tick_us,
               &(struct sim_event){
                   .kind = SIM_TIMER, .proc = p->number, .run = tick_run});
     sim_after(s, SUBMIT_AGAIN_US,

@@ -183,7 +183,8 @@ void task_finish(struct crew *c, enum task_end how)
 // The lease counts from when its last acknowledged renewal was sent.
 bool task_gate_open(struct crew *c)
 {
-    return !c->revoked[0] && sim_now(c->sim) < c->renewed_us + CREW_LEASE_US;
+    return !c->revoked[0] &&
+           sim_now(c->sim) < c->renewed_us + c->sim->knobs.lease_us;
 }
 
 // The ring is the same, whoever leases it: the old lease makes way for this.
@@ -370,7 +371,8 @@ void crew_beat(struct sim *s, struct proc *p)
         progress.closure = c->leases[at]->closure;
         progress.attempt = c->leases[at]->attempt;
         progress.metrics = &c->task.metrics;
-        progress.progress = c->rank == NULL ? 0 : c->rank->progress;
+        // The compute thread beats many times in a step.
+        progress.progress = c->rank == NULL ? m.seq : c->rank->progress;
         list[m.n_leases++] = &progress;
     }
     if (c->place != NULL && c->place->lease != NULL) {

@@ -15,7 +15,6 @@
 #define CREW_LEASES 8
 #define CREW_KEPT 64 // reports that wait for a session
 #define CREW_BEATS 64
-#define CREW_LEASE_US (2 * SIM_SECOND)
 
 enum part_want { PART_REST, PART_ASK, PART_PULL, PART_PUSH, PART_CUT };
 

@@ -7,6 +7,7 @@
 #include "common/base/buf.h"
 #include "coordinator/core/job.h"
 #include "tests/sim/boss.h"
+#include "tests/sim/soak.h"
 #include "tests/sim/truth_own.h"
 
 // Each sample of each epoch once, as the shard's own report of the final
@@ -54,16 +55,22 @@ static void check_status(struct sim *s, const Sluice__V1__JobStatus *status)
 void sim_check_end(struct sim *s)
 {
     Sluice__V1__JobStatus *status = boss_status(s);
-    const Sluice__V1__CheckpointsReply *cuts = s->truth->cuts;
+    const Sluice__V1__CheckpointsReply *cuts;
     const Sluice__V1__Checkpoint *last;
 
     T_TRUE(status != NULL);
+    if (s->knobs.soak != NULL)
+        s->truth->cuts = boss_cuts(s);
+    cuts = s->truth->cuts;
     T_TRUE(cuts != NULL && cuts->n_checkpoints > 0);
     last = cuts->checkpoints[cuts->n_checkpoints - 1];
     T_TRUE(last->complete); // E1
     T_STR(status->checkpoint, last->manifest);
     T_EQ(last->n_shards, s->shards);
-    cuts_verify(s);
+    if (s->knobs.soak == NULL)
+        cuts_verify(s);
+    else
+        soak_check_files(s, last);
     check_status(s, status);
     wire_free(&status->base);
 }

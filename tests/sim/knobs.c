@@ -85,7 +85,11 @@ static void draw_luck(struct sim *s, struct knobs *k)
 
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
 {
-    *k = (struct knobs){.mode = mode};
+    *k = (struct knobs){.mode = mode,
+                        .heartbeat_us = SIM_SECOND / 2,
+                        .lease_us = 2 * SIM_SECOND,
+                        .tick_us = SIM_SECOND / 5,
+                        .attempts = 1000};
     k->psservers = (unsigned)sim_between(s, 1, 3);
     k->workers = (unsigned)sim_between(s, 1, 4);
     k->pieces = (unsigned)sim_between(s, 1, 3);
@@ -138,7 +142,7 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
         "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
         "\"train\":{\"batch\":%u,\"epochs\":%u,\"steps_per_closure\":%u,"
-        "\"shuffle\":false,\"max_attempts\":1000,\"window_closures\":%u%s},"
+        "\"shuffle\":false,\"max_attempts\":%u,\"window_closures\":%u%s},"
         "\"placement\":{\"partitioner\":\"fixed\",\"shards\":%u},"
         "\"checkpoint\":{\"keep\":%u,\"every_seconds\":%u.%03u,"
         "\"every_epoch\":%s},"
@@ -146,9 +150,9 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         "\"batches_per_closure\":2}}",
         (unsigned)k->schedule.batch / (k->group == 0 ? 1 : k->group),
         (unsigned)k->schedule.epochs, (unsigned)k->schedule.steps_per_closure,
-        k->window, mode, k->pieces, k->keep, k->cut_every_ms / 1000,
-        k->cut_every_ms % 1000, k->every_epoch ? "true" : "false",
-        k->evaluate_every);
+        k->attempts, k->window, mode, k->pieces, k->keep,
+        k->cut_every_ms / 1000, k->cut_every_ms % 1000,
+        k->every_epoch ? "true" : "false", k->evaluate_every);
 
     T_ASSERT(n > 0 && (size_t)n < size);
 }

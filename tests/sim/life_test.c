@@ -4,8 +4,9 @@
 //   SIM_SEED=n   runs that seed alone
 //   SIM_SEEDS=n  how many seeds the long test runs
 //   SIM_FIRST=n  from which
+//   SOAK_LOSSES=n  how many workers the soak loses: a month has 100000
 #include "common/run/log.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/soak.h"
 
 // Virtual time after which a healed job must have finished.
 #define LIMIT_US (300 * SIM_SECOND)
@@ -15,6 +16,7 @@
 #else
 #define SEEDS 2000
 #endif
+#define SOAK_LOSSES 1000
 #define SEEDS_HYBRID (SEEDS * 3 / 4) // its jobs take longer
 
 static uint64_t setting(const char *name, uint64_t otherwise)
@@ -64,6 +66,18 @@ static uint64_t live(uint64_t seed, enum sim_mode mode, struct seen *seen)
     trace = s->trace;
     sim_free(s);
     return trace;
+}
+
+// Neither grows with what was lost: from a tenth of it on they are the same,
+// but for what happens to be under way, until the coordinator is killed.
+static void check_flat(const struct soak *k)
+{
+    const struct soak_books *early = &k->at[SOAK_PARTS / 10];
+    const struct soak_books *late = &k->at[SOAK_PARTS - 1];
+
+    T_GE(k->count, SOAK_PARTS);
+    T_LE(late->allocations, early->allocations + early->allocations / 4);
+    T_LE(late->bytes, early->bytes + early->bytes / 4);
 }
 
 static void live_quietly(enum sim_mode mode)
@@ -260,4 +274,39 @@ TEST(life, ring_whatever_happens_states_are_of_one_line_and_all_holds)
 TEST(life, hybrid_whatever_happens_only_leaders_compute_and_all_holds)
 {
     live_all(SIM_HYBRID, "hybrid_what", SEEDS_HYBRID);
+}
+
+static void scale_soak(uint64_t minutes)
+{
+    struct soak soak = {.losses = setting("SOAK_LOSSES", SOAK_LOSSES),
+                        .minutes = minutes};
+    struct sim *s;
+    uint64_t began;
+
+    log_set_sink(nothing, NULL);
+    s = sim_new_soak(t_seed(), &soak);
+    began = sim_now(s);
+    while (!sim_run(s, 3600 * SIM_SECOND))
+        T_LT(sim_now(s) - began, 90 * 24 * 3600 * SIM_SECOND);
+    sim_check_end(s);
+    check_flat(&soak);
+    printf("    %llu workers and %llu psservers lost in %llu hours, %llu "
+           "steps each done once, %llu pushes, %llu of them again\n",
+           (unsigned long long)soak.lost, (unsigned long long)soak.servers_lost,
+           (unsigned long long)((sim_now(s) - began) / (3600 * SIM_SECOND)),
+           (unsigned long long)schedule_steps(&s->knobs.schedule),
+           (unsigned long long)soak.pushed, (unsigned long long)soak.again);
+    sim_free(s);
+    log_set_sink(NULL, NULL);
+}
+
+TEST(life, scale_soak_no_loss_of_a_worker_costs_the_job)
+{
+    scale_soak(30);
+}
+
+// One of six attempts at a step ends so: four in a row are nothing.
+TEST(life, chance_is_not_poison_where_workers_live_five_minutes)
+{
+    scale_soak(5);
 }

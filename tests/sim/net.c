@@ -234,5 +234,6 @@ void net_free(struct sim *s)
         parcels_free(&s->net->sessions[i]->down);
         free(s->net->sessions[i]);
     }
+    free(s->net->sessions);
     free(s->net);
 }

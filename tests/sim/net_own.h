@@ -22,9 +22,9 @@ struct session {
 struct net {
     uint64_t cut_until[SIM_HOSTS][SIM_HOSTS];
     uint64_t clogged_until[SIM_HOSTS][SIM_HOSTS];
-    uint64_t calls; // numbers given out
-    struct session *sessions[SIM_SESSIONS];
-    uint32_t sessions_count;
+    uint64_t calls;            // numbers given out
+    struct session **sessions; // owned
+    uint32_t sessions_count, sessions_space;
 };
 
 #endif

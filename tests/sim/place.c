@@ -239,7 +239,7 @@ void place_drive(struct crew *c)
     p->progress++;
     if (p->lease == NULL)
         return;
-    if (sim_now(c->sim) >= c->renewed_us + CREW_LEASE_US)
+    if (sim_now(c->sim) >= c->renewed_us + c->sim->knobs.lease_us)
         place_hand_back(c);
     else if (!p->joined)
         send_join(c);

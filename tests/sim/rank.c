@@ -385,7 +385,7 @@ void rank_drive(struct crew *c)
     i = ring_lease(c);
     if (i == c->leases_count)
         return;
-    if (sim_now(c->sim) >= c->renewed_us + CREW_LEASE_US) {
+    if (sim_now(c->sim) >= c->renewed_us + c->sim->knobs.lease_us) {
         crew_hand_back(c, i); // which leaves
         return;
     }

@@ -11,6 +11,7 @@
 #include "psserver/roster/roster.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"
+#include "tests/sim/soak.h"
 #include "tests/sim/truth.h"
 
 struct server {
@@ -64,7 +65,8 @@ static void send_up(void *arg, const Sluice__V1__AttendUp *up)
 
     if (!p->alive)
         return;
-    check_up(me->sim, p, up);
+    if (me->sim->knobs.soak == NULL)
+        check_up(me->sim, p, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
         beat = *up->heartbeat;
         beat.resident_bytes = 0; // of this very process: not of the seed
@@ -208,7 +210,8 @@ static void do_ask(struct sim *s, struct proc *p, const struct sl_slices *bytes,
     }
     m = truth_memory(s, p, shard);
     reply->rc = shard_ask(shard, &ask, &reply->ask, t_err());
-    truth_ask(s, m, &ask, reply->rc, &reply->ask);
+    if (m != NULL)
+        truth_ask(s, m, &ask, reply->rc, &reply->ask);
     shard_unref(shard);
 }
 
@@ -233,7 +236,9 @@ static void do_push(struct sim *s, struct proc *p,
     m = truth_memory(s, p, shard);
     T_LE(shard->plan.elements, SL_COUNT(reply->values));
     reply->rc = shard_push(shard, &push, &reply->push, reply->values, t_err());
-    truth_push(s, m, &push, reply->rc, &reply->push, reply->values);
+    if (m != NULL)
+        truth_push(s, m, &push, reply->rc, &reply->push, reply->values);
+    soak_pushed(s, reply->rc, &reply->push);
     shard_unref(shard);
 }
 
@@ -281,7 +286,8 @@ static void do_pull(struct sim *s, struct proc *p,
         m = truth_memory(s, p, shard);
         reply->rc =
             shard_pull(shard, &pull, &reply->pull, reply->values, t_err());
-        truth_pull(s, m, reply->rc, &reply->pull, reply->values);
+        if (m != NULL)
+            truth_pull(s, m, reply->rc, &reply->pull, reply->values);
     }
     shard_unref(shard);
 }

@@ -11,9 +11,8 @@
 #define BACKOFF_MIN_US (100 * 1000)
 #define BACKOFF_MAX_US (2000 * 1000)
 #define DIAL_PATIENCE_US (3 * SIM_SECOND)
-#define HEARTBEAT_US (500 * 1000)
-#define SILENT_US (5 * SIM_SECOND) // ten heartbeats: the stream is given up
-#define AGAIN_US (30 * 1000)       // a message that could not pass
+#define SILENT_BEATS 10      // then the stream is given up
+#define AGAIN_US (30 * 1000) // a message that could not pass
 
 static struct session *get(struct sim *s, uint64_t number)
 {
@@ -135,7 +134,13 @@ void session_dial(struct sim *s, struct proc *p)
     }
     if (p->backoff_us == 0)
         p->backoff_us = BACKOFF_MIN_US;
-    T_LT(s->net->sessions_count, SIM_SESSIONS);
+    if (s->net->sessions_count == s->net->sessions_space) {
+        s->net->sessions_space += 1024;
+        s->net->sessions =
+            realloc(s->net->sessions,
+                    s->net->sessions_space * sizeof(struct session *));
+        T_ASSERT(s->net->sessions != NULL);
+    }
     ss = calloc(1, sizeof(*ss));
     T_ASSERT(ss != NULL);
     *ss = (struct session){.member = p->number,
@@ -163,11 +168,11 @@ static void beat_run(struct sim *s, struct sim_event *e)
 
     if (p->session != e->a || !p->attached)
         return;
-    if (sim_now(s) - p->seen_us > SILENT_US) {
+    if (sim_now(s) - p->seen_us > SILENT_BEATS * s->knobs.heartbeat_us) {
         session_drop(s, p);
         return;
     }
-    sim_after(s, HEARTBEAT_US, e);
+    sim_after(s, s->knobs.heartbeat_us, e);
     if (p->role == SIM_SERVER)
         server_beat(s, p);
     else
@@ -185,7 +190,7 @@ static void welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
     }
     p->attached = true;
     p->backoff_us = BACKOFF_MIN_US;
-    sim_after(s, HEARTBEAT_US,
+    sim_after(s, s->knobs.heartbeat_us,
               &(struct sim_event){.kind = SIM_TIMER,
                                   .proc = p->number,
                                   .a = p->session,

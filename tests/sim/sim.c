@@ -11,6 +11,7 @@
 #include "tests/sim/net.h"
 #include "tests/sim/rings.h"
 #include "tests/sim/server.h"
+#include "tests/sim/soak.h"
 #include "tests/sim/truth.h"
 
 // ---- processes
@@ -34,6 +35,14 @@ char *proc_host_name(const struct proc *p)
 
 struct proc *proc_at(struct sim *s, const char *address)
 {
+    for (uint32_t i = 0; i < s->slots_count; i++) {
+        struct proc *p = proc_get(s, s->slots[i].now);
+
+        if (p != NULL && strcmp(p->address, address) == 0)
+            return p;
+    }
+    if (s->knobs.soak != NULL)
+        return NULL; // nobody else lives on
     for (uint32_t i = s->procs_count; i-- > 0;)
         if (s->procs[i]->alive && strcmp(s->procs[i]->address, address) == 0)
             return s->procs[i];
@@ -59,7 +68,11 @@ struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host)
     struct proc *p = calloc(1, sizeof(*p));
 
     T_ASSERT(p != NULL);
-    T_LT(s->procs_count, SIM_PROCS);
+    if (s->procs_count == s->procs_space) {
+        s->procs_space = s->procs_space == 0 ? 64 : 2 * s->procs_space;
+        s->procs = realloc(s->procs, s->procs_space * sizeof(struct proc *));
+        T_ASSERT(s->procs != NULL);
+    }
     s->procs[s->procs_count++] = p;
     p->number = s->procs_count;
     p->slot = slot;
@@ -72,6 +85,7 @@ struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host)
     disk_attach(s, p);
     p->alive = true;
     s->slots[slot].now = p->number;
+    soak_started(s, p);
     if (p->role == SIM_BOSS)
         boss_start(s, p);
     else if (p->role == SIM_SERVER)
@@ -121,13 +135,15 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
 {
     struct slot *slot = &s->slots[s->slots_count];
 
+    T_LT(s->slots_count, SIM_SLOTS);
     slot->role = role;
-    slot->host = s->slots_count;
+    slot->host = s->slots_count % SIM_HOSTS;
     snprintf(slot->name, sizeof(slot->name), "%s-%u", name, number);
     proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
 }
 
-static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet)
+static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
+                        struct soak *soak)
 {
     struct sim *s = calloc(1, sizeof(*s));
 
@@ -142,6 +158,8 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet)
         s->knobs.gap_us = 0;
         s->knobs.jitter_us = 1000;
     }
+    if (soak != NULL)
+        soak_knobs(&s->knobs, soak);
     for (uint32_t h = 0; h < SIM_HOSTS; h++)
         disk_new(s, &s->hosts[h]);
     disk_new(s, &s->store);
@@ -160,12 +178,17 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet)
 
 struct sim *sim_new(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, mode, false);
+    return make(seed, mode, false, NULL);
 }
 
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, mode, true);
+    return make(seed, mode, true, NULL);
+}
+
+struct sim *sim_new_soak(uint64_t seed, struct soak *soak)
+{
+    return make(seed, SIM_ASYNC, true, soak);
 }
 
 void sim_free(struct sim *s)
@@ -180,6 +203,7 @@ void sim_free(struct sim *s)
     journal_close(s->journal);
     for (uint32_t i = 0; i < s->procs_count; i++)
         free(s->procs[i]);
+    free(s->procs);
     for (uint32_t h = 0; h < SIM_HOSTS; h++)
         crash_fs_free(s->hosts[h]);
     for (uint32_t i = 0; i < s->lost_count; i++)

@@ -31,6 +31,7 @@
 //   cuts.c     what a published cut promises, held against the disks
 //   end.c      what must hold of a job that has finished
 //   nemesis.c  bad luck
+//   soak.c     a month of it, on the whole without truth.c
 //
 // Threads  one. Nothing here, or under it, reads a real clock or a real disk.
 // Memory   sim_free frees all; a failed check leaves it (see t.h).
@@ -50,11 +51,11 @@
 #include "tests/harness/t.h"
 
 #define SIM_HOSTS 12 // 0: the coordinator's; then psservers, then workers
+#define SIM_SLOTS 96
 #define SIM_SHARDS 16
 #define SIM_CLOSURES 128
 #define SIM_STEPS 256 // of a job, in all its epochs
 #define SIM_SESSIONS 16384
-#define SIM_PROCS 2048
 #define SIM_LOST 256
 #define SIM_ECHOES 32
 #define SIM_FIELDS 4 // of a gradient: see truth.h
@@ -142,7 +143,10 @@ struct knobs {
     unsigned ranks_min;     // that a ring waits for
     unsigned backup;        // slots that are leased a second time at once
     unsigned window, keep, cut_every_ms, evaluate_every;
+    unsigned attempts; // train.max_attempts
     bool every_epoch;
+    uint64_t heartbeat_us, lease_us, tick_us;
+    struct soak *soak; // soak.c: of so long a life that truth.c does not look
 };
 
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode);
@@ -229,10 +233,10 @@ struct sim {
     struct crash_fs *hosts[SIM_HOSTS], *store; // store: shared_store
     struct crash_fs *lost[SIM_LOST];           // disks that were thrown away
     uint32_t lost_count;
-    struct slot slots[SIM_HOSTS];
+    struct slot slots[SIM_SLOTS];
     uint32_t slots_count;
-    struct proc *procs[SIM_PROCS];
-    uint32_t procs_count;
+    struct proc **procs; // owned
+    uint32_t procs_count, procs_space;
     struct net *net;
     struct truth *truth;
     struct rings *rings;
@@ -251,6 +255,8 @@ struct sim {
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
+// A long one: see soak.h.
+struct sim *sim_new_soak(uint64_t seed, struct soak *soak);
 void sim_free(struct sim *s);
 
 static inline uint64_t sim_now(const struct sim *s)

@@ -212,6 +212,8 @@ struct memory *truth_memory(struct sim *s, struct proc *p, struct shard *shard)
 {
     struct memory *m = find(s, shard);
 
+    if (s->knobs.soak != NULL)
+        return NULL;
     if (m == NULL) {
         m = calloc(1, sizeof(*m));
         T_ASSERT(m != NULL);

@@ -50,7 +50,7 @@ void truth_new(struct sim *s);
 void truth_free(struct sim *s);
 
 // The memory that a process has of a shard now; met for the first time, it
-// must be what the snapshot it came from had.
+// must be what the snapshot it came from had. NULL: nobody looks (soak.h).
 struct memory *truth_memory(struct sim *s, struct proc *p, struct shard *shard);
 struct memory *truth_incarnation(struct sim *s, uint32_t shard,
                                  uint64_t incarnation); // or NULL
