@@ -118,6 +118,8 @@ class Job:
     def __init__(self, opened):
         self.id = opened.job
         self.incarnation = opened.job_incarnation
+        # Proof that we were given the job; a coordinator of before says none.
+        self.token = opened.token if opened.HasField("token") else None
         self.name = opened.job_name
         self.geometry = opened.geometry
         self.wire = WIRE[opened.spec.train.wire]
@@ -277,9 +279,9 @@ class Worker:
         raise LookupError("evidence is void")
 
     def keys(self, lease, job, shard, incarnation):
-        return dict(job=job.id, job_incarnation=job.incarnation, shard=shard,
-                    incarnation=incarnation, closure=lease.closure,
-                    attempt=lease.attempt)
+        return dict(job=job.id, job_incarnation=job.incarnation, token=job.token,
+                    shard=shard, incarnation=incarnation,
+                    closure=lease.closure, attempt=lease.attempt)
 
     # -- a closure
 
@@ -299,8 +301,8 @@ class Worker:
     def pull(self, lease, job):
         for shard, (first, end) in enumerate(job.ranges):
             reply, _ = self.call(lease, job, shard, "Pull", lambda i: ps.PullRequest(
-                job=job.id, job_incarnation=job.incarnation, shard=shard,
-                incarnation=i, wire=job.wire))
+                job=job.id, job_incarnation=job.incarnation, token=job.token,
+                shard=shard, incarnation=i, wire=job.wire))
             job.parameters[first:end] = floats(reply.payload, reply.wire)
             self.versions[shard] = reply.version
 

@@ -115,10 +115,15 @@ struct wire_refused {
     uint64_t job_incarnation;
 };
 
+struct wire_token { // zeros: none
+    uint64_t low, high;
+};
+
 struct wire_ask {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
     uint32_t shard;
+    struct wire_token token;
 };
 
 struct wire_ask_reply {
@@ -161,9 +166,10 @@ struct wire_push {
     bool skip;
     bool late; // refused for its delay before: apply it, at a smaller rate
     bool has_shm, has_answer;
-    enum wire_type wire;      // of all of these
-    struct wire_shm shm;      // instead of a payload
-    struct wire_shm answer;   // where that of the reply may be put
+    enum wire_type wire;    // of all of these
+    struct wire_shm shm;    // instead of a payload
+    struct wire_shm answer; // where that of the reply may be put
+    struct wire_token token;
     struct sl_slices payload; // whole elements; empty if skip or has_shm
 };
 
@@ -196,6 +202,7 @@ struct wire_pull {
     enum wire_type wire;      // wanted of it
     uint64_t before_round_of; // a closure plus 1; 0: as they are
     uint64_t after_round_of;  // a closure plus 1; 0: at once
+    struct wire_token token;
 };
 
 struct wire_pull_reply {

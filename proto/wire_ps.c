@@ -39,6 +39,12 @@ static const struct wire_field shm_fields[] = {
 };
 static TABLE(shm_table, "ShmRef", shm_fields, shm_ref);
 
+static const struct wire_field token_fields[] = {
+    FIELD(wire_token, 1, WIRE_FIXED64, low, 0, NULL),
+    FIELD(wire_token, 2, WIRE_FIXED64, high, 0, NULL),
+};
+static TABLE(token_table, "JobToken", token_fields, job_token);
+
 static const struct wire_field ask_fields[] = {
     FIELD(wire_ask, 1, WIRE_U64, job, 0, NULL),
     FIELD(wire_ask, 2, WIRE_U64, job_incarnation, 0, NULL),
@@ -46,6 +52,7 @@ static const struct wire_field ask_fields[] = {
     FIELD(wire_ask, 4, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_ask, 5, WIRE_U64, closure, 0, NULL),
     FIELD(wire_ask, 6, WIRE_MESSAGE, attempt, 0, &attempt_table),
+    FIELD(wire_ask, 7, WIRE_MESSAGE, token, 0, &token_table),
 };
 TABLE(wire_table_ask, "AskRequest", ask_fields, ask_request);
 
@@ -80,6 +87,7 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 14, WIRE_MESSAGE, answer, 0, &shm_table),
     FIELD(wire_push, 16, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_push, 17, WIRE_BOOL, late, 0, NULL),
+    FIELD(wire_push, 18, WIRE_MESSAGE, token, 0, &token_table),
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);
@@ -108,6 +116,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_pull, 8, WIRE_U64, before_round_of, 0, NULL),
     FIELD(wire_pull, 9, WIRE_U64, after_round_of, 0, NULL),
+    FIELD(wire_pull, 10, WIRE_MESSAGE, token, 0, &token_table),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
 
@@ -232,9 +241,15 @@ static size_t encode(uint8_t *out, const struct wire_table *table,
     return (size_t)(to - out);
 }
 
+// The bit of a field of this number, if there is no token.
+static uint32_t no_token(const struct wire_token *t, unsigned number)
+{
+    return t->low == 0 && t->high == 0 ? 1u << number : 0;
+}
+
 size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m)
 {
-    return encode(out, &wire_table_ask, m, 0, 0);
+    return encode(out, &wire_table_ask, m, no_token(&m->token, 7), 0);
 }
 
 size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
@@ -248,8 +263,8 @@ size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
 size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
                         size_t payload_bytes)
 {
-    uint32_t absent =
-        (m->has_shm ? 0 : 1u << 13) | (m->has_answer ? 0 : 1u << 14);
+    uint32_t absent = (m->has_shm ? 0 : 1u << 13) |
+                      (m->has_answer ? 0 : 1u << 14) | no_token(&m->token, 18);
 
     return encode(out, &wire_table_push, m, absent, payload_bytes);
 }
@@ -265,8 +280,8 @@ size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
 
 size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m)
 {
-    uint32_t absent =
-        (m->has_tag ? 0 : 1u << 5) | (m->has_answer ? 0 : 1u << 6);
+    uint32_t absent = (m->has_tag ? 0 : 1u << 5) |
+                      (m->has_answer ? 0 : 1u << 6) | no_token(&m->token, 10);
 
     return encode(out, &wire_table_pull, m, absent, 0);
 }

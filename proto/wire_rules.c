@@ -165,6 +165,7 @@ static const struct wire_rule welcome[] = {
     RANGE(1, 1, UINT64_MAX),
     RANGE(3, 1, 3600000),
     RANGE(4, 1, 3600000),
+    BYTES(7, 0, 32),
 };
 static const struct wire_rule place[] = {REQUIRED(2), FILL(3)};
 static const struct wire_rule shard_spec[] = {

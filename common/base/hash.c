@@ -3,7 +3,9 @@
 // over a file in pieces.
 #include "common/base/hash.h"
 
+#include <limits.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 #include "common/base/fs.h"
@@ -41,6 +43,17 @@ void sha256_release(struct sha256 *h)
 {
     EVP_MD_CTX_free(h->ctx);
     h->ctx = NULL;
+}
+
+enum sl_err hmac_sha256(uint8_t out[SHA256_BYTES], const void *key,
+                        size_t key_bytes, const void *bytes, size_t n)
+{
+    unsigned made = 0;
+
+    if (key_bytes > INT_MAX ||
+        HMAC(EVP_sha256(), key, (int)key_bytes, bytes, n, out, &made) == NULL)
+        return SL_ENOTSUP;
+    return made == SHA256_BYTES ? SL_OK : SL_EINTERNAL;
 }
 
 // What is left of a file, piece by piece.

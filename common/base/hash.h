@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/hash.h -- SHA-256 of bytes and of files, through libcrypto.
+// common/base/hash.h -- SHA-256 and HMAC, through libcrypto.
 //
 // Threads  struct sha256: one at a time.
 // Memory   sha256_release frees, also after a failure; sha256_final releases.
@@ -37,6 +37,10 @@ enum sl_err sha256_file(struct fs *fs, const char *path,
 enum sl_err sha256_file_is(struct fs *fs, const char *path,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);
+
+// HMAC with SHA-256 (RFC 2104).
+enum sl_err hmac_sha256(uint8_t out[SHA256_BYTES], const void *key,
+                        size_t key_bytes, const void *bytes, size_t n);
 
 // 2 n + 1 bytes of text; and back: SL_EINVAL unless exactly 2 n digits.
 void hex_encode(char *out, const void *bytes, size_t n);

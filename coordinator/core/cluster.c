@@ -35,11 +35,27 @@ static uint64_t draw(const struct coord *c)
     return id == 0 ? 1 : id;
 }
 
+static bool has_key(const uint64_t key[4])
+{
+    return (key[0] | key[1] | key[2] | key[3]) != 0;
+}
+
+// A cluster of before has workers that know of no tokens.
+static bool add_key(struct coord *c, bool is_new)
+{
+    if (has_key(c->cluster.key) || !has_key(c->options.secret))
+        return false;
+    memcpy(c->cluster.key, c->options.secret, sizeof(c->cluster.key));
+    c->cluster.required = is_new;
+    return true;
+}
+
 enum sl_err cluster_open(struct coord *c, struct sl_error *err)
 {
     struct fs *fs = c->options.fs;
     uint64_t store = hash_of(c->store), mark = 0;
     struct journal_cluster had;
+    bool keyed = false;
     enum sl_err rc = journal_cluster(c->journal, &had, err);
 
     if (rc == SL_OK)
@@ -58,7 +74,9 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err)
     if (rc == SL_OK && had.store != store)
         rc = storemark_write(fs, c->store, c->cluster.id, err);
     c->cluster.store = store;
-    if (rc == SL_OK && (had.id != c->cluster.id || had.store != store))
+    if (rc == SL_OK)
+        keyed = add_key(c, had.id == 0 && c->term <= 1);
+    if (rc == SL_OK && (had.id != c->cluster.id || had.store != store || keyed))
         rc = journal_cluster_set(c->journal, &c->cluster, err);
     return rc;
 }

@@ -50,6 +50,13 @@ struct coord_io {
     void (*fatal)(void *arg, const struct sl_error *err);
 };
 
+// Whether shards that ask for certificates ask for the tokens of jobs too.
+enum coord_tokens {
+    COORD_TOKENS_AUTO, // if this cluster had them from the beginning
+    COORD_TOKENS_REQUIRE,
+    COORD_TOKENS_ACCEPT, // one that is wrong is refused, none is not
+};
+
 struct coord_options {
     const struct sl_clock *clock;
     struct fs *fs;
@@ -59,6 +66,10 @@ struct coord_options {
     uint32_t heartbeat_ms, lease_ms;
     uint32_t settle_ms; // after the first psserver, before a job is placed
     uint64_t seed;      // of the ids of new jobs
+    // Random, for the tokens of jobs of a cluster that has no key yet. Zeros:
+    // it stays without.
+    uint64_t secret[4];
+    enum coord_tokens tokens;
 };
 
 // Takes the next term first, settles open intents (K6), loads the jobs; only

@@ -5,9 +5,12 @@
 // the small arrays of pointers that repeated fields want.
 #include "coordinator/core/send.h"
 
+#include <string.h>
+
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/resume.h"
+#include "coordinator/core/tokens.h"
 #include "proto/spec.h"
 
 typedef Sluice__V1__AttendDown down_t;
@@ -38,6 +41,7 @@ void send_give_up(struct coord *c, uint64_t member)
 void send_welcome(struct coord *c, const struct member *m)
 {
     Sluice__V1__Welcome msg = SLUICE__V1__WELCOME__INIT;
+    uint8_t key[TOKEN_KEY_BYTES];
     DOWN(down, WELCOME, welcome, &msg);
 
     msg.term = c->term;
@@ -46,7 +50,13 @@ void send_welcome(struct coord *c, const struct member *m)
     msg.heartbeat_ms = c->options.heartbeat_ms;
     msg.lease_ms = c->options.lease_ms;
     msg.complete_by_map = true;
+    // Never to a worker: it could make tokens of any job.
+    if (m->role == MEMBER_PSSERVER && tokens_key(c, key)) {
+        msg.token_key = (ProtobufCBinaryData){sizeof(key), key};
+        msg.tokens_required = tokens_required(c);
+    }
     send_down(c, m->id, &down);
+    explicit_bzero(key, sizeof(key));
 }
 
 void send_ack(struct coord *c, const struct member *m, uint64_t seq)
@@ -379,6 +389,7 @@ void send_job_open(struct coord *c, const struct member *m,
 {
     Sluice__V1__JobOpen msg = SLUICE__V1__JOB_OPEN__INIT;
     Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
+    Sluice__V1__JobToken token = SLUICE__V1__JOB_TOKEN__INIT;
     Sluice__V1__Geometry geometry;
     struct map_parts map;
     DOWN(down, JOB_OPEN, job_open, &msg);
@@ -395,6 +406,8 @@ void send_job_open(struct coord *c, const struct member *m,
     msg.spec = job->spec;
     msg.map = &map.msg;
     msg.loss_scale = job->loss_scale;
+    if (tokens_make(c, job, &token))
+        msg.token = &token;
     if (job->placed) {
         geometry = wire_geometry(&job->schedule);
         msg.geometry = &geometry;

@@ -68,6 +68,8 @@ struct journal_cluster {
     uint64_t id;        // in every hello
     uint64_t store;     // hash of the path of the store that bears the id
     uint64_t seen_term; // the newest that a member showed; 0: none above ours
+    uint64_t key[4];    // of the tokens of jobs; zeros: there is none
+    uint64_t required;  // 1: no call without a token, since the cluster began
 };
 
 enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,

@@ -3,6 +3,9 @@
 // cluster this is, and what others have shown of numbers that it did not give.
 #include "coordinator/journal/journal_sql.h"
 
+static const char *const keys[4] = {"token_key_0", "token_key_1", "token_key_2",
+                                    "token_key_3"};
+
 enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
                             struct sl_error *err)
 {
@@ -13,6 +16,10 @@ enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
         rc = journal_meta(j, "store", &found.store, err);
     if (rc == SL_OK)
         rc = journal_meta(j, "seen_term", &found.seen_term, err);
+    for (int i = 0; rc == SL_OK && i < 4; i++)
+        rc = journal_meta(j, keys[i], &found.key[i], err);
+    if (rc == SL_OK)
+        rc = journal_meta(j, "tokens_required", &found.required, err);
     if (rc == SL_OK)
         *out = found;
     return rc;
@@ -31,6 +38,10 @@ enum sl_err journal_cluster_set(struct journal *j,
         rc = journal_meta_set(j, "store", now->store, err);
     if (rc == SL_OK)
         rc = journal_meta_set(j, "seen_term", now->seen_term, err);
+    for (int i = 0; rc == SL_OK && i < 4; i++)
+        rc = journal_meta_set(j, keys[i], now->key[i], err);
+    if (rc == SL_OK)
+        rc = journal_meta_set(j, "tokens_required", now->required, err);
     return journal_end(j, rc, err);
 }
 

@@ -47,6 +47,13 @@ const struct conf_key server_keys[] = {
      .unit = "ms",
      .help = "After so much silence a member is lost; more than two "
              "heartbeats."},
+    {.name = "job-tokens",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = "auto|require|accept",
+     .help = "Over TLS, shards want the token that a worker was given with its "
+             "job: require, or accept calls without one, as from workers of "
+             "before; auto: require, if the cluster began with them."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "1",
@@ -167,7 +174,8 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
     enum sl_err rc;
 
     s->options.journal = s->journal;
-    if (getentropy(&s->options.seed, sizeof(s->options.seed)) != 0)
+    if (getentropy(&s->options.seed, sizeof(s->options.seed)) != 0 ||
+        getentropy(s->options.secret, sizeof(s->options.secret)) != 0)
         return sl_fail(err, SL_EIO, "no randomness for the ids of jobs");
     rc = coord_new(&s->coord, &s->options, &io, err);
     if (rc == SL_OK) {
@@ -177,10 +185,18 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
     return rc;
 }
 
+static enum coord_tokens tokens_of(const char *word)
+{
+    return strcmp(word, "auto") == 0      ? COORD_TOKENS_AUTO
+           : strcmp(word, "require") == 0 ? COORD_TOKENS_REQUIRE
+                                          : COORD_TOKENS_ACCEPT;
+}
+
 static enum sl_err make_coord(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
     struct coord_options options = {
+        .tokens = tokens_of(conf_str(conf, "job-tokens")),
         .clock = sl_clock_real(),
         .fs = fs_posix(),
         .store = s->store,

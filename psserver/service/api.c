@@ -50,6 +50,15 @@ static enum sl_err check_term(const struct api *api,
                    attempt.term);
 }
 
+static enum sl_err
+check_token(const struct api *api, const struct rpc_call *call,
+            const struct shard *shard, uint64_t job_incarnation,
+            const struct wire_token *token, struct sl_error *err)
+{
+    return tokens_check(api->setup.tokens, call, shard->plan.job_uid,
+                        job_incarnation, token, err);
+}
+
 // ---- Ask
 
 static void api_ask(struct rpc_call *call, void *arg)
@@ -68,6 +77,9 @@ static void api_ask(struct rpc_call *call, void *arg)
         rc = check_term(api, ask.attempt, &err);
     if (rc == SL_OK)
         rc = find(api, ask.job, ask.shard, &shard, &err);
+    if (rc == SL_OK)
+        rc = check_token(api, call, shard, ask.job_incarnation, &ask.token,
+                         &err);
     if (rc == SL_OK)
         rc = shard_ask(shard, &ask, &reply, &err);
     if (rc == SL_OK)
@@ -118,7 +130,7 @@ static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
 }
 
 // `fresh`: the answer has the parameters.
-static enum sl_err push(struct api *api, const struct sl_slices *body,
+static enum sl_err push(struct api *api, const struct rpc_call *call,
                         bool fresh, struct rpc_msg *msg, struct sl_error *err)
 {
     struct exchange x = {.copy = NULL};
@@ -127,12 +139,14 @@ static enum sl_err push(struct api *api, const struct sl_slices *body,
     struct wire_push m;
     enum sl_err rc;
 
-    rc = wire_read_push(&m, body, err);
+    rc = wire_read_push(&m, rpc_call_body(call), err);
     FAULT("api.push_parsed");
     if (rc == SL_OK)
         rc = check_term(api, m.attempt, err);
     if (rc == SL_OK)
         rc = find(api, m.job, m.shard, &shard, err);
+    if (rc == SL_OK)
+        rc = check_token(api, call, shard, m.job_incarnation, &m.token, err);
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)
@@ -154,7 +168,7 @@ static void answer_push(struct rpc_call *call, struct api *api, bool fresh)
     enum sl_err rc;
 
     rpc_msg_init(&msg);
-    rc = push(api, rpc_call_body(call), fresh, &msg, &err);
+    rc = push(api, call, fresh, &msg, &err);
     rpc_answer(call, rc, &err, &msg);
     FAULT("api.acked");
 }
@@ -423,9 +437,12 @@ static void api_pull(struct rpc_call *call, void *arg)
     rc = wire_read_pull(&m, rpc_call_body(call), &err);
     if (rc == SL_OK)
         rc = find(api, m.job, m.shard, &shard, &err);
+    if (rc == SL_OK)
+        rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
     if (rc == SL_OK && m.has_tag) {
         pull_tag(api, call, shard, &m);
-    } else if (rc == SL_EUNAVAIL && m.has_tag) {
+    } else if (rc == SL_EUNAVAIL && m.has_tag &&
+               tokens_check_archive(api->setup.tokens, call, &err) == SL_OK) {
         pull_archive(api, call, &m);
     } else if (rc == SL_OK && m.after_round_of != 0 &&
                rounds_wait(&api->rounds, call, shard, &m)) {

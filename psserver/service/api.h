@@ -26,6 +26,7 @@
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "psserver/local/local.h"
+#include "psserver/service/tokens.h"
 #include "state/shard/store.h"
 
 #define API_SERVICE "sluice.v1.Shards"
@@ -36,8 +37,9 @@ struct api_setup {
     struct loop *loop;
     struct fs *fs;
     struct store *store;
-    const char *folder;  // of snapshots
-    struct local *local; // NULL: no memory is shared
+    const char *folder;    // of snapshots
+    struct local *local;   // NULL: no memory is shared
+    struct tokens *tokens; // NULL: none are asked for
 };
 
 enum sl_err api_new(struct api **out, const struct api_setup *setup);

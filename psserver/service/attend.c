@@ -10,6 +10,7 @@
 
 struct attend {
     struct membership *membership;
+    struct tokens *tokens;
     struct attendee *stream;
     struct roster *roster;
     void (*changed)(void *arg, bool attached);
@@ -31,6 +32,8 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 
     if (!roster_term(a->roster, m->term))
         return false;
+    if (a->tokens != NULL)
+        tokens_welcome(a->tokens, m);
     // What cannot be kept is learned again at the next welcome.
     if (m->cluster != 0 && a->membership != NULL &&
         membership_join(a->membership, m->cluster, &err) != SL_OK)
@@ -120,6 +123,7 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
     if (a == NULL)
         return SL_ENOMEM;
     a->membership = setup->membership;
+    a->tokens = setup->tokens;
     a->changed = setup->changed;
     a->arg = setup->arg;
     rc = attendee_new(&a->stream, &stream, err);

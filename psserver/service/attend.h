@@ -19,6 +19,7 @@
 #include "common/net/rpc.h"
 #include "common/base/status.h"
 #include "psserver/roster/roster.h"
+#include "psserver/service/tokens.h"
 
 struct attend;
 
@@ -28,6 +29,7 @@ struct attend_setup {
     const char *name;              // stable over restarts
     const char *address;           // where workers dial us
     struct membership *membership; // joined when we are welcome; may be NULL
+    struct tokens *tokens;         // told of welcomes; may be NULL
     // Told when it is attached, and when it no longer is. May be NULL.
     void (*changed)(void *arg, bool attached);
     void *arg;

@@ -73,7 +73,8 @@ struct psserver {
 
     struct rpc_io *io;
     struct store *store;
-    struct local *local; // NULL: no memory is shared
+    struct local *local;   // NULL: no memory is shared
+    struct tokens *tokens; // NULL: callers show no certificates
     struct api *api;
     struct introspect *introspect;
     struct rpc_server *rpc;
@@ -194,7 +195,8 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
                               .fs = fs_posix(),
                               .store = s->store,
                               .folder = s->folder,
-                              .local = s->local};
+                              .local = s->local,
+                              .tokens = s->tokens};
     const char *listen = conf_str(c, "listen");
     static const struct rpc_server_options access = {.allow = access_allow};
     struct rpc_table tables[2];
@@ -220,6 +222,7 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
                               .name = s->name,
                               .address = s->address,
                               .membership = &s->membership,
+                              .tokens = s->tokens,
                               .changed = on_attached,
                               .arg = s};
     struct roster_setup down = {.loop = daemon_loop(s->daemon),
@@ -258,6 +261,7 @@ static void stop_parts(struct psserver *s)
     roster_free(s->roster);
     store_free(s->store);
     api_free(s->api);
+    tokens_free(s->tokens);
     local_free(s->local);
     introspect_free(s->introspect);
     rpc_io_free(s->io);
@@ -282,6 +286,11 @@ static enum sl_err start_parts(struct psserver *s, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     start_local(s);
+    if (daemon_tls(s->daemon) != NULL) {
+        s->tokens = tokens_new();
+        if (s->tokens == NULL)
+            return SL_ENOMEM;
+    }
     rc = start_rpc(s, err);
     if (rc == SL_OK)
         rc = start_control(s, err);

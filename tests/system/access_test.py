@@ -144,6 +144,46 @@ def a_tenant_has_its_own_jobs_and_all_is_written_down():
         check("line 2" in c.run("audit", "verify", log, want=1).stderr, "not the line")
 
 
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def ask_of(job, incarnation, token=b""):
+    """An AskRequest for shard 0 of a job, of attempt (1, 1) at closure 0."""
+    return (b"\x08" + varint(job) + b"\x10\x01\x20" + varint(incarnation) +
+            b"\x32\x04\x08\x01\x10\x01" + token)
+
+
+def a_worker_reaches_the_shards_of_its_jobs_alone():
+    import grpc
+    with Guarded([("worker", "w-9")], psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("tokens", epochs=40, steps_per_closure=10))
+        c.wait_steps(job, 20)  # it has a token
+        status = c.status(job)
+        address = next(m["address"] for m in c.cluster_status()["members"]
+                       if m["role"] == "psserver")
+        # The certificate of a worker that was leased nothing.
+        files = [(c.certs / f).read_bytes()
+                 for f in ("ca.crt", "worker-w-9.key", "worker-w-9.crt")]
+        forged = b"\x3a\x12" + b"\x09" + b"\x01" * 8 + b"\x11" + b"\x02" * 8
+        with grpc.secure_channel(address, grpc.ssl_channel_credentials(*files)) as channel:
+            ask = channel.unary_unary("/sluice.v1.Shards/Ask")
+            for token, want in ((b"", grpc.StatusCode.UNAUTHENTICATED),
+                                (forged, grpc.StatusCode.PERMISSION_DENIED)):
+                try:
+                    ask(ask_of(int(status["job"]), int(status["shards"][0]["incarnation"]),
+                               token), timeout=20)
+                    check(False, "a worker without the job's token was served")
+                except grpc.RpcError as error:
+                    check(error.code() == want, error.code(), error.details())
+        check_counts(c.wait_state(job))
+        c.run("export", job, "--to", c.dir / "model.safetensors")
+        c.run("export", job, "--to", c.dir / "no.safetensors", who="worker", want=5)
+
+
 if __name__ == "__main__":
     if subprocess.run(["openssl", "version"], capture_output=True, check=False).returncode:
         print("there is no openssl command: skipped")
@@ -151,4 +191,5 @@ if __name__ == "__main__":
     main([a_role_does_its_own_and_nothing_else, nobody_attends_as_somebody_else,
           a_certificate_without_a_role_is_told_what_to_do,
           a_revoked_worker_is_cut_off_and_stays_out,
-          a_tenant_has_its_own_jobs_and_all_is_written_down])
+          a_tenant_has_its_own_jobs_and_all_is_written_down,
+          a_worker_reaches_the_shards_of_its_jobs_alone])

@@ -307,6 +307,9 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
     };
     enum sl_err rc;
 
+    if (r->open->token != NULL)
+        o.token =
+            (struct wire_token){r->open->token->low, r->open->token->high};
     if (!r->placed)
         return sl_fail(err, SL_ESTATE, "the job has no shards yet");
     rc = job_device(j, err);

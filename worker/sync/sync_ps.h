@@ -23,6 +23,7 @@
 
 struct sync_ps_options {
     uint64_t job, job_incarnation;
+    struct wire_token token;
     const struct overlap_range *shards; // borrowed until free
     uint32_t shards_count;
     uint64_t elements; // of the flat vector

@@ -159,6 +159,7 @@ static enum sl_err ask(struct ps_shard *p, const struct peer_call *call)
     const struct wire_ask m = {
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
         .incarnation = s->map.entries[p->number].incarnation,
         .closure = s->closure.closure,
         .attempt = s->closure.attempt,
@@ -174,6 +175,7 @@ static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
     struct wire_pull m = {
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
         .shard = p->number,
         .has_tag = p->want == PS_CUT,
     };
@@ -205,6 +207,7 @@ static enum sl_err push(struct ps_shard *p, struct peer_call *call)
     struct wire_push m = {
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
         .incarnation = p->evidence.incarnation,
         .closure = s->closure.closure,
         .attempt = s->closure.attempt,

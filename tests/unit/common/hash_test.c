@@ -30,6 +30,18 @@ TEST(hash, known_answers)
                "27ae41e4649b934ca495991b7852b855");
 }
 
+// RFC 4231, case 2.
+TEST(hash, hmac)
+{
+    uint8_t digest[SHA256_BYTES];
+    char hex[SHA256_HEX];
+
+    T_OK(hmac_sha256(digest, "Jefe", 4, "what do ya want for nothing?", 28));
+    hex_encode(hex, digest, sizeof(digest));
+    T_STR(hex, "5bdcc146bf60754e6a042426089575c7"
+               "5a003f089d2739839dec58b964ec3843");
+}
+
 TEST(hash, streaming_equals_one_piece)
 {
     uint8_t bytes[1000], digest[SHA256_BYTES];

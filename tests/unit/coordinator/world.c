@@ -230,6 +230,7 @@ void world_start_coord(struct world *w)
         .lease_ms = 2000,
         .settle_ms = 1000,
         .seed = 42,
+        .tokens = w->tokens,
     };
     struct coord_io io = {
         .arg = w,
@@ -241,6 +242,7 @@ void world_start_coord(struct world *w)
         .fatal = io_fatal,
     };
 
+    memcpy(options.secret, w->secret, sizeof(w->secret));
     T_OK(coord_new(&w->coord, &options, &io, t_err()));
 }
 

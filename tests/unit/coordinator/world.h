@@ -157,6 +157,8 @@ struct world {
     bool groups;     // the job is in hybrid: a ring lease is a place in a group
     bool whole_maps; // workers do not know changes of maps
     bool hold_tasks; // pool threads do nothing by themselves
+    uint64_t secret[4]; // as in coord_options
+    enum coord_tokens tokens;
 };
 
 void world_init(struct world *w, uint64_t seed);

@@ -171,6 +171,18 @@ static void mend_shm(Sluice__V1__ShmRef *r)
     r->bytes = 4 + t_below(1 << 30) * 4;
 }
 
+// One of zeros is none, and is not written.
+static void mend_token(ProtobufCMessage *m)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, "token");
+    Sluice__V1__JobToken *token =
+        f == NULL ? NULL : *(Sluice__V1__JobToken **)field_at(m, f, 0);
+
+    if (token != NULL)
+        token->low |= 1;
+}
+
 // Makes a random message valid: what the decoders ask for beyond the form.
 static void mend(ProtobufCMessage *m, unsigned which)
 {
@@ -196,6 +208,7 @@ static void mend(ProtobufCMessage *m, unsigned which)
         ((ProtobufCBinaryData *)field_at(m, f, 0))->len &=
             ~(size_t)(wide ? 3 : 1);
     }
+    mend_token(m);
     if (which == 1 && ask_reply->refused != NULL)
         ask_reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_ATTEMPT;
     if (which == 2) {

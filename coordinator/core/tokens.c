@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/tokens.c -- the key of the tokens, and the token of a job.
+#include "coordinator/core/tokens.h"
+
+#include <string.h>
+
+bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES])
+{
+    const uint64_t *key = c->cluster.key;
+
+    for (int i = 0; i < TOKEN_KEY_BYTES; i++)
+        out[i] = (uint8_t)(key[i / 8] >> 8 * (i % 8));
+    return (key[0] | key[1] | key[2] | key[3]) != 0;
+}
+
+bool tokens_required(const struct coord *c)
+{
+    return c->options.tokens == COORD_TOKENS_AUTO
+               ? c->cluster.required != 0
+               : c->options.tokens == COORD_TOKENS_REQUIRE;
+}
+
+bool tokens_make(const struct coord *c, const struct job *job,
+                 Sluice__V1__JobToken *out)
+{
+    uint8_t key[TOKEN_KEY_BYTES];
+    struct wire_token token;
+    bool made = tokens_key(c, key) &&
+                token_make(&token, key, job->uid, job->incarnation) == SL_OK;
+
+    if (made) {
+        out->low = token.low;
+        out->high = token.high;
+    }
+    explicit_bzero(key, sizeof(key));
+    return made;
+}

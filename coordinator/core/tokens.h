@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/tokens.h -- tokens of jobs: proof that somebody was given
+// one (proto/token.h).
+//
+// Threads  the loop.
+// Memory   by value; who asks for the key wipes it.
+#ifndef COORDINATOR_CORE_TOKENS_H
+#define COORDINATOR_CORE_TOKENS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+#include "proto/token.h"
+
+// For psservers; false: this cluster has none.
+bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
+
+// Whether shards refuse calls without a token.
+bool tokens_required(const struct coord *c);
+
+// For a worker that is given the job; false: there is none.
+bool tokens_make(const struct coord *c, const struct job *job,
+                 Sluice__V1__JobToken *out);
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/token.h -- proof that the coordinator gave somebody a job.
+//
+// A token is the first 128 bits of HMAC-SHA256, under a key that coordinator
+// and psservers have, over the job's uid, its incarnation and what the bearer
+// may do. The coordinator hands it to a worker with the job (JobOpen); shards
+// compare it before they answer.
+//
+// Threads  any.
+// Memory   by value.
+// Errors   SL_ENOMEM, SL_ENOTSUP of libcrypto.
+#ifndef PROTO_TOKEN_H
+#define PROTO_TOKEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+#define TOKEN_KEY_BYTES 32
+
+// For a worker of the job.
+enum sl_err token_make(struct wire_token *out,
+                       const uint8_t key[TOKEN_KEY_BYTES], uint64_t job_uid,
+                       uint64_t job_incarnation);
+
+// In a time that says nothing of where they differ.
+bool token_same(const struct wire_token *a, const struct wire_token *b);
+
+#endif

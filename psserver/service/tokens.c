@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/service/tokens.c -- the comparison of a call's token with the job's.
+//
+// Each call of the data plane comes by here, so the tokens that were made once
+// are kept.
+#include "psserver/service/tokens.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "common/base/map.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "proto/access.h"
+#include "proto/token.h"
+
+#define KEPT_MAX 1024 // then all are forgotten
+
+struct kept {
+    uint64_t job_uid, job_incarnation;
+    struct wire_token token;
+};
+
+struct tokens {
+    pthread_mutex_t lock; // of all below
+    bool known, required;
+    uint8_t key[TOKEN_KEY_BYTES];
+    struct map kept;
+};
+
+struct tokens *tokens_new(void)
+{
+    struct tokens *t = sl_calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        return NULL;
+    pthread_mutex_init(&t->lock, NULL);
+    map_init(&t->kept);
+    return t;
+}
+
+void tokens_free(struct tokens *t)
+{
+    if (t == NULL)
+        return;
+    map_release_owned(&t->kept);
+    pthread_mutex_destroy(&t->lock);
+    explicit_bzero(t->key, sizeof(t->key));
+    sl_free(t);
+}
+
+static void forget_locked(struct tokens *t)
+{
+    map_release_owned(&t->kept);
+    map_init(&t->kept);
+}
+
+void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m)
+{
+    if (m->token_key.len != TOKEN_KEY_BYTES)
+        return;
+    pthread_mutex_lock(&t->lock);
+    memcpy(t->key, m->token_key.data, TOKEN_KEY_BYTES);
+    t->known = true;
+    t->required = m->tokens_required;
+    forget_locked(t);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static const struct kept *keep_locked(struct tokens *t, uint64_t hash,
+                                      uint64_t job_uid,
+                                      uint64_t job_incarnation)
+{
+    struct kept *k = sl_calloc(1, sizeof(*k));
+
+    if (k == NULL)
+        return NULL;
+    *k = (struct kept){.job_uid = job_uid, .job_incarnation = job_incarnation};
+    if (token_make(&k->token, t->key, job_uid, job_incarnation) != SL_OK) {
+        sl_free(k);
+        return NULL;
+    }
+    if (t->kept.len >= KEPT_MAX)
+        forget_locked(t);
+    sl_free(map_remove(&t->kept, hash));
+    if (map_put(&t->kept, hash, k) == SL_OK)
+        return k;
+    sl_free(k);
+    return NULL;
+}
+
+// What a token is worth.
+enum worth { NOBODY_ASKS, IT_HOLDS, IT_IS_ANOTHERS, IT_LACKS };
+
+static enum worth judge(struct tokens *t, uint64_t job_uid,
+                        uint64_t job_incarnation,
+                        const struct wire_token *token)
+{
+    uint64_t hash = sl_mix64(job_uid + sl_mix64(job_incarnation));
+    bool absent = token->low == 0 && token->high == 0;
+    enum worth worth = IT_IS_ANOTHERS;
+    const struct kept *k;
+
+    pthread_mutex_lock(&t->lock);
+    if (!t->known || (absent && !t->required)) {
+        worth = NOBODY_ASKS;
+    } else if (absent) {
+        worth = IT_LACKS;
+    } else {
+        k = map_get(&t->kept, hash);
+        if (k == NULL || k->job_uid != job_uid ||
+            k->job_incarnation != job_incarnation)
+            k = keep_locked(t, hash, job_uid, job_incarnation);
+        if (k != NULL && token_same(&k->token, token))
+            worth = IT_HOLDS;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return worth;
+}
+
+static bool is_trusted(const struct rpc_call *call)
+{
+    struct access_who who;
+    struct rpc_peer peer;
+
+    rpc_call_peer(call, &peer);
+    return peer.way == RPC_WAY_UNIX ||
+           (access_who(&who, &peer, NULL) == SL_OK && who.role == ACCESS_ADMIN);
+}
+
+enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
+                         uint64_t job_uid, uint64_t job_incarnation,
+                         const struct wire_token *token, struct sl_error *err)
+{
+    enum worth worth =
+        t == NULL ? NOBODY_ASKS : judge(t, job_uid, job_incarnation, token);
+
+    if (worth == NOBODY_ASKS || worth == IT_HOLDS || is_trusted(call))
+        return SL_OK;
+    return worth == IT_LACKS
+               ? sl_fail(err, SL_EAUTH,
+                         "the call has no job token: a worker is given one "
+                         "with its job (JobOpen.token)")
+               : sl_fail(err, SL_EDENIED,
+                         "the call's token is not of this job");
+}
+
+enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,
+                                 struct sl_error *err)
+{
+    bool required = false;
+
+    if (t == NULL)
+        return SL_OK;
+    pthread_mutex_lock(&t->lock);
+    required = t->known && t->required;
+    pthread_mutex_unlock(&t->lock);
+    if (!required || is_trusted(call))
+        return SL_OK;
+    return sl_fail(err, SL_EUNAVAIL,
+                   "the shard is not here now, and files of jobs that have "
+                   "ended are for admins; take the newest map and try again");
+}

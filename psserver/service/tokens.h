@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/service/tokens.h -- who may reach a job's shards: those to whom the
+// coordinator gave the job.
+//
+// A worker's certificate says that it is a worker; the token that it was given
+// with a job says of which. It is asked for where callers show certificates.
+// The key comes with the coordinator's welcome, before any shard is admitted.
+//
+// Threads  any.
+// Memory   tokens_free frees.
+// Errors   SL_EAUTH: no token; SL_EDENIED: one of another job.
+#ifndef PSSERVER_SERVICE_TOKENS_H
+#define PSSERVER_SERVICE_TOKENS_H
+
+#include "common/net/rpc.h"
+#include "proto/wire.h"
+
+struct tokens;
+
+// NULL only without memory.
+struct tokens *tokens_new(void);
+void tokens_free(struct tokens *t); // NULL is allowed
+
+// What the coordinator said; a welcome without a key changes nothing.
+void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
+
+// That a call may reach a job: it has the job's token; or none, where none is
+// required; or comes from an admin, or over a socket file. NULL: everybody may.
+enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
+                         uint64_t job_uid, uint64_t job_incarnation,
+                         const struct wire_token *token, struct sl_error *err);
+
+// That it may read a file of a job of which only the number is known: only
+// where no token would be asked for.
+enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,
+                                 struct sl_error *err);
+
+#endif
