@@ -91,6 +91,7 @@ int verb_doctor(struct cli *cli)
     // Children are started before the transport makes threads.
     doctor_programs(&f);
     doctor_tls(&f, cli->conf);
+    doctor_certs(&f, cli->conf);
     doctor_libraries(&f);
     doctor_limits(&f);
     doctor_disks(&f, cli->conf);

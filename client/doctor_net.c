@@ -102,6 +102,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf)
                 "%s answers: version %s, term %llu", api_address(api),
                 reply->version, (unsigned long long)reply->term);
         check_members(f, reply);
+        doctor_dial(f, api, reply);
         for (size_t i = 0; i < reply->n_warnings; i++)
             finding(f, FINDING_WARN, "cluster", "%s", reply->warnings[i]);
     }

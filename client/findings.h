@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "client/api.h"
 #include "client/out.h"
 #include "common/run/conf.h"
 #include "common/base/status.h"
@@ -47,5 +48,11 @@ void doctor_disks(struct findings *f, const struct conf *conf);
 // Of the way to the others (doctor_net.c).
 void doctor_tls(struct findings *f, const struct conf *conf);
 void doctor_coordinator(struct findings *f, const struct conf *conf);
+
+// Who would be refused, and why (doctor_certs.c): our certificate, those of a
+// folder; psservers that do not show one for the address that they advertise.
+void doctor_certs(struct findings *f, const struct conf *conf);
+void doctor_dial(struct findings *f, const struct api *api,
+                 const Sluice__V1__ClusterReply *reply);
 
 #endif

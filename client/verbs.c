@@ -145,6 +145,9 @@ static const struct conf_key doctor_keys[] = {
     {.name = "store",
      .kind = CONF_STRING,
      .help = "Is the store on another disk than --state?"},
+    {.name = "certs",
+     .kind = CONF_STRING,
+     .help = "Say whose certificates of this folder would be refused."},
     {.name = NULL},
 };
 

@@ -58,12 +58,20 @@ static void read_common_name(struct tls_peer *out, const X509 *cert)
              X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 }
 
+static time_t seconds_of(const ASN1_TIME *t)
+{
+    struct tm tm;
+
+    return t != NULL && ASN1_TIME_to_tm(t, &tm) == 1 ? timegm(&tm) : 0;
+}
+
 void tls_peer_read(struct tls_peer *out, const char *pem, size_t n)
 {
     X509 *cert = parse(pem, n);
 
     *out = (struct tls_peer){.uris = 0};
     if (cert != NULL) {
+        out->ends = seconds_of(X509_get0_notAfter(cert));
         read_uris(out, cert);
         if (out->uris == 0)
             read_common_name(out, cert);
@@ -127,14 +135,9 @@ static bool signed_by_one(X509_CRL *crl, const char *ca)
 
 static void earliest(time_t *ends, const X509_CRL *crl)
 {
-    const ASN1_TIME *next = X509_CRL_get0_nextUpdate(crl);
-    struct tm tm;
-    time_t at;
+    time_t at = seconds_of(X509_CRL_get0_nextUpdate(crl));
 
-    if (next == NULL || ASN1_TIME_to_tm(next, &tm) != 1)
-        return;
-    at = timegm(&tm);
-    if (*ends == 0 || at < *ends)
+    if (at != 0 && (*ends == 0 || at < *ends))
         *ends = at;
 }
 

@@ -24,6 +24,7 @@ struct tls_peer {
     char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
                           // "" if it has neither, or one that is too long
     unsigned uris;        // in its SAN
+    time_t ends;          // when it expires; 0: it is no certificate
 };
 
 // Of the first certificate of a PEM text of n bytes.

@@ -144,6 +144,27 @@ def a_tenant_has_its_own_jobs_and_all_is_written_down():
         check("line 2" in c.run("audit", "verify", log, want=1).stderr, "not the line")
 
 
+def the_doctor_says_who_would_be_refused():
+    with Guarded([("worker", "w-9")], psservers=0, workers=0) as c:
+        c.cert("revoke", "--role", "worker", "--name", "w-9")
+        subject = ["-subj", "/CN=mine", "-key", c.certs / "client.key"]
+        subprocess.run(["openssl", "req", "-x509", *subject, "-days", "2", "-out",
+                        c.certs / "mine.crt"], check=True, capture_output=True)
+        # Its certificate is for 127.0.0.1.
+        c.start("ps-0", extra=["--listen", "127.0.0.2:0"])
+        wait_for("ps-0 to attend", lambda: c.cluster_status()["members"])
+        found = c.json("doctor", "--certs", c.certs, want=1)["findings"]
+
+        def says(level, *words):
+            check(any(x["level"] == level and all(w in x["text"] for w in words)
+                      for x in found), f"no {level} with {words}", *found)
+        says("ok", "client.crt: admin *", "days left")
+        says("ok", "psserver.crt: psserver *")
+        says("fault", "w-9.revoked.crt would be refused", "has been revoked")
+        says("fault", "mine.crt would be refused", "sluice cert issue")
+        says("fault", "psserver ps-0", "127.0.0.2", "not for this address")
+
+
 def varint(value):
     out = b""
     while value >= 0x80:
@@ -192,4 +213,5 @@ if __name__ == "__main__":
           a_certificate_without_a_role_is_told_what_to_do,
           a_revoked_worker_is_cut_off_and_stays_out,
           a_tenant_has_its_own_jobs_and_all_is_written_down,
-          a_worker_reaches_the_shards_of_its_jobs_alone])
+          a_worker_reaches_the_shards_of_its_jobs_alone,
+          the_doctor_says_who_would_be_refused])
