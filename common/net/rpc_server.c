@@ -391,12 +391,13 @@ static bool may_call(struct rpc_call *c)
     const char *path = c->served->method.path;
     struct rpc_server *s = c->lane->server;
     struct sl_error err = SL_ERROR_INIT;
-    struct rpc_peer peer;
+    struct rpc_peer peer = {.way = RPC_WAY_PLAIN};
     enum sl_err rc;
 
     if (s->allow == NULL)
         return true;
-    rpc_call_peer(c, &peer);
+    if (s->sources != NULL) // else there is nothing to be known
+        rpc_call_peer(c, &peer);
     rc = s->allow(path, &peer, &err);
     if (rc == SL_OK)
         return true;
