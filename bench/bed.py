@@ -47,7 +47,8 @@ class Bed(cluster.Cluster):
         return line
 
     def place(self, elements, shards=None, optimizer="sgd", every_s=0,
-              steps_per_closure=STEPS_PER_CLOSURE, max_workers=0, variables=1):
+              steps_per_closure=STEPS_PER_CLOSURE, max_workers=0, variables=1,
+              shard_bytes=None):
         """An `external` job of so many elements, in variables of one size,
         placed and admitted; gives what ps_load and lease_load want to know."""
         spec = {
@@ -65,6 +66,8 @@ class Bed(cluster.Cluster):
         }
         if shards:
             spec["placement"] = {"partitioner": "fixed", "shards": shards}
+        if shard_bytes:
+            spec["placement"] = {"shard_bytes": shard_bytes}
         job = self.submit(spec)
         status = self.wait_state(job, "running")
         address = {m["name"]: m["address"]

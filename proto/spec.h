@@ -47,6 +47,10 @@ uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 // train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
+// The longest window of which a counted set fits into a message, with closures
+// of so many steps.
+uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
+
 // Of a checked spec: contributions of a round; 0: the mode has none.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
@@ -60,6 +64,8 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 };
 
 #define SPEC_DELAY_MAX (1 << 20)
+// Closures of a window; one that is not shorter follows the number of workers.
+#define SPEC_WINDOW_DEFAULT 1024
 #define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters
 
 struct spec_staleness {

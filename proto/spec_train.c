@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/num.h"
+
 #define SHARD_BYTES_MAX (UINT64_C(32) << 20) // a push is one message
 
 // What stands still for so long hangs. A worker of ours says with every
@@ -348,21 +350,28 @@ static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
 #define SET_BYTES_MAX ((uint64_t)3 << 20) // of a control message of 4 MiB
 #define SET_ENTRY_BYTES 16                // a closure's number, and lengths
 
+uint64_t spec_window_most(const Sluice__V1__TrainSpec *t)
+{
+    uint64_t each = SET_ENTRY_BYTES + (t->steps_per_closure + 7) / 8;
+
+    return sl_min(SET_BYTES_MAX / each, WIRE_SPARSE_MAX);
+}
+
 // What lies above a shard's watermark is a message of its own when it says
 // hello: at worst one step of each closure of the window is counted.
 static enum sl_err check_window(const Sluice__V1__TrainSpec *t,
                                 struct sl_error *err)
 {
-    uint64_t each = SET_ENTRY_BYTES + (t->steps_per_closure + 7) / 8;
+    uint64_t most = spec_window_most(t);
 
-    if (t->window_closures * each <= SET_BYTES_MAX)
+    if (t->window_closures <= most)
         return SL_OK;
     return sl_fail(err, SL_EINVAL,
                    "train.window_closures: %u closures of %u steps make a set "
                    "of counted steps that is larger than a message may be; at "
                    "most %llu closures of so many steps",
                    t->window_closures, t->steps_per_closure,
-                   (unsigned long long)(SET_BYTES_MAX / each));
+                   (unsigned long long)most);
 }
 
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
@@ -383,7 +392,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     SPEC_DEFAULT(t, max_nonfinite, 100);
     SPEC_DEFAULT(t, max_attempts, 4);
     SPEC_DEFAULT(t, max_workers, 0);
-    SPEC_DEFAULT(t, window_closures, 1024);
+    SPEC_DEFAULT(t, window_closures, SPEC_WINDOW_DEFAULT);
     SPEC_DEFAULT(t, stall_seconds, stall_default(spec));
     rc = spec_string(&t->mode, "async");
     if (rc == SL_OK)

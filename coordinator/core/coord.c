@@ -463,6 +463,7 @@ static void tick_job(struct coord *c, struct job *job)
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
         meter_rate_add(&job->meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));
+    job->freed++; // whatever it was
     place_again(c, job);
     recount_check(c, job);
     advance_job(c, job);

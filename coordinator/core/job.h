@@ -153,7 +153,9 @@ struct job {
     uint32_t held;              // leases
     struct map holders;         // member -> leases it holds, as a number
     uint64_t served;            // turn in which it was last given a worker
-    uint64_t scan_from;         // in this pass nothing to issue lies below
+    uint64_t scan_from;         // nothing to issue lies below
+    uint64_t freed;             // rises when something below may be, again
+    uint64_t scanned;           // what that was then
     struct list_node on_offers; // in coord.offers.list, while a pass lasts
     bool spent;                 // in this pass nothing is left for anybody
 

@@ -181,6 +181,7 @@ void leases_end(struct work *w)
                 (ull)w->closure.attempt.n, closure_state_name(w->closure.state),
                 w->copy_of != NULL);
     stand_up(m, w);
+    w->job->freed += w->closure.state != CLOSURE_DONE;
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
     unhold(w->job, m->id);

@@ -7,10 +7,16 @@
 #include "coordinator/core/groups.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rings.h"
+#include "proto/spec.h"
 
 void offers_begin(struct job *job)
 {
-    job->scan_from = 0;
+    uint64_t freed = job->freed + job->evidence.admissions;
+
+    // A window may be as long as thousands of workers need.
+    if (job->scanned != freed)
+        job->scan_from = 0;
+    job->scanned = freed;
     job->spent = false;
 }
 
@@ -51,13 +57,16 @@ static bool avoids(struct coord *c, const struct member *m,
 
 // The first closure that some shard lacks a step of, that nobody has and that
 // this worker may try, or any (NULL); evidence.closures if there is none. What
-// was passed over for good in this pass is not looked at again
-// (job->scan_from).
+// was passed over for good is not looked at again until a lease ends undone, a
+// shard is admitted, or a tick later (job->scan_from).
 static uint64_t next_closure(struct coord *c, struct job *job,
                              const struct member *m)
 {
-    uint64_t limit =
-        evidence_limit(&job->evidence, job->spec->train->window_closures);
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+    uint64_t window =
+        dispatch_window(train->window_closures, c->members.workers,
+                        SPEC_WINDOW_DEFAULT, spec_window_most(train));
+    uint64_t limit = evidence_limit(&job->evidence, window);
     uint64_t at = evidence_next(&job->evidence, job->scan_from);
     bool avoided = false;
 

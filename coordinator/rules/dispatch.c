@@ -3,6 +3,8 @@
 // how many leases it may hold.
 #include "coordinator/rules/dispatch.h"
 
+#include "common/base/num.h"
+
 uint32_t dispatch_most(double lease_ms)
 {
     if (lease_ms * DISPATCH_LEASES_MOST <= DISPATCH_AHEAD_MS)
@@ -10,6 +12,14 @@ uint32_t dispatch_most(double lease_ms)
     if (lease_ms * DISPATCH_LEASES_LEAST >= DISPATCH_AHEAD_MS)
         return DISPATCH_LEASES_LEAST;
     return (uint32_t)(DISPATCH_AHEAD_MS / lease_ms);
+}
+
+uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
+                         uint64_t most)
+{
+    uint64_t follows = sl_min(workers * DISPATCH_WINDOW_EACH, most);
+
+    return wanted < usual || wanted > follows ? wanted : follows;
 }
 
 bool dispatch_worker_free(const struct dispatch_worker *w)

@@ -28,6 +28,14 @@
 // Of a worker whose leases take so long each.
 uint32_t dispatch_most(double lease_ms);
 
+// Closures that may be issued beyond the lowest watermark (C5). Where one takes
+// long, many workers get beyond it soon and would stand idle: a window of
+// `usual` or more follows their number, up to `most`, of which a counted set
+// fits into a message. A shorter one is what the job wants.
+#define DISPATCH_WINDOW_EACH 128
+uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
+                         uint64_t most);
+
 enum work_kind {
     WORK_TRAIN, // numbers as in LeaseKind of coord.proto
     WORK_EVALUATE,

@@ -189,6 +189,7 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
     }
     s->incarnation = incarnation;
     memset(s->held, 0, sizeof(s->held)); // facts of a memory that is gone (Y3)
+    e->admissions++;
     if (high > e->high)
         e->high = high;
 }

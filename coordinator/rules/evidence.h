@@ -60,6 +60,7 @@ struct evidence {
     uint32_t sets_end;            // behind the last that is not free
     uint64_t named;               // the newest of all shards
     uint32_t unnamed;             // shards that no map names
+    uint64_t admissions;          // so far: only they take anything back
 };
 
 // "Every step of the closure is counted on this shard, by this incarnation";

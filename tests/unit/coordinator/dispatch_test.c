@@ -109,3 +109,15 @@ TEST(dispatch, fairness_holds_under_random_endings)
         T_TRUE(served[k] > ROUNDS / JOBS * 9 / 10 &&
                served[k] < ROUNDS / JOBS * 11 / 10);
 }
+
+TEST(dispatch, a_window_follows_the_number_of_workers)
+{
+    enum { USUAL = 1024, MOST = 65536 };
+
+    T_EQ(dispatch_window(USUAL, 2, USUAL, MOST), USUAL);
+    T_EQ(dispatch_window(USUAL, 100, USUAL, MOST), 12800);
+    T_EQ(dispatch_window(USUAL, 1000, USUAL, MOST), MOST); // a set must fit
+    T_EQ(dispatch_window(USUAL, 1000, USUAL, 7000), 7000);
+    T_EQ(dispatch_window(8, 1000, USUAL, MOST), 8); // the job wants it so
+    T_EQ(dispatch_window(30000, 100, USUAL, MOST), 30000);
+}
