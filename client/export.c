@@ -6,11 +6,13 @@
 // snapshot itself. With --from no process is asked at all.
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/api.h"
 #include "client/assemble.h"
 #include "client/cli.h"
 #include "client/manifest.h"
+#include "client/target.h"
 #include "client/verbs.h"
 #include "common/base/mem.h"
 
@@ -41,7 +43,9 @@ static void note_steps(struct export *e, uint64_t steps)
 static enum sl_err write_file(struct export *e, struct sl_error *err)
 {
     const char *to = conf_str(e->cli->conf, "to");
-    char path[512], job[24], cut[24], text[OUT_NUMBER];
+    char own[64], job[24], cut[24], text[OUT_NUMBER];
+    const char *path = to != NULL ? to : own;
+    struct target target;
     const struct tensor_meta meta[] = {
         {"format", "pt"}, // readers of Hugging Face's tools ask for it
         {"sluice.layout", "keras"},
@@ -53,11 +57,16 @@ static enum sl_err write_file(struct export *e, struct sl_error *err)
 
     snprintf(job, sizeof(job), "j-%llu", (unsigned long long)e->job);
     snprintf(cut, sizeof(cut), "%llu", (unsigned long long)e->cut);
-    snprintf(path, sizeof(path), "%s", to != NULL ? to : "");
-    if (to == NULL)
-        snprintf(path, sizeof(path), "%s.safetensors", job);
-    rc = assemble_write(fs_posix(), path, &e->layout, e->flat, meta,
+    snprintf(own, sizeof(own), "%s.safetensors", job);
+    rc = target_open(&target, path, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = assemble_write(fs_posix(), target.path, &e->layout, e->flat, meta,
                         SL_COUNT(meta), &bytes, err);
+    if (rc == SL_OK)
+        rc = target_done(&target, err);
+    else
+        target_abort(&target);
     if (rc != SL_OK)
         return rc;
     if (e->fewest != e->most)
@@ -73,7 +82,8 @@ static enum sl_err write_file(struct export *e, struct sl_error *err)
                                   (json_int_t)e->layout.variables_count),
                         err);
     cli_say("Wrote %u variables of cut %s after %llu steps: %s, %s",
-            e->layout.variables_count, cut, (unsigned long long)e->fewest, path,
+            e->layout.variables_count, cut, (unsigned long long)e->fewest,
+            target_is_stdout(path) ? "to standard output" : path,
             out_bytes(text, bytes));
     return SL_OK;
 }
@@ -232,6 +242,7 @@ static enum sl_err from_job(struct export *e, struct api *api,
 int verb_export(struct cli *cli)
 {
     const char *from = conf_str(cli->conf, "from");
+    const char *to = conf_str(cli->conf, "to");
     struct export e = {.cli = cli};
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
@@ -239,6 +250,14 @@ int verb_export(struct cli *cli)
 
     if ((from != NULL) == (cli_arg(cli, 0) != NULL))
         return cli_usage(cli, "name a job, or a manifest with --from");
+    if (to != NULL && target_is_stdout(to) && cli->out.json)
+        return cli_usage(cli, "standard output is either the file (--to -) or "
+                              "the JSON (-o json)");
+    if (to != NULL && target_is_stdout(to) && isatty(STDOUT_FILENO))
+        return cli_usage(cli, "--to - writes binary data, and standard output "
+                              "is a terminal: send it elsewhere");
+    if (to != NULL && target_check(to, &err) != SL_OK)
+        return cli_fail(&err);
     if (from != NULL) {
         rc = from_manifest(&e, from, &err);
     } else {

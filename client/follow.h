@@ -52,12 +52,16 @@ struct follow_options {
     bool quiet;          // no progress, no evaluations
     bool cancel;         // Ctrl-C stops the job instead of detaching
     bool summary_text;   // print the closing table (or its JSON)
-    const char *summary; // file for summary.json; NULL: none
+    const char *summary; // where summary.json goes, "-": stdout; NULL: nowhere
     int64_t period_ms;   // between lines where stderr is no terminal
     uint64_t until_step; // end with 0 when so many steps are counted; 0: no
 };
 
 struct cli;
+
+// Can `summary` be written? Said before there is a job to wait for.
+enum sl_err follow_can_write(const struct follow_options *options,
+                             struct sl_error *err);
 
 // Follows job `id` to its end; returns the exit code.
 int follow_job(struct cli *cli, struct api *api, const char *id,

@@ -11,9 +11,9 @@
 #include "client/follow.h"
 #include "client/progress.h"
 #include "client/summary.h"
+#include "client/target.h"
 #include "common/base/fault.h"
 #include "common/base/clock.h"
-#include "common/base/fs.h"
 #include "common/base/json.h"
 
 #define REDRAW_MS 200 // at most 5 redraws a second: more would only flicker
@@ -29,6 +29,21 @@ struct view {
     bool line_open;     // a progress line stands without its line end
     bool cancelled;     // we asked the coordinator to stop the job
 };
+
+enum sl_err follow_can_write(const struct follow_options *options,
+                             struct sl_error *err)
+{
+    return options->summary != NULL ? target_check(options->summary, err)
+                                    : SL_OK;
+}
+
+// Standard output is one JSON text, or will be: nothing else goes there.
+static bool stdout_is_json(const struct view *v)
+{
+    const char *summary = v->options->summary;
+
+    return v->cli->out.json || (summary != NULL && target_is_stdout(summary));
+}
 
 // ---- lines
 
@@ -76,7 +91,7 @@ static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
         if (progress_evaluation(&line, e, progress_has_accuracy(s)) != SL_OK)
             break;
         close_line(v);
-        fprintf(v->cli->out.json ? stderr : stdout, "%s\n", buf_text(&line));
+        fprintf(stdout_is_json(v) ? stderr : stdout, "%s\n", buf_text(&line));
         fflush(stdout);
     }
     buf_release(&line);
@@ -100,7 +115,7 @@ static enum sl_err write_summary(const char *path,
     if (rc != SL_OK)
         sl_fail(err, rc, "%s: out of memory", path);
     else
-        rc = fs_write_durable(fs_posix(), path, text.data, text.len, err);
+        rc = target_write(path, text.data, text.len, err);
     buf_release(&text);
     json_decref(object);
     return rc;
@@ -136,7 +151,8 @@ static int finish(struct view *v)
     rc = api_get(v->api, &request, &s, &err);
     if (rc == SL_OK && v->options->summary != NULL)
         rc = write_summary(v->options->summary, s, &err);
-    if (rc == SL_OK && v->options->summary_text)
+    if (rc == SL_OK && v->options->summary_text &&
+        (v->cli->out.json || !stdout_is_json(v)))
         rc = print_summary(v, s, &err);
     if (rc != SL_OK)
         return cli_fail(&err);

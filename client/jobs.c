@@ -78,7 +78,8 @@ static int watch(struct cli *cli, const struct follow_options *options)
     struct api *api = NULL;
     int code;
 
-    if (follow_block(&err) != SL_OK ||
+    if (follow_can_write(options, &err) != SL_OK ||
+        follow_block(&err) != SL_OK ||
         api_open(&api, cli->conf, &err) != SL_OK ||
         find(api, cli_arg(cli, 0), &status, &err) != SL_OK)
         code = cli_fail(&err);

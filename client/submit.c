@@ -66,23 +66,23 @@ static int print_reply(struct cli *cli, const Sluice__V1__SubmitReply *reply,
 }
 
 static int follow_reply(struct cli *cli, struct api *api,
-                        const Sluice__V1__SubmitReply *reply)
+                        const Sluice__V1__SubmitReply *reply,
+                        const struct follow_options *options)
 {
-    struct follow_options options = {
-        .summary_text = true,
-        .cancel = conf_bool(cli->conf, "cancel-on-interrupt"),
-        .summary = conf_str(cli->conf, "summary"),
-        .period_ms = conf_int(cli->conf, "period"),
-    };
-
     cli_say("Submitted as %s; Ctrl-C detaches", reply->id);
-    return follow_job(cli, api, reply->id, &options);
+    return follow_job(cli, api, reply->id, options);
 }
 
 static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
 {
     Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
     Sluice__V1__SubmitReply *reply;
+    struct follow_options options = {
+        .summary_text = true,
+        .cancel = conf_bool(cli->conf, "cancel-on-interrupt"),
+        .summary = conf_str(cli->conf, "summary"),
+        .period_ms = conf_int(cli->conf, "period"),
+    };
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
     char id[33];
@@ -94,7 +94,8 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
     request.dry_run = conf_bool(cli->conf, "dry-run");
     if (conf_str(cli->conf, "resume") != NULL)
         request.resume = (char *)conf_str(cli->conf, "resume");
-    if (follow_block(&err) != SL_OK ||
+    if (follow_can_write(&options, &err) != SL_OK ||
+        follow_block(&err) != SL_OK ||
         api_open(&api, cli->conf, &err) != SL_OK ||
         api_submit(api, &request, &reply, &err) != SL_OK)
         code = cli_fail(&err);
@@ -103,7 +104,7 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
     else if (request.dry_run || !conf_bool(cli->conf, "wait"))
         code = print_reply(cli, reply, request.dry_run);
     else
-        code = follow_reply(cli, api, reply);
+        code = follow_reply(cli, api, reply, &options);
     api_close(api);
     return code;
 }

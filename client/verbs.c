@@ -17,7 +17,7 @@
 #define SUMMARY_KEY                                                            \
     {                                                                          \
         .name = "summary", .kind = CONF_STRING,                                \
-        .help = "Write the end's numbers to this file (JSON)."                 \
+        .help = "Write the end's numbers to this file (JSON); -: stdout."                 \
     }
 #define DIR_KEY                                                                \
     {                                                                          \
@@ -125,7 +125,7 @@ static const struct conf_key watch_keys[] = {
 static const struct conf_key export_keys[] = {
     {.name = "to",
      .kind = CONF_STRING,
-     .help = "File to write; default JOB.safetensors."},
+     .help = "File to write, '-': stdout; default JOB.safetensors."},
     {.name = "cut",
      .kind = CONF_INT,
      .value = "0",

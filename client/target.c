@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/target.c -- the way of data to a place that a person named, whatever
+// stands there.
+#include "client/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+
+#define LINKS_MAX 40 // as many as the kernel follows
+#define COPY_BYTES ((size_t)1 << 20)
+
+bool target_is_stdout(const char *named)
+{
+    return strcmp(named, "-") == 0;
+}
+
+static enum sl_err failed(const char *named, int errnum, struct sl_error *err)
+{
+    return sl_fail(err, sl_err_from_errno(errnum), "%s: %s", named,
+                   strerror(errnum));
+}
+
+static enum sl_err no_memory(struct sl_error *err)
+{
+    return sl_fail(err, SL_ENOMEM, "out of memory");
+}
+
+// Of a place that is written to instead of being replaced.
+static bool stays(const char *named)
+{
+    struct stat at;
+
+    return target_is_stdout(named) ||
+           (stat(named, &at) == 0 && !S_ISREG(at.st_mode));
+}
+
+// ---- which file
+
+// What the link `*path` names, in its stead.
+static enum sl_err follow_link(char **path, struct sl_error *err)
+{
+    char to[PATH_MAX];
+    ssize_t n = readlink(*path, to, sizeof(to) - 1);
+    char *dir, *next;
+
+    if (n < 0)
+        return failed(*path, errno, err);
+    to[n] = '\0';
+    dir = to[0] == '/' ? sl_strdup("/") : fs_dirname(*path);
+    next = dir != NULL ? fs_join(dir, to[0] == '/' ? to + 1 : to) : NULL;
+    sl_free(dir);
+    if (next == NULL)
+        return no_memory(err);
+    sl_free(*path);
+    *path = next;
+    return SL_OK;
+}
+
+// The file behind all links; the last one need not exist.
+static enum sl_err real_file(char **out, const char *named,
+                             struct sl_error *err)
+{
+    char *path = sl_strdup(named);
+    enum sl_err rc = path != NULL ? SL_OK : no_memory(err);
+    struct stat at;
+    int links = 0;
+
+    while (rc == SL_OK && lstat(path, &at) == 0 && S_ISLNK(at.st_mode)) {
+        if (++links > LINKS_MAX)
+            rc = failed(named, ELOOP, err);
+        else
+            rc = follow_link(&path, err);
+    }
+    if (rc != SL_OK) {
+        sl_free(path);
+        return rc;
+    }
+    *out = path;
+    return SL_OK;
+}
+
+// ---- may it be written
+
+static enum sl_err folder_takes(const char *named, const char *dir,
+                                struct sl_error *err)
+{
+    char *probe = fs_join(dir, ".sluice-XXXXXX");
+    struct stat at;
+    int fd;
+
+    if (probe == NULL)
+        return no_memory(err);
+    fd = mkostemp(probe, O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        unlink(probe);
+        sl_free(probe);
+        return SL_OK;
+    }
+    sl_free(probe);
+    if (stat(dir, &at) != 0)
+        return sl_fail(err, SL_ENOENT, "%s: there is no folder %s", named, dir);
+    return sl_fail(err, sl_err_from_errno(errno),
+                   "%s: no file can be made in %s: %s", named, dir,
+                   strerror(errno));
+}
+
+static enum sl_err check_file(const char *named, struct sl_error *err)
+{
+    char *path = NULL, *dir = NULL;
+    enum sl_err rc = real_file(&path, named, err);
+
+    if (rc != SL_OK)
+        return rc;
+    dir = fs_dirname(path);
+    rc = dir != NULL ? folder_takes(named, dir, err) : no_memory(err);
+    sl_free(dir);
+    sl_free(path);
+    return rc;
+}
+
+enum sl_err target_check(const char *named, struct sl_error *err)
+{
+    size_t n = strlen(named);
+    struct stat at;
+
+    if (n == 0)
+        return sl_fail(err, SL_EINVAL, "the name of the file is empty");
+    if (target_is_stdout(named))
+        return SL_OK;
+    if (named[n - 1] == '/' || (stat(named, &at) == 0 && S_ISDIR(at.st_mode)))
+        return sl_fail(err, SL_EINVAL,
+                       "%s is a folder: name a file to write in it", named);
+    if (stays(named))
+        return access(named, W_OK) == 0 ? SL_OK : failed(named, errno, err);
+    return check_file(named, err);
+}
+
+// ---- open
+
+// A file in a folder of its own: what is written there is copied.
+static enum sl_err aside(struct target *t, struct sl_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *folder =
+        fs_join(tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp", "sluice-XXXXXX");
+
+    if (folder == NULL)
+        return no_memory(err);
+    if (mkdtemp(folder) == NULL) {
+        enum sl_err rc = failed(folder, errno, err);
+
+        sl_free(folder);
+        return rc;
+    }
+    t->folder = folder;
+    t->path = fs_join(folder, "data");
+    return t->path != NULL ? SL_OK : no_memory(err);
+}
+
+enum sl_err target_open(struct target *t, const char *named,
+                        struct sl_error *err)
+{
+    enum sl_err rc = target_check(named, err);
+
+    *t = (struct target){.named = NULL};
+    if (rc != SL_OK)
+        return rc;
+    t->named = sl_strdup(named);
+    if (t->named == NULL)
+        rc = no_memory(err);
+    else if (stays(named))
+        rc = aside(t, err);
+    else
+        rc = real_file(&t->path, named, err);
+    if (rc != SL_OK)
+        target_abort(t);
+    return rc;
+}
+
+// ---- done
+
+static void release(struct target *t)
+{
+    if (t->folder != NULL) {
+        if (t->path != NULL)
+            unlink(t->path);
+        rmdir(t->folder);
+    }
+    sl_free(t->folder);
+    sl_free(t->path);
+    sl_free(t->named);
+    *t = (struct target){.named = NULL};
+}
+
+void target_abort(struct target *t)
+{
+    release(t);
+}
+
+static enum sl_err write_all(int fd, const char *named, const void *bytes,
+                             size_t n, struct sl_error *err)
+{
+    for (const char *p = bytes; n > 0;) {
+        ssize_t done = write(fd, p, n);
+
+        if (done < 0 && errno != EINTR)
+            return failed(named, errno, err);
+        p += done > 0 ? done : 0;
+        n -= (size_t)(done > 0 ? done : 0);
+    }
+    return SL_OK;
+}
+
+static enum sl_err copy(struct target *t, int to, struct sl_error *err)
+{
+    const char *named =
+        target_is_stdout(t->named) ? "standard output" : t->named;
+    void *space = sl_malloc(COPY_BYTES);
+    struct fs_file *from = NULL;
+    size_t got = COPY_BYTES;
+    enum sl_err rc = space != NULL
+                         ? fs_open(fs_posix(), &from, t->path, FS_READ, err)
+                         : no_memory(err);
+
+    for (uint64_t at = 0; rc == SL_OK && got == COPY_BYTES; at += got) {
+        rc = fs_pread(from, at, space, COPY_BYTES, &got, err);
+        if (rc == SL_OK)
+            rc = write_all(to, named, space, got, err);
+    }
+    fs_close(from);
+    sl_free(space);
+    return rc;
+}
+
+enum sl_err target_done(struct target *t, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    int fd = STDOUT_FILENO;
+
+    if (t->folder == NULL) { // it is in its place
+        release(t);
+        return SL_OK;
+    }
+    if (target_is_stdout(t->named)) {
+        fflush(stdout);
+        rc = copy(t, fd, err);
+    } else {
+        fd = open(t->named, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+        rc = fd < 0 ? failed(t->named, errno, err) : copy(t, fd, err);
+        if (fd >= 0 && close(fd) != 0 && rc == SL_OK)
+            rc = failed(t->named, errno, err);
+    }
+    release(t);
+    return rc;
+}
+
+enum sl_err target_write(const char *named, const void *bytes, size_t n,
+                         struct sl_error *err)
+{
+    struct target t;
+    enum sl_err rc = target_open(&t, named, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = fs_write_durable(fs_posix(), t.path, bytes, n, err);
+    if (rc == SL_OK)
+        return target_done(&t, err);
+    target_abort(&t);
+    return rc;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/target.h -- the place that a person named for data: --to, --summary.
+//
+//     target_check (before the work) -> target_open -> write target->path ->
+//     target_done, or target_abort
+//
+// A regular file, also one behind a link, is written beside its place and
+// renamed over it. Anything else that stands there (a device, a FIFO, a socket
+// of /dev/fd) is written to and stays what it is. "-" is standard output.
+//
+// Threads  main.
+// Memory   a target owns its paths from target_open until target_done or
+//          target_abort.
+// Errors   SL_EINVAL a folder, or no name at all; else what the system says,
+//          with the path that was named.
+#ifndef CLIENT_TARGET_H
+#define CLIENT_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/status.h"
+
+struct target {
+    char *named;  // owned: as the person said it
+    char *path;   // owned: the file to write, which need not exist
+    char *folder; // owned: it holds `path` alone, and goes; NULL: none
+};
+
+// Is it standard output?
+bool target_is_stdout(const char *named);
+
+// Can it be written? Leaves nothing behind and opens no device.
+enum sl_err target_check(const char *named, struct sl_error *err);
+
+// Says in t->path which file to write. On failure there is nothing to abort.
+enum sl_err target_open(struct target *t, const char *named,
+                        struct sl_error *err);
+
+// t->path is written whole: brings it to its place and releases the target,
+// also when it fails.
+enum sl_err target_done(struct target *t, struct sl_error *err);
+void target_abort(struct target *t);
+
+// All of it, for bytes that are there already.
+enum sl_err target_write(const char *named, const void *bytes, size_t n,
+                         struct sl_error *err);
+
+#endif
