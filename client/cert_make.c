@@ -95,6 +95,15 @@ static bool is_ip(const char *host)
            inet_pton(AF_INET6, host, space) == 1;
 }
 
+static bool looks_like_ip(const char *host)
+{
+    const char *last = strrchr(host, '.');
+
+    last = last != NULL ? last + 1 : host;
+    return strchr(host, ':') != NULL ||
+           last[strspn(last, "0123456789")] == '\0';
+}
+
 // A host becomes part of an extension file: letters, digits, '.', '-', ':'
 // and a leading "*." only.
 enum sl_err cert_host_check(const char *host, struct sl_error *err)
@@ -106,6 +115,10 @@ enum sl_err cert_host_check(const char *host, struct sl_error *err)
     if (*rest == '\0' || rest[n] != '\0' || strlen(host) > HOST_BYTES)
         return sl_fail(err, SL_EINVAL, "--host %s: not a host name or address",
                        host);
+    // No name ends in digits alone, or has a colon (RFC 3696): it was meant to
+    // be an address, and no peer would ever match it.
+    if (!is_ip(host) && looks_like_ip(rest))
+        return sl_fail(err, SL_EINVAL, "--host %s: no such IP address", host);
     return SL_OK;
 }
 

@@ -60,6 +60,25 @@ enum sl_err follow_block(struct sl_error *err)
     return SL_OK;
 }
 
+enum sl_err follow_dial(struct api **api, const struct conf *conf,
+                        struct sl_error *err)
+{
+    enum sl_err rc = follow_block(err);
+
+    if (rc == SL_OK)
+        rc = api_open(api, conf, err);
+    follow_unblock();
+    return rc;
+}
+
+void follow_unblock(void)
+{
+    sigset_t set;
+
+    caught_set(&set);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 // ---- on the I/O thread
 
 static void wake(struct follow *f)
@@ -139,6 +158,7 @@ enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
     f->api = api;
     wire_arena_init(&f->arena);
     pthread_mutex_init(&f->shared.lock, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     f->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     f->shared.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (f->signals < 0 || f->shared.wake < 0) {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/follow.h -- a job's status, again and again, until it has ended.
 //
-//     follow_open -> follow_next ... -> follow_close
+//     follow_dial -> follow_open -> follow_next ... -> follow_close
 //
 // The stream is the coordinator's Watch. When it breaks, follow dials again
 // with a growing, jittered pause for as long as it takes: an accepted job
-// survives its coordinator. SIGINT and SIGTERM arrive as events; follow_block
-// comes before the first thread is made, so that none of them takes the
-// signal.
+// survives its coordinator. SIGINT and SIGTERM arrive as events.
 //
 // Threads  main; messages are handed over by an I/O thread.
 // Memory   an event's status holds until the next follow_next.
@@ -34,7 +32,14 @@ struct follow_event {
 
 struct follow;
 
-// Before api_open.
+// api_open, so that no thread of it takes SIGINT and SIGTERM. Until follow_open
+// they end the process, as they do while a verb waits for an answer.
+enum sl_err follow_dial(struct api **api, const struct conf *conf,
+                        struct sl_error *err);
+
+// Signals end the process: the story is over, or an answer is waited for;
+// they are events again.
+void follow_unblock(void);
 enum sl_err follow_block(struct sl_error *err);
 
 // Watches job `id`. The first connection is tried at once; whether it came

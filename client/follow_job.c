@@ -165,16 +165,6 @@ static int finish(struct view *v)
 
 // ---- Ctrl-C
 
-static void let_signals_kill(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
 // True: go on following.
 static bool interrupted(struct view *v)
 {
@@ -186,8 +176,10 @@ static bool interrupted(struct view *v)
     if (v->options->cancel && !v->cancelled) {
         request.id = (char *)v->id;
         v->cancelled = true;
+        follow_unblock();
         if (api_stop(v->api, &request, &status, &err) == SL_OK) {
             cli_say("Stopping %s; Ctrl-C again leaves without waiting", v->id);
+            (void)follow_block(&err);
             return true;
         }
         cli_fail(&err);
@@ -226,6 +218,7 @@ static bool on_status(struct view *v, const struct follow_event *event,
     }
     if (progress_ended(s->state)) {
         close_line(v);
+        follow_unblock();
         *code = finish(v);
         if (v->options->until_step > 0 && *code == CLI_EXIT_OK) {
             cli_say("sluice: job %s ended at step %llu, before step %llu",
@@ -278,7 +271,7 @@ int follow_job(struct cli *cli, struct api *api, const char *id,
         follow_next(f, WAIT_MS, &event);
     } while (!on_event(&v, &event, &code));
     // From here on a second Ctrl-C ends us at once.
-    let_signals_kill();
+    follow_unblock();
     follow_close(f);
     return code;
 }

@@ -79,8 +79,7 @@ static int watch(struct cli *cli, const struct follow_options *options)
     int code;
 
     if (follow_can_write(options, &err) != SL_OK ||
-        follow_block(&err) != SL_OK ||
-        api_open(&api, cli->conf, &err) != SL_OK ||
+        follow_dial(&api, cli->conf, &err) != SL_OK ||
         find(api, cli_arg(cli, 0), &status, &err) != SL_OK)
         code = cli_fail(&err);
     else

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +38,25 @@ int out_columns(void)
     return size.ws_col;
 }
 
+// Who read has seen enough, as head does: we end as any program of a pipe.
+static void closed_pipe(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGPIPE);
+}
+
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err)
 {
-    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
-        return sl_fail(err, SL_EIO, "standard output: %s", strerror(errno));
-    return SL_OK;
+    if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0)
+        return SL_OK;
+    if (errno == EPIPE)
+        closed_pipe();
+    return sl_fail(err, SL_EIO, "standard output: %s", strerror(errno));
 }
 
 enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err)

@@ -6,7 +6,9 @@
 //
 // Threads  main.
 // Memory   a table owns its cells until table_release.
-// Errors   SL_EIO when stdout cannot take more (a full disk, a closed pipe).
+// Errors   SL_EIO when stdout cannot take more (a full disk). Where nobody
+// reads
+//          the pipe any longer, the process ends by SIGPIPE, without a word.
 #ifndef CLIENT_OUT_H
 #define CLIENT_OUT_H
 

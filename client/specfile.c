@@ -237,6 +237,55 @@ void specfile_locate(struct sl_error *err, const char *name,
         sl_prefix(err, err->code, "%s", name);
 }
 
+// Is `at` within `place`, or the same?
+static bool lies_in(const char *at, size_t at_len, const char *place,
+                    size_t len)
+{
+    char next = at_len > len ? at[len] : '.';
+
+    return at_len >= len && strncmp(at, place, len) == 0 &&
+           (next == '.' || next == '[');
+}
+
+// Is it about what `set` gave: a value in its place, or its key that is none?
+static bool is_about(const char *text, size_t at_len, const char *set)
+{
+    size_t len = strcspn(set, "="), word = len;
+    char key[WORD_MAX];
+
+    if (lies_in(text, at_len, set, len))
+        return true;
+    while (word > 0 && set[word - 1] != '.')
+        word--;
+    return lies_in(set, len, text, at_len) &&
+           (size_t)snprintf(key, sizeof(key), " '%.*s'", (int)(len - word),
+                            set + word) < sizeof(key) &&
+           strstr(text, key) != NULL;
+}
+
+bool specfile_blame_set(struct sl_error *err, const char *name,
+                        const char *const *sets, size_t count)
+{
+    size_t n = strlen(name);
+    const char *rest = err->text;
+    struct sl_error blamed = SL_ERROR_INIT;
+    size_t len;
+
+    if (strncmp(rest, name, n) == 0 && strncmp(rest + n, ": ", 2) == 0)
+        rest += n + 2;
+    len = strcspn(rest, ": ");
+    for (size_t i = count; len > 0 && i > 0; i--) { // the last one holds
+        const char *set = sets[i - 1];
+
+        if (is_about(rest, len, set)) {
+            sl_fail(&blamed, err->code, "--set %s: %s", set, rest);
+            *err = blamed;
+            return true;
+        }
+    }
+    return false;
+}
+
 // ---- all of it
 
 static enum sl_err read_stdin(struct buf *out, struct sl_error *err)
@@ -291,6 +340,8 @@ static enum sl_err to_spec(Sluice__V1__JobSpec **out, json_t *root,
     if (rc != SL_OK)
         return rc;
     rc = spec_check((Sluice__V1__JobSpec *)msg, err);
+    if (rc == SL_OK)
+        rc = spec_check_new((Sluice__V1__JobSpec *)msg, err);
     if (rc != SL_OK) {
         wire_free(msg);
         return rc;
@@ -323,7 +374,8 @@ enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
         rc = specfile_paths(root, folder, err);
     if (rc == SL_OK) {
         rc = to_spec(out, root, name, err);
-        if (rc != SL_OK && err != NULL)
+        if (rc != SL_OK && err != NULL &&
+            !specfile_blame_set(err, name, sets, count))
             specfile_locate(err, name, lines);
     }
     json_decref(root);

@@ -15,6 +15,7 @@
 #define CLIENT_SPECFILE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/base/buf.h"
@@ -33,6 +34,12 @@ enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
 enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err);
 enum sl_err specfile_paths(json_t *root, const char *folder,
                            struct sl_error *err);
+
+// An error of what a --set gave is not one of the file: "a.yaml: train.batch:
+// ..." becomes "--set train.batch=x: train.batch: ...". False: none of them
+// did.
+bool specfile_blame_set(struct sl_error *err, const char *name,
+                        const char *const *sets, size_t count);
 
 // Puts the line into an error: "a.yaml: train.batch: ..." becomes
 // "a.yaml:12: train.batch: ..." where `lines` knows train.batch, or else what

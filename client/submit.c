@@ -95,8 +95,7 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
     if (conf_str(cli->conf, "resume") != NULL)
         request.resume = (char *)conf_str(cli->conf, "resume");
     if (follow_can_write(&options, &err) != SL_OK ||
-        follow_block(&err) != SL_OK ||
-        api_open(&api, cli->conf, &err) != SL_OK ||
+        follow_dial(&api, cli->conf, &err) != SL_OK ||
         api_submit(api, &request, &reply, &err) != SL_OK)
         code = cli_fail(&err);
     else if (FAULT_ERR("submit.sent") != SL_OK)
@@ -119,6 +118,10 @@ int verb_submit(struct cli *cli)
         (!conf_bool(cli->conf, "wait") || conf_bool(cli->conf, "dry-run")))
         return cli_usage(cli, "--summary needs the job's end: leave out "
                               "--no-wait and --dry-run");
+    if (conf_str(cli->conf, "resume") != NULL &&
+        conf_str(cli->conf, "resume")[0] == '\0')
+        return cli_usage(cli, "--resume is empty: name a job, or a manifest in "
+                              "the store");
     if (load(cli, &spec, &err) != SL_OK)
         return cli_fail(&err);
     code = submit(cli, spec);

@@ -101,12 +101,28 @@ static enum sl_err take_lock(struct updir *d, struct sl_error *err)
     return rc;
 }
 
+// A cluster writes all the time: said in words before anything is.
+static enum sl_err can_write(const char *path, struct sl_error *err)
+{
+    if (access(path, W_OK | X_OK) == 0)
+        return SL_OK;
+    return sl_fail(err, sl_err_from_errno(errno),
+                   "%s: %s: the cluster keeps its state there; name a folder "
+                   "that can be written with --dir",
+                   path, strerror(errno));
+}
+
 enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err)
 {
     char real[PATH_MAX], pid[24];
     enum sl_err rc = fs_mkdirs(fs_posix(), path, err);
 
     *d = (struct updir){.lock = STATELOCK_INIT};
+    if (rc == SL_OK)
+        rc = can_write(path, err);
+    else if (rc != SL_ENOMEM)
+        sl_fail(err, rc, "%s cannot be made: %s; name another with --dir", path,
+                strerror(errno));
     if (rc != SL_OK)
         return rc;
     if (realpath(path, real) == NULL)

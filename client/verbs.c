@@ -17,7 +17,7 @@
 #define SUMMARY_KEY                                                            \
     {                                                                          \
         .name = "summary", .kind = CONF_STRING,                                \
-        .help = "Write the end's numbers to this file (JSON); -: stdout."                 \
+        .help = "Write the end's numbers to this file (JSON); -: stdout."      \
     }
 #define DIR_KEY                                                                \
     {                                                                          \

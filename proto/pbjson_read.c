@@ -97,6 +97,10 @@ static enum sl_err wrong_type(const struct reader *r, const char *wanted,
     if (json_is_string(value))
         return refuse(r, "wants %s, got the string '%.60s'", wanted,
                       json_string_value(value));
+    if (json_is_integer(value) && strcmp(wanted, "a string") == 0)
+        return refuse(r, "wants a string, got the number %lld: write \"%lld\"",
+                      (long long)json_integer_value(value),
+                      (long long)json_integer_value(value));
     return refuse(r, "wants %s, got %s", wanted, type_name(value));
 }
 

@@ -114,6 +114,19 @@ static enum sl_err check_name(const char *name, struct sl_error *err)
     return SL_OK;
 }
 
+enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
+                           struct sl_error *err)
+{
+    const char *number =
+        strncmp(spec->name, "j-", 2) == 0 ? spec->name + 2 : "";
+
+    if (number[0] != '\0' && number[strspn(number, "0123456789")] == '\0')
+        return sl_fail(err, SL_EINVAL,
+                       "name: '%s' looks like the id of a job; choose another",
+                       spec->name);
+    return SL_OK;
+}
+
 static enum sl_err check_head(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const versions[] = {"sluice/v1"};

@@ -30,6 +30,11 @@
 
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
+// What a new job may not be called, besides: SL_EINVAL for a name that looks
+// like an id. Jobs of before, and their manifests, may have one.
+enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
+                           struct sl_error *err);
+
 // Its gradients come from a program of the user's own. A spec need not be
 // checked for this.
 bool spec_external(const Sluice__V1__JobSpec *spec);

@@ -41,6 +41,14 @@ static enum sl_err injected(struct sl_error *err, const char *call,
     return sl_fail(err, SL_EIO, "%s: %s: injected error", path, call);
 }
 
+// It can be opened for reading, and every read of it fails.
+static bool is_folder(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
                               const char *path, enum fs_mode mode,
                               struct sl_error *err)
@@ -65,9 +73,14 @@ static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
     do {
         f->fd = open(path, flags[mode] | O_CLOEXEC, 0644);
     } while (f->fd < 0 && errno == EINTR);
-    if (f->fd < 0) {
-        enum sl_err rc = fail(err, "open", path);
+    if (f->fd < 0 || is_folder(f->fd)) {
+        enum sl_err rc =
+            f->fd < 0
+                ? fail(err, "open", path)
+                : sl_fail(err, SL_EINVAL, "%s is a folder, not a file", path);
 
+        if (f->fd >= 0)
+            close(f->fd);
         sl_free(f->base.path);
         sl_free(f);
         return rc;

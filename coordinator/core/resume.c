@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/model.h"
 #include "proto/spec.h"
 
 typedef unsigned long long ull;
@@ -169,6 +170,40 @@ static bool same_variable(const Sluice__V1__Variable *a,
             memcmp(a->shape, b->shape, a->n_shape * sizeof(a->shape[0])) == 0);
 }
 
+static void shape_of(char out[MODEL_SHAPE_TEXT], const Sluice__V1__Variable *v)
+{
+    struct model_shape shape = {.rank = (uint32_t)v->n_shape};
+
+    if (v->n_shape > MODEL_RANK_MAX)
+        shape.rank = MODEL_RANK_MAX;
+    for (uint32_t i = 0; i < shape.rank; i++)
+        shape.dim[i] = v->shape[i];
+    (void)model_shape_text(out, &shape);
+}
+
+static enum sl_err other_variable(size_t i, const Sluice__V1__Variable *now,
+                                  const Sluice__V1__Variable *then,
+                                  struct sl_error *err)
+{
+    char a[MODEL_SHAPE_TEXT], b[MODEL_SHAPE_TEXT];
+
+    if (strcmp(now->name, then->name) != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "model: variable %zu is '%.80s', but '%.80s' in the cut",
+                       i, now->name, then->name);
+    shape_of(a, now);
+    shape_of(b, then);
+    if (now->kind != then->kind)
+        return sl_fail(err, SL_EINVAL,
+                       "model: only one of the model and the cut trains "
+                       "variable %zu, '%.80s'",
+                       i, now->name);
+    return sl_fail(err, SL_EINVAL,
+                   "model: variable %zu, '%.80s', has the shape %s, but %s in "
+                   "the cut",
+                   i, now->name, a, b);
+}
+
 static enum sl_err check_variables(const Sluice__V1__CheckpointsReply *now,
                                    const Sluice__V1__CheckpointsReply *then,
                                    struct sl_error *err)
@@ -178,11 +213,8 @@ static enum sl_err check_variables(const Sluice__V1__CheckpointsReply *now,
 
     for (size_t i = 0; i < both; i++)
         if (!same_variable(now->variables[i], then->variables[i]))
-            return sl_fail(err, SL_EINVAL,
-                           "model: variable %zu is '%s', but '%s' in the cut, "
-                           "or of another shape",
-                           i, now->variables[i]->name,
-                           then->variables[i]->name);
+            return other_variable(i, now->variables[i], then->variables[i],
+                                  err);
     if (now->n_variables != then->n_variables)
         return sl_fail(err, SL_EINVAL,
                        "model: it has %zu variables, the cut %zu",

@@ -242,6 +242,8 @@ enum sl_err coord_submit(struct coord *c,
     spec = (Sluice__V1__JobSpec *)copy;
     rc = spec_check(spec, err);
     if (rc == SL_OK)
+        rc = spec_check_new(spec, err);
+    if (rc == SL_OK)
         rc = request->dry_run ? explain(c, request, spec, reply, err)
                               : accept(c, &spec, request, reply, err);
     if (spec != NULL)

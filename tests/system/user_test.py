@@ -5,11 +5,13 @@ and holds the sentence that it says."""
 import contextlib
 import json
 import os
+import pathlib
+import signal
 import stat
 import subprocess
 import threading
 
-from cluster import (BIN, Cluster, check, check_equal, main, mlp_job)
+from cluster import (BIN, Cluster, check, check_equal, main, mlp_job, wait_for)
 
 
 def few(**train):
@@ -29,6 +31,13 @@ def full_device(path):
         with contextlib.suppress(OSError), open(path, "rb"):
             return True
     return False
+
+
+def connected(process, cluster):
+    """It has dialled the coordinator: its thread for that is there."""
+    check(process.poll() is None, f"it ended with {process.returncode}")
+    tasks = pathlib.Path(f"/proc/{process.pid}/task")
+    return len(list(tasks.iterdir())) > 1
 
 
 def only_files_are_replaced():
@@ -93,6 +102,71 @@ def a_target_that_cannot_be_written_is_said_before_training():
         check_equal(c.json("jobs").get("jobs", []), [], "jobs")
 
 
+def what_is_wrong_is_said_in_one_sentence():
+    with Cluster(psservers=1, workers=0) as c:
+        path = c.dir / "job.yaml"
+        path.write_text(json.dumps(few()))
+        for words, want, text in (
+            (("submit", path, "--resume", ""), 2,
+             "--resume is empty: name a job, or a manifest in the store"),
+            (("submit", path, "--set", "name=j-93"), 2,
+             "name: 'j-93' looks like the id of a job; choose another"),
+            (("validate", path, "--set", "train.epochs=x"), 2,
+             "sluice: --set train.epochs=x: train.epochs: wants an integer"),
+            (("validate", path, "--set", "name=7"), 2,
+             'name: wants a string, got the number 7: write "7"'),
+            (("validate", c.dir), 2, f"{c.dir} is a folder, not a file"),
+            (("up", "--dir", "/proc/sluice"), None,
+             "/proc/sluice cannot be made: "),
+        ):
+            done = c.run(*words, want=want)
+            says(done, text)
+            check_equal(done.stderr.count("\n"), 1, f"lines of {done.stderr!r}")
+
+
+def a_reader_that_has_seen_enough_is_no_fault():
+    with Cluster(psservers=1, workers=0) as c:
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run([BIN / "sluice", "--coordinator", c.address, "status"],
+                              stdout=write, stderr=subprocess.PIPE, check=False)
+        os.close(write)
+        check_equal((done.returncode, done.stderr), (-signal.SIGPIPE, b""),
+                    "the end of a filter")
+
+
+def ctrl_c_and_timeout_hold_while_the_coordinator_stands_still():
+    with Cluster(psservers=1, workers=0) as c:
+        path = c.dir / "job.yaml"
+        path.write_text(json.dumps(few()))
+        job = c.run("submit", path, "--no-wait").stdout.strip()
+        watch = subprocess.Popen([BIN / "sluice", "--coordinator", c.address, "watch",
+                                  job], text=True, stderr=subprocess.PIPE)
+        watch.stderr.readline()  # it follows
+        c.pause("coordinator")
+        try:
+            began = [subprocess.Popen([BIN / "sluice", "--coordinator", c.address,
+                                       "--timeout", "1h", *words], cwd=c.dir, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                     for words in (("submit", str(path)), ("status", job),
+                                   ("watch", job), ("stop", job))]
+            for one in began:
+                wait_for("it to wait for an answer", lambda p=one: connected(p, c))
+                one.send_signal(signal.SIGINT)
+                said = one.communicate(timeout=30)[1]
+                check_equal(one.returncode, -signal.SIGINT, f"exit: {said}")
+            done = c.run("--timeout", "500ms", "status", want=4)
+            says(done, "no answer within 0.5 s")
+            watch.send_signal(signal.SIGINT)
+            said = watch.communicate(timeout=30)[1]
+            check_equal(watch.returncode, 130, f"exit: {said}")
+        finally:
+            c.resume("coordinator")
+
+
 if __name__ == "__main__":
     main([only_files_are_replaced,
-          a_target_that_cannot_be_written_is_said_before_training])
+          a_target_that_cannot_be_written_is_said_before_training,
+          what_is_wrong_is_said_in_one_sentence,
+          a_reader_that_has_seen_enough_is_no_fault,
+          ctrl_c_and_timeout_hold_while_the_coordinator_stands_still])

@@ -6,6 +6,7 @@
 // there are as many as read at the same time, and each keeps its spaces.
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -177,27 +178,49 @@ static const struct data_ops images_ops = {
 
 // ---- opening
 
+// The first class without an image, or NULL.
+static const char *empty_class(const struct folder *f)
+{
+    uint32_t next = 0; // the files lie in the order of their classes
+
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->files[i].class > next)
+            break;
+        next = f->files[i].class + 1;
+    }
+    return next < f->classes_count ? folder_class(f, next) : NULL;
+}
+
 static enum sl_err check_classes(const struct images *s, struct sl_error *err)
 {
     const struct data_want *want = &s->data.want;
     uint32_t have = s->folder.classes_count;
+    const char *empty = empty_class(&s->folder);
+    char hint[128] = "";
 
     if (s->folder.count == 0)
         return sl_fail(err, SL_EINVAL,
                        "%s holds no images: they belong in a folder per "
                        "class, as <class>/<name>.jpg or .png",
                        s->folder.root);
+    if (empty != NULL)
+        snprintf(hint, sizeof(hint), "; the folder %.80s holds no image",
+                 empty);
     if (want->labels == DATA_VALUES && (have != 2 || want->outputs != 1))
         return sl_fail(err, SL_EINVAL,
                        "%s has %u classes; with this loss labels are one "
                        "number, 0 or 1, so it needs two and the model one "
-                       "output",
-                       s->folder.root, have);
+                       "output%s",
+                       s->folder.root, have, hint);
     if (want->labels != DATA_VALUES && have != want->outputs)
         return sl_fail(err, SL_EINVAL,
                        "%s has %u classes (folders), but the model has %llu "
-                       "outputs",
-                       s->folder.root, have, (unsigned long long)want->outputs);
+                       "outputs%s",
+                       s->folder.root, have, (unsigned long long)want->outputs,
+                       hint);
+    if (empty != NULL)
+        LOG(WARN, "a class without images", "folder=%s class=%s",
+            s->folder.root, empty);
     return SL_OK;
 }
 

@@ -58,6 +58,10 @@ TEST(cert, init_makes_files_that_hold)
 TEST(cert, hosts_are_checked)
 {
     T_EQ(RUN("cert", "init", t_path("c"), "--host", "a b"), 2);
+    T_EQ(RUN("cert", "init", t_path("c"), "--host", "10.0.0.300"), 2);
+    T_EQ(RUN("cert", "init", t_path("c"), "--host", "10.0.0"), 2);
+    T_EQ(RUN("cert", "init", t_path("c"), "--host", "fe80::1::2"), 2);
+    T_EQ(RUN("cert", "init", t_path("c"), "--host", "ps:7070"), 2);
     T_EQ(RUN("cert", "init", t_path("c"), "--host", "a\nCA:TRUE"), 2);
     T_EQ(RUN("cert", "init", t_path("c")), 2);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every line that a daemon logs (INFO and above) has its entry in
-deploy/RUNBOOK.md."""
+deploy/RUNBOOK.md, and every `sluice VERB` that a page names is a verb."""
 import pathlib
 import re
 import sys
@@ -23,4 +23,14 @@ missing = {text: where for text, where in said.items()
 for text, where in missing.items():
     print(f"{where}: '{text}' has no entry in deploy/RUNBOOK.md")
 print(f"{len(said)} log lines, {len(missing)} without an entry")
-sys.exit(1 if missing or not said else 0)
+
+verbs = set(re.findall(r'\{\.name = "([a-z-]+)",\s*\.usage', (ROOT / "client/verbs.c").read_text()))
+verbs |= {"help", "VERB", "COMMAND"}
+unknown = 0
+for page in [*ROOT.glob("*.md"), *(p for d in ("deploy", "docs", "client", "examples")
+                                   for p in (ROOT / d).rglob("*.md"))]:
+    for verb in re.findall(r"`sluice ([a-zA-Z]+)", page.read_text()):
+        if verb not in verbs:
+            unknown += 1
+            print(f"{page.relative_to(ROOT)}: there is no 'sluice {verb}'")
+sys.exit(1 if missing or not said or unknown or len(verbs) < 5 else 0)

@@ -132,14 +132,24 @@ TEST(specfile, loads_a_file_with_overrides)
 TEST(specfile, a_wrong_key_is_named_with_its_line)
 {
     static const char *const sets[] = {"model.layers[0].unitz=1"};
+    static const char *const epochs[] = {"train.epochs=x"};
+    static const char *const good[] = {"train.epochs=2"};
+    static const char misspelt[] = "name: a\ntrain: {bach: 1}\n";
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__JobSpec *spec = NULL;
 
     T_OK(fs_write_durable(fs_posix(), t_path("s.yaml"), small,
                           sizeof(small) - 1, t_err()));
     T_FAILS(SL_EINVAL, specfile_load(&spec, t_path("s.yaml"), sets, 1, &err));
-    T_HAS(err.text, "s.yaml:5: ");
+    T_HAS(err.text, "--set model.layers[0].unitz=1: model.layers[0]");
     T_HAS(err.text, "did you mean 'units'");
+    // What the file says is a line of the file, whatever else is set.
+    T_FAILS(SL_EINVAL, specfile_load(&spec, t_path("s.yaml"), epochs, 1, &err));
+    T_HAS(err.text, "--set train.epochs=x: train.epochs: wants an integer");
+    T_OK(fs_write_durable(fs_posix(), t_path("bad.yaml"), misspelt,
+                          sizeof(misspelt) - 1, t_err()));
+    T_FAILS(SL_EINVAL, specfile_load(&spec, t_path("bad.yaml"), good, 1, &err));
+    T_HAS(err.text, "bad.yaml:2: ");
     T_FAILS(SL_ENOENT, specfile_load(&spec, t_path("no.yaml"), NULL, 0, &err));
     T_HAS(err.text, "no.yaml");
     T_PTR(spec, NULL);

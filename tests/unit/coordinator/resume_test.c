@@ -129,7 +129,7 @@ TEST(resume, other_data_or_another_model_is_refused)
     T_HAS(err.text, "samples");
     now->variables[1]->shape[0] = 4;
     T_FAILS(SL_EINVAL, resume_fits(even, now, 40, &err));
-    T_HAS(err.text, "'bias'");
+    T_HAS(err.text, "variable 1, 'bias', has the shape (4,), but (");
     wire_free(&now->base);
     wire_free(&even->base);
 }

@@ -234,6 +234,21 @@ TEST(folder, the_hash_is_of_what_is_in_it)
     T_NE(hash, hash_of(a));
 }
 
+TEST(folder, an_empty_class_is_named_where_classes_are_too_many)
+{
+    const char *a = t_path("a");
+    struct data_want w = want_of(true);
+    struct data_source s = source_of(a);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *data;
+
+    fill(a);
+    w.outputs = 2;
+    T_FAILS(SL_EINVAL, data_open(&data, &s, &w, &err));
+    T_HAS(err.text, "has 3 classes (folders), but the model has 2 outputs; the "
+                    "folder birds holds no image");
+}
+
 TEST(folder, both_sets_have_the_same_classes)
 {
     const char *a = t_path("a"), *b = t_path("b");
