@@ -136,8 +136,11 @@ static void dial(struct findings *f, const struct api *api,
         rc = rpc_call_sync(channel, "/grpc.health.v1.Health/Check", NULL,
                            &options, &reply, &err);
     if (rc != SL_OK)
-        finding(f, FINDING_BAD, "member", "%s %s is not reached from here: %s",
-                m->role, m->name, err.text);
+        finding(f, FINDING_BAD, "member",
+                "%s %s is not reached from here at %s: %s; if workers do not "
+                "reach it either, look at its --advertise and the hosts of its "
+                "certificate",
+                m->role, m->name, m->address, err.text);
     rpc_body_free(reply);
     rpc_channel_free(channel);
 }
@@ -150,8 +153,8 @@ void doctor_dial(struct findings *f, const struct api *api,
     for (size_t i = 0; i < reply->n_members && dialled < MEMBERS_MAX; i++) {
         const Sluice__V1__MemberStatus *m = reply->members[i];
 
-        if (api_tls(api) == NULL || strcmp(m->role, "psserver") != 0 ||
-            m->address[0] == '\0' || strncmp(m->address, "unix:", 5) == 0)
+        if (strcmp(m->role, "psserver") != 0 || m->address[0] == '\0' ||
+            strncmp(m->address, "unix:", 5) == 0)
             continue;
         dialled++;
         dial(f, api, m);

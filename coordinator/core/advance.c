@@ -56,6 +56,37 @@ static bool broken(struct coord *c, struct job *job)
     return true;
 }
 
+#define SKIPPED_FEW                                                            \
+    16 // which chance may do, where nothing is known of the data
+
+// All steps were counted, and none of them moved a parameter: such a job has
+// learned nothing, whatever its steps say.
+static bool nothing_applied(const struct job *job)
+{
+    uint64_t few = job->warnings[JOB_WARN_SAMPLE] == NULL ? SKIPPED_FEW : 1;
+
+    for (uint32_t i = 0; i < job->shards; i++)
+        if (job->shard[i].counts.applied > 0 ||
+            job->shard[i].counts.skipped < few)
+            return false;
+    return job->shards > 0;
+}
+
+static void finish(struct coord *c, struct job *job)
+{
+    const char *sample = job->warnings[JOB_WARN_SAMPLE];
+
+    if (nothing_applied(job))
+        end_fail(c, job,
+                 "none of its %llu updates was applied: no loss or gradient "
+                 "was finite; %s",
+                 (unsigned long long)job->shard[0].counts.skipped,
+                 sample != NULL ? sample
+                                : "lower the learning rate, look at the data");
+    else
+        end_job(c, job, JOB_FINISHED, "");
+}
+
 void advance_job(struct coord *c, struct job *job)
 {
     if (c->dead || job_ended(job) || job->paused)
@@ -84,5 +115,5 @@ void advance_job(struct coord *c, struct job *job)
         return;
     if (job->state == JOB_FINISHING && job->cut == NULL &&
         job_cut_complete(job) && !evaluations_pending(job))
-        end_job(c, job, JOB_FINISHED, "");
+        finish(c, job);
 }

@@ -55,6 +55,8 @@ enum job_warning {
     JOB_WARN_VALUES,     // parameters are not finite
     JOB_WARN_EVALUATION, // the last one failed
     JOB_WARN_DATA,       // a worker cannot read the data
+    JOB_WARN_SAMPLE,     // a sample is not finite
+    JOB_WARN_REACH,      // a worker cannot reach a psserver, and nobody moves
     JOB_WARNINGS,
 };
 

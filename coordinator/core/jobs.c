@@ -113,6 +113,15 @@ void jobs_flush(struct coord *c, struct job *job)
     coord_wrote(c, journal_job_counters(c->journal, job->id, &now, &c->err));
 }
 
+void jobs_unwarn(struct job *job, enum job_warning kind)
+{
+    if (job->warnings[kind] == NULL)
+        return;
+    sl_free(job->warnings[kind]);
+    job->warnings[kind] = NULL;
+    job->changes++;
+}
+
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
 {
     char text[256];

@@ -39,6 +39,9 @@ void jobs_count(struct job *job, uint64_t *counter);
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+// It is over.
+void jobs_unwarn(struct job *job, enum job_warning kind);
+
 // Journals what was counted, with the next commit.
 void jobs_flush(struct coord *c, struct job *job);
 

@@ -138,7 +138,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->sums = (struct work_sums){0};
     w->moved_ms = coord_now(c);
     w->reported = false;
-    w->waits = false;
+    w->waits = w->unreached = false;
     list_push_back(&m->leases, &w->on_holder);
     member_begins(m, coord_now(c));
     hold(job, m->id);

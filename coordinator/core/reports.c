@@ -123,6 +123,9 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m,
     more = meter_delta(&w->seen, &now);
     if (w->kind == WORK_RING)
         take_sums(w, m);
+    if (m->strange[0] != '\0')
+        jobs_warn(w->job, JOB_WARN_SAMPLE, "the data is not finite: %.150s",
+                  m->strange);
     if (m->loss_scale >= 1)
         w->job->loss_scale = m->loss_scale;
     if (w->kind != WORK_TRAIN && w->kind != WORK_RING)

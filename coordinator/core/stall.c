@@ -4,18 +4,24 @@
 #include "coordinator/core/stall.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/groups.h"
+#include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
 // A report may be so many heartbeats old.
 #define STALL_BEATS 4
+// A connection breaks, and a psserver is started again, within that.
+#define UNREACHED_MS 3000
+// Who has waited so long for one that it cannot reach may do something else.
+#define ELSEWHERE_MS 5000
 
 static uint64_t limit_ms(const struct coord *c, const struct job *job)
 {
@@ -25,16 +31,53 @@ static uint64_t limit_ms(const struct coord *c, const struct job *job)
     return ms > 0 && ms < least ? least : ms;
 }
 
+// Whose address it is.
+static const char *server_at(const struct coord *c, const char *text)
+{
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+        size_t len = strlen(m->address);
+
+        if (m->role == MEMBER_PSSERVER && len > 0 &&
+            strncmp(text, m->address, len) == 0 && text[len] == ':')
+            return m->name;
+    }
+    return "?";
+}
+
+// A psserver that it cannot reach is a reason once nobody else gets on either.
+static void note_trouble(struct coord *c, struct work *w, const char *text)
+{
+    uint64_t since =
+        w->moved_ms > w->job->moved_ms ? w->moved_ms : w->job->moved_ms;
+
+    w->unreached = text[0] != '\0';
+    if (!w->unreached || w->job->warnings[JOB_WARN_REACH] != NULL ||
+        coord_now(c) - since < UNREACHED_MS)
+        return;
+    jobs_warn(w->job, JOB_WARN_REACH,
+              "worker %.60s cannot reach psserver %.60s at %.200s",
+              w->holder->name, server_at(c, text), text);
+}
+
+static void got_on(struct coord *c, struct work *w)
+{
+    w->moved_ms = w->job->moved_ms = coord_now(c);
+    jobs_unwarn(w->job, JOB_WARN_REACH);
+}
+
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message)
 {
     // The first number is where it begins: it may count for a whole process.
     if ((w->reported && message->progress != w->progress) ||
         message->metrics->steps > w->seen.steps)
-        w->moved_ms = w->job->moved_ms = coord_now(c);
+        got_on(c, w);
     w->reported = true;
     w->progress = message->progress;
     w->waits = message->waits;
+    note_trouble(c, w, message->waits_for);
 }
 
 // It computes the oldest, here too.
@@ -165,6 +208,22 @@ static bool counts(const struct work *w)
     return w->kind == WORK_PROBE || w->kind == WORK_RING || job_served(w->job);
 }
 
+// Another job that its worker could serve meanwhile.
+static bool other_runs(const struct coord *c, const struct job *job)
+{
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *other = list_entry(n, struct job, on_active);
+
+        if (other != job && other->external == job->external &&
+            !other->paused && other->state != JOB_FINISHING &&
+            (other->state == JOB_PLACING || job_served(other)) &&
+            other->warnings[JOB_WARN_REACH] == NULL)
+            return true;
+    }
+    return false;
+}
+
 static void check_worker(struct coord *c, struct member *m, uint64_t now)
 {
     struct work *w = NULL;
@@ -185,6 +244,11 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
     limit = limit_ms(c, w->job);
     if (!counts(w))
         w->moved_ms = now;
+    if (w->unreached && w->waits && w->kind != WORK_RING &&
+        now - w->moved_ms >= ELSEWHERE_MS && other_runs(c, w->job)) {
+        excluded_put(c, m, w->job, CONDUCT_WAITS);
+        return;
+    }
     if (limit == 0 || now - w->moved_ms < limit)
         return;
     if (!w->waits)

@@ -166,6 +166,8 @@ static void status_reason(const struct coord *c, const struct job *job,
         snprintf(out, size, "waiting for the checkpoint that holds it all%s%s",
                  job->cut_why == NULL ? "" : "; the last one was given up: ",
                  job->cut_why == NULL ? "" : job->cut_why);
+    else if (job->warnings[JOB_WARN_REACH] != NULL)
+        snprintf(out, size, "%s", job->warnings[JOB_WARN_REACH]);
     else if (!worker_there(c, job, true) && job->held == 0)
         reason_worker(c, job, out, size);
     else if (job->state == JOB_FINISHING)
@@ -421,6 +423,25 @@ static void warn_placement(const struct job *job, char *out, size_t size)
                  p->shards, job->shards, job->shards == 1 ? "" : "s");
 }
 
+// A few are nothing: a loss scale finds its place by them.
+static void warn_skipped(const struct job *job, char *out, size_t size)
+{
+    uint64_t counted = 0, skipped = 0;
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        if (job->shard[i].counts.skipped >= skipped) {
+            skipped = job->shard[i].counts.skipped;
+            counted = skipped + job->shard[i].counts.applied;
+        }
+    }
+    out[0] = '\0';
+    if (skipped >= 16 && skipped >= counted / 100)
+        snprintf(out, size,
+                 "%llu of %llu updates were skipped: their loss or gradient "
+                 "was not finite",
+                 (ull)skipped, (ull)counted);
+}
+
 static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
 {
     char *copy;
@@ -436,14 +457,19 @@ static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
 
 static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    char placed[160];
+    char placed[160], skipped[160], cut[280];
     bool ok;
 
-    m->warnings = sl_calloc(JOB_WARNINGS + 1, sizeof(m->warnings[0]));
+    m->warnings = sl_calloc(JOB_WARNINGS + 3, sizeof(m->warnings[0]));
     if (m->warnings == NULL)
         return false;
     warn_placement(job, placed, sizeof(placed));
-    ok = add_warning(m, placed);
+    warn_skipped(job, skipped, sizeof(skipped));
+    snprintf(cut, sizeof(cut), "%s%.200s",
+             job->cut_why == NULL ? "" : "the last checkpoint was given up: ",
+             job->cut_why == NULL ? "" : job->cut_why);
+    ok = add_warning(m, placed) && add_warning(m, skipped) &&
+         add_warning(m, cut);
     for (unsigned i = 0; ok && i < JOB_WARNINGS; i++)
         ok = add_warning(m, job->warnings[i]);
     return ok;

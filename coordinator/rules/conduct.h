@@ -42,7 +42,7 @@ enum conduct_why {
     CONDUCT_GOOD,
     CONDUCT_SKIPS,
     CONDUCT_FAILS,
-    CONDUCT_WAITS, // it cannot reach shards that others reach
+    CONDUCT_WAITS, // it cannot reach shards, and others or other jobs get on
     CONDUCT_DATA,  // it cannot read the data that others read
 };
 

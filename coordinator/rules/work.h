@@ -44,7 +44,8 @@ struct work {
     uint64_t moved_ms;      // when the holder last got on with it, or began
     uint64_t progress;      // its own number for that
     bool reported;          // it has said that number
-    bool waits;             // it waits for shards, as it says
+    bool waits;             // it waits for shards, as it says,
+    bool unreached;         // and cannot reach one
     uint64_t cut;           // WORK_EVALUATE
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set
     struct buf story;       // whom it took down and how, for people

@@ -7,9 +7,12 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import stat
 import subprocess
 import threading
+
+import numpy
 
 from cluster import (BIN, Cluster, check, check_equal, main, mlp_job, wait_for)
 
@@ -164,9 +167,68 @@ def ctrl_c_and_timeout_hold_while_the_coordinator_stands_still():
             c.resume("coordinator")
 
 
+def numbers_job(folder, bad, **train):
+    """Regression on rows of numbers; `bad` of them hold one that is none."""
+    rows = numpy.random.default_rng(7).normal(size=(640, 4)).astype("f4")
+    rows[bad, 2] = numpy.nan
+    numpy.save(folder / "x.npy", rows)
+    numpy.save(folder / "y.npy", numpy.ones((640, 1), "f4"))
+    return {"name": "numbers", "loss": "mean_squared_error",
+            "model": {"input_shape": [4], "layers": [{"type": "dense", "units": 1}]},
+            "optimizer": {"type": "sgd", "learning_rate": 0.01},
+            "data": {"train": {"format": "npy", "x": str(folder / "x.npy"),
+                               "y": str(folder / "y.npy")}},
+            "train": {"batch": 64, "epochs": 4, **train}}
+
+
+def a_job_of_which_nothing_was_applied_fails_and_names_the_sample():
+    with Cluster(psservers=1, workers=1) as c:
+        job = c.submit(numbers_job(c.dir, slice(None)))
+        done = c.run("watch", job, want=1)
+        text = ("none of its 40 updates was applied: no loss or gradient was finite; "
+                "the data is not finite: sample ")
+        says(done, f"job {job} has failed: {text}",
+             "of data.train: value 2 of its 4 is nan")
+
+        # Some of it: the job goes on, and its status says so.
+        job = c.submit(numbers_job(c.dir, [17, 600], epochs=16))
+        c.wait_state(job)
+        done = c.run("status", job)
+        for part in ("updates were skipped: their loss or gradient was not finite",
+                     "of data.train: value 2 of its 4 is nan"):
+            check(part in done.stdout, f"status does not say: {part}", done.stdout)
+        check("sample 17 " in done.stdout or "sample 600 " in done.stdout,
+              "status names another sample", done.stdout)
+
+
+def a_psserver_that_workers_cannot_reach_is_named_with_the_cause():
+    with Cluster(psservers=0, workers=0) as c:
+        c.start("w-0", extra=["--store", str(c.dir / "store")])
+        with socket.socket() as taken:  # nobody listens there
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            c.start("ps-0", extra=["--listen", "127.0.0.1:0", "--advertise", address])
+            job = c.submit(few())
+            text = f"worker w-0 cannot reach psserver ps-0 at {address}: "
+            wait_for("the reason", lambda: text in c.status(job).get("reason", ""), 30)
+            done = c.run("status", job)
+            check("onnection refused" in done.stdout, "the cause", done.stdout)
+            done = c.run("doctor", want=1)
+            check(f"psserver ps-0 is not reached from here at {address}: " in done.stdout,
+                  "what doctor says", done.stdout)
+
+            # Its worker serves others meanwhile.
+            ring = few(mode="allreduce")
+            ring["name"] = "ring"
+            c.wait_state(c.submit(ring), limit_s=20)
+            check_equal(c.steps(job), 0, "steps of the job that waits")
+
+
 if __name__ == "__main__":
     main([only_files_are_replaced,
           a_target_that_cannot_be_written_is_said_before_training,
           what_is_wrong_is_said_in_one_sentence,
           a_reader_that_has_seen_enough_is_no_fault,
-          ctrl_c_and_timeout_hold_while_the_coordinator_stands_still])
+          ctrl_c_and_timeout_hold_while_the_coordinator_stands_still,
+          a_job_of_which_nothing_was_applied_fails_and_names_the_sample,
+          a_psserver_that_workers_cannot_reach_is_named_with_the_cause])

@@ -74,6 +74,11 @@ enum sl_err data_agree(const struct data *train, const struct data *test,
     return SL_OK;
 }
 
+bool data_has_values(const struct data *d)
+{
+    return d->want.labels == DATA_VALUES;
+}
+
 size_t data_label_bytes(const struct data *d)
 {
     if (d->want.labels == DATA_INDEX)

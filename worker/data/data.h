@@ -94,6 +94,9 @@ bool data_shared(const struct data *d);
 enum sl_err data_agree(const struct data *train, const struct data *test,
                        struct sl_error *err);
 
+// True: labels are f32, as DATA_VALUES.
+bool data_has_values(const struct data *d);
+
 size_t data_label_bytes(const struct data *d); // of one sample, as delivered
 
 // Sample `number` is one of the next few: the caches may fetch it.

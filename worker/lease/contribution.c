@@ -3,6 +3,12 @@
 // which program, with which numbers set.
 #include "worker/lease/contribution.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "common/base/mem.h"
+
 #include "common/base/num.h"
 #include "common/plan/round.h"
 
@@ -75,6 +81,74 @@ enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
     c->device->held = !contribution_is_last(c);
     return step_begin(c->device, c->p->program, c->p->placed, &c->batch, err);
 }
+
+// ---- what is not finite
+
+#define LOOKS_MAX 8 // after that it is known that the data is no better
+
+// The number of the first value that is not finite; n: all are.
+static size_t first_strange(const void *values, size_t n)
+{
+    const float *v = values;
+    size_t i = 0;
+
+    while (i < n && isfinite(v[i]))
+        i++;
+    return i;
+}
+
+// True: the search is over.
+static bool strange_sample(const struct input_run *run, uint64_t sample,
+                           void *x, void *y, char *out, size_t size)
+{
+    size_t n = data_is_u8(run->data)
+                   ? 0
+                   : data_sample_bytes(run->data) / sizeof(float);
+    size_t m = data_has_values(run->data)
+                   ? data_label_bytes(run->data) / sizeof(float)
+                   : 0;
+    size_t at;
+
+    if (data_read(run->data, sample, x, y, NULL) != SL_OK)
+        return true;
+    at = first_strange(x, n);
+    if (at < n) {
+        snprintf(out, size,
+                 "sample %" PRIu64 " of data.train: value %zu of its %zu is %g",
+                 sample, at, n, (double)((const float *)x)[at]);
+        return true;
+    }
+    at = first_strange(y, m);
+    if (at < m)
+        snprintf(out, size, "sample %" PRIu64 " of data.train: its label is %g",
+                 sample, (double)((const float *)y)[at]);
+    return at < m;
+}
+
+void contribution_strange(const struct contribution *c, char *out, size_t size)
+{
+    const struct input_run *run = c->run;
+    uint64_t first = run->first + (uint64_t)c->first * run->batch;
+    void *x, *y;
+
+    if (out[0] != '\0' || c->job->looked >= LOOKS_MAX)
+        return;
+    c->job->looked++;
+    x = sl_malloc(data_sample_bytes(run->data));
+    y = sl_malloc(data_label_bytes(run->data));
+    for (uint64_t i = 0; x != NULL && y != NULL && i < c->samples; i++) {
+        uint64_t at = first + i;
+
+        pulse_beat(c->job->pulse);
+        if (strange_sample(run, run->shuffle ? order_at(&run->order, at) : at,
+                           x, y, out, size))
+            break;
+    }
+    sl_free(x);
+    sl_free(y);
+}
+
+// ---- the ops
 
 void contribution_loss(struct contribution *c)
 {

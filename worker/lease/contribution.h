@@ -54,6 +54,10 @@ struct contribution {
     struct job_program *p;
 };
 
+// The loss or gradient is not finite: is a sample of the step why? Names it in
+// `out` then; reads the step's samples again, the first few times of a job.
+void contribution_strange(const struct contribution *c, char *out, size_t size);
+
 // The run reads micro-batches and holds the step whole.
 void contribution_begin(struct contribution *c, struct input_run *run,
                         uint64_t closure, uint32_t step);

@@ -52,6 +52,7 @@ struct job {
     bool skip_nonfinite;
     uint32_t max_nonfinite; // consecutive; 0: no limit
     uint32_t nonfinite;     // so far
+    uint32_t looked;        // so often for the sample that is why
     enum spec_precision precision;
     struct loss_scale scale; // f16
     bool told_precision;     // in the log

@@ -81,6 +81,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     if (l == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     pthread_mutex_init(&l->progress.lock, NULL);
+    pthread_mutex_init(&l->gate.trouble.lock, NULL);
     atomic_init(&l->gate.closed, GATE_OPEN);
     l->record = record_ref(record);
     l->kind = kind_of(m);
@@ -116,6 +117,7 @@ void lease_free(struct lease *l)
     sl_free(l->outcome.held);
     sl_free(l->outcome.closed);
     pthread_mutex_destroy(&l->progress.lock);
+    pthread_mutex_destroy(&l->gate.trouble.lock);
     sl_free(l);
 }
 

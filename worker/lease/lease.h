@@ -24,14 +24,17 @@
 
 enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 
+#define LEASE_STRANGE 112
+
 // Sums over the steps that this attempt saw counted; see StepMetrics.
 struct lease_metrics {
     uint64_t steps, samples, skipped, refused;
     double loss_sum, right_sum;
     double compute_ms, wait_ms, input_ms;
-    double loss_scale;   // the last; 0: there is none
-    uint64_t sums;       // with others, of whole gradients
-    uint64_t sent_bytes; // to other hosts, for them
+    double loss_scale;           // the last; 0: there is none
+    uint64_t sums;               // with others, of whole gradients
+    uint64_t sent_bytes;         // to other hosts, for them
+    char strange[LEASE_STRANGE]; // the sample that is not finite; "": none is
 };
 
 enum outcome_kind {

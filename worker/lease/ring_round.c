@@ -310,6 +310,7 @@ static enum sl_err judge(struct ring_round *r, struct sl_error *err)
 
     if (!r->bad || scale)
         return SL_OK;
+    contribution_strange(&r->c, r->m.strange, sizeof(r->m.strange));
     if (!job->skip_nonfinite)
         return sl_fail(err, SL_ENUMERIC,
                        "the loss or gradient is not finite in the round of "
@@ -321,8 +322,11 @@ static enum sl_err judge(struct ring_round *r, struct sl_error *err)
     if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
         return sl_fail(err, SL_ENUMERIC,
                        "%u rounds in a row had a loss or gradient that is not "
-                       "finite; lower the learning rate",
-                       job->nonfinite);
+                       "finite; %s%s",
+                       job->nonfinite,
+                       r->m.strange[0] != '\0' ? "mend the data: "
+                                               : "lower the learning rate",
+                       r->m.strange);
     return SL_OK;
 }
 

@@ -165,6 +165,12 @@ static enum sync_result not_finite(struct train *t)
 {
     struct job *job = t->job;
 
+    contribution_strange(&t->c, t->m.strange, sizeof(t->m.strange));
+    if (!job->skip_nonfinite && t->m.strange[0] != '\0')
+        return failed(t, sl_fail(&t->err, SL_ENUMERIC,
+                                 "the data is not finite: %s; mend it, or set "
+                                 "train.nonfinite: skip",
+                                 t->m.strange));
     if (!job->skip_nonfinite)
         return failed(t, sl_fail(&t->err, SL_ENUMERIC,
                                  "the loss is not finite in step %u of closure "
@@ -175,8 +181,12 @@ static enum sync_result not_finite(struct train *t)
     if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
         return failed(t, sl_fail(&t->err, SL_ENUMERIC,
                                  "%u steps in a row had a loss or gradient "
-                                 "that is not finite; lower the learning rate",
-                                 job->nonfinite));
+                                 "that is not finite; %s%s",
+                                 job->nonfinite,
+                                 t->m.strange[0] != '\0'
+                                     ? "mend the data: "
+                                     : "lower the learning rate",
+                                 t->m.strange));
     return SYNC_OK;
 }
 

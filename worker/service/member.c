@@ -451,6 +451,7 @@ void member_beat(void *arg)
     Sluice__V1__LeaseProgress progress[BEAT_LEASES], *list[BEAT_LEASES];
     Sluice__V1__StepMetrics metrics[BEAT_LEASES];
     Sluice__V1__Attempt attempts[BEAT_LEASES];
+    char trouble[BEAT_LEASES][GATE_TROUBLE];
     size_t count = 0;
 
     watch(m);
@@ -472,6 +473,8 @@ void member_beat(void *arg)
         p->metrics = &metrics[count];
         p->progress = atomic_load(&l->gate.pulse.beats);
         p->waits = atomic_load(&l->gate.pulse.waits);
+        gate_trouble_read(&l->gate, trouble[count]);
+        p->waits_for = trouble[count];
         list[count++] = p;
     }
     beat.leases = list;

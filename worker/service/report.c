@@ -23,6 +23,7 @@ void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
     out->loss_scale = m->loss_scale;
     out->sums = m->sums;
     out->sent_bytes = m->sent_bytes;
+    out->strange = (char *)m->strange;
 }
 
 static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)

@@ -12,9 +12,12 @@
 #ifndef WORKER_SYNC_GATE_H
 #define WORKER_SYNC_GATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "worker/data/pulse.h"
@@ -27,12 +30,52 @@ enum gate_reason {
     GATE_LEASE,   // the lease has ended: hand back
 };
 
+// Why a shard that is waited for does not answer, for those who look at us.
+#define GATE_TROUBLE 200
+struct gate_trouble {
+    _Atomic bool any;
+    pthread_mutex_t lock;
+    char text[GATE_TROUBLE];
+};
+
 struct gate {
     _Atomic int closed;    // enum gate_reason; the first one counts
     _Atomic bool draining; // finish the step under way, then hand back
     _Atomic uint64_t lease_ends_ms;
     struct pulse pulse;
+    struct gate_trouble trouble;
 };
+
+// "10.0.0.2:7070: connection refused"; NULL: it is over.
+static inline void gate_trouble(struct gate *g, const char *where,
+                                const char *why)
+{
+    struct gate_trouble *t = &g->trouble;
+
+    if (where == NULL && !atomic_load(&t->any))
+        return;
+    pthread_mutex_lock(&t->lock);
+    if (where == NULL)
+        t->text[0] = '\0';
+    else if (strncmp(why, where, strlen(where)) == 0)
+        snprintf(t->text, sizeof(t->text), "%.199s", why);
+    else
+        snprintf(t->text, sizeof(t->text), "%.80s: %.110s", where, why);
+    atomic_store(&t->any, where != NULL);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static inline void gate_trouble_read(struct gate *g, char out[GATE_TROUBLE])
+{
+    struct gate_trouble *t = &g->trouble;
+
+    out[0] = '\0';
+    if (!atomic_load(&t->any))
+        return;
+    pthread_mutex_lock(&t->lock);
+    memcpy(out, t->text, GATE_TROUBLE);
+    pthread_mutex_unlock(&t->lock);
+}
 
 static inline void gate_close(struct gate *g, enum gate_reason why)
 {

@@ -24,6 +24,8 @@ void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err)
 static void rest(struct ps_shard *p)
 {
     ps_move(p, PS_NOTHING, false);
+    if (p->tries > 0)
+        gate_trouble(p->s->closure.gate, NULL, NULL);
     p->tries = 0;
     p->due_ms = 0;
     peer_rest(&p->peer);
@@ -56,6 +58,9 @@ static void failed_call(struct ps_shard *p, const struct ps_answer *a)
         return;
     }
     ps_pause(p);
+    if (!moved && a->rc != SL_ECANCELED && s->map.entries != NULL)
+        gate_trouble(s->closure.gate, s->map.entries[p->number].address,
+                     a->err.text);
     if (moved || p->tries > TRIES_BEFORE_MAP)
         s->map_wanted = true;
 }
