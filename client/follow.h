@@ -57,6 +57,7 @@ struct follow_options {
     bool quiet;          // no progress, no evaluations
     bool cancel;         // Ctrl-C stops the job instead of detaching
     bool summary_text;   // print the closing table (or its JSON)
+    bool lines;          // with -o json each status is one too, on one line
     const char *summary; // where summary.json goes, "-": stdout; NULL: nowhere
     int64_t period_ms;   // between lines where stderr is no terminal
     uint64_t until_step; // end with 0 when so many steps are counted; 0: no

@@ -54,16 +54,31 @@ static void close_line(struct view *v)
     v->line_open = false;
 }
 
+// For programs: each status that a terminal would show.
+static void draw_json(struct view *v, const Sluice__V1__JobStatus *s)
+{
+    json_t *object = NULL;
+
+    if (pbjson_write(&object, &s->base) == SL_OK)
+        (void)out_json_line(object, NULL); // a pipe that is closed ends us
+}
+
 static void draw(struct view *v, const Sluice__V1__JobStatus *s, bool now)
 {
     uint64_t at = sl_now_ms(sl_clock_real());
-    uint64_t pause =
-        v->cli->out.err_tty ? REDRAW_MS : (uint64_t)v->options->period_ms;
+    uint64_t pause = v->cli->out.err_tty && !v->options->lines
+                         ? REDRAW_MS
+                         : (uint64_t)v->options->period_ms;
     struct buf line = BUF_INIT;
 
     if (v->options->quiet ||
         (!now && v->drawn_ms != 0 && at - v->drawn_ms < pause))
         return;
+    if (v->options->lines) {
+        draw_json(v, s);
+        v->drawn_ms = at;
+        return;
+    }
     if (progress_line(&line, s) == SL_OK && line.len > 0) {
         if (v->cli->out.err_tty)
             fprintf(stderr, "\r\033[K%.*s", out_columns() - 1, buf_text(&line));
@@ -130,8 +145,10 @@ static enum sl_err print_summary(struct view *v, const Sluice__V1__JobStatus *s,
 
     if (v->cli->out.json) {
         rc = summary_json(&object, s);
-        return rc == SL_OK ? out_json(object, err)
-                           : sl_fail(err, rc, "out of memory");
+        if (rc != SL_OK)
+            return sl_fail(err, rc, "out of memory");
+        return v->options->lines ? out_json_line(object, err)
+                                 : out_json(object, err);
     }
     rc = summary_text(&text, s);
     return out_text(&text, rc, err);

@@ -35,7 +35,10 @@ static enum sl_err print_jobs(const Sluice__V1__ListReply *reply,
         table_cell(&t, "%s/%s", out_count(a, s->steps_counted),
                    out_count(b, s->steps_asked));
         table_cell(&t, "%.4f", s->loss);
-        table_cell(&t, "%s", out_count(a, (uint64_t)s->images_per_second));
+        if (progress_ended(s->state) || s->reason[0] != '\0')
+            table_cell(&t, "-");
+        else
+            table_cell(&t, "%s", out_count(a, (uint64_t)s->images_per_second));
         table_cell(&t, "%s", out_when(a, s->submitted_unix));
     }
     return table_print(&t, err);
@@ -92,6 +95,7 @@ int verb_watch(struct cli *cli)
 {
     struct follow_options options = {
         .summary_text = conf_int(cli->conf, "until-step") == 0,
+        .lines = cli->out.json,
         .summary = conf_str(cli->conf, "summary"),
         .period_ms = conf_int(cli->conf, "period"),
         .until_step = (uint64_t)conf_int(cli->conf, "until-step"),

@@ -69,7 +69,7 @@ enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err)
     return rc;
 }
 
-enum sl_err out_json(json_t *object, struct sl_error *err)
+static enum sl_err write_json(json_t *object, bool pretty, struct sl_error *err)
 {
     json_t *all = json_object();
     struct buf text = BUF_INIT;
@@ -79,13 +79,23 @@ enum sl_err out_json(json_t *object, struct sl_error *err)
         json_object_set_new(all, "schema_version",
                             json_integer(OUT_SCHEMA_VERSION)) == 0 &&
         json_object_update(all, object) == 0)
-        rc = sl_json_write(&text, all, true);
+        rc = sl_json_write(&text, all, pretty);
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\n');
     rc = out_text(&text, rc, err);
     json_decref(all);
     json_decref(object);
     return rc;
+}
+
+enum sl_err out_json(json_t *object, struct sl_error *err)
+{
+    return write_json(object, true, err);
+}
+
+enum sl_err out_json_line(json_t *object, struct sl_error *err)
+{
+    return write_json(object, false, err);
 }
 
 enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err)
@@ -247,7 +257,7 @@ const char *out_when(char out[OUT_NUMBER], double unix_seconds)
     struct tm tm;
 
     if (t <= 0 || localtime_r(&t, &tm) == NULL ||
-        strftime(out, OUT_NUMBER, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        strftime(out, OUT_NUMBER, "%Y-%m-%d %H:%M:%S %z", &tm) == 0)
         snprintf(out, OUT_NUMBER, "-");
     return out;
 }

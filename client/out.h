@@ -45,6 +45,9 @@ enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err);
 // Takes the reference; NULL is SL_ENOMEM.
 enum sl_err out_json(json_t *object, struct sl_error *err);
 
+// The same on one line.
+enum sl_err out_json_line(json_t *object, struct sl_error *err);
+
 // The same for a message.
 enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err);
 
@@ -77,7 +80,7 @@ const char *out_count(char out[OUT_NUMBER], uint64_t n);     // 1,048,576
 const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes); // 1.5 MiB
 const char *out_time(char out[OUT_NUMBER], double seconds);  // 2m04s
 
-// "2026-07-01 12:34:56" in local time; "-" for 0.
+// "2026-07-01 12:34:56 +0200", local time and its zone; "-" for 0.
 const char *out_when(char out[OUT_NUMBER], double unix_seconds);
 
 #endif

@@ -45,10 +45,11 @@ bool progress_has_accuracy(const Sluice__V1__JobStatus *s)
            strcmp(s->spec->loss, "mean_squared_error") != 0;
 }
 
-static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s)
+static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s,
+                          bool moves)
 {
     char counted[OUT_NUMBER], asked[OUT_NUMBER], left[OUT_NUMBER];
-    bool runs = !progress_ended(s->state) && s->remaining_seconds > 0;
+    bool runs = moves && !progress_ended(s->state) && s->remaining_seconds > 0;
     double share = s->steps_asked > 0
                        ? 100 * (double)s->steps_counted / (double)s->steps_asked
                        : 0;
@@ -102,20 +103,22 @@ static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
     return rc;
 }
 
+// What it waits for comes first: a terminal has 80 columns, and rates of one
+// that does not move are those of before.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
 {
+    bool waits = s->reason != NULL && s->reason[0] != '\0';
     enum sl_err rc = SL_OK;
 
     if (s->state != SLUICE__V1__JOB_STATE__JOB_RUNNING)
         rc = buf_appendf(out, "%s  ", progress_word(s));
+    if (rc == SL_OK && waits)
+        rc = buf_appendf(out, "%s  ", s->reason);
     if (rc == SL_OK && s->steps_asked > 0) {
-        rc = counts(out, s);
-        if (rc == SL_OK && !progress_ended(s->state))
+        rc = counts(out, s, !waits);
+        if (rc == SL_OK && !progress_ended(s->state) && !waits)
             rc = rates(out, s);
     }
-    if (rc == SL_OK && s->reason != NULL && s->reason[0] != '\0')
-        rc =
-            buf_appendf(out, "%s%s", s->steps_asked > 0 ? "  " : "", s->reason);
     while (rc == SL_OK && out->len > 0 && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
     return rc;

@@ -167,7 +167,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         const char *key;
         json_t *value;
     } members[] = {
-        {"schema_version", json_integer(OUT_SCHEMA_VERSION)},
+        {"schema_version", json_integer(SUMMARY_SCHEMA_VERSION)},
         {"job", json_string(s->id)},
         {"name", json_string(s->name)},
         {"state", json_string(progress_word(s))},
@@ -182,7 +182,10 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"steps_counted", unsigned_number(s->steps_counted)},
         {"resumed_from", json_string(s->resumed_from)},
         {"resumed_steps", unsigned_number(s->resumed_steps)},
-        {"samples_per_epoch", epoch_samples(s)},
+        {"epochs", unsigned_number(s->epochs)},
+        {"training_loss", number(s->loss)},
+        {"samples_per_epoch", unsigned_number(s->samples_per_epoch)},
+        {"samples_counted", epoch_samples(s)},
         {"samples", unsigned_number(s->samples_per_epoch)},
         {"updates_applied", unsigned_number(s->updates_applied)},
         {"updates_skipped", unsigned_number(s->updates_skipped)},
@@ -326,6 +329,13 @@ static void count_rows(struct table *t, const job_status *s)
         table_cell(t, "  found counted");
         table_cell(t, "%s, resumed from %s", out_count(a, s->resumed_steps),
                    s->resumed_from);
+    }
+    table_cell(t, "  epochs");
+    table_cell(t, "%u of %s samples", s->epochs,
+               out_count(a, s->samples_per_epoch));
+    if (s->steps_counted > 0) {
+        table_cell(t, "  training loss");
+        table_cell(t, "%.4f", s->loss);
     }
     table_cell(t, "  samples per second");
     table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));

@@ -18,6 +18,9 @@
 #include "common/base/status.h"
 #include "proto/jobs.pb-c.h"
 
+// 2: samples_per_epoch is a number, as in a status; 1: what samples_counted is.
+#define SUMMARY_SCHEMA_VERSION 2
+
 // Both need a status that was asked for with its shards.
 bool summary_once(const Sluice__V1__JobStatus *s);
 bool summary_cover(const Sluice__V1__JobStatus *s);

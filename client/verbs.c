@@ -253,7 +253,8 @@ const struct cli_verb cli_verbs[] = {
     {.name = "watch",
      .usage = "sluice watch JOB [OPTION]...",
      .brief = "follow a job on the screen",
-     .text = "Follows a job to its end, or until so many steps are counted.",
+     .text = "Follows a job to its end, or until so many steps are counted. "
+             "With -o json each line is a status, and the last the summary.",
      .example = "sluice watch j-1 --until-step 1000",
      .keys = watch_keys,
      .min_args = 1,

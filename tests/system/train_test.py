@@ -203,7 +203,8 @@ def follow_prints_a_summary():
                      limit_s=120)
         summary = json.loads((c.dir / "summary.json").read_text())
         check_equal(summary["steps_asked"], summary["steps_counted"], "steps")
-        check_equal(summary["samples_per_epoch"], [6400, 6400], "samples per epoch")
+        check_equal(summary["samples_counted"], [6400, 6400], "samples counted")
+        check_equal(summary["samples_per_epoch"], 6400, "samples per epoch")
         check_equal(len(summary["test_accuracy"]), 2, "accuracies")
         check(summary["cover"] and summary["once"], "cover and once")
         for key in ("images_per_second", "closures_retried", "workers_killed",

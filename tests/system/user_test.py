@@ -224,6 +224,42 @@ def a_psserver_that_workers_cannot_reach_is_named_with_the_cause():
             check_equal(c.steps(job), 0, "steps of the job that waits")
 
 
+def watch_is_one_object_per_line_and_the_summary_the_last():
+    with Cluster(psservers=1, workers=1) as c:
+        job = c.submit(few())
+        told = c.run("-o", "json", "watch", job, "--period", "100ms").stdout
+        lines = [json.loads(line) for line in told.splitlines()]
+        check(len(lines) >= 2, "one line alone", told)
+        for status in lines[:-1]:
+            check_equal(status["id"], job, "of which job")
+        last = lines[-1]
+        check_equal((last["job"], last["once"], last["epochs"]), (job, True, 1), "the end")
+        check_equal(last["samples_per_epoch"], 640, "samples per epoch")
+        check_equal(int(lines[-2]["samples_per_epoch"]), 640, "the same in a status")
+        check(last["training_loss"] > 0, "the training loss", last)
+        listed = c.run("jobs").stdout.splitlines()[1]
+        zone = listed.split()[-1]
+        check(zone[0] in "+-" and zone[1:].isdigit(), "the time has no zone", listed)
+        check_equal(listed.split()[6], "-", "the rate of a job that has ended")
+
+
+def a_line_begins_with_the_reason():
+    with Cluster(psservers=1, workers=1) as c:
+        spec = few()
+        spec["train"]["epochs"] = 1000
+        job = c.submit(spec)
+        c.wait_steps(job, 20)
+        c.kill("w-0")
+        wait_for("a reason", lambda: c.status(job).get("reason"), 30)
+        watch = subprocess.Popen([BIN / "sluice", "--coordinator", c.address, "watch",
+                                  job], text=True, stderr=subprocess.PIPE)
+        line = watch.stderr.readline()
+        watch.send_signal(signal.SIGINT)
+        watch.communicate(timeout=30)
+        check(line.startswith("waiting for a worker  epoch "), "the line", line)
+        check("samples/s" not in line and "left" not in line, "the line", line)
+
+
 if __name__ == "__main__":
     main([only_files_are_replaced,
           a_target_that_cannot_be_written_is_said_before_training,
@@ -231,4 +267,6 @@ if __name__ == "__main__":
           a_reader_that_has_seen_enough_is_no_fault,
           ctrl_c_and_timeout_hold_while_the_coordinator_stands_still,
           a_job_of_which_nothing_was_applied_fails_and_names_the_sample,
-          a_psserver_that_workers_cannot_reach_is_named_with_the_cause])
+          a_psserver_that_workers_cannot_reach_is_named_with_the_cause,
+          watch_is_one_object_per_line_and_the_summary_the_last,
+          a_line_begins_with_the_reason])

@@ -99,6 +99,9 @@ TEST(out, numbers_for_people)
     T_STR(out_time(text, -1), "-");
     T_STR(out_time(text, 0.0 / 0.0), "-");
     T_STR(out_when(text, 0), "-");
+    setenv("TZ", "EST+5", 1);
+    tzset();
+    T_STR(out_when(text, 1782909296), "2026-07-01 07:34:56 -0500");
 }
 
 TEST(out, a_table_is_as_wide_as_its_cells)

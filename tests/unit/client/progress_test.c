@@ -37,9 +37,10 @@ TEST(progress, a_running_job)
     s.accuracy = 0;
     reads(&s, "epoch 2/5  step 0/4,690 (0 %)  8,123 samples/s  1 worker  "
               "staleness 1");
+    // One that waits says for what first, and shows no rate, no time left.
     s.reason = (char *)"waits for psserver ps-1";
-    reads(&s, "epoch 2/5  step 0/4,690 (0 %)  8,123 samples/s  1 worker  "
-              "staleness 1  waits for psserver ps-1");
+    s.remaining_seconds = 124;
+    reads(&s, "waits for psserver ps-1  epoch 2/5  step 0/4,690 (0 %)");
 }
 
 TEST(progress, a_waiting_and_an_ended_job)

@@ -141,7 +141,7 @@ TEST(summary, json_has_what_scripts_read)
     text = json_dumps(object, JSON_COMPACT);
     T_HAS(text, "\"test_accuracy\":[0.5,0.5]");
     T_HAS(text, "\"test_loss\":[0.25,0.25]");
-    T_HAS(text, "\"samples_per_epoch\":[10,10]");
+    T_HAS(text, "\"samples_per_epoch\":10,\"samples_counted\":[10,10]");
     T_HAS(text, "\"samples\":10");
     T_HAS(text, "\"steps_asked\":6,\"steps_counted\":6");
     T_HAS(text, "\"workers_killed\":1");
