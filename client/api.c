@@ -8,6 +8,8 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "common/net/tls.h"
+#include "common/run/log.h"
 #include "common/net/wirescan.h"
 
 // Replies of one verb: each has its own arena, since an unpack sets a budget.
@@ -34,6 +36,7 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
 
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory");
+    log_set_level(LOG_LEVEL_ERROR); // what a call meets, its error says
     a->timeout_ms = conf_int(conf, "timeout");
     a->address = sl_strdup(conf_str(conf, "coordinator"));
     rc = a->address != NULL ? rpc_address_check(a->address, err) : SL_ENOMEM;
@@ -165,22 +168,46 @@ static enum sl_err call_once(struct api *a, const char *method,
     return rpc_call_sync(a->channel, method, &msg, &options, body, err);
 }
 
+// The certificates do not fit, as the transport's words say: no patience helps.
+// A peer that only hangs up may be one that is ending.
+static bool is_refused(const struct sl_error *err, bool was_patient)
+{
+    const char *meaning = tls_explain(err->text);
+
+    return meaning != NULL &&
+           (was_patient || strstr(meaning, "hung up") == NULL);
+}
+
+static void explain_refused(struct sl_error *err, const char *address)
+{
+    const char *meaning = tls_explain(err->text);
+
+    sl_fail(err, SL_EAUTH, "coordinator %s: %s", address, meaning);
+}
+
 // Where nobody listens that is said at once. Another failed connection (a busy
 // host that was slow to shake hands) is tried again for the rest of the time.
 static enum sl_err call(struct api *a, const char *method,
                         const ProtobufCMessage *request, struct rpc_body **body,
                         struct sl_error *err)
 {
-    struct sl_error local = SL_ERROR_INIT;
+    struct sl_error local = SL_ERROR_INIT, first;
     enum sl_err rc = call_once(a, method, request, false, body, &local);
 
-    if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL) {
+    if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL &&
+        !is_refused(&local, false)) {
+        first = local;
         FAULT("submit.retry");
         rc = call_once(a, method, request, true, body, &local);
+        if (rc == SL_ETIMEDOUT && is_refused(&first, true))
+            local = first;
     }
     if (rc != SL_OK) {
         local.code = rc;
+        if (is_refused(&local, true))
+            explain_refused(&local, a->address);
         api_explain(&local, a->address, a->timeout_ms);
+        rc = local.code;
         if (err != NULL)
             *err = local;
     }
