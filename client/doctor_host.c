@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "client/command.h"
 #include "client/findings.h"
+#include "client/out.h"
 #include "common/base/clock.h"
 
 #define PROGRAM_MS 10000
@@ -19,6 +21,8 @@
 #define MEMORY_WANTED ((uint64_t)256 << 20)
 #define SYNC_ROUNDS 9
 #define SYNC_SLOW_MS 50.0
+#define SPACE_LOW ((uint64_t)1 << 30)
+#define SPACE_NONE ((uint64_t)64 << 20)
 
 // ---- programs
 
@@ -195,6 +199,26 @@ static double sync_ms(const char *folder)
     return took[SYNC_ROUNDS / 2];
 }
 
+// Snapshots are written beside the last ones, journals only grow.
+static void check_space(struct findings *f, const char *folder)
+{
+    char text[OUT_NUMBER];
+    struct statvfs disk;
+    uint64_t bytes;
+    bool low;
+
+    if (statvfs(folder, &disk) != 0)
+        return; // said already
+    bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    low = bytes < SPACE_LOW || disk.f_bavail < disk.f_blocks / 50;
+    finding(f,
+            bytes < SPACE_NONE ? FINDING_BAD
+            : low              ? FINDING_WARN
+                               : FINDING_OK,
+            "disk", "%s: %s free%s", folder, out_bytes(text, bytes),
+            low ? ": checkpoints fail without space, and jobs then wait" : "");
+}
+
 void doctor_disks(struct findings *f, const struct conf *conf)
 {
     const char *state = conf_str(conf, "state");
@@ -211,6 +235,9 @@ void doctor_disks(struct findings *f, const struct conf *conf)
                 ms > SYNC_SLOW_MS ? "; every accepted job and every snapshot "
                                     "waits for it"
                                   : "");
+    check_space(f, folder);
+    if (store != NULL)
+        check_space(f, store);
     if (store == NULL || state == NULL)
         return;
     if (stat(state, &a) != 0 || stat(store, &b) != 0)
