@@ -2,6 +2,7 @@
 // client/jobs.c -- jobs, watch, wait, stop, delete.
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/api.h"
 #include "client/cli.h"
@@ -113,6 +114,31 @@ int verb_wait(struct cli *cli)
 
 // ---- stop, delete
 
+#define STOP_LOOK_MS 100
+
+// Until the job has ended. A coordinator that was started again does not know
+// of it: it is asked again each time.
+static enum sl_err stop_and_wait(struct api *api,
+                                 const Sluice__V1__StopRequest *request,
+                                 Sluice__V1__JobStatus **status,
+                                 struct sl_error *err)
+{
+    const struct timespec pause = {.tv_nsec = STOP_LOOK_MS * 1000000L};
+    bool told = false;
+    enum sl_err rc;
+
+    for (;;) {
+        rc = api_stop(api, request, status, err);
+        if (rc != SL_OK || progress_ended((*status)->state))
+            return rc;
+        if (!told)
+            cli_say("%s %s; --now does not wait for that", (*status)->id,
+                    (*status)->reason);
+        told = true;
+        nanosleep(&pause, NULL);
+    }
+}
+
 int verb_stop(struct cli *cli)
 {
     Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
@@ -122,8 +148,9 @@ int verb_stop(struct cli *cli)
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     request.id = (char *)cli_arg(cli, 0);
+    request.checkpoint = !conf_bool(cli->conf, "now");
     if (rc == SL_OK)
-        rc = api_stop(api, &request, &status, &err);
+        rc = stop_and_wait(api, &request, &status, &err);
     if (rc == SL_OK && cli->out.json)
         rc = out_message(&status->base, &err);
     else if (rc == SL_OK)

@@ -98,6 +98,14 @@ static const struct conf_key submit_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key stop_keys[] = {
+    {.name = "now",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Lose what was trained since the last checkpoint."},
+    {.name = NULL},
+};
+
 static const struct conf_key set_keys[] = {SET_KEY, {.name = NULL}};
 
 static const struct conf_key jobs_keys[] = {
@@ -276,8 +284,10 @@ const struct cli_verb cli_verbs[] = {
     {.name = "stop",
      .usage = "sluice stop JOB [OPTION]...",
      .brief = "end a job; its checkpoints stay",
-     .text = "Ends a job now. Its checkpoints stay until it is deleted.",
+     .text = "Makes a checkpoint of what is counted, and ends the job. Its "
+             "checkpoints stay until it is deleted.",
      .example = "sluice stop j-1",
+     .keys = stop_keys,
      .min_args = 1,
      .max_args = 1,
      .remote = true,

@@ -2,6 +2,8 @@
 // coordinator/core/advance.c -- a job on its way through its states (job.c).
 #include "coordinator/core/advance.h"
 
+#include <stdio.h>
+
 #include <string.h>
 
 #include "common/base/history.h"
@@ -87,6 +89,21 @@ static void finish(struct coord *c, struct job *job)
         end_job(c, job, JOB_FINISHED, "");
 }
 
+// The cut is there, or cannot be made: a stop does not wait for a disk.
+static void stop(struct coord *c, struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+    bool saved = last != NULL && last->checkpoint->steps >= job->stop_steps;
+    char why[320];
+
+    snprintf(why, sizeof(why), "stopped by request%s%.200s",
+             saved ? "" : "; the checkpoint before it could not be made: ",
+             saved                  ? ""
+             : job->cut_why != NULL ? job->cut_why
+                                    : "a shard is away");
+    end_job(c, job, JOB_STOPPED, why);
+}
+
 void advance_job(struct coord *c, struct job *job)
 {
     if (c->dead || job_ended(job) || job->paused)
@@ -108,6 +125,8 @@ void advance_job(struct coord *c, struct job *job)
     follow_evidence(job);
     leases_revoke_early(c, job);
     cuts_check(c, job);
+    if (!c->dead && !job_ended(job) && job->stop_wanted && job->cut == NULL)
+        stop(c, job);
     if (c->dead || job_ended(job))
         return;
     evaluations_check(c, job);

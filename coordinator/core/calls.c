@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/calls.c -- the calls of clients for one job: its status, its
 // stop, its deletion.
+#include "coordinator/core/advance.h"
 #include "coordinator/core/coord.h"
 
 #include "common/base/history.h"
@@ -57,6 +58,33 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
 
+// There is something that a cut would save, and shards that can be asked for
+// it.
+static bool worth_a_cut(const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+    uint64_t steps;
+
+    if ((job->state != JOB_RUNNING && job->state != JOB_FINISHING) ||
+        job->paused || !job_served(job))
+        return false;
+    steps = evidence_steps(&job->evidence);
+    return steps > (last == NULL ? 0 : last->checkpoint->steps);
+}
+
+static void stop(struct coord *c, struct job *job, bool checkpoint)
+{
+    if (!checkpoint || !worth_a_cut(job)) {
+        end_job(c, job, JOB_STOPPED, "stopped by request");
+        return;
+    }
+    if (job->stop_wanted)
+        return;
+    job->stop_wanted = true;
+    job->stop_steps = evidence_steps(&job->evidence);
+    advance_job(c, job);
+}
+
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
@@ -69,7 +97,7 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
         ended_close(job);
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     }
-    end_job(c, job, JOB_STOPPED, "stopped by request");
+    stop(c, job, request->checkpoint);
     if (c->dead)
         return sl_fail(err, SL_EIO, "the journal could not be written");
     serve_workers(c);

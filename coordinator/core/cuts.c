@@ -67,7 +67,7 @@ static uint64_t ring_round(const struct job *job)
 
 static void begin(struct coord *c, struct job *job, enum cut_why why)
 {
-    static const char *const names[] = {"", "final", "epoch", "time"};
+    static const char *const names[] = {"", "final", "epoch", "time", "asked"};
 
     job->cut = cut_new(job->last_cut + 1, (c->term << 32) | ++c->requests,
                        job->shards, coord_now(c));
@@ -101,6 +101,7 @@ static struct cut_when when(struct coord *c, const struct job *job)
         .since_ms = coord_now(c) - job->cut_last_ms,
         .steps = evidence_steps(&job->evidence),
         .last_steps = last == NULL ? 0 : last->checkpoint->steps,
+        .asked_steps = job->stop_wanted ? job->stop_steps : 0,
     };
 }
 

@@ -210,6 +210,12 @@ struct job {
     size_t cuts_count;
     uint64_t cuts_published; // ever
 
+    // It is to be stopped, after a cut that holds so many steps. Not
+    // journalled: who asked waits for the end, and asks again. Changed by:
+    // calls.
+    bool stop_wanted;
+    uint64_t stop_steps;
+
     // Its evaluations. Changed by: evaluations.
     struct evaluation *evaluation; // running
     struct journal_evaluation *evaluations;

@@ -158,6 +158,8 @@ static void status_reason(const struct coord *c, const struct job *job,
         reason_paused(job, out, size);
     else if (!job->placed)
         reason_placing(c, job, out, size);
+    else if (job->stop_wanted)
+        snprintf(out, size, "is being stopped: a checkpoint is made first");
     else if (job->allreduce && !job_served(job))
         reason_ring(job, out, size);
     else if (lost_shard(c, job, &shard) != NULL)

@@ -230,6 +230,8 @@ enum cut_why cut_due(const struct cut_when *w)
 {
     if (w->all_counted)
         return w->last_full ? CUT_NOT : CUT_FINAL;
+    if (w->asked_steps > w->last_steps)
+        return CUT_ASKED;
     if (w->epochs > w->last_epochs &&
         (w->every_epoch ||
          crosses(w->evaluate_every, w->last_epochs, w->epochs)))

@@ -112,6 +112,7 @@ enum cut_why {
     CUT_FINAL, // all is counted: E1 wants a cut that holds it
     CUT_EPOCH, // an epoch is counted on every shard
     CUT_TIME,
+    CUT_ASKED, // the job is to be stopped
 };
 
 struct cut_when {
@@ -125,6 +126,7 @@ struct cut_when {
     uint64_t since_ms;       // since the last cut, or since the job ran
     uint64_t steps;          // in the evidence, on every shard
     uint64_t last_steps;     // in the last published cut
+    uint64_t asked_steps;    // so many are to be in a cut; 0: nobody asks
 };
 
 enum cut_why cut_due(const struct cut_when *w);

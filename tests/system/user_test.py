@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 
 import numpy
@@ -260,6 +261,104 @@ def a_line_begins_with_the_reason():
         check("samples/s" not in line and "left" not in line, "the line", line)
 
 
+def a_client_of_another_authority_is_refused_in_one_sentence():
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as taken:
+        folder = pathlib.Path(folder)
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        taken.close()
+        for name in ("ours", "other"):
+            subprocess.run([BIN / "sluice", "cert", "init", folder / name, "--host",
+                            "127.0.0.1"], check=True, capture_output=True)
+
+        def tls(ca, role, whose):
+            return ["--tls-ca", folder / ca / "ca.crt",
+                    "--tls-cert", folder / whose / f"{role}.crt",
+                    "--tls-key", folder / whose / f"{role}.key"]
+
+        def ask(ca, whose):
+            return subprocess.run(
+                [BIN / "sluice", "--coordinator", address, "--timeout", "2s", "status",
+                 *tls(ca, "client", whose)], capture_output=True, text=True, check=False)
+        log = open(folder / "log", "w", encoding="utf-8")
+        coordinator = subprocess.Popen(
+            [BIN / "coordinator", "--listen", address, "--state", folder / "state",
+             *tls("ours", "coordinator", "ours")], stdout=log, stderr=log)
+        try:
+            wait_for("it to serve", lambda: ask("ours", "ours").returncode == 0)
+            for ca, whose, text in (
+                ("other", "other", "the peer's certificate is not accepted here"),
+                ("ours", "other", "does not accept our certificate"),
+            ):
+                done = ask(ca, whose)
+                check_equal(done.returncode, 5, f"exit: {done.stderr}")
+                says(done, text, f"coordinator {address}: ")
+                check_equal(done.stderr.count("\n"), 1, f"lines of {done.stderr!r}")
+            wait_for("its log to say whose", lambda: "the peer's certificate is not "
+                     "accepted here" in (folder / "log").read_text())
+        finally:
+            coordinator.kill()
+            coordinator.wait()
+            log.close()
+
+
+class Small(Cluster):
+    """Its psserver has a disk of its own, which is nearly full."""
+
+    def command(self, name):
+        line = super().command(name)
+        if not name.startswith("ps-"):
+            return line
+        state = self.dir / name
+        state.mkdir(exist_ok=True)
+        line[line.index("--store") + 1] = str(state / "store")
+        return ["unshare", "-m", "sh", "-c",
+                'mount -t tmpfs -o size=256k tmpfs "$0" && exec "$@"', str(state), *line]
+
+
+def a_full_disk_of_a_psserver_is_said_in_status():
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True,
+                      check=False).returncode != 0:
+        print("no mounts of its own here: left out")
+        return
+    with Small(psservers=1, workers=1) as c:
+        job = c.submit(few())
+        wait_for("the reason", lambda: "o space left on device"
+                 in c.status(job).get("reason", ""), 30)
+        reason = c.status(job)["reason"]
+        found = subprocess.run(
+            ["nsenter", "-t", str(c.processes["ps-0"].pid), "-m", BIN / "sluice", "doctor",
+             "--coordinator", c.address, "--state", c.dir / "ps-0"],
+            capture_output=True, text=True, check=False)
+        check_equal(found.returncode, 1, "exit of doctor")
+        check("free: checkpoints fail without space, and jobs then wait" in found.stdout,
+              "what doctor says of the disk", found.stdout)
+        check("waiting for the checkpoint that holds it all" in reason and "ps-0" in reason,
+              "the reason", reason)
+
+
+def stop_makes_a_checkpoint_first_and_now_does_not():
+    with Cluster(psservers=1, workers=1) as c:
+        spec = few(steps_per_closure=2)
+        spec["train"]["epochs"] = 5000
+        spec["checkpoint"] = {"every_epoch": False, "every_seconds": 1000}
+        del spec["data"]["test"]  # an evaluation would have a cut of its own
+        for more in ((), ("--now",)):
+            job = c.submit(spec)
+            c.wait_steps(job, 50)
+            steps = c.steps(job)
+            done = c.run("stop", job, *more)
+            says(done, f"{job} is stopped after ")
+            check_equal(c.status(job)["reason"], "stopped by request", "the reason")
+            cuts = c.json("checkpoints", job).get("checkpoints", [])
+            if more:
+                check_equal(cuts, [], "checkpoints of one that was stopped at once")
+                continue
+            says(done, f"{job} is being stopped: a checkpoint is made first; --now")
+            check_equal(len(cuts), 1, "checkpoints")
+            check(int(cuts[0]["steps"]) >= steps, "the checkpoint holds less", cuts)
+
+
 if __name__ == "__main__":
     main([only_files_are_replaced,
           a_target_that_cannot_be_written_is_said_before_training,
@@ -269,4 +368,7 @@ if __name__ == "__main__":
           a_job_of_which_nothing_was_applied_fails_and_names_the_sample,
           a_psserver_that_workers_cannot_reach_is_named_with_the_cause,
           watch_is_one_object_per_line_and_the_summary_the_last,
-          a_line_begins_with_the_reason])
+          a_line_begins_with_the_reason,
+          a_client_of_another_authority_is_refused_in_one_sentence,
+          a_full_disk_of_a_psserver_is_said_in_status,
+          stop_makes_a_checkpoint_first_and_now_does_not])

@@ -219,6 +219,10 @@ TEST(cut, due_at_the_end_of_epochs_by_time_and_at_last)
     T_EQ(cut_due(&w), CUT_TIME);
     w.last_steps = 10; // nothing new
     T_EQ(cut_due(&w), CUT_NOT);
+    w.asked_steps = 10; // it is there
+    T_EQ(cut_due(&w), CUT_NOT);
+    w.asked_steps = 11; // a job is to be stopped
+    T_EQ(cut_due(&w), CUT_ASKED);
 
     w.all_counted = true;
     T_EQ(cut_due(&w), CUT_FINAL);
