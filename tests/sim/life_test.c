@@ -176,7 +176,7 @@ static const struct least leasts[] = {
     APART(rubbish, 500, 500, 0, 300),
     APART(rejected, 400, 400, 0, 300),
     APART(echoes, 300, 300, 0, 300),
-    APART(intents, 20, 20, 20, 10),
+    APART(intents, 20, 20, 10, 10),
     APART(clogs, 1000, 1000, 1000, 1000),
     APART(partitions, 1000, 1000, 1000, 1000),
     APART(half_open, 500, 500, 500, 500),
