@@ -306,7 +306,7 @@ TEST(life, scale_soak_no_loss_of_a_worker_costs_the_job)
 }
 
 // One of six attempts at a step ends so: four in a row are nothing.
-TEST(life, chance_is_not_poison_where_workers_live_five_minutes)
+TEST(life, chance_is_not_poison_where_workers_last_five_minutes)
 {
     scale_soak(5);
 }
