@@ -2,6 +2,7 @@
 // tests/sim/place.c -- a member of a group: see place.h.
 #include "tests/sim/place.h"
 
+#include "tests/sim/rank.h"
 #include "tests/sim/rings.h"
 
 #define PATIENCE_US (2 * SIM_SECOND)
@@ -70,22 +71,13 @@ static void send_join(struct crew *c)
 
 static void take_open(struct crew *c, const Sluice__V1__RingOpen *m)
 {
-    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
-    Sluice__V1__RingAnswer answer = SLUICE__V1__RING_ANSWER__INIT;
-    Sluice__V1__Tag tag = wire_tag_msg((struct wire_tag){0, 0});
     struct place *p = c->place;
 
     if (m->generation <= p->newest || !p->joined)
         return;
     out(p);
     p->newest = m->generation;
-    answer.job = m->job;
-    answer.job_incarnation = m->job_incarnation;
-    answer.generation = m->generation;
-    answer.tag = &tag;
-    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER;
-    up.ring_answer = &answer;
-    session_up(c->sim, c->proc, &up);
+    rank_answer(c, m, (struct wire_tag){0, 0}); // no state is kept here
 }
 
 static void take_begin(struct crew *c, const Sluice__V1__RingBegin *m)

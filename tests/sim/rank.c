@@ -124,17 +124,13 @@ void rank_broken(struct crew *c, uint32_t suspect)
 
 // ---- what the coordinator says
 
-static void take_open(struct crew *c, const Sluice__V1__RingOpen *m)
+void rank_answer(struct crew *c, const Sluice__V1__RingOpen *m,
+                 struct wire_tag state)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__RingAnswer answer = SLUICE__V1__RING_ANSWER__INIT;
-    struct rank *r = c->rank;
-    Sluice__V1__Tag tag = wire_tag_msg(r->state.tag);
+    Sluice__V1__Tag tag = wire_tag_msg(state);
 
-    if (m->term < c->proc->term || m->generation <= r->newest || !r->joined)
-        return;
-    leave(r);
-    r->newest = m->generation;
     answer.job = m->job;
     answer.job_incarnation = m->job_incarnation;
     answer.generation = m->generation;
@@ -142,6 +138,17 @@ static void take_open(struct crew *c, const Sluice__V1__RingOpen *m)
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER;
     up.ring_answer = &answer;
     session_up(c->sim, c->proc, &up);
+}
+
+static void take_open(struct crew *c, const Sluice__V1__RingOpen *m)
+{
+    struct rank *r = c->rank;
+
+    if (m->term < c->proc->term || m->generation <= r->newest || !r->joined)
+        return;
+    leave(r);
+    r->newest = m->generation;
+    rank_answer(c, m, r->state.tag);
 }
 
 static void take_begin(struct crew *c, const Sluice__V1__RingBegin *m)

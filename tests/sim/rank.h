@@ -54,6 +54,9 @@ void rank_down(struct crew *c, const Sluice__V1__AttendDown *down);
 void rank_leave(struct crew *c); // its ring lease is gone; the state stays
 void rank_drop(struct crew *c);  // the job is gone
 void rank_drive(struct crew *c);
+// What it says to a generation that is opened, of the state that it has.
+void rank_answer(struct crew *c, const Sluice__V1__RingOpen *m,
+                 struct wire_tag state);
 void rank_broken(struct crew *c, uint32_t suspect);
 
 // ---- round.c

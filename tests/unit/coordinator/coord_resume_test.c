@@ -32,26 +32,7 @@ static struct world *after_a_job(void)
 static enum sl_err resume(struct world *w, const char *what,
                           const char *request, uint64_t *job)
 {
-    Sluice__V1__SubmitRequest message = SLUICE__V1__SUBMIT_REQUEST__INIT;
-    Sluice__V1__SubmitReply *reply = NULL;
-    ProtobufCMessage *spec = NULL;
-    json_t *value = NULL;
-    enum sl_err rc;
-
-    T_OK(sl_json_parse(&value, "job", world_graph_job, strlen(world_graph_job),
-                       NULL, t_err()));
-    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
-                     t_err()));
-    json_decref(value);
-    message.spec = (Sluice__V1__JobSpec *)spec;
-    message.request_id = (char *)request;
-    message.resume = (char *)what;
-    rc = coord_submit(w->coord, &message, &reply, &err);
-    if (rc == SL_OK && job != NULL)
-        *job = reply->job;
-    wire_free((ProtobufCMessage *)reply);
-    wire_free(spec);
-    return rc;
+    return world_try_submit(w, request, what, job, &err);
 }
 
 static Sluice__V1__JobStatus *status_of(struct world *w, const char *id)

@@ -24,40 +24,17 @@ static struct world *begin(void)
     return &w;
 }
 
-static enum sl_err submit(struct world *w, const char *request_id,
-                          const char *resume)
-{
-    Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
-    Sluice__V1__SubmitReply *reply = NULL;
-    ProtobufCMessage *spec = NULL;
-    json_t *value = NULL;
-    enum sl_err rc;
-
-    T_OK(sl_json_parse(&value, "job", world_graph_job, strlen(world_graph_job),
-                       NULL, t_err()));
-    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
-                     t_err()));
-    json_decref(value);
-    request.spec = (Sluice__V1__JobSpec *)spec;
-    request.request_id = (char *)request_id;
-    request.resume = (char *)resume;
-    rc = coord_submit(w->coord, &request, &reply, &err);
-    wire_free((ProtobufCMessage *)reply);
-    wire_free(spec);
-    return rc;
-}
-
 // j-1 is a's, j-2 is b's, j-3 is nobody's; all have the same name.
 static struct world *three_jobs(void)
 {
     struct world *w = begin();
 
     coord_ask_as(w->coord, "a", true);
-    T_OK(submit(w, "r-1", ""));
+    T_OK(world_try_submit(w, "r-1", "", NULL, &err));
     coord_ask_as(w->coord, "b", true);
-    T_OK(submit(w, "r-2", ""));
+    T_OK(world_try_submit(w, "r-2", "", NULL, &err));
     coord_ask_as(w->coord, "", false);
-    T_OK(submit(w, "r-3", ""));
+    T_OK(world_try_submit(w, "r-3", "", NULL, &err));
     return w;
 }
 
@@ -105,7 +82,7 @@ static void check_nothing_is_there(struct world *w, const char *id)
     T_FAILS(SL_ENOENT, coord_delete(w->coord, &request, &deleted, &err));
     T_FAILS(SL_ENOENT,
             status_checkpoints(w->coord, &request, &checkpoints, &err));
-    T_FAILS(SL_ENOENT, submit(w, "r-9", id));
+    T_FAILS(SL_ENOENT, world_try_submit(w, "r-9", id, NULL, &err));
 }
 
 TEST(tenants, another_ones_jobs_are_not_there)
@@ -141,8 +118,8 @@ TEST(tenants, a_request_of_another_one_says_nothing_of_its_job)
     struct world *w = three_jobs();
 
     coord_ask_as(w->coord, "b", true);
-    T_OK(submit(w, "r-2", ""));
-    T_FAILS(SL_EEXIST, submit(w, "r-1", ""));
+    T_OK(world_try_submit(w, "r-2", "", NULL, &err));
+    T_FAILS(SL_EEXIST, world_try_submit(w, "r-1", "", NULL, &err));
     T_TRUE(strstr(err.text, "j-1") == NULL);
     T_EQ(listed(w), 1);
     world_release(w);
@@ -189,8 +166,8 @@ TEST(tenants, another_ones_checkpoint_is_not_resumed_from)
     snprintf(path, sizeof(path), "%s", s->checkpoint);
     wire_free(&s->base);
     coord_ask_as(w->coord, "b", true);
-    T_FAILS(SL_ENOENT, submit(w, "r-2", path));
+    T_FAILS(SL_ENOENT, world_try_submit(w, "r-2", path, NULL, &err));
     coord_ask_as(w->coord, "a", true);
-    T_OK(submit(w, "r-3", path));
+    T_OK(world_try_submit(w, "r-3", path, NULL, &err));
     world_release(w);
 }

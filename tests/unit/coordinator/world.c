@@ -405,6 +405,32 @@ uint64_t world_submit(struct world *w, const char *json)
     return job;
 }
 
+enum sl_err world_try_submit(struct world *w, const char *request_id,
+                             const char *resume, uint64_t *job,
+                             struct sl_error *err)
+{
+    Sluice__V1__SubmitRequest message = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__SubmitReply *reply = NULL;
+    ProtobufCMessage *spec = NULL;
+    json_t *value = NULL;
+    enum sl_err rc;
+
+    T_OK(sl_json_parse(&value, "job", world_graph_job, strlen(world_graph_job),
+                       NULL, t_err()));
+    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
+                     t_err()));
+    json_decref(value);
+    message.spec = (Sluice__V1__JobSpec *)spec;
+    message.request_id = (char *)request_id;
+    message.resume = (char *)resume;
+    rc = coord_submit(w->coord, &message, &reply, err);
+    if (rc == SL_OK && job != NULL)
+        *job = reply->job;
+    wire_free((ProtobufCMessage *)reply);
+    wire_free(spec);
+    return rc;
+}
+
 Sluice__V1__JobStatus *world_status(struct world *w)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;

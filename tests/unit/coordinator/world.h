@@ -179,6 +179,10 @@ void world_break(struct world *w, struct fake_member *m); // stream only
 
 // Submits a job from JSON; its number.
 uint64_t world_submit(struct world *w, const char *json);
+// world_graph_job, as one that may be refused; `job` may be NULL.
+enum sl_err world_try_submit(struct world *w, const char *request_id,
+                             const char *resume, uint64_t *job,
+                             struct sl_error *err);
 Sluice__V1__JobStatus *world_status(struct world *w); // wire_free
 int world_state(struct world *w);
 const char *world_reason(struct world *w); // until the next call
