@@ -240,5 +240,5 @@ TEST(life, live_whoever_has_a_copy_of_a_slot)
     T_GT(seen.copied, seeds);
     T_GT(seen.retried, seeds / 4);
     T_GT(seen.workers, seeds / 4);
-    T_GT(seen.fallbacks, seeds / 4);
+    T_GT(seen.fallbacks, seeds / 6); // rounds of few seconds: fewer blows
 }

@@ -93,6 +93,8 @@ static struct fake_member *by_stream(struct world *w, uint64_t stream)
 
 void world_let_go(struct world *w, uint64_t closure, uint64_t stream)
 {
+    if (closure >= WORLD_CLOSURES)
+        return; // a place in a ring or a group
     if (w->holder[closure] == stream)
         w->holder[closure] = 0;
     if (w->second[closure] == stream)
