@@ -3,6 +3,7 @@
 // loopback address and over a socket file.
 #include "psserver/service/tokens.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "proto/token.h"
@@ -10,22 +11,30 @@
 
 static const uint8_t key[TOKEN_KEY_BYTES] = {1, 2, 3};
 
-// What the one method says of its caller.
-static struct {
+// What the one method says of its caller; it runs on an I/O thread.
+struct asked {
     struct tokens *tokens;
     uint64_t uid, incarnation;
     struct wire_token token;
     bool archive;
-} asked;
+};
+
+static struct asked asked; // the test's own
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct asked shown; // to the method, under the lock
 
 static void on_call(struct rpc_call *call, void *arg)
 {
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc = asked.archive
-                         ? tokens_check_archive(asked.tokens, call, &err)
-                         : tokens_check(asked.tokens, call, asked.uid,
-                                        asked.incarnation, &asked.token, &err);
+    struct asked of;
+    enum sl_err rc;
 
+    pthread_mutex_lock(&lock);
+    of = shown;
+    pthread_mutex_unlock(&lock);
+    rc = of.archive ? tokens_check_archive(of.tokens, call, &err)
+                    : tokens_check(of.tokens, call, of.uid, of.incarnation,
+                                   &of.token, &err);
     rpc_answer(call, rc, &err, NULL);
 }
 
@@ -64,6 +73,9 @@ static enum sl_err call(struct world *w, const struct wire_token *token)
     enum sl_err rc;
 
     asked.token = *token;
+    pthread_mutex_lock(&lock);
+    shown = asked;
+    pthread_mutex_unlock(&lock);
     rc = rpc_call_sync(w->channel, "/t.T/Check", NULL, &options, &reply,
                        t_err());
     rpc_body_free(reply);
