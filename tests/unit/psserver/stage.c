@@ -26,7 +26,11 @@ static void coordinator_message(struct rpc_stream *stream,
     wire_arena_release(arena);
     sl_free(arena);
     pthread_mutex_lock(&s->lock);
-    T_ASSERT(s->got < STAGE_MESSAGES);
+    if (s->got == s->inbox_space) {
+        s->inbox_space = s->inbox_space == 0 ? 64 : 2 * s->inbox_space;
+        s->inbox = sl_realloc(s->inbox, s->inbox_space * sizeof(*s->inbox));
+        T_ASSERT(s->inbox != NULL);
+    }
     s->inbox[s->got++] = (Sluice__V1__AttendUp *)copy;
     pthread_cond_signal(&s->news);
     pthread_mutex_unlock(&s->lock);
@@ -148,6 +152,7 @@ void stage_close(struct stage *s)
     rpc_io_free(s->io);
     for (size_t i = 0; i < s->got; i++)
         wire_free(&s->inbox[i]->base);
+    sl_free(s->inbox);
 }
 
 // ---- the coordinator's part

@@ -19,8 +19,6 @@
 #include "state/shard/store.h"
 #include "tests/unit/psserver/kit.h"
 
-#define STAGE_MESSAGES 4096
-
 struct stage {
     struct rpc_io *io;
     char coordinator[256], psserver[256]; // addresses
@@ -31,10 +29,10 @@ struct stage {
     struct rpc_server *rpc;
     pthread_mutex_t lock; // stream, inbox
     pthread_cond_t news;
-    struct rpc_stream *stream; // the newest; a reference
-    unsigned streams;          // that were opened
-    Sluice__V1__AttendUp *inbox[STAGE_MESSAGES];
-    size_t got, read;
+    struct rpc_stream *stream;    // the newest; a reference
+    unsigned streams;             // that were opened
+    Sluice__V1__AttendUp **inbox; // owned; all that ever came
+    size_t inbox_space, got, read;
 
     // the psserver
     pthread_t thread;
