@@ -166,6 +166,8 @@ static void next_step(void *arg)
 {
     struct worker *w = arg;
 
+    if (atomic_load(&w->load->over))
+        return; // whoever is closed may let others go on
     if (!w->load->pushes) {
         w->progress += w->held[0].steps;
         end_closure(w);
