@@ -31,6 +31,12 @@ static uint32_t free_place(struct evidence *e)
     return i;
 }
 
+static void trim(struct evidence *e)
+{
+    while (e->sets_end > 0 && e->sets[e->sets_end - 1].shards == 0)
+        e->sets_end--;
+}
+
 static void leave_set(struct evidence *e, uint32_t shard)
 {
     struct evidence_set *set = set_of(e, shard);
@@ -38,8 +44,7 @@ static void leave_set(struct evidence *e, uint32_t shard)
     if (--set->shards > 0)
         return;
     counted_release(&set->counted);
-    while (e->sets_end > 0 && e->sets[e->sets_end - 1].shards == 0)
-        e->sets_end--;
+    trim(e);
 }
 
 static void enter_set(struct evidence *e, uint32_t shard, uint32_t place)
@@ -90,8 +95,7 @@ static void unite_equal(struct evidence *e)
             counted_equal(&set->counted, c))
             unite(e, most, i);
     }
-    while (e->sets_end > 0 && e->sets[e->sets_end - 1].shards == 0)
-        e->sets_end--;
+    trim(e);
 }
 
 // Every shard with the same set.
@@ -176,11 +180,9 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
 {
     struct evidence_shard *s = &e->shard[shard];
     uint64_t high = highest(counted);
-    uint32_t place = place_of(e, counted), old = s->set;
+    uint32_t place = place_of(e, counted);
 
-    // Entered first: it may be the one that the shard is in.
-    enter_set(e, shard, place);
-    s->set = old;
+    e->sets[place].shards++; // first: it may be the one that the shard leaves
     leave_set(e, shard);
     s->set = place;
     if (s->incarnation != incarnation) {

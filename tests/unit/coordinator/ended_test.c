@@ -259,17 +259,23 @@ TEST(ended, a_shard_that_reports_late_is_heard)
     world_release(w);
 }
 
+// Its manifest is under way, and stays so until the task is let go.
+static void stop_while_it_writes(struct world *w)
+{
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    w->hold_tasks = true;
+    while (w->tasks_count == 0)
+        world_step(w);
+    stop_job(w);
+}
+
 TEST(ended, a_job_stays_while_its_manifest_is_written)
 {
     struct world *w = begin();
     Sluice__V1__JobStatus *s;
     uint64_t cuts;
 
-    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    w->hold_tasks = true;
-    while (w->tasks_count == 0)
-        world_step(w);
-    stop_job(w);
+    stop_while_it_writes(w);
     world_pass(w, ENDED_STAYS_MS + 1000);
     T_TRUE(jobs_get(w->coord, 1) != NULL);
     delete_job(w, "j-1", SL_EBUSY);
@@ -295,11 +301,7 @@ TEST(ended, K6_an_ended_jobs_intent_is_settled_at_the_next_start)
     Sluice__V1__JobStatus *s;
     uint64_t cuts;
 
-    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    w->hold_tasks = true;
-    while (w->tasks_count == 0)
-        world_step(w);
-    stop_job(w);
+    stop_while_it_writes(w);
     s = get(w, "j-1", false);
     cuts = s->cuts;
     wire_free(&s->base);
