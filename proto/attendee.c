@@ -285,6 +285,7 @@ static void say_hello(struct attendee *a)
     m.protocol = WIRE_PROTOCOL;
     m.external = a->setup.external;
     m.map_changes = true;
+    m.waits_for_round = true;
     m.cluster = a->cluster;
     m.term = a->term;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;

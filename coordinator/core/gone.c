@@ -185,7 +185,7 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
 {
     if (why == GONE_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
-    if (why == GONE_LOST && computed && blamable(w))
+    if (why == GONE_LOST && computed && blamable(w) && !leases_is_early(w))
         add(c, m, w);
     leases_end(w);
     closure_unstarted(&w->closure);

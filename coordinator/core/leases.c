@@ -226,17 +226,49 @@ static struct work *find_early(const struct job *job, uint64_t limit)
     return NULL;
 }
 
+bool leases_is_early(const struct work *w)
+{
+    const struct evidence *e = &w->job->evidence;
+
+    return w->kind == WORK_TRAIN && e->round > 0 &&
+           w->closure.id >= evidence_limit(e, 0);
+}
+
+// Of the open round a slot is neither contributed nor anybody's.
+static bool lacks_worker(const struct job *job)
+{
+    const struct evidence *e = &job->evidence;
+    uint64_t limit = evidence_limit(e, 0);
+
+    for (uint64_t at = evidence_next(e, 0); at < limit;
+         at = evidence_next(e, at + 1)) {
+        struct work *w = leases_get(job, at);
+
+        if ((w == NULL ||
+             (w->closure.state == CLOSURE_WAITING && w->copy == NULL)) &&
+            !evidence_closure_held(e, at))
+            return true;
+    }
+    return false;
+}
+
 // (Y4)
 void leases_revoke_early(struct coord *c, struct job *job)
 {
+    const struct evidence *e = &job->evidence;
     uint64_t limit;
     struct work *w;
 
-    if (job->evidence.round == 0 || job->held == 0)
+    if (e->round == 0 || job->held == 0)
         return;
-    limit = evidence_limit(&job->evidence, job->spec->train->window_closures);
+    limit = evidence_limit(e, 0);
+    if (find_early(job, limit) == NULL)
+        return;
+    if (!lacks_worker(job))
+        limit = evidence_limit_ahead(e);
     while ((w = find_early(job, limit)) != NULL)
-        leases_revoke(c, w->holder, w, "a shard is at an earlier round again");
+        leases_revoke(c, w->holder, w,
+                      "a slot of an earlier round is nobody's");
 }
 
 void leases_cancel(struct member *m, struct job *job)

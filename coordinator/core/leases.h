@@ -37,8 +37,12 @@ struct work *leases_find(struct member *m, uint64_t job,
 // Takes one lease away: closure and holder no longer know each other.
 void leases_end(struct work *w);
 
-// Sync: takes back what is of a later round than the open one, since a shard
-// has fallen back (Y4).
+// Sync: it is of the round behind the open one. Its worker has nothing to
+// compute before that is open.
+bool leases_is_early(const struct work *w);
+
+// Sync: takes back what is of a later round than the open one, if a slot of
+// that is nobody's: who waits for the round could be the one to make it (Y4).
 void leases_revoke_early(struct coord *c, struct job *job);
 
 // Takes a lease back; nobody is blamed. A copy is freed.

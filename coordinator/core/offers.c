@@ -55,22 +55,42 @@ static bool avoids(struct coord *c, const struct member *m,
     return closure_blames(closure, m->identity) && others(c, m, job, closure);
 }
 
+// Sync: whether slots of the round behind the open one are leased (Y4). With
+// copies a worker that has no slot of the open one is given one of those.
+static bool leases_ahead(const struct job *job)
+{
+    return job->evidence.round > 0 && spec_backup(job->spec->train) == 0;
+}
+
+// How far closures may be issued (C5), to this worker or to any (NULL).
+static uint64_t limit_of(const struct coord *c, const struct job *job,
+                         const struct member *m)
+{
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+
+    if (leases_ahead(job) && (m == NULL || m->waits_for_round))
+        return evidence_limit_ahead(&job->evidence);
+    return evidence_limit(
+        &job->evidence,
+        dispatch_window(train->window_closures, c->members.workers,
+                        SPEC_WINDOW_DEFAULT, spec_window_most(train)));
+}
+
 // The first closure that some shard lacks a step of, that nobody has and that
 // this worker may try, or any (NULL); evidence.closures if there is none. What
 // was passed over for good is not looked at again until a lease ends undone, a
-// shard is admitted, or a tick later (job->scan_from).
+// shard is admitted, or a tick later (job->scan_from). Nothing of a later round
+// while a slot of the open one is left, be it for somebody else (Y4).
 static uint64_t next_closure(struct coord *c, struct job *job,
                              const struct member *m)
 {
-    const Sluice__V1__TrainSpec *train = job->spec->train;
-    uint64_t window =
-        dispatch_window(train->window_closures, c->members.workers,
-                        SPEC_WINDOW_DEFAULT, spec_window_most(train));
-    uint64_t limit = evidence_limit(&job->evidence, window);
+    uint64_t limit = limit_of(c, job, m);
+    uint64_t open =
+        job->evidence.round > 0 ? evidence_limit(&job->evidence, 0) : limit;
     uint64_t at = evidence_next(&job->evidence, job->scan_from);
     bool avoided = false;
 
-    while (at < limit) {
+    while (at < limit && !(avoided && at >= open)) {
         struct work *w = leases_get(job, at);
         bool free = (w == NULL || (w->closure.state == CLOSURE_WAITING &&
                                    w->copy == NULL)) &&
@@ -148,6 +168,29 @@ static struct offer offer_slot(struct coord *c, struct job *job,
     return o;
 }
 
+// To one that has a slot of the open round: one of the round behind it, so that
+// the next step waits for the shards alone.
+static struct offer offer_ahead(struct coord *c, struct job *job,
+                                const struct member *m)
+{
+    struct offer o = {.kind = WORK_NONE};
+
+    if (!leases_ahead(job))
+        return o;
+    list_for(n, &m->leases)
+    {
+        const struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job == job && leases_is_early(w))
+            return o; // it has one
+    }
+    o.closure = next_closure(c, job, m);
+    if (o.closure < job->evidence.closures &&
+        o.closure >= evidence_limit(&job->evidence, 0))
+        o.kind = WORK_TRAIN;
+    return o;
+}
+
 // A worker without a place is given one.
 static struct offer offer_place(struct job *job, const struct member *m)
 {
@@ -177,7 +220,7 @@ static struct offer job_offer(struct coord *c, struct job *job,
         return o;
     // Sync: the slots of a round are for different workers at the same time.
     if (job->evidence.round > 0 && map_get(&job->holders, m->id) != NULL)
-        return o;
+        return offer_ahead(c, job, m);
     return offer_slot(c, job, m);
 }
 
@@ -224,9 +267,11 @@ bool offers_any(struct coord *c, struct job *job, bool newcomer)
         return false;
     if (has_range(job))
         return true;
-    // Sync: the slots of a round are for different workers.
-    if (job->state != JOB_RUNNING || job->allreduce ||
-        (!newcomer && job->evidence.round > 0))
+    if (job->state != JOB_RUNNING || job->allreduce)
         return false;
+    // Sync: the slots of a round are for different workers.
+    if (!newcomer && job->evidence.round > 0)
+        return leases_ahead(job) &&
+               next_closure(c, job, NULL) < job->evidence.closures;
     return has_slot(c, job);
 }

@@ -242,7 +242,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
     if (w == NULL)
         return;
     limit = limit_ms(c, w->job);
-    if (!counts(w))
+    if (!counts(w) || leases_is_early(w))
         w->moved_ms = now;
     if (w->unreached && w->waits && w->kind != WORK_RING &&
         now - w->moved_ms >= ELSEWHERE_MS && other_runs(c, w->job)) {

@@ -378,12 +378,23 @@ static bool closes(const struct evidence *e, const struct evidence_item *item)
     return e->round > 0 && item->closed && !item->held;
 }
 
-static void take_held(struct evidence *e, uint64_t closure,
-                      const struct evidence_item *item)
+// A shard holds contributions of its open round alone (Y2), so what is before
+// that is counted there, though nobody may have said so yet. What is said of an
+// earlier round comes late.
+static enum sl_err take_held(struct evidence *e, uint64_t closure,
+                             const struct evidence_item *item)
 {
-    if (e->round > 0 && item->held &&
-        !counted_closure_full(evidence_counted(e, item->shard), closure))
-        hold(e, &e->shard[item->shard], closure);
+    struct evidence_shard *s = &e->shard[item->shard];
+    enum sl_err rc;
+
+    if (e->round == 0 || !item->held ||
+        counted_closure_full(evidence_counted(e, item->shard), closure))
+        return SL_OK;
+    rc = evidence_low_take(e, item->shard, item->incarnation,
+                           evidence_round_first(e, closure));
+    if (rc == SL_OK)
+        hold(e, s, closure);
+    return rc;
 }
 
 // Counts what those items say that close a round, or those that do not.
@@ -410,14 +421,15 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full)
 {
-    enum sl_err rc;
+    enum sl_err rc = SL_OK;
 
     if (closure >= e->closures)
         return SL_ERANGE;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
         if (is_believed(e, &items[i]))
-            take_held(e, closure, &items[i]);
-    rc = take_items(e, closure, false, items, count);
+            rc = take_held(e, closure, &items[i]);
+    if (rc == SL_OK)
+        rc = take_items(e, closure, false, items, count);
     if (rc == SL_OK && e->round > 0)
         rc = take_items(e, closure, true, items, count);
     *full = rc == SL_OK && evidence_closure_full(e, closure);
@@ -519,6 +531,13 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
     if (e->round > 0 && low < e->closures)
         return round_end(e, low); // (Y4)
     return e->closures - low <= window ? e->closures : low + window;
+}
+
+uint64_t evidence_limit_ahead(const struct evidence *e)
+{
+    uint64_t end = evidence_limit(e, 0);
+
+    return end < e->closures ? round_end(e, end) : end;
 }
 
 uint64_t evidence_low(const struct evidence *e)

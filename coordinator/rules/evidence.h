@@ -131,6 +131,10 @@ uint64_t evidence_next(const struct evidence *e, uint64_t from);
 // first round which some shard has not counted (Y4).
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
+// Sync: the end of the round behind that one, whose slots may be leased while
+// nothing of the open round is left to be (Y4).
+uint64_t evidence_limit_ahead(const struct evidence *e);
+
 // The lowest watermark of all shards.
 uint64_t evidence_low(const struct evidence *e);
 

@@ -54,7 +54,7 @@ struct member_hello {
     enum member_role role;
     const char *name, *address, *host, *version, *device;
     uint64_t process, pid;
-    bool external, map_changes;
+    bool external, map_changes, waits_for_round;
 };
 
 // A lease of an older stream that a worker still computes, as its heartbeats
@@ -88,7 +88,7 @@ struct member {
     char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
-    bool external, map_changes, draining;
+    bool external, map_changes, waits_for_round, draining;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
     uint64_t resident_bytes;

@@ -198,7 +198,7 @@ static void check_lease(struct boss *b, uint64_t member,
     // C3: some shard lacks a step of it. C5: not beyond the window.
     T_FALSE(evidence_closure_full(&job->evidence, lease->closure));
     if (b->sim->knobs.contributions > 0)
-        rounds_lease(b->sim, &job->evidence, lease->closure);
+        rounds_lease(b->sim, job, lease->closure);
     else
         T_LT(lease->closure,
              evidence_low(&job->evidence) + b->sim->knobs.window);

@@ -297,6 +297,8 @@ bool crew_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
             c->rank->joined = false;
         else if (i > 0 || c->task.phase == TASK_NONE)
             crew_drop_lease(c, i);
+        else
+            c->task.left = true;
     }
     return true;
 }

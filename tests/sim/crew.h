@@ -38,6 +38,7 @@ struct task {
     uint64_t number; // of computations: which of them ends
     uint32_t step;
     bool again, fenced, early, failed, map_wanted;
+    bool left;              // its lease is of a stream that has ended
     bool grouped;           // it was begun within a place in a group,
     struct wire_attempt of; // leased as this attempt
     uint64_t generation;    // that computes the step

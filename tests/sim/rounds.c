@@ -3,7 +3,7 @@
 // sync: Y1 to Y4, against what was seen to be held and counted.
 //
 // Where a round begins is computed here a second time, from its number.
-#include "coordinator/rules/evidence.h"
+#include "coordinator/core/leases.h"
 #include "tests/sim/truth_own.h"
 
 enum { HELD_NOT, HELD, HELD_SKIP };
@@ -101,21 +101,42 @@ void rounds_whole(struct sim *s, const struct ledger *l)
     }
 }
 
-void rounds_lease(struct sim *s, const struct evidence *e, uint64_t closure)
+// A slot of the round before that is not counted has a worker, or is held.
+static void check_manned(const struct job *job, uint64_t closure, uint64_t slot)
 {
-    uint64_t end, first = round_of(s, closure, &end);
+    const struct work *w = leases_get(job, slot);
 
+    if (!evidence_closure_held(&job->evidence, slot) &&
+        (w == NULL || w->closure.state != CLOSURE_LEASED))
+        T_FAIL("Y4: closure %llu is leased ahead, and %llu is nobody's",
+               (unsigned long long)closure, (unsigned long long)slot);
+}
+
+void rounds_lease(struct sim *s, const struct job *job, uint64_t closure)
+{
+    const struct evidence *e = &job->evidence;
+    uint64_t end, first = round_of(s, closure, &end), before = 0;
+    bool ahead = false;
+
+    if (first > 0)
+        before = round_of(s, first - 1, &end);
     if (evidence_closure_held(e, closure))
         T_FAIL("Y3: closure %llu is leased, and every shard holds it",
                (unsigned long long)closure);
     for (uint32_t i = 0; i < e->shards; i++) {
         struct memory *m = truth_incarnation(s, i, e->shard[i].incarnation);
 
-        for (uint64_t k = 0; m != NULL && k < first; k++)
-            if (!counted(s, m, k))
+        for (uint64_t k = 0; m != NULL && k < first; k++) {
+            if (counted(s, m, k))
+                continue;
+            if (k < before || s->knobs.backup > 0)
                 T_FAIL("Y4: closure %llu is leased, and shard %u lacks %llu",
                        (unsigned long long)closure, i, (unsigned long long)k);
+            check_manned(job, closure, k);
+            ahead = true;
+        }
     }
+    s->seen.ahead += ahead;
 }
 
 void rounds_believed(struct sim *s, uint32_t shard,

@@ -113,6 +113,7 @@ static void send_hello(struct sim *s, struct proc *p)
     if (s->knobs.by_host)
         m.host = proc_host_name(p);
     m.protocol = WIRE_PROTOCOL;
+    m.waits_for_round = p->slot % 4 != 3; // others are older
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
     up.hello = &m;
     p->hello_us = sim_now(s);

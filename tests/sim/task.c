@@ -45,6 +45,9 @@ static void wake_run(struct sim *s, struct sim_event *e)
 {
     struct crew *c = proc_get(s, e->proc)->self;
 
+    // An earlier one was wanted meanwhile: that has asked for the next.
+    if (c->task.wake_us != sim_now(s))
+        return;
     c->task.wake_us = 0;
     task_drive(c);
 }
@@ -239,6 +242,9 @@ static void refused(struct crew *c, struct part *p, enum wire_refused_why why)
     if (why == WIRE_REFUSED_ATTEMPT || why == WIRE_REFUSED_JOB_INCARNATION) {
         c->task.fenced = true;
         rest(p);
+    } else if (why == WIRE_REFUSED_ROUND && p->want == PART_ASK &&
+               c->proc->slot % 4 != 3 && !c->proc->draining && !c->task.left) {
+        pause_part(c, p); // leased ahead
     } else if (why == WIRE_REFUSED_ROUND) {
         c->task.early = true;
         c->sim->seen.early++;

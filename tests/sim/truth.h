@@ -98,11 +98,11 @@ struct shard *truth_shard(struct sim *s, uint32_t shard);
 
 // ---- rounds.c
 
-struct evidence;
+struct job;
 struct evidence_shard;
 
 // A closure of a job in sync is leased (Y4); what is believed to be held (Y3).
-void rounds_lease(struct sim *s, const struct evidence *e, uint64_t closure);
+void rounds_lease(struct sim *s, const struct job *job, uint64_t closure);
 void rounds_believed(struct sim *s, uint32_t shard,
                      const struct evidence_shard *e);
 

@@ -357,7 +357,9 @@ bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
     {
         struct lease *l = list_entry(n, struct lease, node);
 
-        if (!atomic_load(&l->running))
+        if (atomic_load(&l->running))
+            atomic_store(&l->gate.left, true);
+        else
             close_lease(l, GATE_ENDED);
     }
     // The stream says `attached` only after this: what is kept goes with the

@@ -41,6 +41,7 @@ struct gate_trouble {
 struct gate {
     _Atomic int closed;    // enum gate_reason; the first one counts
     _Atomic bool draining; // finish the step under way, then hand back
+    _Atomic bool left;     // it is of a stream that has ended
     _Atomic uint64_t lease_ends_ms;
     struct pulse pulse;
     struct gate_trouble trouble;

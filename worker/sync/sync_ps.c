@@ -180,7 +180,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         evidence_void(&p->evidence);
         p->counted_new = false;
         p->stale_times = 0;
-        p->contribution_held = p->round_closed = false;
+        p->contribution_held = p->round_closed = p->waited = false;
         // A slot of the round that is waited for: it is not applied before.
         if (p->want == PS_NEXT && in_round(s, p->waits_for, c->closure))
             ps_cancel(p);

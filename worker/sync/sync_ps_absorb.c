@@ -8,9 +8,11 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "state/shard/contributions.h"
 #include "worker/sync/sync_ps_inner.h"
 
 #define TRIES_BEFORE_MAP 2
+#define EARLY_MS 20
 
 void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err)
 {
@@ -83,6 +85,33 @@ static void stale(struct ps_shard *p)
     rest(p);
 }
 
+// We were leased a slot of the round behind the open one (Y4): its parameters
+// come when that is applied. A shard that is further behind answers at once, so
+// it is asked again after a while. The coordinator takes the slot back if it
+// needs us for the open round; but one that was leased on a stream which has
+// ended it does not know of, and what it leased since waits behind that.
+static void await_round(struct ps_shard *p)
+{
+    struct sync_ps *s = p->s;
+    struct gate *gate = s->closure.gate;
+    uint32_t count;
+    uint64_t first = contributions_round(&s->o.schedule, s->o.contributions,
+                                         s->closure.closure, &count);
+
+    if (first == 0 || atomic_load(&gate->left)) {
+        s->early = true;
+        rest(p);
+        return;
+    }
+    if (atomic_load(&gate->draining))
+        gate_close(gate, GATE_DRAIN); // nothing of it is begun
+    p->have_params = false;
+    ps_move(p, PS_NEXT, false);
+    p->waits_for = first - 1;
+    p->due_ms = p->waited ? sl_now_ms(s->o.clock) + EARLY_MS : 0;
+    p->waited = true;
+}
+
 static void refused(struct ps_shard *p, enum wire_refused_why why)
 {
     struct sync_ps *s = p->s;
@@ -97,6 +126,10 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
         stale(p);
         return;
     case WIRE_REFUSED_ROUND:
+        if (p->want == PS_ASK) {
+            await_round(p);
+            return;
+        }
         s->early = true;
         rest(p);
         return;

@@ -30,7 +30,8 @@ enum ps_want {
     PS_PULL,
     PS_PUSH, // PushPull
     PS_CUT,  // Pull of a snapshot
-    PS_NEXT, // Pull of what comes after this round; no closure is open
+    PS_NEXT, // Pull of what comes after a round: that of the last closure, or
+             // the one before that of the open closure
 };
 
 struct ps_answer {
@@ -66,6 +67,7 @@ struct ps_shard {
     uint64_t open_first;
     uint32_t open_count;
     uint64_t waits_for; // PS_NEXT: the round of this closure
+    bool waited;        // by the open closure, for the round before its own
 
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;

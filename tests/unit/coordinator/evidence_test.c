@@ -227,6 +227,25 @@ TEST(evidence, Y4_the_next_round_is_issued_when_every_shard_counted_this_one)
     evidence_release(&e);
 }
 
+// It holds what is of its open round alone, so the one before is counted there,
+// whoever has not said so yet. And what is said of that one comes too late.
+TEST(evidence, Y2_what_is_held_of_the_next_round_counts_the_one_before)
+{
+    struct evidence e = rounds();
+
+    say(&e, 0, true, true);
+    T_EQ(evidence_limit_ahead(&e), 3);
+    say(&e, 2, true, true); // of the round that begins at 2
+    T_EQ(evidence_low(&e), 2);
+    T_EQ(evidence_limit(&e, 100), 3);
+    T_EQ(evidence_limit_ahead(&e), 5);
+    T_TRUE(evidence_closure_held(&e, 2));
+    say(&e, 1, true, true);
+    T_TRUE(evidence_closure_held(&e, 2));
+    T_EQ(evidence_low(&e), 2);
+    evidence_release(&e);
+}
+
 // A slot that a shard had counted before the job came to rounds says nothing of
 // the others of its round.
 TEST(evidence, a_duplicate_counts_itself_and_not_its_round)

@@ -156,6 +156,7 @@ struct world {
     bool poison;     // a worker dies at closure 1
     bool groups;     // the job is in hybrid: a ring lease is a place in a group
     bool whole_maps; // workers do not know changes of maps
+    bool ahead;      // they wait for the round of a lease, if it is not open
     bool hold_tasks; // pool threads do nothing by themselves
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "coordinator/core/jobs.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -202,6 +203,16 @@ static bool fenced(struct fake_shard *s, const Sluice__V1__Lease *l)
     return false;
 }
 
+// The shard has not counted all of the rounds before this closure's (Y4).
+static bool is_early(struct world *w, const struct fake_shard *s,
+                     uint64_t closure)
+{
+    const struct job *job = jobs_get(w->coord, w->job);
+
+    return w->ahead && counted_low(&s->counted) <
+                           evidence_round_first(&job->evidence, closure);
+}
+
 static uint64_t all_steps(const Sluice__V1__Lease *l)
 {
     return (UINT64_C(1) << l->steps) - 1;
@@ -221,6 +232,8 @@ static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
             want_map(m, l->job);
         return true;
     }
+    if (is_early(w, s, l->closure))
+        return true;
     if (fenced(s, l))
         return false;
     if (f->incarnation[shard] != s->incarnation) { // W1: void; ask
