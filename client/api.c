@@ -11,6 +11,7 @@
 #include "common/net/tls.h"
 #include "common/run/log.h"
 #include "common/net/wirescan.h"
+#include "proto/access.h"
 
 // Replies of one verb: each has its own arena, since an unpack sets a budget.
 struct reply {
@@ -45,8 +46,8 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
     if (rc == SL_OK)
         rc = rpc_io_new(&a->io, &options, err);
     if (rc == SL_OK)
-        rc = rpc_channel_new(&a->channel, a->io, a->address, api_tls(a), NULL,
-                             err);
+        rc = rpc_channel_new(&a->channel, a->io, a->address, api_tls(a),
+                             &access_to_coordinator, err);
     if (rc != SL_OK) {
         api_close(a);
         return rc;
@@ -180,9 +181,10 @@ static bool is_refused(const struct sl_error *err, bool was_patient)
 
 static void explain_refused(struct sl_error *err, const char *address)
 {
-    const char *meaning = tls_explain(err->text);
+    struct sl_error said = *err; // the meaning may be a part of its text
 
-    sl_fail(err, SL_EAUTH, "coordinator %s: %s", address, meaning);
+    sl_fail(err, SL_EAUTH, "coordinator %s: %s", address,
+            tls_explain(said.text));
 }
 
 // Where nobody listens that is said at once. Another failed connection (a busy

@@ -130,7 +130,7 @@ static void dial(struct findings *f, const struct api *api,
     struct rpc_channel *channel = NULL;
     struct rpc_body *reply = NULL;
     enum sl_err rc = rpc_channel_new(&channel, api_io(api), m->address,
-                                     api_tls(api), NULL, &err);
+                                     api_tls(api), &access_to_psserver, &err);
 
     if (rc == SL_OK)
         rc = rpc_call_sync(channel, "/grpc.health.v1.Health/Check", NULL,

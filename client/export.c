@@ -15,6 +15,7 @@
 #include "client/target.h"
 #include "client/verbs.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 
 struct export
 {
@@ -137,7 +138,7 @@ static enum sl_err pull(struct export *e, struct api *api,
         return sl_fail(err, SL_EUNAVAIL, "psserver %s is not attached",
                        shard->psserver);
     rc = rpc_channel_new(&channel, api_io(api), shard->address, api_tls(api),
-                         NULL, err);
+                         &access_to_psserver, err);
     if (rc != SL_OK)
         return rc;
     rpc_msg_init(&msg);

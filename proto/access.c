@@ -223,6 +223,55 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                    list_roles(list, roles));
 }
 
+// ---- whom we dial
+
+static enum sl_err is_server(const struct rpc_peer *server,
+                             enum access_role role, struct sl_error *err)
+{
+    struct access_who who = {.role = ACCESS_NOBODY};
+    const char *name = role_names[role];
+
+    if (server->revoked)
+        return sl_fail(err, SL_EAUTH,
+                       "its certificate '%.120s' has been revoked (--tls-crl)",
+                       server->id);
+    if (server->uris != 1 || !read_uri(&who, server->id))
+        return sl_fail(err, SL_EAUTH,
+                       "its certificate '%.120s' names no role, and a %s was "
+                       "dialled: make one with `sluice cert issue DIR --role "
+                       "%s --name NAME --host HOST` and start it with that",
+                       server->id, name, name);
+    if (who.role != role)
+        return sl_fail(err, SL_EAUTH,
+                       "its certificate '%.120s' is of role %s, and a %s was "
+                       "dialled",
+                       server->id, role_names[who.role], name);
+    return SL_OK;
+}
+
+static enum sl_err is_coordinator(const struct rpc_peer *server,
+                                  struct sl_error *err)
+{
+    return is_server(server, ACCESS_COORDINATOR, err);
+}
+
+static enum sl_err is_psserver(const struct rpc_peer *server,
+                               struct sl_error *err)
+{
+    return is_server(server, ACCESS_PSSERVER, err);
+}
+
+static enum sl_err is_worker(const struct rpc_peer *server,
+                             struct sl_error *err)
+{
+    return is_server(server, ACCESS_WORKER, err);
+}
+
+const struct rpc_channel_options access_to_coordinator = {.allow =
+                                                              is_coordinator};
+const struct rpc_channel_options access_to_psserver = {.allow = is_psserver};
+const struct rpc_channel_options access_to_worker = {.allow = is_worker};
+
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err)
 {

@@ -63,6 +63,11 @@ bool access_of_tenant(const struct access_who *who);
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
+// Whom a client may dial, by the role in the certificate that is shown to it.
+extern const struct rpc_channel_options access_to_coordinator;
+extern const struct rpc_channel_options access_to_psserver;
+extern const struct rpc_channel_options access_to_worker;
+
 // That somebody may attend under this role and name.
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err);

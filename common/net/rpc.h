@@ -340,6 +340,12 @@ struct rpc_channel_options {
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
     size_t window_bytes;           // of unary requests on their way; 0: 2 MiB
     unsigned thread;               // I/O thread + 1; 0: in turn
+
+    // Asked of whoever answers a handshake over TLS, beyond its authority and
+    // its host, before anything is sent to it, on a thread of core's. One that
+    // is refused is not reached: SL_EUNAVAIL with the error's text behind
+    // TLS_NOT_WHOM, as of any failed handshake. NULL: nothing is asked.
+    enum sl_err (*allow)(const struct rpc_peer *server, struct sl_error *err);
 };
 
 // A channel connects when it is first used and again whenever it must; each

@@ -180,11 +180,12 @@ void rpc_sources_free(struct rpc_source *list)
     }
 }
 
-enum sl_err rpc_files_creds(grpc_channel_credentials **out,
-                            struct tls_files *files, unsigned *serial,
-                            struct sl_error *err)
+static enum sl_err files_creds(grpc_channel_credentials **out,
+                               struct tls_files *files, struct rpc_guard *guard,
+                               unsigned *serial, struct sl_error *err)
 {
     grpc_ssl_pem_key_cert_pair pair;
+    grpc_ssl_verify_peer_options verify;
     struct tls_pem pem;
     enum sl_err rc = tls_files_copy(files, &pem, serial, err);
 
@@ -192,39 +193,32 @@ enum sl_err rpc_files_creds(grpc_channel_credentials **out,
         return rc;
     pair.private_key = pem.key;
     pair.cert_chain = pem.cert;
-    *out = grpc_ssl_credentials_create_ex(pem.ca, &pair, NULL, NULL);
+    if (guard != NULL)
+        verify = rpc_guard_options(guard);
+    *out = grpc_ssl_credentials_create_ex(pem.ca, &pair,
+                                          guard != NULL ? &verify : NULL, NULL);
     tls_pem_release(&pem);
     return SL_OK;
 }
 
-enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
-                            struct tls_files *files, unsigned *serial,
-                            struct sl_error *err)
+enum sl_err rpc_client_creds(grpc_channel_credentials **out,
+                             const char *address, struct tls_files *files,
+                             struct rpc_guard *guard, unsigned *serial,
+                             struct sl_error *err)
 {
     if (files != NULL)
-        return rpc_files_creds(out, files, serial, err);
+        return files_creds(out, files, guard, serial, err);
     *out = is_unix(address) ? grpc_local_credentials_create(UDS)
                             : grpc_insecure_credentials_create();
     return SL_OK;
 }
 
-enum sl_err rpc_client_creds(grpc_channel_credentials **out,
-                             struct tls_files **files, unsigned *serial,
-                             const char *address, const struct rpc_tls *tls,
-                             struct sl_error *err)
+enum sl_err rpc_client_files(struct tls_files **files, const char *address,
+                             const struct rpc_tls *tls, struct sl_error *err)
 {
-    enum sl_err rc;
-
     if (!is_unix(address) && tls == NULL && !rpc_address_is_local(address))
         return refuse_open(address, "talk to", err);
     if (is_unix(address) || tls == NULL)
-        return rpc_creds_again(out, address, NULL, serial, err);
-    rc = tls_files_open(files, tls, err);
-    if (rc == SL_OK)
-        rc = rpc_files_creds(out, *files, serial, err);
-    if (rc != SL_OK) {
-        tls_files_close(*files);
-        *files = NULL;
-    }
-    return rc;
+        return SL_OK;
+    return tls_files_open(files, tls, err);
 }

@@ -104,7 +104,8 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
     enum sl_err rc;
 
     tune(ch, options);
-    rc = rpc_lanes_open(&ch->lanes, address, tls, err);
+    rc = rpc_lanes_open(&ch->lanes, address, tls,
+                        options != NULL ? options->allow : NULL, err);
     if (rc != SL_OK) {
         gpr_free(ch);
         return rc;
@@ -617,7 +618,8 @@ static enum sl_err outcome(struct client_call *c, struct sl_error *err)
 {
     const char *address = c->channel->lanes.address;
     size_t bytes;
-    enum sl_err rc = rpc_outcome_read(&c->outcome, address, err);
+    enum sl_err rc =
+        rpc_outcome_read(&c->outcome, address, c->channel->lanes.guard, err);
 
     if (rc != SL_OK)
         return rc;
@@ -708,6 +710,7 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
         .gone = stream_gone,
         .owner = ch,
         .address = ch->lanes.address,
+        .guard = ch->lanes.guard,
     };
     struct rpc_stream *stream;
 

@@ -115,10 +115,13 @@ struct rpc_outcome {
     grpc_slice details;
 };
 
+struct rpc_guard;
+
+// `guard`: of the channel; NULL: none.
 void rpc_outcome_init(struct rpc_outcome *o);
 void rpc_outcome_op(grpc_op *op, struct rpc_outcome *o);
 enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
-                             struct sl_error *err);
+                             struct rpc_guard *guard, struct sl_error *err);
 void rpc_outcome_release(struct rpc_outcome *o);
 
 // ---- rpc_io.c: on its thread
@@ -165,20 +168,34 @@ enum sl_err rpc_server_creds(grpc_server_credentials **out,
                              const struct rpc_tls *tls, struct sl_error *err);
 void rpc_sources_free(struct rpc_source *list);
 
-// *files stays NULL where no certificates are used.
+// *files stays NULL where no certificates are used; a plain connection is
+// refused to an address that others can reach.
+enum sl_err rpc_client_files(struct tls_files **files, const char *address,
+                             const struct rpc_tls *tls, struct sl_error *err);
+
+// Credentials of the texts now in use, or without (files NULL), for a
+// connection that rpc_client_files allowed.
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
-                             struct tls_files **files, unsigned *serial,
-                             const char *address, const struct rpc_tls *tls,
+                             const char *address, struct tls_files *files,
+                             struct rpc_guard *guard, unsigned *serial,
                              struct sl_error *err);
 
-// New credentials of the texts now in use.
-enum sl_err rpc_files_creds(grpc_channel_credentials **out,
-                            struct tls_files *files, unsigned *serial,
-                            struct sl_error *err);
-// For another connection to where rpc_client_creds allowed one.
-enum sl_err rpc_creds_again(grpc_channel_credentials **out, const char *address,
-                            struct tls_files *files, unsigned *serial,
-                            struct sl_error *err);
+// ---- rpc_guard.c: whether a channel's servers are who they should be
+
+// Threads: any. Core's credentials hold references of their own, so it may
+// outlive its channel.
+typedef enum sl_err (*rpc_allow_fn)(const struct rpc_peer *server,
+                                    struct sl_error *err);
+struct rpc_guard *rpc_guard_new(struct tls_files *files, rpc_allow_fn allow);
+void rpc_guard_unref(struct rpc_guard *guard); // NULL is allowed
+
+// For credentials to be made now, which take it.
+grpc_ssl_verify_peer_options rpc_guard_options(struct rpc_guard *guard);
+
+// If `text` (core's, of a call that failed) says that this one refused the
+// server: why. Else false.
+bool rpc_guard_why(struct rpc_guard *guard, const char *text,
+                   char out[SL_ERROR_TEXT]);
 
 // ---- rpc_peer.c: who a server's callers are
 
@@ -225,6 +242,7 @@ struct rpc_stream_seed { // what a new stream is made from
     void (*gone)(struct rpc_stream *stream, void *owner); // after on_end
     void *owner;
     const char *address;     // client: for error texts; NULL: server
+    struct rpc_guard *guard; // client: borrowed; NULL: none
     struct rpc_peers *peers; // server: borrowed
 };
 

@@ -30,6 +30,14 @@ static bool stands(const struct rpc_lane *lane, bool dials)
            GRPC_CHANNEL_READY;
 }
 
+static enum sl_err fresh_creds(grpc_channel_credentials **out,
+                               const struct rpc_lanes *l, struct rpc_lane *lane,
+                               struct sl_error *err)
+{
+    return rpc_client_creds(out, l->address, l->files, l->guard,
+                            &lane->files_serial, err);
+}
+
 // New certificates, and no connection that would have to be given up.
 static void renew(struct rpc_lanes *l, struct rpc_lane *lane)
 {
@@ -39,14 +47,15 @@ static void renew(struct rpc_lanes *l, struct rpc_lane *lane)
     if (l->files == NULL || tls_files_serial(l->files) == lane->files_serial ||
         stands(lane, false))
         return;
-    if (rpc_files_creds(&creds, l->files, &lane->files_serial, NULL) != SL_OK)
+    if (fresh_creds(&creds, l, lane, NULL) != SL_OK)
         return; // no memory: at the next call
     dial(l, lane, creds);
     grpc_channel_destroy(old);
 }
 
 enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
-                           const struct rpc_tls *tls, struct sl_error *err)
+                           const struct rpc_tls *tls, rpc_allow_fn allow,
+                           struct sl_error *err)
 {
     struct rpc_lane *usual = &l->lane[RPC_USUAL];
     grpc_channel_credentials *creds;
@@ -54,11 +63,17 @@ enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
     enum sl_err rc = rpc_address_parse(&a, address, err);
 
     if (rc == SL_OK)
-        rc = rpc_client_creds(&creds, &l->files, &usual->files_serial, address,
-                              tls, err);
+        rc = rpc_client_files(&l->files, address, tls, err);
     if (rc != SL_OK)
         return rc;
     l->address = gpr_strdup(address);
+    if (l->files != NULL && allow != NULL)
+        l->guard = rpc_guard_new(l->files, allow);
+    rc = fresh_creds(&creds, l, usual, err);
+    if (rc != SL_OK) {
+        rpc_lanes_close(l);
+        return rc;
+    }
     if (tls != NULL && tls->server_name != NULL)
         l->server_name = gpr_strdup(tls->server_name);
     rpc_address_target(l->target, &a);
@@ -74,6 +89,7 @@ void rpc_lanes_close(struct rpc_lanes *l)
     }
     for (unsigned i = 0; i < l->methods_count; i++)
         gpr_free(l->methods[i]);
+    rpc_guard_unref(l->guard);
     tls_files_close(l->files);
     gpr_free(l->server_name);
     gpr_free(l->address);
@@ -97,8 +113,7 @@ bool rpc_lanes_express(struct rpc_lanes *l)
     grpc_channel_credentials *creds;
 
     if (lane->channel == NULL) {
-        if (rpc_creds_again(&creds, l->address, l->files, &lane->files_serial,
-                            NULL) != SL_OK)
+        if (fresh_creds(&creds, l, lane, NULL) != SL_OK)
             return false;
         dial(l, lane, creds);
     }

@@ -27,14 +27,16 @@ struct rpc_lanes {
     char target[RPC_TARGET_MAX];
     struct rpc_tuning tuning;
     struct tls_files *files;        // NULL: no certificates
+    struct rpc_guard *guard;        // NULL: none
     char *methods[RPC_METHODS_MAX]; // core wants names that outlive a channel
     unsigned methods_count;
     struct rpc_lane lane[RPC_LANES];
 };
 
-// The tuning is set. Dials the usual lane.
+// The tuning is set. Dials the usual lane. `allow`: of rpc_channel_options.
 enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
-                           const struct rpc_tls *tls, struct sl_error *err);
+                           const struct rpc_tls *tls, rpc_allow_fn allow,
+                           struct sl_error *err);
 void rpc_lanes_close(struct rpc_lanes *l);
 
 void rpc_lanes_hurry(struct rpc_lanes *l);

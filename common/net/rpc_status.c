@@ -91,11 +91,11 @@ static bool is_size_limit(grpc_status_code status, const char *text)
 }
 
 enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
-                             struct sl_error *err)
+                             struct rpc_guard *guard, struct sl_error *err)
 {
     int n = (int)GRPC_SLICE_LENGTH(o->details);
     const char *details = (const char *)GRPC_SLICE_START_PTR(o->details);
-    char text[SL_ERROR_TEXT];
+    char text[SL_ERROR_TEXT], why[SL_ERROR_TEXT];
     const char *meaning;
     enum sl_err code;
 
@@ -109,6 +109,8 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                                           : sl_err_from_grpc((int)o->status);
     if (code == SL_OK) // a status we do not know
         code = SL_EINTERNAL;
+    if (rpc_guard_why(guard, text, why))
+        return sl_fail(err, code, "%s: %s", address, why);
     meaning = tls_explain(text);
     if (meaning != NULL) // in front: core's own words are long and get cut
         return sl_fail(err, code, "%s: %s (%s)", address, meaning, text);

@@ -197,7 +197,8 @@ static enum sl_err verdict(struct rpc_stream *s, struct sl_error *err)
             *err = s->finish_err;
             return s->finish_code;
         }
-        return rpc_outcome_read(&s->outcome, s->seed.address, err);
+        return rpc_outcome_read(&s->outcome, s->seed.address, s->seed.guard,
+                                err);
     }
     if (s->cancelled)
         return sl_fail(err, SL_ECANCELED,

@@ -328,6 +328,10 @@ const char *tls_explain(const char *text)
          "`sluice cert init --host`"},
     };
 
+    const char *ours = strstr(text, TLS_NOT_WHOM);
+
+    if (ours != NULL)
+        return ours;
     for (size_t i = 0; i < SL_COUNT(table); i++) {
         if (strstr(text, table[i].word) != NULL)
             return table[i].meaning;

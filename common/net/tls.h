@@ -72,7 +72,8 @@ struct tls_files;
 // The errors of tls_load.
 enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
                            struct sl_error *err);
-void tls_files_close(struct tls_files *files); // NULL is allowed
+struct tls_files *tls_files_ref(struct tls_files *files); // closed once more
+void tls_files_close(struct tls_files *files);            // NULL is allowed
 
 unsigned tls_files_serial(const struct tls_files *files); // from 1
 
@@ -89,8 +90,11 @@ void tls_look(bool insist);
 
 // ---- the transport's words
 
+// In front of why a server is refused by who dials it.
+#define TLS_NOT_WHOM "the peer is not who it should be: "
+
 // What a failed handshake means, and what to do; NULL if `text` (OpenSSL's
-// words in an error or a log line) is about something else.
+// words in an error or a log line, or ours) is about something else.
 const char *tls_explain(const char *text);
 
 #endif

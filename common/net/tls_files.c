@@ -263,6 +263,14 @@ enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
     return rc;
 }
 
+struct tls_files *tls_files_ref(struct tls_files *f)
+{
+    pthread_mutex_lock(&lock);
+    f->refs++;
+    pthread_mutex_unlock(&lock);
+    return f;
+}
+
 void tls_files_close(struct tls_files *f)
 {
     if (f == NULL)

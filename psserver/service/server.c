@@ -234,7 +234,7 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
     enum sl_err rc;
 
     rc = rpc_channel_new(&s->channel, s->io, conf_str(c, "coordinator"),
-                         daemon_tls(s->daemon), NULL, err);
+                         daemon_tls(s->daemon), &access_to_coordinator, err);
     if (rc != SL_OK)
         return rc;
     up.channel = s->channel;

@@ -205,6 +205,60 @@ def a_worker_reaches_the_shards_of_its_jobs_alone():
         c.run("export", job, "--to", c.dir / "no.safetensors", who="worker", want=5)
 
 
+def a_coordinator_with_a_workers_certificate_is_told_nothing():
+    with Guarded(psservers=0, workers=0) as c:
+        c.kill("coordinator")
+        c.own["coordinator"] = "worker"
+        c.start("coordinator")
+        told = c.run("jobs", want=5).stderr
+        check("is not who it should be" in told and "of role worker" in told and
+              "a coordinator was dialled" in told, "no reason", told)
+        for name in ("w-0", "ps-0"):
+            c.start(name, wait=False)
+            wait_for(f"{name} to say why", lambda name=name: "is not who it should be"
+                     in c.log(name))
+        check("call refused" not in c.log("coordinator"), "somebody called it")
+
+
+class Impostor:
+    """Serves on the port with the certificate, and counts what it is asked."""
+
+    def __init__(self, port, certs, file):
+        import grpc
+        from concurrent import futures
+        self.asked = []
+
+        class Any(grpc.GenericRpcHandler):
+            def service(_, call):
+                self.asked.append(call.method)
+
+        key, cert, ca = ((certs / f).read_bytes()
+                         for f in (f"{file}.key", f"{file}.crt", "ca.crt"))
+        self.server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[Any()])
+        self.server.add_secure_port(
+            f"127.0.0.1:{port}", grpc.ssl_server_credentials([(key, cert)], ca, True))
+        self.server.start()
+
+    def close(self):
+        self.server.stop(0).wait()
+
+
+def a_psserver_with_a_workers_certificate_is_sent_no_gradient():
+    from proxy import Proxy
+    with Guarded(psservers=0, workers=1) as c:
+        real, seen = free_port(), free_port()
+        played = Impostor(seen, c.certs, "worker")
+        c.start("ps-0", extra=["--listen", f"127.0.0.1:{real}",
+                               "--advertise", f"127.0.0.1:{seen}"])
+        job = c.submit(mlp_job("played", epochs=1))
+        wait_for("the job to say why", lambda: "of role worker, and a psserver was dialled"
+                 in c.status(job).get("reason", ""))
+        check(not played.asked, "it was asked", *played.asked)
+        played.close()
+        with Proxy(("127.0.0.1", seen), ("127.0.0.1", real)):
+            check_counts(c.wait_state(job))
+
+
 if __name__ == "__main__":
     if subprocess.run(["openssl", "version"], capture_output=True, check=False).returncode:
         print("there is no openssl command: skipped")
@@ -214,4 +268,6 @@ if __name__ == "__main__":
           a_revoked_worker_is_cut_off_and_stays_out,
           a_tenant_has_its_own_jobs_and_all_is_written_down,
           a_worker_reaches_the_shards_of_its_jobs_alone,
+          a_coordinator_with_a_workers_certificate_is_told_nothing,
+          a_psserver_with_a_workers_certificate_is_sent_no_gradient,
           the_doctor_says_who_would_be_refused])

@@ -11,6 +11,7 @@
 #include "common/base/deadline.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "proto/access.h"
 #include "worker/reduce/host.h"
 #include "worker/reduce/net.h"
 
@@ -321,7 +322,7 @@ static enum sl_err join(struct group *g, struct sl_error *err)
     struct rpc_channel *first = NULL;
     struct host *local = NULL;
     enum sl_err rc = rpc_channel_new(&first, g->io, g->address[g->mine[0]],
-                                     g->tls, NULL, err);
+                                     g->tls, &access_to_worker, err);
 
     while (rc == SL_OK) {
         rc = ask_share(g, first, &local, err);

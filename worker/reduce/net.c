@@ -14,6 +14,7 @@
 #include "common/base/deadline.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 #include "worker/reduce/add.h"
 
 // A segment travels in some sixteen pieces: a hop that waits for a whole one
@@ -106,7 +107,7 @@ enum sl_err net_new(struct net **out, const struct net_options *o,
     for (uint32_t i = 0; i < o->count && rc == SL_OK; i++)
         if (i != o->self)
             rc = rpc_channel_new(&n->nodes[i].channel, o->io, o->address[i],
-                                 o->tls, NULL, err);
+                                 o->tls, &access_to_worker, err);
     if (rc != SL_OK) {
         net_free(n);
         return rc;

@@ -5,6 +5,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 #include "worker/reduce/ranks.h"
 
 #define CALL_MS 2000     // a piece
@@ -75,8 +76,8 @@ static enum sl_err holders_init(struct holders *h, struct seat *seat,
     for (size_t i = 0; rc == SL_OK && i < begin->n_holders; i++) {
         const char *address = begin->ranks[begin->holders[i]]->address;
 
-        rc = rpc_channel_new(&h->channels[i], env->io, address, env->tls, NULL,
-                             err);
+        rc = rpc_channel_new(&h->channels[i], env->io, address, env->tls,
+                             &access_to_worker, err);
         if (rc == SL_OK)
             h->count++;
     }

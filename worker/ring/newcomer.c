@@ -4,6 +4,7 @@
 #include "worker/ring/newcomer.h"
 
 #include "common/base/mem.h"
+#include "proto/access.h"
 #include "worker/reduce/ranks.h"
 #include "worker/ring/follow.h"
 
@@ -48,7 +49,7 @@ static enum sl_err dial(struct newcomer *n, const Sluice__V1__RingCopy *copy,
         return sl_fail(err, SL_ENOMEM, "no memory");
     for (size_t i = 0; rc == SL_OK && i < copy->n_ranks; i++) {
         rc = rpc_channel_new(&n->channels[i], env->io, copy->ranks[i]->address,
-                             env->tls, NULL, err);
+                             env->tls, &access_to_worker, err);
         if (rc == SL_OK)
             n->count++;
     }

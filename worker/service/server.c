@@ -294,7 +294,7 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
         rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls, &w->port, err);
     if (rc == SL_OK)
         rc = rpc_channel_new(&w->channel, w->io, conf_str(c, "coordinator"),
-                             tls, NULL, err);
+                             tls, &access_to_coordinator, err);
     if (rc == SL_OK)
         rc = peers_new(&w->peers, w->io, tls, err);
     if (rc == SL_OK && strcmp(conf_str(c, "shm"), "off") != 0)

@@ -9,6 +9,7 @@
 
 #include "common/base/list.h"
 #include "common/base/mem.h"
+#include "proto/access.h"
 
 struct psserver {
     struct list_node node;
@@ -80,7 +81,8 @@ static enum sl_err add_locked(struct peers *p, const char *address,
 
     if (one == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = rpc_channel_new(&one->channel, p->io, address, p->tls, NULL, err);
+    rc = rpc_channel_new(&one->channel, p->io, address, p->tls,
+                         &access_to_psserver, err);
     if (rc != SL_OK) {
         sl_free(one);
         return rc;

@@ -3,11 +3,13 @@
 // names in certificates.
 #include "proto/access.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "proto/wire.h"
 #include "tests/harness/t.h"
 #include "tests/unit/proto/matrix.h"
 
@@ -33,10 +35,15 @@ static const char make_certs[] =
     "leaf old URI:$s/worker 2; leaf client URI:$s/client 2\n"
     "leaf unknown URI:$s/gardener/g 2; leaf none DNS:w7 2\n"
     "leaf twice URI:$s/admin/ann,URI:$s/worker/w7 2\n"
+    "leaf at-C URI:$s/coordinator,IP:127.0.0.1 2\n"
+    "leaf at-P URI:$s/psserver/ps0,IP:127.0.0.1 2\n"
+    "leaf at-W URI:$s/worker/w7,IP:127.0.0.1 2\n"
+    "leaf at-A URI:$s/admin/ann,IP:127.0.0.1 2; leaf at-none IP:127.0.0.1 2\n"
+    "leaf at-gone URI:$s/psserver/ps1,IP:127.0.0.1 2\n"
     "leaf expired URI:$s/admin/ann -1; leaf revoked URI:$s/admin/eve 2\n"
-    "serial=$(openssl x509 -noout -serial -in revoked.pem | cut -d= -f2)\n"
+    "for name in revoked at-gone; do\n"
     "printf 'R\\t491231235959Z\\t260101000000Z\\t%s\\tunknown\\t/CN=x\\n' "
-    "$serial > list\n"
+    "$(openssl x509 -noout -serial -in $name.pem | cut -d= -f2); done > list\n"
     "printf '[ca]\\ndefault_ca=x\\n[x]\\ndatabase=list\\ndefault_md=sha256\\n' "
     "> cnf\n"
     "crl() { openssl ca -gencrl -config cnf -cert ca.pem -keyfile ca.key"
@@ -63,8 +70,11 @@ static struct rpc_tls tls_of(const char *name)
     return tls;
 }
 
+static atomic_uint answered;
+
 static void answer(struct rpc_call *call, void *arg)
 {
+    atomic_fetch_add(&answered, 1);
     rpc_answer(call, SL_OK, NULL, NULL);
 }
 
@@ -75,17 +85,21 @@ struct guarded {
     char address[40], socket[256];
 };
 
-static void guarded_open(struct guarded *g)
+static void certs(void)
+{
+    if (system("command -v openssl >/dev/null") != 0)
+        T_SKIP("no openssl command");
+    T_EQ(shell(make_certs), 0);
+}
+
+static void guarded_open_as(struct guarded *g, const char *name)
 {
     static const struct rpc_server_options options = {.allow = access_allow};
     struct rpc_table table = {g->methods, SL_COUNT(matrix), NULL};
     struct rpc_tls tls;
     int port = 0;
 
-    if (system("command -v openssl >/dev/null") != 0)
-        T_SKIP("no openssl command");
-    T_EQ(shell(make_certs), 0);
-    tls = tls_of("server");
+    tls = tls_of(name);
     tls.crl_file = t_path("ca.crl");
     for (size_t i = 0; i < SL_COUNT(matrix); i++)
         g->methods[i] = (struct rpc_method){
@@ -97,6 +111,12 @@ static void guarded_open(struct guarded *g)
     T_OK(rpc_server_bind(g->server, g->socket, &tls, NULL, t_err()));
     rpc_server_start(g->server);
     snprintf(g->address, sizeof(g->address), "127.0.0.1:%d", port);
+}
+
+static void guarded_open(struct guarded *g)
+{
+    certs();
+    guarded_open_as(g, "server");
 }
 
 static void guarded_close(struct guarded *g)
@@ -209,6 +229,91 @@ TEST(access, without_a_certificate_or_with_one_that_expired_nothing)
     guarded_close(&g);
 }
 
+// ---- whom we dial
+
+// What the channel says, and whether the server has heard of it.
+static enum sl_err reach(const char *server, const struct rpc_tls *tls,
+                         const struct rpc_channel_options *to,
+                         struct sl_error *err)
+{
+    unsigned before = atomic_load(&answered);
+    struct rpc_channel *channel;
+    struct guarded g;
+    enum sl_err rc;
+
+    guarded_open_as(&g, server);
+    T_OK(rpc_channel_new(&channel, g.io, g.address, tls, to, t_err()));
+    rc = ask(channel, WIRE_PUSH, err);
+    T_EQ(atomic_load(&answered) - before, rc == SL_OK ? 1u : 0u);
+    if (rc != SL_OK)
+        T_HAS(err->text, g.address);
+    rpc_channel_free(channel);
+    guarded_close(&g);
+    return rc;
+}
+
+TEST(access, a_server_of_another_role_is_sent_nothing)
+{
+    static const struct {
+        const struct rpc_channel_options *to;
+        const char *server, *words; // NULL: it is reached
+    } table[] = {
+        {&access_to_coordinator, "at-C", NULL},
+        {&access_to_psserver, "at-P", NULL},
+        {&access_to_worker, "at-W", NULL},
+        {&access_to_psserver, "at-W",
+         "'spiffe://sluice/worker/w7' is of role worker, and a psserver was "
+         "dialled"},
+        {&access_to_coordinator, "at-W", "of role worker, and a coordinator"},
+        {&access_to_coordinator, "at-P", "of role psserver, and a coordinator"},
+        {&access_to_psserver, "at-C", "of role coordinator, and a psserver"},
+        {&access_to_worker, "at-A", "of role admin, and a worker"},
+        {&access_to_psserver, "at-none",
+         "sluice cert issue DIR --role psserver"},
+        {&access_to_psserver, "at-gone", "has been revoked"},
+    };
+    struct rpc_tls tls;
+
+    certs();
+    tls = tls_of("W");
+    tls.crl_file = t_path("ca.crl");
+    for (size_t i = 0; i < SL_COUNT(table); i++) {
+        struct sl_error err = SL_ERROR_INIT;
+        enum sl_err rc = reach(table[i].server, &tls, table[i].to, &err);
+
+        if (table[i].words == NULL) {
+            T_OK(rc);
+            continue;
+        }
+        T_EQ(rc, SL_EUNAVAIL);
+        T_HAS(err.text, TLS_NOT_WHOM);
+        T_HAS(err.text, table[i].words);
+    }
+}
+
+// New certificates make new connections, of which the same is asked.
+TEST(access, whoever_dials_with_new_certificates_asks_again)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_channel *channel;
+    struct rpc_tls tls;
+    struct guarded g;
+
+    certs();
+    guarded_open_as(&g, "at-W");
+    tls = tls_of("W");
+    T_OK(rpc_channel_new(&channel, g.io, g.address, &tls, &access_to_psserver,
+                         t_err()));
+    T_FAILS(SL_EUNAVAIL, ask(channel, WIRE_PUSH, &err));
+    T_EQ(shell("cp P.pem W.pem && cp P.key W.key"), 0);
+    tls_look(true);
+    err = (struct sl_error)SL_ERROR_INIT;
+    T_FAILS(SL_EUNAVAIL, ask(channel, WIRE_PUSH, &err));
+    T_HAS(err.text, "of role worker");
+    rpc_channel_free(channel);
+    guarded_close(&g);
+}
+
 // The file's mode (0600) lets in the daemon's user and root alone.
 TEST(access, on_a_socket_file_everything)
 {
@@ -246,9 +351,7 @@ TEST(access, a_list_of_another_authority_is_refused)
     struct tls_pem pem;
     struct rpc_tls tls;
 
-    if (system("command -v openssl >/dev/null") != 0)
-        T_SKIP("no openssl command");
-    T_EQ(shell(make_certs), 0);
+    certs();
     tls = tls_of("A");
     tls.crl_file = t_path("ca.crl");
     T_OK(tls_load(&pem, &tls, t_err()));
