@@ -106,6 +106,15 @@ static const struct conf_key stop_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key audit_keys[] = {
+    {.name = "after",
+     .kind = CONF_STRING,
+     .min = 64,
+     .max = 64,
+     .help = "Hash of the line before the first one, whose file is gone."},
+    {.name = NULL},
+};
+
 static const struct conf_key set_keys[] = {SET_KEY, {.name = NULL}};
 
 static const struct conf_key jobs_keys[] = {
@@ -355,14 +364,17 @@ const struct cli_verb cli_verbs[] = {
      .exits = found_conflict,
      .run = verb_cert},
     {.name = "audit",
-     .usage = "sluice audit verify [FILE]",
+     .usage = "sluice audit verify [FILE]... [OPTION]...",
      .brief = "check that an audit log was not changed",
      .text = "Reads a coordinator's audit.log (of its state folder; without "
              "FILE, of ./cluster), in which each line holds the hash of the "
-             "one before. Says how many lines hold and the last hash.",
+             "one before, with the audit.log.N beside it that were full before "
+             "it; of several FILEs these alone, the oldest first. Says how "
+             "many lines hold and the last hash.",
      .example = "sluice audit verify /var/lib/sluice/coordinator/audit.log",
+     .keys = audit_keys,
      .min_args = 1,
-     .max_args = 2,
+     .max_args = 100000,
      .json = true,
      .exits = not_found,
      .run = verb_audit},

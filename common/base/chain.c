@@ -13,13 +13,15 @@
 #define TAIL ",\"hash\":\"" // then the hash, then `"}`
 #define TAIL_BYTES (sizeof(TAIL) - 1 + SHA256_HEX - 1 + 2)
 #define FILE_MAX ((size_t)1 << 30)
+#define READ_BYTES ((size_t)256 << 10)
 
 struct chain {
     struct fs_file *file;
     struct chain_end end;
+    uint64_t bytes;
 };
 
-static void begin(struct chain_end *end)
+void chain_begin(struct chain_end *end)
 {
     end->lines = 0;
     memset(end->hash, '0', SHA256_HEX - 1);
@@ -70,46 +72,138 @@ static bool read_line(const char *line, size_t n, uint64_t *number,
            strcmp(want, own) == 0;
 }
 
-// What is wrong with the next line; NULL: nothing, and *end is after it.
-static const char *follow(struct chain_end *end, const char *line, size_t n)
+// ---- reading
+
+// One pass over a file.
+struct pass {
+    const char *path;
+    struct chain_end end;
+    uint64_t lines; // of this file, that hold
+    bool first;     // only the first line is wanted
+};
+
+// Why a whole line does not follow the one before.
+static enum sl_err broken(const struct pass *p, uint64_t number,
+                          struct sl_error *err)
+{
+    if (p->lines > 0 || number <= p->end.lines + 1)
+        return sl_fail(err, SL_ECORRUPT,
+                       "%s: line %" PRIu64
+                       " does not follow the one before: lines were taken out, "
+                       "put in or moved%s",
+                       p->path, p->lines + 1,
+                       p->lines == 0 && number == 1 && p->end.lines > 0
+                           ? ", or a new log was begun with it"
+                           : "");
+    if (number == p->end.lines + 2)
+        return sl_fail(err, SL_ECORRUPT,
+                       "%s begins with number %" PRIu64
+                       ": the line before it is missing",
+                       p->path, number);
+    return sl_fail(err, SL_ECORRUPT,
+                   "%s begins with number %" PRIu64 ": the lines %" PRIu64
+                   " to %" PRIu64 " before it are missing",
+                   p->path, number, p->end.lines + 1, number - 1);
+}
+
+static enum sl_err follow(struct pass *p, const char *line, size_t n,
+                          struct sl_error *err)
 {
     char prev[SHA256_HEX], own[SHA256_HEX];
     uint64_t number;
 
-    if (!read_line(line, n, &number, prev, own))
-        return "was changed, or is no line of an audit log";
-    if (strcmp(prev, end->hash) != 0 || number != end->lines + 1)
-        return "does not follow the one before: lines were taken out, put in "
-               "or moved";
-    end->lines = number;
-    memcpy(end->hash, own, sizeof(own));
-    return NULL;
+    if (!read_line(line, n, &number, prev, own) || number == 0)
+        return sl_fail(err, SL_ECORRUPT,
+                       "%s: line %" PRIu64
+                       " was changed, or is no line of an audit log",
+                       p->path, p->lines + 1);
+    if (p->first) {
+        p->end.lines = number - 1;
+        memcpy(p->end.hash, prev, sizeof(prev));
+        return SL_OK;
+    }
+    if (strcmp(prev, p->end.hash) != 0 || number != p->end.lines + 1)
+        return broken(p, number, err);
+    p->end.lines = number;
+    p->lines++;
+    memcpy(p->end.hash, own, sizeof(own));
+    return SL_OK;
 }
 
-enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *out,
+// The whole lines of n bytes; *used of them.
+static enum sl_err follow_all(struct pass *p, const char *text, size_t n,
+                              size_t *used, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    const char *stop;
+
+    *used = 0;
+    while (rc == SL_OK && !(p->first && *used > 0) &&
+           (stop = memchr(text + *used, '\n', n - *used)) != NULL) {
+        rc = follow(p, text + *used, (size_t)(stop - text) - *used, err);
+        *used = (size_t)(stop - text) + 1;
+    }
+    return rc;
+}
+
+static enum sl_err read_file(struct pass *p, struct fs_file *f, char *space,
+                             struct sl_error *err)
+{
+    uint64_t at = 0;
+    size_t got = 0, used = 0;
+    enum sl_err rc;
+
+    do {
+        rc = fs_pread(f, at, space, READ_BYTES, &got, err);
+        if (rc == SL_OK)
+            rc = follow_all(p, space, got, &used, err);
+        if (rc != SL_OK || (p->first && used > 0))
+            return rc;
+        at += used;
+    } while (used > 0);
+    return got == 0 ? SL_OK
+                    : sl_fail(err, SL_ECORRUPT, "%s: line %" PRIu64 " %s",
+                              p->path, p->lines + 1,
+                              got < READ_BYTES ? "is cut short"
+                                               : "is no line of an audit log");
+}
+
+static enum sl_err pass_over(struct pass *p, struct fs *fs,
+                             struct sl_error *err)
+{
+    char *space = sl_malloc(READ_BYTES);
+    struct fs_file *f = NULL;
+    enum sl_err rc = space == NULL ? sl_fail(err, SL_ENOMEM, "out of memory")
+                                   : fs_open(fs, &f, p->path, FS_READ, err);
+
+    if (rc == SL_OK)
+        rc = read_file(p, f, space, err);
+    fs_close(f);
+    sl_free(space);
+    return rc;
+}
+
+enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
                          struct sl_error *err)
 {
-    struct buf text = BUF_INIT;
-    struct chain_end end;
-    enum sl_err rc = fs_read_all(fs, path, FILE_MAX, &text, err);
-    const char *at = buf_text(&text), *last = at + text.len;
+    struct pass p = {.path = path, .end = *end};
+    enum sl_err rc = pass_over(&p, fs, err);
 
-    begin(&end);
-    while (rc == SL_OK && at < last) {
-        const char *stop = memchr(at, '\n', (size_t)(last - at));
-        const char *wrong = stop == NULL
-                                ? "is cut short"
-                                : follow(&end, at, (size_t)(stop - at));
-
-        if (wrong != NULL)
-            rc = sl_fail(err, SL_ECORRUPT, "%s: line %" PRIu64 " %s", path,
-                         end.lines + 1, wrong);
-        else
-            at = stop + 1;
-    }
-    buf_release(&text);
     if (rc == SL_OK)
-        *out = end;
+        *end = p.end;
+    return rc;
+}
+
+enum sl_err chain_first(struct fs *fs, const char *path,
+                        struct chain_end *before, struct sl_error *err)
+{
+    struct pass p = {.path = path, .first = true};
+    enum sl_err rc;
+
+    chain_begin(&p.end);
+    rc = pass_over(&p, fs, err);
+    if (rc == SL_OK)
+        *before = p.end;
     return rc;
 }
 
@@ -151,8 +245,8 @@ static const char *line_before(const char *begins, const char *end)
     return end;
 }
 
-static enum sl_err find_end(struct chain_end *end, struct fs *fs,
-                            const char *path, struct sl_error *err)
+enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
+                           const char *path, struct sl_error *err)
 {
     char space[2 * CHAIN_LINE_BYTES + 2], prev[SHA256_HEX];
     const char *last, *line;
@@ -160,7 +254,6 @@ static enum sl_err find_end(struct chain_end *end, struct fs *fs,
     size_t got = 0;
     enum sl_err rc = SL_OK;
 
-    begin(end);
     if (!fs_exists(fs, path))
         return SL_OK;
     rc = read_tail(fs, path, space, sizeof(space), &got, &bytes, err);
@@ -181,17 +274,23 @@ static enum sl_err find_end(struct chain_end *end, struct fs *fs,
 }
 
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
-                       struct sl_error *err)
+                       const struct chain_end *before, struct sl_error *err)
 {
     struct chain *c = sl_calloc(1, sizeof(*c));
     enum sl_err rc;
 
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory");
-    rc = find_end(&c->end, fs, path, err);
+    chain_begin(&c->end);
+    if (before != NULL)
+        c->end = *before;
+    rc = chain_find_end(&c->end, fs, path, err);
     if (rc == SL_OK)
         rc = fs_open(fs, &c->file, path, FS_APPEND, err);
+    if (rc == SL_OK)
+        rc = fs_size(c->file, &c->bytes, err);
     if (rc != SL_OK) {
+        fs_close(c->file);
         sl_free(c);
         return rc;
     }
@@ -205,6 +304,11 @@ void chain_free(struct chain *c)
         return;
     fs_close(c->file);
     sl_free(c);
+}
+
+uint64_t chain_bytes(const struct chain *c)
+{
+    return c->bytes;
 }
 
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err)
@@ -226,6 +330,7 @@ enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err)
         rc = fs_sync(c->file, err);
     if (rc == SL_OK) {
         c->end.lines++;
+        c->bytes += line.len;
         memcpy(c->end.hash, hash, sizeof(hash));
     }
     buf_release(&line);

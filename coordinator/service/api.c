@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/api.c -- the calls of clients: decoded by I/O threads,
-// decided on the loop.
+// decided on the loop. One table has them all.
 #include "coordinator/service/api.h"
+
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "coordinator/service/audit.h"
+#include "coordinator/service/denials.h"
 #include "coordinator/service/status.h"
 #include "coordinator/service/watch.h"
 
@@ -13,7 +16,8 @@ struct api {
     struct coord *coord;
     const char *why; // there is none
     struct watch *watch;
-    struct audit *audit; // borrowed
+    struct audit *audit;     // borrowed
+    struct denials *denials; // of calls that change something
 };
 
 // How one method is decoded and decided. `decide` gives a heap message.
@@ -36,7 +40,7 @@ struct visit {
     struct wire_arena arena;
 };
 
-#define METHOD(name, request_, Request, function, Reply, changes)              \
+#define METHOD(name, PATH, request_, Request, function, Reply, changes)        \
     static enum sl_err decode_##name(                                          \
         ProtobufCMessage **out, struct wire_arena *arena,                      \
         const struct sl_slices *bytes, struct sl_error *err)                   \
@@ -80,23 +84,46 @@ static void answer(struct rpc_call *call, enum sl_err rc,
                &msg);
 }
 
+// A field of a message by its name, NULL if it has none.
+static const void *field_of(const ProtobufCMessage *m, const char *name,
+                            ProtobufCType type)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, name);
+
+    return f == NULL || f->type != type || f->label == PROTOBUF_C_LABEL_REPEATED
+               ? NULL
+               : (const uint8_t *)m + f->offset;
+}
+
+static const char *id_of(const ProtobufCMessage *m)
+{
+    const char *const *id =
+        m == NULL ? NULL : field_of(m, "id", PROTOBUF_C_TYPE_STRING);
+
+    return id == NULL ? NULL : *id;
+}
+
 // The job that a call is about: its id, or what the caller says for one.
 static const char *job_of(const ProtobufCMessage *request,
                           const ProtobufCMessage *reply)
 {
-    if (request->descriptor == &sluice__v1__stop_request__descriptor)
-        return ((const Sluice__V1__StopRequest *)request)->id;
-    if (request->descriptor == &sluice__v1__job_request__descriptor)
-        return ((const Sluice__V1__JobRequest *)request)->id;
-    if (reply != NULL)
-        return ((const Sluice__V1__SubmitReply *)reply)->id;
-    return ((const Sluice__V1__SubmitRequest *)request)->spec->name;
+    const char *id = id_of(request);
+
+    if (id == NULL)
+        id = id_of(reply);
+    if (id == NULL &&
+        request->descriptor == &sluice__v1__submit_request__descriptor)
+        id = ((const Sluice__V1__SubmitRequest *)request)->spec->name;
+    return id != NULL ? id : "";
 }
 
 static bool is_dry(const ProtobufCMessage *request)
 {
-    return request->descriptor == &sluice__v1__submit_request__descriptor &&
-           ((const Sluice__V1__SubmitRequest *)request)->dry_run;
+    const protobuf_c_boolean *dry =
+        field_of(request, "dry_run", PROTOBUF_C_TYPE_BOOL);
+
+    return dry != NULL && *dry;
 }
 
 static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
@@ -109,9 +136,13 @@ static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
     coord_ask_as(c, v->who.tenant, access_of_tenant(&v->who));
     rc = m->decide(c, v->request, reply, err);
     coord_ask_as(c, "", false);
-    if (m->changes != NULL && !is_dry(v->request))
-        audit_write(v->api->audit, &v->who, m->changes,
-                    job_of(v->request, rc == SL_OK ? *reply : NULL), rc, err);
+    if (m->changes != NULL && !is_dry(v->request)) {
+        struct audit_line line = {
+            .who = &v->who, .call = m->changes, .result = rc, .why = err};
+
+        line.job = job_of(v->request, rc == SL_OK ? *reply : NULL);
+        audit_write(v->api->audit, &line);
+    }
     return rc;
 }
 
@@ -162,16 +193,24 @@ static void start(struct rpc_call *call, struct api *api,
     answer(call, rc, &err, NULL);
 }
 
-METHOD(submit, submit_request, SubmitRequest, coord_submit, SubmitReply,
-       "Submit")
-METHOD(get, job_request, JobRequest, coord_get, JobStatus, NULL)
-METHOD(list, list_request, ListRequest, status_list, ListReply, NULL)
-METHOD(stop, stop_request, StopRequest, coord_stop, JobStatus, "Stop")
-METHOD(delete, job_request, JobRequest, coord_delete, DeleteReply, "Delete")
-METHOD(checkpoints, job_request, JobRequest, status_checkpoints,
-       CheckpointsReply, NULL)
-METHOD(cluster, cluster_request, ClusterRequest, status_cluster, ClusterReply,
-       NULL)
+// A line per method: its names, how it is decoded and decided, and what it is
+// called in the audit log if it changes something.
+#define METHODS(X)                                                             \
+    X(submit, WIRE_SUBMIT, submit_request, SubmitRequest, coord_submit,        \
+      SubmitReply, "Submit")                                                   \
+    X(stop, WIRE_STOP, stop_request, StopRequest, coord_stop, JobStatus,       \
+      "Stop")                                                                  \
+    X(delete, WIRE_DELETE, job_request, JobRequest, coord_delete, DeleteReply, \
+      "Delete")                                                                \
+    X(get, WIRE_GET, job_request, JobRequest, coord_get, JobStatus, NULL)      \
+    X(list, WIRE_LIST, list_request, ListRequest, status_list, ListReply,      \
+      NULL)                                                                    \
+    X(checkpoints, WIRE_CHECKPOINTS, job_request, JobRequest,                  \
+      status_checkpoints, CheckpointsReply, NULL)                              \
+    X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest, status_cluster,  \
+      ClusterReply, NULL)
+
+METHODS(METHOD)
 
 static void open_watch(struct rpc_stream *stream, void *arg)
 {
@@ -180,16 +219,33 @@ static void open_watch(struct rpc_stream *stream, void *arg)
     watch_open(api->watch, stream);
 }
 
+#define UNARY(name, PATH, request_, Request, function, Reply, changes)         \
+    {.path = PATH, .kind = RPC_UNARY, .unary = call_##name},
 static const struct rpc_method methods[] = {
-    {.path = WIRE_SUBMIT, .kind = RPC_UNARY, .unary = call_submit},
-    {.path = WIRE_GET, .kind = RPC_UNARY, .unary = call_get},
-    {.path = WIRE_LIST, .kind = RPC_UNARY, .unary = call_list},
-    {.path = WIRE_STOP, .kind = RPC_UNARY, .unary = call_stop},
-    {.path = WIRE_DELETE, .kind = RPC_UNARY, .unary = call_delete},
-    {.path = WIRE_CHECKPOINTS, .kind = RPC_UNARY, .unary = call_checkpoints},
-    {.path = WIRE_CLUSTER, .kind = RPC_UNARY, .unary = call_cluster},
+    METHODS(UNARY) //
     {.path = WIRE_WATCH, .kind = RPC_SERVER_STREAM, .open = open_watch},
 };
+
+#define CHANGES(name, PATH, request_, Request, function, Reply, changes)       \
+    {PATH, changes},
+static const struct {
+    const char *path, *changes;
+} what_changes[] = {METHODS(CHANGES)};
+
+void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
+                 const struct sl_error *why)
+{
+    for (size_t i = 0; i < SL_COUNT(what_changes); i++) {
+        if (what_changes[i].changes != NULL &&
+            strcmp(what_changes[i].path, path) == 0)
+            denials_note(a->denials, peer, what_changes[i].changes, why);
+    }
+}
+
+void api_tick(struct api *a)
+{
+    denials_tick(a->denials);
+}
 
 struct rpc_table api_table(struct api *a)
 {
@@ -197,7 +253,7 @@ struct rpc_table api_table(struct api *a)
 }
 
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
-                    struct sl_error *err)
+                    const struct sl_clock *clock, struct sl_error *err)
 {
     struct api *a = sl_calloc(1, sizeof(*a));
     enum sl_err rc;
@@ -206,8 +262,11 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
         return sl_fail(err, SL_ENOMEM, "the job API");
     a->loop = loop;
     a->audit = audit;
-    rc = watch_new(&a->watch, loop, err);
+    rc = denials_new(&a->denials, audit, clock, err);
+    if (rc == SL_OK)
+        rc = watch_new(&a->watch, loop, err);
     if (rc != SL_OK) {
+        denials_free(a->denials);
         sl_free(a);
         return rc;
     }
@@ -232,5 +291,6 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     watch_free(a->watch);
+    denials_free(a->denials);
     sl_free(a);
 }

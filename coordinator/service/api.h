@@ -5,7 +5,7 @@
 // from there. Watch is a server stream: the status now, and again when it has
 // changed, at most four times a second, and once more when the job has ended.
 //
-// Threads  api_* : the loop. Handlers: I/O threads.
+// Threads  api_refused: any; others: the loop. Handlers: I/O threads.
 // Memory   api_free after the server was freed and the loop has run what was
 //          posted.
 #ifndef COORDINATOR_SERVICE_API_H
@@ -22,7 +22,7 @@ struct audit;
 
 // What changes something is written to `audit`, which is borrowed.
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
-                    struct sl_error *err);
+                    const struct sl_clock *clock, struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 
 // NULL: nobody; calls are answered SL_EUNAVAIL with `why`, a literal or kept by
@@ -30,6 +30,12 @@ void api_free(struct api *a); // NULL is allowed
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 struct rpc_table api_table(struct api *a);
+
+// A call was refused by its caller's role; any thread. What would have changed
+// something is written at a tick.
+void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
+                 const struct sl_error *why);
+void api_tick(struct api *a);
 
 // For coord_io.changed: a job has ended or is gone; watchers learn it now.
 void api_changed(struct api *a, uint64_t job);

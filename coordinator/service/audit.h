@@ -2,6 +2,10 @@
 // coordinator/service/audit.h -- who changed what: a line per call that is
 // meant to change something, in audit.log of the state folder.
 //
+// A file that has grown to its size is renamed audit.log.000001 and so on, and
+// its chain (chain.h) goes on in a new audit.log. Denied calls (denials.h) are
+// lines as well.
+//
 // Threads  the loop's.
 // Memory   audit_free frees; everything else is borrowed.
 // Errors   A line that cannot be written is in the daemon's log, and the call
@@ -15,15 +19,29 @@
 
 struct audit;
 
+struct audit_options {
+    struct fs *fs;
+    const struct sl_clock *clock;
+    const char *folder;
+    uint64_t bytes; // of a file, about; 0: it is never renamed
+    uint32_t keep;  // renamed files; 0: all
+};
+
+// What is written of one call.
+struct audit_line {
+    const struct access_who *who;
+    const char *call;
+    const char *job; // an id, or what the caller said for one
+    enum sl_err result;
+    const struct sl_error *why; // of a failure
+    uint64_t times;             // it was denied; 0: this was decided, once
+};
+
 // A log that does not hold is renamed, and a new one begun.
-enum sl_err audit_new(struct audit **out, struct fs *fs,
-                      const struct sl_clock *clock, const char *folder,
+enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
 void audit_free(struct audit *a); // NULL is allowed
 
-// What came of a call: `job` is an id, or what the caller said for one.
-void audit_write(struct audit *a, const struct access_who *who,
-                 const char *call, const char *job, enum sl_err rc,
-                 const struct sl_error *why);
+void audit_write(struct audit *a, const struct audit_line *line);
 
 #endif

@@ -3,6 +3,7 @@
 // and what coord wants of the network.
 #include "coordinator/service/server.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -54,6 +55,18 @@ const struct conf_key server_keys[] = {
      .help = "Over TLS, shards want the token that a worker was given with its "
              "job: require, or accept calls without one, as from workers of "
              "before; auto: require, if the cluster began with them."},
+    {.name = "audit-bytes",
+     .kind = CONF_BYTES,
+     .value = "64MiB",
+     .min = 4096,
+     .max = INT64_C(1) << 40,
+     .help = "Size of STATE/audit.log at which it is renamed to audit.log.N, "
+             "and goes on in a new file."},
+    {.name = "audit-keep",
+     .kind = CONF_INT,
+     .value = "0",
+     .max = 999999,
+     .help = "Renamed audit logs that are kept, the newest; 0: all."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "1",
@@ -127,6 +140,7 @@ static void on_tick(void *arg)
     struct server *s = arg;
 
     coord_tick(s->coord);
+    api_tick(s->api);
 }
 
 // ---- start
@@ -192,6 +206,20 @@ static enum coord_tokens tokens_of(const char *word)
                                           : COORD_TOKENS_ACCEPT;
 }
 
+static enum sl_err make_audit(struct server *s, const struct conf *conf,
+                              struct sl_error *err)
+{
+    struct audit_options options = {
+        .fs = s->options.fs,
+        .clock = s->options.clock,
+        .folder = s->options.state_dir,
+        .bytes = (uint64_t)conf_int(conf, "audit-bytes"),
+        .keep = (uint32_t)conf_int(conf, "audit-keep"),
+    };
+
+    return audit_new(&s->audit, &options, err);
+}
+
 static enum sl_err make_coord(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
@@ -215,10 +243,9 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     s->options = options;
     rc = attend_new(&s->attend, s->loop, err);
     if (rc == SL_OK)
-        rc = audit_new(&s->audit, options.fs, options.clock, options.state_dir,
-                       err);
+        rc = make_audit(s, conf, err);
     if (rc == SL_OK)
-        rc = api_new(&s->api, s->loop, s->audit, err);
+        rc = api_new(&s->api, s->loop, s->audit, options.clock, err);
     return rc == SL_OK ? begin_coord(s, err) : rc;
 }
 
@@ -267,12 +294,27 @@ static enum sl_err make_io(struct server *s, unsigned threads,
     return rc;
 }
 
+// The server of this process, while its port may be called: who is asked
+// whether a call may be made is told nothing but the call.
+static struct api *_Atomic told_of_refusals;
+
+static enum sl_err allow(const char *path, const struct rpc_peer *peer,
+                         struct sl_error *err)
+{
+    enum sl_err rc = access_allow(path, peer, err);
+    struct api *api = atomic_load(&told_of_refusals);
+
+    if (rc != SL_OK && api != NULL)
+        api_refused(api, path, peer, err);
+    return rc;
+}
+
 static enum sl_err make_port(struct server *s, const struct conf *conf,
                              struct sl_error *err)
 {
     static const char *const services[] = {"sluice.v1.Coordinator",
                                            "sluice.v1.Jobs"};
-    static const struct rpc_server_options access = {.allow = access_allow};
+    static const struct rpc_server_options access = {.allow = allow};
     struct rpc_table tables[3];
     enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
@@ -283,6 +325,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     tables[0] = attend_table(s->attend);
     tables[1] = api_table(s->api);
     tables[2] = introspect_table(s->introspect);
+    atomic_store(&told_of_refusals, s->api);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
     return rc == SL_OK ? bind_all(s, conf, err) : rc;
 }
@@ -424,6 +467,7 @@ void server_stop(struct daemon *d, void *server)
     loop_timer_free(s->again);
     loop_timer_free(s->ending);
     rpc_server_free(s->rpc);
+    atomic_store(&told_of_refusals, NULL);
     loop_turn(s->loop); // the ends of streams, posted by I/O threads
     introspect_free(s->introspect);
     loop_set_host(s->loop, NULL);

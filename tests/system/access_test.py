@@ -4,11 +4,12 @@
 certificate of its role, and clients those of persons."""
 import json
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
 
-from cluster import BIN, Cluster, check, check_counts, main, mlp_job, wait_for
+from cluster import BIN, Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
 
 
 def free_port():
@@ -144,6 +145,46 @@ def a_tenant_has_its_own_jobs_and_all_is_written_down():
         check("line 2" in c.run("audit", "verify", log, want=1).stderr, "not the line")
 
 
+def who_was_refused_is_written_down_and_full_files_are_put_beside():
+    made = [("viewer", "vic", "--tenant", "a")]
+    with Guarded(made, psservers=0, workers=0,
+                 coordinator_args=["--audit-bytes", "4096"]) as c:
+        folder = c.dir / "coordinator"
+        for _ in range(3):
+            c.run("stop", "j-1", who="viewer-vic", want=5)
+        c.run("jobs", who="worker", want=5)  # changes nothing
+
+        def denials():
+            lines = map(json.loads, (folder / "audit.log").read_text().splitlines())
+            return [x for x in lines if "times" in x]
+        told = wait_for("the line", denials)
+        check([(x["role"], x["name"], x["tenant"], x["call"], x["result"]) for x in told]
+              == [("viewer", "vic", "a", "Stop", "SL_EDENIED")], "it has", *told)
+        for _ in range(40):
+            c.run("stop", "j-1", want=3)
+        c.kill("coordinator", signal.SIGTERM)  # writes what it has counted
+        full = sorted(folder.glob("audit.log.*"))
+        log = folder / "audit.log"
+        check_equal([f.name for f in full],
+                    [f"audit.log.{i + 1:06}" for i in range(len(full))], "full files")
+        check(len(full) >= 2, "nothing was full")
+        lines = [json.loads(x) for f in (*full, log) for x in f.read_text().splitlines()]
+        check(sum(x.get("times", 0) for x in lines) == 3, "not 3 times", *lines)
+        held = c.json("audit", "verify", log)
+        check((held["files"], held["lines"], held["last"]) ==
+              (len(full) + 1, len(lines), lines[-1]["hash"]), "it says", held)
+        check_equal(c.json("audit", "verify", *full, log), held, "named one by one")
+        gone = c.run("audit", "verify", full[0], log, want=1).stderr
+        check("before it are missing" in gone and str(log) in gone, "it says", gone)
+        first = json.loads(full[1].read_text().splitlines()[0])
+        full[0].unlink()
+        check("--after" in c.run("audit", "verify", log, want=1).stderr, "no advice")
+        held = c.json("audit", "verify", log, "--after", first["prev"])
+        check((held["first"], held["last"]) == (first["n"], lines[-1]["hash"]),
+              "it says", held)
+        c.run("audit", "verify", log, "--after", "0" * 64, want=1)
+
+
 def the_doctor_says_who_would_be_refused():
     with Guarded([("worker", "w-9")], psservers=0, workers=0) as c:
         c.cert("revoke", "--role", "worker", "--name", "w-9")
@@ -267,6 +308,7 @@ if __name__ == "__main__":
           a_certificate_without_a_role_is_told_what_to_do,
           a_revoked_worker_is_cut_off_and_stays_out,
           a_tenant_has_its_own_jobs_and_all_is_written_down,
+          who_was_refused_is_written_down_and_full_files_are_put_beside,
           a_worker_reaches_the_shards_of_its_jobs_alone,
           a_coordinator_with_a_workers_certificate_is_told_nothing,
           a_psserver_with_a_workers_certificate_is_sent_no_gradient,

@@ -12,14 +12,21 @@ static const char *write_three(void)
     const char *path = t_path("log");
     struct chain *c;
 
-    T_OK(chain_open(&c, fs_posix(), path, t_err()));
+    T_OK(chain_open(&c, fs_posix(), path, NULL, t_err()));
     T_OK(chain_add(c, "\"who\":\"ann\"", t_err()));
     T_OK(chain_add(c, "\"who\":\"bob\"", t_err()));
     chain_free(c);
-    T_OK(chain_open(&c, fs_posix(), path, t_err())); // another start
+    T_OK(chain_open(&c, fs_posix(), path, NULL, t_err())); // another start
     T_OK(chain_add(c, "\"who\":\"eve\"", t_err()));
     chain_free(c);
     return path;
+}
+
+static enum sl_err verify(const char *path, struct chain_end *end,
+                          struct sl_error *e)
+{
+    chain_begin(end);
+    return chain_verify(fs_posix(), path, end, e);
 }
 
 static void read_text(struct buf *out, const char *path)
@@ -39,7 +46,7 @@ TEST(chain, lines_are_gone_on_with_and_hold)
     struct buf text = BUF_INIT;
     struct chain_end end;
 
-    T_OK(chain_verify(fs_posix(), path, &end, t_err()));
+    T_OK(verify(path, &end, t_err()));
     T_EQ(end.lines, 3);
     read_text(&text, path);
     T_HAS(buf_text(&text), "{\"n\":1,\"prev\":\"0000");
@@ -59,7 +66,7 @@ TEST(chain, no_byte_can_be_changed)
     for (size_t i = 0; i < text.len; i++) {
         text.data[i] ^= 1;
         write_text(path, text.data, text.len);
-        if (chain_verify(fs_posix(), path, &end, NULL) != SL_ECORRUPT)
+        if (verify(path, &end, NULL) != SL_ECORRUPT)
             T_FAIL("byte %zu can be changed", i);
         text.data[i] ^= 1;
     }
@@ -81,19 +88,19 @@ TEST(chain, no_line_can_be_taken_out_put_in_or_moved)
     T_OK(buf_append(&other, LINE(0)));
     T_OK(buf_append(&other, LINE(2)));
     write_text(path, other.data, other.len);
-    T_FAILS(SL_ECORRUPT, chain_verify(fs_posix(), path, &end, &err));
+    T_FAILS(SL_ECORRUPT, verify(path, &end, &err));
     T_HAS(err.text, "line 2 does not follow");
     T_OK(buf_append(&other, LINE(1)));
     write_text(path, other.data, other.len);
-    T_FAILS(SL_ECORRUPT, chain_verify(fs_posix(), path, &end, &err));
+    T_FAILS(SL_ECORRUPT, verify(path, &end, &err));
     other.len = 0;
     T_OK(buf_append(&other, LINE(0)));
     T_OK(buf_append(&other, LINE(0)));
     write_text(path, other.data, other.len);
-    T_FAILS(SL_ECORRUPT, chain_verify(fs_posix(), path, &end, &err));
+    T_FAILS(SL_ECORRUPT, verify(path, &end, &err));
     // Off the end: it holds, with another last hash.
     write_text(path, line[0], (size_t)(line[2] - line[0]));
-    T_OK(chain_verify(fs_posix(), path, &end, t_err()));
+    T_OK(verify(path, &end, t_err()));
     T_EQ(end.lines, 2);
     buf_release(&text);
     buf_release(&other);
@@ -109,11 +116,11 @@ TEST(chain, a_line_that_a_crash_cut_short_is_taken_off)
     read_text(&text, path);
     for (size_t cut = 1; cut < 100; cut += 7) {
         write_text(path, text.data, text.len - cut);
-        T_FAILS(SL_ECORRUPT, chain_verify(fs_posix(), path, &end, t_err()));
-        T_OK(chain_open(&c, fs_posix(), path, t_err()));
+        T_FAILS(SL_ECORRUPT, verify(path, &end, t_err()));
+        T_OK(chain_open(&c, fs_posix(), path, NULL, t_err()));
         T_OK(chain_add(c, "\"who\":\"dan\"", t_err()));
         chain_free(c);
-        T_OK(chain_verify(fs_posix(), path, &end, t_err()));
+        T_OK(verify(path, &end, t_err()));
         T_EQ(end.lines, 3);
     }
     buf_release(&text);
@@ -128,6 +135,112 @@ TEST(chain, a_last_line_that_was_changed_is_not_gone_on_with)
     read_text(&text, path);
     text.data[text.len - 5] ^= 1;
     write_text(path, text.data, text.len);
-    T_FAILS(SL_ECORRUPT, chain_open(&c, fs_posix(), path, t_err()));
+    T_FAILS(SL_ECORRUPT, chain_open(&c, fs_posix(), path, NULL, t_err()));
     buf_release(&text);
+}
+
+// ---- more than one file
+
+// Four lines in each of "a", "b" and "c".
+static void write_files(void)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct chain_end before;
+
+    chain_begin(&before);
+    for (size_t i = 0; i < 3; i++) {
+        struct chain *c;
+
+        (void)fs_unlink(fs_posix(), t_path(names[i]), NULL);
+        T_OK(chain_open(&c, fs_posix(), t_path(names[i]), &before, t_err()));
+        for (int line = 0; line < 4; line++)
+            T_OK(chain_add(c, "\"who\":\"ann\"", t_err()));
+        chain_free(c);
+        T_OK(chain_find_end(&before, fs_posix(), t_path(names[i]), t_err()));
+    }
+    T_EQ(before.lines, 12);
+}
+
+static enum sl_err verify_files(const char *names, struct chain_end *end,
+                                struct sl_error *e)
+{
+    enum sl_err rc = SL_OK;
+
+    chain_begin(end);
+    for (; *names != '\0' && rc == SL_OK; names++) {
+        char name[2] = {*names, '\0'};
+
+        rc = chain_verify(fs_posix(), t_path(name), end, e);
+    }
+    return rc;
+}
+
+TEST(chain, goes_on_in_another_file)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct chain_end end, first;
+
+    write_files();
+    T_OK(verify_files("abc", &end, t_err()));
+    T_EQ(end.lines, 12);
+    T_OK(chain_first(fs_posix(), t_path("b"), &first, t_err()));
+    T_EQ(first.lines, 4);
+    T_OK(verify_files("a", &end, t_err()));
+    T_STR(first.hash, end.hash);
+    T_FAILS(SL_ECORRUPT, verify_files("ac", &end, &err));
+    T_HAS(err.text, "begins with number 9: the lines 5 to 8 before it are ");
+    T_FAILS(SL_ECORRUPT, verify_files("bc", &end, &err));
+    T_HAS(err.text, "the lines 1 to 4 before it are missing");
+    T_FAILS(SL_ECORRUPT, verify_files("abb", &end, &err));
+    T_HAS(err.text, "line 1 does not follow");
+    T_FAILS(SL_ECORRUPT, verify_files("aba", &end, &err));
+    T_HAS(err.text, "or a new log was begun with it");
+}
+
+// Another chain of the same length in the place of one file.
+TEST(chain, no_file_can_be_put_in_the_place_of_another)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct buf text = BUF_INIT;
+    struct chain_end end;
+    struct chain *c;
+
+    write_files();
+    T_OK(fs_unlink(fs_posix(), t_path("a"), t_err()));
+    T_OK(chain_open(&c, fs_posix(), t_path("a"), NULL, t_err()));
+    for (int line = 0; line < 4; line++)
+        T_OK(chain_add(c, "\"who\":\"eve\"", t_err()));
+    chain_free(c);
+    T_FAILS(SL_ECORRUPT, verify_files("abc", &end, &err));
+    T_HAS(err.text, "b: line 1 does not follow");
+    // A file whose last lines are gone is found by the next one.
+    write_files();
+    read_text(&text, t_path("b"));
+    write_text(t_path("b"), text.data, text.len / 2);
+    T_FAILS(SL_ECORRUPT, verify_files("abc", &end, &err));
+    buf_release(&text);
+}
+
+// Longer than what is read at once, with lines across the borders.
+TEST(chain, a_long_file_is_read_in_pieces)
+{
+    const char *path = t_path("long");
+    struct buf text = BUF_INIT, body = BUF_INIT;
+    struct chain_end end;
+    struct chain *c;
+
+    for (int i = 0; i < 3000; i++)
+        T_OK(buf_append_str(&body, "x"));
+    T_OK(buf_append_str(&text, "\"x\":\""));
+    T_OK(buf_append(&text, body.data, body.len));
+    T_OK(buf_append_str(&text, "\""));
+    T_OK(chain_open(&c, fs_posix(), path, NULL, t_err()));
+    for (int i = 0; i < 300; i++)
+        T_OK(chain_add(c, buf_text(&text), t_err()));
+    T_GT(chain_bytes(c), 900000u);
+    chain_free(c);
+    T_OK(verify(path, &end, t_err()));
+    T_EQ(end.lines, 300);
+    buf_release(&text);
+    buf_release(&body);
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/denials.c -- the table of those that were refused lately.
+#include "coordinator/service/denials.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+// One caller and one call.
+struct denial {
+    char id[RPC_PEER_ID];  // of its certificate
+    const char *call;      // NULL: the place is free
+    struct access_who who; // as far as it is known
+    struct sl_error why;   // of the last one
+    uint64_t times;        // since it was written
+    uint64_t written_ms;
+    bool written;
+};
+
+struct denials {
+    struct audit *audit;
+    const struct sl_clock *clock;
+    pthread_mutex_t lock;
+    struct denial list[DENIALS_CALLERS];
+    struct denial others; // that have no place
+};
+
+enum sl_err denials_new(struct denials **out, struct audit *audit,
+                        const struct sl_clock *clock, struct sl_error *err)
+{
+    struct denials *d = sl_calloc(1, sizeof(*d));
+
+    if (d == NULL)
+        return sl_fail(err, SL_ENOMEM, "the audit log");
+    d->audit = audit;
+    d->clock = clock;
+    pthread_mutex_init(&d->lock, NULL);
+    d->others.call = "(several)";
+    snprintf(d->others.who.name, sizeof(d->others.who.name), "(others)");
+    *out = d;
+    return SL_OK;
+}
+
+// ---- what was refused
+
+static void fill(struct denial *one, const struct rpc_peer *peer,
+                 const char *call)
+{
+    *one = (struct denial){.call = call};
+    snprintf(one->id, sizeof(one->id), "%s", peer->id);
+    // Who has no role, or was revoked, has at least a text to show.
+    if (access_who(&one->who, peer, NULL) != SL_OK)
+        snprintf(one->who.name, sizeof(one->who.name), "%.100s", peer->id);
+}
+
+static struct denial *
+place_locked(struct denials *d, const struct rpc_peer *peer, const char *call)
+{
+    struct denial *empty = NULL;
+
+    for (size_t i = 0; i < DENIALS_CALLERS; i++) {
+        struct denial *one = &d->list[i];
+
+        if (one->call == NULL)
+            empty = empty != NULL ? empty : one;
+        else if (strcmp(one->call, call) == 0 && strcmp(one->id, peer->id) == 0)
+            return one;
+    }
+    if (empty == NULL)
+        return &d->others;
+    fill(empty, peer, call);
+    return empty;
+}
+
+void denials_note(struct denials *d, const struct rpc_peer *peer,
+                  const char *call, const struct sl_error *why)
+{
+    struct denial *one;
+
+    pthread_mutex_lock(&d->lock);
+    one = place_locked(d, peer, call);
+    one->times++;
+    one->why = *why;
+    pthread_mutex_unlock(&d->lock);
+}
+
+// ---- what is written of it
+
+// Takes out what is to be said of one, if something is.
+static bool take(struct denials *d, struct denial *one, bool now_all,
+                 struct denial *out)
+{
+    uint64_t now = sl_now_ms(d->clock);
+    bool due, old;
+
+    pthread_mutex_lock(&d->lock);
+    old = !one->written || now - one->written_ms >= DENIALS_MS;
+    due = one->times > 0 && (old || now_all);
+    if (due) {
+        *out = *one;
+        one->times = 0;
+        one->written = true;
+        one->written_ms = now;
+    } else if (one->times == 0 && old && one != &d->others) {
+        one->call = NULL;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return due;
+}
+
+static void write_due(struct denials *d, struct denial *one, bool now_all)
+{
+    struct denial said;
+    struct audit_line line;
+
+    if (!take(d, one, now_all, &said))
+        return;
+    line = (struct audit_line){.who = &said.who,
+                               .call = said.call,
+                               .job = "",
+                               .result = said.why.code,
+                               .why = &said.why,
+                               .times = said.times};
+    audit_write(d->audit, &line);
+}
+
+static void write_all_due(struct denials *d, bool now_all)
+{
+    for (size_t i = 0; i < DENIALS_CALLERS; i++)
+        write_due(d, &d->list[i], now_all);
+    write_due(d, &d->others, now_all);
+}
+
+void denials_tick(struct denials *d)
+{
+    write_all_due(d, false);
+}
+
+void denials_free(struct denials *d)
+{
+    if (d == NULL)
+        return;
+    write_all_due(d, true);
+    pthread_mutex_destroy(&d->lock);
+    sl_free(d);
+}

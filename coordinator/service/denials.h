@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/denials.h -- calls that would change something and that
+// their callers may not make, on their way to the audit log.
+//
+// Whoever is refused may try again as fast as it likes, and must not fill a
+// disk by it. So the first denial of a caller and a call is a line at the next
+// tick; those that follow within DENIALS_MS are counted, and are one line. Of
+// more than DENIALS_CALLERS at a time the others are counted together.
+//
+// Threads  denials_note: any; the rest: the loop's.
+// Memory   DENIALS_CALLERS + 1 entries, for ever.
+#ifndef COORDINATOR_SERVICE_DENIALS_H
+#define COORDINATOR_SERVICE_DENIALS_H
+
+#include "common/base/clock.h"
+#include "coordinator/service/audit.h"
+
+#define DENIALS_CALLERS 32
+#define DENIALS_MS ((uint64_t)600000)
+
+struct denials;
+
+// Both are borrowed.
+enum sl_err denials_new(struct denials **out, struct audit *audit,
+                        const struct sl_clock *clock, struct sl_error *err);
+void denials_free(struct denials *d); // writes what was counted; NULL is fine
+
+// `call` lives as long as the process.
+void denials_note(struct denials *d, const struct rpc_peer *peer,
+                  const char *call, const struct sl_error *why);
+
+// Writes the lines that are due.
+void denials_tick(struct denials *d);
+
+#endif
