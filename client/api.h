@@ -39,7 +39,8 @@ int64_t api_timeout_ms(const struct api *a);
     X(delete, DELETE, JobRequest, DeleteReply, delete_reply)                   \
     X(checkpoints, CHECKPOINTS, JobRequest, CheckpointsReply,                  \
       checkpoints_reply)                                                       \
-    X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)
+    X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
+    X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)
 
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api *a,                                      \

@@ -325,6 +325,18 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_checkpoints},
+    {.name = "quota",
+     .usage = "sluice quota [OPTION]...",
+     .brief = "what tenants have, and may have",
+     .text = "Lists what each tenant has, of what it may have (coordinator "
+             "--quota); of a submitter its own alone. jobs, shards and "
+             "parameters (with the optimizer's slots) are of jobs that have "
+             "not ended. checkpoints are what is stored of ended jobs, and of "
+             "others what checkpoint.keep may come to. '-' has no tenant.",
+     .example = "sluice quota",
+     .remote = true,
+     .json = true,
+     .run = verb_quota},
     {.name = "export",
      .usage = "sluice export [JOB] [OPTION]...",
      .brief = "write a checkpoint as one safetensors file",

@@ -19,6 +19,7 @@ int verb_wait(struct cli *cli);        // jobs.c
 int verb_stop(struct cli *cli);        // jobs.c
 int verb_delete(struct cli *cli);      // jobs.c
 int verb_checkpoints(struct cli *cli); // checkpoints.c
+int verb_quota(struct cli *cli);       // quota.c
 int verb_export(struct cli *cli);      // export.c
 int verb_doctor(struct cli *cli);      // doctor.c
 int verb_audit(struct cli *cli);

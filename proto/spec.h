@@ -178,6 +178,10 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 
+// Of a checked OptimizerSpec: slots of a parameter's size that it keeps; as
+// many as kernels/optim.h says.
+unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
+
 // ---- allreduce
 
 // Of a checked spec: workers are ranks of a ring, and keep the state; a round

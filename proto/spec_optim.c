@@ -173,3 +173,24 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
     *out = to;
     return SL_OK;
 }
+
+unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *o)
+{
+    struct spec_optimizer is;
+
+    if (spec_optimizer(&is, o, NULL) != SL_OK)
+        return 0;
+    switch (is.kind) {
+    case SPEC_OPTIM_SGD:
+        return is.momentum != 0;
+    case SPEC_OPTIM_ADAM:
+    case SPEC_OPTIM_ADAMW:
+        return 2 + is.amsgrad;
+    case SPEC_OPTIM_ADAGRAD:
+        return 1;
+    case SPEC_OPTIM_RMSPROP:
+        return 1u + (is.momentum != 0) + is.centered;
+    default:
+        return 0;
+    }
+}

@@ -76,6 +76,7 @@
 #define WIRE_DELETE "/sluice.v1.Jobs/Delete"
 #define WIRE_CHECKPOINTS "/sluice.v1.Jobs/Checkpoints"
 #define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
+#define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
 
 // ---- ordered pairs
 
@@ -312,6 +313,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(resume_source, ResumeSource)                                             \
     X(cluster_request, ClusterRequest)                                         \
     X(cluster_reply, ClusterReply)                                             \
+    X(quota_request, QuotaRequest)                                             \
+    X(quota_reply, QuotaReply)                                                 \
     X(job_spec, JobSpec)                                                       \
     X(shard_counts, ShardCounts)                                               \
     X(counted_set, CountedSet)                                                 \

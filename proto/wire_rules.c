@@ -266,6 +266,9 @@ static const struct wire_rule checkpoints_reply[] = {
 };
 static const struct wire_rule member_status[] = {NAME(1), ADDRESS(4)};
 static const struct wire_rule cluster_reply[] = {COUNT(1, 100000)};
+static const struct wire_rule quota_tenant[] = {FILL(2), FILL(3), FILL(4),
+                                                FILL(5)};
+static const struct wire_rule quota_reply[] = {COUNT(1, 100000)};
 
 #define OF(name) &sluice__v1__##name##__descriptor
 #define RULES(name, list, check)                                               \
@@ -339,6 +342,8 @@ static const struct wire_rules all[] = {
     RULES(checkpoints_reply, checkpoints_reply, NULL),
     RULES(member_status, member_status, NULL),
     RULES(cluster_reply, cluster_reply, NULL),
+    RULES(quota_tenant, quota_tenant, NULL),
+    RULES(quota_reply, quota_reply, NULL),
 };
 
 const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of)

@@ -108,6 +108,12 @@ enum sl_err conf_set(struct conf *c, const char *name, const char *value,
                      enum conf_origin origin, const char *where,
                      struct sl_error *err);
 
+// One number by the rules of a key of kind INT, BYTES or MS, for values that
+// have several in them. `where` is for errors.
+enum sl_err conf_read_number(const struct conf_key *key, const char *text,
+                             int64_t *out, const char *where,
+                             struct sl_error *err);
+
 // Texts for stdout: at most 80 columns.
 enum sl_err conf_help(struct buf *out, const struct conf *c);
 enum sl_err conf_print(struct buf *out, const struct conf *c);

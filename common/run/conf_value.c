@@ -98,9 +98,9 @@ static enum sl_err check_bounds(const struct conf_key *key, int64_t value,
                    key->unit != NULL ? key->unit : "");
 }
 
-static enum sl_err read_integer(const struct conf_key *key, const char *text,
-                                int64_t *out, const char *where,
-                                struct sl_error *err)
+enum sl_err conf_read_number(const struct conf_key *key, const char *text,
+                             int64_t *out, const char *where,
+                             struct sl_error *err)
 {
     size_t n;
     const struct unit *units = units_of(key->kind, &n);
@@ -261,7 +261,7 @@ static enum sl_err read_kind(struct conf_value *v, const char *text,
     case CONF_INT:
     case CONF_BYTES:
     case CONF_MS:
-        return read_integer(v->key, text, &v->integer, where, err);
+        return conf_read_number(v->key, text, &v->integer, where, err);
     case CONF_FLOAT:
         return read_real(v->key, text, &v->real, where, err);
     case CONF_BOOL:

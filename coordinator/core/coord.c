@@ -27,6 +27,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/publish.h"
+#include "coordinator/core/quotas.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
@@ -74,6 +75,7 @@ static void release(struct coord *c)
     behind_release(c);
     cluster_release(c);
     gone_release(c);
+    quotas_free(c->quotas);
     sl_free(c->store);
     sl_free(c->state_dir);
     sl_free(c);
@@ -116,7 +118,9 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
 
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "a coordinator");
-    rc = recover_coord(c, err);
+    rc = quotas_new(&c->quotas, options, err);
+    if (rc == SL_OK)
+        rc = recover_coord(c, err);
     if (rc != SL_OK) {
         release(c);
         return rc;

@@ -22,6 +22,7 @@
 #include "common/base/fs.h"
 #include "common/base/status.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/rules/quota.h"
 #include "proto/wire.h"
 
 struct coord;
@@ -70,6 +71,8 @@ struct coord_options {
     // it stays without.
     uint64_t secret[4];
     enum coord_tokens tokens;
+    const struct quota *quotas; // copied
+    size_t quotas_count;
 };
 
 // Takes the next term first, settles open intents (K6), loads the jobs; only

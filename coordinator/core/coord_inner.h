@@ -18,6 +18,7 @@
 struct behind_job;
 struct cluster_stranger;
 struct job;
+struct quotas;
 
 // tests/house/owners.py checks who changes what; coord.c makes and recover.c
 // loads it.
@@ -44,6 +45,9 @@ struct coord {
         struct map ended;   // id -> struct ended_job, of all others
         uint64_t last;      // highest number ever given
     } jobs;
+
+    // What tenants may have. Changed by: coord.
+    struct quotas *quotas;
 
     // Who asks. Changed by: tenants.
     struct {

@@ -15,6 +15,8 @@ struct ended_job {
     uint64_t id, uid;
     enum job_state state;
     char *unreadable; // why its rows cannot be; owned, NULL: none has failed
+    uint32_t tenant;  // as quotas.c numbers them; 0: not looked at yet
+    uint64_t stored;  // bytes of its checkpoints, once that was
     char name[];
 };
 

@@ -457,6 +457,22 @@ enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     return rc;
 }
 
+enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
+                          uint32_t *shards, uint64_t *elements,
+                          struct sl_error *err)
+{
+    uint32_t servers = 0;
+    struct draft draft;
+    enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
+
+    if (rc != SL_OK)
+        return rc;
+    *shards = draft.plan.shard_count;
+    *elements = draft.plan.elements;
+    draft_release(&draft);
+    return SL_OK;
+}
+
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err)
 {

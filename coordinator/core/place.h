@@ -36,6 +36,11 @@ void place_again(struct coord *c, struct job *job);
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
+// How many shards and elements a job of this spec would have now.
+enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
+                          uint32_t *shards, uint64_t *elements,
+                          struct sl_error *err);
+
 // Checks that a job of this spec may start from that cut, on the psservers of
 // now.
 enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,

@@ -14,6 +14,7 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/place.h"
+#include "coordinator/core/quotas.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/serve.h"
 #include "coordinator/core/tenants.h"
@@ -61,6 +62,8 @@ static enum sl_err explain(struct coord *c,
     if (rc == SL_OK)
         rc = read_resume(c, request, spec, &resume, err);
     wire_free((ProtobufCMessage *)resume);
+    if (rc == SL_OK)
+        rc = quotas_admit(c, spec, err);
     if (rc == SL_OK)
         rc = place_explain(c, spec, &text, err);
 
@@ -161,6 +164,8 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
 
     if (rc == SL_OK)
         rc = read_resume(c, request, *spec, &resume, err);
+    if (rc == SL_OK)
+        rc = quotas_admit(c, *spec, err);
     if (rc == SL_OK && resume != NULL)
         rc = wire_pack(&resume->base, &packed_resume);
     if (rc == SL_OK)

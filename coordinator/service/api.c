@@ -208,7 +208,9 @@ static void start(struct rpc_call *call, struct api *api,
     X(checkpoints, WIRE_CHECKPOINTS, job_request, JobRequest,                  \
       status_checkpoints, CheckpointsReply, NULL)                              \
     X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest, status_cluster,  \
-      ClusterReply, NULL)
+      ClusterReply, NULL)                                                      \
+    X(quota, WIRE_QUOTA, quota_request, QuotaRequest, status_quota,            \
+      QuotaReply, NULL)
 
 METHODS(METHOD)
 

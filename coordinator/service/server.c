@@ -55,6 +55,11 @@ const struct conf_key server_keys[] = {
      .help = "Over TLS, shards want the token that a worker was given with its "
              "job: require, or accept calls without one, as from workers of "
              "before; auto: require, if the cluster began with them."},
+    {.name = "quota",
+     .kind = CONF_MULTI,
+     .help = "What a tenant may have, refused at submit: TENANT:jobs=3,"
+             "shards=64,parameters=2GiB,checkpoints=10GiB. TENANT * is each "
+             "without a line of its own, - is who has none. May be repeated."},
     {.name = "audit-bytes",
      .kind = CONF_BYTES,
      .value = "64MiB",
@@ -206,6 +211,29 @@ static enum coord_tokens tokens_of(const char *word)
                                           : COORD_TOKENS_ACCEPT;
 }
 
+static enum sl_err read_quotas(struct server *s, const struct conf *conf,
+                               struct sl_error *err)
+{
+    size_t count = conf_list_count(conf, "quota");
+    enum sl_err rc = SL_OK;
+
+    s->quotas = sl_malloc_array(count, sizeof(*s->quotas));
+    if (s->quotas == NULL)
+        return sl_fail(err, SL_ENOMEM, "quotas");
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        rc = quota_read(&s->quotas[i], conf_list_at(conf, "quota", i), err);
+        for (size_t k = 0; rc == SL_OK && k < i; k++) {
+            if (strcmp(s->quotas[k].tenant, s->quotas[i].tenant) == 0)
+                rc = sl_fail(err, SL_EINVAL,
+                             "--quota '%.100s': this tenant has one already",
+                             conf_list_at(conf, "quota", i));
+        }
+    }
+    s->options.quotas = s->quotas;
+    s->options.quotas_count = count;
+    return rc;
+}
+
 static enum sl_err make_audit(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
@@ -241,7 +269,9 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
                        "(--heartbeat-ms %u)",
                        options.lease_ms, options.heartbeat_ms);
     s->options = options;
-    rc = attend_new(&s->attend, s->loop, err);
+    rc = read_quotas(s, conf, err);
+    if (rc == SL_OK)
+        rc = attend_new(&s->attend, s->loop, err);
     if (rc == SL_OK)
         rc = make_audit(s, conf, err);
     if (rc == SL_OK)
@@ -478,5 +508,6 @@ void server_stop(struct daemon *d, void *server)
     attend_free(s->attend);
     journal_close(s->journal);
     sl_free(s->store);
+    sl_free(s->quotas);
     memset(s, 0, sizeof(*s));
 }

@@ -33,6 +33,7 @@ struct server {
     struct loop_timer *tick, *ending;
     char *store; // owned
     struct coord_options options;
+    struct quota *quotas; // owned
     // No space for the journal: why it waits, "" while it serves.
     struct loop_timer *again;
     char full[SL_ERROR_TEXT];

@@ -185,6 +185,45 @@ def who_was_refused_is_written_down_and_full_files_are_put_beside():
         c.run("audit", "verify", log, "--after", "0" * 64, want=1)
 
 
+def a_tenant_has_no_more_than_its_quota():
+    made = [("submitter", "bob", "--tenant", "a"), ("submitter", "eve", "--tenant", "b"),
+            ("viewer", "all")]
+    with Guarded(made, psservers=1, workers=0) as c:
+        file = c.dir / "coordinator.conf"
+        file.write_text("quota = a:jobs=1,checkpoints=1GiB\nquota = b:parameters=1KiB\n")
+        c.kill("coordinator")
+        c.start("coordinator", extra=["--config", file])
+        path = c.dir / "job.json"
+        path.write_text(json.dumps(mlp_job("mine")))
+
+        def submit(who, *more, want=0):
+            return c.run("submit", path, "--no-wait", *more, who=who, want=want)
+        job = submit("submitter-bob", "--dry-run") and submit("submitter-bob").stdout.strip()
+        for more in ((), ("--dry-run",)):
+            told = submit("submitter-bob", *more, want=6).stderr
+            check("tenant a has 1 of 1 jobs; stop one of them" in told and
+                  "coordinator --quota" in told, "it says", told)
+            told = submit("submitter-eve", *more, want=6).stderr
+            check("0 B of 1 KiB for parameters and optimizer slots" in told, "it says", told)
+        submit("client")  # an admin's job is nobody's
+        for who, want in (("submitter-bob", {"a"}), ("submitter-eve", {"b"}),
+                          ("viewer-all", {"a", "b", ""}), ("client", {"a", "b", ""})):
+            shown = {x.get("tenant", ""): x for x in c.json("quota", who=who)["tenants"]}
+            check_equal(set(shown), want, f"{who} is shown")
+        check_equal((shown["a"]["jobs"]["used"], shown["a"]["jobs"]["most"],
+                     shown["a"]["jobs"]["limited"], shown["b"]["jobs"]["limited"]),
+                    (1, 1, True, False), "the figures")
+        text = c.run("quota", who="submitter-bob").stdout.splitlines()
+        check(text[1].split()[:4] == ["a", "1", "of", "1"], "the table", *text)
+        c.run("quota", who="worker", want=5)
+        c.run("stop", job, who="submitter-bob")
+        submit("submitter-bob")
+        c.kill("coordinator")
+        process = c.start("coordinator", extra=["--quota", "a:job=1"], wait=False)
+        check_equal(process.wait(timeout=60), 2, "its end")
+        check("'job=1' is none of jobs=N" in c.log("coordinator"), "it does not say why")
+
+
 def the_doctor_says_who_would_be_refused():
     with Guarded([("worker", "w-9")], psservers=0, workers=0) as c:
         c.cert("revoke", "--role", "worker", "--name", "w-9")
@@ -309,6 +348,7 @@ if __name__ == "__main__":
           a_revoked_worker_is_cut_off_and_stays_out,
           a_tenant_has_its_own_jobs_and_all_is_written_down,
           who_was_refused_is_written_down_and_full_files_are_put_beside,
+          a_tenant_has_no_more_than_its_quota,
           a_worker_reaches_the_shards_of_its_jobs_alone,
           a_coordinator_with_a_workers_certificate_is_told_nothing,
           a_psserver_with_a_workers_certificate_is_sent_no_gradient,

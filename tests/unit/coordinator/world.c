@@ -233,6 +233,8 @@ void world_start_coord(struct world *w)
         .settle_ms = 1000,
         .seed = 42,
         .tokens = w->tokens,
+        .quotas = w->quotas,
+        .quotas_count = w->quotas_count,
     };
     struct coord_io io = {
         .arg = w,

@@ -160,6 +160,8 @@ struct world {
     bool hold_tasks; // pool threads do nothing by themselves
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;
+    const struct quota *quotas;
+    size_t quotas_count;
 };
 
 void world_init(struct world *w, uint64_t seed);

@@ -18,6 +18,7 @@ static const struct {
     {"/sluice.v1.Jobs/Delete", "AS"},
     {"/sluice.v1.Jobs/Checkpoints", "ASV"},
     {"/sluice.v1.Jobs/Cluster", "AV"},
+    {"/sluice.v1.Jobs/Quota", "ASV"},
     {"/sluice.v1.Shards/Ask", "W"},
     {"/sluice.v1.Shards/Push", "W"},
     {"/sluice.v1.Shards/Pull", "AW"},

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "common/base/mem.h"
+#include "proto/spec.h"
 #include "tests/unit/psserver/kit.h"
 
 TEST(plan, neighbours_that_are_updated_alike_are_one_run)
@@ -141,4 +142,34 @@ TEST(plan, initial_values_are_drawn_as_asked)
     // Cut at two deviations, a normal's deviation is 0.8796 of what it was.
     T_NEAR(sqrt(squares / N), 3 * 0.8796, 0.05);
     plan_release(&p);
+}
+
+// What counts against a tenant's quota is what is kept here.
+TEST(plan, the_spec_knows_how_many_slots_there_are)
+{
+    static const char *const types[] = {"sgd", "adam", "adamw", "adagrad",
+                                        "rmsprop"};
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < SL_COUNT(types) * 8; i++) {
+        Sluice__V1__OptimizerSpec *o;
+        struct plan p;
+        struct kit k;
+
+        kit_init(&k);
+        o = &k.optimizer;
+        o->type = (char *)types[i / 8];
+        o->has_momentum = o->has_amsgrad = o->has_centered = true;
+        o->momentum = i & 1 ? 0.9 : 0;
+        o->amsgrad = i >> 1 & 1;
+        o->centered = i >> 2 & 1;
+        o->has_rho = o->has_beta_1 = o->has_beta_2 = o->has_epsilon = true;
+        o->rho = o->beta_1 = o->beta_2 = 0.9;
+        o->epsilon = 1e-7;
+        T_OK(plan_read(&p, &k.spec, t_err()));
+        T_EQ(spec_optimizer_slots(o), optim_slots(&p.optim));
+        seen |= 1u << optim_slots(&p.optim);
+        plan_release(&p);
+    }
+    T_EQ(seen, 0xfu); // 0, 1, 2 and 3
 }

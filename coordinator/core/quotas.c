@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/quotas.c -- the sums over the jobs of each tenant.
+#include "coordinator/core/quotas.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/place.h"
+#include "proto/spec.h"
+
+struct quotas {
+    struct quota *list;
+    size_t count;
+    char **names; // tenants that were met; number n is names[n - 1]
+    uint32_t names_count;
+};
+
+enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
+                       struct sl_error *err)
+{
+    struct quotas *q = sl_calloc(1, sizeof(*q));
+
+    if (q != NULL)
+        q->list = sl_malloc_array(options->quotas_count, sizeof(*q->list));
+    if (q == NULL || q->list == NULL) {
+        sl_free(q);
+        return sl_fail(err, SL_ENOMEM, "quotas");
+    }
+    q->count = options->quotas_count;
+    if (q->count > 0)
+        memcpy(q->list, options->quotas, q->count * sizeof(*q->list));
+    *out = q;
+    return SL_OK;
+}
+
+void quotas_free(struct quotas *q)
+{
+    if (q == NULL)
+        return;
+    for (uint32_t i = 0; i < q->names_count; i++)
+        sl_free(q->names[i]);
+    sl_free(q->names);
+    sl_free(q->list);
+    sl_free(q);
+}
+
+// The number of a tenant, from 1; 0: no memory.
+static uint32_t number_of(struct quotas *q, const char *tenant)
+{
+    char **more;
+
+    for (uint32_t i = 0; i < q->names_count; i++) {
+        if (strcmp(q->names[i], tenant) == 0)
+            return i + 1;
+    }
+    more = sl_realloc_array(q->names, q->names_count + 1, sizeof(*more));
+    if (more == NULL)
+        return 0;
+    q->names = more;
+    more[q->names_count] = sl_strdup(tenant);
+    return more[q->names_count] != NULL ? ++q->names_count : 0;
+}
+
+// Whose a job is.
+static enum sl_err number_of_job(struct coord *c, uint64_t job, uint32_t *out,
+                                 struct sl_error *err)
+{
+    char tenant[JOURNAL_TENANT];
+    enum sl_err rc = journal_job_tenant(c->journal, job, tenant, err);
+
+    if (rc != SL_OK)
+        return coord_fatal(c, err);
+    *out = number_of(c->quotas, tenant);
+    return *out != 0 ? SL_OK : sl_fail(err, SL_ENOMEM, "one more tenant");
+}
+
+// ---- what one job has
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static struct quota_use use_of_spec(const Sluice__V1__JobSpec *spec,
+                                    uint32_t shards, uint64_t elements)
+{
+    uint64_t bytes = times(times(elements, sizeof(float)),
+                           1 + (spec->optimizer == NULL
+                                    ? 0
+                                    : spec_optimizer_slots(spec->optimizer)));
+    struct quota_use use = {.n = {[QUOTA_JOBS] = 1}};
+
+    if (!spec_allreduce(spec)) {
+        use.n[QUOTA_SHARDS] = shards;
+        use.n[QUOTA_PARAMETERS] = bytes;
+    }
+    use.n[QUOTA_CHECKPOINTS] = times(bytes, spec->checkpoint->keep);
+    return use;
+}
+
+static uint64_t stored_by(const struct job *job)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < job->cuts_count; i++)
+        bytes += job->cuts[i].checkpoint->bytes;
+    return bytes;
+}
+
+// Of one that has not ended, or lately.
+static struct quota_use use_of_job(struct coord *c, const struct job *job)
+{
+    struct quota_use use = {.n = {0}};
+    uint64_t elements = job->parameters, stored = stored_by(job);
+    uint32_t shards = job->shards;
+
+    if (job_ended(job)) {
+        use.n[QUOTA_CHECKPOINTS] = stored;
+        return use;
+    }
+    // What cannot be measured will not be placed either.
+    if (!job->placed &&
+        place_measure(c, job->spec, &shards, &elements, NULL) != SL_OK)
+        shards = 0, elements = 0;
+    use = use_of_spec(job->spec, shards, elements);
+    if (use.n[QUOTA_CHECKPOINTS] < stored)
+        use.n[QUOTA_CHECKPOINTS] = stored;
+    return use;
+}
+
+static enum sl_err add_cut(void *arg, const struct journal_cut *row,
+                           struct sl_error *err)
+{
+    ProtobufCMessage *reply = NULL;
+    const Sluice__V1__CheckpointsReply *one;
+    uint64_t *bytes = arg;
+
+    if (row->state != JOURNAL_CUT_PUBLISHED ||
+        wire_load(&reply, &sluice__v1__checkpoints_reply__descriptor,
+                  row->checkpoint.data, row->checkpoint.bytes, err) != SL_OK)
+        return SL_OK; // one that cannot be read has no size either
+    one = (const Sluice__V1__CheckpointsReply *)reply;
+    for (size_t i = 0; i < one->n_checkpoints; i++)
+        *bytes += one->checkpoints[i]->bytes;
+    wire_free(reply);
+    return SL_OK;
+}
+
+// Of one that ended a while ago, which changes no more.
+static enum sl_err measure_ended(struct coord *c, struct ended_job *e,
+                                 struct sl_error *err)
+{
+    uint64_t bytes = 0;
+    enum sl_err rc = journal_each_cut(c->journal, e->id, add_cut, &bytes, err);
+
+    if (rc != SL_OK)
+        return coord_fatal(c, err);
+    rc = number_of_job(c, e->id, &e->tenant, err);
+    if (rc == SL_OK)
+        e->stored = bytes;
+    return rc;
+}
+
+// ---- what all jobs have
+
+struct sums {
+    struct coord *c;
+    struct quota_use *of; // by tenant's number - 1
+    uint32_t space;
+};
+
+static enum sl_err add(struct sums *s, uint32_t tenant,
+                       const struct quota_use *use, struct sl_error *err)
+{
+    struct quota_use *more;
+
+    if (tenant > s->space) {
+        more = sl_realloc_array(s->of, 2 * (size_t)tenant, sizeof(*more));
+        if (more == NULL)
+            return sl_fail(err, SL_ENOMEM, "quotas");
+        memset(more + s->space, 0, (2 * tenant - s->space) * sizeof(*more));
+        s->of = more;
+        s->space = 2 * tenant;
+    }
+    quota_add(&s->of[tenant - 1], use);
+    return SL_OK;
+}
+
+static enum sl_err add_jobs(struct sums *s, struct sl_error *err)
+{
+    size_t at = 0;
+    void *value;
+    enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK && map_next(&s->c->jobs.by_id, &at, NULL, &value)) {
+        const struct job *job = value;
+        struct quota_use use = use_of_job(s->c, job);
+        uint32_t tenant = 0;
+
+        rc = number_of_job(s->c, job->id, &tenant, err);
+        if (rc == SL_OK)
+            rc = add(s, tenant, &use, err);
+    }
+    return rc;
+}
+
+static enum sl_err add_ended(struct sums *s, struct sl_error *err)
+{
+    size_t at = 0;
+    void *value;
+    enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK && map_next(&s->c->jobs.ended, &at, NULL, &value)) {
+        struct quota_use use = {.n = {0}};
+        struct ended_job *e = value;
+
+        if (e->tenant == 0)
+            rc = measure_ended(s->c, e, err);
+        use.n[QUOTA_CHECKPOINTS] = e->stored;
+        if (rc == SL_OK)
+            rc = add(s, e->tenant, &use, err);
+    }
+    return rc;
+}
+
+// sums_release in every case.
+static enum sl_err sums_make(struct sums *s, struct coord *c,
+                             struct sl_error *err)
+{
+    enum sl_err rc;
+
+    *s = (struct sums){.c = c};
+    rc = add_jobs(s, err);
+    return rc == SL_OK ? add_ended(s, err) : rc;
+}
+
+static void sums_release(struct sums *s)
+{
+    sl_free(s->of);
+}
+
+static struct quota_use sum_of(const struct sums *s, uint32_t tenant)
+{
+    return tenant <= s->space ? s->of[tenant - 1]
+                              : (struct quota_use){.n = {0}};
+}
+
+enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
+                         struct sl_error *err)
+{
+    const char *tenant = c->asker.tenant;
+    const struct quota *q = quota_of(c->quotas->list, c->quotas->count, tenant);
+    struct quota_use used, more;
+    uint64_t elements = 0;
+    uint32_t shards = 0, number;
+    struct sums sums;
+    enum sl_err rc;
+
+    if (q == NULL)
+        return SL_OK;
+    number = number_of(c->quotas, tenant);
+    if (number == 0)
+        return sl_fail(err, SL_ENOMEM, "quotas");
+    rc = place_measure(c, spec, &shards, &elements, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = sums_make(&sums, c, err);
+    if (rc == SL_OK) {
+        used = sum_of(&sums, number);
+        more = use_of_spec(spec, shards, elements);
+        rc = quota_allow(q, tenant, &used, &more, err);
+    }
+    sums_release(&sums);
+    return rc;
+}
+
+// ---- for people
+
+static bool had(const struct quota_use *use)
+{
+    for (unsigned i = 0; i < QUOTA_KINDS; i++) {
+        if (use->n[i] > 0)
+            return true;
+    }
+    return false;
+}
+
+static bool named(const struct quotas *q, const char *tenant)
+{
+    for (size_t i = 0; i < q->count; i++) {
+        if (strcmp(q->list[i].tenant, tenant) == 0)
+            return true;
+    }
+    return false;
+}
+
+// Numbers for those that have a quota and were not met yet.
+static enum sl_err meet_named(struct coord *c, struct sl_error *err)
+{
+    const struct quotas *q = c->quotas;
+    bool met = number_of(c->quotas, c->asker.tenant) != 0;
+
+    for (size_t i = 0; met && i < q->count; i++) {
+        if (strcmp(q->list[i].tenant, "*") != 0)
+            met = number_of(c->quotas, q->list[i].tenant) != 0;
+    }
+    return met ? SL_OK : sl_fail(err, SL_ENOMEM, "quotas");
+}
+
+enum sl_err quotas_list(struct coord *c, struct quotas_tenant **out,
+                        size_t *count, struct sl_error *err)
+{
+    const struct quotas *q = c->quotas;
+    struct quotas_tenant *list = NULL;
+    struct sums sums;
+    size_t n = 0;
+    enum sl_err rc = sums_make(&sums, c, err);
+
+    if (rc == SL_OK)
+        rc = meet_named(c, err);
+    if (rc == SL_OK) {
+        list = sl_malloc_array(q->names_count, sizeof(*list));
+        rc = list != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "quotas");
+    }
+    for (uint32_t i = 0; rc == SL_OK && i < q->names_count; i++) {
+        struct quotas_tenant one = {
+            .name = q->names[i],
+            .use = sum_of(&sums, i + 1),
+            .quota = quota_of(q->list, q->count, q->names[i]),
+        };
+
+        if (c->asker.only ? strcmp(one.name, c->asker.tenant) == 0
+                          : had(&one.use) || named(q, one.name))
+            list[n++] = one;
+    }
+    sums_release(&sums);
+    if (rc != SL_OK)
+        return rc;
+    *out = list;
+    *count = n;
+    return SL_OK;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/quota.c -- a quota's text, and its comparison with what is
+// had.
+#include "coordinator/rules/quota.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/run/conf.h"
+
+#define WORDS                                                                  \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+#define ASK "or ask the operator for more (coordinator --quota)"
+
+static const struct conf_key keys[QUOTA_KINDS] = {
+    [QUOTA_JOBS] = {.name = "jobs", .kind = CONF_INT, .max = INT64_MAX},
+    [QUOTA_SHARDS] = {.name = "shards", .kind = CONF_INT, .max = INT64_MAX},
+    [QUOTA_PARAMETERS] = {.name = "parameters",
+                          .kind = CONF_BYTES,
+                          .max = INT64_MAX},
+    [QUOTA_CHECKPOINTS] = {.name = "checkpoints",
+                           .kind = CONF_BYTES,
+                           .max = INT64_MAX},
+};
+
+// ---- reading
+
+// The tenant before the colon; *text is behind it then.
+static enum sl_err read_tenant(struct quota *q, const char **text,
+                               struct sl_error *err)
+{
+    size_t n = strcspn(*text, ":");
+    size_t fits = **text == '*' ? 1 : strspn(*text, WORDS);
+
+    if ((*text)[n] != ':' || n == 0 || n != fits || n >= QUOTA_TENANT)
+        return sl_fail(err, SL_EINVAL,
+                       "--quota '%.100s': say it like "
+                       "TENANT:jobs=3,shards=64,parameters=2GiB,"
+                       "checkpoints=10GiB; * is each other tenant, - is who "
+                       "has none",
+                       *text);
+    if (n != 1 || **text != '-') { // else nobody's: ""
+        memcpy(q->tenant, *text, n);
+        q->tenant[n] = '\0';
+    }
+    *text += n + 1;
+    return SL_OK;
+}
+
+// One "shards=64" of n bytes.
+static enum sl_err read_figure(struct quota *q, const char *text, size_t n,
+                               struct sl_error *err)
+{
+    const char *is = memchr(text, '=', n);
+    char word[100];
+
+    snprintf(word, sizeof(word), "%.*s", (int)(n < 99 ? n : 99), text);
+    for (unsigned i = 0; is != NULL && i < QUOTA_KINDS; i++) {
+        size_t name = strlen(keys[i].name);
+        int64_t value = 0;
+        enum sl_err rc;
+
+        if (name != (size_t)(is - text) ||
+            memcmp(text, keys[i].name, name) != 0)
+            continue;
+        if (q->most[i] != QUOTA_FREE)
+            return sl_fail(err, SL_EINVAL, "--quota: %s is said twice",
+                           keys[i].name);
+        rc =
+            conf_read_number(&keys[i], word + name + 1, &value, "--quota", err);
+        if (rc == SL_OK)
+            q->most[i] = (uint64_t)value;
+        return rc;
+    }
+    return sl_fail(err, SL_EINVAL,
+                   "--quota: '%s' is none of jobs=N, shards=N, "
+                   "parameters=BYTES, checkpoints=BYTES",
+                   word);
+}
+
+enum sl_err quota_read(struct quota *out, const char *text,
+                       struct sl_error *err)
+{
+    struct quota q = {.tenant = ""};
+    enum sl_err rc;
+
+    for (unsigned i = 0; i < QUOTA_KINDS; i++)
+        q.most[i] = QUOTA_FREE;
+    rc = read_tenant(&q, &text, err);
+    while (rc == SL_OK) {
+        size_t n = strcspn(text, ",");
+
+        rc = read_figure(&q, text, n, err);
+        if (text[n] == '\0')
+            break;
+        text += n + 1;
+    }
+    if (rc == SL_OK)
+        *out = q;
+    return rc;
+}
+
+const struct quota *quota_of(const struct quota *list, size_t count,
+                             const char *tenant)
+{
+    const struct quota *others = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].tenant, tenant) == 0)
+            return &list[i];
+        if (strcmp(list[i].tenant, "*") == 0)
+            others = &list[i];
+    }
+    return tenant[0] != '\0' ? others : NULL;
+}
+
+// ---- comparing
+
+static uint64_t sum_of(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+void quota_add(struct quota_use *sum, const struct quota_use *more)
+{
+    for (unsigned i = 0; i < QUOTA_KINDS; i++)
+        sum->n[i] = sum_of(sum->n[i], more->n[i]);
+}
+
+static const char *show(char out[32], enum quota_kind kind, uint64_t n)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double value = (double)n / 1024;
+    unsigned unit = 0;
+
+    if (keys[kind].kind == CONF_INT)
+        snprintf(out, 32, "%" PRIu64, n);
+    else if (n < 1024)
+        snprintf(out, 32, "%" PRIu64 " B", n);
+    else {
+        for (; value >= 1024 && unit < 3; unit++)
+            value /= 1024;
+        snprintf(out, 32, "%.4g %s", value, units[unit]);
+    }
+    return out;
+}
+
+static enum sl_err refuse(enum quota_kind kind, const char *tenant,
+                          uint64_t used, uint64_t most, uint64_t more,
+                          struct sl_error *err)
+{
+    char who[QUOTA_TENANT + 16], had[32], of[32], one[32];
+
+    if (tenant[0] != '\0')
+        snprintf(who, sizeof(who), "tenant %s", tenant);
+    else
+        snprintf(who, sizeof(who), "who has no tenant");
+    show(had, kind, used);
+    show(of, kind, most);
+    show(one, kind, more);
+    switch (kind) {
+    case QUOTA_JOBS:
+        return sl_fail(err, SL_EBUSY,
+                       "%s has %s of %s jobs; stop one of them, " ASK, who, had,
+                       of);
+    case QUOTA_SHARDS:
+        return sl_fail(err, SL_EBUSY,
+                       "%s has %s of %s shards, and this job would have %s; "
+                       "stop a job, " ASK,
+                       who, had, of, one);
+    case QUOTA_PARAMETERS:
+        return sl_fail(err, SL_EBUSY,
+                       "%s has %s of %s for parameters and optimizer slots, "
+                       "and this job would take %s; stop a job, " ASK,
+                       who, had, of, one);
+    default:
+        return sl_fail(err, SL_EBUSY,
+                       "%s has %s of %s for checkpoints, counted as what "
+                       "checkpoint.keep may come to, and this job's would take "
+                       "%s; delete an ended job, lower checkpoint.keep, " ASK,
+                       who, had, of, one);
+    }
+}
+
+enum sl_err quota_allow(const struct quota *q, const char *tenant,
+                        const struct quota_use *used,
+                        const struct quota_use *more, struct sl_error *err)
+{
+    for (unsigned i = 0; i < QUOTA_KINDS; i++) {
+        if (more->n[i] > 0 && q->most[i] != QUOTA_FREE &&
+            sum_of(used->n[i], more->n[i]) > q->most[i])
+            return refuse((enum quota_kind)i, tenant, used->n[i], q->most[i],
+                          more->n[i], err);
+    }
+    return SL_OK;
+}
