@@ -181,6 +181,29 @@ static void shape_of(char out[MODEL_SHAPE_TEXT], const Sluice__V1__Variable *v)
     (void)model_shape_text(out, &shape);
 }
 
+#define SHOWN 80 // of a name
+
+// Where in two long names to begin, so that what differs is shown of both.
+static size_t shown_from(const char *a, const char *b)
+{
+    size_t same = 0;
+
+    while (a[same] != '\0' && a[same] == b[same])
+        same++;
+    return same < SHOWN ? 0 : same - SHOWN / 2;
+}
+
+static enum sl_err other_name(size_t i, const char *now, const char *then,
+                              struct sl_error *err)
+{
+    size_t from = shown_from(now, then);
+    const char *cut = from > 0 ? "..." : "";
+
+    return sl_fail(err, SL_EINVAL,
+                   "model: variable %zu is '%s%.*s', but '%s%.*s' in the cut",
+                   i, cut, SHOWN, now + from, cut, SHOWN, then + from);
+}
+
 static enum sl_err other_variable(size_t i, const Sluice__V1__Variable *now,
                                   const Sluice__V1__Variable *then,
                                   struct sl_error *err)
@@ -188,9 +211,7 @@ static enum sl_err other_variable(size_t i, const Sluice__V1__Variable *now,
     char a[MODEL_SHAPE_TEXT], b[MODEL_SHAPE_TEXT];
 
     if (strcmp(now->name, then->name) != 0)
-        return sl_fail(err, SL_EINVAL,
-                       "model: variable %zu is '%.80s', but '%.80s' in the cut",
-                       i, now->name, then->name);
+        return other_name(i, now->name, then->name, err);
     shape_of(a, now);
     shape_of(b, then);
     if (now->kind != then->kind)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import stat
@@ -126,6 +127,22 @@ def what_is_wrong_is_said_in_one_sentence():
             done = c.run(*words, want=want)
             says(done, text)
             check_equal(done.stderr.count("\n"), 1, f"lines of {done.stderr!r}")
+
+
+def a_folder_that_up_may_not_write_is_said_with_what_to_do():
+    with Cluster(psservers=0, workers=0) as c:
+        closed = c.dir / "closed"
+        closed.mkdir(mode=0o555)
+        c.dir.chmod(0o755)
+        own = shutil.copy(BIN / "sluice", c.dir)  # where nobody may reach it
+        nobody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        done = subprocess.run(
+            [own, "up", "--dir", closed, "--listen", "127.0.0.1:0"],
+            capture_output=True, text=True, cwd="/", check=False, timeout=60, **nobody)
+        check_equal(done.returncode, 5, done.stderr)
+        says(done, f"{closed}: Permission denied: the cluster keeps its state there; "
+                   "name a folder that can be written with --dir")
+        check_equal(done.stderr.count("\n"), 1, f"lines of {done.stderr!r}")
 
 
 def a_reader_that_has_seen_enough_is_no_fault():
@@ -362,6 +379,7 @@ def stop_makes_a_checkpoint_first_and_now_does_not():
 if __name__ == "__main__":
     main([only_files_are_replaced,
           a_target_that_cannot_be_written_is_said_before_training,
+          a_folder_that_up_may_not_write_is_said_with_what_to_do,
           what_is_wrong_is_said_in_one_sentence,
           a_reader_that_has_seen_enough_is_no_fault,
           ctrl_c_and_timeout_hold_while_the_coordinator_stands_still,

@@ -134,6 +134,41 @@ TEST(resume, other_data_or_another_model_is_refused)
     wire_free(&even->base);
 }
 
+static void rename_variable(Sluice__V1__CheckpointsReply *l, const char *name)
+{
+    sl_free(l->variables[1]->name);
+    l->variables[1]->name = sl_strdup(name);
+    T_ASSERT(l->variables[1]->name != NULL);
+}
+
+// Never two that look the same.
+TEST(resume, what_differs_of_a_variable_is_what_is_said)
+{
+    Sluice__V1__CheckpointsReply *now = layout(three_text);
+    Sluice__V1__ResumeSource *even = source(true);
+    struct sl_error err = SL_ERROR_INIT;
+    char name[121];
+
+    now->variables[1]->kind = 1 - now->variables[1]->kind;
+    T_FAILS(SL_EINVAL, resume_fits(even, now, 40, &err));
+    T_HAS(err.text, "only one of the model and the cut trains variable 1, 'b");
+    now->variables[1]->kind = 1 - now->variables[1]->kind;
+    rename_variable(now, "bias2");
+    T_FAILS(SL_EINVAL, resume_fits(even, now, 40, &err));
+    T_HAS(err.text, "variable 1 is 'bias2', but 'bias' in the cut");
+    memset(name, 'x', 120);
+    name[120] = '\0';
+    rename_variable(now, name);
+    name[110] = 'y'; // behind what fits
+    rename_variable(even->cut, name);
+    T_FAILS(SL_EINVAL, resume_fits(even, now, 40, &err));
+    T_HAS(err.text, "is '...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+                    "', but '...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxyxxxx"
+                    "xxxxx' in the cut");
+    wire_free(&now->base);
+    wire_free(&even->base);
+}
+
 TEST(resume, a_shard_is_given_the_files_that_hold_its_rows_and_no_others)
 {
     static const bool want[3][2] = {
