@@ -145,6 +145,19 @@ def a_tenant_has_its_own_jobs_and_all_is_written_down():
         check("line 2" in c.run("audit", "verify", log, want=1).stderr, "not the line")
 
 
+def ranks_of_a_ring_know_each_other_for_workers():
+    with Guarded(psservers=0, workers=0) as c:
+        c.args["worker"] = ["--listen", "127.0.0.1:0", "--store", str(c.dir / "store")]
+        for name in ("w-0", "w-1"):
+            c.start(name)
+        job = mlp_job("ring", epochs=1)
+        job["train"]["mode"] = "allreduce"
+        done = c.wait_state(c.submit(job))
+        check_counts(done)
+        check(all("joined a generation of the ring" in c.log(n) for n in ("w-0", "w-1")),
+              "there was one rank")
+
+
 def who_was_refused_is_written_down_and_full_files_are_put_beside():
     made = [("viewer", "vic", "--tenant", "a")]
     with Guarded(made, psservers=0, workers=0,
@@ -347,6 +360,7 @@ if __name__ == "__main__":
           a_certificate_without_a_role_is_told_what_to_do,
           a_revoked_worker_is_cut_off_and_stays_out,
           a_tenant_has_its_own_jobs_and_all_is_written_down,
+          ranks_of_a_ring_know_each_other_for_workers,
           who_was_refused_is_written_down_and_full_files_are_put_beside,
           a_tenant_has_no_more_than_its_quota,
           a_worker_reaches_the_shards_of_its_jobs_alone,
