@@ -8,9 +8,8 @@
 //
 // Threads  pure.
 // Units    jobs, shards, bytes.
-// Errors   SL_EINVAL of a text that is no quota; SL_EBUSY names the figure,
-// what
-//          is had of it, and what to do.
+// Errors   SL_EINVAL of a text that is no quota. SL_EBUSY names the figure,
+//          what is had of it, and what to do.
 #ifndef COORDINATOR_RULES_QUOTA_H
 #define COORDINATOR_RULES_QUOTA_H
 
