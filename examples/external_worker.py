@@ -141,8 +141,10 @@ class Job:
 
 
 class Worker:
-    def __init__(self, address, name):
-        self.address, self.name = address, name
+    """`tls`: paths of the authority, of our certificate and of its key."""
+
+    def __init__(self, address, name, tls=None):
+        self.address, self.name, self.tls = address, name, tls
         self.up = queue.Queue()       # messages to the coordinator
         self.leases = queue.Queue()   # leases to run, in order; None: the end
         self.held = {}                # (job, closure) -> lease
@@ -152,13 +154,20 @@ class Worker:
         self.failure = None
         self.progress = 0             # rises while we get on: see LeaseProgress
 
+    def dial(self, address):
+        if self.tls is None:
+            return grpc.insecure_channel(address)
+        ca, cert, key = (pathlib.Path(path).read_bytes() for path in self.tls)
+        return grpc.secure_channel(
+            address, grpc.ssl_channel_credentials(ca, key, cert))
+
     # -- the stream to the coordinator: two threads, up and down
 
     def say(self, **kind):
         self.up.put(coord.AttendUp(**kind))
 
     def attend(self):
-        channel = grpc.insecure_channel(self.address)
+        channel = self.dial(self.address)
         stream = coord_grpc.CoordinatorStub(channel).Attend(
             iter(self.up.get, None))
         self.late = threading.Timer(WELCOME_S, stream.cancel)
@@ -247,8 +256,7 @@ class Worker:
         while True:
             address, incarnation = self.entry(lease, job, shard)
             if address not in self.channels:
-                self.channels[address] = ps_grpc.ShardsStub(
-                    grpc.insecure_channel(address))
+                self.channels[address] = ps_grpc.ShardsStub(self.dial(address))
             try:
                 return getattr(self.channels[address], method)(
                     make(incarnation), timeout=CALL_S), incarnation
@@ -404,15 +412,30 @@ class Worker:
         self.up.put(None)  # ends our side of the stream
 
 
+def tls_options(parser):
+    """Where other hosts can reach the daemons, as of our own workers."""
+    for name, what in (("ca", "the authority"), ("cert", "a worker's certificate"),
+                       ("key", "its key")):
+        parser.add_argument(f"--tls-{name}", metavar="FILE", help=what)
+
+
+def tls_of(parser, options):
+    files = options.tls_ca, options.tls_cert, options.tls_key
+    if any(files) and not all(files):
+        parser.error("--tls-ca, --tls-cert and --tls-key go together")
+    return files if all(files) else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", metavar="ADDRESS",
                         default=os.environ.get("SLUICE_COORDINATOR",
                                                "127.0.0.1:7070"))
     parser.add_argument("--name", default=f"python-{os.getpid()}")
+    tls_options(parser)
     options = parser.parse_args()
 
-    worker = Worker(options.coordinator, options.name)
+    worker = Worker(options.coordinator, options.name, tls_of(parser, options))
     stream = threading.Thread(target=worker.attend, daemon=True)
     stream.start()
     try:

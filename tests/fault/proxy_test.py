@@ -3,6 +3,7 @@
 """Connections that are late, cut, reset or lose the answer, and whole calls
 that come twice: by a proxy between the daemons, and by hand."""
 import contextlib
+import pathlib
 import signal
 
 import conserve
@@ -24,19 +25,27 @@ class ProxyBed(Bed):
         self.stack.close()
         return super().__exit__(*why)
 
+    def ends(self, name):
+        """Where others reach it, and where it listens."""
+        return self.dir / f"{name}.proxy", self.dir / f"{name}.sock"
+
+    def at(self, name, end=0):
+        where = self.ends(name)[end]
+        return f"unix:{where}" if isinstance(where, pathlib.Path) else "%s:%d" % where
+
     def start(self, name, *more, **options):
         if name[0] in self.proxied and name not in self.proxies:
-            here, there = self.dir / f"{name}.proxy", self.dir / f"{name}.sock"
             self.proxies[name] = self.stack.enter_context(
-                Proxy(here, there, seed=SEED))
+                Proxy(*self.ends(name), seed=SEED))
         return super().start(name, *more, **options)
 
     def command(self, name):
         line = super().command(name)
         if name[0] != "c":
-            line[line.index("--coordinator") + 1] = f"unix:{self.dir}/coordinator.proxy"
+            line[line.index("--coordinator") + 1] = self.at("coordinator")
         if name[0] == "p":
-            line += ["--advertise", f"unix:{self.dir}/{name}.proxy"]
+            line[line.index("--listen") + 1] = self.at(name, 1)
+            line += ["--advertise", self.at(name)]
         if name[0] == "w" and name not in self.near:
             line += ["--shm", "off"]
         return line

@@ -141,6 +141,7 @@ class Programs:
 
     def __init__(self, c, count=2, *flags):
         self.c, self.running = c, {}
+        self.always = getattr(c, "program_words", ())
         for i in range(count):
             self.start(f"x-{i}", *flags)
 
@@ -149,7 +150,7 @@ class Programs:
         with open(self.c.dir / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
                 [sys.executable, __file__, "--coordinator", self.c.address,
-                 "--name", name, *map(str, flags)],
+                 "--name", name, *self.always, *map(str, flags)],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         return self.running[name]
 
@@ -227,7 +228,8 @@ def make_worker(options):
                 self.held.pop((lease.job, lease.closure), None)
             raise example.Dropped("failed")
 
-    return Conserver(options.coordinator, options.name)
+    return Conserver(options.coordinator, options.name,
+                     example.tls_of(options.parser, options))
 
 
 def number(parser, flag):
@@ -243,7 +245,10 @@ def main():
     parser.add_argument("--step-ms", type=float, default=2)
     parser.add_argument("--shm", action="store_true")
     parser.add_argument("--via", action="append", default=[])
+    for name in ("ca", "cert", "key"):
+        parser.add_argument(f"--tls-{name}", metavar="FILE")
     options = parser.parse_args()
+    options.parser = parser
     faulthandler.register(signal.SIGUSR1)  # where does it hang?
     turn = threading.Event()
     while True:  # until it is killed: a lost coordinator comes back
