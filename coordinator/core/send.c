@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/resume.h"
@@ -328,6 +329,8 @@ static void map_parts_release(struct map_parts *p)
 {
     sl_free(p->entries);
     sl_free(p->pointers);
+    p->entries = NULL;
+    p->pointers = NULL;
 }
 
 // Of the shards that changed after that version; 0: of all.
@@ -345,11 +348,12 @@ static enum sl_err make_map(struct coord *c, struct map_parts *out,
     }
     for (uint32_t i = 0; i < shards; i++) {
         const struct job_shard *s = &job->shard[i];
-        struct member *m = members_get(&c->members, s->server);
         Sluice__V1__MapEntry *e = &out->entries[count];
+        struct member *m;
 
         if (since != 0 && s->told_version <= since)
             continue;
+        m = members_get(&c->members, s->server);
         *e = (Sluice__V1__MapEntry)SLUICE__V1__MAP_ENTRY__INIT;
         e->shard = i;
         // incarnation 0: not admitted now, wait; ranks need no map
@@ -367,21 +371,65 @@ static enum sl_err make_map(struct coord *c, struct map_parts *out,
     return SL_OK;
 }
 
+// From which version on a worker wants to be told; 0: all.
+static uint64_t map_base(const struct member *m, const struct opened *opened,
+                         uint64_t have)
+{
+    bool changes = m->map_changes && opened != NULL && have != 0 &&
+                   have == opened->map_version;
+
+    return changes ? have : 0;
+}
+
+static void hand_map(struct coord *c, const struct member *m,
+                     struct opened *opened, struct map_parts *map)
+{
+    DOWN(down, MAP, map, &map->msg);
+
+    send_down(c, m->id, &down);
+    if (opened != NULL)
+        opened->map_version = map->msg.version;
+}
+
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have)
 {
     struct opened *opened = map_get(&m->opened, job->id);
     struct map_parts map;
-    bool changes = m->map_changes && opened != NULL && have != 0 &&
-                   have == opened->map_version;
 
-    if (make_map(c, &map, job, changes ? have : 0) != SL_OK)
+    if (make_map(c, &map, job, map_base(m, opened, have)) != SL_OK)
         return send_give_up(c, m->id);
-    DOWN(down, MAP, map, &map.msg);
-    send_down(c, m->id, &down);
+    hand_map(c, m, opened, &map);
     map_parts_release(&map);
-    if (opened != NULL)
-        opened->map_version = job->map_version;
+}
+
+// A thousand workers that were told the same are told the same: one map is made
+// for all that follow one another.
+void send_maps(struct coord *c, const struct job *job)
+{
+    struct map_parts map = {.msg = SLUICE__V1__JOB_MAP__INIT};
+    bool made = false;
+
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+        struct opened *opened = map_get(&m->opened, job->id);
+        uint64_t since;
+
+        if (m->role != MEMBER_WORKER || opened == NULL || !opened->placed)
+            continue;
+        since = map_base(m, opened, opened->map_version);
+        if (!made || map.msg.since != since) {
+            map_parts_release(&map);
+            made = make_map(c, &map, job, since) == SL_OK;
+        }
+        if (made)
+            hand_map(c, m, opened, &map);
+        else
+            send_give_up(c, m->id);
+        FAULT("map.announce");
+    }
+    map_parts_release(&map);
 }
 
 void send_job_open(struct coord *c, const struct member *m,

@@ -40,6 +40,8 @@ void send_job_open(struct coord *c, const struct member *m,
 // worker last and it knows how to take that; else, and for 0, all of it.
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have);
+// The same to each worker that was sent the job since it was placed.
+void send_maps(struct coord *c, const struct job *job);
 // Those of its leases that it was not sent yet.
 void send_leases(struct coord *c, struct member *m);
 void send_revoke(struct coord *c, const struct member *m, const struct work *w,

@@ -47,15 +47,7 @@ static void flush(struct coord *c, struct job *job)
 {
     job->map_changed = false;
     note_changes(job);
-    list_for(n, &c->members.all)
-    {
-        struct member *m = list_entry(n, struct member, node);
-        struct opened *opened = map_get(&m->opened, job->id);
-
-        if (m->role == MEMBER_WORKER && opened != NULL && opened->placed)
-            send_map(c, m, job, opened->map_version);
-        FAULT("map.announce");
-    }
+    send_maps(c, job);
 }
 
 void shards_send_map(struct coord *c, const struct member *m, struct job *job,

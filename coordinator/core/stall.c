@@ -203,9 +203,19 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
     blame_work(c, w, m->identity, m->name, how);
 }
 
-static bool counts(const struct work *w)
+// What was asked last: a thousand workers of one job ask the same.
+struct asked {
+    const struct job *job;
+    bool served;
+};
+
+static bool counts(const struct work *w, struct asked *last)
 {
-    return w->kind == WORK_PROBE || w->kind == WORK_RING || job_served(w->job);
+    if (w->kind == WORK_PROBE || w->kind == WORK_RING)
+        return true;
+    if (last->job != w->job)
+        *last = (struct asked){w->job, job_served(w->job)};
+    return last->served;
 }
 
 // Another job that its worker could serve meanwhile.
@@ -224,7 +234,8 @@ static bool other_runs(const struct coord *c, const struct job *job)
     return false;
 }
 
-static void check_worker(struct coord *c, struct member *m, uint64_t now)
+static void check_worker(struct coord *c, struct member *m, uint64_t now,
+                         struct asked *last)
 {
     struct work *w = NULL;
     uint64_t limit;
@@ -242,7 +253,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
     if (w == NULL)
         return;
     limit = limit_ms(c, w->job);
-    if (!counts(w) || leases_is_early(w))
+    if (!counts(w, last) || leases_is_early(w))
         w->moved_ms = now;
     if (w->unreached && w->waits && w->kind != WORK_RING &&
         now - w->moved_ms >= ELSEWHERE_MS && other_runs(c, w->job)) {
@@ -260,12 +271,14 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now)
 
 void stall_check(struct coord *c)
 {
+    struct asked last = {NULL, false};
+
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
 
         if (m->role == MEMBER_WORKER)
-            check_worker(c, m, coord_now(c));
+            check_worker(c, m, coord_now(c), &last);
         if (c->dead)
             return;
     }
