@@ -38,6 +38,14 @@ struct watcher {
     bool done;     // finished by us
 };
 
+// The status that was made last. Many watch one job, and nothing moves while
+// they are sent what it is.
+struct latest {
+    Sluice__V1__JobStatus *status; // owned; NULL: none
+    uint64_t job;
+    bool shards, spec;
+};
+
 static void finish(struct watcher *w, enum sl_err rc,
                    const struct sl_error *err)
 {
@@ -46,31 +54,50 @@ static void finish(struct watcher *w, enum sl_err rc,
     rpc_stream_finish(w->stream, rc, err);
 }
 
-// Sends the status. A peer that does not read skips this one (SL_EBUSY).
-static enum sl_err send_status(struct watcher *w, struct sl_error *err)
+static void latest_release(struct latest *l)
+{
+    if (l->status != NULL)
+        wire_free(&l->status->base);
+    l->status = NULL;
+}
+
+static enum sl_err make_latest(struct latest *l, const struct watcher *w,
+                               struct sl_error *err)
 {
     Sluice__V1__JobRequest ask = *w->request;
-    Sluice__V1__JobStatus *status = NULL;
-    struct rpc_msg msg;
     char id[24];
-    enum sl_err rc;
 
+    if (l->status != NULL && l->job == w->job && l->shards == ask.shards &&
+        l->spec == ask.spec)
+        return SL_OK;
+    latest_release(l);
     snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
     ask.id = id;
-    rc = coord_get(w->watch->coord, &ask, &status, err);
+    l->job = w->job;
+    l->shards = ask.shards;
+    l->spec = ask.spec;
+    return coord_get(w->watch->coord, &ask, &l->status, err);
+}
+
+// Sends the status. A peer that does not read skips this one (SL_EBUSY).
+static enum sl_err send_status(struct watcher *w, struct latest *latest,
+                               struct sl_error *err)
+{
+    struct rpc_msg msg;
+    enum sl_err rc = make_latest(latest, w, err);
+
     if (rc != SL_OK)
         return rc;
     rpc_msg_init(&msg);
-    rc = wire_msg(&msg, &status->base);
+    rc = wire_msg(&msg, &latest->status->base);
     if (rc == SL_OK)
         rc = rpc_stream_send(w->stream, &msg);
     if (rc != SL_OK)
         rpc_msg_drop(&msg);
-    wire_free(&status->base);
     return rc == SL_EBUSY ? SL_OK : rc;
 }
 
-static void look_at(struct watcher *w)
+static void look_at(struct watcher *w, struct latest *latest)
 {
     struct sl_error err = SL_ERROR_INIT;
     bool ended = false;
@@ -84,7 +111,7 @@ static void look_at(struct watcher *w)
     if (now == w->seen && !ended)
         return;
     w->seen = now;
-    rc = send_status(w, &err);
+    rc = send_status(w, latest, &err);
     if (rc != SL_OK)
         finish(w, rc, &err);
     else if (ended)
@@ -93,12 +120,15 @@ static void look_at(struct watcher *w)
 
 static void look_at_all(struct watch *w)
 {
+    struct latest latest = {0};
+
     if (w->coord == NULL)
         return;
     list_for_safe(n, &w->watchers)
     {
-        look_at(list_entry(n, struct watcher, node));
+        look_at(list_entry(n, struct watcher, node), &latest);
     }
+    latest_release(&latest);
 }
 
 static void on_tick(void *arg)
@@ -139,6 +169,7 @@ static void on_loop_start(void *arg)
 {
     struct watcher *w = arg;
     struct sl_error err = SL_ERROR_INIT;
+    struct latest latest = {0};
     enum sl_err rc;
 
     if (w->watch->coord == NULL)
@@ -151,7 +182,8 @@ static void on_loop_start(void *arg)
         return;
     }
     list_push_back(&w->watch->watchers, &w->node);
-    look_at(w);
+    look_at(w, &latest);
+    latest_release(&latest);
 }
 
 static void on_loop_end(void *arg)
