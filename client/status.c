@@ -5,59 +5,13 @@
 #include "client/api.h"
 #include "client/cli.h"
 #include "client/progress.h"
+#include "client/shards.h"
 #include "client/summary.h"
 #include "client/verbs.h"
 
 // ---- a job
 
-// The bound of the histogram's bucket in which the median update lies.
-static const char *median(const Sluice__V1__ShardCounts *c)
-{
-    static const char *const bounds[] = {"0",  "1",  "2",   "4",   "8",   "16",
-                                         "32", "64", "128", "256", ">256"};
-    uint64_t all = 0, sum = 0;
-
-    for (size_t i = 0; i < c->n_staleness; i++)
-        all += c->staleness[i];
-    for (size_t i = 0; i < c->n_staleness && i < SL_COUNT(bounds); i++) {
-        sum += c->staleness[i];
-        if (all > 0 && 2 * sum >= all)
-            return bounds[i];
-    }
-    return "-";
-}
-
-static enum sl_err print_shards(const Sluice__V1__JobStatus *s,
-                                struct sl_error *err)
-{
-    static const char *const head[] = {
-        "shard",   "psserver",   "incarnation", "size",      "counted",
-        "applied", "duplicates", "refused",     "staleness", NULL};
-    char text[OUT_NUMBER];
-    struct table t;
-
-    table_init(&t, 0x1fcu, head);
-    for (size_t i = 0; i < s->n_shards; i++) {
-        const Sluice__V1__ShardStatus *shard = s->shards[i];
-        const Sluice__V1__ShardCounts *c = shard->counts;
-
-        table_cell(&t, "%u", shard->shard);
-        table_cell(&t, "%s", shard->psserver);
-        if (shard->incarnation == 0)
-            table_cell(&t, "waiting");
-        else
-            table_cell(&t, "%llu", (unsigned long long)shard->incarnation);
-        table_cell(&t, "%s", out_bytes(text, shard->bytes));
-        table_cell(&t, "%s", out_count(text, c->counted));
-        table_cell(&t, "%s", out_count(text, c->applied));
-        table_cell(&t, "%s", out_count(text, c->duplicates));
-        table_cell(&t, "%s", out_count(text, c->refused));
-        table_cell(&t, "p50 %s", median(c));
-    }
-    return table_print(&t, err);
-}
-
-static enum sl_err print_job(const Sluice__V1__JobStatus *s,
+static enum sl_err print_job(const Sluice__V1__JobStatus *s, bool each,
                              struct sl_error *err)
 {
     struct buf text = BUF_INIT;
@@ -72,8 +26,10 @@ static enum sl_err print_job(const Sluice__V1__JobStatus *s,
     }
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\n');
-    rc = out_text(&text, rc, err);
-    return rc == SL_OK && s->n_shards > 0 ? print_shards(s, err) : rc;
+    if (rc == SL_OK)
+        rc = each || s->n_shards <= SHARDS_LISTED ? shards_table(&text, s)
+                                                  : shards_text(&text, s);
+    return out_text(&text, rc, err);
 }
 
 static enum sl_err job_status(struct cli *cli, struct api *api,
@@ -90,7 +46,7 @@ static enum sl_err job_status(struct cli *cli, struct api *api,
     if (rc != SL_OK)
         return rc;
     if (!cli->out.json)
-        return print_job(status, err);
+        return print_job(status, conf_bool(cli->conf, "shards"), err);
     return out_message(&status->base, err);
 }
 
@@ -170,8 +126,11 @@ int verb_status(struct cli *cli)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
-    enum sl_err rc = api_open(&api, cli->conf, &err);
+    enum sl_err rc;
 
+    if (conf_bool(cli->conf, "shards") && cli_arg(cli, 0) == NULL)
+        return cli_usage(cli, "--shards are those of a job: name one");
+    rc = api_open(&api, cli->conf, &err);
     if (rc == SL_OK)
         rc = cli_arg(cli, 0) != NULL ? job_status(cli, api, &err)
                                      : cluster_status(cli, api, &err);

@@ -127,6 +127,14 @@ static const struct conf_key jobs_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key status_keys[] = {
+    {.name = "shards",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "List each shard of the job, also where there are many."},
+    {.name = NULL},
+};
+
 static const struct conf_key watch_keys[] = {
     {.name = "until-step",
      .kind = CONF_INT,
@@ -260,8 +268,9 @@ const struct cli_verb cli_verbs[] = {
      .brief = "of a job, or of the cluster",
      .text = "Without JOB: the coordinator and who is attached to it. With "
              "JOB (an id, or a name that only one job has): its numbers and "
-             "its shards.",
+             "its shards, in two lines where there are more than 16.",
      .example = "sluice status j-1 -o json",
+     .keys = status_keys,
      .max_args = 1,
      .remote = true,
      .json = true,

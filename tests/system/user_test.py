@@ -242,6 +242,31 @@ def a_psserver_that_workers_cannot_reach_is_named_with_the_cause():
             check_equal(c.steps(job), 0, "steps of the job that waits")
 
 
+def many_shards_are_two_lines_until_each_is_asked_for():
+    with Cluster(psservers=1, workers=0) as c:
+        job = c.submit({
+            "name": "wide",
+            "model": {"type": "external", "variables": [
+                {"name": "v", "shape": [320], "initializer": "zeros"}]},
+            "optimizer": {"type": "sgd", "learning_rate": 0.1},
+            "data": {"train": {"format": "external", "samples": 64}},
+            "train": {"batch": 1, "epochs": 1, "shuffle": False},
+            "placement": {"shard_bytes": 64}})
+        check_equal(len(c.wait_state(job, "running")["shards"]), 20, "shards in JSON")
+        told = c.run("status", job).stdout
+        check("20 shards, 1.25 KiB, counted 0 to 0; --shards lists them" in told,
+              "no summary", told)
+        check("staleness" not in told, "a table nevertheless", told)
+        each = c.run("status", job, "--shards").stdout
+        check("psserver" in each and each.count(" p50 -") == 20, "not 20 rows", each)
+        check("lists them" not in each, "a summary nevertheless", each)
+
+        c.kill("ps-0")
+        wait_for("shards that are not served",
+                 lambda: "20 are not served now; the first is shard 0 of psserver ps-0"
+                 in c.run("status", job).stdout)
+
+
 def watch_is_one_object_per_line_and_the_summary_the_last():
     with Cluster(psservers=1, workers=1) as c:
         job = c.submit(few())
@@ -385,6 +410,7 @@ if __name__ == "__main__":
           ctrl_c_and_timeout_hold_while_the_coordinator_stands_still,
           a_job_of_which_nothing_was_applied_fails_and_names_the_sample,
           a_psserver_that_workers_cannot_reach_is_named_with_the_cause,
+          many_shards_are_two_lines_until_each_is_asked_for,
           watch_is_one_object_per_line_and_the_summary_the_last,
           a_line_begins_with_the_reason,
           a_client_of_another_authority_is_refused_in_one_sentence,

@@ -131,6 +131,7 @@ TEST(cli, bad_usage_is_2)
     T_EQ(RUN("help", "subnit"), 2);
     T_EQ(RUN("--no-color"), 2);
     T_EQ(RUN("submit", "x.yaml", "--no-wait", "--summary", "s"), 2);
+    T_EQ(RUN("status", "--shards"), 2);
 }
 
 TEST(cli, what_is_not_there_is_said_by_the_exit_code)
