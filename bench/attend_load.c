@@ -14,6 +14,7 @@
 //
 // Threads  the loop; answers of the shard come on an I/O thread and are posted.
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,16 +305,24 @@ static void attached(void *arg)
     open_next(l);
 }
 
+// Who is closed lets others wait, who may then be told that they are silent.
+static bool over(const struct worker *w)
+{
+    return atomic_load(&w->load->over);
+}
+
 static void lost(void *arg)
 {
-    (void)arg;
-    program_die("the coordinator has gone");
+    if (!over(arg))
+        program_die("the coordinator has gone");
 }
 
 static void down(void *arg, const Sluice__V1__AttendDown *m)
 {
     struct worker *w = arg;
 
+    if (over(w))
+        return;
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
         for (size_t i = 0; i < m->leases->n_lease; i++)
             take_lease(arg, m->leases->lease[i]);
@@ -434,6 +443,11 @@ static const struct conf_key keys[] = {
      .kind = CONF_BOOL,
      .value = "off",
      .help = "Say how many bytes of maps came once all were there."},
+    {.name = "ahead",
+     .kind = CONF_BOOL,
+     .value = "off",
+     .help = "Takes its core before other programs do, as far as the system "
+             "permits: the workers would have hosts of their own."},
     {.name = "lose",
      .kind = CONF_INT,
      .value = "0",
@@ -457,6 +471,15 @@ static void raise_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
+// Also of threads that are started later.
+static void go_ahead(void)
+{
+    struct sched_param first = {.sched_priority = 1};
+
+    if (sched_setscheduler(0, SCHED_RR, &first) != 0)
+        LOG(WARN, "not ahead of other programs: lacks the right", "");
+}
+
 int main(int argc, char **argv)
 {
     struct conf *c = program_options(&about, tables, argc, argv);
@@ -465,6 +488,8 @@ int main(int argc, char **argv)
 
     raise_files();
     log_set_level(LOG_LEVEL_WARN);
+    if (conf_bool(c, "ahead"))
+        go_ahead();
     l.conf = c;
     l.count = (unsigned)conf_int(c, "workers");
     rng_init(&l.rng, 1, 0);
