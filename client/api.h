@@ -40,7 +40,9 @@ int64_t api_timeout_ms(const struct api *a);
     X(checkpoints, CHECKPOINTS, JobRequest, CheckpointsReply,                  \
       checkpoints_reply)                                                       \
     X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
-    X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)
+    X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)                     \
+    X(checkpoint, CHECKPOINT, CheckpointRequest, CheckpointReply,              \
+      checkpoint_reply)
 
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api *a,                                      \

@@ -115,6 +115,14 @@ static const struct conf_key audit_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key checkpoint_keys[] = {
+    {.name = "wait",
+     .kind = CONF_BOOL,
+     .value = "yes",
+     .help = "Until it is published; --no-wait only asks for it."},
+    {.name = NULL},
+};
+
 static const struct conf_key set_keys[] = {SET_KEY, {.name = NULL}};
 
 static const struct conf_key jobs_keys[] = {
@@ -322,6 +330,21 @@ const struct cli_verb cli_verbs[] = {
      .remote = true,
      .exits = found_conflict,
      .run = verb_delete},
+    {.name = "checkpoint",
+     .usage = "sluice checkpoint JOB [OPTION]...",
+     .brief = "make a checkpoint of a job that goes on",
+     .text = "Has a checkpoint made that holds what is counted by now, waits "
+             "until it is published and prints its manifest. With --timeout "
+             "it waits no longer than that; the checkpoint is made all the "
+             "same.",
+     .example = "sluice checkpoint j-1",
+     .keys = checkpoint_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = found_conflict,
+     .run = verb_checkpoint},
     {.name = "checkpoints",
      .usage = "sluice checkpoints JOB [OPTION]...",
      .brief = "list a job's checkpoints",

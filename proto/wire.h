@@ -75,6 +75,7 @@
 #define WIRE_STOP "/sluice.v1.Jobs/Stop"
 #define WIRE_DELETE "/sluice.v1.Jobs/Delete"
 #define WIRE_CHECKPOINTS "/sluice.v1.Jobs/Checkpoints"
+#define WIRE_CHECKPOINT "/sluice.v1.Jobs/Checkpoint"
 #define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
 #define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
 
@@ -321,7 +322,9 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(local_reply, LocalReply)                                                 \
     X(share_request, ShareRequest)                                             \
     X(share_reply, ShareReply)                                                 \
-    X(state_request, StateRequest)
+    X(state_request, StateRequest)                                             \
+    X(checkpoint_request, CheckpointRequest)                                   \
+    X(checkpoint_reply, CheckpointReply)
 #define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
     enum sl_err wire_unpack_##name(                                            \
         Sluice__V1__##Type **out, struct wire_arena *arena,                    \

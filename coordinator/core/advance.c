@@ -92,8 +92,7 @@ static void finish(struct coord *c, struct job *job)
 // The cut is there, or cannot be made: a stop does not wait for a disk.
 static void stop(struct coord *c, struct job *job)
 {
-    const struct job_cut *last = job_last_cut(job);
-    bool saved = last != NULL && last->checkpoint->steps >= job->stop_steps;
+    bool saved = job_granted(job, &job->wish) != NULL;
     char why[320];
 
     snprintf(why, sizeof(why), "stopped by request%s%.200s",

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/calls.c -- the calls of clients for one job: its status, its
-// stop, its deletion.
+// stop, its deletion, a cut of it.
 #include "coordinator/core/advance.h"
 #include "coordinator/core/coord.h"
 
 #include "common/base/history.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
+#include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
@@ -74,14 +76,17 @@ static bool worth_a_cut(const struct job *job)
 
 static void stop(struct coord *c, struct job *job, bool checkpoint)
 {
+    struct cut_wish wish;
+
     if (!checkpoint || !worth_a_cut(job)) {
         end_job(c, job, JOB_STOPPED, "stopped by request");
         return;
     }
     if (job->stop_wanted)
         return;
+    wish = cuts_wish_now(job);
+    (void)cuts_want(job, &wish);
     job->stop_wanted = true;
-    job->stop_steps = evidence_steps(&job->evidence);
     advance_job(c, job);
 }
 
@@ -105,6 +110,140 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
     ended_close(job);
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
+
+// ---- a cut
+
+static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
+{
+    const struct job_cut *last = job_last_cut(job);
+
+    if (job_ended(job))
+        return sl_fail(err, SL_ESTATE,
+                       "job %s is %s: no checkpoint of it is made any more; %s",
+                       job->id_text, job_state_name(job->state),
+                       last == NULL ? "it has none" : last->path);
+    if (job->paused)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s is paused, as the journal is older than what "
+                       "ran (I7): `sluice status %s` says the way out",
+                       job->id_text, job->id_text);
+    if (!job->placed)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s has no state yet of which a checkpoint could be "
+                       "made: `sluice status %s` says what it waits for",
+                       job->id_text, job->id_text);
+    return SL_OK;
+}
+
+// What it waits for that is there soon, or not.
+static char *checkpoint_waits(const struct coord *c, const struct job *job)
+{
+    Sluice__V1__JobStatus *s = NULL;
+    const char *why = "";
+    char *text;
+
+    if (!job_served(job)) {
+        s = status_job(c, job, false, false);
+        why = s == NULL ? "" : s->reason;
+    } else if (job->cut_why != NULL) {
+        why = job->cut_why;
+    }
+    text = sl_strdup(why);
+    wire_free((ProtobufCMessage *)s);
+    return text;
+}
+
+// Without its shards, of which there may be thousands.
+static enum sl_err dup_checkpoint(ProtobufCMessage **out,
+                                  const struct job_cut *cut)
+{
+    Sluice__V1__Checkpoint view = *cut->checkpoint;
+
+    view.manifest = cut->path;
+    view.n_shards = 0;
+    return wire_dup(out, &view.base);
+}
+
+static enum sl_err reply_checkpoint(const struct coord *c,
+                                    const struct job *job,
+                                    const struct cut_wish *wish,
+                                    Sluice__V1__CheckpointReply **reply,
+                                    struct sl_error *err)
+{
+    const struct job_cut *cut = job_granted(job, wish);
+    Sluice__V1__CheckpointReply *m =
+        wire_new(&sluice__v1__checkpoint_reply__descriptor);
+    ProtobufCMessage *copy = NULL;
+    enum sl_err rc = SL_ENOMEM;
+
+    if (m != NULL)
+        m->asked = wire_new(&sluice__v1__checkpoint_asked__descriptor);
+    if (m != NULL && m->asked != NULL) {
+        m->asked->steps = wish->steps;
+        m->asked->after = wish->after;
+        m->waits = cut != NULL ? sl_strdup("") : checkpoint_waits(c, job);
+        rc = m->waits == NULL ? SL_ENOMEM : SL_OK;
+    }
+    if (rc == SL_OK && cut != NULL)
+        rc = dup_checkpoint(&copy, cut);
+    if (rc != SL_OK) {
+        wire_free((ProtobufCMessage *)m);
+        return sl_fail(err, rc, "a checkpoint");
+    }
+    m->checkpoint = (Sluice__V1__Checkpoint *)copy;
+    *reply = m;
+    return SL_OK;
+}
+
+// What was asked for first, or is asked for now, if it can come about.
+static enum sl_err read_wish(struct cut_wish *out, const struct job *job,
+                             const Sluice__V1__CheckpointAsked *asked,
+                             struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (asked != NULL) {
+        *out = (struct cut_wish){true, asked->steps, asked->after};
+        return job_granted(job, out) != NULL ? SL_OK
+                                             : judge_checkpoint(job, err);
+    }
+    rc = judge_checkpoint(job, err);
+    if (rc == SL_OK)
+        *out = cuts_wish_now(job);
+    return rc;
+}
+
+enum sl_err coord_checkpoint(struct coord *c,
+                             const Sluice__V1__CheckpointRequest *request,
+                             Sluice__V1__CheckpointReply **reply,
+                             struct sl_error *err)
+{
+    struct job *job = NULL;
+    enum sl_err rc = open_job(c, request->id, LOAD_WHOLE, &job, err);
+    struct cut_wish wish;
+    bool begun = false;
+
+    if (rc != SL_OK)
+        return rc;
+    rc = c->dead ? sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping")
+                 : read_wish(&wish, job, request->asked, err);
+    if (rc == SL_OK && job_granted(job, &wish) == NULL) {
+        begun = cuts_want(job, &wish);
+        advance_job(c, job);
+        if (c->dead)
+            rc = sl_fail(err, SL_EIO, "the journal could not be written");
+        else
+            serve_workers(c);
+    }
+    if (rc == SL_OK)
+        rc = reply_checkpoint(c, job, &wish, reply, err);
+    if (rc == SL_OK)
+        (*reply)->begun = begun;
+    ended_close(job);
+    return rc;
+}
+
+// ---- the deletion
 
 static void notify_deleted(struct coord *c, struct job *job)
 {

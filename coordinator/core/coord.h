@@ -115,6 +115,12 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err);
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
+// A cut of a job that goes on: one that there is, or that is made from now on.
+// SL_ESTATE: none can be made, and why.
+enum sl_err coord_checkpoint(struct coord *c,
+                             const Sluice__V1__CheckpointRequest *request,
+                             Sluice__V1__CheckpointReply **reply,
+                             struct sl_error *err);
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 

@@ -101,7 +101,7 @@ static struct cut_when when(struct coord *c, const struct job *job)
         .since_ms = coord_now(c) - job->cut_last_ms,
         .steps = evidence_steps(&job->evidence),
         .last_steps = last == NULL ? 0 : last->checkpoint->steps,
-        .asked_steps = job->stop_wanted ? job->stop_steps : 0,
+        .asked = job->wish.made && job_granted(job, &job->wish) == NULL,
     };
 }
 
@@ -181,6 +181,25 @@ void cuts_check(struct coord *c, struct job *job)
     why = cut_due(&is);
     if (why != CUT_NOT)
         begin(c, job, why);
+}
+
+struct cut_wish cuts_wish_now(const struct job *job)
+{
+    return (struct cut_wish){
+        .made = true,
+        .steps = job_served(job) ? job_steps(job) : UINT64_MAX,
+        .after = job->last_cut,
+    };
+}
+
+bool cuts_want(struct job *job, const struct cut_wish *wish)
+{
+    struct cut_wish both = cut_wish_both(job->wish, *wish);
+    bool more = !job->wish.made || both.steps > job->wish.steps ||
+                both.after > job->wish.after;
+
+    job->wish = both;
+    return more;
 }
 
 // A rank that had passed the round says in the tag where it is.

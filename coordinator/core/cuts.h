@@ -18,6 +18,13 @@
 // Begins a cut that is due, publishes one that can be, gives up a late one.
 void cuts_check(struct coord *c, struct job *job);
 
+// The wish for a cut that holds what is counted by now. While shards have not
+// said what that is, it is the next one.
+struct cut_wish cuts_wish_now(const struct job *job);
+
+// Has it made, besides what is wanted already. False: as much was.
+bool cuts_want(struct job *job, const struct cut_wish *wish);
+
 // Takes a snapshot that a psserver has written, or could not write. Returns the
 // job if advance_job has to look at it, else NULL.
 struct job *cuts_report(struct coord *c, struct member *m,

@@ -313,6 +313,19 @@ const struct job_cut *job_last_cut(const struct job *job)
     return job->cuts_count == 0 ? NULL : &job->cuts[job->cuts_count - 1];
 }
 
+const struct job_cut *job_granted(const struct job *job,
+                                  const struct cut_wish *wish)
+{
+    for (size_t i = job->cuts_count; i-- > 0;) {
+        const struct job_cut *cut = &job->cuts[i];
+
+        if (cut_grants(wish, cut->n, cut->checkpoint->steps,
+                       cut->checkpoint->complete))
+            return cut;
+    }
+    return NULL;
+}
+
 bool job_cut_complete(const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);

@@ -210,11 +210,10 @@ struct job {
     size_t cuts_count;
     uint64_t cuts_published; // ever
 
-    // It is to be stopped, after a cut that holds so many steps. Not
-    // journalled: who asked waits for the end, and asks again. Changed by:
-    // calls.
+    // What clients want: a cut; after it, the end. Not journalled: who asked
+    // waits for it, and asks again. Changed by: calls, cuts.
+    struct cut_wish wish;
     bool stop_wanted;
-    uint64_t stop_steps;
 
     // Its evaluations. Changed by: evaluations.
     struct evaluation *evaluation; // running
@@ -280,6 +279,10 @@ uint64_t job_resumed_steps(const struct job *job);
 // The last published cut, or NULL; one by its number, or NULL.
 const struct job_cut *job_last_cut(const struct job *job);
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
+
+// The newest published cut that is what was wanted; NULL: there is none yet.
+const struct job_cut *job_granted(const struct job *job,
+                                  const struct cut_wish *wish);
 
 // The last published cut holds all that there is to count.
 bool job_cut_complete(const struct job *job);

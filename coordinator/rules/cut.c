@@ -226,11 +226,28 @@ static bool crosses(uint32_t every, uint32_t from, uint32_t to)
     return every > 0 && to / every > from / every;
 }
 
+struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b)
+{
+    if (!a.made || !b.made)
+        return a.made ? a : b;
+    if (b.steps > a.steps)
+        a.steps = b.steps;
+    if (b.after > a.after)
+        a.after = b.after;
+    return a;
+}
+
+bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
+                bool complete)
+{
+    return complete || n > w->after || steps >= w->steps;
+}
+
 enum cut_why cut_due(const struct cut_when *w)
 {
     if (w->all_counted)
         return w->last_full ? CUT_NOT : CUT_FINAL;
-    if (w->asked_steps > w->last_steps)
+    if (w->asked)
         return CUT_ASKED;
     if (w->epochs > w->last_epochs &&
         (w->every_epoch ||

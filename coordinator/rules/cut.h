@@ -112,7 +112,7 @@ enum cut_why {
     CUT_FINAL, // all is counted: E1 wants a cut that holds it
     CUT_EPOCH, // an epoch is counted on every shard
     CUT_TIME,
-    CUT_ASKED, // the job is to be stopped
+    CUT_ASKED, // somebody wants one
 };
 
 struct cut_when {
@@ -126,8 +126,24 @@ struct cut_when {
     uint64_t since_ms;       // since the last cut, or since the job ran
     uint64_t steps;          // in the evidence, on every shard
     uint64_t last_steps;     // in the last published cut
-    uint64_t asked_steps;    // so many are to be in a cut; 0: nobody asks
+    bool asked;              // for one that there is not yet
 };
+
+// What somebody wants of a cut: it holds so many steps, or is begun later than
+// that one. (A shard may come back with less: then a later one holds all that
+// there is.)
+struct cut_wish {
+    bool made; // else nobody wants any
+    uint64_t steps, after;
+};
+
+// Both, of whom either wanted one.
+struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
+
+// A cut of that number and so many steps is what was wanted; one that holds all
+// that there is to count always is.
+bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
+                bool complete);
 
 enum cut_why cut_due(const struct cut_when *w);
 

@@ -118,12 +118,18 @@ static const char *job_of(const ProtobufCMessage *request,
     return id != NULL ? id : "";
 }
 
-static bool is_dry(const ProtobufCMessage *request)
+// Nothing was changed: it was only checked, or asked for again.
+static bool is_idle(const ProtobufCMessage *request,
+                    const ProtobufCMessage *reply)
 {
     const protobuf_c_boolean *dry =
         field_of(request, "dry_run", PROTOBUF_C_TYPE_BOOL);
 
-    return dry != NULL && *dry;
+    if (dry != NULL)
+        return *dry;
+    return reply != NULL &&
+           reply->descriptor == &sluice__v1__checkpoint_reply__descriptor &&
+           !((const Sluice__V1__CheckpointReply *)reply)->begun;
 }
 
 static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
@@ -136,7 +142,8 @@ static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
     coord_ask_as(c, v->who.tenant, access_of_tenant(&v->who));
     rc = m->decide(c, v->request, reply, err);
     coord_ask_as(c, "", false);
-    if (m->changes != NULL && !is_dry(v->request)) {
+    if (m->changes != NULL &&
+        !is_idle(v->request, rc == SL_OK ? *reply : NULL)) {
         struct audit_line line = {
             .who = &v->who, .call = m->changes, .result = rc, .why = err};
 
@@ -200,6 +207,8 @@ static void start(struct rpc_call *call, struct api *api,
       SubmitReply, "Submit")                                                   \
     X(stop, WIRE_STOP, stop_request, StopRequest, coord_stop, JobStatus,       \
       "Stop")                                                                  \
+    X(checkpoint, WIRE_CHECKPOINT, checkpoint_request, CheckpointRequest,      \
+      coord_checkpoint, CheckpointReply, "Checkpoint")                         \
     X(delete, WIRE_DELETE, job_request, JobRequest, coord_delete, DeleteReply, \
       "Delete")                                                                \
     X(get, WIRE_GET, job_request, JobRequest, coord_get, JobStatus, NULL)      \

@@ -401,6 +401,39 @@ def stop_makes_a_checkpoint_first_and_now_does_not():
             check(int(cuts[0]["steps"]) >= steps, "the checkpoint holds less", cuts)
 
 
+def a_checkpoint_on_demand_is_there_when_the_command_ends():
+    with Cluster(psservers=1, workers=1) as c:
+        spec = few(steps_per_closure=2)
+        spec["train"]["epochs"] = 5000
+        spec["checkpoint"] = {"every_epoch": False, "every_seconds": 1000}
+        del spec["data"]["test"]
+        job = c.submit(spec)
+        c.wait_steps(job, 50)
+        steps = c.steps(job)
+        done = c.run("checkpoint", job)
+        manifest = pathlib.Path(done.stdout.strip())
+        check(manifest.is_file(), "it names no manifest", done.stdout)
+        says(done, f"checkpoint 1 of {job} holds ")
+        made = c.json("checkpoint", job)
+        check(int(made["steps"]) >= steps and int(made["cut"]) == 2, "the second one", made)
+        check_equal(c.status(job)["state"], "running", "the state of the job")
+        asked = c.json("checkpoint", job, "--no-wait")
+        check("asked" in asked and "checkpoint" not in asked, "what is asked for", asked)
+        wait_for("the third one", lambda: int(c.status(job)["cuts"]) == 3)
+
+        # With nobody who could write it, the command waits as long as it is told.
+        c.pause("ps-0")
+        says(c.run("checkpoint", job, "--timeout", "300ms", want=4),
+             f"the checkpoint of {job} is not there after 0.3 s")
+        c.resume("ps-0")
+        wait_for("the fourth one", lambda: int(c.status(job)["cuts"]) >= 4)
+        c.run("stop", job, "--now")
+        says(c.run("checkpoint", job, want=6), f"job {job} is stopped: no checkpoint of it")
+        log = [json.loads(line) for line in (c.dir / "coordinator" / "audit.log").read_text().splitlines()]
+        asked = [line["result"] for line in log if line["call"] == "Checkpoint"]
+        check_equal(len(asked), 5, "lines of the audit log: one for each request")
+
+
 if __name__ == "__main__":
     main([only_files_are_replaced,
           a_target_that_cannot_be_written_is_said_before_training,
@@ -415,4 +448,5 @@ if __name__ == "__main__":
           a_line_begins_with_the_reason,
           a_client_of_another_authority_is_refused_in_one_sentence,
           a_full_disk_of_a_psserver_is_said_in_status,
-          stop_makes_a_checkpoint_first_and_now_does_not])
+          stop_makes_a_checkpoint_first_and_now_does_not,
+          a_checkpoint_on_demand_is_there_when_the_command_ends])

@@ -219,15 +219,27 @@ TEST(cut, due_at_the_end_of_epochs_by_time_and_at_last)
     T_EQ(cut_due(&w), CUT_TIME);
     w.last_steps = 10; // nothing new
     T_EQ(cut_due(&w), CUT_NOT);
-    w.asked_steps = 10; // it is there
-    T_EQ(cut_due(&w), CUT_NOT);
-    w.asked_steps = 11; // a job is to be stopped
+    w.asked = true;
     T_EQ(cut_due(&w), CUT_ASKED);
 
     w.all_counted = true;
     T_EQ(cut_due(&w), CUT_FINAL);
     w.last_full = true;
     T_EQ(cut_due(&w), CUT_NOT);
+}
+
+TEST(cut, what_was_asked_for_is_as_much_or_later)
+{
+    struct cut_wish none = {0}, w = {true, 10, 3}, more = {true, 8, 5};
+
+    T_FALSE(cut_grants(&w, 3, 9, false));
+    T_TRUE(cut_grants(&w, 3, 10, false)); // one that was being made
+    T_TRUE(cut_grants(&w, 4, 2, false));  // a shard came back with less
+    T_TRUE(cut_grants(&w, 1, 2, true));
+    T_EQ(cut_wish_both(w, none).steps, 10);
+    T_EQ(cut_wish_both(none, w).after, 3);
+    T_EQ(cut_wish_both(w, more).steps, 10);
+    T_EQ(cut_wish_both(w, more).after, 5);
 }
 
 TEST(cut, keeps_the_newest_and_what_an_evaluation_reads)

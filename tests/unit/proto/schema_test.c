@@ -261,11 +261,11 @@ TEST(schema, payloads_are_the_last_fields)
 TEST(schema, methods_have_their_names_in_wire_h)
 {
     static const char *const paths[] = {
-        WIRE_ATTEND,      WIRE_ASK,     WIRE_PUSH,   WIRE_PULL,
-        WIRE_PUSH_PULL,   WIRE_LOCAL,   WIRE_SUBMIT, WIRE_GET,
-        WIRE_LIST,        WIRE_WATCH,   WIRE_STOP,   WIRE_DELETE,
-        WIRE_CHECKPOINTS, WIRE_CLUSTER, WIRE_PIECE,  WIRE_SHARE,
-        WIRE_STATE,       WIRE_QUOTA,
+        WIRE_ATTEND,      WIRE_ASK,     WIRE_PUSH,       WIRE_PULL,
+        WIRE_PUSH_PULL,   WIRE_LOCAL,   WIRE_SUBMIT,     WIRE_GET,
+        WIRE_LIST,        WIRE_WATCH,   WIRE_STOP,       WIRE_DELETE,
+        WIRE_CHECKPOINTS, WIRE_CLUSTER, WIRE_PIECE,      WIRE_SHARE,
+        WIRE_STATE,       WIRE_QUOTA,   WIRE_CHECKPOINT,
     };
     unsigned ours = 0;
 
