@@ -19,7 +19,9 @@
 static void enter_running(struct coord *c, struct job *job)
 {
     job_enter(job, JOB_RUNNING);
-    job->running_since_ms = coord_now(c) == 0 ? 1 : coord_now(c);
+    if (job->running_since_ms == 0)
+        job->running_since_ms = coord_now(c) == 0 ? 1 : coord_now(c);
+    job->counters_changed = true; // when that was
     job->cut_last_ms = coord_now(c);
     coord_wrote(c,
                 journal_job_state(c->journal, job->id, JOB_RUNNING, &c->err));

@@ -119,7 +119,7 @@ struct job {
     // Where it stands, and its end. Changed by: advance, end, status_final,
     // unreadable.
     enum job_state state;
-    uint64_t running_since_ms; // 0: not running
+    uint64_t running_since_ms; // its clock goes since then; 0: it does not
     uint64_t ended_us, ended_ms;
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
@@ -223,8 +223,8 @@ struct job {
     // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
 
-    // Numbers. Changed by: jobs, cuts, end, groups, leases, publish, reports,
-    // rings, shards, status_final, behind, recount, recover.
+    // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
+    // reports, rings, shards, status_final, behind, recount, recover.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see
@@ -295,7 +295,7 @@ void job_cut_release(struct job_cut *cut);
 enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row);
 
-// What job_elapsed_ms says includes the present run.
+// Its clock: since it ran first, whoever of us was away meanwhile.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
 
 #endif

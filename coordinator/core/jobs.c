@@ -110,6 +110,8 @@ void jobs_flush(struct coord *c, struct job *job)
         return;
     job->counters_changed = false;
     now.elapsed_ms = job_elapsed_ms(job, coord_now(c));
+    if (job->running_since_ms != 0)
+        now.seen_us = sl_wall_us(c->options.clock);
     coord_wrote(c, journal_job_counters(c->journal, job->id, &now, &c->err));
 }
 

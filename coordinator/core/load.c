@@ -476,6 +476,26 @@ static enum sl_err load_end(struct loading *l, const struct journal_job *row,
     return SL_OK;
 }
 
+// The clock of one that has run goes on, by the wall, from where it was seen
+// last. A wall's clock that was set back meanwhile has it stand.
+static enum sl_err load_clock(struct loading *l, const struct journal_job *row,
+                              struct sl_error *err)
+{
+    uint64_t wall = sl_wall_us(l->c->options.clock), elapsed_ms, seen_us;
+    enum sl_err rc =
+        journal_clock_read(l->c->journal, row->id, &elapsed_ms, &seen_us, err);
+
+    if (rc != SL_OK || row->state < JOB_RUNNING)
+        return rc;
+    if (seen_us != 0 && wall > seen_us)
+        elapsed_ms += (wall - seen_us) / 1000;
+    if (elapsed_ms > l->job->counters.elapsed_ms)
+        l->job->counters.elapsed_ms = elapsed_ms;
+    l->job->running_since_ms = coord_now(l->c) == 0 ? 1 : coord_now(l->c);
+    l->job->counters_changed = true;
+    return SL_OK;
+}
+
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err)
@@ -488,6 +508,8 @@ enum sl_err load_job(struct coord *c, const struct journal_job *row,
     rc = load_parts(&l, row, err);
     if (rc == SL_OK && row->state >= JOB_FINISHED)
         rc = load_end(&l, row, err);
+    else if (rc == SL_OK)
+        rc = load_clock(&l, row, err);
     loading_release(&l);
     if (rc == SL_OK)
         *out = l.job;

@@ -98,7 +98,8 @@ struct journal_facts {
 
 struct journal_counters {
     uint64_t closures_retried, workers_lost, psservers_lost, restarts;
-    uint64_t elapsed_ms; // running
+    uint64_t elapsed_ms; // since it ran first
+    uint64_t seen_us;    // the wall clock then; 0: it does not run
 };
 
 struct journal_job {
@@ -148,6 +149,12 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  struct sl_error *err);
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
+
+// When it was seen last: its clock then, and the wall's. Zeros: never, by this
+// program. (What it ran under one of before is in its counters alone.)
+enum sl_err journal_clock_read(struct journal *j, uint64_t id,
+                               uint64_t *elapsed_ms, uint64_t *seen_us,
+                               struct sl_error *err);
 
 // What was said of an ended job after its end.
 enum sl_err journal_job_final(struct journal *j, uint64_t id,

@@ -43,7 +43,7 @@ static enum sl_err write_counters(struct journal *j, uint64_t id,
                                   const struct journal_counters *counters,
                                   struct sl_error *err)
 {
-    return journal_write(
+    enum sl_err rc = journal_write(
         j, err,
         "UPDATE jobs SET closures_retried = ?2, workers_lost = ?3,"
         " psservers_lost = ?4, restarts = ?5, elapsed_ms = ?6 WHERE id = ?1",
@@ -51,6 +51,15 @@ static enum sl_err write_counters(struct journal *j, uint64_t id,
                        U64(counters->workers_lost),
                        U64(counters->psservers_lost), U64(counters->restarts),
                        U64(counters->elapsed_ms)));
+
+    if (rc != SL_OK || counters->seen_us == 0)
+        return rc;
+    return journal_write(
+        j, err,
+        "INSERT OR REPLACE INTO clocks(job, elapsed_ms, seen_us)"
+        " VALUES(?1, ?2, ?3)",
+        JOURNAL_VALUES(U64(id), U64(counters->elapsed_ms),
+                       U64(counters->seen_us)));
 }
 
 static enum sl_err write_one(struct journal *j,

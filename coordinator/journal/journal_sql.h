@@ -8,7 +8,7 @@
 
 #include "coordinator/journal/journal.h"
 
-#define JOURNAL_STATEMENTS 64 // more texts than the journal has
+#define JOURNAL_STATEMENTS 96 // more texts than the journal has
 
 // Written with the next commit, in this order. Several counters of a job are
 // one: the last.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What clients do to a job that goes on (world.h): a cut on demand.
+// What clients do to a job that goes on (world.h): a cut on demand; and the
+// time that it says it has taken.
 #include "coordinator/core/coord.h"
 
 #include "coordinator/core/job.h"
@@ -237,5 +238,80 @@ TEST(calls, of_an_ended_job_the_last_checkpoint_is_named)
     T_TRUE(r->checkpoint->complete);
     wire_free(&r->base);
     wire_free(&first->base);
+    world_release(w);
+}
+
+// ---- time
+
+static double elapsed(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    double seconds = s->elapsed_seconds;
+
+    wire_free(&s->base);
+    return seconds;
+}
+
+static void away(struct world *w, uint64_t ms, int64_t wall_ms)
+{
+    world_stop_coord(w);
+    clock_fake_advance_ms(&w->clock, ms);
+    w->clock.wall_us += (uint64_t)(wall_ms * 1000);
+    world_start_coord(w);
+}
+
+TEST(calls, time_goes_on_while_the_coordinator_is_away)
+{
+    struct world *w = begin(WORLD_SITUATION, world_graph_job, 1, 1);
+    Sluice__V1__JobStatus *s;
+    double was, then;
+
+    T_EQ((uint64_t)elapsed(w), 0); // it does not run yet
+    run_to_steps(w, 1);
+    world_pass(w, 2000);
+    was = elapsed(w);
+    T_TRUE(was >= 2);
+    away(w, 3600000, 0);
+    then = elapsed(w);
+    T_TRUE(then >= was + 3600 && then < was + 3601);
+    // Also before its shards are there again.
+    clock_fake_advance_ms(&w->clock, 5000);
+    T_TRUE(elapsed(w) >= then + 5);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    s = world_status(w);
+    T_TRUE(s->elapsed_seconds >= then + 5);
+    T_TRUE(s->elapsed_seconds <= s->ended_unix - s->submitted_unix);
+    was = s->elapsed_seconds;
+    wire_free(&s->base);
+    away(w, 3600000, 0); // it has ended
+    T_TRUE(elapsed(w) == was);
+    world_release(w);
+}
+
+TEST(calls, a_wall_clock_that_is_set_back_takes_no_time_away)
+{
+    struct world *w = begin(WORLD_SITUATION, world_graph_job, 1, 1);
+    double was;
+
+    run_to_steps(w, 1);
+    world_pass(w, 2000);
+    was = elapsed(w);
+    w->clock.wall_us -= UINT64_C(86400000000); // while it runs: nothing
+    T_TRUE(elapsed(w) == was);
+    away(w, 1000, -86400000);
+    T_TRUE(elapsed(w) >= 0 && elapsed(w) < was + 1.5);
+    was = elapsed(w);
+    clock_fake_advance_ms(&w->clock, 3000);
+    T_TRUE(elapsed(w) >= was + 3 && elapsed(w) < was + 3.5);
+    world_release(w);
+}
+
+TEST(calls, a_job_that_never_ran_has_taken_no_time)
+{
+    struct world *w = begin(WORLD_SITUATION, world_graph_job, 0, 0);
+
+    world_pass(w, 2000);
+    away(w, 3600000, 0);
+    T_TRUE(elapsed(w) == 0);
     world_release(w);
 }

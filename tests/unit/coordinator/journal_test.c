@@ -85,7 +85,7 @@ TEST(journal, a_job_comes_back_as_it_was_accepted)
 {
     struct journal *j = open_at("j");
     struct journal_facts facts = {60000, 10000, UINT64_MAX, 7};
-    struct journal_counters counters = {1, 2, 3, 4, 5};
+    struct journal_counters counters = {1, 2, 3, 4, 5, 0};
     struct journal_job row;
     uint64_t id = add_job(j, "r-1"), found = 0, last = 0;
 
@@ -108,6 +108,30 @@ TEST(journal, a_job_comes_back_as_it_was_accepted)
     T_EQ(row.counters.elapsed_ms, 5);
     T_OK(journal_last_job(j, &last, t_err()));
     T_EQ(last, id);
+    journal_close(j);
+}
+
+TEST(journal, a_clock_that_was_seen_is_told_again)
+{
+    struct journal *j = open_at("j");
+    struct journal_counters counters = {.elapsed_ms = 5, .seen_us = 70};
+    uint64_t id = add_job(j, "r-1"), elapsed = 9, seen = 9;
+
+    T_OK(journal_clock_read(j, id, &elapsed, &seen, t_err()));
+    T_EQ(elapsed + seen, 0);
+    T_OK(journal_job_counters(j, id, &counters, t_err()));
+    T_OK(journal_flush(j, t_err()));
+    counters = (struct journal_counters){.elapsed_ms = 6}; // it does not run
+    T_OK(journal_job_counters(j, id, &counters, t_err()));
+    T_OK(journal_flush(j, t_err()));
+    reopen(&j);
+    T_EQ(only_job(j).counters.elapsed_ms, 6);
+    T_OK(journal_clock_read(j, id, &elapsed, &seen, t_err()));
+    T_EQ(elapsed, 5);
+    T_EQ(seen, 70);
+    T_OK(journal_job_delete(j, id, t_err()));
+    T_OK(journal_clock_read(j, id, &elapsed, &seen, t_err()));
+    T_EQ(elapsed + seen, 0);
     journal_close(j);
 }
 
