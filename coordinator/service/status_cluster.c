@@ -102,7 +102,8 @@ static bool listed(const Sluice__V1__ClusterReply *m, const char *psserver)
     return false;
 }
 
-// psservers that hold shards of a job and are not attached.
+// psservers that hold shards of a job and are not attached. (Parts of a ring
+// lie on none.)
 static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;

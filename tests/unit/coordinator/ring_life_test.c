@@ -135,6 +135,21 @@ TEST(ring_life, a_quiet_job_finishes_without_a_psserver)
     world_release(&w);
 }
 
+TEST(ring_life, no_psserver_is_missed_for_its_parts)
+{
+    static struct world w;
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, ranks_of, 1);
+    T_OK(status_cluster(w.coord, &request, &reply, t_err()));
+    T_EQ(reply->n_members, 2);
+    T_OK(wire_check(&reply->base, t_err()));
+    wire_free(&reply->base);
+    world_release(&w);
+}
+
 TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
 {
     struct world w;
