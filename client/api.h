@@ -42,7 +42,9 @@ int64_t api_timeout_ms(const struct api *a);
     X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
     X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)                     \
     X(checkpoint, CHECKPOINT, CheckpointRequest, CheckpointReply,              \
-      checkpoint_reply)
+      checkpoint_reply)                                                        \
+    X(pause, PAUSE, PauseRequest, JobStatus, job_status)                       \
+    X(resume, RESUME, JobRequest, JobStatus, job_status)
 
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api *a,                                      \

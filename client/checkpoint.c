@@ -1,53 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/checkpoint.c -- a cut on demand.
-#include <stdio.h>
-#include <time.h>
-
 #include "client/api.h"
 #include "client/cli.h"
+#include "client/patience.h"
 #include "client/verbs.h"
-#include "common/base/clock.h"
-
-#define LOOK_FIRST_MS 50
-#define LOOK_MOST_MS 1000
-
-// Of an asking that may take a while.
-struct patience {
-    uint64_t until_ms; // 0: for ever
-    uint64_t pause_ms;
-};
-
-static uint64_t now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
-// --timeout is for an answer, unless somebody has said how long that is.
-static struct patience patience_of(const struct conf *conf)
-{
-    struct patience p = {.pause_ms = LOOK_FIRST_MS};
-
-    if (conf_origin(conf, "timeout") != CONF_DEFAULT)
-        p.until_ms = now_ms() + (uint64_t)conf_int(conf, "timeout");
-    return p;
-}
-
-// False: it is over.
-static bool wait_on(struct patience *p)
-{
-    uint64_t now = now_ms(), ms = p->pause_ms;
-    struct timespec pause;
-
-    if (p->until_ms != 0 && now >= p->until_ms)
-        return false;
-    if (p->until_ms != 0 && ms > p->until_ms - now)
-        ms = p->until_ms - now;
-    pause = (struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
-    if (p->pause_ms < LOOK_MOST_MS)
-        p->pause_ms *= 2;
-    return true;
-}
 
 // Asks until it is there. What is asked for stays what it was at first, also
 // for a coordinator that was started again meanwhile.
@@ -62,7 +18,7 @@ static enum sl_err ask(struct api *api, const struct conf *conf,
     if (!conf_bool(conf, "wait"))
         return rc;
     while (rc == SL_OK && (*reply)->checkpoint == NULL) {
-        if (!wait_on(&patience))
+        if (!patience_wait(&patience))
             return sl_fail(
                 err, SL_ETIMEDOUT,
                 "the checkpoint of %s is not there after %.3g s%s%s; "

@@ -29,7 +29,12 @@ const char *progress_state(Sluice__V1__JobState state)
 
 const char *progress_word(const Sluice__V1__JobStatus *s)
 {
-    return s->unreadable ? "unreadable" : progress_state(s->state);
+    if (s->unreadable)
+        return "unreadable";
+    if (!progress_ended(s->state) &&
+        (s->paused || (s->pause != NULL && s->pause->holds)))
+        return "paused";
+    return progress_state(s->state);
 }
 
 bool progress_ended(Sluice__V1__JobState state)
@@ -110,7 +115,9 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
     bool waits = s->reason != NULL && s->reason[0] != '\0';
     enum sl_err rc = SL_OK;
 
-    if (s->state != SLUICE__V1__JOB_STATE__JOB_RUNNING)
+    // Of a pause the reason begins with the word.
+    if (s->state != SLUICE__V1__JOB_STATE__JOB_RUNNING && s->pause == NULL &&
+        !s->paused)
         rc = buf_appendf(out, "%s  ", progress_word(s));
     if (rc == SL_OK && waits)
         rc = buf_appendf(out, "%s  ", s->reason);

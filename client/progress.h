@@ -29,7 +29,7 @@ bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
 // Finished, failed or stopped.
 bool progress_ended(Sluice__V1__JobState state);
 const char *progress_state(Sluice__V1__JobState state); // "running"
-// The same, or "unreadable".
+// The same, or "unreadable", or "paused".
 const char *progress_word(const Sluice__V1__JobStatus *s);
 
 #endif

@@ -111,9 +111,9 @@ double summary_rate(const job_status *s)
 {
     uint64_t all = all_samples(s), found = found_samples(s);
 
-    return s->elapsed_seconds > 0 && all > found
-               ? (double)(all - found) / s->elapsed_seconds
-               : 0;
+    double seconds = s->elapsed_seconds - s->paused_seconds;
+
+    return seconds > 0 && all > found ? (double)(all - found) / seconds : 0;
 }
 
 // ---- as JSON
@@ -178,6 +178,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"test_loss", evaluations(s, false)},
         {"images_per_second", number(summary_rate(s))},
         {"elapsed_seconds", number(s->elapsed_seconds)},
+        {"paused_seconds", number(s->paused_seconds)},
         {"steps_asked", unsigned_number(s->steps_asked)},
         {"steps_counted", unsigned_number(s->steps_counted)},
         {"resumed_from", json_string(s->resumed_from)},
@@ -340,7 +341,11 @@ static void count_rows(struct table *t, const job_status *s)
     table_cell(t, "  samples per second");
     table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));
     table_cell(t, "  time");
-    table_cell(t, "%s", out_time(a, s->elapsed_seconds));
+    if (s->paused_seconds > 0)
+        table_cell(t, "%s, %s of it paused", out_time(a, s->elapsed_seconds),
+                   out_time(b, s->paused_seconds));
+    else
+        table_cell(t, "%s", out_time(a, s->elapsed_seconds));
     row(t, "updates applied", s->updates_applied);
     row(t, "updates skipped", s->updates_skipped);
     if (s->loss_scale > 0)

@@ -115,6 +115,21 @@ static const struct conf_key audit_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key pause_keys[] = {
+    {.name = "now",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help =
+         "Do not wait for a checkpoint. Of an allreduce job the steps since "
+         "the last one are done again."},
+    {.name = "why",
+     .kind = CONF_STRING,
+     .help = "For those who look at the job meanwhile.",
+     .min = 1,
+     .max = 200},
+    {.name = NULL},
+};
+
 static const struct conf_key checkpoint_keys[] = {
     {.name = "wait",
      .kind = CONF_BOOL,
@@ -330,6 +345,34 @@ const struct cli_verb cli_verbs[] = {
      .remote = true,
      .exits = found_conflict,
      .run = verb_delete},
+    {.name = "pause",
+     .usage = "sluice pause JOB [OPTION]...",
+     .brief = "let a job lie still, its workers go",
+     .text = "Makes a checkpoint of a job, and then gives nothing of it to "
+             "workers any more until 'sluice resume JOB', also over restarts. "
+             "Its parameters stay on their psservers; of an allreduce job they "
+             "stay in the checkpoint alone.",
+     .example = "sluice pause j-1 --why 'the GPUs are needed'",
+     .keys = pause_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = found_conflict,
+     .run = verb_pause},
+    {.name = "resume",
+     .usage = "sluice resume JOB [OPTION]...",
+     .brief = "set a paused job going again",
+     .text = "Sets a job going again that 'sluice pause' has paused. (One that "
+             "has ended goes on as another job: 'sluice submit FILE --resume "
+             "JOB'.)",
+     .example = "sluice resume j-1",
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = found_conflict,
+     .run = verb_resume},
     {.name = "checkpoint",
      .usage = "sluice checkpoint JOB [OPTION]...",
      .brief = "make a checkpoint of a job that goes on",

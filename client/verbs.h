@@ -18,6 +18,8 @@ int verb_watch(struct cli *cli);       // jobs.c
 int verb_wait(struct cli *cli);        // jobs.c
 int verb_stop(struct cli *cli);        // jobs.c
 int verb_delete(struct cli *cli);      // jobs.c
+int verb_pause(struct cli *cli);       // pause.c
+int verb_resume(struct cli *cli);      // pause.c
 int verb_checkpoint(struct cli *cli);  // checkpoint.c
 int verb_checkpoints(struct cli *cli); // checkpoints.c
 int verb_quota(struct cli *cli);       // quota.c

@@ -76,6 +76,8 @@
 #define WIRE_DELETE "/sluice.v1.Jobs/Delete"
 #define WIRE_CHECKPOINTS "/sluice.v1.Jobs/Checkpoints"
 #define WIRE_CHECKPOINT "/sluice.v1.Jobs/Checkpoint"
+#define WIRE_PAUSE "/sluice.v1.Jobs/Pause"
+#define WIRE_RESUME "/sluice.v1.Jobs/Resume"
 #define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
 #define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
 
@@ -324,7 +326,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(share_reply, ShareReply)                                                 \
     X(state_request, StateRequest)                                             \
     X(checkpoint_request, CheckpointRequest)                                   \
-    X(checkpoint_reply, CheckpointReply)
+    X(checkpoint_reply, CheckpointReply)                                       \
+    X(pause_request, PauseRequest)
 #define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
     enum sl_err wire_unpack_##name(                                            \
         Sluice__V1__##Type **out, struct wire_arena *arena,                    \

@@ -243,6 +243,8 @@ static const struct wire_rule job_request[] = {NAME(1)};
 static const struct wire_rule list_request[] = {RANGE(1, 0, 10000)};
 static const struct wire_rule list_reply[] = {COUNT(1, 10000)};
 static const struct wire_rule stop_request[] = {NAME(1)};
+static const struct wire_rule pause_request[] = {NAME(1), TEXT(3, 200),
+                                                 MAYBE_NAME(4)};
 static const struct wire_rule checkpoint_request[] = {NAME(1)};
 static const struct wire_rule checkpoint_reply[] = {FILL(1)};
 static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3)};
@@ -336,6 +338,7 @@ static const struct wire_rules all[] = {
     RULES(list_request, list_request, NULL),
     RULES(list_reply, list_reply, NULL),
     RULES(stop_request, stop_request, NULL),
+    RULES(pause_request, pause_request, NULL),
     RULES(checkpoint_request, checkpoint_request, NULL),
     RULES(checkpoint_reply, checkpoint_reply, NULL),
     RULES(evaluation, evaluation, NULL),

@@ -12,6 +12,7 @@
 #include "coordinator/core/end.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/rings.h"
@@ -109,7 +110,7 @@ void advance_job(struct coord *c, struct job *job)
 {
     if (c->dead || job_ended(job) || job->paused)
         return;
-    if (!job->placed)
+    if (!job->placed && !job_rests(job))
         place_job(c, job);
     if (c->dead || job_ended(job) || !job->placed)
         return;
@@ -129,6 +130,9 @@ void advance_job(struct coord *c, struct job *job)
     if (!c->dead && !job_ended(job) && job->stop_wanted && job->cut == NULL)
         stop(c, job);
     if (c->dead || job_ended(job))
+        return;
+    pause_check(c, job);
+    if (c->dead)
         return;
     evaluations_check(c, job);
     if (c->dead || job_ended(job))

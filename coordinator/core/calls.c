@@ -60,25 +60,11 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
 
-// There is something that a cut would save, and shards that can be asked for
-// it.
-static bool worth_a_cut(const struct job *job)
-{
-    const struct job_cut *last = job_last_cut(job);
-    uint64_t steps;
-
-    if ((job->state != JOB_RUNNING && job->state != JOB_FINISHING) ||
-        job->paused || !job_served(job))
-        return false;
-    steps = evidence_steps(&job->evidence);
-    return steps > (last == NULL ? 0 : last->checkpoint->steps);
-}
-
 static void stop(struct coord *c, struct job *job, bool checkpoint)
 {
     struct cut_wish wish;
 
-    if (!checkpoint || !worth_a_cut(job)) {
+    if (!checkpoint || !cuts_worth(job)) {
         end_job(c, job, JOB_STOPPED, "stopped by request");
         return;
     }
@@ -126,6 +112,11 @@ static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
         return sl_fail(err, SL_ESTATE,
                        "job %s is paused, as the journal is older than what "
                        "ran (I7): `sluice status %s` says the way out",
+                       job->id_text, job->id_text);
+    if (job->allreduce && job->pause.row.state == JOURNAL_PAUSE_HOLDS)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s is paused, and its workers, who had its state, "
+                       "are let go: `sluice resume %s` first",
                        job->id_text, job->id_text);
     if (!job->placed)
         return sl_fail(err, SL_ESTATE,
@@ -306,7 +297,7 @@ static enum sl_err judge_delete(struct coord *c, const struct job *job,
     if (!job_ended(job))
         return sl_fail(err, SL_ESTATE,
                        "job %s is %s; stop it first: sluice stop %s",
-                       job->id_text, job_state_name(job->state), job->id_text);
+                       job->id_text, job_word(job), job->id_text);
     if (job->cut != NULL)
         return sl_fail(err, SL_EBUSY,
                        "a checkpoint of job %s is being written; try again",

@@ -25,6 +25,7 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/gone.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/publish.h"
 #include "coordinator/core/quotas.h"
@@ -277,6 +278,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     send_welcome(c, m);
+    pause_attached(c, m);
     place_note_psservers(c);
     if (m->role == MEMBER_PSSERVER)
         place_member(c, m);

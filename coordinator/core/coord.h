@@ -121,6 +121,13 @@ enum sl_err coord_checkpoint(struct coord *c,
                              const Sluice__V1__CheckpointRequest *request,
                              Sluice__V1__CheckpointReply **reply,
                              struct sl_error *err);
+// Pauses a job, after a cut or at once; sets one going again. Who asks twice is
+// told the same. SL_ESTATE: it has ended, lies still by I7, or would lose all.
+enum sl_err coord_pause(struct coord *c,
+                        const Sluice__V1__PauseRequest *request,
+                        Sluice__V1__JobStatus **reply, struct sl_error *err);
+enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
+                         Sluice__V1__JobStatus **reply, struct sl_error *err);
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 

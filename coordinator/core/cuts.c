@@ -183,6 +183,15 @@ void cuts_check(struct coord *c, struct job *job)
         begin(c, job, why);
 }
 
+bool cuts_worth(const struct job *job)
+{
+    const struct job_cut *last = job_last_cut(job);
+
+    return (job->state == JOB_RUNNING || job->state == JOB_FINISHING) &&
+           !job->paused && job_served(job) &&
+           job_steps(job) > (last == NULL ? 0 : last->checkpoint->steps);
+}
+
 struct cut_wish cuts_wish_now(const struct job *job)
 {
     return (struct cut_wish){

@@ -18,6 +18,10 @@
 // Begins a cut that is due, publishes one that can be, gives up a late one.
 void cuts_check(struct coord *c, struct job *job);
 
+// There is something that a cut would save, and shards that can be asked for
+// it.
+bool cuts_worth(const struct job *job);
+
 // The wish for a cut that holds what is counted by now. While shards have not
 // said what that is, it is the next one.
 struct cut_wish cuts_wish_now(const struct job *job);

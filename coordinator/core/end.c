@@ -19,6 +19,8 @@ static void stop_clock(struct coord *c, struct job *job)
 {
     job->counters.elapsed_ms = job_elapsed_ms(job, coord_now(c));
     job->running_since_ms = 0;
+    job->pause.row.total_ms = job_paused_ms(job, coord_now(c));
+    job->pause.from_ms = 0;
 }
 
 // E2: the journal's commit comes before anybody is notified.

@@ -56,6 +56,17 @@ bool job_ended(const struct job *job)
     return job->state >= JOB_FINISHED;
 }
 
+bool job_rests(const struct job *job)
+{
+    return job->paused || job->pause.row.state == JOURNAL_PAUSE_HOLDS;
+}
+
+const char *job_word(const struct job *job)
+{
+    return job_rests(job) && !job_ended(job) ? "paused"
+                                             : job_state_name(job->state);
+}
+
 const char *job_state_name(enum job_state state)
 {
     static const char *const names[JOB_STATES] = {
@@ -386,4 +397,11 @@ uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms)
         job->running_since_ms == 0 ? 0 : now_ms - job->running_since_ms;
 
     return job->counters.elapsed_ms + run;
+}
+
+uint64_t job_paused_ms(const struct job *job, uint64_t now_ms)
+{
+    uint64_t now = job->pause.from_ms == 0 ? 0 : now_ms - job->pause.from_ms;
+
+    return job->pause.row.total_ms + now;
 }

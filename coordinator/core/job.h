@@ -100,6 +100,13 @@ struct opened {
     uint64_t map_version; // of the map that was sent last
 };
 
+// Not I7's (`paused`): somebody wants it to lie still (pause.h).
+struct job_pause {
+    struct journal_pause row; // as it is journalled
+    uint64_t from_ms;     // it holds since then, in this term; 0: it does not
+    struct cut_wish wish; // wanted: for the cut that comes first
+};
+
 // All read it. Who changes a group is said above it, and tests/house/owners.py
 // checks that; job.c makes and load.c loads it.
 struct job {
@@ -210,6 +217,9 @@ struct job {
     size_t cuts_count;
     uint64_t cuts_published; // ever
 
+    // A client has paused it. Changed by: pause, end.
+    struct job_pause pause;
+
     // What clients want: a cut; after it, the end. Not journalled: who asked
     // waits for it, and asks again. Changed by: calls, cuts.
     struct cut_wish wish;
@@ -224,7 +234,7 @@ struct job {
     char *warnings[JOB_WARNINGS];
 
     // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
-    // reports, rings, shards, status_final, behind, recount, recover.
+    // reports, rings, shards, status_final, behind, recount, recover, pause.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see
@@ -242,7 +252,12 @@ void job_enter(struct job *job, enum job_state next);
 // A new job is one that had ended before a restart.
 void job_restore(struct job *job, enum job_state ended);
 bool job_ended(const struct job *job);
+
+// Nothing of it is given to anybody: a client has paused it, or I7 has.
+bool job_rests(const struct job *job);
 const char *job_state_name(enum job_state state);
+// The same, or that it is paused.
+const char *job_word(const struct job *job);
 
 // Releases what only a job that has not ended needs; leases are gone already.
 void job_release_work(struct job *job);
@@ -297,5 +312,8 @@ enum sl_err job_add_evaluation(struct job *job,
 
 // Its clock: since it ran first, whoever of us was away meanwhile.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
+
+// How much of that it was paused.
+uint64_t job_paused_ms(const struct job *job, uint64_t now_ms);
 
 #endif

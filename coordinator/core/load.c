@@ -496,6 +496,22 @@ static enum sl_err load_clock(struct loading *l, const struct journal_job *row,
     return SL_OK;
 }
 
+// Likewise of how long it was paused.
+static enum sl_err load_pause(struct loading *l, const struct journal_job *row,
+                              struct sl_error *err)
+{
+    uint64_t wall = sl_wall_us(l->c->options.clock);
+    struct job_pause *p = &l->job->pause;
+    enum sl_err rc = journal_pause_read(l->c->journal, row->id, &p->row, err);
+
+    if (rc != SL_OK || p->row.state != JOURNAL_PAUSE_HOLDS)
+        return rc;
+    if (wall > p->row.since_us)
+        p->row.total_ms += (wall - p->row.since_us) / 1000;
+    p->from_ms = coord_now(l->c) == 0 ? 1 : coord_now(l->c);
+    return SL_OK;
+}
+
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err)
@@ -510,6 +526,8 @@ enum sl_err load_job(struct coord *c, const struct journal_job *row,
         rc = load_end(&l, row, err);
     else if (rc == SL_OK)
         rc = load_clock(&l, row, err);
+    if (rc == SL_OK && row->state < JOB_FINISHED)
+        rc = load_pause(&l, row, err);
     loading_release(&l);
     if (rc == SL_OK)
         *out = l.job;

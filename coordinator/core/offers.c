@@ -228,7 +228,7 @@ struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m)
 {
     // A rank does nothing else but for its own job.
-    if (job->paused || excluded_now(c, m, job) ||
+    if (job_rests(job) || excluded_now(c, m, job) ||
         (rings_held(m) != NULL && rings_held(m) != job))
         return (struct offer){.kind = WORK_NONE};
     return job_offer(c, job, m);
@@ -256,7 +256,7 @@ static bool has_slot(struct coord *c, struct job *job)
 
 bool offers_any(struct coord *c, struct job *job, bool newcomer)
 {
-    if (job->paused)
+    if (job_rests(job))
         return false;
     if (newcomer && job->placed && (job->allreduce || job->hybrid))
         return has_place(job);

@@ -21,6 +21,7 @@
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/load.h"
+#include "coordinator/core/pause.h"
 #include "coordinator/journal/manifest.h"
 
 // I7
@@ -59,6 +60,8 @@ static enum sl_err revive(struct coord *c, struct job *job,
         rc = sl_fail(err, SL_ENOMEM, "one more job");
     if (rc == SL_OK)
         list_push_back(&c->jobs.active, &job->on_active);
+    if (rc == SL_OK)
+        pause_revive(c, job);
     return rc;
 }
 

@@ -62,7 +62,8 @@ static uint64_t free_place(const struct job *job)
 // One more would only disturb a ring that has nothing left to sum.
 bool rings_want(const struct job *job)
 {
-    return job->allreduce && job->placed && !job_ended(job) && !job->paused &&
+    return job->allreduce && job->placed && !job_ended(job) &&
+           !job_rests(job) &&
            !(job_served(job) && evidence_full(&job->evidence)) &&
            free_place(job) != UINT64_MAX;
 }

@@ -150,7 +150,7 @@ static void begin(struct coord *c)
         struct job *job = list_entry(n, struct job, on_active);
 
         offers_begin(job);
-        if (job->paused)
+        if (job_rests(job))
             continue;
         list_push_back(&c->offers.list[job->external], &job->on_offers);
         c->offers.jobs++;

@@ -226,7 +226,7 @@ static bool other_runs(const struct coord *c, const struct job *job)
         const struct job *other = list_entry(n, struct job, on_active);
 
         if (other != job && other->external == job->external &&
-            !other->paused && other->state != JOB_FINISHING &&
+            !job_rests(other) && other->state != JOB_FINISHING &&
             (other->state == JOB_PLACING || job_served(other)) &&
             other->warnings[JOB_WARN_REACH] == NULL)
             return true;

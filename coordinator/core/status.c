@@ -4,6 +4,7 @@
 // except the remaining time, which says so by its name.
 #include "coordinator/core/status.h"
 #include "coordinator/core/status_groups.h"
+#include "coordinator/core/status_pause.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -156,10 +157,12 @@ static void status_reason(const struct coord *c, const struct job *job,
         snprintf(out, size, "%s", job->reason == NULL ? "" : job->reason);
     else if (job->paused)
         reason_paused(job, out, size);
-    else if (!job->placed)
-        reason_placing(c, job, out, size);
     else if (job->stop_wanted)
         snprintf(out, size, "is being stopped: a checkpoint is made first");
+    else if (status_pause_reason(job, out, size))
+        return;
+    else if (!job->placed)
+        reason_placing(c, job, out, size);
     else if (job->allreduce && !job_served(job))
         reason_ring(job, out, size);
     else if (lost_shard(c, job, &shard) != NULL)
@@ -380,11 +383,13 @@ static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
 
 void status_average(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    if (job_ended(job) && m->elapsed_seconds > 0 && job->placed)
+    double seconds = m->elapsed_seconds - m->paused_seconds;
+
+    if (job_ended(job) && seconds > 0 && job->placed)
         m->images_per_second =
             (double)(schedule_samples(&job->schedule, m->steps_counted) -
                      schedule_samples(&job->schedule, m->resumed_steps)) /
-            m->elapsed_seconds;
+            seconds;
 }
 
 static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
@@ -536,8 +541,8 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
     if (m == NULL)
         return NULL;
     fill_counters(c, m, job);
-    ok =
-        add_texts(c, m, job) && add_evaluations(m, job) && add_warnings(m, job);
+    ok = add_texts(c, m, job) && add_evaluations(m, job) &&
+         add_warnings(m, job) && status_pause(c, job, m);
     if (ok && job->placed) {
         fill_progress(c, m, job);
         status_average(m, job);

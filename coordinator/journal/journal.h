@@ -156,6 +156,30 @@ enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
 
+// A pause that a client asked for.
+enum journal_pause_state {
+    JOURNAL_PAUSE_NONE,   // it goes on; what it lay still before is total_ms
+    JOURNAL_PAUSE_WANTED, // a cut is made first
+    JOURNAL_PAUSE_HOLDS,
+};
+
+#define JOURNAL_PAUSE_TEXT 256 // bytes, with the 0; texts are cut there
+
+struct journal_pause {
+    enum journal_pause_state state;
+    char who[JOURNAL_PAUSE_TEXT], why[JOURNAL_PAUSE_TEXT];
+    char note[JOURNAL_PAUSE_TEXT]; // what people should know of it
+    uint64_t since_us;             // when it began to hold
+    uint64_t total_ms;             // of pauses before
+};
+
+enum sl_err journal_pause_set(struct journal *j, uint64_t id,
+                              const struct journal_pause *pause,
+                              struct sl_error *err);
+// All zeroes: there was none.
+enum sl_err journal_pause_read(struct journal *j, uint64_t id,
+                               struct journal_pause *out, struct sl_error *err);
+
 // What was said of an ended job after its end.
 enum sl_err journal_job_final(struct journal *j, uint64_t id,
                               struct journal_blob final, struct sl_error *err);

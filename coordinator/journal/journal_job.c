@@ -171,6 +171,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "DELETE FROM blames WHERE job = ?1",
         "DELETE FROM tenants WHERE job = ?1",
         "DELETE FROM clocks WHERE job = ?1",
+        "DELETE FROM pauses WHERE job = ?1",
         "DELETE FROM jobs WHERE id = ?1",
     };
     enum sl_err rc = journal_begin(j, err);

@@ -132,6 +132,15 @@ static bool is_idle(const ProtobufCMessage *request,
            !((const Sluice__V1__CheckpointReply *)reply)->begun;
 }
 
+// Who pauses a job is shown to others: a certificate's name, where there is
+// one.
+static void sign(const struct visit *v)
+{
+    if (v->request->descriptor == &sluice__v1__pause_request__descriptor &&
+        v->who.role != ACCESS_LOCAL)
+        ((Sluice__V1__PauseRequest *)v->request)->who = (char *)v->who.name;
+}
+
 static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
                           struct sl_error *err)
 {
@@ -139,6 +148,7 @@ static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
     struct coord *c = v->api->coord;
     enum sl_err rc;
 
+    sign(v);
     coord_ask_as(c, v->who.tenant, access_of_tenant(&v->who));
     rc = m->decide(c, v->request, reply, err);
     coord_ask_as(c, "", false);
@@ -207,6 +217,10 @@ static void start(struct rpc_call *call, struct api *api,
       SubmitReply, "Submit")                                                   \
     X(stop, WIRE_STOP, stop_request, StopRequest, coord_stop, JobStatus,       \
       "Stop")                                                                  \
+    X(pause, WIRE_PAUSE, pause_request, PauseRequest, coord_pause, JobStatus,  \
+      "Pause")                                                                 \
+    X(resume, WIRE_RESUME, job_request, JobRequest, coord_resume, JobStatus,   \
+      "Resume")                                                                \
     X(checkpoint, WIRE_CHECKPOINT, checkpoint_request, CheckpointRequest,      \
       coord_checkpoint, CheckpointReply, "Checkpoint")                         \
     X(delete, WIRE_DELETE, job_request, JobRequest, coord_delete, DeleteReply, \

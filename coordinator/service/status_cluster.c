@@ -112,7 +112,8 @@ static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; rc == SL_OK && i < job->shards; i++) {
+        for (uint32_t i = 0; rc == SL_OK && i < job->shards && !job->allreduce;
+             i++) {
             if (!listed(m, job->shard[i].psserver))
                 rc = add(
                     m, new_member(job->shard[i].psserver, "psserver", "lost"));
@@ -165,6 +166,11 @@ static enum sl_err warn_behind(struct coord *c, Sluice__V1__ClusterReply *m)
         if (rc == SL_OK && job->paused)
             rc = warn(m, "job %s is paused: sluice status %s", job->id_text,
                       job->id_text);
+        else if (rc == SL_OK && job_rests(job))
+            rc = warn(m,
+                      "job %s was paused by %.100s: sluice resume %s sets it "
+                      "going again",
+                      job->id_text, job->pause.row.who, job->id_text);
     }
     return rc;
 }

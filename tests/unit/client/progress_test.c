@@ -88,3 +88,25 @@ TEST(progress, states_are_spelled_as_in_json)
     T_FALSE(progress_ended(SLUICE__V1__JOB_STATE__JOB_FINISHING));
     T_TRUE(progress_ended(SLUICE__V1__JOB_STATE__JOB_STOPPED));
 }
+
+TEST(progress, a_paused_job_says_so_in_every_state)
+{
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+    Sluice__V1__JobPause pause = SLUICE__V1__JOB_PAUSE__INIT;
+
+    s.state = SLUICE__V1__JOB_STATE__JOB_PLACING;
+    s.pause = &pause;
+    s.reason = (char *)"is being paused by ada: a checkpoint is made first";
+    T_STR(progress_word(&s), "placing");
+    reads(&s, s.reason);
+    pause.holds = true;
+    s.reason = (char *)"paused by ada";
+    T_STR(progress_word(&s), "paused");
+    reads(&s, "paused by ada");
+    s.state = SLUICE__V1__JOB_STATE__JOB_RUNNING;
+    T_STR(progress_word(&s), "paused");
+    reads(&s, "paused by ada");
+    s.pause = NULL;
+    s.paused = true; // by I7
+    T_STR(progress_word(&s), "paused");
+}

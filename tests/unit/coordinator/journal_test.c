@@ -111,6 +111,31 @@ TEST(journal, a_job_comes_back_as_it_was_accepted)
     journal_close(j);
 }
 
+TEST(journal, a_pause_goes_with_its_job)
+{
+    struct journal *j = open_at("j");
+    struct journal_pause pause = {
+        JOURNAL_PAUSE_HOLDS, "ada", "lunch", "n", 77, 9};
+    struct journal_pause found;
+    uint64_t id = add_job(j, "r-1");
+
+    T_OK(journal_pause_read(j, id, &found, t_err()));
+    T_EQ(found.state, JOURNAL_PAUSE_NONE);
+    T_OK(journal_pause_set(j, id, &pause, t_err()));
+    reopen(&j);
+    T_OK(journal_pause_read(j, id, &found, t_err()));
+    T_EQ(found.state, JOURNAL_PAUSE_HOLDS);
+    T_STR(found.who, "ada");
+    T_STR(found.why, "lunch");
+    T_STR(found.note, "n");
+    T_EQ(found.since_us, 77);
+    T_EQ(found.total_ms, 9);
+    T_OK(journal_job_delete(j, id, t_err()));
+    T_OK(journal_pause_read(j, id, &found, t_err()));
+    T_EQ(found.state, JOURNAL_PAUSE_NONE);
+    journal_close(j);
+}
+
 TEST(journal, a_clock_that_was_seen_is_told_again)
 {
     struct journal *j = open_at("j");

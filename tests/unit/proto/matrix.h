@@ -18,6 +18,8 @@ static const struct {
     {"/sluice.v1.Jobs/Delete", "AS"},
     {"/sluice.v1.Jobs/Checkpoints", "ASV"},
     {"/sluice.v1.Jobs/Checkpoint", "AS"},
+    {"/sluice.v1.Jobs/Pause", "AS"},
+    {"/sluice.v1.Jobs/Resume", "AS"},
     {"/sluice.v1.Jobs/Cluster", "AV"},
     {"/sluice.v1.Jobs/Quota", "ASV"},
     {"/sluice.v1.Shards/Ask", "W"},

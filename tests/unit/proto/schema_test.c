@@ -265,7 +265,8 @@ TEST(schema, methods_have_their_names_in_wire_h)
         WIRE_PUSH_PULL,   WIRE_LOCAL,   WIRE_SUBMIT,     WIRE_GET,
         WIRE_LIST,        WIRE_WATCH,   WIRE_STOP,       WIRE_DELETE,
         WIRE_CHECKPOINTS, WIRE_CLUSTER, WIRE_PIECE,      WIRE_SHARE,
-        WIRE_STATE,       WIRE_QUOTA,   WIRE_CHECKPOINT,
+        WIRE_STATE,       WIRE_QUOTA,   WIRE_CHECKPOINT, WIRE_PAUSE,
+        WIRE_RESUME,
     };
     unsigned ours = 0;
 

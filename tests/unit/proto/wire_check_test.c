@@ -68,6 +68,8 @@ static const struct valid {
     {&sluice__v1__job_request__descriptor, "{'id':'j-7'}"},
     {&sluice__v1__list_request__descriptor, "{}"},
     {&sluice__v1__stop_request__descriptor, "{'id':'j-7'}"},
+    {&sluice__v1__pause_request__descriptor,
+     "{'id':'j-7','checkpoint':true,'why':'x','who':'ada'}"},
     {&sluice__v1__checkpoint_request__descriptor,
      "{'id':'j-7','asked':{'steps':5,'after':1}}"},
     {&sluice__v1__checkpoint_reply__descriptor, "{'asked':{'after':1}}"},

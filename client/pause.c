@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/pause.c -- pause, resume.
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/api.h"
+#include "client/cli.h"
+#include "client/patience.h"
+#include "client/progress.h"
+#include "client/verbs.h"
+
+// "ada@host", for those who see a job that lies still.
+static void who_asks(char out[WIRE_NAME_BYTES])
+{
+    const struct passwd *user = getpwuid(geteuid());
+    char host[65] = "";
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (user != NULL)
+        snprintf(out, WIRE_NAME_BYTES, "%.100s@%.64s", user->pw_name, host);
+    else
+        snprintf(out, WIRE_NAME_BYTES, "uid %u@%.64s", (unsigned)geteuid(),
+                 host);
+}
+
+// The pause is journalled: from here on it is only looked at.
+static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
+                                  Sluice__V1__JobStatus **status,
+                                  struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    struct patience patience = patience_of(conf);
+    const char *said = "";
+    enum sl_err rc = SL_OK;
+
+    request.id = (*status)->id;
+    while (rc == SL_OK && (*status)->pause != NULL &&
+           !(*status)->pause->holds) {
+        if (strcmp((*status)->reason, said) != 0)
+            cli_say("%s %s; --now does not wait for that", (*status)->id,
+                    (*status)->reason);
+        said = (*status)->reason; // it lives as long as the api
+        if (!patience_wait(&patience))
+            return sl_fail(err, SL_ETIMEDOUT,
+                           "%s %s; it is paused then, without this command",
+                           (*status)->id, (*status)->reason);
+        rc = api_get(api, &request, status, err);
+    }
+    return rc;
+}
+
+// Somebody else may have been faster: with a stop, or a resume.
+static int print(struct cli *cli, const Sluice__V1__JobStatus *s, bool paused)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (cli->out.json && out_message(&s->base, &err) != SL_OK)
+        return cli_fail(&err);
+    if (!cli->out.json && s->pause != NULL)
+        cli_say("%s is %s", s->id, s->reason);
+    else if (!cli->out.json)
+        cli_say("%s is %s after %llu of %llu steps", s->id, progress_word(s),
+                (unsigned long long)s->steps_counted,
+                (unsigned long long)s->steps_asked);
+    return (s->pause != NULL) == paused ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+int verb_pause(struct cli *cli)
+{
+    Sluice__V1__PauseRequest request = SLUICE__V1__PAUSE_REQUEST__INIT;
+    Sluice__V1__JobStatus *status = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+    char who[WIRE_NAME_BYTES];
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+    int code;
+
+    who_asks(who);
+    request.id = (char *)cli_arg(cli, 0);
+    request.checkpoint = !conf_bool(cli->conf, "now");
+    request.who = who;
+    if (conf_str(cli->conf, "why") != NULL)
+        request.why = (char *)conf_str(cli->conf, "why");
+    if (rc == SL_OK)
+        rc = api_pause(api, &request, &status, &err);
+    if (rc == SL_OK)
+        rc = until_it_holds(api, cli->conf, &status, &err);
+    code = rc == SL_OK ? print(cli, status, true) : cli_fail(&err);
+    api_close(api);
+    return code;
+}
+
+int verb_resume(struct cli *cli)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+    int code;
+
+    request.id = (char *)cli_arg(cli, 0);
+    if (rc == SL_OK)
+        rc = api_resume(api, &request, &status, &err);
+    code = rc == SL_OK ? print(cli, status, false) : cli_fail(&err);
+    api_close(api);
+    return code;
+}

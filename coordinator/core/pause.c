@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/pause.c -- pauses that clients ask for: the cut before one,
+// the workers that are let go, the way on.
+#include "coordinator/core/pause.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/send.h"
+
+enum sl_err pause_judge(const struct job *job, bool checkpoint,
+                        struct sl_error *err)
+{
+    if (job_ended(job))
+        return sl_fail(err, SL_ESTATE, "job %s is %s: nothing of it runs",
+                       job->id_text, job_state_name(job->state));
+    if (job->paused)
+        return sl_fail(err, SL_ESTATE,
+                       "job %s lies still already, as the journal is older "
+                       "than what ran (I7): `sluice status %s` says the way "
+                       "out",
+                       job->id_text, job->id_text);
+    if (!checkpoint && job->allreduce && job->ring.generation > 0 &&
+        job->cuts_count == 0)
+        return sl_fail(err, SL_ESTATE,
+                       "the state of job %s is on its workers alone, and there "
+                       "is no checkpoint of it: all of its steps would be "
+                       "lost; pause it without --now, or stop it",
+                       job->id_text);
+    return SL_OK;
+}
+
+// A ring's memory is gone once its workers are: it waits for a cut as long as
+// it takes. Shards keep what is in no cut.
+static bool wants_cut(const struct job *job)
+{
+    struct cut_wish now = cuts_wish_now(job);
+
+    if (!job->allreduce)
+        return cuts_worth(job);
+    return job->ring.generation > 0 && job_granted(job, &now) == NULL;
+}
+
+static bool write(struct coord *c, struct job *job)
+{
+    job->changes++;
+    return coord_wrote(
+        c, journal_pause_set(c->journal, job->id, &job->pause.row, &c->err));
+}
+
+// ---- it holds
+
+// What is lost by it, or may be.
+static void note_loss(struct job *job, bool asked)
+{
+    const struct job_cut *last = job_last_cut(job);
+    uint64_t saved = last == NULL ? 0 : last->checkpoint->steps;
+    uint64_t steps = job_steps(job);
+    char *note = job->pause.row.note;
+
+    note[0] = '\0';
+    if (job->allreduce && steps > saved)
+        snprintf(note, JOURNAL_PAUSE_TEXT,
+                 "it goes on from its checkpoint of %llu steps: %llu are done "
+                 "again",
+                 (ull)saved, (ull)(steps - saved));
+    else if (asked && job_granted(job, &job->pause.wish) == NULL)
+        snprintf(note, JOURNAL_PAUSE_TEXT,
+                 "the checkpoint before it could not be made: %.180s",
+                 job->cut_why != NULL ? job->cut_why : "a shard is away");
+}
+
+static void let_go(struct coord *c, struct member *m, struct job *job)
+{
+    leases_revoke_job(c, m, job, "the job is paused");
+    send_revoke_job(c, m, job, "the job is paused");
+    sl_free(map_remove(&m->opened, job->id));
+    map_remove(&m->losing, job->id);
+}
+
+static void hold(struct coord *c, struct job *job)
+{
+    note_loss(job, job->pause.row.state == JOURNAL_PAUSE_WANTED);
+    job->pause.row.state = JOURNAL_PAUSE_HOLDS;
+    job->pause.row.since_us = sl_wall_us(c->options.clock);
+    job->pause.from_ms = coord_now(c) == 0 ? 1 : coord_now(c);
+    if (!write(c, job))
+        return;
+    JOB_HISTORY(job, "rests", "");
+    LOG(INFO, "job paused", "job=%s by=%s why=%s", job->id_text,
+        job->pause.row.who, job->pause.row.why);
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == MEMBER_WORKER)
+            let_go(c, m, job);
+    }
+    if (job->allreduce && job->cut != NULL && !job->cut->writing)
+        cuts_give_up(c, job, "the job is paused");
+}
+
+void pause_check(struct coord *c, struct job *job)
+{
+    if (job->pause.row.state != JOURNAL_PAUSE_WANTED)
+        return;
+    if (job_granted(job, &job->pause.wish) != NULL ||
+        (!job->allreduce && job->cut == NULL))
+        hold(c, job);
+}
+
+void pause_attached(struct coord *c, const struct member *m)
+{
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        if (m->role == MEMBER_WORKER &&
+            job->pause.row.state == JOURNAL_PAUSE_HOLDS)
+            send_revoke_job(c, m, job, "the job is paused");
+    }
+}
+
+// ---- asked for, and over
+
+static void want_cut(struct job *job)
+{
+    job->pause.wish = cuts_wish_now(job);
+    (void)cuts_want(job, &job->pause.wish);
+}
+
+static void set_text(char out[JOURNAL_PAUSE_TEXT], const char *text)
+{
+    snprintf(out, JOURNAL_PAUSE_TEXT, "%.200s", text);
+}
+
+void pause_ask(struct coord *c, struct job *job,
+               const Sluice__V1__PauseRequest *request)
+{
+    struct journal_pause *row = &job->pause.row;
+
+    if (row->state == JOURNAL_PAUSE_HOLDS ||
+        (row->state == JOURNAL_PAUSE_WANTED && request->checkpoint))
+        return;
+    set_text(row->who, request->who[0] != '\0' ? request->who : "somebody");
+    set_text(row->why, request->why);
+    if (!request->checkpoint || !wants_cut(job)) {
+        row->state = JOURNAL_PAUSE_NONE; // no cut is waited for
+        hold(c, job);
+        return;
+    }
+    row->state = JOURNAL_PAUSE_WANTED;
+    row->since_us = sl_wall_us(c->options.clock);
+    want_cut(job);
+    if (write(c, job))
+        LOG(INFO, "job is to be paused", "job=%s by=%s why=%s", job->id_text,
+            row->who, row->why);
+}
+
+void pause_end(struct coord *c, struct job *job)
+{
+    struct journal_pause *row = &job->pause.row;
+
+    if (row->state == JOURNAL_PAUSE_NONE)
+        return;
+    row->total_ms = job_paused_ms(job, coord_now(c));
+    row->state = JOURNAL_PAUSE_NONE;
+    job->pause.from_ms = 0;
+    if (!write(c, job))
+        return;
+    JOB_HISTORY(job, "resumed", "");
+    LOG(INFO, "job goes on", "job=%s paused_ms=%llu", job->id_text,
+        (ull)row->total_ms);
+}
+
+void pause_revive(struct coord *c, struct job *job)
+{
+    (void)c;
+    if (job->pause.row.state == JOURNAL_PAUSE_WANTED)
+        want_cut(job);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/status_pause.h -- what is said of a job that a client has
+// paused.
+//
+// Threads  the loop.
+// Errors   false: no memory.
+#ifndef COORDINATOR_CORE_STATUS_PAUSE_H
+#define COORDINATOR_CORE_STATUS_PAUSE_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+// By whom and why, in words, if it is paused or is to be; else false.
+bool status_pause_reason(const struct job *job, char *out, size_t size);
+
+bool status_pause(const struct coord *c, const struct job *job,
+                  Sluice__V1__JobStatus *to);
+
+#endif
