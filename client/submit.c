@@ -9,6 +9,7 @@
 #include "client/follow.h"
 #include "client/specfile.h"
 #include "client/verbs.h"
+#include "client/weights.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
@@ -73,7 +74,8 @@ static int follow_reply(struct cli *cli, struct api *api,
     return follow_job(cli, api, reply->id, options);
 }
 
-static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
+static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
+                  struct weights *weights)
 {
     Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
     Sluice__V1__SubmitReply *reply;
@@ -94,6 +96,8 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
     request.dry_run = conf_bool(cli->conf, "dry-run");
     if (conf_str(cli->conf, "resume") != NULL)
         request.resume = (char *)conf_str(cli->conf, "resume");
+    if (weights->path != NULL)
+        request.weights = &weights->file;
     if (follow_can_write(&options, &err) != SL_OK ||
         follow_dial(&api, cli->conf, &err) != SL_OK ||
         api_submit(api, &request, &reply, &err) != SL_OK)
@@ -108,8 +112,26 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec)
     return code;
 }
 
+static enum sl_err read_weights(struct cli *cli, struct weights *weights,
+                                const Sluice__V1__JobSpec *spec,
+                                struct sl_error *err)
+{
+    const char *path = conf_str(cli->conf, "weights");
+    enum sl_err rc;
+
+    if (path == NULL)
+        return SL_OK;
+    rc = weights_read(weights, fs_posix(), path, spec, err);
+    if (rc == SL_OK && weights->others > 0)
+        cli_say("%s has %zu more tensors than the model has variables: they "
+                "are left out",
+                path, weights->others);
+    return rc;
+}
+
 int verb_submit(struct cli *cli)
 {
+    struct weights weights = {.path = NULL};
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__JobSpec *spec;
     int code;
@@ -122,9 +144,16 @@ int verb_submit(struct cli *cli)
         conf_str(cli->conf, "resume")[0] == '\0')
         return cli_usage(cli, "--resume is empty: name a job, or a manifest in "
                               "the store");
+    if (conf_str(cli->conf, "resume") != NULL &&
+        conf_str(cli->conf, "weights") != NULL)
+        return cli_usage(cli, "--resume brings the weights with it: leave out "
+                              "--weights");
     if (load(cli, &spec, &err) != SL_OK)
         return cli_fail(&err);
-    code = submit(cli, spec);
+    code = read_weights(cli, &weights, spec, &err) == SL_OK
+               ? submit(cli, spec, &weights)
+               : cli_fail(&err);
+    weights_release(&weights);
     wire_free(&spec->base);
     return code;
 }

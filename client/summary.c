@@ -182,6 +182,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"steps_asked", unsigned_number(s->steps_asked)},
         {"steps_counted", unsigned_number(s->steps_counted)},
         {"resumed_from", json_string(s->resumed_from)},
+        {"weights", json_string(s->weights)},
         {"resumed_steps", unsigned_number(s->resumed_steps)},
         {"epochs", unsigned_number(s->epochs)},
         {"training_loss", number(s->loss)},
@@ -330,6 +331,10 @@ static void count_rows(struct table *t, const job_status *s)
         table_cell(t, "  found counted");
         table_cell(t, "%s, resumed from %s", out_count(a, s->resumed_steps),
                    s->resumed_from);
+    }
+    if (s->weights[0] != '\0') {
+        table_cell(t, "  started with");
+        table_cell(t, "%s", s->weights);
     }
     table_cell(t, "  epochs");
     table_cell(t, "%u of %s samples", s->epochs,

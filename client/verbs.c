@@ -89,6 +89,11 @@ static const struct conf_key submit_keys[] = {
     {.name = "resume",
      .kind = CONF_STRING,
      .help = "Start from this cut: a manifest in the store, or an ended job."},
+    {.name = "weights",
+     .kind = CONF_STRING,
+     .help = "Start with the values of this safetensors file, as 'export' "
+             "writes it; psservers (or the workers of an allreduce job) read "
+             "it under the same path, or from their store."},
     SUMMARY_KEY,
     PERIOD_KEY,
     {.name = "cancel-on-interrupt",

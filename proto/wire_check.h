@@ -64,6 +64,8 @@ enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_resume_source(const ProtobufCMessage *m,
+                                struct sl_error *err);
 enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_attend_up(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_attend_down(const ProtobufCMessage *m, struct sl_error *err);

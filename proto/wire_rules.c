@@ -236,7 +236,10 @@ static const struct wire_rule local_reply[] = {TEXT(1, 64), TEXT(2, 4096),
 // ---- jobs.proto
 
 static const struct wire_rule submit_request[] = {REQUIRED(1), MAYBE_NAME(2)};
-static const struct wire_rule resume_source[] = {REQUIRED(1), REQUIRED(3)};
+static const struct wire_rule weights_file[] = {
+    {2, RULE_FILE, 1, 255},
+    BYTES(3, 32, 32),
+};
 static const struct wire_rule submit_reply[] = {MAYBE_NAME(2),
                                                 TEXT(3, 1 << 20)};
 static const struct wire_rule job_request[] = {NAME(1)};
@@ -332,7 +335,8 @@ static const struct wire_rules all[] = {
     RULES(ring_go, ring_go, NULL),
     RULES(local_reply, local_reply, NULL),
     RULES(submit_request, submit_request, NULL),
-    RULES(resume_source, resume_source, NULL),
+    {OF(resume_source), NULL, 0, check_resume_source},
+    RULES(weights_file, weights_file, NULL),
     RULES(submit_reply, submit_reply, NULL),
     RULES(job_request, job_request, NULL),
     RULES(list_request, list_request, NULL),

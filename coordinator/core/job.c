@@ -172,12 +172,21 @@ void job_free(struct job *job)
     wire_free((ProtobufCMessage *)job->layout);
     wire_free((ProtobufCMessage *)job->spec);
     wire_free((ProtobufCMessage *)job->resume);
+    wire_free((ProtobufCMessage *)job->weights);
     wire_free((ProtobufCMessage *)job->final);
     sl_free(job->name);
     sl_free(job->request_id);
     sl_free(job->reason);
     sl_free(job->paused_why);
     sl_free(job);
+}
+
+void job_start_from(struct job *job, Sluice__V1__ResumeSource *source)
+{
+    if (source != NULL && source->weights != NULL)
+        job->weights = source;
+    else
+        job->resume = source;
 }
 
 uint64_t job_samples(const struct job *job)

@@ -117,7 +117,9 @@ struct job {
     char id_text[24]; // "j-7"
     char *name, *request_id;
     Sluice__V1__JobSpec *spec;
-    Sluice__V1__ResumeSource *resume; // owned; NULL: it starts from the seed
+    // What it starts from instead of the seed; owned, one of them at most.
+    Sluice__V1__ResumeSource *resume;  // a cut
+    Sluice__V1__ResumeSource *weights; // values alone: its `weights`
     bool external;
     bool allreduce; // its shards are parts of a state that every rank keeps
     bool hybrid;    // its workers compute in groups
@@ -246,6 +248,9 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
                     Sluice__V1__JobSpec *spec);
 void job_free(struct job *job); // NULL is allowed
+
+// What a new job starts from; takes it (NULL is allowed).
+void job_start_from(struct job *job, Sluice__V1__ResumeSource *source);
 
 // The only way to change the state of a job that lives.
 void job_enter(struct job *job, enum job_state next);

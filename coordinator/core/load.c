@@ -344,8 +344,9 @@ static enum sl_err load_resume(struct job *job, const struct journal_job *row,
         return SL_OK;
     rc = load(&resume, &sluice__v1__resume_source__descriptor, row->resume,
               "a resumed cut", err);
-    job->resume = (Sluice__V1__ResumeSource *)resume;
-    if (rc == SL_OK && job->resume->cut->n_checkpoints != 1)
+    job_start_from(job, (Sluice__V1__ResumeSource *)resume);
+    if (rc == SL_OK && job->resume != NULL &&
+        job->resume->cut->n_checkpoints != 1)
         rc = sl_fail(err, SL_ECORRUPT, "journal: a resumed job without a cut");
     return rc;
 }

@@ -164,6 +164,43 @@ enum sl_err resumed_read(struct coord *c, const char *what,
     return rc;
 }
 
+// ---- weights
+
+enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
+                            Sluice__V1__ResumeSource **out,
+                            struct sl_error *err)
+{
+    Sluice__V1__ResumeSource view = SLUICE__V1__RESUME_SOURCE__INIT;
+    ProtobufCMessage *copy = NULL;
+
+    if (request->resume[0] != '\0')
+        return sl_fail(err, SL_EINVAL,
+                       "a job starts from a checkpoint or with weights, not "
+                       "with both: what it resumes has its own");
+    if (request->weights->folder[0] != '/')
+        return sl_fail(err, SL_EINVAL,
+                       "the folder of the weights is '%.100s', and no path "
+                       "from the root",
+                       request->weights->folder);
+    view.weights = request->weights;
+    if (wire_dup(&copy, &view.base) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "weights");
+    *out = (Sluice__V1__ResumeSource *)copy;
+    return SL_OK;
+}
+
+bool resumed_same_weights(const struct job *job,
+                          const Sluice__V1__SubmitRequest *request)
+{
+    const Sluice__V1__WeightsFile *now = request->weights, *then;
+
+    if (job->weights == NULL || now == NULL)
+        return job->weights == NULL && now == NULL;
+    then = job->weights->weights;
+    return now->sha256.len == then->sha256.len &&
+           memcmp(now->sha256.data, then->sha256.data, now->sha256.len) == 0;
+}
+
 // ---- afterwards
 
 const struct job *resumed_by(const struct coord *c, const struct job *job)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/resumed.h -- a job that starts from a cut of another job.
+// coordinator/core/resumed.h -- a job that starts from a cut of another job, or
+// with weights.
 //
 // The cut is read once, when the job is submitted, and journalled with it:
 // from then on its manifest is not needed any more, only the files of its
@@ -20,6 +21,16 @@
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);
+
+// The weights that a submission wants to start with. Nobody here can read them:
+// whoever keeps the parameters refuses what does not fit.
+enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
+                            Sluice__V1__ResumeSource **out,
+                            struct sl_error *err);
+
+// The job starts with the same file, or both with none.
+bool resumed_same_weights(const struct job *job,
+                          const Sluice__V1__SubmitRequest *request);
 
 // A job that still needs the files of this one, or NULL.
 const struct job *resumed_by(const struct coord *c, const struct job *job);

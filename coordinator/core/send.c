@@ -130,6 +130,31 @@ static void source_parts_release(struct source_parts *p)
     sl_free(p->list);
 }
 
+Sluice__V1__SourceFile send_weights(const struct job *job)
+{
+    Sluice__V1__SourceFile file = SLUICE__V1__SOURCE_FILE__INIT;
+
+    file.folder = job->weights->weights->folder;
+    file.file = job->weights->weights->file;
+    file.sha256 = job->weights->weights->sha256;
+    file.weights = true;
+    return file;
+}
+
+static enum sl_err take_weights(struct source_parts *out, const struct job *job)
+{
+    out->files = sl_malloc_array(1, sizeof(out->files[0]));
+    out->list = sl_malloc_array(1, sizeof(out->list[0]));
+    if (out->files == NULL || out->list == NULL) {
+        source_parts_release(out);
+        return SL_ENOMEM;
+    }
+    out->files[0] = send_weights(job);
+    out->list[0] = &out->files[0];
+    out->count = 1;
+    return SL_OK;
+}
+
 static enum sl_err take_sources(struct source_parts *out, const struct job *job,
                                 uint32_t shard)
 {
@@ -137,6 +162,8 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     const Sluice__V1__Checkpoint *cut;
 
     *out = (struct source_parts){0};
+    if (job->weights != NULL)
+        return take_weights(out, job);
     if (job->resume == NULL)
         return SL_OK;
     cut = job->resume->cut->checkpoints[0];

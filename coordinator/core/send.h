@@ -17,6 +17,9 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // ---- to psservers
 
+// The file of a job that starts with weights; it borrows from the job.
+Sluice__V1__SourceFile send_weights(const struct job *job);
+
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
 void send_admit(struct coord *c, const struct member *m, const struct job *job,

@@ -83,6 +83,18 @@ static enum sl_err take_ranks(struct coord *c, struct begin_parts *p,
     return SL_OK;
 }
 
+static enum sl_err take_weights(struct begin_parts *p, const struct job *job)
+{
+    p->files = sl_calloc(1, sizeof(p->files[0]));
+    p->file_list = sl_calloc(1, sizeof(p->file_list[0]));
+    if (p->files == NULL || p->file_list == NULL)
+        return SL_ENOMEM;
+    p->files[0] = send_weights(job);
+    p->file_list[0] = &p->files[0];
+    p->files_count = 1;
+    return SL_OK;
+}
+
 // The files that hold the base, which no rank holds: those of the last cut, or
 // those that the job was resumed from; of the seed there are none.
 static enum sl_err take_files(struct begin_parts *p, const struct job *job)
@@ -93,8 +105,10 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
         : job->resume != NULL ? job->resume->cut->checkpoints[0]
                               : NULL;
 
-    if (!job->allreduce || !job->ring.base_is_file || cut == NULL)
+    if (!job->allreduce || !job->ring.base_is_file)
         return SL_OK;
+    if (cut == NULL)
+        return job->weights == NULL ? SL_OK : take_weights(p, job);
     p->files = sl_calloc(cut->n_shards, sizeof(p->files[0]));
     p->file_list = sl_calloc(cut->n_shards, sizeof(p->file_list[0]));
     if (p->files == NULL || p->file_list == NULL)

@@ -482,6 +482,13 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
     return ok;
 }
 
+static char *weights_text(const struct job *job)
+{
+    return job->weights == NULL ? sl_strdup("")
+                                : fs_join(job->weights->weights->folder,
+                                          job->weights->weights->file);
+}
+
 static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
                       const struct job *job)
 {
@@ -496,8 +503,9 @@ static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
     m->checkpoint = sl_strdup(last == NULL ? "" : last->path);
     m->resumed_from = sl_strdup(
         job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
-    return m->resumed_from != NULL && m->id != NULL && m->name != NULL &&
-           m->reason != NULL && m->checkpoint != NULL;
+    m->weights = weights_text(job);
+    return m->weights != NULL && m->resumed_from != NULL && m->id != NULL &&
+           m->name != NULL && m->reason != NULL && m->checkpoint != NULL;
 }
 
 static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)

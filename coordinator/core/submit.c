@@ -37,13 +37,16 @@ static enum sl_err reply_to(Sluice__V1__SubmitReply **out, uint64_t job,
     return rc;
 }
 
-// The cut to start from, if the request names one; else *out stays NULL.
+// The cut or the weights to start from, if the request names some; else *out
+// stays NULL.
 static enum sl_err read_resume(struct coord *c,
                                const Sluice__V1__SubmitRequest *request,
                                const Sluice__V1__JobSpec *spec,
                                Sluice__V1__ResumeSource **out,
                                struct sl_error *err)
 {
+    if (request->weights != NULL)
+        return resumed_weights(request, out, err);
     return request->resume[0] == '\0'
                ? SL_OK
                : resumed_read(c, request->resume, spec, out, err);
@@ -89,7 +92,8 @@ static enum sl_err same_request(const struct job *job, const struct buf *packed,
     rc = wire_pack(&job->spec->base, &had);
     same = rc == SL_OK && had.len == packed->len &&
            memcmp(had.data, packed->data, had.len) == 0 &&
-           (job->resume != NULL) == (request->resume[0] != '\0');
+           (job->resume != NULL) == (request->resume[0] != '\0') &&
+           resumed_same_weights(job, request);
     buf_release(&had);
     if (rc != SL_OK)
         return rc;
@@ -141,7 +145,7 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         return rc;
     }
     job->id = id;
-    job->resume = resume;
+    job_start_from(job, resume);
     snprintf(job->id_text, sizeof(job->id_text), "j-%llu", (ull)id);
     job->submitted_us = row.submitted_us;
     job->map_version = c->term << 32; // rises over restarts
@@ -184,6 +188,9 @@ static void accepted(struct coord *c, struct job *job)
     JOB_HISTORY(job, "submitted", " name=%s", job->name);
     FAULT("api.submitted");
     LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
+    if (job->weights != NULL)
+        LOG(INFO, "job starts with weights", "job=%s file=%s", job->id_text,
+            job->weights->weights->file);
     if (job->resume != NULL)
         LOG(INFO, "job resumes",
             "job=%s from=j-%llu cut=%llu steps=%llu even=%d", job->id_text,

@@ -139,6 +139,7 @@ static enum sl_err read_piece(struct plan_piece *out,
         .first = first,
         .elements = m->elements,
         .offset = m->first_row * row_elements,
+        .of_rows = rows,
         .moving = v->kind == SLUICE__V1__VARIABLE_KIND__VARIABLE_MOVING,
         .momentum = v->momentum,
         .init = v->init,
@@ -147,6 +148,9 @@ static enum sl_err read_piece(struct plan_piece *out,
     };
     for (size_t i = 0; i < v->n_shape; i++)
         out->shape[i] = i == 0 ? m->rows : v->shape[i];
+    out->keras_rank = (unsigned)v->n_keras_order;
+    for (size_t i = 0; i < v->n_keras_order; i++)
+        out->keras_order[i] = v->keras_order[i];
     out->name = sl_strdup(v->name);
     return out->name == NULL ? SL_ENOMEM : SL_OK;
 }
@@ -260,6 +264,7 @@ static enum sl_err read_sources(struct plan *p,
             return sl_fail(err, SL_EINVAL, "source %s has no SHA-256",
                            from->file);
         memcpy(to->sha256, from->sha256.data, SHA256_BYTES);
+        to->weights = from->weights;
         to->folder = sl_strdup(from->folder);
         to->file = sl_strdup(from->file);
         if (to->folder == NULL || to->file == NULL)

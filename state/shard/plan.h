@@ -38,7 +38,11 @@ struct plan_piece {
     uint64_t shape[WIRE_RANK_MAX]; // of these rows
     uint64_t first_row, rows;
     uint64_t first, elements;
-    uint64_t offset; // element of the variable where the piece begins
+    uint64_t offset;  // element of the variable where the piece begins
+    uint64_t of_rows; // rows of the whole variable
+    // Axis i of Keras' layout is ours of this number; rank 0: the same.
+    unsigned keras_rank;
+    uint32_t keras_order[WIRE_RANK_MAX];
     bool moving;     // a statistic: averaged, not optimized
     double momentum; // of a moving one
     Sluice__V1__InitKind init;
@@ -51,8 +55,10 @@ struct plan_run {
     double momentum;
 };
 
-// A snapshot of another job that holds rows of this shard.
+// A snapshot of another job that holds rows of this shard; or weights: any
+// file with whole variables, of which values alone are taken.
 struct plan_source {
+    bool weights;
     char *folder, *file; // owned
     uint8_t sha256[SHA256_BYTES];
 };
@@ -72,7 +78,7 @@ struct plan {
     uint32_t contributions; // of a round; 0: each step is an update
     struct schedule schedule;
     uint32_t accumulate;         // micro-batches of a step; at least 1
-    struct plan_source *sources; // of a resumed job: instead of the seed
+    struct plan_source *sources; // that it starts from, instead of the seed
     size_t source_count;
 };
 

@@ -137,6 +137,13 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
 enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *shard,
                          struct sl_error *err);
 
+// Fills a new shard's values from a file of whole variables by name in Keras'
+// layout (snap_weights.c); slots and counts stay those of the seed. SL_EINVAL:
+// a variable is missing there, or of another shape.
+enum sl_err snap_weights(struct shard *shard, struct fs *fs, const char *path,
+                         const struct plan_source *source,
+                         struct sl_error *err);
+
 // Maps the values of one file, verified, for answers to Pull with a tag.
 enum sl_err snap_values(struct fs *fs, const char *folder,
                         const struct plan *plan, struct wire_tag tag,

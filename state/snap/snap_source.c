@@ -29,7 +29,7 @@ static const char *last_part(const char *path)
 }
 
 // Where the file is: as it was written, or in the folder of that name in our
-// store. sl_free; NULL: no memory.
+// store; weights lie in the store itself. sl_free; NULL: no memory.
 static char *find_source(struct fs *fs, const char *store,
                          const struct plan_source *source)
 {
@@ -38,7 +38,8 @@ static char *find_source(struct fs *fs, const char *store,
 
     if (named == NULL || fs_exists(fs, named))
         return named;
-    folder = fs_join(store, last_part(source->folder));
+    folder = source->weights ? sl_strdup(store)
+                             : fs_join(store, last_part(source->folder));
     if (folder != NULL)
         ours = fs_join(folder, source->file);
     sl_free(folder);
@@ -218,6 +219,21 @@ static enum sl_err take_once(const struct tensorfile *f, struct shard *s,
 
 // ---- all of them
 
+// Weights are whole: whoever has them has every row.
+static enum sl_err take_weights(struct fs *fs, const char *store,
+                                struct shard *s, struct sl_error *err)
+{
+    const struct plan_source *source = &s->plan.sources[0];
+    char *path = find_source(fs, store, source);
+    enum sl_err rc =
+        path == NULL ? SL_ENOMEM : snap_weights(s, fs, path, source, err);
+
+    if (rc != SL_OK && path != NULL)
+        sl_prefix(err, rc, "cannot start with the weights of %s", path);
+    sl_free(path);
+    return rc;
+}
+
 static enum sl_err take_source(struct fs *fs, const char *store,
                                struct shard *s, size_t number, uint64_t *found,
                                struct sl_error *err)
@@ -245,9 +261,13 @@ static enum sl_err take_source(struct fs *fs, const char *store,
 enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *s,
                          struct sl_error *err)
 {
-    uint64_t *found = sl_calloc(s->plan.piece_count, sizeof(*found));
-    enum sl_err rc = found == NULL ? SL_ENOMEM : SL_OK;
+    uint64_t *found;
+    enum sl_err rc;
 
+    if (s->plan.source_count == 1 && s->plan.sources[0].weights)
+        return take_weights(fs, store, s, err);
+    found = sl_calloc(s->plan.piece_count, sizeof(*found));
+    rc = found == NULL ? SL_ENOMEM : SL_OK;
     for (size_t i = 0; rc == SL_OK && i < s->plan.source_count; i++)
         rc = take_source(fs, store, s, i, found, err);
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)

@@ -144,3 +144,66 @@ TEST(coord_resume, files_that_another_job_starts_from_are_not_deleted)
     wire_free(&reply->base);
     world_release(w);
 }
+
+// ---- weights
+
+static enum sl_err submit_weights(struct world *w, const char *folder,
+                                  const char *resumes, uint8_t first)
+{
+    Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__WeightsFile file = SLUICE__V1__WEIGHTS_FILE__INIT;
+    Sluice__V1__JobRequest get = SLUICE__V1__JOB_REQUEST__INIT;
+    uint8_t sha[32] = {first};
+    Sluice__V1__SubmitReply *reply = NULL;
+    Sluice__V1__JobStatus *s = NULL;
+    enum sl_err rc;
+
+    get.id = "j-1";
+    get.spec = true;
+    T_OK(coord_get(w->coord, &get, &s, t_err()));
+    file.folder = (char *)folder;
+    file.file = "model.safetensors";
+    file.sha256 = (ProtobufCBinaryData){sizeof(sha), sha};
+    request.spec = s->spec;
+    request.request_id = "r-2";
+    request.resume = (char *)resumes;
+    request.weights = &file;
+    rc = coord_submit(w->coord, &request, &reply, &err);
+    wire_free((ProtobufCMessage *)reply);
+    wire_free(&s->base);
+    return rc;
+}
+
+TEST(coord_resume, weights_are_journalled_with_the_job_and_told_to_shards)
+{
+    struct world *w = after_a_job();
+    struct fake_member *ps = world_add(w, FAKE_PSSERVER, "ps-1");
+    Sluice__V1__JobStatus *s;
+
+    T_FAILS(SL_EINVAL, submit_weights(w, "models", "", 1));
+    T_HAS(err.text, "path from the root");
+    T_FAILS(SL_EINVAL, submit_weights(w, "/models", "j-1", 1));
+    T_HAS(err.text, "not with both");
+    T_OK(submit_weights(w, "/models", "", 1));
+    T_OK(submit_weights(w, "/models", "", 1));               // the same request
+    T_FAILS(SL_EEXIST, submit_weights(w, "/models", "", 2)); // another one
+    world_stop_coord(w);
+    world_start_coord(w);
+    s = status_of(w, "j-2");
+    T_STR(s->weights, "/models/model.safetensors");
+    T_STR(s->resumed_from, "");
+    T_EQ(s->resumed_steps, 0);
+    wire_free(&s->base);
+    w->job = 2;
+    memset(w->incarnations, 0, sizeof(w->incarnations));
+    memset(w->holder, 0, sizeof(w->holder));
+    world_attach(w, ps);
+    world_attach(w, world_add(w, FAKE_WORKER, "w-1"));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    T_EQ(ps->shards[0].sources, 1);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    s = status_of(w, "j-2");
+    T_EQ(s->steps_counted, s->steps_asked);
+    wire_free(&s->base);
+    world_release(w);
+}

@@ -65,6 +65,9 @@ static const struct valid {
     {UP, "{'completes':{'complete':[{'job':1,'closure':2,'attempt':{'n':1}},"
          "{'job':1,'closure':3,'attempt':{'n':2}}]}}"},
     {&sluice__v1__submit_request__descriptor, "{'spec':" SPEC "}"},
+    {&sluice__v1__submit_request__descriptor,
+     "{'spec':" SPEC ",'weights':{'folder':'/m','file':'w.safetensors',"
+     "'sha256':" SHA "}}"},
     {&sluice__v1__job_request__descriptor, "{'id':'j-7'}"},
     {&sluice__v1__list_request__descriptor, "{}"},
     {&sluice__v1__stop_request__descriptor, "{'id':'j-7'}"},

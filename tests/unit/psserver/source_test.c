@@ -4,6 +4,7 @@
 #include "state/snap/snap.h"
 
 #include "common/base/mem.h"
+#include "common/base/tensorfile.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/unit/psserver/kit.h"
 
@@ -288,5 +289,127 @@ TEST(source, a_file_that_was_brought_to_our_store_is_found_there)
     check_same(s, old);
     shard_unref(s);
     shard_unref(old);
+    files_release(&f);
+}
+
+// ---- weights: a file that is no snapshot
+
+static float value_at(uint64_t row, uint64_t column)
+{
+    return (float)(100 * row + column);
+}
+
+// The kernel with its axes turned, and a bias; written by anybody.
+static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
+{
+    float values[40], nine[9];
+    struct tensor_info tensors[2] = {
+        {.name = "kernel",
+         .dtype = TENSOR_F32,
+         .rank = 2,
+         .shape = {shape[0], shape[1]}},
+        {.name = "bias", .dtype = TENSOR_F32, .rank = 1, .shape = {9}},
+    };
+    struct tensorfile_writer *w = NULL;
+    Sluice__V1__SourceFile *file = &f->file[0];
+    static uint8_t sha[SHA256_BYTES];
+
+    for (uint64_t row = 0; row < 8; row++)
+        for (uint64_t column = 0; column < 5; column++)
+            values[turned ? column * 8 + row : row * 5 + column] =
+                value_at(row, column);
+    for (unsigned i = 0; i < 9; i++)
+        nine[i] = (float)i - 4;
+    T_OK(tensorfile_layout(tensors, 2, t_err()));
+    T_OK(fs_mkdirs(f->fs, "disk/any", t_err()));
+    T_OK(tensorfile_create(&w, f->fs, "disk/any/model.safetensors", tensors, 2,
+                           NULL, 0, false, t_err()));
+    for (unsigned i = 0; i < 2; i++) {
+        if (strcmp(tensors[i].name, "kernel") == 0)
+            T_OK(tensorfile_append(w, values, sizeof(values), t_err()));
+        else
+            T_OK(tensorfile_append(w, nine, sizeof(nine), t_err()));
+    }
+    T_OK(tensorfile_finish(w, NULL, t_err()));
+    T_OK(sha256_file(f->fs, "disk/any/model.safetensors", sha, t_err()));
+    sluice__v1__source_file__init(file);
+    file->folder = (char *)"disk/any";
+    file->file = (char *)"model.safetensors";
+    file->sha256 = (ProtobufCBinaryData){sizeof(sha), sha};
+    file->weights = true;
+    f->list[0] = file;
+    f->count = 1;
+}
+
+static void weights_kit(struct kit *k, uint64_t first, uint64_t rows)
+{
+    static uint32_t turned[] = {1, 0};
+    Sluice__V1__Variable *v;
+
+    begin_kit(k, 0);
+    v = add(k, "kernel", kernel);
+    v->keras_order = turned;
+    v->n_keras_order = 2;
+    kit_rows(k, first, rows);
+    add(k, "bias", bias);
+}
+
+TEST(source, weights_are_values_alone_whatever_rows_a_shard_has)
+{
+    static const struct {
+        uint64_t first, rows;
+    } cuts[] = {{0, 8}, {0, 3}, {3, 5}, {7, 1}};
+    static const uint64_t keras[2] = {5, 8};
+    struct shard *got, *seed;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    weights_file(&f, keras, true);
+    for (size_t i = 0; i < SL_COUNT(cuts); i++) {
+        size_t n = cuts[i].rows * 5;
+
+        weights_kit(&k, cuts[i].first, cuts[i].rows);
+        seed = kit_shard(&k);
+        T_OK(resume(&f, &k, &got, t_err()));
+        for (size_t e = 0; e < n; e++)
+            T_TRUE(got->memory.values[e] ==
+                   value_at(cuts[i].first + e / 5, e % 5));
+        for (size_t e = 0; e < 9; e++)
+            T_TRUE(got->memory.values[n + e] == (float)e - 4);
+        T_MEM(got->memory.slots[0], seed->memory.slots[0],
+              (n + 9) * sizeof(float));
+        T_EQ(counted_steps(&got->once.counted), 0);
+        T_EQ(got->once.counts.version, 0);
+        T_EQ(got->from.incarnation, 0); // it stands where the seed stood (K7)
+        shard_unref(got);
+        shard_unref(seed);
+    }
+    files_release(&f);
+}
+
+TEST(source, weights_that_do_not_fit_are_refused_and_named)
+{
+    static const uint64_t keras[2] = {5, 8}, other[2] = {8, 5};
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    weights_file(&f, other, false);
+    weights_kit(&k, 0, 8);
+    T_FAILS(SL_EINVAL, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "model.safetensors");
+    T_HAS(err.text, "'kernel' is F32 (8, 5)");
+    weights_file(&f, keras, true);
+    weights_kit(&k, 0, 8);
+    add_mean(&k);
+    T_FAILS(SL_EINVAL, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "no tensor 'mean'");
+    f.file[0].sha256.data[0] ^= 1;
+    weights_kit(&k, 0, 8);
+    T_FAILS(SL_ECORRUPT, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "SHA-256");
     files_release(&f);
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/snap/snap_weights.c -- values of a shard out of a file that is no
+// snapshot: whole variables by name, in Keras' layout.
+#include <string.h>
+
+#include "common/base/tensorfile.h"
+#include "proto/model.h"
+#include "state/snap/snap.h"
+
+// ---- axes
+
+// A variable as the file has it, seen along our axes.
+struct axes {
+    unsigned rank;
+    uint64_t size[WIRE_RANK_MAX];   // of the piece, ours
+    uint64_t stride[WIRE_RANK_MAX]; // in the file, of our axis
+    uint64_t keras[WIRE_RANK_MAX];  // shape of the whole variable in the file
+};
+
+static unsigned ours_of(const struct plan_piece *p, unsigned axis)
+{
+    return p->keras_rank == 0 ? axis : p->keras_order[axis];
+}
+
+static void axes_of(struct axes *out, const struct plan_piece *p)
+{
+    uint64_t run = 1;
+
+    out->rank = p->rank;
+    for (unsigned i = 0; i < p->rank; i++) {
+        unsigned ours = ours_of(p, i);
+
+        out->size[i] = p->shape[i];
+        out->keras[i] = ours == 0 ? p->of_rows : p->shape[ours];
+    }
+    for (unsigned i = p->rank; i-- > 0; run *= out->keras[i])
+        out->stride[ours_of(p, i)] = run;
+}
+
+// Row by row of the piece, as our axes count.
+static void copy(float *to, const uint8_t *from, const struct plan_piece *p,
+                 const struct axes *a)
+{
+    uint64_t index[WIRE_RANK_MAX] = {0};
+    uint64_t at = a->rank == 0 ? 0 : p->first_row * a->stride[0];
+
+    if (p->keras_rank == 0) {
+        memcpy(to, from + p->offset * sizeof(float),
+               p->elements * sizeof(float));
+        return;
+    }
+    for (uint64_t n = 0; n < p->elements; n++) {
+        memcpy(&to[n], from + at * sizeof(float), sizeof(float));
+        for (unsigned i = a->rank; i-- > 0;) {
+            at += a->stride[i];
+            if (++index[i] < a->size[i])
+                break;
+            at -= a->stride[i] * a->size[i];
+            index[i] = 0;
+        }
+    }
+}
+
+// ---- the file
+
+static void shape_text(char out[MODEL_SHAPE_TEXT], unsigned rank,
+                       const uint64_t *shape)
+{
+    struct model_shape s = {.rank =
+                                rank < MODEL_RANK_MAX ? rank : MODEL_RANK_MAX};
+
+    memcpy(s.dim, shape, s.rank * sizeof(s.dim[0]));
+    (void)model_shape_text(out, &s);
+}
+
+static enum sl_err other_shape(const struct plan_piece *p, const struct axes *a,
+                               const struct tensor_info *t,
+                               struct sl_error *err)
+{
+    char want[MODEL_SHAPE_TEXT], has[MODEL_SHAPE_TEXT];
+
+    shape_text(want, a->rank, a->keras);
+    shape_text(has, t->rank, t->shape);
+    return sl_fail(
+        err, SL_EINVAL,
+        "tensor '%s' is %s %s, the model's variable F32 %s in Keras' "
+        "layout",
+        p->name, tensor_dtype_name(t->dtype), has, want);
+}
+
+static enum sl_err take_piece(float *values, const struct tensorfile *f,
+                              const struct plan_piece *p, struct sl_error *err)
+{
+    const struct tensor_info *t = tensorfile_find(f, p->name);
+    struct axes a;
+
+    if (t == NULL)
+        return sl_fail(err, SL_EINVAL, "it has no tensor '%s'", p->name);
+    axes_of(&a, p);
+    if (t->dtype != TENSOR_F32 || t->rank != a.rank ||
+        memcmp(t->shape, a.keras, a.rank * sizeof(a.keras[0])) != 0)
+        return other_shape(p, &a, t, err);
+    copy(values + p->first, tensorfile_data(f, t), p, &a);
+    return SL_OK;
+}
+
+enum sl_err snap_weights(struct shard *s, struct fs *fs, const char *path,
+                         const struct plan_source *source, struct sl_error *err)
+{
+    struct tensorfile *f = NULL;
+    enum sl_err rc = sha256_file_is(fs, path, source->sha256, "job", err);
+
+    if (rc == SL_OK)
+        rc = tensorfile_open(&f, fs, path, 0, err);
+    for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)
+        rc = take_piece(s->memory.values, f, &s->plan.pieces[i], err);
+    tensorfile_close(f);
+    return rc;
+}
