@@ -52,6 +52,11 @@ bool data_shared(const struct data *d)
     return d->shared;
 }
 
+uint64_t data_memory(const struct data *d)
+{
+    return d->ops->memory == NULL ? 0 : d->ops->memory(d);
+}
+
 enum sl_err data_agree(const struct data *train, const struct data *test,
                        struct sl_error *err)
 {

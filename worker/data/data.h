@@ -90,6 +90,9 @@ float data_offset(const struct data *d);
 // True: reading a sample is work, and several threads may share it.
 bool data_shared(const struct data *d);
 
+// Bytes of memory that it holds of its samples or of where they lie.
+uint64_t data_memory(const struct data *d);
+
 // The classes of both sets, where both have names: equal, or SL_EINVAL.
 enum sl_err data_agree(const struct data *train, const struct data *test,
                        struct sl_error *err);

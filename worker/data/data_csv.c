@@ -274,8 +274,16 @@ static void csv_release(struct data *d)
     sl_free(c->line);
 }
 
-static const struct data_ops csv_ops = {.read = csv_read,
-                                        .release = csv_release};
+static uint64_t csv_memory(const struct data *d)
+{
+    const struct csv *c =
+        sl_container_of((struct data *)(uintptr_t)d, struct csv, data);
+
+    return c->capacity * sizeof(*c->start);
+}
+
+static const struct data_ops csv_ops = {
+    .read = csv_read, .memory = csv_memory, .release = csv_release};
 
 // ---- which column is what
 

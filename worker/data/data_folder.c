@@ -170,9 +170,18 @@ static void images_release(struct data *d)
     folder_release(&s->folder);
 }
 
+static uint64_t images_memory(const struct data *d)
+{
+    const struct images *s =
+        sl_container_of((struct data *)(uintptr_t)d, struct images, data);
+
+    return s->folder.capacity * sizeof(*s->folder.files) + s->folder.names.len;
+}
+
 static const struct data_ops images_ops = {
     .read = images_read,
     .class_name = images_class,
+    .memory = images_memory,
     .release = images_release,
 };
 

@@ -70,6 +70,15 @@ static void pair_expect(struct data *d, uint64_t number)
     array_expect(&p->y, number);
 }
 
+static uint64_t pair_memory(const struct data *d)
+{
+    const struct pair *p =
+        sl_container_of((struct data *)(uintptr_t)d, struct pair, data);
+
+    return (p->x.memory != NULL ? p->x.bytes : 0) +
+           (p->y.memory != NULL ? p->y.bytes : 0);
+}
+
 static void pair_release(struct data *d)
 {
     struct pair *p = sl_container_of(d, struct pair, data);
@@ -83,6 +92,7 @@ static const struct data_ops pair_ops = {
     .read = pair_read,
     .soon = pair_soon,
     .expect = pair_expect,
+    .memory = pair_memory,
     .release = pair_release,
 };
 

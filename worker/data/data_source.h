@@ -18,6 +18,8 @@ struct data_ops {
     void (*expect)(struct data *d, uint64_t number);
     // Optional: the name of class i, below d->classes.
     const char *(*class_name)(const struct data *d, uint32_t i);
+    // Optional: bytes of memory that grow with the data; without it, few.
+    uint64_t (*memory)(const struct data *d);
     void (*release)(struct data *d);
 };
 

@@ -11,6 +11,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "worker/lease/job_ring.h"
+#include "worker/lease/kept.h"
 #include "worker/lease/task.h"
 
 struct change {
@@ -33,8 +34,7 @@ struct compute {
     uint32_t tried;       // openings since a lease ended well
     struct input *input;
     struct job_env env;
-    struct list jobs; // struct job, least used first
-    unsigned jobs_count;
+    struct kept kept;
 
     struct {
         pthread_mutex_t lock;
@@ -51,18 +51,6 @@ struct compute {
 };
 
 // ---- jobs
-
-static struct job *find_job(struct compute *c, uint64_t id)
-{
-    list_for(n, &c->jobs)
-    {
-        struct job *j = list_entry(n, struct job, node);
-
-        if (j->record->open->job == id)
-            return j;
-    }
-    return NULL;
-}
 
 // Leases that wait may have begun to read its data.
 static void stop_reading(struct compute *c, const struct record *record)
@@ -83,34 +71,53 @@ static void drop_job(struct compute *c, struct job *j)
     if (j == NULL)
         return;
     stop_reading(c, j->record);
-    list_remove(&j->node);
-    c->jobs_count--;
+    kept_remove(&c->kept, j);
     job_free(j);
+}
+
+// Said the first time, and then ever more seldom: where it happens it happens
+// with every lease.
+static void tell_surplus(struct compute *c, const struct job *j)
+{
+    uint64_t times = ++c->kept.let_go;
+
+    if ((times & (times - 1)) == 0)
+        LOG(INFO, "job let go of for want of room",
+            "job=%" PRIu64 " kept=%u bytes=%" PRIu64 " times=%" PRIu64,
+            j->record->open->job, c->kept.count, c->kept.bytes, times);
+}
+
+static void make_room(struct compute *c, unsigned more, uint64_t bytes)
+{
+    struct job *j;
+
+    while ((j = kept_surplus(&c->kept, more, bytes)) != NULL) {
+        tell_surplus(c, j);
+        drop_job(c, j);
+    }
 }
 
 // The lease's job, made or made anew if JobOpen said something newer.
 static enum sl_err take_job(struct compute *c, struct lease *l,
                             struct job **out, struct sl_error *err)
 {
-    struct job *j = find_job(c, l->job);
+    struct job *j = NULL, *old = kept_find(&c->kept, l->job);
     enum sl_err rc;
 
-    if (j != NULL && j->record == l->record) {
-        list_remove(&j->node);
-    } else {
-        struct job *old = j;
-
-        if (old == NULL && c->jobs_count == COMPUTE_JOBS)
-            drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
-        rc = job_new(&j, l->record, &c->env, err);
-        if (rc == SL_OK && old != NULL)
-            job_ring_pass(old, j);
-        drop_job(c, old);
-        if (rc != SL_OK)
-            return rc;
-        c->jobs_count++;
+    if (old != NULL && old->record == l->record) {
+        kept_use(&c->kept, old);
+        *out = old;
+        return SL_OK;
     }
-    list_push_back(&c->jobs, &j->node);
+    if (old == NULL)
+        make_room(c, 1, job_bytes_least(l->record));
+    rc = job_new(&j, l->record, &c->env, err);
+    if (rc == SL_OK && old != NULL)
+        job_ring_pass(old, j);
+    drop_job(c, old);
+    if (rc != SL_OK)
+        return rc;
+    kept_add(&c->kept, j);
     *out = j;
     return SL_OK;
 }
@@ -212,18 +219,21 @@ static void attempt(struct compute *c, struct lease *l)
     struct job *job = NULL;
     enum sl_err rc = take_job(c, l, &job, &err);
 
-    if (rc == SL_OK)
-        task_run(&env, job, l);
-    else
+    if (rc != SL_OK) {
         task_fail(l, rc, &err);
+        return;
+    }
+    task_run(&env, job, l);
+    kept_weigh(&c->kept, job, job_bytes(job)); // it may have grown
+    make_room(c, 0, 0);
 }
 
 // ---- a device that is full, or lost
 
 static void drop_all_jobs(struct compute *c)
 {
-    while (!list_empty(&c->jobs))
-        drop_job(c, list_entry(list_first(&c->jobs), struct job, node));
+    while (!list_empty(&c->kept.jobs))
+        drop_job(c, list_entry(list_first(&c->kept.jobs), struct job, node));
 }
 
 // What other jobs keep on the device is made anew when they are wanted, and so
@@ -240,7 +250,7 @@ static void make_room_and_try(struct compute *c, struct lease *l)
         return;
     LOG(INFO, "out of memory; trying once more with nothing kept",
         "job=%" PRIu64 " closure=%" PRIu64 " jobs=%u error=%s", l->job,
-        l->closure, c->jobs_count, l->outcome.err.text);
+        l->closure, c->kept.count, l->outcome.err.text);
     let_go_of_all(c, l);
     attempt(c, l);
     if (!lost_out_of_memory(l))
@@ -333,7 +343,7 @@ static void forget_all(struct compute *c)
         }
         id = c->shared.forget[--c->shared.forget_count];
         pthread_mutex_unlock(&c->shared.lock);
-        drop_job(c, find_job(c, id));
+        drop_job(c, kept_find(&c->kept, id));
     }
 }
 
@@ -556,7 +566,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     c->setup = *setup;
     c->setup.device = sl_strdup(setup->device);
     c->setup.options = setup->options ? sl_strdup(setup->options) : NULL;
-    list_init(&c->jobs);
+    kept_init(&c->kept, setup->keep_bytes);
     list_init(&c->shared.queue);
     pthread_mutex_init(&c->shared.lock, NULL);
     pthread_cond_init(&c->shared.changed, NULL);

@@ -3,7 +3,7 @@
 //
 // Leases come through a queue and go back through the loop, each exactly once,
 // in order. The device belongs to this thread, and so do the jobs that it
-// keeps between leases (at most COMPUTE_JOBS, the least used one goes).
+// keeps between leases (kept.h).
 //
 // A device that is lost (device_lost.h): what it had is handed back, and so is
 // what comes until there is a device again. A lease that finds no memory is
@@ -22,8 +22,6 @@
 #include "worker/lease/device_lost.h"
 #include "worker/sync/peers.h"
 
-#define COMPUTE_JOBS 4
-
 struct compute;
 
 enum compute_state {
@@ -39,6 +37,7 @@ struct compute_setup {
     const char *device;  // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
     const char *options; // of kern_open; both are copied
     unsigned input_threads; // as input_new has it
+    uint64_t keep_bytes;    // what is kept of jobs may take, as kept.h has it
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     // The device was lost or is back; before what it had is `done`. May be

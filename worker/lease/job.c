@@ -439,3 +439,31 @@ enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
     *out = slot;
     return SL_OK;
 }
+
+// ---- what it takes
+
+#define SMALL (1u << 20) // model, plans and what else does not grow
+#define OF_A_RANK 5      // vectors: parameters, two slots, gradient, its sum
+#define OF_A_DEVICE 4    // parameters and gradient, here and there
+#define OF_A_SYNC 2      // parameters and gradient
+
+uint64_t job_bytes_least(const struct record *record)
+{
+    return SMALL + record->layout.elements * OF_A_SYNC * sizeof(float);
+}
+
+uint64_t job_bytes(const struct job *j)
+{
+    uint64_t vectors = j->device != NULL ? OF_A_DEVICE
+                       : j->sync != NULL ? OF_A_SYNC
+                                         : 0;
+
+    if (j->ring != NULL && rank_has_state(&j->ring->rank))
+        vectors += OF_A_RANK;
+    if (j->cut != NULL)
+        vectors++;
+    return SMALL + vectors * j->model->elements * sizeof(float) +
+           j->memory.arena.bytes + j->memory.workspace.bytes +
+           (j->train == NULL ? 0 : data_memory(j->train)) +
+           (j->test == NULL ? 0 : data_memory(j->test));
+}

@@ -43,7 +43,8 @@ struct job_program {
 };
 
 struct job {
-    struct list_node node; // of the compute thread's list, least used first
+    struct list_node node; // kept.h's
+    uint64_t bytes;        // that it takes, as kept.h was told last
     struct record *record;
     const struct job_env *env;
     struct model *model;
@@ -105,6 +106,13 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
 // The program for a batch of that size, made when first wanted.
 enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
+
+// About so many bytes of memory does it take, of a device and of the host: its
+// vectors, programs and data.
+uint64_t job_bytes(const struct job *j);
+
+// What it will take at least, before it is made.
+uint64_t job_bytes_least(const struct record *record);
 
 // True if an error of this code is the job's own fault: it would meet every
 // worker.

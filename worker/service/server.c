@@ -102,6 +102,14 @@ const struct conf_key server_keys[] = {
      .unit = "threads",
      .help = "Threads that decode images; 0: one per core this process may "
              "use, up to 16. Other data is read by one."},
+    {.name = "keep",
+     .kind = CONF_BYTES,
+     .value = "1GiB",
+     .min = 0,
+     .max = INT64_C(1) << 46,
+     .help = "What up to 64 jobs whose closures take turns here may take of "
+             "memory between them, so that none is made anew each time; four "
+             "are kept whatever they take."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
@@ -397,6 +405,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .device = conf_str(c, "device"),
         .options = options,
         .input_threads = (unsigned)conf_int(c, "input-threads"),
+        .keep_bytes = (uint64_t)conf_int(c, "keep"),
         .done = member_done,
         .want_map = member_want_map,
         .changed = member_device,

@@ -348,6 +348,7 @@ TEST(data, idx_pair_scales_and_checks_labels)
     s.y = put("y", labels, sizeof(labels));
     T_OK(data_open(&d, &s, &w, t_err()));
     T_EQ(data_samples(d), 2);
+    T_EQ(data_memory(d), 2 * 3 + 2);
     T_OK(data_read(d, 1, x, &y, t_err()));
     T_EQ(y, 4);
     T_NEAR((double)x[2], 1.5, 0);

@@ -515,6 +515,35 @@ TEST(task, micro_batches_are_numbered_through_the_job)
     world_close(&w);
 }
 
+// What is made when it is first wanted is seen when it is there.
+TEST(task, a_job_says_what_it_takes)
+{
+    struct job_env env = {.clock = sl_clock_real()};
+    struct job_program *program = NULL;
+    struct kern_dev *dev = NULL;
+    struct job *job = NULL;
+    struct world w;
+    uint64_t before;
+
+    world_open(&w, "");
+    T_OK(kern_open(&dev, "ref", NULL, t_err()));
+    env.dev = dev;
+    env.peers = w.peers;
+    T_OK(job_new(&job, w.record, &env, t_err()));
+    before = job_bytes(job);
+    T_OK(job_program(job, JOB_TRAINS, 7, &program, t_err()));
+    T_EQ(job_bytes(job) - before,
+         job->memory.arena.bytes + job->memory.workspace.bytes);
+    before = job_bytes(job);
+    T_OK(job_cut(job, t_err()));
+    T_EQ(job_bytes(job) - before, job->model->elements * sizeof(float));
+    T_TRUE(job_bytes_least(w.record) >
+           2 * job->model->elements * sizeof(float));
+    job_free(job);
+    kern_close(dev);
+    world_close(&w);
+}
+
 // 100 samples in steps of 21: of the last step there are 16, so 7, 7 and 2.
 TEST(task, micro_batches_train_as_the_large_batch)
 {
