@@ -163,7 +163,8 @@ struct job {
     struct map active;          // closure -> struct work: leased, or with blame
     uint32_t held;              // leases
     struct map holders;         // member -> leases it holds, as a number
-    uint64_t served;            // turn in which it was last given a worker
+    uint64_t served;            // how often it was given a worker: see
+    uint64_t served_by;         // dispatch.h; and which was last, 0: none
     uint64_t scan_from;         // nothing to issue lies below
     uint64_t freed;             // rises when something below may be, again
     uint64_t scanned;           // what that was then

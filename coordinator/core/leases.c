@@ -142,7 +142,9 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     list_push_back(&m->leases, &w->on_holder);
     member_begins(m, coord_now(c));
     hold(job, m->id);
-    job->served = ++c->turn;
+    job->served =
+        dispatch_served(job->served, &c->turn, dispatch_apart(m->lease_ms));
+    job->served_by = m->id;
     if (again && w->kind == WORK_TRAIN)
         jobs_count(job, &job->counters.closures_retried);
     JOB_HISTORY(job, "lease",

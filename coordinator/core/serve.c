@@ -25,8 +25,20 @@ struct choice {
     struct offer offer;
 };
 
-static struct dispatch_job describe(const struct job *job,
-                                    const struct member *m)
+// A worker that is there and was given its last lease has the job.
+static bool is_elsewhere(const struct coord *c, const struct job *job,
+                         const struct member *m)
+{
+    struct member *other;
+
+    if (job->served_by == m->id)
+        return false;
+    other = members_get(&c->members, job->served_by);
+    return other != NULL && member_ready(other, coord_now(c));
+}
+
+static struct dispatch_job
+describe(const struct coord *c, const struct job *job, const struct member *m)
 {
     return (struct dispatch_job){
         .external = job->external,
@@ -35,6 +47,7 @@ static struct dispatch_job describe(const struct job *job,
         .workers = (uint32_t)job->holders.len,
         .max_workers = job->spec->train->max_workers,
         .served = job->served,
+        .apart = is_elsewhere(c, job, m) ? dispatch_apart(m->lease_ms) : 0,
     };
 }
 
@@ -55,7 +68,7 @@ static void exhausted(struct coord *c, struct job *job)
 // hundreds of jobs only a few are asked.
 static void consider(struct coord *c, struct choice *choice, struct job *job)
 {
-    struct dispatch_job is = describe(job, choice->member);
+    struct dispatch_job is = describe(c, job, choice->member);
     struct offer o;
 
     c->offers.compared++;

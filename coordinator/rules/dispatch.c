@@ -14,6 +14,24 @@ uint32_t dispatch_most(double lease_ms)
     return (uint32_t)(DISPATCH_AHEAD_MS / lease_ms);
 }
 
+uint32_t dispatch_apart(double lease_ms)
+{
+    if (lease_ms * DISPATCH_APART_MOST <= DISPATCH_APART_MS)
+        return DISPATCH_APART_MOST;
+    return (uint32_t)(DISPATCH_APART_MS / lease_ms);
+}
+
+uint64_t dispatch_served(uint64_t served, uint64_t *front, uint32_t apart)
+{
+    uint64_t least = *front > apart ? *front - apart : 0;
+
+    if (served < least)
+        served = least;
+    if (*front <= served)
+        *front = served + 1;
+    return served + 1;
+}
+
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
                          uint64_t most)
 {
@@ -40,5 +58,5 @@ bool dispatch_before(const struct dispatch_job *a, const struct dispatch_job *b)
 {
     if (a->held != b->held)
         return a->held < b->held;
-    return a->served < b->served;
+    return a->served + a->apart < b->served + b->apart;
 }

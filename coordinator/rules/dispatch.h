@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/rules/dispatch.h -- which job a worker is given work of next.
 //
-// Fair between jobs: the one that holds the fewest leases is served first,
-// whoever waited longest wins a tie. So k jobs with work enough share the
-// workers evenly, and one that arrives is served at once. Within a job the
+// Fair between jobs: the one that holds the fewest leases is served first, and
+// of those the one that was served least. So k jobs with work enough share the
+// workers evenly, and one that arrives is served at once. A job stays with the
+// worker that has it until it is so many leases behind those of another: of
+// many small jobs on few workers each worker then works for its share of them,
+// and has only that in memory. Within a job the
 // probe comes first (nothing can start without it), then evaluations, then
 // training closures.
 //
@@ -36,6 +39,18 @@ uint32_t dispatch_most(double lease_ms);
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
                          uint64_t most);
 
+// So many leases may the jobs of a worker whose leases take so long be ahead of
+// one that another worker has: few of long ones, which are worth the making of
+// a job anew.
+#define DISPATCH_APART_MOST 64
+#define DISPATCH_APART_MS 2000
+uint32_t dispatch_apart(double lease_ms);
+
+// The number of a job that is given a lease: one more than it had, but not so
+// far behind the highest (*front) that it would be served alone for long, who
+// had nothing to offer before. Raises the highest.
+uint64_t dispatch_served(uint64_t served, uint64_t *front, uint32_t apart);
+
 enum work_kind {
     WORK_TRAIN, // numbers as in LeaseKind of coord.proto
     WORK_EVALUATE,
@@ -58,7 +73,8 @@ struct dispatch_job {
     uint32_t held;        // leases of it, over all workers
     uint32_t workers;     // that hold those
     uint32_t max_workers; // 0: no limit
-    uint64_t served;      // when it was last served: a turn, not a time
+    uint64_t served;      // dispatch_served
+    uint32_t apart;       // by as much; 0: it is this worker's, or nobody's
 };
 
 // May the worker be given anything at all?

@@ -66,7 +66,7 @@ TEST(dispatch, max_workers_counts_workers_not_leases)
     T_EQ(choose(&idle, &job, 1), 0);
 }
 
-TEST(dispatch, fewest_leases_first_then_who_waited_longest)
+TEST(dispatch, fewest_leases_first_then_who_was_served_least)
 {
     struct dispatch_job jobs[] = {
         {.held = 2, .served = 1},
@@ -77,6 +77,82 @@ TEST(dispatch, fewest_leases_first_then_who_waited_longest)
     T_EQ(choose(&idle, jobs, 3), 2);
     jobs[2].held = 5;
     T_EQ(choose(&idle, jobs, 3), 1);
+}
+
+TEST(dispatch, a_job_stays_with_its_worker_until_it_is_behind)
+{
+    struct dispatch_job jobs[] = {
+        {.served = 20},              // this worker's
+        {.served = 12, .apart = 10}, // another's
+    };
+
+    T_EQ(choose(&idle, jobs, 2), 0);
+    jobs[0].served = 23;
+    T_EQ(choose(&idle, jobs, 2), 1);
+    jobs[0].served = 12; // one that nobody has comes by its turn
+    jobs[1].apart = 0;
+    jobs[1].served = 11;
+    T_EQ(choose(&idle, jobs, 2), 1);
+}
+
+TEST(dispatch, long_leases_are_not_worth_a_wait)
+{
+    T_EQ(dispatch_apart(0), DISPATCH_APART_MOST);
+    T_EQ(dispatch_apart(5), DISPATCH_APART_MOST);
+    T_EQ(dispatch_apart(DISPATCH_APART_MS / 2), 2);
+    T_EQ(dispatch_apart(DISPATCH_APART_MS + 1), 0);
+}
+
+TEST(dispatch, who_had_nothing_to_offer_is_not_served_alone_afterwards)
+{
+    uint64_t front = 0;
+
+    T_EQ(dispatch_served(0, &front, 16), 1);
+    T_EQ(front, 1);
+    T_EQ(dispatch_served(100, &front, 16), 101);
+    T_EQ(front, 101);
+    T_EQ(dispatch_served(90, &front, 16), 91); // so far behind it may be
+    T_EQ(dispatch_served(1, &front, 16), 86);
+    T_EQ(dispatch_served(1, &front, 0), 102); // a turn
+    T_EQ(front, 102);
+}
+
+// 32 jobs on two workers of different paces: each worker goes on with a part of
+// them, and no job is ever further ahead than was said.
+TEST(dispatch, many_jobs_share_evenly_and_seldom_move)
+{
+    enum { JOBS = 32, WORKERS = 2, LEASES = 8, ROUNDS = 40000, APART = 32 };
+    struct dispatch_worker w = {.most = LEASES, .ready = true};
+    struct dispatch_job jobs[JOBS] = {0};
+    int has[WORKERS][LEASES], by[JOBS];
+    unsigned at[WORKERS] = {0}, moves = 0;
+    uint64_t count[JOBS] = {0}, front = 0, least, most;
+
+    memset(has, -1, sizeof(has));
+    memset(by, -1, sizeof(by));
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unsigned me = t_below(10) < 7 ? 0 : 1; // the first is the faster one
+        int *slot = &has[me][at[me]++ % LEASES], j;
+
+        if (*slot >= 0)
+            jobs[*slot].held--;
+        for (unsigned k = 0; k < JOBS; k++)
+            jobs[k].apart = by[k] >= 0 && by[k] != (int)me ? APART : 0;
+        j = choose(&w, jobs, JOBS);
+        moves += by[j] >= 0 && by[j] != (int)me;
+        by[j] = (int)me;
+        *slot = j;
+        jobs[j].held++;
+        jobs[j].served = dispatch_served(jobs[j].served, &front, APART);
+        count[j]++;
+    }
+    least = most = count[0];
+    for (unsigned k = 1; k < JOBS; k++) {
+        least = count[k] < least ? count[k] : least;
+        most = count[k] > most ? count[k] : most;
+    }
+    T_LE(most - least, APART + 2);
+    T_LE(moves, ROUNDS / 20);
 }
 
 // Whatever order closures end in, jobs with work enough never differ by more
@@ -102,7 +178,7 @@ TEST(dispatch, fairness_holds_under_random_endings)
             T_LE(jobs[j].held, jobs[k].held);
         has[w][slot] = j;
         jobs[j].held++;
-        jobs[j].served = ++turn;
+        jobs[j].served = dispatch_served(jobs[j].served, &turn, 0);
         served[j]++;
     }
     for (unsigned k = 0; k < JOBS; k++) // within a tenth of an even share
