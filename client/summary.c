@@ -392,6 +392,10 @@ enum sl_err summary_text(struct buf *out, const job_status *s)
         table_cell(&t, "  reason");
         table_cell(&t, "%s", s->reason);
     }
+    if (s->priority != 0) {
+        table_cell(&t, "  priority");
+        table_cell(&t, "%d", (int)s->priority);
+    }
     for (size_t i = 0; i < s->n_warnings; i++) {
         table_cell(&t, "  warning");
         table_cell(&t, "%s", s->warnings[i]);

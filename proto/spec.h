@@ -62,6 +62,10 @@ uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 // Of a checked spec: slots of a round that may have a copy; 0: none may.
 uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
 
+// Of a checked spec.
+#define SPEC_PRIORITY_MAX 100 // and as far below 0
+int32_t spec_priority(const Sluice__V1__TrainSpec *train);
+
 enum spec_staleness_rule { // numbers as in StalenessRule
     SPEC_STALENESS_NONE,
     SPEC_STALENESS_INVERSE,

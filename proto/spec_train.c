@@ -374,6 +374,22 @@ static enum sl_err check_window(const Sluice__V1__TrainSpec *t,
                    (unsigned long long)most);
 }
 
+int32_t spec_priority(const Sluice__V1__TrainSpec *t)
+{
+    return t->has_priority ? t->priority : 0;
+}
+
+static enum sl_err check_priority(const Sluice__V1__TrainSpec *t,
+                                  struct sl_error *err)
+{
+    int32_t priority = spec_priority(t);
+
+    if (priority >= -SPEC_PRIORITY_MAX && priority <= SPEC_PRIORITY_MAX)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL, "train.priority: wants %d to %d, got %d",
+                   -SPEC_PRIORITY_MAX, SPEC_PRIORITY_MAX, (int)priority);
+}
+
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     static const char *const nonfinite[] = {"skip", "fail"};
@@ -419,6 +435,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = spec_check_hybrid(spec, err);
     if (rc == SL_OK)
         rc = check_train_ranges(t, err);
+    if (rc == SL_OK)
+        rc = check_priority(t, err);
     if (rc == SL_OK)
         rc = check_window(t, err);
     return rc == SL_OK ? check_accumulate(spec, err) : rc;

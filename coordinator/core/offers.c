@@ -139,6 +139,24 @@ static struct offer offer_range(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_EVALUATE, .work = w};
 }
 
+// A place holds its worker for long. It is not given while a job of a higher
+// priority has nothing to offer only because it is still being placed.
+static bool yields(const struct coord *c, const struct job *job)
+{
+    int32_t priority = spec_priority(job->spec->train);
+
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *other = list_entry(n, struct job, on_active);
+
+        if (other->state == JOB_PLACING && !other->paused &&
+            other->external == job->external && c->members.psservers > 0 &&
+            spec_priority(other->spec->train) > priority)
+            return true;
+    }
+    return false;
+}
+
 // Ranks evaluate as well, between two rounds: those that have the state.
 static struct offer offer_rank(struct coord *c, struct job *job,
                                const struct member *m)
@@ -149,7 +167,7 @@ static struct offer offer_rank(struct coord *c, struct job *job,
         return job_served(job) && computes(job, m)
                    ? offer_range(c, job, m)
                    : (struct offer){.kind = WORK_NONE};
-    w = rings_offer(job);
+    w = yields(c, job) ? NULL : rings_offer(job);
     return w == NULL ? (struct offer){.kind = WORK_NONE}
                      : (struct offer){.kind = WORK_RING, .work = w};
 }
@@ -192,9 +210,10 @@ static struct offer offer_ahead(struct coord *c, struct job *job,
 }
 
 // A worker without a place is given one.
-static struct offer offer_place(struct job *job, const struct member *m)
+static struct offer offer_place(struct coord *c, struct job *job,
+                                const struct member *m)
 {
-    struct work *w = groups_offer(job, m);
+    struct work *w = yields(c, job) ? NULL : groups_offer(job, m);
 
     return w == NULL ? (struct offer){.kind = WORK_NONE}
                      : (struct offer){.kind = WORK_RING, .work = w};
@@ -208,7 +227,7 @@ static struct offer job_offer(struct coord *c, struct job *job,
     if (job->allreduce && job->placed)
         return offer_rank(c, job, m);
     if (job->hybrid && job->placed && rings_held(m) != job)
-        return offer_place(job, m);
+        return offer_place(c, job, m);
     if (!computes(job, m))
         return (struct offer){.kind = WORK_NONE};
     if (job->state == JOB_PLACING)
@@ -237,9 +256,9 @@ struct offer offers_for(struct coord *c, struct job *job,
 // ---- for whom it may be
 
 // A place in a ring or a group.
-static bool has_place(const struct job *job)
+static bool has_place(const struct coord *c, const struct job *job)
 {
-    return rings_want(job) || groups_want(job);
+    return (rings_want(job) || groups_want(job)) && !yields(c, job);
 }
 
 static bool has_range(const struct job *job)
@@ -259,7 +278,7 @@ bool offers_any(struct coord *c, struct job *job, bool newcomer)
     if (job_rests(job))
         return false;
     if (newcomer && job->placed && (job->allreduce || job->hybrid))
-        return has_place(job);
+        return has_place(c, job);
     if (job->state == JOB_PLACING)
         return !job->has_facts && !job->external &&
                closure_ready(&job->probe.closure, coord_now(c));

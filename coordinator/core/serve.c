@@ -15,6 +15,7 @@
 #include "coordinator/core/offers.h"
 #include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
+#include "proto/spec.h"
 
 // What a worker may be given, and by whom, while jobs are compared.
 struct choice {
@@ -41,6 +42,7 @@ static struct dispatch_job
 describe(const struct coord *c, const struct job *job, const struct member *m)
 {
     return (struct dispatch_job){
+        .priority = spec_priority(job->spec->train),
         .external = job->external,
         .held_here = map_get(&job->holders, m->id) != NULL,
         .held = job->held,

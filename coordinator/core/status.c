@@ -12,6 +12,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
+#include "proto/spec.h"
 
 // ---- why it waits
 
@@ -524,6 +525,7 @@ static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
     m->state = (Sluice__V1__JobState)job->state;
     m->incarnation = job->incarnation;
     m->epochs = job->spec->train->epochs;
+    m->priority = spec_priority(job->spec->train);
     m->parameters = job->parameters;
     m->workers = (uint32_t)job->holders.len;
     m->closures_running = job->held;

@@ -56,6 +56,8 @@ bool dispatch_fits(const struct dispatch_worker *w,
 
 bool dispatch_before(const struct dispatch_job *a, const struct dispatch_job *b)
 {
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
     if (a->held != b->held)
         return a->held < b->held;
     return a->served + a->apart < b->served + b->apart;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/rules/dispatch.h -- which job a worker is given work of next.
 //
-// Fair between jobs: the one that holds the fewest leases is served first, and
-// of those the one that was served least. So k jobs with work enough share the
-// workers evenly, and one that arrives is served at once. A job stays with the
-// worker that has it until it is so many leases behind those of another: of
-// many small jobs on few workers each worker then works for its share of them,
-// and has only that in memory. Within a job the
-// probe comes first (nothing can start without it), then evaluations, then
-// training closures.
+// Of several jobs the one with the highest priority is served first, as long as
+// it has something for the worker. Fair between those of one priority: the one
+// that holds the fewest leases is served first, and of those the one that was
+// served least. So k jobs with work enough share the workers evenly, and one
+// that arrives is served at once. A job stays with the worker that has it until
+// it is so many leases behind those of another: of many small jobs on few
+// workers each worker then works for its share of them, and has only that in
+// memory. Within a job the probe comes first (nothing can start without it),
+// then evaluations, then training closures.
 //
 // Threads  pure.
 // Units    leases are counted per job over all workers, and per worker.
@@ -68,6 +69,7 @@ struct dispatch_worker {
 };
 
 struct dispatch_job {
+    int32_t priority;     // a higher one is served first
     bool external;        // its model is external
     bool held_here;       // this worker has a lease of it already
     uint32_t held;        // leases of it, over all workers

@@ -54,6 +54,25 @@ def jobs_that_do_not_fit_are_made_anew_and_count_all_the_same():
               "seven jobs were kept where room was for four")
 
 
+def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
+    ahead = 8 * 2  # leases that a worker holds at most, steps of each
+    with Cluster(psservers=1, workers=1) as c:
+        low = c.submit(short_job("low", epochs=2000, priority=-1))
+        c.wait_steps(low, 100)
+        high = c.submit(short_job("high", epochs=60, priority=5))
+        c.wait_steps(high, 2 * ahead)
+        before = c.steps(low)
+        c.wait_steps(high, 1500)
+        gained = c.steps(low) - before
+        check(c.status(high)["state"] == "running", "the test looked too late")
+        check(gained <= ahead, f"{gained} steps of the lower priority meanwhile")
+        check_equal(c.status(high)["priority"], 5, "the priority in the status")
+        check("priority" in c.run("status", low).stdout, "status says no priority")
+        check_counts(c.wait_state(high))
+        c.wait_steps(low, c.steps(low) + 100)  # what is left is its
+
+
 if __name__ == "__main__":
     main([a_worker_makes_none_of_many_small_jobs_twice,
-          jobs_that_do_not_fit_are_made_anew_and_count_all_the_same])
+          jobs_that_do_not_fit_are_made_anew_and_count_all_the_same,
+          a_higher_priority_is_served_first_and_the_rest_goes_to_others])

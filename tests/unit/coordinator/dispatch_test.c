@@ -79,6 +79,23 @@ TEST(dispatch, fewest_leases_first_then_who_was_served_least)
     T_EQ(choose(&idle, jobs, 3), 1);
 }
 
+TEST(dispatch, the_highest_priority_first_then_as_among_equals)
+{
+    struct dispatch_job jobs[] = {
+        {.priority = -1},
+        {.priority = 5, .held = 9, .served = 90, .apart = 9},
+        {.priority = 0},
+        {.priority = 5, .held = 9, .served = 98},
+        {.priority = 5, .held = 9, .served = 97, .max_workers = 1},
+    };
+
+    T_EQ(choose(&idle, jobs, 5), 4);
+    jobs[4].workers = 1; // it has all that it may have
+    T_EQ(choose(&idle, jobs, 5), 3);
+    T_EQ(choose(&idle, jobs, 3), 1);
+    T_EQ(choose(&idle, jobs, 1), 0); // what is left
+}
+
 TEST(dispatch, a_job_stays_with_its_worker_until_it_is_behind)
 {
     struct dispatch_job jobs[] = {

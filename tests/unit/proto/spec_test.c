@@ -388,6 +388,9 @@ static const struct {
                              "round in sync, and train.mode is async"},
     {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
                                     "and allreduce, and train.mode is async"},
+    {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},
+    {"'train':{'priority':-101}",
+     "train.priority: wants -100 to 100, got -101"},
     {"'train':{'batch':0}", "train.batch: wants 1 to 1048576, got 0"},
     {"'train':{'epochs':0}", "train.epochs: wants 1 to 65536, got 0"},
     {"'train':{'steps_per_closure':5000}",
