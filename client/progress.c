@@ -34,6 +34,8 @@ const char *progress_word(const Sluice__V1__JobStatus *s)
     if (!progress_ended(s->state) &&
         (s->paused || (s->pause != NULL && s->pause->holds)))
         return "paused";
+    if (s->queued_before > 0)
+        return "queued";
     return progress_state(s->state);
 }
 
@@ -117,7 +119,7 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
 
     // Of a pause the reason begins with the word.
     if (s->state != SLUICE__V1__JOB_STATE__JOB_RUNNING && s->pause == NULL &&
-        !s->paused)
+        !s->paused && s->queued_before == 0)
         rc = buf_appendf(out, "%s  ", progress_word(s));
     if (rc == SL_OK && waits)
         rc = buf_appendf(out, "%s  ", s->reason);

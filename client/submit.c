@@ -94,6 +94,7 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
     request.spec = spec;
     request.request_id = id;
     request.dry_run = conf_bool(cli->conf, "dry-run");
+    request.queue = conf_bool(cli->conf, "queue");
     if (conf_str(cli->conf, "resume") != NULL)
         request.resume = (char *)conf_str(cli->conf, "resume");
     if (weights->path != NULL)

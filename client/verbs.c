@@ -94,6 +94,12 @@ static const struct conf_key submit_keys[] = {
      .help = "Start with the values of this safetensors file, as 'export' "
              "writes it; psservers (or the workers of an allreduce job) read "
              "it under the same path, or from their store."},
+    {.name = "queue",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Wait until the queued jobs before it have ended: they run one at "
+             "a time, a higher train.priority first. Other jobs are not "
+             "affected."},
     SUMMARY_KEY,
     PERIOD_KEY,
     {.name = "cancel-on-interrupt",

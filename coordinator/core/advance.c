@@ -14,6 +14,7 @@
 #include "coordinator/core/leases.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/rings.h"
 
@@ -108,7 +109,7 @@ static void stop(struct coord *c, struct job *job)
 
 void advance_job(struct coord *c, struct job *job)
 {
-    if (c->dead || job_ended(job) || job->paused)
+    if (c->dead || job_ended(job) || job->paused || queue_waits(job))
         return;
     if (!job->placed && !job_rests(job))
         place_job(c, job);

@@ -65,6 +65,9 @@ struct coord {
     struct cluster_stranger *strangers; // owned
     size_t strangers_count;
 
+    // Somebody came to a queue or left it. Changed by: queue.
+    bool queue_moved;
+
     // Leases that were given. Changed by: leases.
     uint64_t attempts; // of this term; n of the next is one more
     uint64_t turn;

@@ -12,6 +12,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status.h"
 
@@ -86,6 +87,7 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     FAULT("job.finished");
     LOG(INFO, "job ended", "job=%s state=%s reason=%s", job->id_text,
         job_state_name(how), reason);
+    queue_leave(c, job);
     list_remove(&job->on_active);
     list_push_back(&c->jobs.ending, &job->on_active);
     job->ended_ms = coord_now(c);

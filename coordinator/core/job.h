@@ -144,6 +144,10 @@ struct job {
     bool paused;
     char *paused_why; // what was seen; owned, may be NULL
 
+    // Its place in the queue, of those of one tenant. Changed by: queue.
+    enum journal_turn turn;
+    char queue[JOURNAL_TENANT];
+
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
     // rings, behind, recount.
     bool placed;
@@ -237,7 +241,8 @@ struct job {
     char *warnings[JOB_WARNINGS];
 
     // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
-    // reports, rings, shards, status_final, behind, recount, recover, pause.
+    // reports, rings, shards, status_final, behind, recount, recover, pause,
+    // queue.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/journal/manifest.h"
 
 struct loading {
@@ -380,6 +381,11 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
     job->map_version = c->term << 32; // rises over restarts
     if (row->has_facts)
         closure_counted(&job->probe.closure);
+    rc = queue_load(c, job, err);
+    if (rc != SL_OK) {
+        job_free(job);
+        return rc;
+    }
     *out = job;
     return SL_OK;
 }

@@ -6,6 +6,7 @@
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/core/rings.h"
 #include "proto/spec.h"
 
@@ -150,7 +151,8 @@ static bool yields(const struct coord *c, const struct job *job)
         const struct job *other = list_entry(n, struct job, on_active);
 
         if (other->state == JOB_PLACING && !other->paused &&
-            other->external == job->external && c->members.psservers > 0 &&
+            !queue_waits(other) && other->external == job->external &&
+            c->members.psservers > 0 &&
             spec_priority(other->spec->train) > priority)
             return true;
     }
@@ -247,7 +249,7 @@ struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m)
 {
     // A rank does nothing else but for its own job.
-    if (job_rests(job) || excluded_now(c, m, job) ||
+    if (job_rests(job) || queue_waits(job) || excluded_now(c, m, job) ||
         (rings_held(m) != NULL && rings_held(m) != job))
         return (struct offer){.kind = WORK_NONE};
     return job_offer(c, job, m);

@@ -8,11 +8,13 @@
 // leased costs a question per job, and a look at each worker.
 #include "coordinator/core/serve.h"
 
+#include "coordinator/core/advance.h"
 #include "coordinator/core/copies.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/offers.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
@@ -165,7 +167,7 @@ static void begin(struct coord *c)
         struct job *job = list_entry(n, struct job, on_active);
 
         offers_begin(job);
-        if (job_rests(job))
+        if (job_rests(job) || queue_waits(job))
             continue;
         list_push_back(&c->offers.list[job->external], &job->on_offers);
         c->offers.jobs++;
@@ -191,8 +193,20 @@ static void serve_all(struct coord *c, uint32_t have)
     }
 }
 
+// Queued jobs whose turn has come by what happened before this pass.
+static void take_turns(struct coord *c)
+{
+    struct job *job;
+
+    while (!c->dead && (job = queue_next(c)) != NULL)
+        advance_job(c, job);
+}
+
 void serve_workers(struct coord *c)
 {
+    take_turns(c);
+    if (c->dead)
+        return;
     begin(c);
     for (uint32_t have = 0; have < DISPATCH_LEASES_MOST; have++)
         serve_all(c, have);

@@ -13,6 +13,7 @@
 #include "coordinator/core/groups.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
@@ -226,7 +227,8 @@ static bool other_runs(const struct coord *c, const struct job *job)
         const struct job *other = list_entry(n, struct job, on_active);
 
         if (other != job && other->external == job->external &&
-            !job_rests(other) && other->state != JOB_FINISHING &&
+            !job_rests(other) && !queue_waits(other) &&
+            other->state != JOB_FINISHING &&
             (other->state == JOB_PLACING || job_served(other)) &&
             other->warnings[JOB_WARN_REACH] == NULL)
             return true;

@@ -12,6 +12,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/queue.h"
 #include "proto/spec.h"
 
 // ---- why it waits
@@ -75,6 +76,19 @@ static void reason_worker(const struct coord *c, const struct job *job,
                  ? ": those that are there stand still or were put aside; "
                    "`sluice status` says why"
                  : "");
+}
+
+static void reason_queued(const struct coord *c, const struct job *job,
+                          char *out, size_t size)
+{
+    const struct job *last;
+    uint32_t before = queue_before(c, job, &last);
+
+    if (last != NULL)
+        snprintf(out, size, "queued: behind %s (%u before it)", last->id_text,
+                 before);
+    else
+        snprintf(out, size, "queued: its turn has come");
 }
 
 static void reason_placing(const struct coord *c, const struct job *job,
@@ -162,6 +176,8 @@ static void status_reason(const struct coord *c, const struct job *job,
         snprintf(out, size, "is being stopped: a checkpoint is made first");
     else if (status_pause_reason(job, out, size))
         return;
+    else if (queue_waits(job))
+        reason_queued(c, job, out, size);
     else if (!job->placed)
         reason_placing(c, job, out, size);
     else if (job->allreduce && !job_served(job))
@@ -521,6 +537,8 @@ static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)
 static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
                           const struct job *job)
 {
+    const struct job *last;
+
     m->job = job->id;
     m->state = (Sluice__V1__JobState)job->state;
     m->incarnation = job->incarnation;
@@ -540,6 +558,8 @@ static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
     m->term = c->term;
     m->map_version = job->map_version;
     m->paused = job->paused;
+    m->queued = job->turn != JOURNAL_TURN_NONE;
+    m->queued_before = queue_before(c, job, &last);
 }
 
 static Sluice__V1__JobStatus *

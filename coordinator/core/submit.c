@@ -14,6 +14,7 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/place.h"
+#include "coordinator/core/queue.h"
 #include "coordinator/core/quotas.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/serve.h"
@@ -113,21 +114,24 @@ static uint64_t draw(struct coord *c)
 static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
                            Sluice__V1__ResumeSource *resume,
                            const struct buf *packed,
-                           const struct buf *packed_resume, const char *request,
+                           const struct buf *packed_resume,
+                           const Sluice__V1__SubmitRequest *request,
                            struct job **out, struct sl_error *err)
 {
     struct journal_job row = {
         .uid = draw(c),
         .incarnation = 1,
         .name = spec->name,
-        .request_id = request,
+        .request_id = request->request_id,
         .tenant = c->asker.tenant,
+        .queued = request->queue,
         .state = JOB_PLACING,
         .spec = {packed->data, packed->len},
         .resume = {packed_resume->data, packed_resume->len},
         .submitted_us = sl_wall_us(c->options.clock),
     };
-    struct job *job = job_new(0, row.uid, 1, spec->name, request, spec);
+    struct job *job =
+        job_new(0, row.uid, 1, spec->name, request->request_id, spec);
     uint64_t id = 0;
     enum sl_err rc;
 
@@ -152,6 +156,8 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
     map_put(&c->jobs.by_id, id, job);
     list_push_back(&c->jobs.active, &job->on_active);
     c->jobs.last = id;
+    if (row.queued)
+        queue_join(c, job, row.tenant);
     *out = job;
     return SL_OK;
 }
@@ -173,8 +179,8 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
     if (rc == SL_OK && resume != NULL)
         rc = wire_pack(&resume->base, &packed_resume);
     if (rc == SL_OK)
-        rc = add_job(c, *spec, resume, packed, &packed_resume,
-                     request->request_id, out, err);
+        rc = add_job(c, *spec, resume, packed, &packed_resume, request, out,
+                     err);
     if (rc == SL_OK)
         *spec = NULL; // the job's now
     else

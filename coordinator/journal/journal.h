@@ -15,10 +15,10 @@
 // In it: the term; jobs with spec, state, facts of their data, layout and
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
 // that the last cut names (K7); cuts as intent, published, aborted (K4, K6);
-// evaluations; whom a closure took down; jobs that were deleted, so that a
-// psserver that was away is sent it; the cluster's id, and numbers that only
-// others know. No row per step or closure: the shards are
-// the authority on what was counted.
+// evaluations; which queued jobs have had their turn; whom a closure took down;
+// jobs that were deleted, so that a psserver that was away is sent it; the
+// cluster's id, and numbers that only others know. No row per step or closure:
+// the shards are the authority on what was counted.
 //
 // Threads  the loop.
 // Memory   rows are borrowed: what a reader's callback gets holds until it
@@ -106,6 +106,7 @@ struct journal_job {
     uint64_t id, uid, incarnation;
     const char *name, *request_id, *reason;
     const char *tenant;         // added with it; not read
+    bool queued;                // likewise
     int state;                  // enum JobState of jobs.proto
     struct journal_blob spec;   // packed JobSpec, checked
     struct journal_blob layout; // packed CheckpointsReply: variables, pieces
@@ -117,9 +118,9 @@ struct journal_job {
     struct journal_counters counters;
 };
 
-// Takes uid, incarnation, name, request_id, tenant, state, reason, spec, resume
-// and submitted_us of *job; *id is the new number. The caller has looked for
-// the request_id before.
+// Takes uid, incarnation, name, request_id, tenant, queued, state, reason,
+// spec, resume and submitted_us of *job; *id is the new number. The caller has
+// looked for the request_id before.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
@@ -127,6 +128,17 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
 #define JOURNAL_TENANT 65 // bytes, with the 0
 enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
                                char out[JOURNAL_TENANT], struct sl_error *err);
+
+// Of a job that was added as a queued one: it waits, until its turn has come.
+enum journal_turn {
+    JOURNAL_TURN_NONE, // it is not queued
+    JOURNAL_TURN_WAITS,
+    JOURNAL_TURN_CAME,
+};
+enum sl_err journal_job_turn(struct journal *j, uint64_t id,
+                             enum journal_turn *out, struct sl_error *err);
+enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
+                                  struct sl_error *err);
 
 // SL_ENOENT if no job came with this request id.
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,

@@ -27,19 +27,44 @@ static enum sl_err add_row(struct journal *j, const struct journal_job *job,
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err)
 {
+    bool owned = journal_or_null(job->tenant) != NULL;
     enum sl_err rc;
 
-    if (journal_or_null(job->tenant) == NULL)
+    if (!owned && !job->queued)
         return add_row(j, job, id, err);
     rc = journal_begin(j, err);
     if (rc != SL_OK)
         return rc;
     rc = add_row(j, job, id, err);
-    if (rc == SL_OK)
+    if (rc == SL_OK && owned)
         rc = journal_write(j, err,
                            "INSERT INTO tenants(job, tenant) VALUES(?1, ?2)",
                            JOURNAL_VALUES(U64(*id), TEXT(job->tenant)));
+    if (rc == SL_OK && job->queued)
+        rc =
+            journal_write(j, err, "INSERT INTO queue(job, turn) VALUES(?1, ?2)",
+                          JOURNAL_VALUES(U64(*id), U64(JOURNAL_TURN_WAITS)));
     return journal_end(j, rc, err);
+}
+
+enum sl_err journal_job_turn(struct journal *j, uint64_t id,
+                             enum journal_turn *out, struct sl_error *err)
+{
+    uint64_t turn = JOURNAL_TURN_NONE;
+    enum sl_err rc =
+        journal_number(j, &turn, err, "SELECT turn FROM queue WHERE job = ?1",
+                       JOURNAL_VALUES(U64(id)));
+
+    *out =
+        turn > JOURNAL_TURN_CAME ? JOURNAL_TURN_CAME : (enum journal_turn)turn;
+    return rc;
+}
+
+enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
+                                  struct sl_error *err)
+{
+    return journal_write(j, err, "UPDATE queue SET turn = ?2 WHERE job = ?1",
+                         JOURNAL_VALUES(U64(id), U64(JOURNAL_TURN_CAME)));
 }
 
 enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
@@ -172,6 +197,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "DELETE FROM tenants WHERE job = ?1",
         "DELETE FROM clocks WHERE job = ?1",
         "DELETE FROM pauses WHERE job = ?1",
+        "DELETE FROM queue WHERE job = ?1",
         "DELETE FROM jobs WHERE id = ?1",
     };
     enum sl_err rc = journal_begin(j, err);

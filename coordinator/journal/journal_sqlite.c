@@ -68,6 +68,8 @@ static const char more[] =
     "CREATE TABLE IF NOT EXISTS clocks("
     " job INTEGER PRIMARY KEY, elapsed_ms INTEGER NOT NULL,"
     " seen_us INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS queue("
+    " job INTEGER PRIMARY KEY, turn INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS jobs_live ON jobs(id) WHERE state < 4;"
     "CREATE INDEX IF NOT EXISTS jobs_ended ON jobs(id, uid, state, name)"
     " WHERE state >= 4;"

@@ -72,7 +72,45 @@ def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
         c.wait_steps(low, c.steps(low) + 100)  # what is left is its
 
 
+def queued_jobs_run_one_after_the_other_also_over_a_kill():
+    with Cluster(psservers=1, workers=2) as c:
+        first = c.submit(short_job("first", epochs=60), "--queue")
+        bad = short_job("bad", epochs=1)
+        bad["data"]["train"]["x"] = str(c.dir / "nowhere")
+        rest = [c.submit(short_job("gone", epochs=1), "--queue"),
+                c.submit(bad, "--queue"),
+                c.submit(short_job("last", epochs=2), "--queue")]
+        high = c.submit(short_job("high", epochs=2, priority=1), "--queue")
+        free = c.submit(short_job("free", epochs=2))
+        gone, bad, last = rest
+        c.wait_steps(first, 10)
+        check_counts(c.wait_state(free))  # it is not queued, and waits for nobody
+        check_equal(c.status(high)["reason"], f"queued: behind {first} (1 before it)",
+                    "reason")
+        check_equal(c.status(last)["reason"], f"queued: behind {bad} (4 before it)",
+                    "reason")
+        check_equal(c.run("stop", gone).returncode, 0, "stop of one that waits")
+        c.wait_state(gone, "stopped")
+        c.restart("coordinator")
+        check_equal(c.status(last)["reason"], f"queued: behind {bad} (3 before it)",
+                    "reason after the coordinator was killed")
+        check("queued" in c.run("jobs").stdout, "sluice jobs names none as queued")
+        while c.status(last)["state"] not in ("finished", "failed", "stopped"):
+            run = [job["id"] for job in c.json("jobs")["jobs"] if job.get("queued")
+                   and job["state"] in ("running", "finishing")]
+            check(len(run) < 2, f"{run} run at the same time")
+        ended = {j: c.json("status", j) for j in (first, high, bad, last)}
+        check_equal({j: s["state"] for j, s in ended.items()}, {
+            first: "finished", high: "finished", bad: "failed", last: "finished"},
+            "states")
+        order = sorted(ended, key=lambda j: ended[j]["ended_unix"])
+        check_equal(order, [first, high, bad, last], "the order in which they ended")
+        for job in (first, high, last):
+            check_counts(ended[job])
+
+
 if __name__ == "__main__":
     main([a_worker_makes_none_of_many_small_jobs_twice,
           jobs_that_do_not_fit_are_made_anew_and_count_all_the_same,
-          a_higher_priority_is_served_first_and_the_rest_goes_to_others])
+          a_higher_priority_is_served_first_and_the_rest_goes_to_others,
+          queued_jobs_run_one_after_the_other_also_over_a_kill])

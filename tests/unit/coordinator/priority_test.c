@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/coordinator/priority_test.c -- who is served, of jobs of different
 // priorities.
-#include <stdio.h>
-#include <string.h>
-
 #include "coordinator/core/job.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -18,43 +15,6 @@ static struct world *begin(void)
     return &w;
 }
 
-// One of the world's jobs under another name, with a priority.
-static uint64_t submit(struct world *w, const char *json, const char *name,
-                       int priority)
-{
-    const char *train = strstr(json, "\"train\":{\"batch");
-    char text[4096];
-
-    if (train == NULL)
-        train = strstr(json, "\"train\":{\"mode");
-    T_ASSERT(train != NULL);
-    train += strlen("\"train\":{");
-    snprintf(text, sizeof(text), "{\"name\":\"%s\"%.*s\"priority\":%d,%s", name,
-             (int)(train - strchr(json, ',')), strchr(json, ','), priority,
-             train);
-    return world_submit(w, text);
-}
-
-// What lies in its inbox, unread: the jobs that it was given leases of.
-static unsigned leases_of(const struct fake_member *m, uint64_t *jobs,
-                          Sluice__V1__LeaseKind *kinds, unsigned most)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < m->inbox_count; i++) {
-        const Sluice__V1__AttendDown *down = m->inbox[i];
-
-        if (down->kind_case != SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
-            continue;
-        for (size_t k = 0; k < down->leases->n_lease; k++) {
-            T_LT(count, most);
-            jobs[count] = down->leases->lease[k]->job;
-            kinds[count++] = down->leases->lease[k]->kind;
-        }
-    }
-    return count;
-}
-
 TEST(priority, a_free_worker_is_given_the_highest)
 {
     Sluice__V1__LeaseKind kinds[8];
@@ -62,11 +22,11 @@ TEST(priority, a_free_worker_is_given_the_highest)
     struct fake_member *worker = world_add(w, FAKE_WORKER, "w");
     uint64_t jobs[8];
 
-    submit(w, world_graph_job, "low", -7);
-    submit(w, world_graph_job, "none", 0);
-    submit(w, world_graph_job, "high", 7);
+    world_submit_as(w, world_graph_job, "low", -7);
+    world_submit_as(w, world_graph_job, "none", 0);
+    world_submit_as(w, world_graph_job, "high", 7);
     world_attach(w, worker);
-    T_EQ(leases_of(worker, jobs, kinds, 8), 2);
+    T_EQ(world_leases(worker, jobs, kinds, 8), 2);
     T_EQ(jobs[0], 3);
     T_EQ(jobs[1], 2);
     world_release(w);
@@ -77,7 +37,7 @@ TEST(priority, is_in_the_status_also_after_a_restart)
     struct world *w = begin();
     Sluice__V1__JobStatus *s;
 
-    submit(w, world_graph_job, "low", -7);
+    world_submit_as(w, world_graph_job, "low", -7);
     world_stop_coord(w);
     world_start_coord(w);
     s = world_status(w);
@@ -97,13 +57,13 @@ static unsigned with_a_ring(int priority, Sluice__V1__LeaseKind kinds[8])
     unsigned count;
 
     world_people(w, 1, 1);
-    ring = submit(w, world_ring_job, "ring", 0);
+    ring = world_submit_as(w, world_ring_job, "ring", 0);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    submit(w, world_graph_job, "other", priority);
+    world_submit_as(w, world_graph_job, "other", priority);
     w->job = ring;
     worker = world_add(w, FAKE_WORKER, "w-1");
     world_attach(w, worker);
-    count = leases_of(worker, jobs, kinds, 8);
+    count = world_leases(worker, jobs, kinds, 8);
     world_release(w);
     return count;
 }

@@ -396,6 +396,7 @@ uint64_t world_submit(struct world *w, const char *json)
     request.spec = (Sluice__V1__JobSpec *)spec;
     request.request_id =
         strcmp(request.spec->name, "life") == 0 ? "r-1" : request.spec->name;
+    request.queue = w->queue;
     T_OK(coord_submit(w->coord, &request, &reply, t_err()));
     job = reply->job;
     w->job = job;
@@ -408,6 +409,41 @@ uint64_t world_submit(struct world *w, const char *json)
     wire_free(&reply->base);
     wire_free(spec);
     return job;
+}
+
+uint64_t world_submit_as(struct world *w, const char *json, const char *name,
+                         int priority)
+{
+    const char *train = strstr(json, "\"train\":{\"batch");
+    char text[4096];
+
+    if (train == NULL)
+        train = strstr(json, "\"train\":{\"mode");
+    T_ASSERT(train != NULL);
+    train += strlen("\"train\":{");
+    snprintf(text, sizeof(text), "{\"name\":\"%s\"%.*s\"priority\":%d,%s", name,
+             (int)(train - strchr(json, ',')), strchr(json, ','), priority,
+             train);
+    return world_submit(w, text);
+}
+
+unsigned world_leases(const struct fake_member *m, uint64_t *jobs,
+                      Sluice__V1__LeaseKind *kinds, unsigned most)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < m->inbox_count; i++) {
+        const Sluice__V1__AttendDown *down = m->inbox[i];
+
+        if (down->kind_case != SLUICE__V1__ATTEND_DOWN__KIND_LEASES)
+            continue;
+        for (size_t k = 0; k < down->leases->n_lease; k++) {
+            T_LT(count, most);
+            jobs[count] = down->leases->lease[k]->job;
+            kinds[count++] = down->leases->lease[k]->kind;
+        }
+    }
+    return count;
 }
 
 enum sl_err world_try_submit(struct world *w, const char *request_id,

@@ -157,6 +157,7 @@ struct world {
     bool groups;     // the job is in hybrid: a ring lease is a place in a group
     bool whole_maps; // workers do not know changes of maps
     bool ahead;      // they wait for the round of a lease, if it is not open
+    bool queue;      // what is submitted is queued
     bool hold_tasks; // pool threads do nothing by themselves
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;
@@ -182,6 +183,9 @@ void world_break(struct world *w, struct fake_member *m); // stream only
 
 // Submits a job from JSON; its number.
 uint64_t world_submit(struct world *w, const char *json);
+// One of the jobs below under another name, with a priority.
+uint64_t world_submit_as(struct world *w, const char *json, const char *name,
+                         int priority);
 // world_graph_job, as one that may be refused; `job` may be NULL.
 enum sl_err world_try_submit(struct world *w, const char *request_id,
                              const char *resume, uint64_t *job,
@@ -189,6 +193,11 @@ enum sl_err world_try_submit(struct world *w, const char *request_id,
 Sluice__V1__JobStatus *world_status(struct world *w); // wire_free
 int world_state(struct world *w);
 const char *world_reason(struct world *w); // until the next call
+
+// Of the leases that lie in a member's inbox, unread: their jobs and kinds; how
+// many there are, at most `most`.
+unsigned world_leases(const struct fake_member *m, uint64_t *jobs,
+                      Sluice__V1__LeaseKind *kinds, unsigned most);
 
 // One drawn action of anybody; time moves a little.
 void world_step(struct world *w);
