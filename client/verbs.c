@@ -92,14 +92,11 @@ static const struct conf_key submit_keys[] = {
     {.name = "weights",
      .kind = CONF_STRING,
      .help = "Start with the values of this safetensors file, as 'export' "
-             "writes it; psservers (or the workers of an allreduce job) read "
-             "it under the same path, or from their store."},
+             "writes it; psservers (in allreduce the workers) find it too."},
     {.name = "queue",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Wait until the queued jobs before it have ended: they run one at "
-             "a time, a higher train.priority first. Other jobs are not "
-             "affected."},
+     .help = "Queued jobs run one at a time, higher train.priority first."},
     SUMMARY_KEY,
     PERIOD_KEY,
     {.name = "cancel-on-interrupt",
