@@ -127,6 +127,11 @@ void advance_job(struct coord *c, struct job *job)
         return;
     follow_evidence(job);
     leases_revoke_early(c, job);
+    // Before another cut is begun, which would be waited for, too.
+    if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {
+        stop(c, job);
+        return;
+    }
     cuts_check(c, job);
     if (!c->dead && !job_ended(job) && job->stop_wanted && job->cut == NULL)
         stop(c, job);

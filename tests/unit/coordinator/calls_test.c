@@ -241,6 +241,35 @@ TEST(calls, of_an_ended_job_the_last_checkpoint_is_named)
     world_release(w);
 }
 
+// Another one would be due by then: its epoch is over.
+TEST(calls, a_stop_waits_for_one_checkpoint_alone)
+{
+    struct world *w = begin(WORLD_SITUATION, world_graph_job, 1, 1);
+    Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+    uint64_t cuts;
+
+    run_to_steps(w, 3);
+    s = world_status(w);
+    cuts = s->cuts;
+    wire_free(&s->base);
+    request.id = "j-1";
+    request.checkpoint = true;
+    w->hold_tasks = true;
+    T_OK(coord_stop(w->coord, &request, &s, t_err()));
+    T_TRUE(s->state != SLUICE__V1__JOB_STATE__JOB_STOPPED);
+    wire_free(&s->base);
+    while (w->tasks_count == 0)
+        world_step(w);
+    run_to_steps(w, 15);
+    world_task(w);
+    s = world_status(w);
+    T_EQ(s->state, SLUICE__V1__JOB_STATE__JOB_STOPPED);
+    T_EQ(s->cuts, cuts + 1);
+    wire_free(&s->base);
+    world_release(w);
+}
+
 // ---- time
 
 static double elapsed(struct world *w)
