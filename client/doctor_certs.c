@@ -5,12 +5,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/command.h"
 #include "client/findings.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "common/net/tls_peer.h"
 #include "proto/access.h"
 
+#define OPENSSL_MS 5000
 #define DAY_S 86400
 #define SOON_DAYS 14
 #define PEM_BYTES ((size_t)1 << 20)
@@ -54,7 +56,18 @@ static void judge(struct findings *f, const char *path,
                 days < SOON_DAYS ? "; sluice cert renew" : "");
 }
 
-static void look_at(struct findings *f, const char *path, const char *crl)
+// Its dates are looked at by judge. NULL: it is not known of which authority it
+// should be.
+static bool is_of(const char *ca, const char *path, struct sl_error *err)
+{
+    const char *const verify[] = {
+        "openssl", "verify", "-no_check_time", "-CAfile", ca, path, NULL};
+
+    return ca == NULL || command_run(verify, OPENSSL_MS, NULL, err) == SL_OK;
+}
+
+static void look_at(struct findings *f, const char *path, const char *ca,
+                    const char *crl)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct buf pem = BUF_INIT;
@@ -62,6 +75,9 @@ static void look_at(struct findings *f, const char *path, const char *crl)
 
     if (fs_read_all(fs_posix(), path, PEM_BYTES, &pem, &err) != SL_OK) {
         finding(f, FINDING_BAD, "certificate", "%s", err.text);
+    } else if (!is_of(ca, path, &err)) {
+        finding(f, FINDING_BAD, "certificate",
+                "%s would be refused: it is not of %s: %s", path, ca, err.text);
     } else {
         tls_peer_read(&peer, buf_text(&pem), pem.len);
         judge(f, path, &peer, tls_peer_revoked(crl, buf_text(&pem), pem.len));
@@ -71,7 +87,7 @@ static void look_at(struct findings *f, const char *path, const char *crl)
 
 struct folder {
     struct findings *f;
-    const char *dir, *crl;
+    const char *dir, *ca, *crl; // the last two: NULL if it has none
 };
 
 static enum sl_err look_at_one(void *arg, const char *name)
@@ -86,7 +102,7 @@ static enum sl_err look_at_one(void *arg, const char *name)
     path = fs_join(d->dir, name);
     if (path == NULL)
         return SL_ENOMEM;
-    look_at(d->f, path, d->crl);
+    look_at(d->f, path, d->ca, d->crl);
     sl_free(path);
     return SL_OK;
 }
@@ -96,8 +112,10 @@ static void look_at_folder(struct findings *f, const char *dir)
     struct sl_error err = SL_ERROR_INIT;
     struct buf crl = BUF_INIT;
     struct folder d = {.f = f, .dir = dir};
-    char *path = fs_join(dir, "ca.crl");
+    char *path = fs_join(dir, "ca.crl"), *ca = fs_join(dir, "ca.crt");
 
+    if (ca != NULL && fs_exists(fs_posix(), ca))
+        d.ca = ca;
     if (path != NULL && fs_exists(fs_posix(), path) &&
         fs_read_all(fs_posix(), path, PEM_BYTES, &crl, &err) == SL_OK)
         d.crl = buf_text(&crl);
@@ -105,6 +123,7 @@ static void look_at_folder(struct findings *f, const char *dir)
         finding(f, FINDING_BAD, "certificate", "%s", err.text);
     buf_release(&crl);
     sl_free(path);
+    sl_free(ca);
 }
 
 void doctor_certs(struct findings *f, const struct conf *conf)
@@ -113,7 +132,7 @@ void doctor_certs(struct findings *f, const struct conf *conf)
     const char *dir = conf_str(conf, "certs");
 
     if (own != NULL)
-        look_at(f, own, NULL);
+        look_at(f, own, NULL, NULL); // doctor_tls asks whose it is
     if (dir != NULL)
         look_at_folder(f, dir);
 }

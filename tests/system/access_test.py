@@ -35,6 +35,16 @@ class Guarded(Cluster):
         subprocess.run([str(BIN / "sluice"), "cert", what, str(self.certs), *words],
                        check=True, capture_output=True)
 
+    def without_role(self, file):
+        """Of our authority, with the client's key."""
+        subprocess.run(["openssl", "req", "-new", "-subj", "/CN=mine", "-key",
+                        self.certs / "client.key", "-out", self.dir / "csr"],
+                       check=True, capture_output=True)
+        subprocess.run(["openssl", "x509", "-req", "-in", self.dir / "csr", "-CA",
+                        self.certs / "ca.crt", "-CAkey", self.certs / "ca.key", "-days",
+                        "2", "-set_serial", "9", "-out", self.certs / f"{file}.crt"],
+                       check=True, capture_output=True)
+
     def tls(self, file):
         return ["--tls-ca", str(self.certs / "ca.crt"),
                 "--tls-cert", str(self.certs / f"{file}.crt"),
@@ -85,13 +95,7 @@ def nobody_attends_as_somebody_else():
 
 def a_certificate_without_a_role_is_told_what_to_do():
     with Guarded(psservers=0, workers=0) as c:
-        subject = ["-subj", "/CN=mine", "-key", c.certs / "client.key"]
-        subprocess.run(["openssl", "req", "-new", *subject, "-out", c.dir / "csr"],
-                       check=True, capture_output=True)
-        subprocess.run(["openssl", "x509", "-req", "-in", c.dir / "csr", "-CA",
-                        c.certs / "ca.crt", "-CAkey", c.certs / "ca.key", "-days", "2",
-                        "-set_serial", "9", "-out", c.certs / "client.crt"],
-                       check=True, capture_output=True)
+        c.without_role("client")
         told = c.run("jobs", want=5).stderr
         check("names no role" in told and "sluice cert issue" in told, "no advice", told)
 
@@ -243,6 +247,7 @@ def the_doctor_says_who_would_be_refused():
         subject = ["-subj", "/CN=mine", "-key", c.certs / "client.key"]
         subprocess.run(["openssl", "req", "-x509", *subject, "-days", "2", "-out",
                         c.certs / "mine.crt"], check=True, capture_output=True)
+        c.without_role("plain")
         # Its certificate is for 127.0.0.1.
         c.start("ps-0", extra=["--listen", "127.0.0.2:0"])
         wait_for("ps-0 to attend", lambda: c.cluster_status()["members"])
@@ -254,7 +259,8 @@ def the_doctor_says_who_would_be_refused():
         says("ok", "client.crt: admin *", "days left")
         says("ok", "psserver.crt: psserver *")
         says("fault", "w-9.revoked.crt would be refused", "has been revoked")
-        says("fault", "mine.crt would be refused", "sluice cert issue")
+        says("fault", "mine.crt would be refused", "it is not of")
+        says("fault", "plain.crt would be refused", "sluice cert issue")
         says("fault", "psserver ps-0", "127.0.0.2", "not for this address")
 
 
