@@ -177,9 +177,8 @@ void pause_end(struct coord *c, struct job *job)
         (ull)row->total_ms);
 }
 
-void pause_revive(struct coord *c, struct job *job)
+void pause_revive(struct job *job)
 {
-    (void)c;
     if (job->pause.row.state == JOURNAL_PAUSE_WANTED)
         want_cut(job);
 }

@@ -37,7 +37,7 @@ void pause_end(struct coord *c, struct job *job);
 void pause_check(struct coord *c, struct job *job);
 
 // A job that was loaded: its cut is wanted again.
-void pause_revive(struct coord *c, struct job *job);
+void pause_revive(struct job *job);
 
 // A worker may hold what it was given before a restart of ours.
 void pause_attached(struct coord *c, const struct member *m);

@@ -61,7 +61,7 @@ static enum sl_err revive(struct coord *c, struct job *job,
     if (rc == SL_OK)
         list_push_back(&c->jobs.active, &job->on_active);
     if (rc == SL_OK)
-        pause_revive(c, job);
+        pause_revive(job);
     return rc;
 }
 

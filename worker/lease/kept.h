@@ -8,8 +8,7 @@
 //
 // Threads  the compute thread.
 // Memory   the jobs are the caller's.
-// Units    bytes, of a device and of the host; leases that a job was in use
-// for.
+// Units    bytes, of a device and of the host.
 #ifndef WORKER_LEASE_KEPT_H
 #define WORKER_LEASE_KEPT_H
 
