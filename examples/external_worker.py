@@ -263,6 +263,7 @@ class Worker:
             except grpc.RpcError as error:
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE,
                                         grpc.StatusCode.DEADLINE_EXCEEDED,
+                                        grpc.StatusCode.RESOURCE_EXHAUSTED,
                                         grpc.StatusCode.CANCELLED):
                     raise
             time.sleep(pause * (0.5 + random.random()))

@@ -276,6 +276,14 @@ const struct rpc_channel_options access_to_coordinator = {.allow =
 const struct rpc_channel_options access_to_psserver = {.allow = is_psserver};
 const struct rpc_channel_options access_to_worker = {.allow = is_worker};
 
+bool access_shared(const struct rpc_peer *peer)
+{
+    struct access_who who;
+
+    return access_who(&who, peer, NULL) != SL_OK ||
+           strcmp(who.name, ACCESS_ANY) == 0;
+}
+
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err)
 {

@@ -67,6 +67,9 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
 extern const struct rpc_channel_options access_to_coordinator;
 extern const struct rpc_channel_options access_to_psserver;
 extern const struct rpc_channel_options access_to_worker;
+// Whether many may show this certificate: it names nobody, or anybody. For
+// rpc_server_options.shared.
+bool access_shared(const struct rpc_peer *peer);
 
 // That somebody may attend under this role and name.
 enum sl_err access_attend(const struct access_who *who, enum access_role role,

@@ -513,14 +513,22 @@ static void reflect_open(struct rpc_stream *stream, void *arg)
 
 // reflection.v1 has the messages of v1alpha under another name.
 static const struct rpc_method methods[] = {
-    {"/grpc.health.v1.Health/Check", RPC_UNARY, REQUEST_BYTES, health_check,
-     NULL},
-    {"/grpc.health.v1.Health/Watch", RPC_SERVER_STREAM, REQUEST_BYTES, NULL,
-     health_watch},
-    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", RPC_BIDI,
-     REQUEST_BYTES, NULL, reflect_open},
-    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", RPC_BIDI,
-     REQUEST_BYTES, NULL, reflect_open},
+    {.path = "/grpc.health.v1.Health/Check",
+     .kind = RPC_UNARY,
+     .max_request_bytes = REQUEST_BYTES,
+     .unary = health_check},
+    {.path = "/grpc.health.v1.Health/Watch",
+     .kind = RPC_SERVER_STREAM,
+     .max_request_bytes = REQUEST_BYTES,
+     .open = health_watch},
+    {.path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     .kind = RPC_BIDI,
+     .max_request_bytes = REQUEST_BYTES,
+     .open = reflect_open},
+    {.path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+     .kind = RPC_BIDI,
+     .max_request_bytes = REQUEST_BYTES,
+     .open = reflect_open},
 };
 
 enum sl_err introspect_new(struct introspect **out, const char *const *services,

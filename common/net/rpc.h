@@ -176,6 +176,10 @@ struct rpc_method {
     // The others. Sets the stream's events (rpc_stream_set) or finishes it;
     // takes a reference if it keeps the pointer past on_end.
     void (*open)(struct rpc_stream *stream, void *arg);
+
+    // RPC_UNARY: a request is read when there is room for it (rpc_limits), and
+    // waits in its sender until then. For large ones.
+    bool in_turn;
 };
 
 struct rpc_table {
@@ -183,6 +187,25 @@ struct rpc_table {
     size_t count;
     void *arg; // passed to every handler of the table
 };
+
+// What a server spends on its peers, and on one of them: the bearer of a
+// certificate, or without one a host. What comes over unix sockets is of the
+// server's own user (or root) and counted in the bytes alone. 0: as the flag of
+// that name has it.
+struct rpc_limits {
+    unsigned peer_calls, calls;             // open, with streams: then SL_EBUSY
+    unsigned peer_connections, connections; // TCP; newer ones are closed
+    size_t inbound_bytes; // of what comes in: half of it is given to requests
+                          // that are `in_turn`; at the whole of it core ends
+                          // calls, with SL_EBUSY
+    size_t unread_bytes;  // of answers, by one peer: then its calls wait
+    unsigned patience_ms; // with a request that is asked for, and with answers
+                          // that are not read; and a second for each MiB
+};
+
+// --peer-calls, --calls and so on.
+extern const struct conf_key rpc_limit_keys[];
+void rpc_limits_read(struct rpc_limits *out, const struct conf *conf);
 
 struct rpc_server_options {
     unsigned keepalive_ms;         // 0: 10000
@@ -192,10 +215,17 @@ struct rpc_server_options {
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
 
     // Asked before each handler, on an I/O thread. What it refuses is answered
-    // with its error and logged; no handler runs. NULL: everybody may call
-    // everything.
+    // with its error and logged; no handler runs. And asked again about streams
+    // that are open when certificate files were replaced (tls.h): those that it
+    // refuses then end. NULL: everybody may call everything.
     enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
+
+    // Whether many may show this certificate: then each host of theirs is a
+    // peer of its own. NULL: nobody does.
+    bool (*shared)(const struct rpc_peer *peer);
+
+    const struct rpc_limits *limits; // borrowed for the call; NULL: all usual
 };
 
 // Makes a server of these tables on the threads of `io`. Copies the tables,
@@ -298,6 +328,9 @@ const struct sl_slices *rpc_stream_request(const struct rpc_stream *stream);
 // Server, inside a callback but on_end: who opened it.
 void rpc_stream_peer(struct rpc_stream *stream, struct rpc_peer *out);
 
+// Server: the same at any time. False: it has ended.
+bool rpc_stream_caller(struct rpc_stream *stream, struct rpc_peer *out);
+
 // Queues a message; they leave in the order of the calls. SL_EBUSY if the
 // queue holds its cap already (a message larger than the cap passes when the
 // queue is empty); SL_ESTATE after close, finish or the end. On failure the
@@ -325,7 +358,7 @@ struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 void rpc_stream_pause(struct rpc_stream *stream);
 void rpc_stream_resume(struct rpc_stream *stream);
 
-// Bytes that wait to be sent. For tests.
+// Bytes that wait to be sent: 0 says that the peer has room for the next.
 size_t rpc_stream_queued_bytes(struct rpc_stream *stream);
 
 struct rpc_stream *rpc_stream_ref(struct rpc_stream *stream);

@@ -19,12 +19,14 @@
 
 #include <assert.h>
 #include <semaphore.h>
+#include <stdio.h>
 
 #define QUEUE_CAP ((size_t)64 << 20)
 // What is on its way cannot be overtaken, and lies in the caches of both ends:
 // so much that a link stays busy, and no more.
 #define WINDOW_BYTES ((size_t)2 << 20)
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
+#define SAID_BYTES ((size_t)4 << 10)   // of more it is said how many
 #define BREAK_MS 250 // a cancelled call has ended by then, if its peer reads
 
 // One unary call.
@@ -277,12 +279,29 @@ static struct client_call *call_begin(struct rpc_channel *ch,
     return c;
 }
 
+// Says how large it is (rpc_serve.c): who keeps room for it keeps no more.
+static void say_size(const struct client_call *c, grpc_op *op,
+                     grpc_metadata *said)
+{
+    char number[24];
+
+    if (c->turn.bytes <= SAID_BYTES)
+        return;
+    snprintf(number, sizeof(number), "%zu", c->turn.bytes);
+    said->key = grpc_slice_from_static_string("sluice-bytes");
+    said->value = grpc_slice_from_copied_string(number);
+    op->data.send_initial_metadata.count = 1;
+    op->data.send_initial_metadata.metadata = said;
+}
+
 static void start(struct client_call *c)
 {
+    grpc_metadata said = {.value = grpc_empty_slice()};
     grpc_op ops[6];
 
     memset(ops, 0, sizeof(ops));
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    say_size(c, &ops[0], &said);
     if (c->wait_for_ready)
         ops[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
                        GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
@@ -296,6 +315,7 @@ static void start(struct client_call *c)
     ops[4].data.recv_message.recv_message = &c->reply;
     rpc_outcome_op(&ops[5], &c->outcome);
     rpc_start_batch(c->call, ops, 6, &c->tag);
+    grpc_slice_unref(said.value);
 }
 
 // ---- the window

@@ -143,14 +143,22 @@ void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 struct rpc_args {
     grpc_arg arg[RPC_ARGS_MAX];
     grpc_channel_args list;
+    grpc_resource_quota *quota; // of a server's
 };
 
 struct rpc_tuning {
     unsigned keepalive_ms, keepalive_timeout_ms; // 0: defaults
     size_t max_receive_bytes;
+    // Of a server:
+    size_t inbound_bytes; // that core may hold of what comes in
+    unsigned patience_ms; // with one that says nothing
+    bool in_turn;         // requests are not read before it is their turn
 };
 
+#define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // that a read makes room for
+
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
+void rpc_args_release(struct rpc_args *args); // of a server's, once used
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
                      const char *server_name);
 
@@ -204,6 +212,9 @@ void rpc_peers_free(struct rpc_peers *p);
 
 // The server's listeners that ask for certificates; borrowed. Before calls.
 void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources);
+
+// Changes when certificate files were replaced.
+unsigned rpc_peers_serial(const struct rpc_peers *p);
 
 void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out);
 

@@ -51,7 +51,7 @@ void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources)
 }
 
 // Changes when certificate files were replaced.
-static unsigned serial_of(const struct rpc_peers *p)
+unsigned rpc_peers_serial(const struct rpc_peers *p)
 {
     unsigned sum = 0;
 
@@ -102,7 +102,7 @@ static struct kept *keep_locked(struct rpc_peers *p, uint64_t hash,
 static void find_locked(struct rpc_peers *p, struct rpc_peer *out,
                         const char *pem, size_t n)
 {
-    unsigned serial = serial_of(p);
+    unsigned serial = rpc_peers_serial(p);
     uint64_t hash = sl_hash64(pem, n);
     struct kept *k = map_get(&p->kept, hash);
 

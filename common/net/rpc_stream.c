@@ -64,6 +64,18 @@ void rpc_stream_peer(struct rpc_stream *s, struct rpc_peer *out)
     rpc_peers_find(s->seed.peers, s->seed.call, out);
 }
 
+bool rpc_stream_caller(struct rpc_stream *s, struct rpc_peer *out)
+{
+    bool here;
+
+    pthread_mutex_lock(&s->lock);
+    here = s->seed.call != NULL && !s->over;
+    if (here)
+        rpc_peers_find(s->seed.peers, s->seed.call, out);
+    pthread_mutex_unlock(&s->lock);
+    return here;
+}
+
 // ---- the queue
 
 static void waiting_push(struct send_queue *q, grpc_byte_buffer *buffer)

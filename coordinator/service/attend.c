@@ -164,14 +164,7 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
 {
     struct session *s = user;
     struct parcel *p = sl_malloc(sizeof(*p));
-    struct rpc_peer peer;
 
-    rpc_stream_peer(stream, &peer);
-    if (peer.revoked && p != NULL) { // since it opened
-        LOG(WARN, "revoked while it attended", "who=%s", peer.id);
-        sl_free(p);
-        p = NULL;
-    }
     if (p == NULL) { // out of memory: it comes back when there is some
         rpc_stream_cancel(stream);
         return;

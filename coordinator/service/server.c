@@ -344,7 +344,9 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
 {
     static const char *const services[] = {"sluice.v1.Coordinator",
                                            "sluice.v1.Jobs"};
-    static const struct rpc_server_options access = {.allow = allow};
+    struct rpc_limits limits;
+    const struct rpc_server_options access = {
+        .allow = allow, .shared = access_shared, .limits = &limits};
     struct rpc_table tables[3];
     enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
@@ -356,6 +358,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     tables[1] = api_table(s->api);
     tables[2] = introspect_table(s->introspect);
     atomic_store(&told_of_refusals, s->api);
+    rpc_limits_read(&limits, conf);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
     return rc == SL_OK ? bind_all(s, conf, err) : rc;
 }

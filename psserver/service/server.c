@@ -198,7 +198,9 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
                               .local = s->local,
                               .tokens = s->tokens};
     const char *listen = conf_str(c, "listen");
-    static const struct rpc_server_options access = {.allow = access_allow};
+    struct rpc_limits limits;
+    const struct rpc_server_options access = {
+        .allow = access_allow, .shared = access_shared, .limits = &limits};
     struct rpc_table tables[2];
     int port = 0;
     enum sl_err rc = api_new(&s->api, &setup);
@@ -209,6 +211,7 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
         return rc;
     tables[0] = api_table(s->api);
     tables[1] = introspect_table(s->introspect);
+    rpc_limits_read(&limits, c);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
     if (rc == SL_OK)
         rc = rpc_server_bind(s->rpc, listen, daemon_tls(s->daemon), &port, err);

@@ -27,7 +27,6 @@ SEAMS = {
     "conf_float": "options of bench programs; the other types' twin",
     "tensorfile_parse": "the fuzzer's bytes, without a file",
     "rpc_call_left_ms": "only the server's side sees what deadline arrived",
-    "rpc_stream_queued_bytes": "tests hold the queue against its cap",
     "local_bytes": "tests see what is mapped, and that it goes",
     "pool_kept_bytes": "tests see what the shelf keeps",
     "optim_defaults": "Keras' values, for tests and bench programs",

@@ -100,22 +100,60 @@ def a_certificate_without_a_role_is_told_what_to_do():
         check("names no role" in told and "sluice cert issue" in told, "no advice", told)
 
 
+def with_list(c):
+    """Has the coordinator look at a list of revoked certificates."""
+    c.cert("revoke", "--role", "worker", "--name", "w-9")  # so there is one
+    c.kill("coordinator")
+    c.start("coordinator", extra=["--tls-crl", c.certs / "ca.crl"])
+
+
+def keep(c, file):
+    """A copy of a certificate that will be revoked."""
+    for end in ("crt", "key"):
+        (c.certs / f"mine.{end}").write_bytes((c.certs / f"{file}.{end}").read_bytes())
+        (c.certs / f"mine.{end}").chmod(0o600)
+
+
 def a_revoked_worker_is_cut_off_and_stays_out():
     with Guarded([("worker", "w-0"), ("worker", "w-9")], psservers=0, workers=0) as c:
-        c.cert("revoke", "--role", "worker", "--name", "w-9")  # so there is a list
-        c.kill("coordinator")
-        c.start("coordinator", extra=["--tls-crl", c.certs / "ca.crl"])
+        with_list(c)
         c.own["w-0"] = "mine"
-        for end in ("crt", "key"):
-            (c.certs / f"mine.{end}").write_bytes(
-                (c.certs / f"worker-w-0.{end}").read_bytes())
-            (c.certs / f"mine.{end}").chmod(0o600)
+        keep(c, "worker-w-0")
         c.start("w-0")
         wait_for("w-0 to attend", lambda: c.cluster_status()["members"])
         c.cert("revoke", "--role", "worker", "--name", "w-0")
         wait_for("w-0 to be cut off",
-                 lambda: "revoked while it attended" in c.log("coordinator"))
+                 lambda: "stream ended" in c.log("coordinator"))
         wait_for("w-0 to be told", lambda: "has been revoked" in c.log("w-0"))
+
+
+def whoever_watches_is_cut_off_when_revoked():
+    import grpc
+    made = [("viewer", "vic"), ("viewer", "val"), ("worker", "w-9")]
+    with Guarded(made, psservers=0, workers=0) as c:
+        with_list(c)
+        job = c.submit(mlp_job("watched"))  # it waits: there is no psserver
+        request = b"\x0a" + bytes([len(job)]) + job.encode()
+        streams = {}
+        for who in ("vic", "val"):
+            files = [(c.certs / f).read_bytes() for f in (
+                "ca.crt", f"viewer-{who}.key", f"viewer-{who}.crt")]
+            channel = grpc.secure_channel(c.address, grpc.ssl_channel_credentials(*files))
+            streams[who] = channel.unary_stream("/sluice.v1.Jobs/Watch")(request, timeout=60)
+            next(streams[who])
+        c.cert("revoke", "--role", "viewer", "--name", "vic")
+        try:
+            for _ in streams["vic"]:
+                pass
+            check(False, "the stream ended without a word")
+        except grpc.RpcError as error:
+            check(error.code() == grpc.StatusCode.UNAUTHENTICATED, error.code(),
+                  error.details())
+            check("has been revoked" in error.details(), "no reason", error.details())
+        check("stream ended" in c.log("coordinator"), "the log says nothing")
+        c.run("stop", job, "--now")
+        last = list(streams["val"])  # it was told to the end
+        check(last, "the other watcher was cut off")
 
 
 def a_tenant_has_its_own_jobs_and_all_is_written_down():
@@ -365,6 +403,7 @@ if __name__ == "__main__":
     main([a_role_does_its_own_and_nothing_else, nobody_attends_as_somebody_else,
           a_certificate_without_a_role_is_told_what_to_do,
           a_revoked_worker_is_cut_off_and_stays_out,
+          whoever_watches_is_cut_off_when_revoked,
           a_tenant_has_its_own_jobs_and_all_is_written_down,
           ranks_of_a_ring_know_each_other_for_workers,
           who_was_refused_is_written_down_and_full_files_are_put_beside,

@@ -284,7 +284,9 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
     struct rpc_io_options io = {
         .threads = (unsigned)conf_int(c, "io-threads"),
     };
-    static const struct rpc_server_options access = {.allow = access_allow};
+    struct rpc_limits limits;
+    const struct rpc_server_options access = {
+        .allow = access_allow, .shared = access_shared, .limits = &limits};
     const struct rpc_tls *tls = daemon_tls(w->daemon);
     struct rpc_table tables[2];
     enum sl_err rc = rpc_io_new(&w->io, &io, err);
@@ -297,6 +299,7 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
         return rc;
     tables[0] = introspect_table(w->introspect);
     tables[1] = ranks_table(w->ranks);
+    rpc_limits_read(&limits, c);
     rc = rpc_server_new(&w->rpc, w->io, tables, SL_COUNT(tables), &access, err);
     if (rc == SL_OK)
         rc = rpc_server_bind(w->rpc, conf_str(c, "listen"), tls, &w->port, err);

@@ -99,7 +99,7 @@ static void release(void *arg)
 TEST(rpc_break, a_channel_is_freed_though_its_peer_reads_nothing)
 {
     static const struct rpc_method methods[] = {
-        {"/t.T/Echo", RPC_UNARY, 2 * LARGE, kit_echo, NULL},
+        {"/t.T/Echo", RPC_UNARY, 2 * LARGE, kit_echo, NULL, false},
     };
     const struct rpc_call_options options = {.deadline_ms = DEADLINE_MS};
     static uint8_t large[LARGE];

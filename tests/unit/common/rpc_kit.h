@@ -104,7 +104,7 @@ static void answer_who(struct rpc_call *call, void *arg)
 }
 
 static const struct rpc_method who_methods[] = {
-    {"/t.T/Who", RPC_UNARY, 0, answer_who, NULL},
+    {"/t.T/Who", RPC_UNARY, 0, answer_who, NULL, false},
 };
 __attribute__((unused)) static const struct rpc_table who_table = {who_methods,
                                                                    1, NULL};

@@ -162,13 +162,13 @@ static void kit_stream(struct rpc_stream *stream, void *arg)
 }
 
 static const struct rpc_method near_methods[] = {
-    {"/t.T/Echo", RPC_UNARY, RPC_DATA_BYTES, kit_echo, NULL},
-    {"/t.T/Way", RPC_UNARY, 0, kit_way, NULL},
-    {"/t.T/Fail", RPC_UNARY, 0, kit_fail, NULL},
-    {"/t.T/Large", RPC_UNARY, 0, kit_large, NULL},
-    {"/t.T/Hold", RPC_UNARY, 0, kit_hold, NULL},
-    {"/t.T/Little", RPC_UNARY, 1000, kit_way, NULL},
-    {"/t.T/Stream", RPC_BIDI, 0, NULL, kit_stream},
+    {"/t.T/Echo", RPC_UNARY, RPC_DATA_BYTES, kit_echo, NULL, false},
+    {"/t.T/Way", RPC_UNARY, 0, kit_way, NULL, false},
+    {"/t.T/Fail", RPC_UNARY, 0, kit_fail, NULL, false},
+    {"/t.T/Large", RPC_UNARY, 0, kit_large, NULL, false},
+    {"/t.T/Hold", RPC_UNARY, 0, kit_hold, NULL, false},
+    {"/t.T/Little", RPC_UNARY, 1000, kit_way, NULL, false},
+    {"/t.T/Stream", RPC_BIDI, 0, NULL, kit_stream, false},
 };
 
 // ---- both ends

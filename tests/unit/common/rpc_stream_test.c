@@ -137,9 +137,9 @@ static void open_refuse(struct rpc_stream *stream, void *arg)
 }
 
 static const struct rpc_method methods[] = {
-    {"/t.T/Talk", RPC_BIDI, 32u << 20, NULL, open_side},
-    {"/t.T/Count", RPC_SERVER_STREAM, 0, NULL, open_count},
-    {"/t.T/Refuse", RPC_BIDI, 0, NULL, open_refuse},
+    {"/t.T/Talk", RPC_BIDI, 32u << 20, NULL, open_side, false},
+    {"/t.T/Count", RPC_SERVER_STREAM, 0, NULL, open_count, false},
+    {"/t.T/Refuse", RPC_BIDI, 0, NULL, open_refuse, false},
 };
 
 struct talk {

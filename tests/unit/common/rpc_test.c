@@ -86,10 +86,10 @@ static void scratch(struct rpc_call *call, void *arg)
 }
 
 static const struct rpc_method methods[] = {
-    {"/t.T/Echo", RPC_UNARY, RPC_DATA_BYTES, kit_echo, NULL},
-    {"/t.T/Fail", RPC_UNARY, 0, fail, NULL},
-    {"/t.T/Hold", RPC_UNARY, 0, hold, NULL},
-    {"/t.T/Scratch", RPC_UNARY, 1000, scratch, NULL},
+    {"/t.T/Echo", RPC_UNARY, RPC_DATA_BYTES, kit_echo, NULL, true},
+    {"/t.T/Fail", RPC_UNARY, 0, fail, NULL, false},
+    {"/t.T/Hold", RPC_UNARY, 0, hold, NULL, false},
+    {"/t.T/Scratch", RPC_UNARY, 1000, scratch, NULL, false},
 };
 
 static void open_service(struct world *w, struct service *s, bool unix_socket)

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_serve.h -- what the files of a server share. Nobody else
+// includes it.
+//
+// rpc_server.c makes a server and ends it, rpc_serve.c takes its calls from
+// their arrival to their answer, rpc_sentry.c and rpc_socks.c look after it
+// from time to time.
+//
+// Threads  serve_*: as said there. What is under a lock names it.
+// Memory   call objects go back to their pools.
+#ifndef COMMON_NET_RPC_SERVE_H
+#define COMMON_NET_RPC_SERVE_H
+
+#include "common/net/local/rpc_sock.h"
+#include "common/net/rpc_limit.h"
+
+#define RPC_SCRATCH_SPACE 256
+
+struct rpc_sentry; // rpc_sentry.c
+struct rpc_socks;  // rpc_socks.c
+
+struct served {
+    struct rpc_method method; // path NULL: any that is not in a table
+    void *arg;
+    void *registered;
+};
+
+// What one I/O thread has of a server.
+struct lane {
+    struct rpc_server *server;
+    struct rpc_thread *thread;
+    struct rpc_call *pool;
+};
+
+struct scratch {
+    struct scratch *next;
+    _Alignas(16) uint8_t bytes[];
+};
+
+struct rpc_call {
+    struct rpc_tag tag;
+    struct lane *lane;
+    struct served *served;
+    struct rpc_call *next; // in the pool
+    grpc_call *call;
+    struct rpc_host *host; // instead of call: it came over a socket, and the
+    uint64_t id;           // answer goes back there
+    struct sl_slice request;
+    uint8_t *request_space; // kept from call to call
+    size_t request_cap;
+    gpr_timespec deadline;
+    grpc_metadata_array metadata;
+    grpc_call_details details; // of unknown methods
+    grpc_byte_buffer *payload;
+    struct rpc_body body;
+    grpc_byte_buffer *reply;
+    int cancelled;
+    struct rpc_limit_call limit; // under limit_lock, as
+    struct list_node timed;      // in server.timed, while its peer has to move,
+    uint64_t due_ms;             // until then
+    size_t said_bytes;           // its request has, says the caller
+    struct scratch *scratch;
+    size_t space_used;
+    _Alignas(16) uint8_t space[RPC_SCRATCH_SPACE];
+};
+
+// A stream that is open.
+struct serve_stream {
+    struct list_node node;       // in server.streams
+    struct rpc_limit_call limit; // both under limit_lock
+    struct rpc_server *server;
+    struct rpc_stream *stream;
+    const char *path;
+    bool told; // it ends: its bearer's certificate was revoked
+};
+
+struct rpc_server {
+    struct rpc_io *io;
+    grpc_server *server;
+    struct served *served; // count + 1: the last is the unknown one
+    size_t count;
+    struct lane *lanes;
+    unsigned posted;
+    size_t queue_cap_bytes;
+    struct rpc_source *sources; // of the certificates of each address
+    struct rpc_peers *peers;
+    enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
+                         struct sl_error *err);
+    bool (*shared)(const struct rpc_peer *peer);
+    struct rpc_tag stopped;
+    atomic_bool draining, stopping;
+    atomic_size_t open;
+    atomic_size_t live;
+    pthread_mutex_t lock; // for the wait of rpc_server_free, and of these:
+    pthread_cond_t gone;
+    struct list hosts;
+    struct rpc_call *pool; // of calls over them
+
+    pthread_mutex_t limit_lock; // of these; nothing else is taken under it
+    struct rpc_limit limit;
+    struct list timed, streams;
+    bool closed; // nothing waits any more
+
+    unsigned serial; // of the certificates at the sentry's last look
+    struct rpc_sentry *sentry;
+    struct rpc_socks *socks;
+};
+
+void serve_live_down(struct rpc_server *s);
+struct rpc_call *serve_call_new(struct lane *lane);
+void serve_pool_free(struct rpc_call **pool);
+size_t serve_request_limit(const struct served *served);
+
+// Core is asked for its request later than for the call.
+bool serve_asks(const struct rpc_method *m);
+
+// A place for a call of this method, at core.
+void serve_post(struct rpc_call *c, struct served *served);
+
+// Refuses what waits, now and later.
+void serve_close(struct rpc_server *s);
+
+// Ends calls whose peers took too long, and streams whose bearers' certificates
+// were revoked. `serial`: of the certificates at the last look.
+void serve_look(struct rpc_server *s, unsigned *serial);
+
+extern const struct rpc_host_events serve_host_events;
+
+// ---- rpc_sentry.c: a thread that calls look(arg) from time to time
+
+struct rpc_sentry *rpc_sentry_start(void (*look)(void *arg), void *arg);
+void rpc_sentry_stop(struct rpc_sentry *sentry); // waits; NULL is allowed
+
+// ---- rpc_socks.c: the TCP connections of a server's ports
+
+struct rpc_socks *rpc_socks_new(const struct rpc_limits *most);
+void rpc_socks_free(struct rpc_socks *socks); // NULL is allowed
+void rpc_socks_port(struct rpc_socks *socks, unsigned port);
+void rpc_socks_look(struct rpc_socks *socks);
+
+#endif

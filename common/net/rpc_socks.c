@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_socks.c -- how many TCP connections each host has to a
+// server's ports.
+//
+// Core accepts whoever dials, and tells nobody. So the process's own sockets
+// are looked at, and those beyond a limit are shut down, of each host the ones
+// that were not there at the last look. Who flickers in between costs a
+// descriptor for the time of a look (rpc_sentry.c). A port that several servers
+// of a process share is the business of each.
+#include "common/net/rpc_serve.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/run/log.h"
+
+#define PORTS_MAX 16
+
+// One connection: ordered by host, then by the peer's port.
+struct sock {
+    struct in6_addr host; // IPv4 as IPv6
+    unsigned port;
+    int fd;
+    bool before; // at the last look, too
+};
+
+struct rpc_socks {
+    struct rpc_limits most;
+    unsigned port[PORTS_MAX], ports;
+    struct sock *at; // of the last look, in order
+    size_t count;
+    struct {
+        struct in6_addr host;
+        uint64_t at_ms;
+    } said; // the last line of the log
+};
+
+struct rpc_socks *rpc_socks_new(const struct rpc_limits *most)
+{
+    struct rpc_socks *s = gpr_zalloc(sizeof(*s));
+
+    s->most = *most;
+    return s;
+}
+
+void rpc_socks_free(struct rpc_socks *s)
+{
+    if (s != NULL)
+        gpr_free(s->at);
+    gpr_free(s);
+}
+
+void rpc_socks_port(struct rpc_socks *s, unsigned port)
+{
+    if (s->ports < PORTS_MAX)
+        s->port[s->ports++] = port;
+}
+
+// ---- what is there
+
+static bool read_name(struct sock *out, const struct sockaddr_storage *from)
+{
+    const struct sockaddr_in6 *six = (const void *)from;
+    const struct sockaddr_in *four = (const void *)from;
+
+    if (from->ss_family == AF_INET6) {
+        out->host = six->sin6_addr;
+        out->port = ntohs(six->sin6_port);
+        return true;
+    }
+    if (from->ss_family != AF_INET)
+        return false;
+    memset(&out->host, 0, sizeof(out->host));
+    out->host.s6_addr[10] = out->host.s6_addr[11] = 0xff;
+    memcpy(out->host.s6_addr + 12, &four->sin_addr, sizeof(four->sin_addr));
+    out->port = ntohs(four->sin_port);
+    return true;
+}
+
+// Whether the descriptor is a connection to one of our ports, and whose.
+static bool read_sock(const struct rpc_socks *s, int fd, struct sock *out)
+{
+    struct sockaddr_storage name;
+    socklen_t n = sizeof(name);
+    struct sock mine;
+
+    if (getsockname(fd, (struct sockaddr *)&name, &n) != 0 ||
+        !read_name(&mine, &name))
+        return false;
+    n = sizeof(name);
+    if (getpeername(fd, (struct sockaddr *)&name, &n) != 0 ||
+        !read_name(out, &name))
+        return false;
+    out->fd = fd;
+    out->before = false;
+    for (unsigned i = 0; i < s->ports; i++)
+        if (s->port[i] == mine.port)
+            return true;
+    return false;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct sock *x = a, *y = b;
+    int d = memcmp(&x->host, &y->host, sizeof(x->host));
+
+    return d != 0 ? d : (x->port > y->port) - (x->port < y->port);
+}
+
+static size_t read_all(const struct rpc_socks *s, struct sock **out)
+{
+    DIR *all = opendir("/proc/self/fd");
+    size_t count = 0, cap = 0;
+    struct dirent *entry;
+    struct sock one;
+
+    while (all != NULL && (entry = readdir(all)) != NULL) {
+        if (entry->d_name[0] == '.' || !read_sock(s, atoi(entry->d_name), &one))
+            continue;
+        if (count == cap) {
+            cap = cap ? 2 * cap : 64;
+            *out = gpr_realloc(*out, cap * sizeof(**out));
+        }
+        (*out)[count++] = one;
+    }
+    if (all != NULL)
+        closedir(all);
+    return count;
+}
+
+// ---- what is too much
+
+// Looks at a duplicate: the number may be another file's by now.
+static void cut(const struct rpc_socks *s, const struct sock *one)
+{
+    int mine = fcntl(one->fd, F_DUPFD_CLOEXEC, 0);
+    struct sock now;
+
+    if (mine < 0)
+        return;
+    if (read_sock(s, mine, &now) && in_order(&now, one) == 0)
+        (void)shutdown(mine, SHUT_RDWR);
+    close(mine);
+}
+
+static void say(struct rpc_socks *s, const struct sock *one, const char *flag,
+                unsigned most)
+{
+    uint64_t now = sl_now_ms(sl_clock_real());
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool same = memcmp(&s->said.host, &one->host, sizeof(one->host)) == 0;
+
+    if (s->said.at_ms != 0 && now - s->said.at_ms < RPC_LIMIT_SAY_MS && same)
+        return;
+    s->said.at_ms = now;
+    s->said.host = one->host;
+    (void)inet_ntop(AF_INET6, &one->host, host, sizeof(host));
+    LOG(WARN, "too many connections: new ones are closed",
+        "host=%s most=%u flag=%s", host, most, flag);
+}
+
+static bool same_host(const struct sock *a, const struct sock *b)
+{
+    return memcmp(&a->host, &b->host, sizeof(a->host)) == 0;
+}
+
+// [from, to) are of one host. How many of them stay; those that go are marked
+// by fd -1.
+static size_t trim(struct rpc_socks *s, struct sock *from, struct sock *to,
+                   size_t room)
+{
+    size_t most = s->most.peer_connections, here = 0;
+    bool of_all = room < most;
+
+    for (struct sock *one = from; one < to; one++)
+        here += one->before;
+    for (struct sock *one = from; one < to; one++) {
+        if (one->before)
+            continue;
+        if (here < most && here < room) {
+            here++;
+            continue;
+        }
+        say(s, one, of_all ? "--connections" : "--peer-connections",
+            of_all ? s->most.connections : s->most.peer_connections);
+        cut(s, one);
+        one->fd = -1;
+    }
+    return here;
+}
+
+static void compare(struct rpc_socks *s, struct sock *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        all[i].before = s->count > 0 && bsearch(&all[i], s->at, s->count,
+                                                sizeof(*s->at), in_order);
+}
+
+void rpc_socks_look(struct rpc_socks *s)
+{
+    struct sock *all = NULL, *from, *to;
+    size_t count, kept = 0, old = 0;
+
+    if (s->ports == 0)
+        return;
+    count = read_all(s, &all);
+    qsort(all, count, sizeof(*all), in_order);
+    compare(s, all, count);
+    for (size_t i = 0; i < count; i++)
+        old += all[i].before;
+    for (from = all; from < all + count; from = to) {
+        size_t mine = 0, others;
+
+        for (to = from; to < all + count && same_host(from, to); to++)
+            mine += to->before;
+        others = old - mine; // and what this walk has let in
+        others = others > s->most.connections ? s->most.connections : others;
+        mine = trim(s, from, to, s->most.connections - others);
+        old = others + mine;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (all[i].fd >= 0)
+            all[kept++] = all[i];
+    gpr_free(s->at);
+    s->at = all;
+    s->count = kept;
+}

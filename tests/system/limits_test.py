@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""No peer costs more than its budget: peers that send without end, send nothing,
+stop in the midst, or never read, each beside honest ones that are served."""
+import contextlib
+import pathlib
+import socket
+import time
+
+import grpc
+
+from access_test import Guarded
+from badwire_test import PREFACE, block, varint
+from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
+from rawhttp2 import Raw, message
+
+MIB = 1 << 20
+PUSH, PULL, ASK = (f"/sluice.v1.Shards/{m}" for m in ("Push", "Pull", "Ask"))
+SMALL = ["--inbound-bytes", "64MiB", "--connections", "64"]
+
+
+class Open(Cluster):
+    """Its psserver listens at a port of this host, as for other hosts."""
+
+    def command(self, name):
+        line = super().command(name)
+        if name.startswith("ps"):
+            line[line.index("--listen") + 1] = "127.0.0.1:0"
+        return line
+
+    def port(self, name="ps-0"):
+        return next(m["address"] for m in self.cluster_status()["members"]
+                    if m["name"] == name)
+
+    def peak(self, name="ps-0"):
+        """Bytes: the most memory that it ever had."""
+        told = pathlib.Path(f"/proc/{self.processes[name].pid}/status").read_text()
+        return int(told.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def external(c, elements):
+    """A job to which this test pushes; what a call has to say of its shard."""
+    job = c.submit({
+        "name": "pushed", "model": {"type": "external", "variables": [
+            {"name": "v", "shape": [elements], "initializer": "zeros"}]},
+        "optimizer": {"type": "sgd", "learning_rate": 1e-6},
+        "data": {"train": {"format": "external", "samples": 1024}},
+        "train": {"batch": 1, "epochs": 1, "shuffle": False, "steps_per_closure": 1024,
+                  "max_delay": 1024},
+        "placement": {"partitioner": "fixed", "shards": 1},
+        "checkpoint": {"every_epoch": False}})
+    c.wait_state(job, "running")
+    return job, shard_of(c, job)
+
+
+def shard_of(c, job):
+    told = c.status(job)
+    return (b"\x08" + varint(int(told["job"])) + b"\x10" +
+            varint(int(told["incarnation"])) + b"\x20" +
+            varint(int(told["shards"][0]["incarnation"])))
+
+
+def push_of(shard, step, elements):
+    return message(shard + b"\x30" + varint(step) + b"\x3a\x04\x08\x01\x10\x01\x50\x01" +
+                   block(15, bytes(4 * elements)))
+
+
+def push(address, whole):
+    """An honest one; whoever is refused for now tries again."""
+    def is_counted():
+        with dialled(address) as channel:
+            try:
+                channel.unary_unary(PUSH)(whole[5:], timeout=20 * PATIENCE)
+                return True
+            except grpc.RpcError as error:
+                check_equal(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, "code")
+        return False
+    wait_for("an honest push to be answered", is_counted)
+
+
+@contextlib.contextmanager
+def dialled(address):
+    with grpc.insecure_channel(address,
+                               [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        yield channel
+
+
+def is_served(address, limit_s=20):
+    """A call of somebody else's is answered, if only to say what is wrong."""
+    with dialled(address) as channel:
+        try:
+            channel.unary_unary(ASK)(b"", timeout=limit_s * PATIENCE)
+        except grpc.RpcError as error:
+            return error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    return False
+
+
+def all_ended(raws, limit_s=20):
+    def look():
+        for raw in raws:
+            while raw.hear():
+                pass
+        return all(raw.gone or raw.ended for raw in raws)
+    wait_for("every call and connection of theirs to end", look, limit_s)
+
+
+# ---- memory
+
+def a_message_without_end_costs_no_more_than_the_budget():
+    with Open(psservers=1, workers=1, psserver_args=SMALL) as c:
+        address, before = c.port(), c.peak()
+        job = c.submit(mlp_job("beside", samples=3200, epochs=2))
+        with contextlib.ExitStack() as stack:
+            raws = [stack.enter_context(Raw(address)) for _ in range(6)]
+            for raw in raws:
+                raw.call(ASK)
+                raw.hear(1)
+                raw.say(message(b"", 0xFFFFFFFF))
+            sent, zeroes = 0, bytes(MIB)
+            end = time.monotonic() + 60 * PATIENCE
+            while not all(r.ended or r.gone for r in raws):
+                check(time.monotonic() < end, f"{sent} bytes were taken, and no end")
+                for raw in raws:
+                    raw.hear()
+                    if not raw.ended and not raw.gone:
+                        with contextlib.suppress(OSError):
+                            sent += raw.say(zeroes)
+        check(sent > 32 * MIB, f"only {sent} bytes were taken: nothing was tried")
+        check(c.peak() - before < 160 * MIB,
+              f"its memory has grown by {(c.peak() - before) // MIB} MiB")
+        check_counts(c.wait_state(job))
+
+
+def pushes_beyond_the_budget_wait_in_their_senders_and_all_count():
+    elements, peers = 4 * MIB, 10  # 16 MiB each
+    with Open(psservers=1, workers=1, psserver_args=SMALL) as c:
+        job, shard = external(c, elements)
+        other = c.submit(mlp_job("beside", samples=3200, epochs=2))
+        address, before = c.port(), c.peak()
+        pushes = [push_of(shard, step, elements) for step in range(peers)]
+        at = [0] * peers
+        with contextlib.ExitStack() as stack:
+            raws = [stack.enter_context(Raw(address)) for _ in range(peers)]
+            for raw in raws:
+                raw.call(PUSH)
+
+            def go_on(part):
+                """All say so much of theirs, as far as there is room for it."""
+                for i, raw in enumerate(raws):
+                    raw.hear()
+                    stop = int(len(pushes[i]) * part)
+                    if not raw.ended and at[i] < stop:
+                        at[i] += raw.say(pushes[i][at[i]:stop], last=part == 1)
+            # One is let in, and stops short of its end; the others wait.
+            wait_for("one push to be nearly here",
+                     lambda: go_on(0.9) or max(at) >= 14 * MIB)
+            for _ in range(100):
+                go_on(0.9)
+            taken = sum(at) - max(at)
+            check(taken < 2 * peers * MIB, f"of those that wait {taken} bytes were taken")
+            check(is_served(address), "nobody else is answered")
+            check_counts(c.wait_state(other))
+            wait_for("all pushes to be answered",
+                     lambda: go_on(1) or all(raw.ended for raw in raws), 60)
+            check_equal({raw.ended[1] for raw in raws}, {"answered"}, "ends")
+        wait_for("each of them to be counted",
+                 lambda: int(c.status(job)["steps_counted"]) == peers)
+        check_equal(int(c.status(job)["shards"][0]["counts"]["applied"]), peers, "applied")
+        check(c.peak() - before < 96 * MIB,
+              f"its memory has grown by {(c.peak() - before) // MIB} MiB")
+
+
+# ---- slow and silent peers
+
+PATIENT = [*SMALL, "--peer-patience", "1s", "--unread-bytes", "4MiB"]
+
+
+def hung_up_on(address, openings, meanwhile):
+    """Connections that said this, and nothing more, are closed."""
+    host, _, port = address.rpartition(":")
+    with contextlib.ExitStack() as stack:
+        silent = []
+        for said in openings:
+            s = stack.enter_context(socket.create_connection((host, int(port))))
+            s.sendall(said)
+            s.settimeout(20 * PATIENCE)
+            silent.append(s)
+        meanwhile()
+        for s in silent:
+            with contextlib.suppress(ConnectionError):
+                while s.recv(4096):
+                    pass
+
+
+def who_says_nothing_is_hung_up_on():
+    with Open(psservers=1, workers=0, psserver_args=PATIENT) as c:
+        address = c.port()
+        hung_up_on(address, (b"", PREFACE[:9], PREFACE),
+                   lambda: check(is_served(address), "nobody else is answered"))
+
+
+def who_begins_no_handshake_or_does_not_end_it_is_hung_up_on():
+    hello = bytes.fromhex("1603010200010001fc0303")  # of 512 bytes
+    args = ["--peer-patience", "1s"]
+    with Guarded(psservers=0, workers=0, coordinator_args=args) as c:
+        hung_up_on(c.address, (b"", hello[:3], hello) * 10,
+                   lambda: check("jobs" in c.json("jobs"), "others are not served"))
+
+
+def who_stops_in_the_midst_of_a_push_loses_it_and_no_other():
+    with Open(psservers=1, workers=0, psserver_args=PATIENT) as c:
+        job, shard = external(c, MIB // 4)
+        address, whole = c.port(), push_of(shard, 0, MIB // 4)
+        with contextlib.ExitStack() as stack:
+            raws = [stack.enter_context(Raw(address)) for _ in range(6)]
+            for raw in raws:  # one says so, and is in, the others wait
+                raw.call(PUSH, size=len(whole))
+                raw.hear(1)
+                raw.say(whole[:100000])
+            check(is_served(address), "nobody else is answered")
+            all_ended(raws)
+            push(address, whole)
+        check("too slow" in c.log("ps-0"), "the log says nothing")
+        wait_for("the honest push to be counted",
+                 lambda: int(c.status(job)["steps_counted"]) == 1)
+
+
+def who_never_reads_loses_the_answers():
+    with Open(psservers=1, workers=0, psserver_args=PATIENT) as c:
+        job, shard = external(c, MIB // 4)  # answers of 1 MiB
+        # A Pull has the shard's incarnation where a Push has it.
+        address, before = c.port(), c.peak()
+        pull = message(shard)
+        with Raw(address, quiet=True) as raw:
+            raw.hear(1)
+            for stream in range(1, 161, 2):
+                raw.call(PULL, stream)
+                raw.say(pull, stream, last=True)
+            wait_for("all of its calls to end", lambda: raw.hear() and False or
+                     raw.gone or len(raw.ended) == 80)
+            with dialled(address) as channel:
+                told = channel.unary_unary(PULL)(pull[5:], timeout=60 * PATIENCE)
+            check(len(told) > MIB, "it was not answered", len(told))
+        check("too slow" in c.log("ps-0"), "the log says nothing")
+        check(c.peak() - before < 64 * MIB,
+              f"its memory has grown by {(c.peak() - before) // MIB} MiB")
+        check_equal(int(c.status(job)["steps_counted"]), 0, "steps")
+
+
+def a_host_has_so_many_connections_and_no_more():
+    args = ["--peer-connections", "20", "--peer-patience", "60s"]
+    with Open(psservers=1, workers=1, psserver_args=args) as c:
+        job = c.submit(mlp_job("beside", samples=3200, epochs=6))
+        c.wait_steps(job, 1)
+        address = c.port()
+        with contextlib.ExitStack() as stack:
+            raws = [stack.enter_context(Raw(address)) for _ in range(60)]
+
+            def closed():
+                for raw in raws:
+                    while raw.hear():
+                        pass
+                return sum(bool(raw.gone) for raw in raws)
+            wait_for("those beyond 20 to be closed", lambda: closed() >= 40)
+            check(closed() < 60, "all of them were closed")
+            check_counts(c.wait_state(job))  # its connections were there before
+        check("--peer-connections" in c.log("ps-0"), "the log says nothing")
+        wait_for("there to be room again", lambda: is_served(address, 5))
+
+
+def one_peer_has_so_many_calls_and_no_more():
+    with Open(psservers=1, workers=0, psserver_args=["--peer-calls", "3"]) as c:
+        address = c.port()
+        with dialled(address) as channel:
+            watches = [channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
+                       for _ in range(3)]
+            for watch in watches:
+                next(watch)
+            try:
+                channel.unary_unary(ASK)(b"", timeout=20)
+                check(False, "a fourth was served")
+            except grpc.RpcError as error:
+                check_equal(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, "code")
+                check("3 calls open" in error.details(), "no figure", error.details())
+            watches.pop().cancel()
+            wait_for("there to be room again", lambda: is_served(address))
+        check("over a limit" in c.log("ps-0"), "the log says nothing")
+
+
+if __name__ == "__main__":
+    main([a_message_without_end_costs_no_more_than_the_budget,
+          pushes_beyond_the_budget_wait_in_their_senders_and_all_count,
+          who_says_nothing_is_hung_up_on,
+          who_begins_no_handshake_or_does_not_end_it_is_hung_up_on,
+          who_stops_in_the_midst_of_a_push_loses_it_and_no_other,
+          who_never_reads_loses_the_answers,
+          a_host_has_so_many_connections_and_no_more,
+          one_peer_has_so_many_calls_and_no_more])
