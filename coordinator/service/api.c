@@ -278,6 +278,7 @@ struct rpc_table api_table(struct api *a)
 }
 
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
+                    const struct watch_limits *limits,
                     const struct sl_clock *clock, struct sl_error *err)
 {
     struct api *a = sl_calloc(1, sizeof(*a));
@@ -289,7 +290,7 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
     a->audit = audit;
     rc = denials_new(&a->denials, audit, clock, err);
     if (rc == SL_OK)
-        rc = watch_new(&a->watch, loop, err);
+        rc = watch_new(&a->watch, loop, limits, err);
     if (rc != SL_OK) {
         denials_free(a->denials);
         sl_free(a);

@@ -14,6 +14,7 @@
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/service/watch.h"
 
 #define API_WATCH_MS 250
 
@@ -22,6 +23,7 @@ struct audit;
 
 // What changes something is written to `audit`, which is borrowed.
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
+                    const struct watch_limits *limits,
                     const struct sl_clock *clock, struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 

@@ -78,6 +78,20 @@ const struct conf_key server_keys[] = {
      .min = 1,
      .max = 64,
      .help = "Threads of the network."},
+    {.name = "watchers",
+     .kind = CONF_INT,
+     .value = "1000",
+     .min = 1,
+     .max = 1000000,
+     .unit = "streams",
+     .help = "Clients that may follow jobs at once (`sluice watch`)."},
+    {.name = "watchers-per-caller",
+     .kind = CONF_INT,
+     .value = "200",
+     .min = 1,
+     .max = 1000000,
+     .unit = "streams",
+     .help = "And of them with one certificate, or of those without any."},
     {.name = NULL},
 };
 
@@ -261,6 +275,11 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
         .lease_ms = (uint32_t)conf_int(conf, "lease-ms"),
         .settle_ms = SETTLE_MS,
     };
+    const struct watch_limits watchers = {
+        .watchers = (unsigned)conf_int(conf, "watchers"),
+        .per_caller = (unsigned)conf_int(conf, "watchers-per-caller"),
+        .patience_ms = (unsigned)conf_int(conf, "peer-patience"),
+    };
     enum sl_err rc;
 
     if (options.lease_ms <= 2 * options.heartbeat_ms)
@@ -275,7 +294,7 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     if (rc == SL_OK)
         rc = make_audit(s, conf, err);
     if (rc == SL_OK)
-        rc = api_new(&s->api, s->loop, s->audit, options.clock, err);
+        rc = api_new(&s->api, s->loop, s->audit, &watchers, options.clock, err);
     return rc == SL_OK ? begin_coord(s, err) : rc;
 }
 

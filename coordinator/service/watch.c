@@ -5,18 +5,27 @@
 //   -> the job has ended: last status, finish -> on_end (I/O) -> end (loop)
 //
 // The tick is the rate limit: nobody is sent more than one status per
-// API_WATCH_MS, except the last one, which does not wait.
+// API_WATCH_MS, except the last one, which does not wait. Nor is anybody sent
+// one before he has taken the last.
 #include "coordinator/service/watch.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/list.h"
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "coordinator/service/api.h"
 #include "proto/access.h"
 
+#define SAY_MS 60000 // between two lines of the log about refusals
+
 struct watch {
     struct loop *loop;
+    struct watch_limits most;
+    unsigned count, refused; // watchers; refusals since the log's last line
+    uint64_t said_ms;
     struct coord *coord;
     const char *why; // there is none
     struct loop_timer *tick;
@@ -33,9 +42,12 @@ struct watcher {
     struct wire_arena arena;
     Sluice__V1__JobRequest *request; // in the arena
     struct access_who who;
+    char caller[RPC_PEER_ID]; // of its certificate; "" without
     uint64_t job;
-    uint64_t seen; // coord_changes of the last status sent
-    bool done;     // finished by us
+    uint64_t seen;      // coord_changes of the last status sent
+    uint64_t unread_ms; // since then the last one was not taken; 0: it was
+    bool counted;       // in watch.count
+    bool done;          // finished by us
 };
 
 // The status that was made last. Many watch one job, and nothing moves while
@@ -46,12 +58,37 @@ struct latest {
     bool shards, spec;
 };
 
+static uint64_t now_ms(void)
+{
+    return sl_now_ms(sl_clock_real());
+}
+
 static void finish(struct watcher *w, enum sl_err rc,
                    const struct sl_error *err)
 {
     w->done = true;
     list_remove(&w->node);
     rpc_stream_finish(w->stream, rc, err);
+}
+
+// False: the last status was not taken yet. One who never does is sent away.
+static bool may_have_next(struct watcher *w)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (rpc_stream_queued_bytes(w->stream) == 0) {
+        w->unread_ms = 0;
+        return true;
+    }
+    if (w->unread_ms == 0)
+        w->unread_ms = now_ms();
+    if (now_ms() - w->unread_ms >= w->watch->most.patience_ms) {
+        LOG(WARN, "a watcher reads nothing: its stream ends", "who=%s job=%llu",
+            w->caller, (unsigned long long)w->job);
+        finish(w, sl_fail(&err, SL_EBUSY, "this watcher reads nothing"), &err);
+        rpc_stream_cancel(w->stream); // what is queued keeps it open
+    }
+    return false;
 }
 
 static void latest_release(struct latest *l)
@@ -79,7 +116,7 @@ static enum sl_err make_latest(struct latest *l, const struct watcher *w,
     return coord_get(w->watch->coord, &ask, &l->status, err);
 }
 
-// Sends the status. A peer that does not read skips this one (SL_EBUSY).
+// Sends the status.
 static enum sl_err send_status(struct watcher *w, struct latest *latest,
                                struct sl_error *err)
 {
@@ -94,7 +131,7 @@ static enum sl_err send_status(struct watcher *w, struct latest *latest,
         rc = rpc_stream_send(w->stream, &msg);
     if (rc != SL_OK)
         rpc_msg_drop(&msg);
-    return rc == SL_EBUSY ? SL_OK : rc;
+    return rc;
 }
 
 static void look_at(struct watcher *w, struct latest *latest)
@@ -108,7 +145,7 @@ static void look_at(struct watcher *w, struct latest *latest)
         finish(w, sl_fail(&err, SL_ENOENT, "the job was deleted"), &err);
         return;
     }
-    if (now == w->seen && !ended)
+    if ((now == w->seen && !ended) || !may_have_next(w))
         return;
     w->seen = now;
     rc = send_status(w, latest, &err);
@@ -165,6 +202,49 @@ static enum sl_err find(struct watcher *w, struct sl_error *err)
     return rc;
 }
 
+// One line a minute, however many there are.
+static void say_refused(struct watch *w, const struct watcher *one,
+                        const struct sl_error *err)
+{
+    w->refused++;
+    if (w->said_ms != 0 && now_ms() - w->said_ms < SAY_MS)
+        return;
+    w->said_ms = now_ms();
+    LOG(WARN, "watcher refused", "who=%s refused=%u why=%s", one->caller,
+        w->refused, err->text);
+    w->refused = 0;
+}
+
+static enum sl_err enter(struct watcher *one, struct sl_error *err)
+{
+    struct watch *w = one->watch;
+    enum sl_err rc = SL_OK;
+    unsigned same = 0;
+
+    list_for(n, &w->watchers)
+    {
+        same += strcmp(list_entry(n, struct watcher, node)->caller,
+                       one->caller) == 0;
+    }
+    if (w->count >= w->most.watchers)
+        rc = sl_fail(err, SL_EBUSY,
+                     "%u streams watch jobs here, as many as may "
+                     "(--watchers); try again later, or ask for the status",
+                     w->count);
+    else if (same >= w->most.per_caller)
+        rc = sl_fail(err, SL_EBUSY,
+                     "%s has %u streams that watch jobs, as many as one caller "
+                     "may (--watchers-per-caller)",
+                     one->caller[0] ? one->caller : "this host", same);
+    if (rc != SL_OK) {
+        say_refused(w, one, err);
+        return rc;
+    }
+    one->counted = true;
+    w->count++;
+    return SL_OK;
+}
+
 static void on_loop_start(void *arg)
 {
     struct watcher *w = arg;
@@ -176,6 +256,8 @@ static void on_loop_start(void *arg)
         rc = sl_fail(&err, SL_EUNAVAIL, "%s", w->watch->why);
     else
         rc = find(w, &err);
+    if (rc == SL_OK)
+        rc = enter(w, &err);
     if (rc != SL_OK) {
         w->done = true;
         rpc_stream_finish(w->stream, rc, &err);
@@ -191,6 +273,7 @@ static void on_loop_end(void *arg)
     struct watcher *w = arg;
 
     list_remove(&w->node);
+    w->watch->count -= w->counted;
     rpc_stream_unref(w->stream);
     wire_arena_release(&w->arena);
     sl_free(w);
@@ -230,6 +313,7 @@ void watch_open(struct watch *watch, struct rpc_stream *stream)
         return;
     }
     w->watch = watch;
+    snprintf(w->caller, sizeof(w->caller), "%s", peer.id);
     w->stream = rpc_stream_ref(stream);
     rpc_stream_set(stream, &events, w);
     loop_post_task(watch->loop, &w->start, on_loop_start, w);
@@ -238,13 +322,14 @@ void watch_open(struct watch *watch, struct rpc_stream *stream)
 // ---- life
 
 enum sl_err watch_new(struct watch **out, struct loop *loop,
-                      struct sl_error *err)
+                      const struct watch_limits *limits, struct sl_error *err)
 {
     struct watch *w = sl_calloc(1, sizeof(*w));
 
     if (w == NULL)
         return sl_fail(err, SL_ENOMEM, "watchers");
     w->loop = loop;
+    w->most = *limits;
     list_init(&w->watchers);
     if (loop_timer_new(&w->tick, loop, on_tick, w) != SL_OK) {
         sl_free(w);

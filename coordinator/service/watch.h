@@ -2,9 +2,11 @@
 // coordinator/service/watch.h -- clients that follow a job.
 //
 // Threads  watch_open: I/O threads. The rest: the loop.
-// Memory   as api.h.
+// Memory   as api.h. A watcher that does not read costs one status: the newest
+//          one follows when it has taken that.
 // Errors   a job that does not exist ends the stream with SL_ENOENT; one that
-//          is deleted while it is watched, too.
+//          is deleted while it is watched, too. SL_EBUSY: there are too many
+//          watchers, or this one takes nothing for longer than the patience.
 #ifndef COORDINATOR_SERVICE_WATCH_H
 #define COORDINATOR_SERVICE_WATCH_H
 
@@ -14,8 +16,13 @@
 
 struct watch;
 
+struct watch_limits {
+    unsigned watchers, per_caller; // a caller: a certificate, or who has none
+    unsigned patience_ms;
+};
+
 enum sl_err watch_new(struct watch **out, struct loop *loop,
-                      struct sl_error *err);
+                      const struct watch_limits *limits, struct sl_error *err);
 void watch_free(struct watch *w); // NULL is allowed
 // Whoever watches goes on with the next coord; `why` as in api_set_coord.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);

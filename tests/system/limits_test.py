@@ -3,16 +3,18 @@
 """No peer costs more than its budget: peers that send without end, send nothing,
 stop in the midst, or never read, each beside honest ones that are served."""
 import contextlib
+import json
 import pathlib
 import socket
+import sys
 import time
 
 import grpc
 
 from access_test import Guarded
 from badwire_test import PREFACE, block, varint
-from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
-                     wait_for)
+from cluster import (PATIENCE, ROOT, Cluster, check, check_counts, check_equal, main,
+                     mlp_job, wait_for)
 from rawhttp2 import Raw, message
 
 MIB = 1 << 20
@@ -288,6 +290,68 @@ def one_peer_has_so_many_calls_and_no_more():
         check("over a limit" in c.log("ps-0"), "the log says nothing")
 
 
+# ---- watchers
+
+def jobs(c):
+    sys.path.insert(0, str(ROOT / "proto"))
+    protos = grpc.protos("jobs.proto")
+    channel = grpc.insecure_channel(c.address)
+    return channel.unary_stream(
+        "/sluice.v1.Jobs/Watch",
+        request_serializer=protos.JobRequest.SerializeToString,
+        response_deserializer=protos.JobStatus.FromString), protos
+
+
+def one_watcher_too_many_is_refused_with_the_figure():
+    for args, word in ((["--watchers", "3"], "3 streams watch jobs"),
+                       (["--watchers-per-caller", "3"], "this host has 3 streams")):
+        with Cluster(psservers=0, workers=0, coordinator_args=args) as c:
+            job = c.submit(mlp_job("watched"))
+            watch, protos = jobs(c)
+            streams = [watch(protos.JobRequest(id=job)) for _ in range(3)]
+            for stream in streams:
+                next(stream)
+            try:
+                next(watch(protos.JobRequest(id=job)))
+                check(False, "a fourth was let in")
+            except grpc.RpcError as error:
+                check_equal(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, "code")
+                check(word in error.details(), "no figure", error.details())
+            check("watcher refused" in c.log("coordinator"), "the log says nothing")
+            streams.pop().cancel()
+
+            def is_let_in():
+                stream = watch(protos.JobRequest(id=job))
+                with contextlib.suppress(grpc.RpcError):
+                    return next(stream)
+                return None
+            wait_for("there to be room again", is_let_in)
+
+
+def a_watcher_that_does_not_read_costs_one_status():
+    args = ["--listen", "127.0.0.1:0", "--peer-patience", "1s"]
+    with Cluster(psservers=1, workers=1, coordinator_args=args) as c:
+        address = wait_for("the port", lambda: port_of(c.log("coordinator")))
+        job = c.submit(mlp_job("watched", samples=3200, epochs=40))
+        with Raw(address, quiet=True) as raw:
+            raw.hear(1)
+            raw.call("/sluice.v1.Jobs/Watch")
+            raw.say(message(block(1, job.encode())), last=True)
+            c.wait_steps(job, 20)
+            done = c.run("watch", job, limit_s=120)  # beside it
+            check("finished" in done.stdout, "the other one was not told", done.stdout)
+            wait_for("its stream to end", lambda: raw.hear() and False or raw.ended)
+        check("reads nothing" in c.log("coordinator"), "the log says nothing")
+
+
+def port_of(log):
+    for line in log.splitlines():
+        told = json.loads(line)
+        if told.get("msg") == "listening" and told["address"].startswith("127."):
+            return f"127.0.0.1:{told['port']}"
+    return None
+
+
 if __name__ == "__main__":
     main([a_message_without_end_costs_no_more_than_the_budget,
           pushes_beyond_the_budget_wait_in_their_senders_and_all_count,
@@ -296,4 +360,6 @@ if __name__ == "__main__":
           who_stops_in_the_midst_of_a_push_loses_it_and_no_other,
           who_never_reads_loses_the_answers,
           a_host_has_so_many_connections_and_no_more,
-          one_peer_has_so_many_calls_and_no_more])
+          one_peer_has_so_many_calls_and_no_more,
+          one_watcher_too_many_is_refused_with_the_figure,
+          a_watcher_that_does_not_read_costs_one_status])
