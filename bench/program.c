@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,9 +143,25 @@ const struct conf_key meter_keys[] = {
     {.name = NULL},
 };
 
+static double cpu_s(int who)
+{
+    struct rusage u;
+
+    if (getrusage(who, &u) != 0)
+        return 0;
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+static double all_cpu_s(void)
+{
+    return cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN);
+}
+
 void meter_start(struct meter *m, const struct conf *c)
 {
-    *m = (struct meter){.from_s = program_now_s() + conf_float(c, "warmup")};
+    *m = (struct meter){.from_s = program_now_s() + conf_float(c, "warmup"),
+                        .cpu_s = all_cpu_s()};
     m->until_s = m->from_s + conf_float(c, "seconds");
 }
 
@@ -156,6 +173,7 @@ void meter_release(struct meter *m)
 
 bool meter_add(struct meter *m, uint64_t bytes, double began_s, double now_s)
 {
+    m->all_bytes += bytes;
     if (now_s >= m->until_s)
         return false;
     if (now_s < m->from_s)
@@ -200,8 +218,10 @@ void meter_print(struct meter *m, const char *what)
     qsort(m->ms, m->messages, sizeof(*m->ms), by_size);
     printf("{\"what\": \"%s\", \"messages\": %llu, \"seconds\": %.3f, "
            "\"bytes_per_s\": %.6g, \"per_s\": %.6g, \"p50_ms\": %.6g, "
-           "\"p99_ms\": %.6g, \"max_ms\": %.6g}\n",
+           "\"p99_ms\": %.6g, \"max_ms\": %.6g, \"all_bytes\": %llu, "
+           "\"cpu_s\": %.6g}\n",
            what, (unsigned long long)m->messages, seconds,
            (double)m->bytes / seconds, (double)m->messages / seconds,
-           percentile(m, 0.5), percentile(m, 0.99), percentile(m, 1));
+           percentile(m, 0.5), percentile(m, 0.99), percentile(m, 1),
+           (unsigned long long)m->all_bytes, all_cpu_s() - m->cpu_s);
 }

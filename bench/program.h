@@ -52,7 +52,9 @@ void pair_near(const struct conf *c);
 struct meter {
     double from_s, until_s;
     uint64_t messages, bytes;
-    double *ms; // latencies, owned
+    uint64_t all_bytes; // also of those before and after
+    double cpu_s;       // of this process and its dead children, at the start
+    double *ms;         // latencies, owned
     size_t cap;
 };
 
@@ -66,7 +68,10 @@ void meter_release(struct meter *m);
 bool meter_add(struct meter *m, uint64_t bytes, double began_s, double now_s);
 
 // {"what": ..., "messages": ..., "seconds": ..., "bytes_per_s": ...,
-//  "per_s": ..., "p50_ms": ..., "p99_ms": ..., "max_ms": ...}
+//  "per_s": ..., "p50_ms": ..., "p99_ms": ..., "max_ms": ...,
+//  "all_bytes": ..., "cpu_s": ...}
+// The last is what this process, and the children that it has waited for, spent
+// on all_bytes.
 void meter_print(struct meter *m, const char *what);
 
 #endif

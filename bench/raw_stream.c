@@ -12,6 +12,10 @@
 // polls when nothing moves. The near end may have `outstanding`
 // messages on their way, the far one answers what it has read whole. A message
 // is always read into the same memory, as parameters are.
+//
+// With certificates (--tls-*) it is OpenSSL's stream over that socket, with its
+// own record size and 256 KiB of read ahead, one way only. Both ends show the
+// same certificate and check it, as peers of ours do.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +29,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
 #include "bench/program.h"
+#include "common/net/tls.h"
 
 #define SMALL_BYTES 8
 #define OUTSTANDING_MAX 1024
@@ -33,6 +41,7 @@
 // One side of the connection. `credits` messages may be begun.
 struct end {
     int fd;
+    SSL *ssl; // NULL: plain
     uint8_t *out, *in;
     size_t out_bytes, in_bytes; // of a message, each way
     size_t out_at, in_at;       // of the present one
@@ -51,6 +60,27 @@ static bool would_block(ssize_t n)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+static ssize_t ssl_moved(struct end *e, int n)
+{
+    if (n <= 0)
+        errno = SSL_get_error(e->ssl, n) == SSL_ERROR_WANT_READ ? EAGAIN : EIO;
+    return n > 0 ? n : -1;
+}
+
+static ssize_t put(struct end *e, const void *data, size_t bytes)
+{
+    if (e->ssl != NULL)
+        return ssl_moved(e, SSL_write(e->ssl, data, (int)bytes));
+    return send(e->fd, data, bytes, e->flags | MSG_NOSIGNAL);
+}
+
+static ssize_t get(struct end *e, void *data, size_t bytes)
+{
+    if (e->ssl != NULL)
+        return ssl_moved(e, SSL_read(e->ssl, data, (int)bytes));
+    return recv(e->fd, data, bytes, e->flags);
+}
+
 // True if anything moved.
 static bool say(struct end *e)
 {
@@ -61,8 +91,7 @@ static bool say(struct end *e)
     if (e->out_at == 0 && e->meter != NULL)
         e->began_s[(e->first + e->outstanding++) % OUTSTANDING_MAX] =
             program_now_s();
-    n = send(e->fd, e->out + e->out_at, e->out_bytes - e->out_at,
-             e->flags | MSG_NOSIGNAL);
+    n = put(e, e->out + e->out_at, e->out_bytes - e->out_at);
     if (n < 0) {
         e->open = would_block(n);
         // It has not begun after all.
@@ -94,7 +123,7 @@ static void heard_whole(struct end *e)
 
 static bool hear(struct end *e)
 {
-    ssize_t n = recv(e->fd, e->in + e->in_at, e->in_bytes - e->in_at, e->flags);
+    ssize_t n = get(e, e->in + e->in_at, e->in_bytes - e->in_at);
 
     if (n <= 0) {
         e->open = would_block(n);
@@ -198,9 +227,55 @@ static void connect_tcp(int fds[2], const struct conf *c)
     no_delay(fds[1]);
 }
 
+// ---- TLS
+
+static void must_ssl(int rc, const char *what)
+{
+    if (rc != 1)
+        program_die("%s: %s", what,
+                    ERR_reason_error_string(ERR_peek_last_error()));
+}
+
+static SSL_CTX *context(const struct rpc_tls *tls, const struct conf *c)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+
+    must_ssl(ctx != NULL, "a context");
+    must_ssl(SSL_CTX_load_verify_locations(ctx, tls->ca_file, NULL),
+             "--tls-ca");
+    must_ssl(SSL_CTX_use_certificate_chain_file(ctx, tls->cert_file),
+             "--tls-cert");
+    must_ssl(SSL_CTX_use_PrivateKey_file(ctx, tls->key_file, SSL_FILETYPE_PEM),
+             "--tls-key");
+    must_ssl(SSL_CTX_set_ciphersuites(ctx, conf_str(c, "cipher")), "--cipher");
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                       NULL);
+    SSL_CTX_set_read_ahead(ctx, 1);
+    SSL_CTX_set_default_read_buffer_len(ctx, 256 << 10);
+    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
+    return ctx;
+}
+
+// Shakes hands, if there are certificates. What it allocates is the process's.
+static void secure(struct end *e, const struct conf *c, bool far)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_tls tls;
+
+    program_must(tls_read_conf(&tls, c, &err), &err, "certificates");
+    if (tls.ca_file == NULL)
+        return;
+    if (strcmp(conf_str(c, "mode"), "pushpull") == 0)
+        program_die("--tls-* go with --mode push or pull");
+    e->ssl = SSL_new(context(&tls, c));
+    must_ssl(e->ssl != NULL && SSL_set_fd(e->ssl, e->fd), "a connection");
+    must_ssl(far ? SSL_accept(e->ssl) : SSL_connect(e->ssl), "the handshake");
+}
+
 static void far_end(struct end *e, const struct conf *c)
 {
     pair_far(c);
+    secure(e, c, true);
     e->out = program_memory(e->out_bytes);
     e->in = program_memory(e->in_bytes);
     run(e);
@@ -246,12 +321,16 @@ static const struct conf_key keys[] = {
     {.name = "far-netns",
      .kind = CONF_STRING,
      .help = "TCP: its network namespace (of ip netns); ours if none."},
+    {.name = "cipher",
+     .kind = CONF_STRING,
+     .value = "TLS_AES_256_GCM_SHA384",
+     .help = "Of TLS 1.3, with --tls-*: the one that gRPC agrees on."},
     {.name = "near-netns", .kind = CONF_STRING, .help = "The same of ours."},
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, pair_keys, meter_keys,
-                                                NULL};
+static const struct conf_key *const tables[] = {keys, pair_keys, tls_keys,
+                                                meter_keys, NULL};
 
 int main(int argc, char **argv)
 {
@@ -285,6 +364,7 @@ int main(int argc, char **argv)
                         .out = program_memory(up),
                         .in = program_memory(down),
                         .meter = &meter};
+    secure(&near, c, false);
     meter_start(&meter, c);
     run(&near);
     close(near.fd); // the far end hears it

@@ -60,6 +60,7 @@ static void look(struct target *t)
 
 // One per psserver, as a worker has them: the first of its shards owns it.
 static struct rpc_channel *channel_to(const char *address,
+                                      const struct rpc_tls *tls,
                                       const struct target *before, size_t count,
                                       struct rpc_io *io)
 {
@@ -69,7 +70,7 @@ static struct rpc_channel *channel_to(const char *address,
     for (size_t i = 0; i < count; i++)
         if (strcmp(rpc_channel_address(before[i].channel), address) == 0)
             return before[i].channel;
-    program_must(rpc_channel_new(&made, io, address, NULL, NULL, &err), &err,
+    program_must(rpc_channel_new(&made, io, address, tls, NULL, &err), &err,
                  address);
     return made;
 }
@@ -127,8 +128,10 @@ size_t targets_open(struct target targets[TARGETS_MAX], struct rpc_io **io,
     struct rpc_io_options threads = {.threads = 1};
     size_t count = conf_list_count(c, "shard");
     struct sl_error err = SL_ERROR_INIT;
+    struct rpc_tls tls;
     char address[300];
 
+    program_must(tls_read_conf(&tls, c, &err), &err, "certificates");
     if (count == 0 || count > TARGETS_MAX)
         program_die("--shard: 1 to %d of them are wanted", TARGETS_MAX);
     program_pin((int)conf_int(c, "cpu"));
@@ -138,7 +141,8 @@ size_t targets_open(struct target targets[TARGETS_MAX], struct rpc_io **io,
         targets[i].job_incarnation = (uint64_t)conf_int(c, "job-incarnation");
         targets[i].shard = (uint32_t)i;
         read_shard(&targets[i], conf_list_at(c, "shard", i), address);
-        targets[i].channel = channel_to(address, targets, i, *io);
+        targets[i].channel = channel_to(
+            address, tls.ca_file != NULL ? &tls : NULL, targets, i, *io);
         open_one(&targets[i]);
     }
     return count;

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fabric: what reaches a real psserver, and is applied and counted there,
 against what a socket carries when nobody looks at it."""
-from table import MIB, at_least, row
+import os
+import subprocess
+
+import cluster
+from bed import Bed
+from table import MIB, at_least, at_most, row
 
 NEEDS = ["psserver", "ps_load", "raw_stream"]
 OUTSTANDING = 4
@@ -60,6 +65,59 @@ def push_shm(bench):
     which each gradient is copied as the worker does it; calls over a unix
     socket, as `sluice up` has it."""
     return stream(bench, "push", "unix", shm="copy", against="tcp")
+
+
+class Guarded(Bed):
+    """Its psserver asks for certificates, and shows one."""
+
+    def __init__(self, **options):
+        super().__init__(over="tcp", coordinator_args=["--job-tokens", "accept"],
+                         **options)
+        self.certs = self.dir / "certs"
+        subprocess.run([str(cluster.BIN / "sluice"), "cert", "init", str(self.certs),
+                        "--host", "127.0.0.1"], check=True, capture_output=True)
+
+    def tls(self, role):
+        return ["--tls-ca", self.certs / "ca.crt",
+                "--tls-cert", self.certs / f"{role}.crt",
+                "--tls-key", self.certs / f"{role}.key"]
+
+    def command(self, name):
+        line = super().command(name)
+        return line + [str(word) for word in self.tls("psserver")] \
+            if name.startswith("ps") else line
+
+    def cpu_s(self, name):
+        """Seconds of a core that a process has spent."""
+        with open(f"/proc/{self.processes[name].pid}/stat", encoding="ascii") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@row("push-tls", unit="CPU s/GB", peer="raw TLS", bar=at_most(2), needs=NEEDS)
+def push_tls(bench):
+    """What both sides of a Push of 1 MiB over mutual TLS, 4 outstanding, take of
+    their cores for each GB, against both ends of OpenSSL's stream with the same
+    certificates and cipher."""
+    with Guarded(cpu=bench.server_cpu) as c:
+        _, target = c.place(elements=MIB // 4, shards=1)
+        tls = c.tls("worker")
+
+        def ours():
+            before = c.cpu_s("ps-0")
+            done = bench.program("ps_load", *target, *bench.timed(), *tls,
+                                 "--mode", "push", "--outstanding", OUTSTANDING,
+                                 "--cpu", bench.client_cpu)
+            spent = c.cpu_s("ps-0") - before + done["cpu_s"]
+            return spent / done["all_bytes"] * 1e9
+
+        def raw():
+            done = bench.program("raw_stream", *bench.timed(), *tls, "--mode", "push",
+                                 "--bytes", MIB, "--outstanding", OUTSTANDING,
+                                 "--far-cpu", bench.server_cpu,
+                                 "--near-cpu", bench.client_cpu)
+            return done["cpu_s"] / done["all_bytes"] * 1e9
+        return bench.alternate(ours, raw)
 
 
 @row("rpc", unit="calls/s", peer="bare C-core echo", bar=at_least(0.8),
