@@ -185,15 +185,15 @@ static bool excused(struct coord *c, struct member *m, const struct job *job,
            excluded_excuses(c, m, job);
 }
 
-// What a worker cannot read, others may: it is put aside, and the closure is
-// nobody's fault. The last one that could is believed: it is the job.
+// What a worker cannot read, others may (it has no root for it, or not the
+// files): it is put aside, and the closure, or the probe, is nobody's fault.
+// The last one that could is believed: it is the job.
 static bool cannot_read(struct coord *c, struct member *m, struct work *w,
                         const Sluice__V1__AttemptFailed *message)
 {
     struct job *job = w->job;
 
-    if (!job->has_facts ||
-        (message->code != SL_ENOENT && message->code != SL_EDENIED &&
+    if ((message->code != SL_ENOENT && message->code != SL_EDENIED &&
          message->code != SL_ECORRUPT && message->code != SL_EIO) ||
         !excluded_replaceable(c, m, job))
         return false;

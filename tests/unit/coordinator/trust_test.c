@@ -429,13 +429,27 @@ static bool has(const struct fake_member *m, Sluice__V1__LeaseKind kind)
     return m->leases_count > 0 && m->leases[0].lease->kind == kind;
 }
 
-static void fails(struct world *w, struct fake_member *m,
-                  Sluice__V1__LeaseKind kind, enum sl_err code,
-                  const char *text)
+static void say_failed(struct world *w, struct fake_member *m, enum sl_err code,
+                       const char *text)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
 
+    T_OF_LEASE(&failed, m->leases[0].lease);
+    failed.code = code;
+    failed.text = (char *)text;
+    failed.job_error = code != SL_EINTERNAL;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &failed;
+    coord_receive(w->coord, m->stream, &up);
+    fake_worker_drop(m);
+    fake_read_all(w, m);
+}
+
+static void fails(struct world *w, struct fake_member *m,
+                  Sluice__V1__LeaseKind kind, enum sl_err code,
+                  const char *text)
+{
     for (unsigned i = 0; i < LIMIT && !has(m, kind); i++) {
         for (unsigned k = 0; k < WORLD_MEMBERS; k++)
             if (w->members[k].used)
@@ -447,15 +461,59 @@ static void fails(struct world *w, struct fake_member *m,
             world_task(w);
     }
     T_ASSERT(has(m, kind));
-    T_OF_LEASE(&failed, m->leases[0].lease);
-    failed.code = code;
-    failed.text = (char *)text;
-    failed.job_error = code != SL_EINTERNAL;
-    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
-    up.failed = &failed;
-    coord_receive(w->coord, m->stream, &up);
-    fake_worker_drop(m);
-    fake_read_all(w, m);
+    say_failed(w, m, code, text);
+}
+
+// Who is to look at the data; nothing is computed meanwhile.
+static struct fake_member *prober(struct world *w)
+{
+    for (unsigned i = 0; i < LIMIT; i++) {
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++) {
+            struct fake_member *m = &w->members[k];
+
+            if (m->used && has(m, SLUICE__V1__LEASE_KIND__LEASE_PROBE))
+                return m;
+        }
+        world_pass(w, 50);
+        for (unsigned k = 0; k < WORLD_MEMBERS; k++)
+            fake_read_all(w, &w->members[k]);
+        while (w->tasks_count > 0)
+            world_task(w);
+    }
+    T_FAIL("nobody is asked to look at the data");
+}
+
+// A worker without a root for it, say. Once the last one has said so, it is the
+// job; if one can, it goes on.
+TEST(trust, data_that_one_worker_cannot_probe_is_probed_by_another)
+{
+    for (unsigned able = 0; able < 2; able++) {
+        static struct world w;
+        struct fake_member *first, *other;
+        Sluice__V1__JobStatus *s;
+
+        world_init(&w, t_seed());
+        world_people(&w, 1, 2);
+        world_submit(&w, world_graph_job);
+        first = prober(&w);
+        say_failed(&w, first, SL_EDENIED, "no --data-root");
+        T_NE(world_state(&w), JOB_FAILED);
+        s = world_status(&w);
+        T_TRUE(warned(s, first == worker(&w, 0)
+                             ? "w-0 cannot read the data: no --data-root"
+                             : "w-1 cannot read the data: no --data-root"));
+        wire_free(&s->base);
+        other = prober(&w);
+        T_TRUE(other != first);
+        if (able) {
+            T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+        } else {
+            say_failed(&w, other, SL_ENOENT, "it is not there");
+            T_EQ(world_state(&w), JOB_FAILED);
+            T_HAS(world_reason(&w), "it is not there");
+        }
+        world_release(&w);
+    }
 }
 
 TEST(trust, data_that_one_worker_cannot_read_does_not_fail_the_job)
