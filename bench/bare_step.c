@@ -19,6 +19,7 @@
 #include "bench/op_times.h"
 #include "bench/program.h"
 #include "kernels/optim.h"
+#include "tests/harness/roots.h"
 #include "worker/data/input.h"
 #include "worker/lease/job.h"
 
@@ -363,6 +364,7 @@ int main(int argc, char **argv)
                  "a device");
     optim_defaults(&b.optim, OPTIM_ADAM);
     b.env.dev = b.dev;
+    b.env.roots = t_roots();
     b.record = net_job_record(c);
     program_must(job_new(&b.job, b.record, &b.env, &err), &err, "the job");
     seed(&b);

@@ -17,6 +17,7 @@
 #include "bench/net_job.h"
 #include "bench/program.h"
 #include "common/base/rng.h"
+#include "tests/harness/roots.h"
 #include "worker/lease/job.h"
 
 #define ROUNDS_MAX 64
@@ -343,6 +344,7 @@ int main(int argc, char **argv)
 
     open_device(&g, c);
     g.env.dev = g.dev;
+    g.env.roots = t_roots();
     g.record = net_job_record(c);
     program_must(job_new(&g.job, g.record, &g.env, &err), &err, "the job");
     compile_it(&g);

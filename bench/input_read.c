@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "bench/program.h"
+#include "tests/harness/roots.h"
 #include "worker/data/input.h"
 
 #define PLAIN_BYTES ((size_t)1 << 20) // of one read
@@ -210,6 +211,7 @@ int main(int argc, char **argv)
         .source = {.format = conf_str(c, "format"),
                    .x = conf_str(c, "x"),
                    .y = conf_str(c, "y"),
+                   .roots = t_roots(),
                    .scale = 1.0 / 255},
         .want = {.rank = 3,
                  .dim = {28, 28, 1},

@@ -43,7 +43,7 @@ enum child_state {
 
 extern const unsigned child_moves[CHILD_STATES]; // of common/base/moves.h
 
-#define CHILD_ARGS 24
+#define CHILD_ARGS 48
 #define CHILD_NAME 32
 
 struct child {

@@ -23,6 +23,7 @@
 #include "common/net/rpc.h"
 
 #define ADDRESS_BYTES 256
+#define DATA_ROOTS 24 // that fit among the arguments of a worker
 
 static enum sl_err no_memory(struct sl_error *err)
 {
@@ -36,10 +37,11 @@ static enum sl_err no_memory(struct sl_error *err)
 static bool kept_from_children(const char *entry)
 {
     static const char *const names[] = {
-        "SLUICE_TLS_",      "SLUICE_CONFIG=", "SLUICE_COORDINATOR=",
-        "SLUICE_NAME=",     "SLUICE_LISTEN=", "SLUICE_ADVERTISE=",
-        "SLUICE_STATE=",    "SLUICE_STORE=",  "SLUICE_GRACE=",
-        UPDIR_VARIABLE "=", "NOTIFY_SOCKET=", "WATCHDOG_",
+        "SLUICE_TLS_",       "SLUICE_CONFIG=",   "SLUICE_COORDINATOR=",
+        "SLUICE_NAME=",      "SLUICE_LISTEN=",   "SLUICE_ADVERTISE=",
+        "SLUICE_STATE=",     "SLUICE_STORE=",    "SLUICE_GRACE=",
+        "SLUICE_DATA_ROOT=", UPDIR_VARIABLE "=", "NOTIFY_SOCKET=",
+        "WATCHDOG_",
     };
 
     for (size_t i = 0; i < SL_COUNT(names); i++)
@@ -289,6 +291,22 @@ static enum sl_err find_gpus(struct up *u, struct sl_error *err)
     return rc;
 }
 
+static enum sl_err data_roots(const struct up *u, struct child *c,
+                              struct sl_error *err)
+{
+    size_t count = conf_list_count(u->conf, "data-root");
+
+    if (count > DATA_ROOTS)
+        return sl_fail(err, SL_ERANGE, "--data-root: at most %d of them",
+                       DATA_ROOTS);
+    for (size_t i = 0; i < count; i++) {
+        if (child_arg(c, "--data-root=%s",
+                      conf_list_at(u->conf, "data-root", i)) != SL_OK)
+            return no_memory(err);
+    }
+    return SL_OK;
+}
+
 static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
                                struct sl_error *err)
 {
@@ -309,7 +327,7 @@ static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
     if (rc == SL_OK && (child_arg(c, "--device=%s", device) != SL_OK ||
                         child_arg(c, "--threads=%u", u->threads) != SL_OK))
         rc = no_memory(err);
-    return rc;
+    return rc == SL_OK ? data_roots(u, c, err) : rc;
 }
 
 static enum sl_err make_children(struct up *u, struct sl_error *err)

@@ -44,6 +44,12 @@ static const struct conf_key up_keys[] = {
      .max = 256,
      .help = "Workers to start."},
     DIR_KEY,
+    {.name = "data-root",
+     .kind = CONF_MULTI,
+     .unit = "DIR",
+     .value = "/",
+     .help = "Folder below which jobs may have data files read; several times: "
+             "several. All that you may read, by default."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:7070",

@@ -57,7 +57,8 @@ class FarBed(Bed):
     def command(self, name):
         if name[0] == "w":
             return self.place(self.link.near, "worker",
-                              ["--name", name, "--threads", "1", "--shm", "off"])
+                              ["--name", name, "--threads", "1", "--shm", "off",
+                               *self.data_roots()])
         words = ["--listen", f"{self.far}:{PORT[name]}", "--state",
                  str(self.dir / name), "--store", str(self.dir / "store")]
         if name[0] == "p":
@@ -110,7 +111,8 @@ class FarRing(FarBed):
         where = self.link.near if name == "w-0" else self.link.far
         return self.place(where, "worker",
                           ["--name", name, "--threads", "1", "--shm", "off",
-                           "--listen", f"{self.link.address[where]}:7073"])
+                           "--listen", f"{self.link.address[where]}:7073",
+                           *self.data_roots()])
 
     def round_ms(self, seconds):
         return 2 * self.step_ms(seconds, "train.mode=allreduce",

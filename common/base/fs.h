@@ -134,6 +134,16 @@ enum sl_err fs_absolute(char **path, struct sl_error *err);
 enum sl_err fs_list(struct fs *fs, const char *dir, fs_name_fn fn, void *arg,
                     struct sl_error *err);
 
+// The same of a folder of the real file system that is open, and stays so.
+// `dir` is for errors.
+enum sl_err fs_list_open(int fd, const char *dir, fs_name_fn fn, void *arg,
+                         struct sl_error *err);
+
+// Makes a file of the real file system from a descriptor that is open for
+// reading; closes it if that fails. `path` is for errors.
+enum sl_err fs_take(struct fs_file **out, int fd, const char *path,
+                    struct sl_error *err);
+
 // Replaces or creates `path` so that after any crash it is the old or the new
 // content, whole, and the new one once this returned SL_OK: temporary file
 // (path + ".tmp"), write, sync, rename, sync of the folder. If it fails, the

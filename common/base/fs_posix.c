@@ -49,6 +49,22 @@ static bool is_folder(int fd)
     return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static struct posix_file *new_file(const char *path, struct sl_error *err)
+{
+    struct posix_file *f = sl_calloc(1, sizeof(*f));
+
+    if (f != NULL)
+        f->base.path = sl_strdup(path);
+    if (f == NULL || f->base.path == NULL) {
+        sl_free(f);
+        sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+        return NULL;
+    }
+    f->base.fs = fs_posix();
+    f->fd = -1;
+    return f;
+}
+
 static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
                               const char *path, enum fs_mode mode,
                               struct sl_error *err)
@@ -59,17 +75,10 @@ static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
         [FS_WRITE] = O_RDWR | O_CREAT | O_TRUNC,
         [FS_APPEND] = O_RDWR | O_CREAT | O_APPEND,
     };
-    struct posix_file *f = sl_calloc(1, sizeof(*f));
+    struct posix_file *f = new_file(path, err);
 
     if (f == NULL)
-        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
-    f->base.fs = fs;
-    f->base.path = sl_strdup(path);
-    f->fd = -1;
-    if (f->base.path == NULL) {
-        sl_free(f);
-        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
-    }
+        return SL_ENOMEM;
     do {
         f->fd = open(path, flags[mode] | O_CLOEXEC, 0644);
     } while (f->fd < 0 && errno == EINTR);
@@ -290,12 +299,12 @@ static int not_dots(const struct dirent *entry)
     return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
 }
 
-static enum sl_err posix_list(struct fs *fs, const char *dir, fs_name_fn fn,
-                              void *arg, struct sl_error *err)
+static enum sl_err list_at(int at, const char *path, const char *dir,
+                           fs_name_fn fn, void *arg, struct sl_error *err)
 {
     struct dirent **names;
     enum sl_err rc = SL_OK;
-    int count = scandir(dir, &names, not_dots, by_bytes);
+    int count = scandirat(at, path, &names, not_dots, by_bytes);
 
     if (count < 0)
         return fail(err, "scandir", dir);
@@ -306,6 +315,12 @@ static enum sl_err posix_list(struct fs *fs, const char *dir, fs_name_fn fn,
     }
     free(names);
     return rc;
+}
+
+static enum sl_err posix_list(struct fs *fs, const char *dir, fs_name_fn fn,
+                              void *arg, struct sl_error *err)
+{
+    return list_at(AT_FDCWD, dir, dir, fn, arg, err);
 }
 
 static const struct fs_ops posix_ops = {
@@ -332,6 +347,26 @@ struct fs *fs_posix(void)
     static struct fs fs = {&posix_ops};
 
     return &fs;
+}
+
+enum sl_err fs_list_open(int fd, const char *dir, fs_name_fn fn, void *arg,
+                         struct sl_error *err)
+{
+    return list_at(fd, ".", dir, fn, arg, err);
+}
+
+enum sl_err fs_take(struct fs_file **out, int fd, const char *path,
+                    struct sl_error *err)
+{
+    struct posix_file *f = new_file(path, err);
+
+    if (f == NULL) {
+        close(fd);
+        return SL_ENOMEM;
+    }
+    f->fd = fd;
+    *out = &f->base;
+    return SL_OK;
 }
 
 enum sl_err fs_absolute(char **path, struct sl_error *err)

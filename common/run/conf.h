@@ -45,7 +45,7 @@ struct conf_key {
     const char *value;   // the default as it would be written; NULL: unset
     const char *help;    // one sentence
     int64_t min, max;    // both 0: no bounds
-    const char *unit;    // or NULL: "steps", "workers"
+    const char *unit;    // or NULL: "steps", "workers"; CONF_MULTI: "DIR"
     const char *choices; // CONF_CHOICE: "auto|text|json"
     char letter;         // 0, or a short form: -o
     bool secret;         // --print-config shows "(set)"

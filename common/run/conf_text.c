@@ -24,7 +24,7 @@ static const char *kind_word(const struct conf_key *key)
     case CONF_LIST:
         return "A,B,..";
     case CONF_MULTI:
-        return "K=V";
+        return key->unit != NULL ? key->unit : "K=V";
     case CONF_CHOICE:
         return "WORD";
     case CONF_BOOL:

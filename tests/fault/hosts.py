@@ -150,7 +150,7 @@ class HostBed(Bed):
         line = ["ip", "netns", "exec", of(name), str(BIN / role), *self.tls(role)]
         if role == "worker":
             return line + ["--coordinator", self.host_address, "--name", name,
-                           "--threads", "1"]
+                           "--threads", "1", *self.data_roots()]
         line += ["--state", str(self.dir / name), "--store", str(self.dir / "store"),
                  "--listen", f"{address(name)}:7070"]
         if role == "psserver":

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/harness/roots.h"
 #include "worker/data/data.h"
 
 #define SAMPLES_MOST 64
@@ -44,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char *columns[] = {"a", "0"};
     struct data *const untouched = (struct data *)(uintptr_t)0xa5;
-    struct data_source source = {.format = "csv", .scale = 1};
+    struct data_source source = {
+        .format = "csv", .scale = 1, .roots = t_roots()};
     struct data_want want = {.rank = 1};
     struct sl_error err = SL_ERROR_INIT;
     struct data *d = untouched;

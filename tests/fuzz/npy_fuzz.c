@@ -2,6 +2,7 @@
 // npy, from a file and from memory: both must say the same.
 #include "tests/fuzz/array_kit.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/harness/roots.h"
 
 static void same(const struct array *a, const struct array *b)
 {
@@ -13,6 +14,7 @@ static void same(const struct array *a, const struct array *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    const struct roots *roots = t_roots();
     const char *path = fuzz_file("x.npy", data, size);
     struct sl_error err = SL_ERROR_INIT, err2 = SL_ERROR_INIT;
     struct array a, b;
@@ -21,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&a, 0, sizeof(a));
     memset(&b, 0, sizeof(b));
     fuzz_budget(2 * size + (80u << 10)); // turned round: twice
-    rc = array_open_npy(&a, path, &err);
+    rc = array_open_npy(&a, roots, path, &err);
     fuzz_budget(2 * size + 4096);
     rc2 = array_npy_in_memory(&b, "memory", data, size, &err2);
     FUZZ_TRUE(rc == rc2);

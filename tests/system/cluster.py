@@ -94,6 +94,7 @@ class NotifySocket:
 class Cluster:
     """with Cluster(psservers=2, workers=2) as c: ..."""
     reachable = True  # False: its coordinator is on another host
+    roots = ("/",)  # where workers may read data files
 
     def __init__(self, psservers=2, workers=2, worker_args=(),
                  coordinator_args=(), psserver_args=()):
@@ -188,8 +189,11 @@ class Cluster:
             line += ["--listen", f"unix:{self.dir}/{name}.sock",
                      "--state", state, "--store", str(self.dir / "store")]
         if role == "worker":
-            line += ["--threads", "1"]
+            line += ["--threads", "1", *self.data_roots()]
         return line + self.args[role]
+
+    def data_roots(self):
+        return [f"--data-root={root}" for root in self.roots]
 
     def start(self, name, extra=(), environment=None, wait=True):
         notify = NotifySocket(self.dir)

@@ -75,7 +75,8 @@ class Day(Cluster):
         if role != "coordinator":
             words += ["--coordinator", self.address, "--name", name]
         if role == "worker":
-            words += ["--threads", "1", "--shm", "off"]
+            words += ["--threads", "1", "--shm", "off",
+                      "--data-root", "/"]
         else:
             words += ["--state", self.dir / name, "--listen",
                       f"{NET}{host(name)}:{PORTS[name]}"]

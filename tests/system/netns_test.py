@@ -60,7 +60,7 @@ class RemoteCluster(Cluster):
                 *self.tls(role)]
         if role == "worker":
             return line + ["--coordinator", "10.77.0.1:7070", "--name", name,
-                           "--threads", "1", "--shm", "off"]
+                           "--threads", "1", "--shm", "off", *self.data_roots()]
         line += ["--state", str(self.dir / name), "--listen",
                  f"10.77.0.{HOSTS[name]}:7070"]
         if role == "psserver":

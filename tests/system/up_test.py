@@ -25,12 +25,12 @@ def free_port():
 class Up:
     """A running `sluice up` in a folder of its own."""
 
-    def __init__(self, psservers=2, workers=2):
+    def __init__(self, psservers=2, workers=2, more=()):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sluice-up-"))
         self.address = f"127.0.0.1:{free_port()}"
         self.words = ["up", "--psservers", str(psservers), "--workers", str(workers),
                       "--dir", str(self.dir / "cluster"), "--listen", self.address,
-                      "--threads", "1"]
+                      "--threads", "1", *more]
 
     def __enter__(self):
         self.out = open(self.dir / "up.out", "w+", encoding="utf-8")

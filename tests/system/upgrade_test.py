@@ -5,9 +5,11 @@
 tests/system/states/<commit>.tar.gz holds the folders of a coordinator and two
 psservers of that commit, killed in the midst of a job; tests/upgrade --keep
 makes one. Where programs of both versions run, tests/upgrade asks."""
+import functools
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tarfile
 
@@ -22,6 +24,14 @@ def spec():
     return conserve_job(name="kept", epochs=20, every_seconds=0.2)
 
 
+@functools.cache
+def knows_roots(worker):
+    """False: one of an older version, which reads whatever a spec names."""
+    told = subprocess.run([worker, "--help"], capture_output=True, text=True,
+                          check=True)
+    return "--data-root" in told.stdout
+
+
 class Mixed(Cluster):
     """A cluster whose daemons are of several builds: bins[name]."""
 
@@ -30,9 +40,12 @@ class Mixed(Cluster):
         super().__init__(**more)
 
     def command(self, name):
-        line = super().command(name)
-        return [str(self.bins.get(name, pathlib.Path(line[0]).parent) /
-                    pathlib.Path(line[0]).name), *line[1:]]
+        program, *words = super().command(name)
+        program = str(self.bins.get(name, pathlib.Path(program).parent) /
+                      pathlib.Path(program).name)
+        if name[0] == "w" and not knows_roots(program):
+            words = [w for w in words if not w.startswith("--data-root")]
+        return [program, *words]
 
 
 class Kept(Cluster):

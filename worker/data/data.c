@@ -72,9 +72,9 @@ enum sl_err data_agree(const struct data *train, const struct data *test,
 
         if (strcmp(a, b) != 0)
             return sl_fail(err, SL_EINVAL,
-                           "class %u is '%.60s' in data.test, but '%.60s' in "
-                           "data.train",
-                           i, b, a);
+                           "class %u, by name, is another folder in data.test "
+                           "than in data.train; both need the same classes",
+                           i);
     }
     return SL_OK;
 }
@@ -205,9 +205,12 @@ enum sl_err data_put_class(const struct data *d, double value, void *y,
 
     if (!(value >= 0 && value < (double)classes && value == floor(value)))
         return sl_fail(err, SL_ERANGE,
-                       "label %g is no class; the model has %llu outputs, so "
-                       "labels are 0 to %llu",
-                       value, (unsigned long long)classes,
+                       "its label is %s; the model has %llu outputs, so labels "
+                       "are 0 to %llu",
+                       value != floor(value) ? "no whole number"
+                       : value < 0           ? "negative"
+                                             : "too large",
+                       (unsigned long long)classes,
                        (unsigned long long)classes - 1);
     if (d->want.labels == DATA_INDEX) {
         label = (int32_t)value;

@@ -16,11 +16,14 @@
 //
 // Threads  One at a time per data (rows are read through its scratch); if
 //          data_shared() says so, data_read any number at a time.
-// Memory   data_free; the strings of a data_source are only read by data_open.
+// Memory   data_free; strings and roots of a data_source are only read by
+//          data_open.
 // Units    samples; features and outputs are elements of one sample.
 // Errors   All are the job's own fault and name file, place and expectation:
-//          SL_EINVAL, SL_ENOENT, SL_ECORRUPT, SL_ERANGE, SL_ENOTSUP. Only
-//          SL_ENOMEM and SL_EIO are this host's.
+//          SL_EINVAL, SL_ENOENT, SL_EDENIED, SL_ECORRUPT, SL_ERANGE,
+//          SL_ENOTSUP. Only SL_ENOMEM and SL_EIO are this host's. What a file
+//          holds is never quoted, only where: whoever submits a job reads the
+//          errors.
 #ifndef WORKER_DATA_DATA_H
 #define WORKER_DATA_DATA_H
 
@@ -29,6 +32,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "worker/data/data_roots.h"
 #include "worker/data/pulse.h"
 
 #define DATA_RANK 4
@@ -63,8 +67,9 @@ struct data_source {
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes, images
     uint32_t classes;
-    uint64_t limit;      // use only so many; 0: all
-    struct pulse *pulse; // beats while a long file is looked through
+    uint64_t limit;            // use only so many; 0: all
+    const struct roots *roots; // where files may lie; NULL: none are read
+    struct pulse *pulse;       // beats while a long file is looked through
 };
 
 struct data;

@@ -42,7 +42,8 @@ enum sl_err array_measure(struct array *a, struct sl_error *err)
 
     if (a->nd == 0 || a->nd > ARRAY_DIMS)
         return sl_fail(err, SL_EINVAL,
-                       "an array of %u dimensions; samples need 1 to %d", a->nd,
+                       "an array of no dimension, or of too many; samples "
+                       "need 1 to %d",
                        ARRAY_DIMS);
     for (unsigned i = 1; i < a->nd; i++) {
         if (__builtin_mul_overflow(elements, a->dim[i], &elements))
@@ -92,9 +93,8 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
         rc = fs_pread(file, offset, a->memory, (size_t)a->bytes, &got, err);
     if (rc == SL_OK && got < a->bytes)
         rc = sl_fail(err, SL_ECORRUPT,
-                     "ends at byte %llu; its header promises %llu more",
-                     (unsigned long long)(offset + got),
-                     (unsigned long long)(a->bytes - got));
+                     "ends at byte %llu; its header promises more",
+                     (unsigned long long)(offset + got));
     fs_close(file);
     return rc;
 }

@@ -24,6 +24,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/status.h"
+#include "worker/data/data_roots.h"
 
 #define ARRAY_DIMS 8
 #define ARRAY_MEMORY_BYTES ((uint64_t)1 << 29)
@@ -99,13 +100,14 @@ double array_double(const struct array *a, const uint8_t *raw);
 void array_release(struct array *a); // all zeroes is allowed
 
 // The readers. Each fills *out (from all zeroes); on failure *out is empty.
-enum sl_err array_open_idx(struct array *out, const char *path,
-                           struct sl_error *err);
-enum sl_err array_open_npy(struct array *out, const char *path,
-                           struct sl_error *err);
+enum sl_err array_open_idx(struct array *out, const struct roots *roots,
+                           const char *path, struct sl_error *err);
+enum sl_err array_open_npy(struct array *out, const struct roots *roots,
+                           const char *path, struct sl_error *err);
 // Member "x" is the file's "x.npy".
-enum sl_err array_open_npz(struct array *out, const char *path,
-                           const char *member, struct sl_error *err);
+enum sl_err array_open_npz(struct array *out, const struct roots *roots,
+                           const char *path, const char *member,
+                           struct sl_error *err);
 
 // The npy inside `file` from `offset` on, `bytes` long: for npz. Owns `file`,
 // as array_take_file does.

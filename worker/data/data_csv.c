@@ -194,16 +194,15 @@ static bool to_number(const char *text, double *out)
 }
 
 static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
-                             const char *text, struct sl_error *err)
+                             bool empty, struct sl_error *err)
 {
-    if (*text == '\0')
+    if (empty)
         return sl_fail(err, SL_EINVAL,
                        "%s: line %zu, column %zu is empty; fill in or drop "
                        "missing values",
                        c->path, line + 1, column);
-    return sl_fail(err, SL_EINVAL,
-                   "%s: line %zu, column %zu: '%.40s' is not a number", c->path,
-                   line + 1, column, text);
+    return sl_fail(err, SL_EINVAL, "%s: line %zu, column %zu is not a number",
+                   c->path, line + 1, column);
 }
 
 static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
@@ -227,7 +226,7 @@ static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
         if (c->target[column] == NOT_USED)
             continue;
         if (!to_number(text, &value))
-            return bad_field(c, line, column, text, err);
+            return bad_field(c, line, column, *text == '\0', err);
         if (c->target[column] == LABEL)
             *label = value;
         else
@@ -403,7 +402,7 @@ static enum sl_err open_file(struct csv *c, const struct data_source *s,
     c->line = sl_malloc(LINE_BYTES + 1);
     if (c->path == NULL || c->line == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = fs_open(fs_posix(), &c->file, s->x, FS_READ, err);
+    rc = roots_file(s->roots, &c->file, s->x, err);
     if (rc == SL_OK)
         rc = scan(c, s->pulse, &size, err);
     if (rc == SL_OK)

@@ -265,7 +265,7 @@ static enum sl_err open_images(struct images *s,
     if (source->x == NULL)
         return sl_fail(err, SL_EINVAL,
                        "data of format images needs the path x of a folder");
-    rc = folder_scan(f, source->x, source->pulse, err);
+    rc = folder_scan(f, source->roots, source->x, source->pulse, err);
     if (rc == SL_OK)
         rc = check_classes(s, err);
     if (rc == SL_OK)

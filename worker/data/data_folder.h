@@ -23,6 +23,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/status.h"
+#include "worker/data/data_roots.h"
 #include "worker/data/pulse.h"
 
 struct folder_file {
@@ -42,8 +43,10 @@ struct folder {
     uint64_t hidden, links, others; // skipped
 };
 
-enum sl_err folder_scan(struct folder *out, const char *root,
-                        struct pulse *pulse, struct sl_error *err);
+// The folder is found below one of the worker's roots.
+enum sl_err folder_scan(struct folder *out, const struct roots *roots,
+                        const char *root, struct pulse *pulse,
+                        struct sl_error *err);
 void folder_release(struct folder *f);
 
 const char *folder_class(const struct folder *f, uint32_t class);

@@ -5,16 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "worker/data/data_beneath.h"
 #include "worker/data/data_image.h"
 
 struct scan {
@@ -173,31 +172,28 @@ static enum sl_err on_class(void *arg, const char *name)
         rc = sl_fail(s->err, sl_err_from_errno(errnum), "%s: %s", path,
                      strerror(errnum));
     } else {
-        rc = fs_list(fs_posix(), path, on_file, s, s->err);
+        rc = fs_list_open(s->class_fd, path, on_file, s, s->err);
         close(s->class_fd);
     }
     sl_free(path);
     return rc;
 }
 
-enum sl_err folder_scan(struct folder *out, const char *root,
-                        struct pulse *pulse, struct sl_error *err)
+enum sl_err folder_scan(struct folder *out, const struct roots *roots,
+                        const char *root, struct pulse *pulse,
+                        struct sl_error *err)
 {
     struct folder f = {.root = sl_strdup(root)};
     struct scan s = {.f = &f, .pulse = pulse, .err = err};
+    int fd = -1;
     enum sl_err rc;
 
     if (f.root == NULL)
         return no_memory(&s);
-    f.fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) + 1;
-    if (f.fd == 0) {
-        int errnum = errno;
-
-        rc = sl_fail(err, sl_err_from_errno(errnum), "%s: %s", root,
-                     strerror(errnum));
-    } else {
-        rc = fs_list(fs_posix(), root, on_class, &s, err);
-    }
+    rc = roots_folder(roots, &fd, root, err);
+    f.fd = fd + 1;
+    if (rc == SL_OK)
+        rc = fs_list_open(fd, root, on_class, &s, err);
     if (rc != SL_OK) {
         folder_release(&f);
         return rc;
@@ -237,56 +233,25 @@ enum sl_err folder_blame(const struct folder *f, size_t file, enum sl_err rc,
 
 // ---- opening
 
-#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-
-// An old kernel, or a sandbox that does not know openat2: both names are single
-// ones, so that following no link keeps us below the root as well.
-static int open_in_two(int root, const char *class, const char *name)
-{
-    int dir =
-        openat(root, class, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int fd, errnum;
-
-    if (dir < 0)
-        return -1;
-    fd = openat(dir, name, OPEN_FLAGS | O_NOFOLLOW);
-    errnum = errno;
-    close(dir);
-    errno = errnum;
-    return fd;
-}
-
-static int open_below(int root, const char *class, const char *name)
-{
-    struct open_how how = {.flags = OPEN_FLAGS,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    char path[2 * 256 + 2];
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/%s", class, name);
-    fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-    if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
-        return fd;
-    return open_in_two(root, class, name);
-}
-
 enum sl_err folder_open(const struct folder *f, size_t file, int *out,
                         struct sl_error *err)
 {
     const struct folder_file *at = &f->files[file];
+    char path[2 * 256 + 2];
     struct stat st;
-    int fd =
-        open_below(f->fd - 1, folder_class(f, at->class), folder_name(f, file));
+    int fd;
 
-    if (fd < 0 || fstat(fd, &st) != 0) {
+    snprintf(path, sizeof(path), "%s/%s", folder_class(f, at->class),
+             folder_name(f, file));
+    fd = beneath_file(f->fd - 1, path, BENEATH_NONE, &st);
+    if (fd < 0 && errno != ENODEV) {
         int errnum = errno;
 
-        if (fd >= 0)
-            close(fd);
         return sl_fail(err, sl_err_from_errno(errnum), "%s", strerror(errnum));
     }
-    if (!S_ISREG(st.st_mode) || st.st_size != (off_t)at->bytes) {
-        close(fd);
+    if (fd < 0 || st.st_size != (off_t)at->bytes) {
+        if (fd >= 0)
+            close(fd);
         return sl_fail(err, SL_ECORRUPT,
                        "was changed while the job runs: it had %u bytes",
                        at->bytes);

@@ -55,19 +55,17 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
                        "no IDX file: byte 0 should begin 00 00 <type> "
                        "<dimensions>");
     if (!type_of(p[2], &a->type))
-        return sl_fail(err, SL_ECORRUPT, "byte 2: unknown IDX type 0x%02x",
-                       p[2]);
+        return sl_fail(err, SL_ECORRUPT, "byte 2: is no type that IDX has");
     if (p[3] < 1 || p[3] > IDX_DIMS)
         return sl_fail(err, SL_ECORRUPT,
-                       "byte 3: %u dimensions; 1 to %d are read", p[3],
+                       "byte 3: a number of dimensions that is not 1 to %d",
                        IDX_DIMS);
     a->nd = p[3];
     a->swap = array_type_bytes(a->type) > 1;
     *head_bytes = 4 + 4 * (size_t)a->nd;
     if (n < *head_bytes)
-        return sl_fail(err, SL_ECORRUPT,
-                       "ends at byte %zu, within its header of %zu", n,
-                       *head_bytes);
+        return sl_fail(err, SL_ECORRUPT, "ends at byte %zu, within its header",
+                       n);
     for (unsigned i = 0; i < a->nd; i++)
         a->dim[i] = be32(p + 4 + 4 * i);
     return array_measure(a, err);
@@ -118,9 +116,9 @@ static enum sl_err open_plain(struct array *a, struct fs_file *file,
         rc = head(a, front, got, &head_bytes, err);
     if (rc == SL_OK && a->file_bytes != head_bytes + a->bytes)
         rc = sl_fail(err, SL_ECORRUPT,
-                     "is %llu bytes long; its header promises %llu",
+                     "is %llu bytes long; its header promises %s",
                      (unsigned long long)a->file_bytes,
-                     (unsigned long long)(head_bytes + a->bytes));
+                     head_bytes + a->bytes > a->file_bytes ? "more" : "fewer");
     if (rc != SL_OK) {
         fs_close(file);
         return rc;
@@ -128,6 +126,26 @@ static enum sl_err open_plain(struct array *a, struct fs_file *file,
     return array_take_file(a, file, head_bytes, err);
 }
 
+static enum sl_err read_packed(struct buf *out, struct fs_file *file,
+                               uint64_t bytes, struct sl_error *err)
+{
+    size_t got = 0;
+    uint8_t *to;
+    enum sl_err rc;
+
+    if (bytes > ARRAY_INFLATE_BYTES)
+        return sl_fail(err, SL_ERANGE, "is longer than %llu bytes",
+                       (unsigned long long)ARRAY_INFLATE_BYTES);
+    to = buf_extend(out, (size_t)bytes);
+    if (to == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
+                       (unsigned long long)bytes);
+    rc = fs_pread(file, 0, to, (size_t)bytes, &got, err);
+    out->len = got;
+    return rc;
+}
+
+// Takes `file`.
 static enum sl_err open_either(struct array *a, struct fs_file *file,
                                struct sl_error *err)
 {
@@ -138,22 +156,21 @@ static enum sl_err open_either(struct array *a, struct fs_file *file,
 
     if (rc == SL_OK && (got < 2 || magic[0] != 0x1f || magic[1] != 0x8b))
         return open_plain(a, file, err);
-    fs_close(file);
     if (rc == SL_OK)
-        rc = fs_read_all(fs_posix(), a->path, (size_t)ARRAY_INFLATE_BYTES,
-                         &packed, err);
+        rc = read_packed(&packed, file, a->file_bytes, err);
+    fs_close(file);
     if (rc == SL_OK)
         rc = open_gz(a, packed.data, packed.len, err);
     buf_release(&packed);
     return rc;
 }
 
-enum sl_err array_open_idx(struct array *out, const char *path,
-                           struct sl_error *err)
+enum sl_err array_open_idx(struct array *out, const struct roots *roots,
+                           const char *path, struct sl_error *err)
 {
     struct array a = {.type = ARRAY_U8};
     struct fs_file *file = NULL;
-    enum sl_err rc = fs_open(fs_posix(), &file, path, FS_READ, err);
+    enum sl_err rc = roots_file(roots, &file, path, err);
 
     if (rc != SL_OK)
         return rc;

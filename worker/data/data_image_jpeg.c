@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <jpeglib.h>
 #include <jerror.h>
@@ -24,6 +25,7 @@ struct jpeg {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
+    size_t bytes; // of the file
     char text[JMSG_LENGTH_MAX];
 };
 
@@ -32,11 +34,21 @@ static struct jpeg *of(j_common_ptr common)
     return common->client_data;
 }
 
+// What the library says, and where it had come to. Messages with numbers in
+// them would quote the file.
 static void on_error(j_common_ptr common)
 {
     struct jpeg *j = of(common);
+    const struct jpeg_error_mgr *e = common->err;
+    const char *text = e->msg_code > 0 && e->msg_code <= e->last_jpeg_message
+                           ? e->jpeg_message_table[e->msg_code]
+                           : NULL;
+    size_t left = j->d.src != NULL ? j->d.src->bytes_in_buffer : 0;
 
-    common->err->format_message(common, j->text);
+    if (text == NULL || strchr(text, '%') != NULL)
+        text = "damaged, or of a kind that is not read";
+    snprintf(j->text, sizeof(j->text), "near byte %zu: %s",
+             left < j->bytes ? j->bytes - left : 0, text);
     longjmp(j->failed, 1);
 }
 
@@ -64,7 +76,7 @@ static void on_progress(j_common_ptr common)
 
     if (j->d.input_scan_number <= SCANS_MAX)
         return;
-    snprintf(j->text, sizeof(j->text), "more than %d scans", SCANS_MAX);
+    snprintf(j->text, sizeof(j->text), "it has more than %d scans", SCANS_MAX);
     longjmp(j->failed, 1);
 }
 
@@ -133,6 +145,7 @@ static enum sl_err decode(struct image *im, const uint8_t *bytes, size_t n,
     struct jpeg_decompress_struct *d = &im->jpeg->d;
     enum sl_err rc;
 
+    im->jpeg->bytes = n;
     jpeg_mem_src(d, bytes, n);
     jpeg_read_header(d, TRUE);
     rc = image_begin(im, d->image_width, d->image_height, n, err);
@@ -161,7 +174,7 @@ enum sl_err image_jpeg(struct image *im, const uint8_t *bytes, size_t n,
         return sl_fail(err, SL_ENOMEM, "no memory for a JPEG decoder");
     if (setjmp(im->jpeg->failed) != 0) {
         jpeg_abort_decompress(&im->jpeg->d);
-        return sl_fail(err, SL_ECORRUPT, "broken JPEG: %s", im->jpeg->text);
+        return sl_fail(err, SL_ECORRUPT, "broken JPEG, %s", im->jpeg->text);
     }
     return decode(im, bytes, n, err);
 }

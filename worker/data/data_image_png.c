@@ -28,11 +28,13 @@ struct reading {
     char text[160];
 };
 
+// What the library says, without the name of the chunk: that is the file's.
 static void on_error(png_structp png, png_const_charp text)
 {
     struct reading *r = png_get_error_ptr(png);
+    const char *colon = strstr(text, ": ");
 
-    strncpy(r->text, text, sizeof(r->text) - 1);
+    strncpy(r->text, colon != NULL ? colon + 2 : text, sizeof(r->text) - 1);
     longjmp(r->failed, 1);
 }
 
@@ -151,7 +153,8 @@ static enum sl_err guarded(struct reading *r, struct sl_error *err)
 
     if (setjmp(r->failed) != 0)
         return sl_fail(err, r->no_memory ? SL_ENOMEM : SL_ECORRUPT,
-                       "broken PNG: %s", r->text);
+                       "broken PNG, near byte %zu: %s", r->bytes - r->left,
+                       r->text);
     rc = make(r, err);
     return rc == SL_OK ? decode(r, err) : rc;
 }

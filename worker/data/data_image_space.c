@@ -28,20 +28,19 @@ enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
     size_t bytes;
 
     if (width == 0 || height == 0)
-        return sl_fail(err, SL_ECORRUPT, "is %llu x %llu pixels large",
-                       (unsigned long long)width, (unsigned long long)height);
+        return sl_fail(err, SL_ECORRUPT,
+                       "its header says that it has no "
+                       "pixels");
     if (width > IMAGE_SIDE || height > IMAGE_SIDE || width * height > most)
         return sl_fail(err, SL_ERANGE,
-                       "is %llu x %llu pixels large; up to %d per side and "
-                       "%llu in all are read",
-                       (unsigned long long)width, (unsigned long long)height,
+                       "its header says that it is larger than what is read: "
+                       "%d pixels per side and %llu in all",
                        IMAGE_SIDE, (unsigned long long)most);
     bytes = (size_t)(width * height * RGB);
     if (bytes > IMAGE_RATIO_FROM && bytes / IMAGE_RATIO > file_bytes)
         return sl_fail(err, SL_ERANGE,
-                       "promises %llu x %llu pixels in %zu bytes, over the "
-                       "ratio of %d",
-                       (unsigned long long)width, (unsigned long long)height,
+                       "its header promises more pixels than %zu bytes should "
+                       "hold, over the ratio of %d",
                        file_bytes, IMAGE_RATIO);
     im->width = (uint32_t)width;
     im->height = (uint32_t)height;

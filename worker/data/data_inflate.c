@@ -87,16 +87,14 @@ enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
 {
     if (bytes > ARRAY_INFLATE_BYTES)
         return sl_fail(err, SL_ERANGE,
-                       "inflates to %llu bytes, over the limit of %llu; "
-                       "store it uncompressed",
-                       (unsigned long long)bytes,
+                       "inflates to more than the limit of %llu bytes; store "
+                       "it uncompressed",
                        (unsigned long long)ARRAY_INFLATE_BYTES);
     if (bytes / ARRAY_INFLATE_RATIO > compressed)
         return sl_fail(err, SL_ERANGE,
-                       "%llu bytes claim to inflate to %llu, over %d times as "
-                       "much; store it uncompressed",
-                       (unsigned long long)compressed,
-                       (unsigned long long)bytes, ARRAY_INFLATE_RATIO);
+                       "%llu bytes claim to inflate to over %d times as much; "
+                       "store it uncompressed",
+                       (unsigned long long)compressed, ARRAY_INFLATE_RATIO);
     return SL_OK;
 }
 
@@ -112,8 +110,7 @@ enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
     rc = run(&s, form, err);
     if (rc == SL_OK && (s.z.avail_out > 0 || s.out_left > 0)) {
         rc = sl_fail(err, SL_ECORRUPT,
-                     "inflates to %zu bytes less than its header promises",
-                     (size_t)s.z.avail_out + s.out_left);
+                     "inflates to fewer bytes than its header promises");
     } else if (rc == SL_OK && !s.ended) {
         // Only the trailer may be left. One byte of space finds out.
         s.z.next_out = &past;
@@ -121,9 +118,7 @@ enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
         rc = run(&s, form, err);
         if (rc == SL_OK && (!s.ended || s.z.avail_out == 0))
             rc = sl_fail(err, SL_ECORRUPT,
-                         "holds more than the %zu bytes that its header "
-                         "promises",
-                         bytes);
+                         "holds more than its header promises");
     }
     inflateEnd(&s.z);
     return rc;

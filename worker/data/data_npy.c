@@ -159,9 +159,8 @@ static enum sl_err type_of(struct array *a, const char *descr,
         return SL_OK;
     }
     return sl_fail(err, SL_ENOTSUP,
-                   "numpy type '%s' is not read; save it as a plain number "
-                   "type such as float32 or int64",
-                   descr);
+                   "its numpy type (descr) is not read; save it as a plain "
+                   "number type such as float32 or int64");
 }
 
 // How many bytes lie before the elements; they must be in the first n of p.
@@ -178,20 +177,20 @@ static enum sl_err front_bytes(const uint8_t *p, size_t n, size_t *from,
         return sl_fail(err, SL_ECORRUPT,
                        "no npy file: byte 0 should begin \\x93NUMPY");
     if (p[6] < 1 || p[6] > 3 || p[7] != 0)
-        return sl_fail(err, SL_ENOTSUP, "npy version %u.%u is not read", p[6],
-                       p[7]);
+        return sl_fail(err, SL_ENOTSUP,
+                       "byte 6: an npy version that is not read; 1.0 to 3.0 "
+                       "are");
     *from = p[6] == 1 ? 10 : 12;
     length = p[8] | (size_t)p[9] << 8;
     if (p[6] > 1)
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     if (length > NPY_HEAD_MAX)
-        return sl_fail(err, SL_ERANGE,
-                       "byte 8: a header of %zu bytes, over the limit of %d",
-                       length, NPY_HEAD_MAX);
+        return sl_fail(err, SL_ERANGE, "byte 8: a header of over %d bytes",
+                       NPY_HEAD_MAX);
     *to = *from + length;
     if (*to > n)
-        return sl_fail(err, SL_ECORRUPT,
-                       "ends at byte %zu, within its header of %zu", n, *to);
+        return sl_fail(err, SL_ECORRUPT, "ends at byte %zu, within its header",
+                       n);
     return SL_OK;
 }
 
@@ -220,9 +219,9 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
         return rc;
     if (*head_bytes + a->bytes != whole)
         return sl_fail(err, SL_ECORRUPT,
-                       "is %llu bytes long; its header promises %llu",
+                       "is %llu bytes long; its header promises %s",
                        (unsigned long long)whole,
-                       (unsigned long long)(*head_bytes + a->bytes));
+                       *head_bytes + a->bytes > whole ? "more" : "fewer");
     *fortran = h.fortran && a->nd > 1;
     return SL_OK;
 }
@@ -347,12 +346,12 @@ enum sl_err array_npy_in_memory(struct array *out, const char *path,
     return SL_OK;
 }
 
-enum sl_err array_open_npy(struct array *out, const char *path,
-                           struct sl_error *err)
+enum sl_err array_open_npy(struct array *out, const struct roots *roots,
+                           const char *path, struct sl_error *err)
 {
     struct fs_file *file = NULL;
     uint64_t bytes = 0;
-    enum sl_err rc = fs_open(fs_posix(), &file, path, FS_READ, err);
+    enum sl_err rc = roots_file(roots, &file, path, err);
 
     if (rc != SL_OK)
         return rc;

@@ -17,13 +17,12 @@
 
 #define CHUNK ((size_t)1 << 20)
 
-static enum sl_err wrong_crc(const struct zip_member *m, uint32_t crc,
-                             struct sl_error *err)
+static enum sl_err wrong_crc(const struct zip_member *m, struct sl_error *err)
 {
     return sl_fail(err, SL_ECORRUPT,
-                   "the member at byte %llu has CRC %08x, not %08x as its "
+                   "the member at byte %llu has another CRC than its "
                    "directory says",
-                   (unsigned long long)m->offset, crc, m->crc);
+                   (unsigned long long)m->offset);
 }
 
 static enum sl_err check_stored(struct fs_file *file,
@@ -50,7 +49,7 @@ static enum sl_err check_stored(struct fs_file *file,
     }
     sl_free(chunk);
     if (rc == SL_OK && (uint32_t)crc != m->crc)
-        rc = wrong_crc(m, (uint32_t)crc, err);
+        rc = wrong_crc(m, err);
     return rc;
 }
 
@@ -73,8 +72,7 @@ static enum sl_err inflate_member(uint8_t *to, struct fs_file *file,
     sl_free(packed);
     if (rc == SL_OK &&
         crc32_z(crc32(0, NULL, 0), to, (size_t)m->bytes) != (uLong)m->crc)
-        rc = wrong_crc(
-            m, (uint32_t)crc32_z(crc32(0, NULL, 0), to, (size_t)m->bytes), err);
+        rc = wrong_crc(m, err);
     return rc;
 }
 
@@ -99,8 +97,9 @@ static enum sl_err deflated(struct array *out, const char *path,
     return rc;
 }
 
-enum sl_err array_open_npz(struct array *out, const char *path,
-                           const char *member, struct sl_error *err)
+enum sl_err array_open_npz(struct array *out, const struct roots *roots,
+                           const char *path, const char *member,
+                           struct sl_error *err)
 {
     char name[256];
     struct zip_member m;
@@ -110,7 +109,7 @@ enum sl_err array_open_npz(struct array *out, const char *path,
     if (snprintf(name, sizeof(name), "%s.npy", member) >= (int)sizeof(name))
         return sl_fail(err, SL_EINVAL, "%s: the member's name is too long",
                        path);
-    rc = fs_open(fs_posix(), &file, path, FS_READ, err);
+    rc = roots_file(roots, &file, path, err);
     if (rc != SL_OK)
         return rc;
     rc = zip_find(&m, file, name, err);

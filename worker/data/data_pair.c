@@ -189,18 +189,19 @@ static enum sl_err open_both(struct pair *p, const struct data_source *s,
                        s->format,
                        strcmp(s->format, "npz") != 0 ? " and y" : "");
     if (strcmp(s->format, "npz") == 0) {
-        rc = array_open_npz(&p->x, s->x, s->x_member ? s->x_member : "x", err);
+        rc = array_open_npz(&p->x, s->roots, s->x,
+                            s->x_member ? s->x_member : "x", err);
         if (rc == SL_OK)
-            rc = array_open_npz(&p->y, s->x, s->y_member ? s->y_member : "y",
-                                err);
+            rc = array_open_npz(&p->y, s->roots, s->x,
+                                s->y_member ? s->y_member : "y", err);
         return rc;
     }
     if (strcmp(s->format, "npy") == 0) {
-        rc = array_open_npy(&p->x, s->x, err);
-        return rc == SL_OK ? array_open_npy(&p->y, s->y, err) : rc;
+        rc = array_open_npy(&p->x, s->roots, s->x, err);
+        return rc == SL_OK ? array_open_npy(&p->y, s->roots, s->y, err) : rc;
     }
-    rc = array_open_idx(&p->x, s->x, err);
-    return rc == SL_OK ? array_open_idx(&p->y, s->y, err) : rc;
+    rc = array_open_idx(&p->x, s->roots, s->x, err);
+    return rc == SL_OK ? array_open_idx(&p->y, s->roots, s->y, err) : rc;
 }
 
 static void hash_array(struct data *d, const struct array *a)

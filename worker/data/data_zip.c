@@ -31,7 +31,6 @@ struct walk {
     bool found;
     struct zip_member member;
     uint64_t local; // offset of the found member's local header
-    char names[160];
 };
 
 static uint16_t u16(const uint8_t *p)
@@ -77,15 +76,13 @@ static enum sl_err end64(struct directory *d, struct fs_file *f, uint64_t end,
     at = u64(p + 8);
     if (at > end - LOCATOR_BYTES || end - LOCATOR_BYTES - at < END64_BYTES)
         return sl_fail(err, SL_ECORRUPT,
-                       "its zip64 end record at byte %llu is no such thing",
-                       (unsigned long long)at);
+                       "its zip64 end record is not where its locator says");
     rc = read_at(f, at, p, END64_BYTES, err);
     if (rc != SL_OK)
         return rc;
     if (memcmp(p, "PK\6\6", 4) != 0)
         return sl_fail(err, SL_ECORRUPT,
-                       "byte %llu: expected a zip64 end record",
-                       (unsigned long long)at);
+                       "its zip64 end record is not where its locator says");
     d->entries = u64(p + 32);
     d->bytes = u64(p + 40);
     d->offset = u64(p + 48);
@@ -125,14 +122,12 @@ static enum sl_err find_end(struct directory *d, struct fs_file *f,
     sl_free(tail);
     if (rc == SL_OK && (d->offset > size || d->bytes > size - d->offset))
         rc = sl_fail(err, SL_ECORRUPT,
-                     "its directory of %llu bytes at byte %llu lies outside "
-                     "the file",
-                     (unsigned long long)d->bytes,
-                     (unsigned long long)d->offset);
+                     "its directory lies outside the file, its end record "
+                     "says");
     if (rc == SL_OK &&
         (d->entries > ZIP_MEMBERS || d->bytes > ZIP_DIRECTORY_BYTES))
-        rc = sl_fail(err, SL_ERANGE, "%llu members, over the limit of %d",
-                     (unsigned long long)d->entries, ZIP_MEMBERS);
+        rc = sl_fail(err, SL_ERANGE, "more members than the limit of %d",
+                     ZIP_MEMBERS);
     return rc;
 }
 
@@ -175,18 +170,6 @@ static bool name_is_plain(const uint8_t *name, size_t n)
     return n > 0;
 }
 
-static void remember(struct walk *w, const uint8_t *name, size_t n)
-{
-    size_t used = strlen(w->names);
-
-    if (used + n + 3 < sizeof(w->names)) {
-        if (used > 0)
-            w->names[used++] = ' ';
-        memcpy(w->names + used, name, n);
-        w->names[used + n] = '\0';
-    }
-}
-
 static enum sl_err check_entry(const struct walk *w, const uint8_t *p,
                                const uint8_t *name, size_t n,
                                struct sl_error *err)
@@ -203,9 +186,9 @@ static enum sl_err check_entry(const struct walk *w, const uint8_t *p,
         return sl_fail(err, SL_ENOTSUP, "member %zu is encrypted", w->count);
     if (u16(p + 10) != 0 && u16(p + 10) != 8)
         return sl_fail(err, SL_ENOTSUP,
-                       "member %zu uses compression method %u; use "
-                       "numpy.savez or savez_compressed",
-                       w->count, u16(p + 10));
+                       "member %zu uses a compression method that is not "
+                       "read; use numpy.savez or savez_compressed",
+                       w->count);
     return SL_OK;
 }
 
@@ -243,7 +226,6 @@ static enum sl_err entry(struct walk *w, struct sl_error *err)
                                &w->extent[w->count].end))
         return sl_fail(err, SL_ECORRUPT, "member %zu: bad size", w->count);
     w->count++;
-    remember(w, name, names);
     if (strlen(w->wanted) == names && memcmp(w->wanted, name, names) == 0) {
         if (w->found)
             return sl_fail(err, SL_ECORRUPT, "two members are named %s",
@@ -309,8 +291,10 @@ static enum sl_err walk_all(struct walk *w, uint64_t entries,
     while (rc == SL_OK && w->count < entries)
         rc = entry(w, err);
     if (rc == SL_OK && !w->found)
-        rc = sl_fail(err, SL_ENOENT, "has no member %s, but: %s", w->wanted,
-                     w->names);
+        rc = sl_fail(err, SL_ENOENT,
+                     "none of its %zu members is called %s; name the one that "
+                     "is meant (x_member, y_member)",
+                     w->count, w->wanted);
     return rc;
 }
 

@@ -572,6 +572,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     pthread_cond_init(&c->shared.changed, NULL);
     c->env = (struct job_env){.peers = setup->peers,
                               .clock = setup->clock,
+                              .roots = setup->roots,
                               .want_map = want_map,
                               .arg = c};
     if (c->setup.device == NULL || (setup->options && !c->setup.options)) {

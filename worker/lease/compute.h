@@ -36,8 +36,9 @@ struct compute_setup {
     const struct sl_clock *clock;
     const char *device;  // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
     const char *options; // of kern_open; both are copied
-    unsigned input_threads; // as input_new has it
-    uint64_t keep_bytes;    // what is kept of jobs may take, as kept.h has it
+    uint64_t keep_bytes; // what is kept of jobs may take, as kept.h has it
+    unsigned input_threads;    // as input_new has it
+    const struct roots *roots; // of job_env; outlives the compute
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     // The device was lost or is back; before what it had is `done`. May be

@@ -129,10 +129,11 @@ void job_free(struct job *j)
 // ---- data
 
 static struct data_source source_of(const Sluice__V1__SourceSpec *s,
-                                    struct pulse *pulse)
+                                    const struct job *j)
 {
     return (struct data_source){
-        .pulse = pulse,
+        .roots = j->env->roots,
+        .pulse = j->pulse,
         .format = s->format,
         .x = s->x,
         .y = s->y,
@@ -156,7 +157,7 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s,
 static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
                              bool test, struct data **out, struct sl_error *err)
 {
-    struct data_source source = source_of(spec, j->pulse);
+    struct data_source source = source_of(spec, j);
     struct data_want want;
     enum sl_err rc = compile_wants(&want, j->model, j->loss, err);
 

@@ -27,6 +27,7 @@ struct job_env {
     struct kern_dev *dev;
     struct peers *peers;
     const struct sl_clock *clock;
+    const struct roots *roots; // where data may lie; NULL: nowhere
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     void *arg;
 };

@@ -110,6 +110,12 @@ const struct conf_key server_keys[] = {
      .help = "What up to 64 jobs whose closures take turns here may take of "
              "memory between them, so that none is made anew each time; four "
              "are kept whatever they take."},
+    {.name = "data-root",
+     .kind = CONF_MULTI,
+     .unit = "DIR",
+     .help = "Folder below which jobs may have data files read, and nowhere "
+             "else. Without one this worker reads no files, only synthetic "
+             "data."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
@@ -155,6 +161,7 @@ struct worker {
     struct attendee *attend;
     struct peers *peers;
     struct member *member;
+    struct roots *roots; // of the data
     struct compute *compute;
 
     struct ring_env ring;
@@ -276,6 +283,16 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
     else
         snprintf(w->name, sizeof(w->name), "%s-%d", host, (int)getpid());
     return rpc_address_check(conf_str(c, "coordinator"), err);
+}
+
+static enum sl_err read_roots(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    enum sl_err rc = roots_new(&w->roots, err);
+
+    for (size_t i = 0; rc == SL_OK && i < conf_list_count(c, "data-root"); i++)
+        rc = roots_add(w->roots, conf_list_at(c, "data-root", i), err);
+    return rc;
 }
 
 static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
@@ -409,6 +426,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .options = options,
         .input_threads = (unsigned)conf_int(c, "input-threads"),
         .keep_bytes = (uint64_t)conf_int(c, "keep"),
+        .roots = w->roots,
         .done = member_done,
         .want_map = member_want_map,
         .changed = member_device,
@@ -459,6 +477,7 @@ static void stop_parts(struct worker *w)
         on_stuck(w);
     }
     compute_free(w->compute);
+    roots_free(w->roots);
     if (w->rpc != NULL)
         rpc_server_stop(w->rpc);
     rpc_server_free(w->rpc);
@@ -483,6 +502,8 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     w->daemon = d;
     rc = read_settings(w, err);
     if (rc == SL_OK)
+        rc = read_roots(w, err);
+    if (rc == SL_OK)
         rc = start_rpc(w, err);
     if (rc == SL_OK)
         rc = start_ring(w, err);
@@ -494,13 +515,13 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     }
     rpc_server_start(w->rpc);
     attendee_start(w->attend);
-    DAEMON_STARTED(d,
-                   "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
-                   "io_threads=%u",
-                   w->name, rpc_channel_address(w->channel),
-                   compute_device(w->compute),
-                   conf_str(daemon_conf(d), "listen"), w->port,
-                   daemon_tls(d) != NULL, rpc_io_threads(w->io));
+    DAEMON_STARTED(
+        d,
+        "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
+        "io_threads=%u data_roots=%zu",
+        w->name, rpc_channel_address(w->channel), compute_device(w->compute),
+        conf_str(daemon_conf(d), "listen"), w->port, daemon_tls(d) != NULL,
+        rpc_io_threads(w->io), roots_count(w->roots));
     daemon_ready(d); // work comes when the coordinator has some
     return SL_OK;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows as numbers: of bytes at every length, and of files too large to be
 // loaded, which are read row by row.
+#include "tests/harness/roots.h"
 #include "tests/harness/t.h"
 
 #include <fcntl.h>
@@ -90,7 +91,8 @@ static const char *labels_npy(void)
 
 TEST(rows, of_a_large_file_are_read_when_they_are_wanted)
 {
-    struct data_source s = {.format = "npy", .scale = 0.5, .offset = 3};
+    struct data_source s = {
+        .format = "npy", .scale = 0.5, .offset = 3, .roots = t_roots()};
     struct data_want w = {
         .rank = 1, .dim = {COLS}, .outputs = 10, .labels = DATA_INDEX};
     struct sl_error err = SL_ERROR_INIT;

@@ -156,11 +156,12 @@ static void refused(const char *name, enum sl_err code, const char *word)
 
 TEST(image, broken_and_huge_files_are_refused_with_words)
 {
-    refused("cut.jpg", SL_ECORRUPT, "broken JPEG: Premature end");
+    refused("cut.jpg", SL_ECORRUPT,
+            "broken JPEG, near byte 681: Premature end");
     refused("cut.png", SL_ECORRUPT, "broken PNG");
-    refused("checksum.png", SL_ECORRUPT, "broken PNG: IDAT: CRC error");
-    refused("huge.jpg", SL_ERANGE, "20000 x 20000");
-    refused("huge.png", SL_ERANGE, "16385 x 1");
+    refused("checksum.png", SL_ECORRUPT, ": CRC error");
+    refused("huge.jpg", SL_ERANGE, "larger than what is read");
+    refused("huge.png", SL_ERANGE, "larger than what is read");
     refused("bomb.png", SL_ERANGE, "ratio");
     refused("rgb-1x1.ppm", SL_ECORRUPT, "neither JPEG nor PNG");
 }

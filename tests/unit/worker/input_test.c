@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/harness/roots.h"
 #include "tests/harness/t.h"
 
 #include <sched.h>
@@ -207,7 +208,8 @@ TEST(input, only_the_steps_of_a_share_are_read_ahead)
 TEST(input, an_error_names_its_sample_and_can_be_met_again)
 {
     const char *path = t_path("bad.csv");
-    struct data_source s = {.format = "csv", .scale = 1, .x = path};
+    struct data_source s = {
+        .format = "csv", .scale = 1, .x = path, .roots = t_roots()};
     struct data_want w = {
         .rank = 1, .dim = {1}, .outputs = 2, .labels = DATA_INDEX};
     FILE *f = fopen(path, "w");

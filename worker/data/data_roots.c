@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_roots.c -- which root a path lies below, and what is said
+// if it lies below none; see data_roots.h.
+#include "worker/data/data_roots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/base/utf8.h"
+#include "worker/data/data_beneath.h"
+
+#define SHOWN_BYTES 161 // of a path, in an error
+#define LIST_BYTES 120  // of all roots
+
+struct roots {
+    char **dir; // absolute
+    size_t count;
+};
+
+enum sl_err roots_new(struct roots **out, struct sl_error *err)
+{
+    *out = sl_calloc(1, sizeof(**out));
+    return *out != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "no memory");
+}
+
+void roots_free(struct roots *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->count; i++)
+        sl_free(r->dir[i]);
+    sl_free(r->dir);
+    sl_free(r);
+}
+
+size_t roots_count(const struct roots *r)
+{
+    return r->count;
+}
+
+static int open_root(const char *dir)
+{
+    return open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+// As it is written, from '/' on; links in it are whoever wrote it's business.
+static char *absolute(const char *dir)
+{
+    char here[PATH_MAX];
+
+    if (dir[0] == '/')
+        return sl_strdup(dir);
+    if (getcwd(here, sizeof(here)) == NULL)
+        return NULL;
+    return strcmp(dir, ".") == 0 ? sl_strdup(here) : fs_join(here, dir);
+}
+
+enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err)
+{
+    int fd = open_root(dir), errnum = errno;
+    char **more;
+
+    if (fd < 0)
+        return sl_fail(err, sl_err_from_errno(errnum),
+                       "--data-root %.200s: %s; it names a folder that is "
+                       "there",
+                       dir, strerror(errnum));
+    close(fd);
+    more = sl_realloc_array(r->dir, r->count + 1, sizeof(*more));
+    if (more != NULL)
+        r->dir = more;
+    if (more != NULL)
+        more[r->count] = absolute(dir);
+    if (more == NULL || more[r->count] == NULL)
+        return sl_fail(err, SL_ENOMEM, "--data-root %.200s: no memory", dir);
+    r->count++;
+    return SL_OK;
+}
+
+// ---- which root
+
+// The next component, without those that say nothing; *n is 0 at the end.
+static const char *component(const char *path, size_t *n)
+{
+    for (;;) {
+        path += strspn(path, "/");
+        *n = strcspn(path, "/");
+        if (*n != 1 || *path != '.')
+            return path;
+        path++;
+    }
+}
+
+static bool is_dots(const char *name, size_t n)
+{
+    return n == 2 && name[0] == '.' && name[1] == '.';
+}
+
+static bool climbs(const char *path)
+{
+    size_t n;
+
+    for (path = component(path, &n); n > 0; path = component(path + n, &n)) {
+        if (is_dots(path, n))
+            return true;
+    }
+    return false;
+}
+
+// What of an absolute path lies below the root; NULL: it does not.
+static const char *below(const char *root, const char *path)
+{
+    size_t n, m;
+
+    for (;;) {
+        root = component(root, &n);
+        path = component(path, &m);
+        if (n == 0)
+            return *path != '\0' ? path : ".";
+        if (n != m || memcmp(root, path, n) != 0)
+            return NULL;
+        root += n;
+        path += m;
+    }
+}
+
+static enum beneath_links links_of(const char *root)
+{
+    size_t n;
+
+    (void)component(root, &n);
+    return n == 0 ? BENEATH_ALL : BENEATH_INSIDE;
+}
+
+// ---- what is said
+
+// A path in an error or a log: text, of one line.
+static const char *shown(char out[SHOWN_BYTES], const char *path)
+{
+    size_t to = 0;
+
+    while (*path != '\0' && to + 4 < SHOWN_BYTES) {
+        size_t n = utf8_sequence(path, strnlen(path, 4));
+        bool plain = n > 1 || (n == 1 && *path >= ' ' && *path != 0x7f);
+
+        if (plain)
+            memcpy(out + to, path, n);
+        else
+            out[to] = '?';
+        to += plain ? n : 1;
+        path += n > 0 ? n : 1;
+    }
+    out[to] = '\0';
+    return out;
+}
+
+// "/srv/data, /mnt/more"
+static const char *list(char out[LIST_BYTES], const struct roots *r)
+{
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < r->count && at < LIST_BYTES; i++)
+        at += (size_t)snprintf(out + at, LIST_BYTES - at, "%s%s",
+                               i > 0 ? ", " : "", r->dir[i]);
+    return out;
+}
+
+static const char *kind_name(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFREG:
+        return "a file";
+    case S_IFDIR:
+        return "a folder";
+    case S_IFIFO:
+        return "a FIFO";
+    case S_IFSOCK:
+        return "a socket";
+    case S_IFLNK:
+        return "a link";
+    default:
+        return "a device";
+    }
+}
+
+static enum sl_err no_roots(const char *path, struct sl_error *err)
+{
+    char text[SHOWN_BYTES];
+
+    return sl_fail(err, SL_EDENIED,
+                   "%s: this worker reads no files, since it was started "
+                   "without --data-root; give it --data-root DIR, a folder "
+                   "that this lies below",
+                   shown(text, path));
+}
+
+// Before anything is opened.
+static enum sl_err refuse(const struct roots *r, const char *path,
+                          const char *why, struct sl_error *err)
+{
+    char text[SHOWN_BYTES], roots[LIST_BYTES];
+
+    return sl_fail(err, SL_EDENIED,
+                   "%s: %s; this worker reads below --data-root %s",
+                   shown(text, path), why, list(roots, r));
+}
+
+static enum sl_err failed(const struct roots *r, const char *path, mode_t want,
+                          const struct stat *st, int errnum,
+                          struct sl_error *err)
+{
+    char text[SHOWN_BYTES], roots[LIST_BYTES];
+
+    shown(text, path);
+    list(roots, r);
+    switch (errnum) {
+    case ENODEV:
+        return sl_fail(err, S_ISDIR(st->st_mode) ? SL_EINVAL : SL_EDENIED,
+                       "%s is %s, not %s", text, kind_name(st->st_mode),
+                       kind_name(want));
+    case EXDEV:
+    case ELOOP:
+        return sl_fail(err, SL_EDENIED,
+                       "%s is reached by a link that is not followed: it leads "
+                       "out of --data-root %s, is absolute, or turns in a "
+                       "circle; put there what it names",
+                       text, roots);
+    case ENOENT:
+    case ENOTDIR:
+        return sl_fail(err, SL_ENOENT,
+                       "%s is not there, below --data-root %s of this worker; "
+                       "put it there, or start the worker with another root",
+                       text, roots);
+    case ESTALE:
+        return sl_fail(err, SL_ECORRUPT, "%s was exchanged while it was opened",
+                       text);
+    default:
+        return sl_fail(err, sl_err_from_errno(errnum),
+                       "%s, below --data-root %s: %s", text, roots,
+                       strerror(errnum));
+    }
+}
+
+// ---- opening
+
+static int open_below(const char *root, const char *rest, mode_t want,
+                      struct stat *st)
+{
+    int dir = open_root(root), fd, errnum;
+
+    if (dir < 0)
+        return -1;
+    fd = S_ISDIR(want) ? beneath_folder(dir, rest, links_of(root), st)
+                       : beneath_file(dir, rest, links_of(root), st);
+    errnum = errno;
+    close(dir);
+    errno = errnum;
+    return fd;
+}
+
+// What is not below one root may be below the next; anything else that is
+// wrong with it is said at once.
+static enum sl_err open_path(const struct roots *r, int *fd, const char *path,
+                             mode_t want, struct sl_error *err)
+{
+    int errnum = 0;
+    struct stat st;
+
+    if (r == NULL || r->count == 0)
+        return no_roots(path, err);
+    if (climbs(path))
+        return refuse(r, path, "paths with '..' are not read", err);
+    for (size_t i = 0; i < r->count; i++) {
+        const char *rest = path[0] == '/' ? below(r->dir[i], path) : path;
+
+        if (rest == NULL)
+            continue;
+        *fd = open_below(r->dir[i], rest, want, &st);
+        if (*fd >= 0)
+            return SL_OK;
+        errnum = errno;
+        if (errnum != ENOENT && errnum != ENOTDIR)
+            break;
+    }
+    if (errnum == 0)
+        return refuse(r, path, "lies elsewhere", err);
+    return failed(r, path, want, &st, errnum, err);
+}
+
+enum sl_err roots_file(const struct roots *r, struct fs_file **out,
+                       const char *path, struct sl_error *err)
+{
+    int fd = -1;
+    enum sl_err rc = open_path(r, &fd, path, S_IFREG, err);
+
+    return rc == SL_OK ? fs_take(out, fd, path, err) : rc;
+}
+
+enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
+                         struct sl_error *err)
+{
+    return open_path(r, fd, path, S_IFDIR, err);
+}

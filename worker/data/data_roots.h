@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_roots.h -- the folders below which this worker reads data
+// (--data-root), and nothing else of the host.
+//
+// Who submits a job names files; whoever runs a worker says where they may
+// lie. A path that is absolute must lie below a root by its text, and is then
+// looked for there; one that is relative is looked for below each root in
+// turn. Links are followed as long as they stay below the root; '..' is
+// refused, and so is everything that is no regular file (or folder). Below the
+// root '/' everything lies, so links are followed wherever they lead.
+//
+// Roots are opened for each path: one that was not mounted when the worker
+// started is there later.
+//
+// Threads  roots_new, _add, _free: one. The rest: any.
+// Memory   roots_free frees.
+// Errors   name the path as the spec has it, the roots and the way out; never
+//          what a file holds. SL_EDENIED: it may not be read. SL_ENOENT: it is
+//          not there. SL_EINVAL: a folder where a file is wanted.
+#ifndef WORKER_DATA_DATA_ROOTS_H
+#define WORKER_DATA_DATA_ROOTS_H
+
+#include <stddef.h>
+
+#include "common/base/fs.h"
+#include "common/base/status.h"
+
+struct roots;
+
+enum sl_err roots_new(struct roots **out, struct sl_error *err);
+void roots_free(struct roots *r); // NULL is allowed
+
+// Adds a folder, which must be there. Relative: to where this process runs.
+enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
+
+size_t roots_count(const struct roots *r);
+
+// Opens a file for reading. NULL as roots: there are none, and it is refused.
+enum sl_err roots_file(const struct roots *r, struct fs_file **out,
+                       const char *path, struct sl_error *err);
+
+// Opens a folder; *fd is the caller's.
+enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
+                         struct sl_error *err);
+
+#endif
