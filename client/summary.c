@@ -152,6 +152,15 @@ static json_t *warnings(const job_status *s)
     return list;
 }
 
+static json_t *bad_names(const job_status *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->n_bad_names; i++)
+        json_array_append_new(list, json_string(s->bad_names[i]));
+    return list;
+}
+
 static json_t *epoch_samples(const job_status *s)
 {
     json_t *list = json_array();
@@ -173,6 +182,8 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"state", json_string(progress_word(s))},
         {"reason", json_string(s->reason)},
         {"warnings", warnings(s)},
+        {"bad_samples", unsigned_number(s->bad_samples)},
+        {"bad_names", bad_names(s)},
         {"test_accuracy",
          progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
         {"test_loss", evaluations(s, false)},

@@ -46,6 +46,9 @@ uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 // train.group.size in a hybrid one.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
+// Samples that may be impossible to read; 0: none, also without data.
+uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
+
 // Samples of a step of a checked spec: of all its micro-batches.
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 
@@ -73,6 +76,7 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 };
 
 #define SPEC_DELAY_MAX (1 << 20)
+#define SPEC_SKIP_BAD_MAX 1000
 // Closures of a window; one that is not shorter follows the number of workers.
 #define SPEC_WINDOW_DEFAULT 1024
 #define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters

@@ -165,6 +165,24 @@ static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
                                : check_files(s, format, path, err);
 }
 
+uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec)
+{
+    return spec->data != NULL ? spec->data->skip_bad : 0;
+}
+
+// Who reads the samples of an external model is no program of ours.
+static enum sl_err check_skip_bad(Sluice__V1__DataSpec *data, bool external,
+                                  struct sl_error *err)
+{
+    if (external && data->skip_bad > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "data.skip_bad: the model is external, so its own "
+                       "program reads the data");
+    SPEC_DEFAULT(data, skip_bad, 0);
+    return spec_range("data.skip_bad", data->skip_bad, 0, SPEC_SKIP_BAD_MAX,
+                      err);
+}
+
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err)
 {
@@ -172,7 +190,9 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
 
     if (spec->data == NULL || spec->data->train == NULL)
         return missing("data", "train", err);
-    rc = check_source(spec->data->train, external, "data.train", err);
+    rc = check_skip_bad(spec->data, external, err);
+    if (rc == SL_OK)
+        rc = check_source(spec->data->train, external, "data.train", err);
     if (rc == SL_OK && spec->data->test != NULL)
         rc = check_source(spec->data->test, external, "data.test", err);
     return rc;

@@ -47,6 +47,7 @@
 #define WIRE_TEXT_BYTES 4096      // reasons, paths
 #define WIRE_SHARDS_MAX 65536     // of one job
 #define WIRE_LEASES_MAX 64        // of one message
+#define WIRE_BAD_MAX 64           // samples, of one message
 #define WIRE_PIECES_MAX 262144    // of one job
 #define WIRE_VARIABLES_MAX 100000 // of one job
 #define WIRE_RANK_MAX 8           // of a variable

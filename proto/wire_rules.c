@@ -119,7 +119,12 @@ static const struct wire_rule lease_progress[] = {
     FILL(3),
     FILL(4),
 };
-static const struct wire_rule step_metrics[] = {ANY_FLOAT(3)};
+static const struct wire_rule step_metrics[] = {ANY_FLOAT(3),
+                                                COUNT(20, WIRE_BAD_MAX)};
+static const struct wire_rule bad_sample[] = {
+    RANGE(2, 0, UINT64_C(1) << 40),
+    TEXT(3, WIRE_NAME_BYTES),
+};
 static const struct wire_rule shard_report[] = {
     JOB(1),
     SHARD(2),
@@ -296,6 +301,7 @@ static const struct wire_rules all[] = {
     RULES(heartbeat, heartbeat, NULL),
     RULES(lease_progress, lease_progress, NULL),
     RULES(step_metrics, step_metrics, NULL),
+    RULES(bad_sample, bad_sample, NULL),
     RULES(shard_report, shard_report, NULL),
     RULES(shard_hello, shard_hello, NULL),
     RULES(snapshot_report, snapshot_report, check_snapshot),

@@ -2,6 +2,8 @@
 // common/base/utf8.c -- the check of UTF-8 text, and of where it may be cut.
 #include "common/base/utf8.h"
 
+#include <string.h>
+
 static bool follows(unsigned char c)
 {
     return (c & 0xc0) == 0x80;
@@ -47,4 +49,25 @@ bool utf8_valid(const char *text, size_t len)
         len -= n;
     }
     return true;
+}
+
+const char *utf8_line(char *out, size_t size, const char *bytes)
+{
+    size_t to = 0;
+
+    while (*bytes != '\0') {
+        size_t n = utf8_sequence(bytes, strnlen(bytes, 4));
+        bool plain = n > 1 || (n == 1 && *bytes >= ' ' && *bytes != 0x7f);
+
+        if (to + (plain ? n : 1) >= size)
+            break;
+        if (plain)
+            memcpy(out + to, bytes, n);
+        else
+            out[to] = '?';
+        to += plain ? n : 1;
+        bytes += n > 0 ? n : 1;
+    }
+    out[to] = '\0';
+    return out;
 }

@@ -15,4 +15,8 @@ size_t utf8_sequence(const char *text, size_t left);
 
 bool utf8_valid(const char *text, size_t len);
 
+// Copies what fits of any bytes as text of one line: '?' stands for what is
+// none. Returns out.
+const char *utf8_line(char *out, size_t size, const char *bytes);
+
 #endif

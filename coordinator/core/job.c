@@ -164,6 +164,7 @@ void job_free(struct job *job)
     cut_free(job->cut);
     for (unsigned i = 0; i < JOB_WARNINGS; i++)
         sl_free(job->warnings[i]);
+    map_release_owned(&job->bad.by_key);
     sl_free(job->cut_why);
     for (size_t i = 0; i < job->cuts_count; i++)
         job_cut_release(&job->cuts[i]);

@@ -56,8 +56,17 @@ enum job_warning {
     JOB_WARN_EVALUATION, // the last one failed
     JOB_WARN_DATA,       // a worker cannot read the data
     JOB_WARN_SAMPLE,     // a sample is not finite
+    JOB_WARN_BAD,        // samples cannot be read, and are passed over
     JOB_WARN_REACH,      // a worker cannot reach a psserver, and nobody moves
     JOB_WARNINGS,
+};
+
+// Samples that cannot be read (bad.h).
+#define JOB_BAD_NAMES 100
+struct job_bad {
+    struct map by_key;                // -> what is wrong with it, owned
+    const char *names[JOB_BAD_NAMES]; // of the first
+    size_t names_count;
 };
 
 // What a shard said last about its present incarnation.
@@ -239,6 +248,9 @@ struct job {
 
     // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
+
+    // Samples that cannot be read. Changed by: bad.
+    struct job_bad bad;
 
     // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
     // reports, rings, shards, status_final, behind, recount, recover, pause,

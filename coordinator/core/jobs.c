@@ -126,7 +126,7 @@ void jobs_unwarn(struct job *job, enum job_warning kind)
 
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
 {
-    char text[256];
+    char text[512];
     va_list ap;
 
     va_start(ap, fmt);

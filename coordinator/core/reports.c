@@ -10,6 +10,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/bad.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/copies.h"
 #include "coordinator/core/end.h"
@@ -140,6 +141,21 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m,
     w->job->changes++;
 }
 
+// True: it has failed by that.
+static bool too_many_bad(struct coord *c, struct job *job,
+                         const Sluice__V1__StepMetrics *m)
+{
+    struct buf text = BUF_INIT;
+
+    if (bad_take(job, m))
+        return false;
+    bad_names(job, &text);
+    end_fail(c, job, "data.skip_bad is %u, but %s", spec_skip_bad(job->spec),
+             buf_text(&text));
+    buf_release(&text);
+    return true;
+}
+
 // Steps that this attempt counted: what it is blamed for is behind it.
 static void take_progress(struct coord *c, struct work *w, uint64_t steps)
 {
@@ -162,6 +178,8 @@ void reports_progress(struct coord *c, struct member *m,
         return;
     }
     stall_seen(c, w, message);
+    if (too_many_bad(c, w->job, message->metrics))
+        return;
     take_metrics(w, message->metrics, false);
     take_progress(c, w, w->seen.steps);
     if (!c->dead)
@@ -457,6 +475,9 @@ struct job *reports_complete(struct coord *c, struct member *m,
 
     if (job == NULL)
         return NULL;
+    if (leases_find(m, message->job, message->attempt) != NULL &&
+        too_many_bad(c, job, message->metrics))
+        return NULL; // it has failed
     switch (message->kind) {
     case SLUICE__V1__LEASE_KIND__LEASE_TRAIN:
         complete_train(c, m, job, message);

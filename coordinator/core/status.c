@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "coordinator/core/bad.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/queue.h"
 #include "proto/spec.h"
@@ -572,7 +573,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
         return NULL;
     fill_counters(c, m, job);
     ok = add_texts(c, m, job) && add_evaluations(m, job) &&
-         add_warnings(m, job) && status_pause(c, job, m);
+         add_warnings(m, job) && bad_status(job, m) && status_pause(c, job, m);
     if (ok && job->placed) {
         fill_progress(c, m, job);
         status_average(m, job);

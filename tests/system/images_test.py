@@ -120,6 +120,73 @@ def broken_folders_fail_the_job_and_say_why():
         check_counts(c.wait_state(c.submit(images_job(root, root))))
 
 
+def with_broken(folder, names):
+    """A folder of images in which these are cut short."""
+    root = folder_of(folder, 20, COLOURS)
+    for name in names:
+        (root / name).write_bytes((root / name).read_bytes()[:-30])
+    return root
+
+
+BROKEN = ["grass/003.png", "sky/011.png"]
+
+
+def passes_over(**train):
+    ring = train.get("mode") == "allreduce"
+    c = Cluster(psservers=0 if ring else 2, workers=2)
+    if ring:
+        c.args["worker"] += ["--store", str(c.dir / "store")]
+    with c:
+        root = with_broken(c.dir / "train", BROKEN)
+        test = with_broken(c.dir / "val", ["brick/000.png"])
+        job = images_job(root, test, evaluate={"every_epochs": 1})
+        job["train"].update(epochs=4, batch=4, **train)
+        job["data"]["skip_bad"] = 3
+        id_ = c.submit(job)
+        done = c.wait_state(id_)
+        check_counts(done)  # with the digest of all 60, the broken ones too
+        check_equal(int(done["samples_per_epoch"]), 60, "samples")
+        check_equal(done["bad_samples"], 3, "samples that were passed over")
+        said = " ".join(done["warnings"])
+        for name in [f"train/{n}" for n in BROKEN] + ["val/brick/000.png"]:
+            check(any(b.startswith(f"{name}: broken PNG") for b in done["bad_names"]),
+                  f"{name} is not named", done["bad_names"])
+            check(name in said, f"no warning of {name}", done["warnings"])
+        check(done["evaluations"] and done["evaluations"][-1]["epoch"] == 4, "evaluations")
+        check(all(not e.get("failed") and int(e["samples"]) == 60
+                  for e in done["evaluations"]), "an evaluation", done["evaluations"])
+        # The same is told by the summary, of a job that has ended.
+        path = c.dir / "summary.json"
+        c.run("watch", id_, "--summary", path)
+        summary = json.loads(path.read_text())
+        check_equal(summary["bad_samples"], 3, "of the summary")
+        check_equal(sorted(summary["bad_names"]), sorted(done["bad_names"]), "names")
+
+
+def broken_images_are_passed_over_and_named():
+    passes_over(steps_per_closure=2)
+
+
+def broken_images_are_passed_over_in_rounds():
+    passes_over(mode="sync", contributions=2)
+
+
+def broken_images_are_passed_over_in_a_ring():
+    passes_over(mode="allreduce", contributions=2)
+
+
+def one_broken_image_too_many_fails_the_job_and_names_all():
+    for train in ({"steps_per_closure": 2}, {"mode": "sync", "contributions": 2}):
+        with Cluster(psservers=1, workers=2) as c:
+            root = with_broken(c.dir / "train", BROKEN)
+            job = images_job(root, None)
+            job["train"].update(batch=4, **train)
+            job["data"]["skip_bad"] = 1
+            failed = c.wait_state(c.submit(job), "failed", 60)
+            for word in [*BROKEN, "2 samples cannot be read", "data.skip_bad is 1"]:
+                check(word in failed["reason"], f"no '{word}' in", failed["reason"])
+
+
 def moving_statistics_are_counted_once():
     """Every image is of one colour, so a batch's variance is 0 and its mean the
     colour: the moving variance is momentum to the power of the steps that were
@@ -163,4 +230,8 @@ if __name__ == "__main__":
     main([the_imagenette_example_learns_without_files,
           a_folder_of_files_is_trained_on,
           broken_folders_fail_the_job_and_say_why,
+          broken_images_are_passed_over_and_named,
+          broken_images_are_passed_over_in_rounds,
+          broken_images_are_passed_over_in_a_ring,
+          one_broken_image_too_many_fails_the_job_and_names_all,
           moving_statistics_are_counted_once])

@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/base/utf8.h"
 #include "worker/data/data_source.h"
 
 void data_free(struct data *d)
@@ -14,6 +15,7 @@ void data_free(struct data *d)
     if (d == NULL)
         return;
     d->ops->release(d);
+    bad_unref(d->bad);
     sl_free(d);
 }
 
@@ -91,6 +93,56 @@ size_t data_label_bytes(const struct data *d)
     return (size_t)d->want.outputs * sizeof(float);
 }
 
+// What the file holds is wrong; a file that is not there or cannot be opened is
+// something else, which other workers may not meet.
+static bool is_bad(enum sl_err rc)
+{
+    return rc == SL_ECORRUPT || rc == SL_EINVAL || rc == SL_ERANGE ||
+           rc == SL_ENOTSUP;
+}
+
+// "train/cat/7.png: broken PNG": without the folders above, which people know.
+static enum sl_err pass_over(struct data *d, uint64_t number,
+                             struct sl_error *err)
+{
+    struct bad_sample bad = {.test = d->want.test, .number = number};
+    const char *text = err->text;
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (strlen(text) > d->strip && d->strip > 0 && text[d->strip - 1] == '/')
+        text += d->strip;
+    utf8_line(bad.what, sizeof(bad.what), text);
+    rc = bad_note(d->bad, &bad, &why);
+    *err = why;
+    return rc;
+}
+
+static enum sl_err read_or_pass(struct data *d, uint64_t number, void *x,
+                                void *y, struct sl_error *err)
+{
+    for (uint64_t tried = 0; tried < d->samples; tried++) {
+        struct sl_error why = SL_ERROR_INIT;
+        enum sl_err rc = SL_OK;
+
+        if (!bad_has(d->bad, d->want.test, number)) {
+            rc = d->ops->read(d, number, x, y, &why);
+            if (rc == SL_OK)
+                return rc;
+            if (is_bad(rc))
+                rc = pass_over(d, number, &why);
+        }
+        if (rc != SL_OK) {
+            if (err != NULL)
+                *err = why;
+            return rc;
+        }
+        number = (number + 1) % d->samples;
+    }
+    return sl_fail(err, SL_ECORRUPT, "none of the %llu samples can be read",
+                   (unsigned long long)d->samples);
+}
+
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err)
 {
@@ -98,7 +150,8 @@ enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
         return sl_fail(err, SL_ERANGE, "the data has no sample %llu, only %llu",
                        (unsigned long long)number,
                        (unsigned long long)d->samples);
-    return d->ops->read(d, number, x, y, err);
+    return d->bad == NULL ? d->ops->read(d, number, x, y, err)
+                          : read_or_pass(d, number, x, y, err);
 }
 
 void data_soon(struct data *d, uint64_t number)
@@ -116,6 +169,8 @@ void data_expect(struct data *d, uint64_t number)
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want)
 {
+    const char *slash;
+
     d->ops = ops;
     d->want = *want;
     d->samples = 0;
@@ -127,6 +182,9 @@ void data_init(struct data *d, const struct data_ops *ops,
     d->offset = (float)s->offset;
     d->u8 = d->shared = false;
     d->classes = 0;
+    d->bad = s->bad != NULL ? bad_ref(s->bad) : NULL;
+    slash = s->x != NULL ? strrchr(s->x, '/') : NULL;
+    d->strip = slash != NULL ? (size_t)(slash + 1 - s->x) : 0;
 }
 
 enum sl_err data_set_samples(struct data *d, uint64_t have,

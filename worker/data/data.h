@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "worker/data/data_bad.h"
 #include "worker/data/data_roots.h"
 #include "worker/data/pulse.h"
 
@@ -69,7 +70,8 @@ struct data_source {
     uint32_t classes;
     uint64_t limit;            // use only so many; 0: all
     const struct roots *roots; // where files may lie; NULL: none are read
-    struct pulse *pulse;       // beats while a long file is looked through
+    struct data_bad *bad; // samples that may be passed over; NULL: none may
+    struct pulse *pulse;  // beats while a long file is looked through
 };
 
 struct data;
@@ -114,7 +116,8 @@ void data_soon(struct data *d, uint64_t number);
 // system may fetch it.
 void data_expect(struct data *d, uint64_t number);
 
-// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes).
+// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes);
+// the next one that can be read in its place, if it may be passed over.
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err);
 

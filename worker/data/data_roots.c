@@ -139,26 +139,6 @@ static enum beneath_links links_of(const char *root)
 
 // ---- what is said
 
-// A path in an error or a log: text, of one line.
-static const char *shown(char out[SHOWN_BYTES], const char *path)
-{
-    size_t to = 0;
-
-    while (*path != '\0' && to + 4 < SHOWN_BYTES) {
-        size_t n = utf8_sequence(path, strnlen(path, 4));
-        bool plain = n > 1 || (n == 1 && *path >= ' ' && *path != 0x7f);
-
-        if (plain)
-            memcpy(out + to, path, n);
-        else
-            out[to] = '?';
-        to += plain ? n : 1;
-        path += n > 0 ? n : 1;
-    }
-    out[to] = '\0';
-    return out;
-}
-
 // "/srv/data, /mnt/more"
 static const char *list(char out[LIST_BYTES], const struct roots *r)
 {
@@ -197,7 +177,7 @@ static enum sl_err no_roots(const char *path, struct sl_error *err)
                    "%s: this worker reads no files, since it was started "
                    "without --data-root; give it --data-root DIR, a folder "
                    "that this lies below",
-                   shown(text, path));
+                   utf8_line(text, sizeof(text), path));
 }
 
 // Before anything is opened.
@@ -208,7 +188,7 @@ static enum sl_err refuse(const struct roots *r, const char *path,
 
     return sl_fail(err, SL_EDENIED,
                    "%s: %s; this worker reads below --data-root %s",
-                   shown(text, path), why, list(roots, r));
+                   utf8_line(text, sizeof(text), path), why, list(roots, r));
 }
 
 static enum sl_err failed(const struct roots *r, const char *path, mode_t want,
@@ -217,7 +197,7 @@ static enum sl_err failed(const struct roots *r, const char *path, mode_t want,
 {
     char text[SHOWN_BYTES], roots[LIST_BYTES];
 
-    shown(text, path);
+    utf8_line(text, sizeof(text), path);
     list(roots, r);
     switch (errnum) {
     case ENODEV:

@@ -29,6 +29,8 @@ struct data {
     struct data_want want;
     uint64_t samples;
     uint64_t hash;
+    struct data_bad *bad; // a reference; NULL: every sample must be read
+    size_t strip;         // of errors: bytes of what lies before the path's end
     size_t features;
     float scale, offset;
     bool u8;          // what read gives; else f32

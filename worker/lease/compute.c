@@ -541,6 +541,25 @@ static void want_map(void *arg, uint64_t job, uint64_t have)
     sl_free(w);
 }
 
+static void on_found(void *arg)
+{
+    struct compute *c = arg;
+
+    if (c->setup.found != NULL)
+        c->setup.found(c->setup.arg);
+    atomic_fetch_sub(&c->posted, 1);
+}
+
+// On the compute thread. Without memory it is told with the next heartbeat.
+static void found(void *arg)
+{
+    struct compute *c = arg;
+
+    atomic_fetch_add(&c->posted, 1);
+    if (loop_post(c->setup.loop, on_found, c) != SL_OK)
+        atomic_fetch_sub(&c->posted, 1);
+}
+
 static enum sl_err wait_until_open(struct compute *c, struct sl_error *err)
 {
     enum sl_err rc;
@@ -574,6 +593,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                               .clock = setup->clock,
                               .roots = setup->roots,
                               .want_map = want_map,
+                              .found = found,
                               .arg = c};
     if (c->setup.device == NULL || (setup->options && !c->setup.options)) {
         compute_free(c);

@@ -9,8 +9,8 @@
 // what comes until there is a device again. A lease that finds no memory is
 // tried once more when nothing is kept of any job.
 //
-// Threads  All functions: the loop. `done`, `want_map` and `changed` run on
-//          the loop.
+// Threads  All functions: the loop. `done`, `want_map`, `found` and `changed`
+//          run on the loop.
 // Memory   A submitted lease belongs to the compute thread until `done`.
 // Errors   compute_new: those of opening the device.
 #ifndef WORKER_LEASE_COMPUTE_H
@@ -41,6 +41,9 @@ struct compute_setup {
     const struct roots *roots; // of job_env; outlives the compute
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    // Samples of a job cannot be read and were passed over; it is said before
+    // a step in which they stood is done. May be NULL.
+    void (*found)(void *arg);
     // The device was lost or is back; before what it had is `done`. May be
     // NULL.
     void (*changed)(void *arg, enum compute_state state, const char *why);

@@ -133,6 +133,7 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s,
 {
     return (struct data_source){
         .roots = j->env->roots,
+        .bad = j->record->bad,
         .pulse = j->pulse,
         .format = s->format,
         .x = s->x,

@@ -29,6 +29,7 @@ struct job_env {
     const struct sl_clock *clock;
     const struct roots *roots; // where data may lie; NULL: nowhere
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    void (*found)(void *arg); // news of a record's `bad`; NULL: nobody asks
     void *arg;
 };
 

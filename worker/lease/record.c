@@ -52,6 +52,11 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
         r->accumulate = spec_accumulate(r->open->spec);
         rc = place(r, err);
     }
+    if (rc == SL_OK && spec_skip_bad(r->open->spec) > 0) {
+        r->bad = bad_new(spec_skip_bad(r->open->spec));
+        if (r->bad == NULL)
+            rc = sl_fail(err, SL_ENOMEM, "no memory");
+    }
     if (rc != SL_OK) {
         record_unref(r);
         return rc;
@@ -60,6 +65,14 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
         (void)record_map(r, r->open->map);
     *out = r;
     return SL_OK;
+}
+
+void record_follow(struct record *r, const struct record *before)
+{
+    if (r->bad == NULL || before->bad == NULL)
+        return;
+    bad_unref(r->bad);
+    r->bad = bad_ref(before->bad);
 }
 
 struct record *record_ref(struct record *r)
@@ -77,6 +90,7 @@ void record_unref(struct record *r)
     if (r->shared.map != NULL)
         wire_free(&r->shared.map->base);
     layout_release(&r->layout);
+    bad_unref(r->bad);
     sl_free(r->shards);
     pthread_mutex_destroy(&r->shared.lock);
     sl_free(r);

@@ -16,6 +16,7 @@
 #include "proto/layout.h"
 #include "proto/wire.h"
 #include "worker/compile/overlap.h"
+#include "worker/data/data_bad.h"
 #include "worker/sync/sync.h"
 
 struct record {
@@ -25,7 +26,8 @@ struct record {
     struct layout layout;
     struct overlap_range *shards;
     struct schedule schedule;
-    uint32_t accumulate; // micro-batches of a step
+    uint32_t accumulate;  // micro-batches of a step
+    struct data_bad *bad; // samples that are passed over; NULL: none may be
 
     // What the loop and the compute thread share, under the lock.
     struct {
@@ -37,6 +39,9 @@ struct record {
 
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
+
+// `r` is of the job of `before`: it goes on with what was found of its data.
+void record_follow(struct record *r, const struct record *before);
 struct record *record_ref(struct record *r);
 void record_unref(struct record *r);
 

@@ -193,7 +193,11 @@ static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
     enum sl_err rc = record_new(&r, open, &err);
 
     if (rc == SL_OK) {
-        record_unref(map_remove(&m->records, open->job));
+        struct record *before = map_remove(&m->records, open->job);
+
+        if (before != NULL)
+            record_follow(r, before);
+        record_unref(before);
         rc = map_put(&m->records, open->job, r);
         if (rc != SL_OK)
             record_unref(r);
@@ -454,6 +458,7 @@ void member_beat(void *arg)
     Sluice__V1__StepMetrics metrics[BEAT_LEASES];
     Sluice__V1__Attempt attempts[BEAT_LEASES];
     char trouble[BEAT_LEASES][GATE_TROUBLE];
+    struct report_bad bad[BEAT_LEASES];
     size_t count = 0;
 
     watch(m);
@@ -477,6 +482,7 @@ void member_beat(void *arg)
         p->waits = atomic_load(&l->gate.pulse.waits);
         gate_trouble_read(&l->gate, trouble[count]);
         p->waits_for = trouble[count];
+        report_bad(&metrics[count], &bad[count], l);
         list[count++] = p;
     }
     beat.leases = list;
@@ -486,6 +492,8 @@ void member_beat(void *arg)
     beat.device = (char *)compute_device(m->compute);
     beat.resident_bytes = resident_bytes();
     attendee_heartbeat(m->attend, &beat);
+    for (size_t i = 0; i < count; i++)
+        report_bad_free(&bad[i]);
 }
 
 void member_want_map(void *arg, uint64_t job, uint64_t have)
@@ -502,6 +510,14 @@ void member_want_map(void *arg, uint64_t job, uint64_t have)
 }
 
 // ---- the device
+
+void member_found(void *arg)
+{
+    struct member *m = arg;
+
+    if (m->attend != NULL)
+        attendee_beat_now(m->attend);
+}
 
 void member_device(void *arg, enum compute_state state, const char *why)
 {

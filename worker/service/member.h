@@ -53,6 +53,7 @@ void member_beat(void *arg);
 void member_renewed(void *arg);
 void member_done(void *arg, struct lease *l);
 void member_want_map(void *arg, uint64_t job, uint64_t have);
+void member_found(void *arg);
 void member_device(void *arg, enum compute_state state, const char *why);
 
 // Takes nothing new, finishes the step under way, hands back.

@@ -26,6 +26,39 @@ void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
     out->strange = (char *)m->strange;
 }
 
+// Without memory it is told another time.
+void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
+                const struct lease *l)
+{
+    size_t n;
+
+    *bad = (struct report_bad){NULL};
+    if (l->record->bad == NULL)
+        return;
+    bad->samples = sl_malloc_array(WIRE_BAD_MAX, sizeof(*bad->samples));
+    bad->messages = sl_malloc_array(WIRE_BAD_MAX, sizeof(*bad->messages));
+    bad->list = sl_malloc_array(WIRE_BAD_MAX, sizeof(*bad->list));
+    if (bad->samples == NULL || bad->messages == NULL || bad->list == NULL)
+        return;
+    n = bad_tell(l->record->bad, bad->samples, WIRE_BAD_MAX);
+    for (size_t i = 0; i < n; i++) {
+        sluice__v1__bad_sample__init(&bad->messages[i]);
+        bad->messages[i].test = bad->samples[i].test;
+        bad->messages[i].number = bad->samples[i].number;
+        bad->messages[i].what = bad->samples[i].what;
+        bad->list[i] = &bad->messages[i];
+    }
+    out->bad = bad->list;
+    out->n_bad = n;
+}
+
+void report_bad_free(struct report_bad *bad)
+{
+    sl_free(bad->samples);
+    sl_free(bad->messages);
+    sl_free(bad->list);
+}
+
 static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)
 {
     ProtobufCMessage *out = NULL;
@@ -59,6 +92,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT, *out;
     Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
     Sluice__V1__StepMetrics metrics;
+    struct report_bad bad;
     struct lease_metrics seen = lease_progress(l);
     bool named =
         by_map && l->outcome.map_version != 0 && !says_more(&l->outcome);
@@ -80,6 +114,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
         list[i] = &items[i];
     }
     report_metrics(&metrics, &seen);
+    report_bad(&metrics, &bad, l);
     m.job = l->job;
     m.closure = l->closure;
     m.attempt = attempt;
@@ -94,6 +129,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &m;
     out = copy(&up);
+    report_bad_free(&bad);
     sl_free(items);
     sl_free(list);
     return out;

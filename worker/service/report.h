@@ -19,4 +19,15 @@ Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,
 void report_metrics(Sluice__V1__StepMetrics *out,
                     const struct lease_metrics *m);
 
+// What of the job's data cannot be read and was passed over; some of it, if it
+// is much. Metrics borrow it until report_bad_free.
+struct report_bad {
+    struct bad_sample *samples;
+    Sluice__V1__BadSample *messages, **list;
+};
+
+void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
+                const struct lease *l);
+void report_bad_free(struct report_bad *bad);
+
 #endif

@@ -429,6 +429,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .roots = w->roots,
         .done = member_done,
         .want_map = member_want_map,
+        .found = member_found,
         .changed = member_device,
         .loss = {.policy = lost_policy_of(conf_str(c, "on-device-loss")),
                  .tries = (uint32_t)conf_int(c, "device-tries"),

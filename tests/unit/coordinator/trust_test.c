@@ -446,9 +446,8 @@ static void say_failed(struct world *w, struct fake_member *m, enum sl_err code,
     fake_read_all(w, m);
 }
 
-static void fails(struct world *w, struct fake_member *m,
-                  Sluice__V1__LeaseKind kind, enum sl_err code,
-                  const char *text)
+static void until_has(struct world *w, struct fake_member *m,
+                      Sluice__V1__LeaseKind kind)
 {
     for (unsigned i = 0; i < LIMIT && !has(m, kind); i++) {
         for (unsigned k = 0; k < WORLD_MEMBERS; k++)
@@ -461,6 +460,13 @@ static void fails(struct world *w, struct fake_member *m,
             world_task(w);
     }
     T_ASSERT(has(m, kind));
+}
+
+static void fails(struct world *w, struct fake_member *m,
+                  Sluice__V1__LeaseKind kind, enum sl_err code,
+                  const char *text)
+{
+    until_has(w, m, kind);
     say_failed(w, m, code, text);
 }
 
@@ -535,6 +541,106 @@ TEST(trust, data_that_one_worker_cannot_read_does_not_fail_the_job)
               "train-images: not there either");
         T_EQ(world_state(w), JOB_FAILED);
         T_HAS(world_reason(w), "not there either");
+        world_release(w);
+    }
+}
+
+// ---- samples that cannot be read
+
+static struct world *begin_skipping(unsigned most)
+{
+    static struct world w;
+    char json[4096], *at;
+
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    at = strstr(json, "\"data\":{") + strlen("\"data\":{");
+    snprintf(at, sizeof(json) - (size_t)(at - json), "\"skip_bad\":%u,%s", most,
+             strstr(world_graph_job, "\"data\":{") + 8);
+    world_init(&w, t_seed());
+    world_people(&w, 1, 2);
+    world_submit(&w, json);
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    return &w;
+}
+
+static void says_bad(struct world *w, unsigned who, bool test, uint64_t number,
+                     char *what)
+{
+    struct fake_member *m = worker(w, who);
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__LeaseProgress progress = SLUICE__V1__LEASE_PROGRESS__INIT;
+    Sluice__V1__LeaseProgress *list[] = {&progress};
+    Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
+    Sluice__V1__BadSample bad = SLUICE__V1__BAD_SAMPLE__INIT, *bads[] = {&bad};
+    const Sluice__V1__Lease *l;
+
+    until_has(w, m, SLUICE__V1__LEASE_KIND__LEASE_TRAIN);
+    l = m->leases[0].lease;
+    bad.test = test;
+    bad.number = number;
+    bad.what = what;
+    metrics.bad = bads;
+    metrics.n_bad = 1;
+    progress.job = l->job;
+    progress.closure = l->closure;
+    progress.attempt = l->attempt;
+    progress.metrics = &metrics;
+    beat.leases = list;
+    beat.n_leases = 1;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
+    up.heartbeat = &beat;
+    coord_receive(w->coord, m->stream, &up);
+}
+
+static void bad_is(struct world *w, uint32_t count, const char *last)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    T_EQ(s->bad_samples, count);
+    T_EQ(s->n_bad_names, count);
+    if (count > 0)
+        T_STR(s->bad_names[count - 1], last);
+    T_EQ(warned(s, "cannot be read"), count > 0);
+    if (count > 0)
+        T_TRUE(warned(s, last));
+    wire_free(&s->base);
+}
+
+TEST(trust, each_sample_that_cannot_be_read_is_counted_once)
+{
+    struct world *w = begin_skipping(3);
+
+    bad_is(w, 0, NULL);
+    says_bad(w, 0, false, 7, "x/7.png: broken");
+    says_bad(w, 0, false, 7, "x/7.png: broken");
+    says_bad(w, 1, false, 7, "x/7.png: broken here, too");
+    bad_is(w, 1, "x/7.png: broken");
+    says_bad(w, 1, true, 7, "t/7.png: broken");
+    says_bad(w, 1, false, 39, "x/39.png: broken");
+    says_bad(w, 1, false, 40, "there is none");
+    says_bad(w, 1, true, 20, "there is none");
+    says_bad(w, 1, false, UINT64_C(1) << 39, "there is none");
+    bad_is(w, 3, "x/39.png: broken");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    bad_is(w, 3, "x/39.png: broken"); // its last status, too
+    world_release(w);
+}
+
+// Neither of the two has seen more than one.
+TEST(trust, more_than_may_be_passed_over_fail_the_job_and_are_named)
+{
+    for (unsigned most = 0; most < 2; most++) {
+        struct world *w = begin_skipping(most);
+
+        for (unsigned i = 0; i <= most; i++)
+            says_bad(w, i, false, i, i == 0 ? "one.png" : "two.png");
+        T_EQ(world_state(w), JOB_FAILED);
+        T_HAS(world_reason(w), most == 0 ? "1 sample cannot be read"
+                                         : "2 samples cannot be read");
+        T_HAS(world_reason(w),
+              most == 0 ? "skip_bad is 0, but 1" : ": one.png; two.png");
+        bad_is(w, most + 1, most == 0 ? "one.png" : "two.png");
         world_release(w);
     }
 }

@@ -59,7 +59,8 @@ TEST(spec, defaults)
           "'momentum':0.0,'nesterov':false},'data':{'train':{'format':"
           "'synthetic','scale':1.0,'offset':0.0,'samples':100,'seed':1,"
           "'generator':'classes',"
-          "'classes':3}},'train':{'mode':'async','batch':32,'epochs':1,"
+          "'classes':3},'skip_bad':0},'train':{'mode':'async','batch':32,'"
+          "epochs':1,"
           "'steps_per_closure':16,'seed':1,'shuffle':true,'nonfinite':'skip',"
           "'max_nonfinite':100,'max_attempts':4,'max_workers':0,"
           "'window_closures':1024,'stall_seconds':60.0,'precision':'tf32',"
@@ -267,6 +268,12 @@ static const struct {
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'accumulate':2}}",
      "train.accumulate: the model is external, so its own program decides "
      "that; set train.batch to the samples of a step"},
+    {"{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'skip_bad':1001,'train':{"
+     "'format':'csv','x':'a','label_column':'y'}}}",
+     "data.skip_bad: wants 0 to 1000, got 1001"},
+    {"{" NAME ",'model':{'type':'external','variables':[{'name':'w',"
+     "'shape':[3]}]},'data':{'skip_bad':1,'train':{'samples':100}}," OPTIM "}",
+     "data.skip_bad: the model is external, so its own program reads the data"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'evaluate':{'every_epochs':1}}",
      "evaluate.every_epochs: the model is external, so no worker can evaluate "
      "it; its own program can, from a checkpoint (sluice export)"},

@@ -462,6 +462,72 @@ static void csv_fails(const char *text, uint64_t number, const char *says)
     T_HAS(err.text, says);
 }
 
+TEST(csv, rows_that_are_none_may_be_passed_over)
+{
+    struct data_source s = {.format = "csv", .roots = t_roots(), .scale = 1};
+    struct data_want w = want(2, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct bad_sample told[3];
+    struct data *d;
+    float x[2];
+    int32_t y;
+
+    s.x = put_text("rows.csv", "1,2,0\n3,x,1\n5,6,9\n7,8,2\n9,\xff,1\n");
+    s.bad = bad_new(2);
+    w.test = true;
+    T_OK(data_open(&d, &s, &w, t_err()));
+    for (uint64_t i = 1; i < 4; i++) { // all are the fourth row
+        T_OK(data_read(d, i, x, &y, t_err()));
+        T_EQ(y, 2);
+        T_NEAR((double)x[0], 7, 0);
+    }
+    T_EQ(bad_tell(s.bad, told, 3), 2);
+    T_TRUE(told[0].test && told[1].test);
+    T_STR(told[0].what, "rows.csv: line 2, column 1 is not a number");
+    T_HAS(told[1].what, "rows.csv: line 3: its label is too large");
+    T_FAILS(SL_ERANGE, data_read(d, 4, x, &y, &err));
+    T_HAS(err.text, "line 5, column 1");
+    data_free(d);
+    bad_unref(s.bad);
+}
+
+static void found(struct data_bad *b, bool test, uint64_t number)
+{
+    struct bad_sample s = {.test = test, .number = number};
+
+    T_OK(bad_note(b, &s, t_err()));
+}
+
+// What is new first; then the others in turn, for who has forgotten them.
+TEST(bad, all_are_told_and_told_again)
+{
+    struct data_bad *b = bad_new(10), *same = bad_ref(b);
+    struct bad_sample told[3];
+    unsigned seen[4] = {0};
+
+    bad_unref(same);
+    T_EQ(bad_tell(b, told, 3), 0);
+    found(b, false, 0);
+    found(b, false, 0);
+    found(b, true, 0);
+    T_TRUE(bad_has(b, true, 0));
+    T_FALSE(bad_has(b, true, 1));
+    T_EQ(bad_tell(b, told, 3), 2);
+    found(b, false, 1);
+    found(b, false, 2);
+    T_EQ(bad_tell(b, told, 3), 3);
+    T_EQ(told[0].number, 1);
+    T_EQ(told[1].number, 2);
+    T_EQ(told[2].number, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        T_EQ(bad_tell(b, told, 1), 1);
+        seen[told[0].test ? 3 : told[0].number]++;
+    }
+    for (unsigned i = 0; i < 4; i++)
+        T_EQ(seen[i], 1);
+    bad_unref(b);
+}
+
 TEST(csv, says_what_is_wrong_and_where)
 {
     csv_fails("1,2,0\n1,,0\n", 1, "line 2, column 1 is empty");

@@ -2,6 +2,7 @@
 // Leases from end to end: the compute thread against a psserver in the same
 // process, over real RPC, with calls that fail, answers that get lost, shards
 // that are replaced by older ones, and newer attempts.
+#include "tests/harness/roots.h"
 #include "tests/harness/t.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ struct world {
     uint64_t incarnation[SHARDS], map_version;
     struct lease *done[16];
     unsigned done_count, waiting;
-    unsigned maps_wanted;
+    unsigned maps_wanted, found;
     uint64_t attempt;
 };
 
@@ -167,6 +168,11 @@ static void on_want_map(void *arg, uint64_t job, uint64_t have)
     tell_map(w, w->record);
 }
 
+static void on_found(void *arg)
+{
+    ((struct world *)arg)->found++;
+}
+
 // Whether worlds share memory, whatever the size of a payload.
 static bool sharing;
 
@@ -183,6 +189,8 @@ static void world_open_with(struct world *w, const char *extra,
                                   .device = TASK_DEVICE,
                                   .done = on_done,
                                   .want_map = on_want_map,
+                                  .found = on_found,
+                                  .roots = t_roots(),
                                   .arg = w};
     struct fake_ps_options ps = {
         .shards = SHARDS, .job = JOB, .job_incarnation = 1, .rate = 0.05f};
@@ -344,6 +352,138 @@ TEST(task, a_whole_job_counts_every_step_once)
         T_EQ(shards[i].pushes, steps); // none was sent twice
     }
     fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// ---- samples that cannot be read
+
+static bool broken; // rows are; else the row that stands in for each is there
+
+// 100 rows of which three are none; and each has the next row's numbers.
+static void rows(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__SourceSpec *s = spec->data->train;
+    FILE *f = fopen(t_path("rows.csv"), "w");
+
+    for (unsigned i = 0; i < 100; i++) {
+        bool bad = i == 10 || i == 11 || i == 99;
+        unsigned of = !bad ? i : i == 99 ? 0 : 12;
+
+        if (bad && broken)
+            fprintf(f, "1,2,none,4,5,6,0\n");
+        else
+            fprintf(f, "%u,%u,%u,1,%u,2,%u\n", of % 5, of % 3, of % 7, of % 4,
+                    of % 3);
+    }
+    T_EQ(fclose(f), 0);
+    strcpy(s->format, "csv"); // a shorter word
+    s->x = strdup(t_path("rows.csv"));
+    s->label_column = strdup("6");
+    s->delimiter = strdup(",");
+    spec->data->skip_bad = broken ? 3 : 0;
+    spec->data->has_skip_bad = true;
+}
+
+// All parameters, after two epochs.
+static float *trained(struct world *w, size_t *count)
+{
+    struct fake_shard *shards;
+    float *values = NULL;
+
+    *count = 0;
+    world_open_with(w, "", rows);
+    for (uint64_t c = 0; c < schedule_closures(&w->schedule); c++) {
+        struct lease *l = train(w, c);
+
+        check_evidence(w, l);
+        T_EQ(lease_progress(l).samples, l->count);
+    }
+    check_all_counted(w);
+    shards = fake_ps_lock(w->ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        *count += shards[i].count;
+    values = malloc(*count * sizeof(*values));
+    for (uint32_t i = 0, at = 0; i < SHARDS; i++) {
+        memcpy(values + at, shards[i].values,
+               shards[i].count * sizeof(*values));
+        at += (uint32_t)shards[i].count;
+    }
+    fake_ps_unlock(w->ps);
+    return values;
+}
+
+// The digest is that of all samples, and the parameters are, to the bit, those
+// of a file whose rows are what stands in for them.
+TEST(task, the_next_sample_stands_in_for_one_that_cannot_be_read)
+{
+    struct bad_sample told[4];
+    size_t n, m;
+    float *with, *without;
+    struct world w;
+
+    broken = true;
+    with = trained(&w, &n);
+    T_GT(w.found, 0);
+    T_EQ(bad_tell(w.record->bad, told, 4), 3);
+    for (unsigned i = 0; i < 3; i++) {
+        T_TRUE(told[i].number == 10 || told[i].number == 11 ||
+               told[i].number == 99);
+        T_HAS(told[i].what, "rows.csv: line ");
+    }
+    world_close(&w);
+    broken = false;
+    without = trained(&w, &m);
+    T_EQ(n, m);
+    T_MEM(with, without, n * sizeof(*with));
+    T_TRUE(w.record->bad == NULL);
+    T_EQ(w.found, 0);
+    world_close(&w);
+    free(with);
+    free(without);
+}
+
+TEST(task, one_sample_too_many_fails_the_lease_and_names_all)
+{
+    struct lease *l = NULL;
+    struct world w;
+
+    broken = true;
+    world_open_with(&w, "", rows);
+    bad_unref(w.record->bad);
+    w.record->bad = bad_new(2);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++) {
+        l = train(&w, c);
+        if (l->outcome.kind != OUTCOME_COMPLETE)
+            break;
+    }
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_TRUE(l->outcome.job_error);
+    T_EQ(l->outcome.err.code, SL_ERANGE);
+    T_HAS(l->outcome.err.text, "3 samples cannot be read");
+    T_HAS(l->outcome.err.text, "line 11,");
+    T_HAS(l->outcome.err.text, "line 12,");
+    T_HAS(l->outcome.err.text, "line 100,");
+    world_close(&w);
+}
+
+// JobOpen comes again, from a coordinator that has restarted: it is told all.
+TEST(task, what_was_found_of_a_job_outlives_its_record)
+{
+    struct bad_sample s = {.number = 4}, told[2];
+    struct record *next;
+    struct world w;
+    size_t counts[SHARDS];
+
+    broken = true;
+    world_open_with(&w, "", rows);
+    T_OK(bad_note(w.record->bad, &s, t_err()));
+    T_EQ(bad_tell(w.record->bad, told, 2), 1);
+    next = make_record(&w, counts);
+    record_follow(next, w.record);
+    record_unref(w.record);
+    w.record = next;
+    T_TRUE(bad_has(next->bad, false, 4));
+    T_EQ(bad_tell(next->bad, told, 2), 1);
     world_close(&w);
 }
 
