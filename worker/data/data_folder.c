@@ -205,7 +205,6 @@ static enum sl_err check_classes(const struct images *s, struct sl_error *err)
     const struct data_want *want = &s->data.want;
     uint32_t have = s->folder.classes_count;
     const char *empty = empty_class(&s->folder);
-    char hint[128] = "";
 
     if (s->folder.count == 0)
         return sl_fail(err, SL_EINVAL,
@@ -213,23 +212,21 @@ static enum sl_err check_classes(const struct images *s, struct sl_error *err)
                        "class, as <class>/<name>.jpg or .png",
                        s->folder.root);
     if (empty != NULL)
-        snprintf(hint, sizeof(hint), "; the folder %.80s holds no image",
-                 empty);
+        return sl_fail(err, SL_EINVAL,
+                       "%s/%.80s holds no image: put some there, or remove "
+                       "the folder if it is no class",
+                       s->folder.root, empty);
     if (want->labels == DATA_VALUES && (have != 2 || want->outputs != 1))
         return sl_fail(err, SL_EINVAL,
                        "%s has %u classes; with this loss labels are one "
                        "number, 0 or 1, so it needs two and the model one "
-                       "output%s",
-                       s->folder.root, have, hint);
+                       "output",
+                       s->folder.root, have);
     if (want->labels != DATA_VALUES && have != want->outputs)
         return sl_fail(err, SL_EINVAL,
                        "%s has %u classes (folders), but the model has %llu "
-                       "outputs%s",
-                       s->folder.root, have, (unsigned long long)want->outputs,
-                       hint);
-    if (empty != NULL)
-        LOG(WARN, "a class without images", "folder=%s class=%s",
-            s->folder.root, empty);
+                       "outputs",
+                       s->folder.root, have, (unsigned long long)want->outputs);
     return SL_OK;
 }
 

@@ -3,10 +3,11 @@
 // root/<class>/<file>.
 //
 // Classes are the folders in it, in byte order of their names, and get the
-// numbers 0, 1, ...; one without images keeps its number. Files are in byte
-// order within their class. Taken are regular files called *.jpg, *.jpeg or
-// *.png in letters of either case. Names that begin with a dot, symbolic links
-// (to folders, too) and all other things are skipped, and counted.
+// numbers 0, 1, ...; one without images has a number all the same, and no set
+// of samples is made of it. Files are in byte order within their class. Taken
+// are regular files called *.jpg, *.jpeg or *.png in letters of either case.
+// Names that begin with a dot, symbolic links (to folders, too) and all other
+// things are skipped, and counted.
 //
 // A file is opened by the names that were found, below the folder, and no
 // link is followed: nobody gets a file read that lies elsewhere by putting one

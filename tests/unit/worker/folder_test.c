@@ -77,6 +77,13 @@ static void fill(const char *root)
     T_EQ(mkfifo(join(empty, "pipe.png"), 0600), 0);
 }
 
+// The same, with an image in each class.
+static void fill_all(const char *root)
+{
+    fill(root);
+    copy("rgb.png", join(root, "birds"), "only.png");
+}
+
 static struct data_want want_of(bool u8)
 {
     return (struct data_want){.rank = 3,
@@ -154,7 +161,7 @@ TEST(folder, says_what_is_missing)
     s.x = t_path("bare");
     T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
     T_HAS(err.text, "holds no images");
-    fill(t_path("root"));
+    fill_all(t_path("root"));
     s.x = t_path("root");
     w.outputs = 4;
     T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
@@ -181,7 +188,7 @@ TEST(folder, bytes_and_floats_are_the_same_samples)
     float f[FEATURES];
     int32_t y;
 
-    fill(t_path("root"));
+    fill_all(t_path("root"));
     s.offset = -0.5;
     T_OK(data_open(&bytes, &s, &w, t_err()));
     w.u8 = false;
@@ -189,10 +196,10 @@ TEST(folder, bytes_and_floats_are_the_same_samples)
     T_TRUE(data_is_u8(bytes) && data_shared(bytes) && !data_is_u8(floats));
     T_EQ(data_sample_bytes(bytes), FEATURES);
     T_EQ(data_hash(bytes), data_hash(floats));
-    for (uint64_t i = 0; i < 3; i++) {
+    for (uint64_t i = 0; i < 4; i++) {
         T_OK(data_read(bytes, i, b, &y, t_err()));
         T_OK(data_read(floats, i, f, &y, t_err()));
-        T_EQ(y, i == 0 ? 0 : 2);
+        T_EQ(y, i < 2 ? i : 2);
         for (size_t k = 0; k < FEATURES; k++)
             T_TRUE(f[k] ==
                    (float)b[k] * data_scale(bytes) + data_offset(bytes));
@@ -219,8 +226,8 @@ TEST(folder, the_hash_is_of_what_is_in_it)
     const char *a = t_path("a"), *b = t_path("b");
     uint64_t hash;
 
-    fill(a);
-    fill(b);
+    fill_all(a);
+    fill_all(b);
     hash = hash_of(a);
     T_EQ(hash, hash_of(b));
     T_EQ(unlink(join(b, "Cats/.hidden.png")), 0);
@@ -235,7 +242,7 @@ TEST(folder, the_hash_is_of_what_is_in_it)
     T_NE(hash, hash_of(a));
 }
 
-TEST(folder, an_empty_class_is_named_where_classes_are_too_many)
+TEST(folder, an_empty_class_is_refused_by_name)
 {
     const char *a = t_path("a");
     struct data_want w = want_of(true);
@@ -244,10 +251,110 @@ TEST(folder, an_empty_class_is_named_where_classes_are_too_many)
     struct data *data;
 
     fill(a);
-    w.outputs = 2;
     T_FAILS(SL_EINVAL, data_open(&data, &s, &w, &err));
-    T_HAS(err.text, "has 3 classes (folders), but the model has 2 outputs; the "
-                    "folder birds holds no image");
+    T_HAS(err.text, "a/birds holds no image");
+    copy("rgb.png", join(a, "birds"), "only.png");
+    T_OK(data_open(&data, &s, &w, t_err()));
+    data_free(data);
+    T_EQ(unlink(join(a, "dogs/a.png")), 0);
+    T_EQ(unlink(join(a, "dogs/b.JPG")), 0);
+    T_FAILS(SL_EINVAL, data_open(&data, &s, &w, &err));
+    T_HAS(err.text, "a/dogs holds no image");
+}
+
+// ---- samples that cannot be read
+
+static int32_t label_of(struct data *d, uint64_t number, uint8_t *x)
+{
+    int32_t y = -1;
+
+    T_OK(data_read(d, number, x, &y, t_err()));
+    return y;
+}
+
+static void break_file(const char *root, const char *name)
+{
+    T_EQ(truncate(join(root, name), 60), 0);
+}
+
+// Cats/z.jpeg, birds/only.png, dogs/a.png, dogs/b.JPG
+TEST(folder, the_next_sample_stands_in_for_one_that_cannot_be_read)
+{
+    const char *a = t_path("set");
+    struct data_want w = want_of(true);
+    struct data_source s = source_of(a);
+    uint8_t x[FEATURES], next[FEATURES];
+    struct bad_sample told[4];
+    struct data *d;
+
+    fill_all(a);
+    break_file(a, "dogs/b.JPG");
+    break_file(a, "birds/only.png");
+    s.bad = bad_new(2);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    for (int again = 0; again < 2; again++) {
+        T_EQ(label_of(d, 2, next), 2);
+        T_EQ(label_of(d, 1, x), 2); // birds/only.png: dogs/a.png
+        T_MEM(x, next, FEATURES);
+        T_EQ(label_of(d, 0, next), 0);
+        T_EQ(label_of(d, 3, x), 0); // the last: the first again
+        T_MEM(x, next, FEATURES);
+    }
+    T_EQ(bad_tell(s.bad, told, 4), 2);
+    T_EQ(told[0].number, 1);
+    T_TRUE(strncmp(told[0].what, "set/birds/only.png: broken PNG", 30) == 0);
+    T_EQ(told[1].number, 3);
+    T_FALSE(told[1].test);
+    data_free(d);
+    bad_unref(s.bad);
+}
+
+TEST(folder, one_more_than_may_be_passed_over_names_them_all)
+{
+    const char *a = t_path("set");
+    struct data_want w = want_of(true);
+    struct data_source s = source_of(a);
+    struct sl_error err = SL_ERROR_INIT;
+    uint8_t x[FEATURES];
+    struct data *d;
+    int32_t y;
+
+    fill_all(a);
+    break_file(a, "dogs/b.JPG");
+    break_file(a, "Cats/z.jpeg");
+    s.bad = bad_new(1);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(label_of(d, 0, x), 1);
+    T_FAILS(SL_ERANGE, data_read(d, 3, x, &y, &err));
+    T_HAS(err.text, "data.skip_bad is 1, but 2 samples cannot be read: ");
+    T_FAILS(SL_ERANGE, data_read(d, 0, x, &y, NULL)); // from now on
+    T_HAS(err.text, "set/Cats/z.jpeg: broken JPEG");
+    T_HAS(err.text, "set/dogs/b.JPG: broken JPEG");
+    data_free(d);
+    bad_unref(s.bad);
+}
+
+// Another worker may have it: nothing is known of what it holds.
+TEST(folder, a_file_that_is_gone_is_not_passed_over)
+{
+    const char *a = t_path("set");
+    struct data_want w = want_of(true);
+    struct data_source s = source_of(a);
+    struct sl_error err = SL_ERROR_INIT;
+    struct bad_sample told;
+    uint8_t x[FEATURES];
+    struct data *d;
+    int32_t y;
+
+    fill_all(a);
+    s.bad = bad_new(2);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(unlink(join(a, "dogs/a.png")), 0);
+    T_FAILS(SL_ENOENT, data_read(d, 2, x, &y, &err));
+    T_HAS(err.text, "dogs/a.png");
+    T_EQ(bad_tell(s.bad, &told, 1), 0);
+    data_free(d);
+    bad_unref(s.bad);
 }
 
 TEST(folder, both_sets_have_the_same_classes)
@@ -258,8 +365,8 @@ TEST(folder, both_sets_have_the_same_classes)
     struct sl_error err = SL_ERROR_INIT;
     struct data *train, *test;
 
-    fill(a);
-    fill(b);
+    fill_all(a);
+    fill_all(b);
     T_EQ(rename(join(b, "birds"), join(b, "fish")), 0);
     T_OK(data_open(&train, &s, &w, t_err()));
     T_OK(data_agree(train, train, t_err()));
