@@ -5,6 +5,7 @@
 // meets a scalar field and is refused there.
 #include "proto/pbjson.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 #include "proto/wire.h"
 
 #define PATH_BYTES 240
-#define FIELDS_MAX 64 // of one message; for suggestions
+#define FIELDS_MAX 128 // of one message; the schema test holds them to it
 
 // Where we are: "model.layers[2].filters".
 struct reader {
@@ -443,7 +444,7 @@ static enum sl_err unknown_key(struct reader *r,
 
 static enum sl_err read_key(struct reader *r, ProtobufCMessage *m,
                             const char *key, const json_t *value,
-                            uint64_t *given)
+                            uint64_t given[FIELDS_MAX / 64])
 {
     const ProtobufCMessageDescriptor *of = m->descriptor;
     const ProtobufCFieldDescriptor *f = find(of, key);
@@ -453,9 +454,9 @@ static enum sl_err read_key(struct reader *r, ProtobufCMessage *m,
     if (f == NULL)
         return unknown_key(r, of, key);
     enter(r, "%s%s", len > 0 ? "." : "", f->name);
-    if (*given >> (f - of->fields) & 1)
+    if (given[(f - of->fields) / 64] >> (f - of->fields) % 64 & 1)
         return refuse(r, "is given twice");
-    *given |= UINT64_C(1) << (f - of->fields);
+    given[(f - of->fields) / 64] |= UINT64_C(1) << (f - of->fields) % 64;
     if (json_is_null(value)) // "key:" with nothing behind it: not said
         rc = SL_OK;
     else if (f->label == PROTOBUF_C_LABEL_REPEATED)
@@ -474,16 +475,17 @@ static enum sl_err read_message(struct reader *r,
     ProtobufCMessage *m;
     const char *key;
     json_t *item;
-    uint64_t given = 0;
+    uint64_t given[FIELDS_MAX / 64] = {0};
 
     if (!json_is_object(value))
         return wrong_type(r, "a mapping", value);
+    assert(of->n_fields <= FIELDS_MAX);
     m = wire_new(of);
     if (m == NULL)
         return no_memory(r);
     json_object_foreach((json_t *)value, key, item)
     {
-        enum sl_err rc = read_key(r, m, key, item, &given);
+        enum sl_err rc = read_key(r, m, key, item, given);
 
         if (rc != SL_OK) {
             wire_free(m);

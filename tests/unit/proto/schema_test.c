@@ -9,7 +9,7 @@
 #include "tests/unit/proto/matrix.h"
 
 #define MESSAGES_MAX 200
-#define FIELDS_MAX 64
+#define FIELDS_MAX 128 // as in proto/pbjson_read.c
 
 // ---- descriptor.proto, as far as it is needed
 
