@@ -165,6 +165,32 @@ enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err)
 
 // ---- data paths
 
+// "/jobs/./a/../b" -> "/jobs/b": workers read no path with '..' in it. The
+// folder of the spec has no links, so '..' is what the kernel makes of it
+// there.
+static void clean(char *path)
+{
+    char *to = path;
+
+    for (const char *from = path; *from != '\0';) {
+        const char *word = from + strspn(from, "/");
+        size_t n = strcspn(word, "/");
+
+        from = word + n;
+        if (n == 0 || (n == 1 && word[0] == '.'))
+            continue;
+        if (n == 2 && strncmp(word, "..", 2) == 0) {
+            while (to > path && *--to != '/')
+                continue;
+            continue;
+        }
+        *to++ = '/';
+        memmove(to, word, n);
+        to += n;
+    }
+    *to = '\0';
+}
+
 static enum sl_err resolve(json_t *source, const char *key, const char *folder,
                            struct sl_error *err)
 {
@@ -177,6 +203,7 @@ static enum sl_err resolve(json_t *source, const char *key, const char *folder,
     joined = fs_join(folder, path);
     if (joined == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory");
+    clean(joined);
     rc = json_object_set_new(source, key, json_string(joined));
     sl_free(joined);
     return rc == 0 ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");

@@ -66,6 +66,19 @@ TEST(specfile, data_paths_are_relative_to_the_file)
     json_decref(root);
 }
 
+TEST(specfile, data_paths_have_no_dots)
+{
+    json_t *root = parsed("data:\n"
+                          "  train: {x: ../data/x.npy, y: ./a/.././b//y.npy}\n"
+                          "  test: {x: ../../../../x.npy, y: ..a/...}\n");
+
+    T_OK(specfile_paths(root, "/jobs/mine", t_err()));
+    is_json(root, "{\"data\":{\"train\":{\"x\":\"/jobs/data/x.npy\","
+                  "\"y\":\"/jobs/mine/b/y.npy\"},\"test\":{"
+                  "\"x\":\"/x.npy\",\"y\":\"/jobs/mine/..a/...\"}}}");
+    json_decref(root);
+}
+
 TEST(specfile, a_spec_is_a_mapping)
 {
     json_t *root = NULL, *lines = NULL;
