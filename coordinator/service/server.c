@@ -57,9 +57,9 @@ const struct conf_key server_keys[] = {
              "before; auto: require, if the cluster began with them."},
     {.name = "quota",
      .kind = CONF_MULTI,
-     .help = "What a tenant may have, refused at submit: TENANT:jobs=3,"
-             "shards=64,parameters=2GiB,checkpoints=10GiB. TENANT * is each "
-             "without a line of its own, - is who has none. May be repeated."},
+     .help = "What a tenant may have: TENANT:KEY=N,KEY=N.., of jobs, shards, "
+             "parameters and checkpoints (the last two bytes, as 2GiB). TENANT "
+             "* is each without a line of its own, - is who has none."},
     {.name = "audit-bytes",
      .kind = CONF_BYTES,
      .value = "64MiB",
