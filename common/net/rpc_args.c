@@ -36,7 +36,6 @@ static void add_text(struct rpc_args *args, const char *key, const char *value)
 #define READ_BYTES ((size_t)256 << 10)
 #define READ_MOST_BYTES ((size_t)1 << 20)
 #define HANDSHAKE_MS 10000
-#define LOOKAHEAD_BYTES ((size_t)16 << 20)
 
 static void add_read_sizes(struct rpc_args *args)
 {
@@ -53,6 +52,7 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
     add_int(args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, t->max_receive_bytes);
     add_int(args, "grpc.enable_retries", 0);
     add_int(args, GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
+    add_int(args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20);
     add_read_sizes(args);
     add_int(args, GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
     add_int(args, GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
@@ -71,8 +71,10 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
 }
 
 // Core's limit of a message is looked at when the message is whole: what bounds
-// the memory of somebody who sends without end is this. Where it is exceeded,
-// core ends calls (ENHANCE_YOUR_CALM) and closes connections without any.
+// the memory of somebody who sends without end is this. The fuller it is, the
+// less may a peer send of what nobody has asked for (the windows of its streams
+// shrink, from 4 MiB and more); where it is exceeded, core ends calls
+// (ENHANCE_YOUR_CALM) and closes connections without any.
 static void add_quota(struct rpc_args *args, size_t bytes)
 {
     grpc_arg *arg = next_arg(args);
@@ -90,25 +92,10 @@ void rpc_args_release(struct rpc_args *args)
     grpc_resource_quota_unref(args->quota);
 }
 
-// What a peer may send of a request that nobody has asked for. With its probes
-// on, core makes that as much as it finds the link to take at once, 4 MiB and
-// more. A push of 1 MiB, as shards are cut by default, needs no second word
-// from us so; with 256 KiB each costs a tenth more, and waits for that word.
-#define UNASKED_BYTES ((size_t)1088 << 10)
-
-static void add_window(struct rpc_args *args, bool in_turn)
-{
-    if (in_turn)
-        add_int(args, GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    add_int(args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
-            in_turn ? UNASKED_BYTES : LOOKAHEAD_BYTES);
-}
-
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning)
 {
     add_common(args, tuning);
     add_quota(args, tuning->inbound_bytes);
-    add_window(args, tuning->in_turn);
     // Else a second server binds the same port, and both get half the calls.
     add_int(args, GRPC_ARG_ALLOW_REUSEPORT, 0);
     // A client that waits no longer resets its call; one that has died ends
@@ -127,7 +114,6 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
                      const char *server_name)
 {
     add_common(args, tuning);
-    add_int(args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, LOOKAHEAD_BYTES);
     add_int(args, "grpc.enable_http_proxy", 0);
     add_int(args, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     add_int(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);

@@ -152,7 +152,6 @@ struct rpc_tuning {
     // Of a server:
     size_t inbound_bytes; // that core may hold of what comes in
     unsigned patience_ms; // with one that says nothing
-    bool in_turn;         // requests are not read before it is their turn
 };
 
 #define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // that a read makes room for

@@ -87,7 +87,6 @@ static void create_core_server(struct rpc_server *s,
     for (size_t i = 0; i < s->count; i++) {
         if (serve_request_limit(&s->served[i]) > tuning.max_receive_bytes)
             tuning.max_receive_bytes = serve_request_limit(&s->served[i]);
-        tuning.in_turn |= s->served[i].method.in_turn;
     }
     rpc_args_server(&args, &tuning);
     s->server = grpc_server_create(&args.list, NULL);

@@ -94,7 +94,8 @@ class Raw:
         elif kind == GOAWAY:
             self.gone = "told to go"
         if kind == HEADERS and flags & 1:
-            self.ended[stream] = "answered"
+            # One that failed has a status and nothing else.
+            self.ended[stream] = "answered" if self.data.get(stream) else "refused"
 
     # ---- what goes
 
