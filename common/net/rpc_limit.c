@@ -171,7 +171,7 @@ static void forget(struct rpc_limit *l, struct rpc_limit_peer *p)
 
 static void forget_idle(struct rpc_limit *l, struct rpc_limit_peer *p)
 {
-    if (p->calls == 0 && p->said_ms == 0)
+    if (p->calls == 0 && p->said_ms == 0 && l->peers.len > RPC_LIMIT_IDLE)
         forget(l, p);
 }
 
@@ -199,7 +199,11 @@ void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms)
     while (map_next(&l->peers, &at, NULL, &value)) {
         struct rpc_limit_peer *p = value;
 
-        if (p->calls > 0 || now_ms - p->said_ms < RPC_LIMIT_SAY_MS)
+        if (p->used)
+            p->idle_ms = now_ms;
+        p->used = p->calls > 0;
+        if (p->used || now_ms - p->idle_ms < RPC_LIMIT_SAY_MS ||
+            now_ms - p->said_ms < RPC_LIMIT_SAY_MS)
             continue;
         forget(l, p);
         at = 0; // what came behind it may have moved
@@ -232,6 +236,7 @@ enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
     }
     call->peer = p;
     p->calls++;
+    p->used = true;
     l->calls++;
     return SL_OK;
 }

@@ -19,8 +19,9 @@
 // knows how large its answer will be.
 //
 // Threads  the caller's lock.
-// Memory   a peer's record goes with its last call, or a minute after its last
-//          refusal.
+// Memory   a peer's record goes a minute after its last call or refusal: who
+//          calls again and again costs no allocation. Beyond RPC_LIMIT_IDLE of
+//          them it goes with the last call.
 // Errors   SL_EBUSY names the limit and the peer; SL_ENOMEM.
 #ifndef COMMON_NET_RPC_LIMIT_H
 #define COMMON_NET_RPC_LIMIT_H
@@ -31,6 +32,7 @@
 
 #define RPC_LIMIT_WHO (RPC_PEER_ID + 64)
 #define RPC_LIMIT_SAY_MS 60000 // between two lines of the log about one peer
+#define RPC_LIMIT_IDLE 1024
 
 struct rpc_limit_peer {
     char who[RPC_LIMIT_WHO];
@@ -43,6 +45,8 @@ struct rpc_limit_peer {
     struct list_node node; // in turns, while one of its calls waits
     unsigned refused;      // since it was last said
     uint64_t said_ms;
+    bool used;        // since rpc_limit_forget has looked,
+    uint64_t idle_ms; // which was then
 };
 
 struct rpc_limit_call {
@@ -93,7 +97,8 @@ void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
-// Forgets peers that have nothing open and of whom nothing is to be said.
+// From time to time: forgets peers that have nothing open and of whom nothing
+// is to be said.
 void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms);
 
 #endif

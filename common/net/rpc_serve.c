@@ -291,7 +291,7 @@ static bool name_of(const struct rpc_call *c, const struct rpc_peer *peer,
         snprintf(out, RPC_LIMIT_WHO, "%s", peer->id);
         return false;
     }
-    if (!host_of(c, host)) {
+    if (!s->tcp || !host_of(c, host)) {
         snprintf(out, RPC_LIMIT_WHO, "this host");
         return true;
     }

@@ -100,6 +100,7 @@ struct rpc_server {
     struct rpc_limit limit;
     struct list timed, streams;
     bool closed; // nothing waits any more
+    bool tcp;    // it listens there too; set before it starts
 
     unsigned serial; // of the certificates at the sentry's last look
     struct rpc_sentry *sentry;

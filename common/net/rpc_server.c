@@ -168,8 +168,10 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
     grpc_server_credentials_release(creds);
     if (bound == 0)
         return rpc_address_diagnose(&a, err);
-    if (!a.unix_path)
+    if (!a.unix_path) {
         rpc_socks_port(s->socks, (unsigned)bound);
+        s->tcp = true;
+    }
     if (port != NULL)
         *port = a.unix_path ? 0 : bound;
     return SL_OK;
