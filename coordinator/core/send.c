@@ -430,6 +430,22 @@ void send_map(struct coord *c, const struct member *m, const struct job *job,
     map_parts_release(&map);
 }
 
+// The map that was made last, if it is what this worker wants, too.
+static void send_same(struct coord *c, struct member *m, const struct job *job,
+                      struct opened *opened, struct map_parts *map, bool *made)
+{
+    uint64_t since = map_base(m, opened, opened->map_version);
+
+    if (!*made || map->msg.since != since) {
+        map_parts_release(map);
+        *made = make_map(c, map, job, since) == SL_OK;
+    }
+    if (*made)
+        hand_map(c, m, opened, map);
+    else
+        send_give_up(c, m->id);
+}
+
 // A thousand workers that were told the same are told the same: one map is made
 // for all that follow one another.
 void send_maps(struct coord *c, const struct job *job)
@@ -441,19 +457,9 @@ void send_maps(struct coord *c, const struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
         struct opened *opened = map_get(&m->opened, job->id);
-        uint64_t since;
 
-        if (m->role != MEMBER_WORKER || opened == NULL || !opened->placed)
-            continue;
-        since = map_base(m, opened, opened->map_version);
-        if (!made || map.msg.since != since) {
-            map_parts_release(&map);
-            made = make_map(c, &map, job, since) == SL_OK;
-        }
-        if (made)
-            hand_map(c, m, opened, &map);
-        else
-            send_give_up(c, m->id);
+        if (m->role == MEMBER_WORKER && opened != NULL && opened->placed)
+            send_same(c, m, job, opened, &map, &made);
         FAULT("map.announce");
     }
     map_parts_release(&map);
