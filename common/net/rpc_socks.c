@@ -210,6 +210,13 @@ void rpc_socks_look(struct rpc_socks *s)
     if (s->ports == 0)
         return;
     count = read_all(s, &all);
+    if (count == 0) {
+        gpr_free(all);
+        gpr_free(s->at);
+        s->at = NULL;
+        s->count = 0;
+        return;
+    }
     qsort(all, count, sizeof(*all), in_order);
     compare(s, all, count);
     for (size_t i = 0; i < count; i++)
