@@ -70,6 +70,11 @@ static int follow_reply(struct cli *cli, struct api *api,
                         const Sluice__V1__SubmitReply *reply,
                         const struct follow_options *options)
 {
+    struct sl_error err = SL_ERROR_INIT;
+
+    // Before it is said: who reads it may press them at once.
+    if (follow_block(&err) != SL_OK)
+        return cli_fail(&err);
     cli_say("Submitted as %s; Ctrl-C detaches", reply->id);
     return follow_job(cli, api, reply->id, options);
 }
