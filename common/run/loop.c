@@ -9,6 +9,9 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "common/base/list.h"
@@ -36,7 +39,7 @@ struct loop_job {
 
 struct loop {
     uv_loop_t uv;
-    uv_async_t wake;
+    uv_poll_t wake;      // on _shared.wake_fd
     struct list signals; // of struct loop_sig
     size_t jobs;         // on the pool
     struct {
@@ -50,6 +53,8 @@ struct loop {
     } host;
     struct {
         struct queue posts;
+        int wake_fd;        // an eventfd
+        _Atomic bool woken; // it was written to since on_wake
         _Atomic bool stop;
         _Atomic(pthread_t) thread; // the loop's
     } _shared;
@@ -79,43 +84,77 @@ static void run_posts(struct loop *l)
     }
 }
 
-static void on_wake(uv_async_t *wake)
+// Not uv_async_send: whoever wakes the loop on his own core is put aside in the
+// middle of it, and the loop would spin until he has come back and left. Here
+// he has nothing left to do.
+static void wake_up(struct loop *l)
+{
+    uint64_t one = 1;
+    ssize_t n;
+
+    if (atomic_exchange(&l->_shared.woken, true))
+        return;
+    n = write(l->_shared.wake_fd, &one, sizeof(one));
+    (void)n; // full means that it is awake already
+}
+
+static void on_wake(uv_poll_t *wake, int status, int events)
 {
     struct loop *l = wake->data;
+    uint64_t count;
+    ssize_t n = read(l->_shared.wake_fd, &count, sizeof(count));
 
+    (void)n; // nothing there: then only the posts are looked at
+    // Before they are: what comes after this wakes anew.
+    atomic_store(&l->_shared.woken, false);
     run_posts(l);
     if (atomic_load(&l->_shared.stop))
         uv_stop(&l->uv);
 }
 
+static enum sl_err open_loop(struct loop *l, struct sl_error *err)
+{
+    int rc = uv_loop_init(&l->uv);
+
+    if (rc != 0)
+        return uv_fail(err, rc, "cannot start");
+    l->uv.data = l->wake.data = l;
+    l->_shared.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->_shared.wake_fd < 0) {
+        sl_fail(err, SL_EIO, "event loop: eventfd: %s", strerror(errno));
+        (void)uv_loop_close(&l->uv);
+        return SL_EIO;
+    }
+    rc = uv_poll_init(&l->uv, &l->wake, l->_shared.wake_fd);
+    if (rc == 0)
+        rc = uv_poll_start(&l->wake, UV_READABLE, on_wake);
+    if (rc == 0)
+        return SL_OK;
+    close(l->_shared.wake_fd);
+    (void)uv_loop_close(&l->uv);
+    return uv_fail(err, rc, "cannot start");
+}
+
 enum sl_err loop_new(struct loop **out, struct sl_error *err)
 {
     struct loop *l = sl_calloc(1, sizeof(*l));
-    int rc;
+    enum sl_err rc;
 
     if (l == NULL)
         return sl_fail(err, SL_ENOMEM, "event loop: out of memory");
     list_init(&l->signals);
     queue_init(&l->_shared.posts);
+    atomic_init(&l->_shared.woken, false);
     atomic_init(&l->_shared.stop, false);
     atomic_init(&l->_shared.thread, pthread_self());
-    rc = uv_loop_init(&l->uv);
-    if (rc != 0)
-        goto fail;
-    rc = uv_async_init(&l->uv, &l->wake, on_wake);
-    if (rc != 0) {
-        uv_loop_close(&l->uv);
-        goto fail;
+    rc = open_loop(l, err);
+    if (rc != SL_OK) {
+        sl_free(l);
+        return rc;
     }
-    l->wake.data = l;
-    l->uv.data = l;
     sem_init(&l->host.turned, 0, 0);
     *out = l;
     return SL_OK;
-
-fail:
-    sl_free(l);
-    return uv_fail(err, rc, "cannot start");
 }
 
 static void sig_closed(uv_handle_t *handle)
@@ -156,6 +195,7 @@ void loop_free(struct loop *l)
     uv_walk(&l->uv, must_be_closing, NULL);
     uv_run(&l->uv, UV_RUN_DEFAULT);
     (void)uv_loop_close(&l->uv);
+    close(l->_shared.wake_fd);
     sem_destroy(&l->host.turned);
     sl_free(l);
 }
@@ -171,7 +211,7 @@ void loop_set_host(struct loop *l, const struct loop_host *host)
 static void nudge(struct loop *l)
 {
     if (l->host.on && !l->host.turning)
-        uv_async_send(&l->wake);
+        wake_up(l);
 }
 
 static void hosted_turn(void *arg)
@@ -213,7 +253,7 @@ void loop_host_pause(void *loop)
         return;
     run_posts(l);
     if (!queue_empty(&l->_shared.posts)) // what these posted
-        uv_async_send(&l->wake);
+        wake_up(l);
 }
 
 void loop_run(struct loop *l)
@@ -231,7 +271,7 @@ void loop_run(struct loop *l)
 void loop_stop(struct loop *l)
 {
     atomic_store(&l->_shared.stop, true);
-    uv_async_send(&l->wake);
+    wake_up(l);
 }
 
 void loop_turn(struct loop *l)
@@ -245,7 +285,7 @@ static void push_post(struct loop *l, struct loop_task *task)
 {
     queue_push(&l->_shared.posts, &task->node);
     if (!loop_is_here(l) || !l->host.on)
-        uv_async_send(&l->wake);
+        wake_up(l);
 }
 
 void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
@@ -367,7 +407,7 @@ enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
         return SL_EIO;
     }
     // libuv tells the kernel in its next turn.
-    uv_async_send(&l->wake);
+    wake_up(l);
     *out = w;
     return SL_OK;
 }

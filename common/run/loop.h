@@ -2,9 +2,8 @@
 // common/run/loop.h -- the one event loop of a daemon.
 //
 // All control state belongs to the thread that runs the loop and has no lock.
-// Other threads send work with loop_post. uv_async_send coalesces (five sends
-// may be one callback), so the loop carries its own queue and drains all of
-// it on each wake-up.
+// Other threads send work with loop_post. Wake-ups coalesce (five may be one
+// callback), so the loop carries its own queue and drains all of it on each.
 //
 // Threads  loop_post, loop_post_task, loop_stop, loop_is_here: any. All else:
 //          the loop's thread (which may be a host's), or before loop_run /

@@ -58,7 +58,7 @@ static void run_many_posts(struct world *w)
     T_TRUE(w->here);
 }
 
-// uv_async_send coalesces; our queue may not lose a post by it.
+// Wake-ups coalesce; no post may be lost by it.
 TEST(loop, no_post_is_lost)
 {
     struct world w = {0};
