@@ -18,7 +18,7 @@ import traceback
 
 import conserve
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts, check_equal,
-                     children_of, mlp_job, wait_for)
+                     children_of, mlp_job, part_of, wait_for)
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -177,10 +177,11 @@ def ended(process, limit_s=60):
 
 
 def run(names):
-    """Runs the tests of a file: functions named after a row."""
+    """Runs the tests of a file: functions named after a row. All, those that
+    begin with a word, or a part (--part 1/2)."""
     print(f"SLUICE_SEED={SEED}", flush=True)
     tests = [f for n, f in names.items() if callable(f) and ROW.match(n)]
-    wanted, failures = sys.argv[1:], 0
+    (tests, wanted), failures = part_of(tests, sys.argv[1:]), 0
     for test in tests:
         if wanted and not any(test.__name__.startswith(w) for w in wanted):
             continue

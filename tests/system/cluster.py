@@ -31,6 +31,9 @@ PATIENCE = float(os.environ.get("SLUICE_PATIENCE", "1"))
 HISTORY = os.environ.get("SLUICE_HISTORY_CHECK") == "1"
 
 
+ENDED = ("finished", "failed", "stopped")
+
+
 class Failed(Exception):
     """The system did not do what the test says it must."""
 
@@ -267,19 +270,23 @@ class Cluster:
         return int(self.status(job)["steps_counted"])
 
     def wait_steps(self, job, steps, limit_s=120):
-        return wait_for(f"{job} to count {steps} steps",
-                        lambda: self.steps(job) >= steps, limit_s)
-
-    def wait_state(self, job, state="finished", limit_s=180):
-        ended = ("finished", "failed", "stopped")
-
         def probe():
             now = self.status(job)
-            if now["state"] in ended and now["state"] != state:
+            counted = int(now["steps_counted"]) >= steps
+            check(counted or now["state"] not in ENDED,
+                  f"{job} was to count {steps} steps and is {now['state']} after "
+                  f"{now['steps_counted']}")
+            return counted
+        return wait_for(f"{job} to count {steps} steps", probe, limit_s)
+
+    def wait_state(self, job, state="finished", limit_s=180):
+        def probe():
+            now = self.status(job)
+            if now["state"] in ENDED and now["state"] != state:
                 raise Failed(f"{job} is {now['state']}: {now.get('reason')}")
             return now if now["state"] == state else None
         told = wait_for(f"{job} to be {state}", probe, limit_s)
-        return self.json("status", job) if state in ended else told
+        return self.json("status", job) if state in ENDED else told
 
 
 # ---- what must hold after every run
@@ -369,6 +376,16 @@ def mlp_job(name="mlp", samples=6400, epochs=3, batch=32, **train):
         "train": {"batch": batch, "epochs": epochs, **train},
         "checkpoint": {"every_seconds": 1},
     }
+
+
+def part_of(items, words):
+    """Every n-th of a list from the k-th on, and no words, where the words are
+    `--part k/n`: what runs side by side is the whole whatever is added to it."""
+    if words[:1] != ["--part"]:
+        return items, words
+    k, n = map(int, words[1].split("/"))
+    check(1 <= k <= n and len(words) == 2, f"no part: {words}")
+    return items[k - 1::n], []
 
 
 def main(tests):

@@ -26,9 +26,9 @@ class Bed(Cluster):
     """Two psservers and three workers; of the workers two share memory and a
     folder of snapshots, and the third has neither with them."""
 
-    def __init__(self, mode):
+    def __init__(self, mode, epochs=EPOCHS):
         super().__init__(psservers=2, workers=3)
-        self.mode, self.job = mode, None
+        self.mode, self.job, self.epochs = mode, None, epochs
 
     def command(self, name):
         line = super().command(name)
@@ -37,7 +37,7 @@ class Bed(Cluster):
         return line + (["--shm", "off"] if name == "w-2" else [])
 
     def begin(self, mode):
-        self.job = self.submit(exact.exact_job(self, mode, EPOCHS, mode))
+        self.job = self.submit(exact.exact_job(self, mode, self.epochs, mode))
 
     def busy(self):
         """A job that has a cut and is far from its end; the ones before have
@@ -63,7 +63,7 @@ class Bed(Cluster):
 
     def finish(self):
         check_counts(self.wait_state(self.job))
-        exact.check_exact(self, self.job, EPOCHS)
+        exact.check_exact(self, self.job, self.epochs)
 
     # ---- blows
 
@@ -132,7 +132,7 @@ def resume(c, mode):
     """Goes on where the last job was stopped. A ring has one counted set, so it
     begins at a cut that is even, as the refusal says, if there is one (E3)."""
     path, old = c.dir / "resume.yaml", c.job
-    path.write_text(json.dumps(exact.exact_job(c, mode, EPOCHS, mode)))
+    path.write_text(json.dumps(exact.exact_job(c, mode, c.epochs, mode)))
     done = c.run("submit", path, "--no-wait", "--resume", old, want=None)
     even = re.search(r"or resume from (cut-\d+\.json)", done.stderr)
     if done.returncode != 0 and even:
@@ -148,7 +148,7 @@ def resume(c, mode):
 
 def a_job_goes_on_in_another_mode():
     """Rounds are the same in both modes, so that each is whole in one of them."""
-    with Bed("sync") as c:
+    with Bed("sync", epochs=2 * EPOCHS) as c:
         c.begin("sync")
         for mode in ("allreduce", "sync", "allreduce"):
             wait_for("a cut", lambda: int(c.status(c.job)["cuts"]) > 0)

@@ -35,7 +35,7 @@ def some_steps_on(c, job, low=50, high=300):
 
 def workers_killed_inside_closures():
     with Cluster(psservers=2, workers=3) as c:
-        job = c.submit(long_job("kill-worker"))
+        job = c.submit(long_job("kill-worker", epochs=60))
         some_steps_on(c, job)
         for _ in range(6):
             name = f"w-{dice.randrange(3)}"
@@ -74,7 +74,7 @@ def the_only_worker_killed_between_closures():
 
 def a_silent_worker_is_replaced_and_may_wake_up():
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(long_job("silent"))
+        job = c.submit(long_job("silent", epochs=60))
         some_steps_on(c, job)
         before = int(c.status(job)["closures_retried"])
         c.pause("w-0")

@@ -3,6 +3,7 @@
 """Memory shared between a worker and psservers of one host, and a socket of
 their own for small calls: used without being asked for, off where it is
 switched off, and no difference to what counts."""
+import contextlib
 import os
 import pathlib
 import random
@@ -31,8 +32,11 @@ def regions(c, name):
 
 def calls_nearby(c, name):
     """Whether it has begun to watch a socket for small calls."""
-    names = pathlib.Path(f"/proc/{c.processes[name].pid}/task").glob("*/comm")
-    return any(comm.read_text() == "io-near\n" for comm in names)
+    for comm in pathlib.Path(f"/proc/{c.processes[name].pid}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # of a thread that ends
+            if comm.read_text(encoding="ascii") == "io-near\n":
+                return True
+    return False
 
 
 def wait_calls(c, name):
