@@ -57,6 +57,8 @@ FILE = re.compile(r"(?<![\w./*<>{-])((?:[\w.*-]+/)*[\w*-][\w.*-]*"
                   r"\.(?:c|h|cu|cuh|py|proto|md))(?![\w/(*-]|\.\w)")
 FOLDER = re.compile(r"`([\w.-]+(?:/[\w.*-]+)+)/?`")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
+PROGRAM = re.compile(r"```python\n(.*?)```", re.S)  # of the page itself
+DEFINED = re.compile(r"\bdef (\w+)")
 WORD = re.compile(r"(?<![\w.*-])[a-z]\w*_\w+(?![\w*])")
 MARK = re.compile(r"(?<![\w./-])(?:[A-Z]{1,5}-\d+|O\d)(?!\w)")
 FUNCTION = re.compile(r"`(\w+)`\s+\(`([\w./-]+)`\)")
@@ -248,6 +250,8 @@ def check_words(repository):
             continue
         said = {word for code in CODE.findall(file.text)
                 for word in WORD.findall(code)}
+        said -= {word for code in PROGRAM.findall(file.text)
+                 for word in DEFINED.findall(code)}
         for word in sorted(said - known):
             if not (word.endswith("_") and
                     any(name.startswith(word) for name in known)):
