@@ -17,6 +17,7 @@ MAY = {
     "state": {"state", "proto", "kernels", "common"},
     "psserver": {"psserver", "state", "proto", "kernels", "common"},
     "worker": {"worker", "state", "proto", "kernels", "common"},
+    "lib": {"lib", "worker", "state", "proto", "kernels", "common"},
     "coordinator": {"coordinator", "proto", "common"},
     "client": {"client", "proto", "common"},
 }

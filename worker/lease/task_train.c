@@ -19,18 +19,10 @@
 #include "common/base/mem.h"
 #include "worker/device/grad.h"
 #include "worker/lease/hybrid_step.h"
+#include "worker/lease/tally.h"
 #include "worker/lease/task.h"
 
 #define GROUP_LOOK_MS 200 // at the gates, at least so often
-
-// What a step will add to the metrics when it turns out to be counted.
-struct pending {
-    bool any;
-    uint32_t step;
-    uint64_t samples;
-    double loss_sum, right_sum;
-    bool skipped;
-};
 
 struct train {
     const struct task_env *env;
@@ -38,9 +30,7 @@ struct train {
     struct lease *lease;
     struct sync *sync;
     struct lease_metrics m;
-    struct pending pending;
-    bool has_accounted;
-    uint32_t accounted; // the step that was added last
+    struct tally tally;
     struct sl_error err;
 
     // The step under way.
@@ -101,26 +91,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
 // The step before was counted, as shard 0 said: now it may be reported.
 static void account(struct train *t)
 {
-    struct pending *p = &t->pending;
-    struct sync_seen seen;
-
-    // A step that only some shards took is computed again for the others.
-    if (p->any && !(t->has_accounted && t->accounted == p->step) &&
-        t->sync->ops->counted(t->sync, p->step)) {
-        t->has_accounted = true;
-        t->accounted = p->step;
-        t->m.steps++;
-        t->m.samples += p->samples;
-        if (!p->skipped) {
-            t->m.loss_sum += p->loss_sum;
-            t->m.right_sum += p->right_sum;
-        }
-        t->m.skipped += p->skipped;
-    }
-    p->any = false;
-    t->sync->ops->seen(t->sync, &seen);
-    t->m.refused = seen.refused;
-    t->m.wait_ms = seen.wait_ms;
+    tally_add(&t->tally, t->sync, &t->m);
     if (t->job->precision == SPEC_F16)
         t->m.loss_scale = t->job->scale.s;
     lease_set_progress(t->lease, &t->m);
@@ -128,14 +99,14 @@ static void account(struct train *t)
 
 static void note_pending(struct train *t, bool finite)
 {
-    t->pending = (struct pending){.any = true,
-                                  .step = t->c.step,
-                                  .samples = t->c.samples,
-                                  .skipped = !finite};
-    if (!finite)
-        return;
-    t->pending.loss_sum = t->c.loss_sum;
-    t->pending.right_sum = t->c.right_sum;
+    struct tally *y = &t->tally;
+
+    y->any = true;
+    y->step = t->c.step;
+    y->samples = t->c.samples;
+    y->skipped = !finite;
+    y->loss_sum = finite ? t->c.loss_sum : 0;
+    y->right_sum = finite ? t->c.right_sum : 0;
 }
 
 static enum sync_result send(struct train *t, uint32_t range, bool skip)
@@ -302,7 +273,7 @@ static enum sync_result backward(struct train *t)
         result = run_to(t, t->c.p->program->count);
     if (all_finite)
         t->job->nonfinite = 0;
-    t->pending.skipped = !all_finite;
+    t->tally.skipped = !all_finite;
     return result;
 }
 
@@ -506,50 +477,12 @@ static enum sync_result all_steps(struct train *t)
     return result;
 }
 
-static void keep_evidence(struct train *t)
-{
-    struct outcome *o = &t->lease->outcome;
-    uint32_t n = t->sync->ranges_count;
-
-    o->incarnations = sl_malloc_array(n, sizeof(*o->incarnations));
-    o->held = sl_malloc_array(n, sizeof(*o->held));
-    o->closed = sl_malloc_array(n, sizeof(*o->closed));
-    if (o->incarnations == NULL || o->held == NULL || o->closed == NULL) {
-        task_hand_back(t->lease, "out of memory");
-        return;
-    }
-    o->incarnations_count = n;
-    t->sync->ops->evidence(t->sync, o->incarnations);
-    o->map_version = t->sync->ops->named(t->sync);
-    for (uint32_t i = 0; i < n; i++) {
-        o->held[i] = t->sync->ops->held(t->sync, i);
-        o->closed[i] = t->sync->ops->closed(t->sync, i);
-    }
-}
-
 static void conclude(struct train *t, enum sync_result result)
 {
-    switch (result) {
-    case SYNC_OK:
-    case SYNC_AGAIN:
-        keep_evidence(t);
-        return;
-    case SYNC_STOPPED:
-        if (t->parted)
-            task_hand_back(t->lease, "its group is over");
-        else
-            task_stopped(t->lease);
-        return;
-    case SYNC_FENCED:
-        task_hand_back(t->lease, "a newer attempt of the closure runs");
-        return;
-    case SYNC_EARLY:
-        task_hand_back(t->lease, "an earlier round is open on a shard");
-        return;
-    case SYNC_FAILED:
-        task_fail(t->lease, t->err.code, &t->err);
-        return;
-    }
+    if (result == SYNC_STOPPED && t->parted)
+        task_hand_back(t->lease, "its group is over");
+    else
+        tally_conclude(t->lease, t->sync, result, &t->err);
 }
 
 void task_train(const struct task_env *env, struct job *job, struct lease *l)

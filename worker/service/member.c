@@ -20,7 +20,7 @@
 struct member {
     struct member_setup setup;
     struct attendee *attend;
-    struct compute *compute;
+    struct member_runner runner;
     uint64_t term;      // the newest seen
     bool by_map;        // the coordinator understands Complete.map_version
     uint32_t lease_ms;  // as the coordinator says
@@ -128,7 +128,7 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
         settle_ring(m, l);
     list_push_back(&m->leases, &l->node);
     m->leases_count++;
-    compute_submit(m->compute, l);
+    m->runner.submit(m->runner.arg, l);
     if (l->kind != LEASE_RING)
         settle_ring(m, l);
 }
@@ -244,7 +244,7 @@ static void end_job(struct member *m, uint64_t job)
         return;
     LOG(INFO, "job closed", "job=%" PRIu64 " name=%s", job, r->open->job_name);
     record_unref(r);
-    compute_forget(m->compute, job);
+    m->runner.forget(m->runner.arg, job);
 }
 
 static void on_revoke(struct member *m, const Sluice__V1__Revoke *msg)
@@ -489,7 +489,7 @@ void member_beat(void *arg)
     beat.n_leases = count;
     beat.draining = m->draining || m->away;
     beat.why = m->why;
-    beat.device = (char *)compute_device(m->compute);
+    beat.device = (char *)m->runner.device(m->runner.arg);
     beat.resident_bytes = resident_bytes();
     attendee_heartbeat(m->attend, &beat);
     for (size_t i = 0; i < count; i++)
@@ -560,10 +560,10 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup)
 }
 
 void member_start(struct member *m, struct attendee *attend,
-                  struct compute *compute)
+                  const struct member_runner *runner)
 {
     m->attend = attend;
-    m->compute = compute;
+    m->runner = *runner;
 }
 
 void member_drain(struct member *m)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/service/member.h -- this worker as a member: jobs, leases, reports.
 //
-// What comes down the stream becomes records and leases; what the compute
-// thread gives back becomes reports (outbox.h).
+// What comes down the stream becomes records and leases; what is given back
+// becomes reports (outbox.h).
 //
-//   Lease -> lease_new -> compute_submit ... done -> report -> outbox
+//   Lease -> lease_new -> runner.submit ... member_done -> report -> outbox
 //
 // Losing the coordinator does not stop the lease that runs, only its end does;
 // leases held ahead are dropped when the next stream is welcome, since that
@@ -22,6 +22,15 @@
 #include "worker/lease/compute.h"
 
 struct member;
+
+// Who runs the leases: the compute thread (compute.h), or a program of the
+// user's. Each lease that is submitted comes back by member_done, once.
+struct member_runner {
+    void (*submit)(void *arg, struct lease *l);
+    void (*forget)(void *arg, uint64_t job); // it has ended
+    const char *(*device)(void *arg);        // what computes, by now
+    void *arg;
+};
 
 struct member_setup {
     struct loop *loop;
@@ -43,7 +52,7 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup);
 
 // Both outlive the member's use of them (until member_abandon).
 void member_start(struct member *m, struct attendee *attend,
-                  struct compute *compute);
+                  const struct member_runner *runner);
 
 // For attendee_setup and compute_setup; `arg` is the member.
 bool member_welcome(void *arg, const Sluice__V1__Welcome *w);

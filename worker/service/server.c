@@ -404,6 +404,21 @@ static void device_options(char *out, size_t n, const struct conf *c)
              plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
 }
 
+static void submit(void *arg, struct lease *l)
+{
+    compute_submit(arg, l);
+}
+
+static void forget(void *arg, uint64_t job)
+{
+    compute_forget(arg, job);
+}
+
+static const char *device(void *arg)
+{
+    return compute_device(arg);
+}
+
 static enum sl_err start_member(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
@@ -449,6 +464,8 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .renewed = on_renewed,
         .arg = w,
     };
+    struct member_runner runner = {
+        .submit = submit, .forget = forget, .device = device};
     enum sl_err rc = member_new(&w->member, &member);
 
     device_options(options, sizeof(options), c);
@@ -460,8 +477,9 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         return rc;
     attend.device = compute_device(w->compute);
     rc = attendee_new(&w->attend, &attend, err);
+    runner.arg = w->compute;
     if (rc == SL_OK)
-        member_start(w->member, w->attend, w->compute);
+        member_start(w->member, w->attend, &runner);
     return rc;
 }
 

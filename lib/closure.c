@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/closure.c -- a closure, step by step: the worker's task_train for steps
+// that somebody else computes.
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "lib/inner.h"
+#include "worker/device/grad.h"
+#include "worker/lease/task.h"
+
+static const struct sync_ops *ops(const struct sluice_closure *c)
+{
+    return c->job->sync->ops;
+}
+
+static const struct record *record_of(const struct sluice_closure *c)
+{
+    return c->lease->record;
+}
+
+// ---- begin and end of it
+
+static void fill_info(struct sluice_closure *c)
+{
+    const struct record *r = record_of(c);
+    const Sluice__V1__TrainSpec *train = r->open->spec->train;
+
+    c->info = (struct sluice_info){
+        .job = r->open->job_name,
+        .number = c->lease->job,
+        .closure = c->lease->closure,
+        .epoch = c->lease->epoch,
+        .first = c->lease->first,
+        .count = c->lease->count,
+        .steps = c->lease->steps,
+        .samples = r->schedule.samples,
+        .batch = r->schedule.batch,
+        .seed = train->seed,
+        .elements = r->layout.elements,
+        .variables = r->layout.variables_count,
+    };
+    c->shuffle = !train->has_shuffle || train->shuffle;
+}
+
+static enum sl_err prepare(struct sluice_closure *c, struct sl_error *err)
+{
+    const struct record *r = record_of(c);
+    uint32_t n = r->layout.shards_count;
+    enum sl_err rc;
+
+    fill_info(c);
+    if (c->lease->kind != LEASE_TRAIN)
+        return sl_fail(err, SL_ENOTSUP, "a lease that is not for training");
+    rc = order_init(&c->order, c->info.seed, c->info.epoch, c->info.samples);
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "the data has no order");
+    c->covered = sl_calloc(n, sizeof(*c->covered));
+    c->sent = sl_calloc(n, sizeof(*c->sent));
+    if (c->covered == NULL || c->sent == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    return jobs_take(c->session, c->lease, &c->job, err);
+}
+
+static void closure_free(struct sluice_closure *c)
+{
+    struct sluice *s = c->session;
+
+    if (c->sync_open)
+        ops(c)->close(c->job->sync);
+    session_done(s, c->lease);
+    s->open = NULL;
+    sl_free(c->covered);
+    sl_free(c->sent);
+    sl_free(c);
+}
+
+enum sl_err closure_open(struct sluice *s, struct lease *l,
+                         struct sluice_closure **out, struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    struct sluice_closure *c = sl_calloc(1, sizeof(*c));
+    enum sl_err rc;
+
+    if (c == NULL) {
+        task_hand_back(l, "out of memory");
+        session_done(s, l);
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    }
+    c->session = s;
+    c->lease = l;
+    s->open = c;
+    rc = prepare(c, &why);
+    if (rc != SL_OK) {
+        task_fail(l, rc, &why);
+        closure_free(c);
+        return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
+    }
+    c->whole =
+        c->job->optimizer.clipnorm > 0 || c->job->optimizer.global_clipnorm > 0;
+    *out = c;
+    return SL_OK;
+}
+
+void sluice_finish(struct sluice_closure *c, const char *why)
+{
+    struct lease *l = c->lease;
+
+    pulse_beat(&l->gate.pulse);
+    if (c->at == CLOSURE_DONE)
+        tally_evidence(l, c->job->sync);
+    else if (c->at == CLOSURE_LOST)
+        tally_conclude(l, c->job->sync, c->lost, &c->err);
+    else
+        task_hand_back(l, why != NULL ? why : "the program let go of it");
+    closure_free(c);
+}
+
+void sluice_fail(struct sluice_closure *c, const char *why, bool job_error)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    sl_fail(&err, job_error ? SL_EINVAL : SL_EINTERNAL, "%s",
+            why != NULL ? why : "the program said so");
+    task_fail(c->lease, err.code, &err);
+    c->lease->outcome.job_error = job_error;
+    closure_free(c);
+}
+
+// ---- what is asked of it
+
+const struct sluice_info *sluice_closure_info(const struct sluice_closure *c)
+{
+    return &c->info;
+}
+
+bool sluice_closure_variable(const struct sluice_closure *c, uint32_t i,
+                             struct sluice_variable *out)
+{
+    const struct layout *l = &record_of(c)->layout;
+    const struct layout_variable *v;
+
+    if (i >= l->variables_count)
+        return false;
+    v = &l->variables[i];
+    *out = (struct sluice_variable){.name = v->name,
+                                    .rank = v->shape.rank,
+                                    .first = v->first,
+                                    .elements = v->elements};
+    for (uint32_t k = 0; k < v->shape.rank; k++)
+        out->shape[k] = v->shape.dim[k];
+    return true;
+}
+
+uint64_t sluice_sample(const struct sluice_closure *c, uint64_t position)
+{
+    return c->shuffle && position < c->info.samples
+               ? order_at(&c->order, position)
+               : position;
+}
+
+const float *sluice_params(const struct sluice_closure *c)
+{
+    return c->job->params;
+}
+
+float *sluice_grads(const struct sluice_closure *c)
+{
+    return c->job->grads;
+}
+
+void sluice_alive(struct sluice_closure *c)
+{
+    pulse_beat(&c->lease->gate.pulse);
+}
+
+// ---- steps
+
+// What the program is told of a result that is no success.
+static enum sl_err lose(struct sluice_closure *c, enum sync_result result,
+                        struct sl_error *err)
+{
+    c->at = CLOSURE_LOST;
+    c->lost = result;
+    c->inside = false;
+    if (result == SYNC_FAILED)
+        return sl_fail(err, c->err.code, "%s", c->err.text);
+    return sl_fail(err, SL_ECANCELED,
+                   "the closure is not ours any more; take the next one");
+}
+
+// What was believed does not hold: the step counts for nothing, sluice_begin
+// says what to do instead.
+static void again(struct sluice_closure *c)
+{
+    c->again = true;
+    c->at = CLOSURE_BEGIN;
+    tally_add(&c->tally, c->job->sync, &c->m);
+    lease_set_progress(c->lease, &c->m);
+}
+
+static enum sync_result open_sync(struct sluice_closure *c)
+{
+    struct lease *l = c->lease;
+    struct sync_closure open = {.closure = l->closure,
+                                .attempt = l->attempt,
+                                .steps = l->steps,
+                                .gate = &l->gate};
+    enum sync_result result;
+
+    if (c->sync_open)
+        return SYNC_OK;
+    result = ops(c)->open(c->job->sync, &open, &c->err);
+    c->sync_open = true;
+    return result;
+}
+
+// One move towards the next step: asks, or takes the one behind; *found says
+// that there is one, or that all is counted.
+static enum sync_result advance(struct sluice_closure *c, bool *found)
+{
+    struct sync *s = c->job->sync;
+    enum sync_result result = SYNC_OK;
+    bool done = false;
+
+    *found = false;
+    if (c->at == CLOSURE_BEGIN) {
+        result = ops(c)->begin(s, &c->step, &done, &c->err);
+        if (result != SYNC_OK)
+            return result;
+        c->at = done ? CLOSURE_DONE : CLOSURE_STEPS;
+        *found = true;
+        return SYNC_OK;
+    }
+    c->step = ops(c)->next(s, c->step);
+    if (c->step < c->lease->steps) {
+        *found = true;
+        return SYNC_OK;
+    }
+    result = ops(c)->settle(s, &c->err);
+    tally_add(&c->tally, s, &c->m);
+    lease_set_progress(c->lease, &c->m);
+    c->at = CLOSURE_BEGIN; // and shards say what is missing
+    return result;
+}
+
+static enum sync_result wait_all(struct sluice_closure *c)
+{
+    struct sync *s = c->job->sync;
+    enum sync_result result = SYNC_OK;
+
+    for (uint32_t i = 0; i < s->ranges_count && result == SYNC_OK; i++)
+        result = ops(c)->wait(s, i, &c->err);
+    if (result == SYNC_OK) {
+        tally_add(&c->tally, s, &c->m);
+        lease_set_progress(c->lease, &c->m);
+    }
+    return result;
+}
+
+static void start_step(struct sluice_closure *c)
+{
+    uint32_t n = c->job->sync->ranges_count;
+
+    schedule_step_range(&record_of(c)->schedule, c->lease->closure, c->step,
+                        &c->first, &c->count);
+    c->digest = 0;
+    for (uint64_t p = c->first; p < c->first + c->count; p++)
+        c->digest += schedule_digest(c->info.epoch, sluice_sample(c, p));
+    memset(c->covered, 0, n * sizeof(*c->covered));
+    memset(c->sent, 0, n * sizeof(*c->sent));
+    c->again = c->skipped = false;
+    c->inside = true;
+    atomic_store(&c->lease->gate.pulse.step, c->step);
+}
+
+// Is it whole by now? A step that is under way is let to its end; what is not
+// begun is left to others.
+static enum sync_result leave_off(struct sluice_closure *c)
+{
+    enum sync_result result = SYNC_OK;
+    bool done = false;
+
+    if (c->at == CLOSURE_STEPS)
+        result = ops(c)->settle(c->job->sync, &c->err);
+    if (result == SYNC_OK && c->sync_open)
+        result = ops(c)->begin(c->job->sync, &c->step, &done, &c->err);
+    tally_add(&c->tally, c->job->sync, &c->m);
+    lease_set_progress(c->lease, &c->m);
+    if (result == SYNC_OK && done) {
+        c->at = CLOSURE_DONE;
+        return SYNC_OK;
+    }
+    gate_close(&c->lease->gate, GATE_DRAIN);
+    return SYNC_STOPPED;
+}
+
+static enum sync_result find_step(struct sluice_closure *c)
+{
+    enum sync_result result = open_sync(c);
+    bool found;
+
+    for (;;) {
+        if (result == SYNC_AGAIN)
+            again(c);
+        else if (result != SYNC_OK)
+            return result;
+        result = advance(c, &found);
+        if (result != SYNC_OK || !found)
+            continue;
+        if (c->at == CLOSURE_DONE)
+            return SYNC_OK;
+        result = wait_all(c);
+        if (result == SYNC_OK)
+            return SYNC_OK;
+    }
+}
+
+enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
+                         struct sl_error *err)
+{
+    enum sync_result result = SYNC_OK;
+
+    if (c->inside)
+        return sl_fail(err, SL_ESTATE, "a step is under way: end it first");
+    if (c->at == CLOSURE_LOST)
+        return lose(c, c->lost, err);
+    pulse_beat(&c->lease->gate.pulse);
+    if (c->at != CLOSURE_DONE)
+        result =
+            atomic_load(&c->lease->gate.draining) ? leave_off(c) : find_step(c);
+    if (result != SYNC_OK)
+        return lose(c, result, err);
+    *out =
+        (struct sluice_step){.none = c->at == CLOSURE_DONE, .number = c->step};
+    if (!out->none) {
+        start_step(c);
+        out->first = c->first;
+        out->count = c->count;
+    }
+    return SL_OK;
+}
+
+// A gradient that is not finite is counted, or is the job's end.
+static enum sync_result not_finite(struct sluice_closure *c)
+{
+    struct kept_job *j = c->job;
+
+    c->skipped = true;
+    j->nonfinite++;
+    if (j->skip_nonfinite &&
+        (j->max_nonfinite == 0 || j->nonfinite <= j->max_nonfinite))
+        return SYNC_OK;
+    c->err.code = sl_fail(&c->err, SL_ENUMERIC,
+                          "the gradient is not finite in step %" PRIu32
+                          " of closure %" PRIu64 ", the %" PRIu32
+                          ". such step in a row; lower the "
+                          "learning rate, or set train.nonfinite: skip",
+                          c->step, c->lease->closure, j->nonfinite);
+    return SYNC_FAILED;
+}
+
+static enum sync_result leave(struct sluice_closure *c, uint32_t range,
+                              bool skip)
+{
+    struct sync *s = c->job->sync;
+    const struct overlap_range *r = &s->ranges[range];
+    struct sync_step step = {.step = c->step,
+                             .samples = c->count,
+                             .digest = c->digest,
+                             .wanted = range};
+    enum sync_result result = SYNC_OK;
+
+    if (!skip && !grad_finite(s->grads + r->first, (size_t)r->count)) {
+        if (!c->skipped)
+            result = not_finite(c);
+        skip = true;
+    }
+    c->sent[range] = true;
+    return result == SYNC_OK ? ops(c)->send(s, range, &step, skip, &c->err)
+                             : result;
+}
+
+// SL_OK also where the step counts for nothing by now.
+static enum sl_err check_inside(struct sluice_closure *c, struct sl_error *err)
+{
+    if (!c->inside)
+        return sl_fail(err, SL_ESTATE, "no step is under way: begin one");
+    pulse_beat(&c->lease->gate.pulse);
+    return SL_OK;
+}
+
+enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
+                         uint64_t count, struct sl_error *err)
+{
+    const struct sync *s = c->job->sync;
+    enum sl_err rc = check_inside(c, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (first > c->info.elements || count > c->info.elements - first)
+        return sl_fail(err, SL_ERANGE,
+                       "elements %" PRIu64 " to %" PRIu64
+                       " of a gradient of %" PRIu64,
+                       first, first + count, c->info.elements);
+    for (uint32_t i = 0; i < s->ranges_count && !c->again; i++) {
+        const struct overlap_range *r = &s->ranges[i];
+        uint64_t from = first > r->first ? first : r->first;
+        uint64_t end = first + count < r->first + r->count
+                           ? first + count
+                           : r->first + r->count;
+        enum sync_result result;
+
+        if (from >= end)
+            continue;
+        c->covered[i] += end - from;
+        if (c->whole || c->sent[i] || c->covered[i] < r->count)
+            continue;
+        result = leave(c, i, false);
+        if (result == SYNC_AGAIN)
+            again(c);
+        else if (result != SYNC_OK)
+            return lose(c, result, err);
+    }
+    return SL_OK;
+}
+
+static void note(struct sluice_closure *c, const struct sluice_result *r,
+                 bool skip)
+{
+    c->tally.any = true;
+    c->tally.step = c->step;
+    c->tally.samples = c->count;
+    c->tally.skipped = skip || c->skipped;
+    c->tally.loss_sum = isfinite(r->loss_sum) ? r->loss_sum : 0;
+    c->tally.right_sum = r->right;
+    if (!c->tally.skipped)
+        c->job->nonfinite = 0;
+}
+
+// Clipping by a norm sees all of it; and then all shards skip, or none does.
+static enum sync_result clip(struct sluice_closure *c, bool *skip)
+{
+    struct kept_job *j = c->job;
+
+    if (!c->whole || *skip)
+        return SYNC_OK;
+    if (!grad_finite(j->grads, (size_t)j->model->elements)) {
+        *skip = true;
+        return not_finite(c);
+    }
+    grad_clipnorm(j->grads, j->model, j->optimizer.clipnorm);
+    grad_global_clipnorm(j->grads, j->model, j->optimizer.global_clipnorm);
+    return SYNC_OK;
+}
+
+enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
+                       struct sl_error *err)
+{
+    static const struct sluice_result nothing;
+    const struct sync *s = c->job->sync;
+    enum sync_result result = SYNC_OK;
+    enum sl_err rc = check_inside(c, err);
+    bool skip;
+
+    if (rc != SL_OK)
+        return rc;
+    if (r == NULL)
+        r = &nothing;
+    skip = r->skip;
+    if (!c->again)
+        result = clip(c, &skip);
+    for (uint32_t i = s->ranges_count; i-- > 0 && !c->again;) {
+        if (result == SYNC_OK && !c->sent[i])
+            result = leave(c, i, skip);
+        if (result == SYNC_AGAIN)
+            again(c);
+        else if (result != SYNC_OK)
+            return lose(c, result, err);
+    }
+    c->inside = false;
+    if (!c->again)
+        note(c, r, skip);
+    return SL_OK;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/inner.h -- a session from inside: who runs what, and what they share.
+//
+//   loop's thread   attendee, member: leases come, reports go
+//   user's thread   closures, and what is kept of jobs
+//
+//   Leases -> member -> runner.submit -> queue -> sluice_take
+//   sluice_finish -> outcome -> loop -> member_done -> report
+//
+// Threads  as said of each part; `shared` under its lock.
+// Memory   a lease in the queue or in a closure belongs to the user's thread.
+#ifndef LIB_INNER_H
+#define LIB_INNER_H
+
+#include <pthread.h>
+
+#include "common/base/list.h"
+#include "common/plan/order.h"
+#include "common/run/loop.h"
+#include "lib/sluice.h"
+#include "proto/attendee.h"
+#include "proto/model.h"
+#include "proto/spec.h"
+#include "worker/lease/lease.h"
+#include "worker/lease/tally.h"
+#include "worker/service/member.h"
+#include "worker/sync/peers.h"
+
+// What a session keeps of a job between closures: the user's thread's.
+struct kept_job {
+    struct list_node node;
+    uint64_t id;
+    struct record *record;           // a reference
+    struct model *model;             // external: variables alone
+    struct spec_optimizer optimizer; // clipping
+    struct sync *sync;
+    float *params, *grads; // owned
+    bool skip_nonfinite;
+    uint32_t nonfinite, max_nonfinite; // steps in a row; 0: no limit
+};
+
+struct sluice_closure {
+    struct sluice *session;
+    struct lease *lease;
+    struct kept_job *job;
+    struct sluice_info info;
+    struct order order;
+    bool shuffle;
+    struct tally tally;
+    struct lease_metrics m;
+
+    enum { CLOSURE_BEGIN, CLOSURE_STEPS, CLOSURE_DONE, CLOSURE_LOST } at;
+    bool sync_open, whole; // whole: nothing leaves before the end of a step
+    enum sync_result lost; // CLOSURE_LOST: why
+    struct sl_error err;   // and of SYNC_FAILED
+    uint32_t step;         // under way, or the last one
+    bool inside;           // a step is
+    bool again;            // it counts for nothing: a shard was replaced
+    bool skipped;          // some part of it
+    uint64_t first, count, digest; // of the step
+    uint64_t *covered;             // by range: elements that are ready
+    bool *sent;                    // by range
+};
+
+struct sluice {
+    char *name, *coordinator, *device; // owned
+    struct loop *loop;
+    pthread_t thread;
+    bool started;
+    struct rpc_io *io;
+    struct rpc_channel *channel;
+    struct attendee *attend;
+    struct peers *peers;
+    struct member *member;
+
+    // The user's thread's.
+    struct list jobs; // of struct kept_job, the one used last in front
+    struct sluice_closure *open;
+
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        struct list queue; // of struct lease, `queued`
+        uint64_t *ended;   // jobs that were opened here and have ended
+        size_t ended_count, ended_capacity;
+        bool attached, draining, gone; // gone: the stream has ended in order
+        char why[SL_ERROR_TEXT];       // not attached; "": not known
+    } shared;
+};
+
+// ---- jobs.c: what is kept of a job
+
+// The lease's job, made or made anew. Errors are the job's.
+enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
+                      struct sl_error *err);
+void jobs_forget(struct sluice *s, uint64_t id);
+void jobs_free(struct sluice *s);
+
+// ---- closure.c
+
+// A lease that may run becomes the closure under way; or is given back with
+// what is wrong.
+enum sl_err closure_open(struct sluice *s, struct lease *l,
+                         struct sluice_closure **out, struct sl_error *err);
+
+// ---- session.c, for closures
+
+// Gives a lease back with its outcome.
+void session_done(struct sluice *s, struct lease *l);
+
+#endif

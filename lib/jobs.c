@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/jobs.c -- what a session keeps of a job: its vectors, its optimizer's
+// settings, and the way to its shards.
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "lib/inner.h"
+#include "worker/sync/sync_ps.h"
+
+#define JOBS_KEPT 8 // per session, so many vectors at most
+
+struct map_wish {
+    struct sluice *session;
+    uint64_t job, have;
+};
+
+static void on_want_map(void *arg)
+{
+    struct map_wish *w = arg;
+
+    member_want_map(w->session->member, w->job, w->have);
+    sl_free(w);
+}
+
+// Without memory the wish is dropped: it comes again.
+static void want_map(void *arg, uint64_t job, uint64_t have)
+{
+    struct map_wish *w = sl_malloc(sizeof(*w));
+    struct sluice *s = arg;
+
+    if (w == NULL)
+        return;
+    *w = (struct map_wish){s, job, have};
+    if (loop_post(s->loop, on_want_map, w) != SL_OK)
+        sl_free(w);
+}
+
+static void drop_sync(struct kept_job *j)
+{
+    if (j->sync == NULL)
+        return;
+    record_attach(j->record, NULL);
+    j->sync->ops->free(j->sync);
+    j->sync = NULL;
+}
+
+static void job_drop(struct kept_job *j)
+{
+    drop_sync(j);
+    model_free(j->model);
+    record_unref(j->record);
+    sl_free(j->params);
+    sl_free(j->grads);
+    sl_free(j);
+}
+
+static enum sl_err read_spec(struct kept_job *j, struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *spec = j->record->open->spec;
+    enum sl_err rc = model_make(&j->model, spec->model, err);
+
+    if (rc == SL_OK && !j->model->external)
+        rc = sl_fail(err, SL_ENOTSUP, "the job's model is not external");
+    if (rc == SL_OK && j->model->elements != j->record->layout.elements)
+        rc = sl_fail(err, SL_EINVAL,
+                     "the model has %" PRIu64
+                     " parameters, but the shards %" PRIu64
+                     "; coordinator and library differ in version?",
+                     j->model->elements, j->record->layout.elements);
+    if (rc != SL_OK)
+        return rc;
+    j->skip_nonfinite = spec->train->nonfinite == NULL ||
+                        strcmp(spec->train->nonfinite, "fail") != 0;
+    j->max_nonfinite = spec->train->max_nonfinite;
+    return spec_optimizer(&j->optimizer, spec->optimizer, err);
+}
+
+static enum sl_err make_vectors(struct kept_job *j, struct sl_error *err)
+{
+    size_t bytes = (size_t)j->record->layout.elements * sizeof(float);
+
+    j->params = sl_aligned(64, bytes);
+    j->grads = sl_aligned(64, bytes);
+    if (j->params == NULL || j->grads == NULL)
+        return sl_fail(err, SL_ENOMEM,
+                       "no memory for %" PRIu64 " parameters and gradients",
+                       j->record->layout.elements);
+    memset(j->params, 0, bytes);
+    memset(j->grads, 0, bytes);
+    return SL_OK;
+}
+
+static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
+                             struct sl_error *err)
+{
+    const struct record *r = j->record;
+    const Sluice__V1__JobSpec *spec = r->open->spec;
+    struct sync_ps_options o = {
+        .job = r->open->job,
+        .job_incarnation = r->open->job_incarnation,
+        .shards = r->shards,
+        .shards_count = r->layout.shards_count,
+        .elements = r->layout.elements,
+        .wire = spec_wire(spec),
+        .contributions = spec_contributions(spec->train),
+        .schedule = r->schedule,
+        .params = j->params,
+        .grads = j->grads,
+        .peers = s->peers,
+        .clock = sl_clock_real(),
+        .want_map = want_map,
+        .arg = s,
+    };
+    enum sl_err rc;
+
+    if (r->open->token != NULL)
+        o.token =
+            (struct wire_token){r->open->token->low, r->open->token->high};
+    rc = sync_ps_new(&j->sync, &o, err);
+    if (rc == SL_OK)
+        record_attach(j->record, j->sync);
+    return rc;
+}
+
+// A coordinator that has come back opens the job anew: the vectors stay where
+// they are.
+static enum sl_err renew(struct sluice *s, struct kept_job *j,
+                         struct record *record, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    drop_sync(j);
+    model_free(j->model);
+    j->model = NULL;
+    record_unref(j->record);
+    j->record = record_ref(record);
+    rc = read_spec(j, err);
+    if (rc == SL_OK && j->params == NULL)
+        rc = make_vectors(j, err);
+    return rc == SL_OK ? make_sync(s, j, err) : rc;
+}
+
+static struct kept_job *find(struct sluice *s, uint64_t id)
+{
+    list_for(n, &s->jobs)
+    {
+        struct kept_job *j = list_entry(n, struct kept_job, node);
+
+        if (j->id == id)
+            return j;
+    }
+    return NULL;
+}
+
+static void drop_surplus(struct sluice *s)
+{
+    unsigned count = 0;
+
+    list_for_safe(n, &s->jobs)
+    {
+        if (++count <= JOBS_KEPT)
+            continue;
+        list_remove(n);
+        job_drop(list_entry(n, struct kept_job, node));
+    }
+}
+
+enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
+                      struct sl_error *err)
+{
+    struct kept_job *j = find(s, l->job);
+    enum sl_err rc = SL_OK;
+
+    if (j != NULL) {
+        list_remove(&j->node);
+    } else {
+        j = sl_calloc(1, sizeof(*j));
+        if (j == NULL)
+            return sl_fail(err, SL_ENOMEM, "no memory");
+        j->id = l->job;
+    }
+    list_push_front(&s->jobs, &j->node);
+    drop_surplus(s);
+    if (j->record != l->record || j->sync == NULL)
+        rc = renew(s, j, l->record, err);
+    if (rc != SL_OK) {
+        list_remove(&j->node);
+        job_drop(j);
+        return rc;
+    }
+    *out = j;
+    return SL_OK;
+}
+
+void jobs_forget(struct sluice *s, uint64_t id)
+{
+    struct kept_job *j = find(s, id);
+
+    if (j == NULL)
+        return;
+    list_remove(&j->node);
+    job_drop(j);
+}
+
+void jobs_free(struct sluice *s)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&s->jobs)) != NULL)
+        job_drop(list_entry(n, struct kept_job, node));
+}

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/session.c -- a session: the stream to the coordinator, the thread that
+// keeps it, and the queue of leases between that and the user's thread.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/deadline.h"
+#include "common/base/mem.h"
+#include "common/net/tls.h"
+#include "common/run/log.h"
+#include "lib/inner.h"
+#include "proto/access.h"
+
+#define GOODBYE_MS 2000 // for the coordinator to take what is said last
+#define SHM_MIN (32 << 10)
+#define GRACE_MS 25000
+
+// ---- what is the process's
+
+const char *sluice_version(void)
+{
+    return SLUICE_VERSION;
+}
+
+const char *sluice_err_name(int code)
+{
+    return sl_err_name((enum sl_err)code);
+}
+
+const char *sluice_err_text(int code)
+{
+    return sl_err_text((enum sl_err)code);
+}
+
+static struct {
+    void (*line)(void *arg, const char *text, size_t len);
+    void *arg;
+} log_to;
+
+static void on_line(void *arg, enum log_level level, const char *line,
+                    size_t len)
+{
+    if (log_to.line != NULL)
+        log_to.line(log_to.arg, line, len);
+}
+
+static void log_start(void)
+{
+    log_init(LOG_FORMAT_JSON, LOG_LEVEL_INFO, "library", "");
+    log_set_sink(on_line, NULL);
+}
+
+static void log_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, log_start);
+}
+
+void sluice_set_log(void (*line)(void *arg, const char *text, size_t len),
+                    void *arg)
+{
+    log_once();
+    log_to.arg = arg;
+    log_to.line = line;
+}
+
+// ---- the runner: leases come on the loop's thread
+
+static void submit(void *arg, struct lease *l)
+{
+    struct sluice *s = arg;
+
+    pthread_mutex_lock(&s->shared.lock);
+    list_push_back(&s->shared.queue, &l->queued);
+    pthread_cond_broadcast(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void forget(void *arg, uint64_t job)
+{
+    struct sluice *s = arg;
+    uint64_t *more;
+
+    pthread_mutex_lock(&s->shared.lock);
+    if (s->shared.ended_count == s->shared.ended_capacity) {
+        size_t n = 2 * s->shared.ended_capacity + 4;
+
+        more = sl_realloc_array(s->shared.ended, n, sizeof(*more));
+        if (more != NULL) {
+            s->shared.ended = more;
+            s->shared.ended_capacity = n;
+        }
+    }
+    if (s->shared.ended_count < s->shared.ended_capacity)
+        s->shared.ended[s->shared.ended_count++] = job;
+    pthread_cond_broadcast(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static const char *device(void *arg)
+{
+    return ((struct sluice *)arg)->device;
+}
+
+static void on_done(void *arg)
+{
+    struct lease *l = arg;
+    struct sluice *s = l->done_arg;
+
+    member_done(s->member, l);
+}
+
+void session_done(struct sluice *s, struct lease *l)
+{
+    l->done_arg = s;
+    loop_post_task(s->loop, &l->done, on_done, l);
+}
+
+// ---- the stream, on the loop's thread
+
+static void set_attached(struct sluice *s, bool attached, const char *why)
+{
+    pthread_mutex_lock(&s->shared.lock);
+    s->shared.attached = attached;
+    snprintf(s->shared.why, sizeof(s->shared.why), "%s", why);
+    pthread_cond_broadcast(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+{
+    return member_welcome(((struct sluice *)arg)->member, m);
+}
+
+static void on_attached(void *arg)
+{
+    set_attached(arg, true, "");
+}
+
+static void on_away(void *arg, const char *why)
+{
+    set_attached(arg, false, why);
+}
+
+static void go(struct sluice *s)
+{
+    pthread_mutex_lock(&s->shared.lock);
+    s->shared.gone = true;
+    pthread_cond_broadcast(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static bool is_draining(struct sluice *s)
+{
+    bool draining;
+
+    pthread_mutex_lock(&s->shared.lock);
+    draining = s->shared.draining;
+    pthread_mutex_unlock(&s->shared.lock);
+    return draining;
+}
+
+static void on_lost(void *arg)
+{
+    struct sluice *s = arg;
+
+    member_lost(s->member);
+    if (is_draining(s) && member_leases(s->member) == 0)
+        go(s);
+}
+
+static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+{
+    member_down(((struct sluice *)arg)->member, m);
+}
+
+static void on_beat(void *arg)
+{
+    member_beat(((struct sluice *)arg)->member);
+}
+
+static void on_renewed(void *arg)
+{
+    member_renewed(((struct sluice *)arg)->member);
+}
+
+// Nothing is leased any more: what was said last goes out before the end.
+static void on_drained(void *arg)
+{
+    struct sluice *s = arg;
+
+    if (!attendee_close(s->attend))
+        go(s);
+}
+
+// ---- start
+
+static void *run_loop(void *arg)
+{
+    loop_run(((struct sluice *)arg)->loop);
+    return NULL;
+}
+
+static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
+                              struct sl_error *err)
+{
+    const char *at =
+        o->coordinator != NULL ? o->coordinator : getenv("SLUICE_COORDINATOR");
+    char host[256] = "host", name[300];
+
+    (void)gethostname(host, sizeof(host) - 1);
+    snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
+    s->coordinator = sl_strdup(at != NULL ? at : "127.0.0.1:7070");
+    s->name = sl_strdup(o->name != NULL ? o->name : name);
+    s->device = sl_strdup(o->device != NULL ? o->device : "a program");
+    if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    if (strlen(s->name) > 200 || s->name[0] == '\0')
+        return sl_fail(err, SL_EINVAL, "name: 1 to 200 bytes");
+    return rpc_address_check(s->coordinator, err);
+}
+
+static enum sl_err read_tls(struct rpc_tls *tls, const struct sluice_options *o,
+                            struct sl_error *err)
+{
+    int said =
+        (o->tls_ca != NULL) + (o->tls_cert != NULL) + (o->tls_key != NULL);
+
+    if (said != 0 && said != 3)
+        return sl_fail(err, SL_EINVAL,
+                       "tls_ca, tls_cert and tls_key go together: all three "
+                       "or none");
+    *tls = (struct rpc_tls){
+        .ca_file = o->tls_ca, .cert_file = o->tls_cert, .key_file = o->tls_key};
+    return SL_OK;
+}
+
+static enum sl_err start_rpc(struct sluice *s, const struct sluice_options *o,
+                             struct sl_error *err)
+{
+    struct rpc_io_options io = {.threads = o->io_threads};
+    struct rpc_tls tls;
+    const struct rpc_tls *with = o->tls_ca != NULL ? &tls : NULL;
+    enum sl_err rc = read_tls(&tls, o, err);
+
+    if (rc == SL_OK)
+        rc = rpc_io_new(&s->io, &io, err);
+    if (rc == SL_OK)
+        rc = rpc_channel_new(&s->channel, s->io, s->coordinator, with,
+                             &access_to_coordinator, err);
+    if (rc == SL_OK)
+        rc = peers_new(&s->peers, s->io, with, err);
+    if (rc == SL_OK && !o->no_shm)
+        peers_share(s->peers, s->loop, sl_clock_real(), SHM_MIN);
+    return rc;
+}
+
+static enum sl_err start_member(struct sluice *s, struct sl_error *err)
+{
+    struct member_setup member = {.loop = s->loop,
+                                  .clock = sl_clock_real(),
+                                  .drained = on_drained,
+                                  .grace_ms = GRACE_MS,
+                                  .arg = s};
+    struct member_runner runner = {
+        .submit = submit, .forget = forget, .device = device, .arg = s};
+    struct attendee_setup attend = {.loop = s->loop,
+                                    .clock = sl_clock_real(),
+                                    .channel = s->channel,
+                                    .role = SLUICE__V1__ROLE__ROLE_WORKER,
+                                    .name = s->name,
+                                    .device = s->device,
+                                    .external = true,
+                                    .welcome = on_welcome,
+                                    .attached = on_attached,
+                                    .away = on_away,
+                                    .lost = on_lost,
+                                    .down = on_down,
+                                    .beat = on_beat,
+                                    .renewed = on_renewed,
+                                    .arg = s};
+    enum sl_err rc = member_new(&s->member, &member);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "no memory");
+    rc = attendee_new(&s->attend, &attend, err);
+    if (rc == SL_OK)
+        member_start(s->member, s->attend, &runner);
+    return rc;
+}
+
+// In the worker's order; the loop does not run.
+static void stop_parts(struct sluice *s)
+{
+    if (s->attend != NULL)
+        attendee_stop(s->attend);
+    if (s->member != NULL)
+        member_abandon(s->member);
+    if (s->loop != NULL)
+        loop_turn(s->loop); // what was given back last, while there are all
+    jobs_free(s);
+    rpc_channel_free(s->channel);
+    attendee_free(s->attend);
+    peers_free(s->peers);
+    rpc_io_free(s->io);
+    member_free(s->member);
+    loop_free(s->loop);
+    sl_free(s->shared.ended);
+    pthread_cond_destroy(&s->shared.changed);
+    pthread_mutex_destroy(&s->shared.lock);
+    sl_free(s->coordinator);
+    sl_free(s->name);
+    sl_free(s->device);
+    sl_free(s);
+}
+
+static enum sl_err start(struct sluice *s, const struct sluice_options *o,
+                         struct sl_error *err)
+{
+    enum sl_err rc = read_names(s, o, err);
+
+    if (rc == SL_OK)
+        rc = loop_new(&s->loop, err);
+    if (rc == SL_OK)
+        rc = start_rpc(s, o, err);
+    if (rc == SL_OK)
+        rc = start_member(s, err);
+    if (rc != SL_OK)
+        return rc;
+    attendee_start(s->attend);
+    if (pthread_create(&s->thread, NULL, run_loop, s) != 0)
+        return sl_fail(err, SL_ENOMEM, "cannot start a thread");
+    pthread_setname_np(s->thread, "sluice");
+    s->started = true;
+    return SL_OK;
+}
+
+enum sl_err sluice_open(struct sluice **out, const struct sluice_options *o,
+                        struct sl_error *err)
+{
+    struct sluice_options all = {.size = sizeof(all)};
+    struct sluice *s;
+    enum sl_err rc;
+
+    if (o != NULL && o->size < sizeof(o->size))
+        return sl_fail(err, SL_EINVAL,
+                       "options.size is %zu; set it to sizeof(options)",
+                       o->size);
+    if (o != NULL)
+        memcpy(&all, o, o->size < sizeof(all) ? o->size : sizeof(all));
+    log_once();
+    s = sl_calloc(1, sizeof(*s));
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    list_init(&s->jobs);
+    list_init(&s->shared.queue);
+    pthread_mutex_init(&s->shared.lock, NULL);
+    pthread_cond_init(&s->shared.changed, NULL);
+    rc = start(s, &all, err);
+    if (rc != SL_OK) {
+        stop_parts(s);
+        return rc;
+    }
+    *out = s;
+    return SL_OK;
+}
+
+// ---- waiting
+
+static bool wait_locked(struct sluice *s, const struct deadline *until)
+{
+    if (until != NULL)
+        return deadline_wait(until, &s->shared.changed, &s->shared.lock);
+    pthread_cond_wait(&s->shared.changed, &s->shared.lock);
+    return true;
+}
+
+static const struct deadline *deadline_of(struct deadline *d, int64_t wait_ms)
+{
+    if (wait_ms < 0)
+        return NULL;
+    *d = deadline_in_ms((uint64_t)wait_ms);
+    return d;
+}
+
+enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
+                          struct sl_error *err)
+{
+    struct deadline d;
+    const struct deadline *until = deadline_of(&d, wait_ms);
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&s->shared.lock);
+    while (!s->shared.attached && wait_locked(s, until))
+        ;
+    if (!s->shared.attached)
+        rc = sl_fail(
+            err, SL_ETIMEDOUT, "%s: no coordinator took us: %s", s->coordinator,
+            s->shared.why[0] != '\0' ? s->shared.why : "it says nothing");
+    pthread_mutex_unlock(&s->shared.lock);
+    return rc;
+}
+
+// ---- the end
+
+static void drain(void *arg)
+{
+    struct sluice *s = arg;
+
+    member_drain(s->member);
+    if (member_leases(s->member) == 0)
+        on_drained(s);
+}
+
+void sluice_drain(struct sluice *s)
+{
+    bool first;
+
+    pthread_mutex_lock(&s->shared.lock);
+    first = !s->shared.draining;
+    s->shared.draining = true;
+    pthread_cond_broadcast(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+    if (first && loop_post(s->loop, drain, s) != SL_OK)
+        go(s); // without memory it leaves without a word
+}
+
+void sluice_close(struct sluice *s)
+{
+    struct deadline until = deadline_in_ms(GOODBYE_MS);
+
+    if (s == NULL)
+        return;
+    sluice_drain(s);
+    if (s->open != NULL)
+        sluice_finish(s->open, "the program is leaving");
+    (void)sluice_take(s, 0, NULL, NULL); // hands back what waits
+    pthread_mutex_lock(&s->shared.lock);
+    while (!s->shared.gone &&
+           deadline_wait(&until, &s->shared.changed, &s->shared.lock))
+        ;
+    pthread_mutex_unlock(&s->shared.lock);
+    loop_stop(s->loop);
+    pthread_join(s->thread, NULL);
+    (void)sluice_take(s, 0, NULL, NULL); // what came meanwhile
+    stop_parts(s);
+}
+
+// ---- the queue
+
+// The next lease that may run; what may not is given back.
+static struct lease *pop(struct sluice *s)
+{
+    struct lease *l = NULL;
+
+    for (;;) {
+        struct list_node *n;
+
+        pthread_mutex_lock(&s->shared.lock);
+        n = list_pop_front(&s->shared.queue);
+        pthread_mutex_unlock(&s->shared.lock);
+        if (n == NULL)
+            return NULL;
+        l = list_entry(n, struct lease, queued);
+        atomic_store(&l->running, true);
+        if (is_draining(s))
+            gate_close(&l->gate, GATE_DRAIN);
+        if (gate_look(&l->gate, sl_clock_real()) == GATE_OPEN)
+            return l;
+        tally_conclude(l, NULL, SYNC_STOPPED, NULL);
+        session_done(s, l);
+    }
+}
+
+static bool pop_ended(struct sluice *s, uint64_t *job)
+{
+    bool any;
+
+    pthread_mutex_lock(&s->shared.lock);
+    any = s->shared.ended_count > 0;
+    if (any)
+        *job = s->shared.ended[--s->shared.ended_count];
+    pthread_mutex_unlock(&s->shared.lock);
+    return any;
+}
+
+// Until there is something to look at; false: it took too long.
+static bool wait_for_news(struct sluice *s, const struct deadline *until)
+{
+    bool there = true;
+
+    pthread_mutex_lock(&s->shared.lock);
+    while (there && list_empty(&s->shared.queue) &&
+           s->shared.ended_count == 0 && !s->shared.draining)
+        there = wait_locked(s, until);
+    pthread_mutex_unlock(&s->shared.lock);
+    return there;
+}
+
+enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
+                        struct sluice_closure **out, struct sl_error *err)
+{
+    struct deadline d;
+    const struct deadline *until = deadline_of(&d, wait_ms);
+    bool there = true;
+    uint64_t job;
+
+    if (s->open != NULL)
+        return sl_fail(err, SL_ESTATE,
+                       "a closure is under way: finish it first");
+    for (;;) {
+        struct lease *l = pop(s);
+
+        if (l != NULL)
+            return closure_open(s, l, out, err);
+        if (is_draining(s))
+            return sl_fail(err, SL_ECANCELED, "the session is leaving");
+        if (pop_ended(s, &job)) {
+            jobs_forget(s, job);
+            return sl_fail(err, SL_ENOENT, "job %" PRIu64 " has ended", job);
+        }
+        if (!there)
+            return sl_fail(err, SL_ETIMEDOUT, "nothing to do came");
+        there = wait_for_news(s, until);
+    }
+}

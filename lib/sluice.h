@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/sluice.h -- a training program of your own as a worker of a cluster.
+//
+// The program computes gradients; where, in which framework, is its business.
+// What makes each step count once, whoever is killed, is done here, by the code
+// of our own worker.
+//
+//     struct sluice_options o = {.size = sizeof(o), .coordinator =
+//     "10.0.0.1:7070"}; struct sluice_closure *c; struct sluice_step step;
+//
+//     sluice_open(&s, &o, &err);
+//     while ((rc = sluice_take(s, -1, &c, &err)) == SL_OK) {
+//         while (sluice_begin(c, &step, &err) == SL_OK && !step.none) {
+//             // read sluice_params(c), write sluice_grads(c)
+//             sluice_end(c, &(struct sluice_result){.loss_sum = loss}, &err);
+//         }
+//         sluice_finish(c, NULL);
+//     }
+//     sluice_close(s);
+//
+// The job's model is `external`: a list of variables. They lie one after
+// another, row major, f32, in one flat vector; their gradient in another. The
+// gradient is that of the *mean* loss over the samples of the step.
+//
+// A closure that was lost (the job ended, a heartbeat did not get through,
+// somebody else has it) says so with SL_ECANCELED from sluice_begin, ready or
+// end. Nothing is wrong then: finish it and take the next one.
+//
+// Threads  A session and its closure belong to one thread at a time;
+//          sluice_drain and sluice_attached: any. A session has one closure
+//          under way: a program that computes in several threads opens several
+//          sessions. Threads of its own send, receive and keep leases alive.
+// Memory   Strings of the options are copied. The two vectors are the
+//          session's; their addresses stay until the job has ended there.
+// Units    elements (f32), samples, steps of the closure; milliseconds, -1: no
+//          limit. All counts from 0.
+// Errors   enum sl_err; `err` may be NULL. Nothing here ends the process,
+//          writes to stderr or touches its signals. The first session sets
+//          what malloc keeps for the process (mallopt), once.
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_API __attribute__((visibility("default")))
+
+struct sluice;
+struct sluice_closure;
+
+struct sluice_options {
+    size_t size; // sizeof(struct sluice_options): a later one may be longer
+    const char *coordinator; // "host:port", "unix:/path"; NULL: the variable
+                             // SLUICE_COORDINATOR, else 127.0.0.1:7070
+    const char *name;        // of this worker in reports; NULL: host and pid
+    const char *device;      // what computes, for people: "torch, 2 threads"
+    const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
+    unsigned io_threads;                     // 0: one per two cores
+    bool no_shm; // share no memory with psservers of this host
+};
+
+// "0.1.0"
+SLUICE_API const char *sluice_version(void);
+
+// Of an error's code: "SL_EINVAL", and a sentence.
+SLUICE_API const char *sluice_err_name(int code);
+SLUICE_API const char *sluice_err_text(int code);
+
+// What would be a line of a daemon's log (JSON, ends with '\n', not
+// terminated) goes to `line` instead of nowhere: for the whole process, on any
+// thread, do not call back from it. Before the first session; NULL: nowhere.
+SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
+                                            size_t len),
+                               void *arg);
+
+// Starts to attend. The coordinator need not be there yet: it is dialled until
+// it is. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address, certificate or option that
+// will not do.
+SLUICE_API enum sl_err sluice_open(struct sluice **out,
+                                   const struct sluice_options *o,
+                                   struct sl_error *err);
+
+// Waits until the coordinator has welcomed us; SL_ETIMEDOUT says why it has
+// not.
+SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
+                                     struct sl_error *err);
+
+// Takes nothing new: sluice_take says SL_ECANCELED from here on. The closure
+// under way ends after its step. From any thread; from a handler of signals
+// only through a thread of the program's.
+SLUICE_API void sluice_drain(struct sluice *s);
+
+// Hands back what is held, says goodbye, and frees. A closure that is under way
+// is freed with it. NULL is allowed.
+SLUICE_API void sluice_close(struct sluice *s);
+
+// ---- closures
+
+// The next closure. SL_ETIMEDOUT: there was none; SL_ENOENT: a job that this
+// session has trained has ended, which is said once (take again for others);
+// SL_ECANCELED: draining. What else is said is what is wrong with a job, which
+// the coordinator is told too.
+SLUICE_API enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
+                                   struct sluice_closure **out,
+                                   struct sl_error *err);
+
+struct sluice_info {
+    const char *job; // its name
+    uint64_t number; // of the job
+    uint64_t closure, epoch;
+    uint64_t first, count; // positions in the order of the epoch
+    uint32_t steps;
+    uint64_t samples;    // of an epoch
+    uint64_t batch;      // samples of a step, but for the last of an epoch
+    uint64_t seed;       // train.seed
+    uint64_t elements;   // of the flat vectors
+    uint32_t variables;  // how many
+    const char *options; // reserved, NULL
+};
+
+struct sluice_variable {
+    const char *name;
+    uint32_t rank;
+    uint64_t shape[8];
+    uint64_t first, elements; // in the flat vectors
+};
+
+// Both live as long as the closure.
+SLUICE_API const struct sluice_info *
+sluice_closure_info(const struct sluice_closure *c);
+SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
+                                        uint32_t i,
+                                        struct sluice_variable *out);
+
+// The sample at a position of the epoch: in the order that the job's seed
+// draws (docs/wire.md), or the position itself without train.shuffle.
+SLUICE_API uint64_t sluice_sample(const struct sluice_closure *c,
+                                  uint64_t position);
+
+// Fresh parameters, between sluice_begin and sluice_end; and where the gradient
+// goes. Aligned to 64 bytes.
+SLUICE_API const float *sluice_params(const struct sluice_closure *c);
+SLUICE_API float *sluice_grads(const struct sluice_closure *c);
+
+struct sluice_step {
+    bool none;             // all is counted: finish
+    uint32_t number;       // in the closure
+    uint64_t first, count; // positions
+};
+
+// The next step that is not counted everywhere, with fresh parameters. After
+// sluice_end it need not be the one behind: shards decide what is missing.
+SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
+                                    struct sluice_step *out,
+                                    struct sl_error *err);
+
+// These elements of the gradient are whole, and their parameters are not read
+// any more in this step: what makes up a shard leaves at once. Each element at
+// most once a step; what was not said is sent by sluice_end. Of jobs that clip
+// by a norm nothing leaves before the end.
+SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
+                                    uint64_t count, struct sl_error *err);
+
+struct sluice_result {
+    double loss_sum; // of each sample's loss
+    double right;    // samples that were predicted right; 0 if nobody counts
+    bool
+        skip; // count the step, apply nothing (a loss scale that was too large)
+};
+
+// The step's gradient is whole. A part of it that is not finite is counted and
+// not applied, or fails the job, as train.nonfinite says.
+SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
+                                  const struct sluice_result *r,
+                                  struct sl_error *err);
+
+// Something of the program's gets on: a long step is not taken for one that
+// hangs (train.stall_seconds). Any call on the closure says so, too.
+SLUICE_API void sluice_alive(struct sluice_closure *c);
+
+// Reports the closure: done if sluice_begin said `none`; else it is handed back
+// with the reason `why` (NULL: it was lost). Frees it.
+SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
+
+// The attempt failed, by no fault of the machine if `job_error`: then the job
+// fails at once, else after several. Frees it.
+SLUICE_API void sluice_fail(struct sluice_closure *c, const char *why,
+                            bool job_error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""libsluice: a C program that knows lib/sluice.h alone is a worker, and what it
+does counts once while it is killed."""
+import os
+import re
+import signal
+import subprocess
+
+from cluster import BIN, ROOT, Cluster, Failed, check, check_counts, check_equal, main
+from external_test import check_learnt, linear_job
+
+PROGRAM = BIN / "own_gradient"
+LIBRARY = BIN.parent / "lib" / "libsluice.so"
+
+
+class Own:
+    def __init__(self, c, name, *words):
+        self.log = open(c.dir / f"{name}.log", "ab")
+        self.process = subprocess.Popen(
+            [str(PROGRAM), "--coordinator", c.address, "--name", name, *words],
+            stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+        c.processes[name] = self.process
+
+    def end(self, how=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        code = self.process.wait(timeout=30)
+        self.log.close()
+        return code
+
+
+def a_program_in_c_trains_and_dies():
+    with Cluster(psservers=2, workers=0) as c:
+        programs = [Own(c, f"own-{i}") for i in range(2)]
+        job = c.submit(linear_job(epochs=60))
+        for i, steps in enumerate((200, 400, 800, 1600)):
+            c.wait_steps(job, steps)
+            programs.pop(0).end()
+            programs.append(Own(c, f"own-{i + 2}"))
+        c.restart("ps-1")
+        c.wait_steps(job, 2400)
+        c.restart("coordinator")
+        done = c.wait_state(job)
+        check_counts(done)
+        check_learnt(c, job)
+        for program in programs:
+            check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+
+
+def a_job_of_another_shape_is_refused_in_words():
+    spec = linear_job(epochs=1)
+    spec["model"]["variables"][0]["shape"] = [7]
+    with Cluster(psservers=1, workers=0) as c:
+        program = Own(c, "own")
+        job = c.submit(spec)
+        try:
+            c.wait_state(job)
+            raise Failed("the job finished")
+        except Failed as error:
+            check("4 weights and a bias" in str(error), str(error))
+        program.end()
+
+
+def nobody_there_is_said_in_words():
+    done = subprocess.run([str(PROGRAM), "--coordinator", "nowhere"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    check_equal(done.returncode, 1, "exit")
+    check("nowhere" in done.stderr and len(done.stderr.splitlines()) == 1,
+          "one line that names the address", done.stderr)
+
+
+def only_its_own_names_are_seen():
+    out = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)],
+                         capture_output=True, text=True, check=True).stdout
+    names = {re.sub(r"@.*", "", line.split()[-1]) for line in out.splitlines()
+             if " A " not in line}
+    header = (ROOT / "lib" / "sluice.h").read_text()
+    said = set(re.findall(r"\b(sluice_\w+)\(", header))
+    check_equal(sorted(names), sorted(said), "what the library shows")
+
+
+def the_header_is_c_and_cplusplus():
+    for language, compiler in (("c", "cc"), ("c++", "c++")):
+        done = subprocess.run(
+            [compiler, "-x", language, "-Wall", "-Wextra", "-Werror", "-pedantic",
+             "-fsyntax-only", f"-I{ROOT}", "-include", "lib/sluice.h", os.devnull],
+            capture_output=True, text=True, check=False)
+        check_equal(done.returncode, 0, f"{language}: {done.stderr}")
+
+
+if __name__ == "__main__":
+    main([a_program_in_c_trains_and_dies, a_job_of_another_shape_is_refused_in_words,
+          nobody_there_is_said_in_words, only_its_own_names_are_seen,
+          the_header_is_c_and_cplusplus])

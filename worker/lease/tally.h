@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/tally.h -- what a training attempt may say of itself: the
+// metrics of its steps, and the evidence of its closure.
+//
+// A step's metrics are added when shard 0 says that our push counted it, and
+// once, though a step that only some shards took is computed again.
+//
+// Threads  the one that computes.
+// Memory   values; the evidence becomes the lease's.
+#ifndef WORKER_LEASE_TALLY_H
+#define WORKER_LEASE_TALLY_H
+
+#include "worker/lease/lease.h"
+#include "worker/sync/sync.h"
+
+// The step that was sent last, as it will be added.
+struct tally {
+    bool any;
+    uint32_t step;
+    uint64_t samples;
+    double loss_sum, right_sum;
+    bool skipped; // then these two are not added
+    bool has_added;
+    uint32_t added; // the step that was added last
+};
+
+// The step before was counted, if shard 0 says so: `m` has it from now on.
+void tally_add(struct tally *t, const struct sync *sync,
+               struct lease_metrics *m);
+
+// The outcome of a closure of which every step is counted.
+void tally_evidence(struct lease *l, const struct sync *sync);
+
+// The outcome of one that ended in another way. `err` of SYNC_FAILED.
+void tally_conclude(struct lease *l, const struct sync *sync,
+                    enum sync_result result, const struct sl_error *err);
+
+#endif
