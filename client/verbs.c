@@ -99,6 +99,12 @@ static const struct conf_key submit_keys[] = {
      .kind = CONF_STRING,
      .help = "Start with the values of this safetensors file, as 'export' "
              "writes it; psservers (in allreduce the workers) find it too."},
+    {.name = "request-id",
+     .kind = CONF_STRING,
+     .help = "Submissions with the same word are one job: all but the first "
+             "are told which.",
+     .min = 1,
+     .max = 64},
     {.name = "queue",
      .kind = CONF_BOOL,
      .value = "no",

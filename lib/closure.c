@@ -160,6 +160,13 @@ uint64_t sluice_sample(const struct sluice_closure *c, uint64_t position)
                : position;
 }
 
+void sluice_samples(const struct sluice_closure *c, uint64_t first,
+                    uint64_t count, uint64_t *out)
+{
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = sluice_sample(c, first + i);
+}
+
 const float *sluice_params(const struct sluice_closure *c)
 {
     return c->job->params;

@@ -64,6 +64,7 @@ struct sluice_closure {
 
 struct sluice {
     char *name, *coordinator, *device; // owned
+    uint64_t job;                      // the only one; 0: any
     struct loop *loop;
     pthread_t thread;
     bool started;

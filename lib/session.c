@@ -216,6 +216,7 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
     s->coordinator = sl_strdup(at != NULL ? at : "127.0.0.1:7070");
     s->name = sl_strdup(o->name != NULL ? o->name : name);
+    s->job = o->job;
     s->device = sl_strdup(o->device != NULL ? o->device : "a program");
     if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
@@ -275,6 +276,7 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .name = s->name,
                                     .device = s->device,
                                     .external = true,
+                                    .only_job = s->job,
                                     .welcome = on_welcome,
                                     .attached = on_attached,
                                     .away = on_away,

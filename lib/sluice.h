@@ -61,6 +61,7 @@ struct sluice_options {
                              // SLUICE_COORDINATOR, else 127.0.0.1:7070
     const char *name;        // of this worker in reports; NULL: host and pid
     const char *device;      // what computes, for people: "torch, 2 threads"
+    uint64_t job; // number of the only job to work for; 0: any external one
     const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
     unsigned io_threads;                     // 0: one per two cores
     bool no_shm; // share no memory with psservers of this host
@@ -140,9 +141,12 @@ SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         struct sluice_variable *out);
 
 // The sample at a position of the epoch: in the order that the job's seed
-// draws (docs/wire.md), or the position itself without train.shuffle.
+// draws (docs/wire.md), or the position itself without train.shuffle. And those
+// of `count` positions, into out[count].
 SLUICE_API uint64_t sluice_sample(const struct sluice_closure *c,
                                   uint64_t position);
+SLUICE_API void sluice_samples(const struct sluice_closure *c, uint64_t first,
+                               uint64_t count, uint64_t *out);
 
 // Fresh parameters, between sluice_begin and sluice_end; and where the gradient
 // goes. Aligned to 64 bytes.

@@ -39,7 +39,7 @@ bool excluded_replaceable(const struct coord *c, const struct member *m,
         struct member *other = list_entry(n, struct member, node);
 
         if (other != m && other->role == MEMBER_WORKER &&
-            other->external == job->external && other->state == MEMBER_READY &&
+            job_suits(job, other) && other->state == MEMBER_READY &&
             other->owes.job == 0 && !excluded_now(c, other, job))
             return true;
     }

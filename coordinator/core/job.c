@@ -56,6 +56,12 @@ bool job_ended(const struct job *job)
     return job->state >= JOB_FINISHED;
 }
 
+bool job_suits(const struct job *job, const struct member *m)
+{
+    return m->external == job->external &&
+           (m->only_job == 0 || m->only_job == job->id);
+}
+
 bool job_rests(const struct job *job)
 {
     return job->paused || job->pause.row.state == JOURNAL_PAUSE_HOLDS;

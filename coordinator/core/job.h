@@ -276,6 +276,9 @@ void job_enter(struct job *job, enum job_state next);
 void job_restore(struct job *job, enum job_state ended);
 bool job_ended(const struct job *job);
 
+// May this worker be given of it, whatever it holds and however it fares?
+bool job_suits(const struct job *job, const struct member *m);
+
 // Nothing of it is given to anybody: a client has paused it, or I7 has.
 bool job_rests(const struct job *job);
 const char *job_state_name(enum job_state state);

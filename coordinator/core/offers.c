@@ -41,10 +41,9 @@ static bool others(struct coord *c, const struct member *not_this,
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (m != not_this && m->role == MEMBER_WORKER &&
-            m->external == not_this->external && member_ready(m, now) &&
-            !excluded_now(c, m, job) && !closure_blames(closure, m->identity) &&
-            computes(job, m))
+        if (m != not_this && m->role == MEMBER_WORKER && job_suits(job, m) &&
+            member_ready(m, now) && !excluded_now(c, m, job) &&
+            !closure_blames(closure, m->identity) && computes(job, m))
             return true;
     }
     return false;

@@ -44,6 +44,7 @@ static struct dispatch_job
 describe(const struct coord *c, const struct job *job, const struct member *m)
 {
     return (struct dispatch_job){
+        .id = job->id,
         .priority = spec_priority(job->spec->train),
         .external = job->external,
         .held_here = map_get(&job->holders, m->id) != NULL,
@@ -143,7 +144,8 @@ static void serve(struct coord *c, struct member *m)
         .worker = {.leases = member_computes(m),
                    .most = m->lease_most,
                    .ready = member_ready(m, coord_now(c)),
-                   .external = m->external},
+                   .external = m->external,
+                   .only = m->only_job},
     };
 
     if (!dispatch_worker_free(&choice.worker))

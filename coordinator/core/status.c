@@ -60,7 +60,7 @@ static bool worker_there(const struct coord *c, const struct job *job,
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (m->role == MEMBER_WORKER && m->external == job->external &&
+        if (m->role == MEMBER_WORKER && job_suits(job, m) &&
             m->state == MEMBER_READY &&
             (!useful || (m->owes.job == 0 && !excluded_now(c, m, job))))
             return true;

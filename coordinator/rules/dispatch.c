@@ -48,7 +48,7 @@ bool dispatch_worker_free(const struct dispatch_worker *w)
 bool dispatch_fits(const struct dispatch_worker *w,
                    const struct dispatch_job *job)
 {
-    if (job->external != w->external)
+    if (job->external != w->external || (w->only != 0 && w->only != job->id))
         return false;
     return job->max_workers == 0 || job->held_here ||
            job->workers < job->max_workers;

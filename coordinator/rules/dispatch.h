@@ -66,9 +66,11 @@ struct dispatch_worker {
     uint32_t most;   // that it may hold
     bool ready;      // seen, not draining, not pausing
     bool external;   // runs external models, and only those
+    uint64_t only;   // is given nothing but of this job; 0: of any
 };
 
 struct dispatch_job {
+    uint64_t id;
     int32_t priority;     // a higher one is served first
     bool external;        // its model is external
     bool held_here;       // this worker has a lease of it already

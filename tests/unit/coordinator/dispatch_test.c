@@ -57,6 +57,16 @@ TEST(dispatch, external_jobs_and_workers_keep_to_themselves)
     T_EQ(choose(&w, jobs + 1, 1), -1);
 }
 
+TEST(dispatch, a_worker_for_one_job_is_given_of_no_other)
+{
+    struct dispatch_job jobs[] = {{.id = 3}, {.id = 7, .held = 9}};
+    struct dispatch_worker w = idle;
+
+    w.only = 7;
+    T_EQ(choose(&w, jobs, 2), 1);
+    T_EQ(choose(&w, jobs, 1), -1);
+}
+
 TEST(dispatch, max_workers_counts_workers_not_leases)
 {
     struct dispatch_job job = {.max_workers = 2, .workers = 2, .held = 3};
