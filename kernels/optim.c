@@ -145,7 +145,8 @@ static const struct optim_loops *loops(void)
 }
 
 // Adam's bias corrections in double: beta^t loses digits in f32. Epsilon is
-// added to the root that is not corrected, as Keras has it.
+// added to the root that is not corrected, as Keras has it: torch's, which is
+// added to the corrected one, is that much smaller here.
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr)
 {
@@ -166,6 +167,8 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
         p1 = pow(o->beta_1, (double)t);
         p2 = pow(o->beta_2, (double)t);
         out->lr = (float)(lr * sqrt(1 - p2) / (1 - p1));
+        if (o->torch_epsilon)
+            out->epsilon = (float)(o->epsilon * sqrt(1 - p2));
         out->a = (float)(1 - o->beta_1);
         out->b = (float)(1 - o->beta_2);
         break;
@@ -176,6 +179,11 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
         break;
     default:
         break;
+    }
+    if (o->torch_epsilon &&
+        (o->kind == OPTIM_ADAGRAD || o->kind == OPTIM_RMSPROP)) {
+        out->outer = out->epsilon;
+        out->epsilon = 0;
     }
 }
 

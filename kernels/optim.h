@@ -51,6 +51,8 @@ struct optim {
     bool centered;              // rmsprop
     double initial_accumulator; // adagrad
     double epsilon;             // all but sgd
+    bool torch_epsilon;         // it is added where torch adds it: after the
+                                // root, in adam to the corrected one
     double weight_decay;        // decoupled: w -= w wd lr, before; 0: none
     double clipvalue;           // g to [-c, c], first of all; 0: none
 };
@@ -80,13 +82,14 @@ void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
 // The numbers of one update, as element loops want them: computed in double,
 // rounded once.
 struct optim_consts {
-    float clip;  // of |g|; INFINITY: none
-    float decay; // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
-    float lr;    // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
-    float a, b;  // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
-                 // rmsprop: rho (b)
-    float rest;  // rmsprop: 1 - rho
-    float epsilon;
+    float clip;    // of |g|; INFINITY: none
+    float decay;   // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
+    float lr;      // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
+    float a, b;    // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
+                   // rmsprop: rho (b)
+    float rest;    // rmsprop: 1 - rho
+    float epsilon; // adam: after the root; adagrad, rmsprop: within
+    float outer;   // adagrad, rmsprop: after it; one of these two is 0
 };
 
 // Those of update t with the scheduled rate lr. For loops that run elsewhere:

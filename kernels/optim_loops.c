@@ -107,28 +107,29 @@ static void adam_amsgrad(const struct optim_call *c)
 static void adagrad(const struct optim_call *c)
 {
     float *restrict s = c->slot[0];
-    const float epsilon = c->k.epsilon;
+    const float epsilon = c->k.epsilon, outer = c->k.outer;
 
     EACH(c)
     {
         float g = clipped(grad[i], clip);
 
         s[i] += g * g;
-        w[i] = w[i] - w[i] * decay - lr * g / sqrtf(s[i] + epsilon);
+        w[i] = w[i] - w[i] * decay - lr * g / (sqrtf(s[i] + epsilon) + outer);
     }
 }
 
 static void rmsprop(const struct optim_call *c)
 {
     float *restrict v = c->slot[0];
-    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon;
+    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
+                outer = c->k.outer;
 
     EACH(c)
     {
         float g = clipped(grad[i], clip);
 
         v[i] = rho * v[i] + rest * (g * g);
-        w[i] = w[i] - w[i] * decay - lr * g / sqrtf(v[i] + epsilon);
+        w[i] = w[i] - w[i] * decay - lr * g / (sqrtf(v[i] + epsilon) + outer);
     }
 }
 
@@ -136,23 +137,25 @@ static void rmsprop_momentum(const struct optim_call *c)
 {
     float *restrict v = c->slot[0], *restrict m = c->slot[1];
     const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
-                mu = c->k.a;
+                outer = c->k.outer, mu = c->k.a;
 
     EACH(c)
     {
         float g = clipped(grad[i], clip);
 
         v[i] = rho * v[i] + rest * (g * g);
-        m[i] = mu * m[i] + lr * g / sqrtf(v[i] + epsilon);
+        m[i] = mu * m[i] + lr * g / (sqrtf(v[i] + epsilon) + outer);
         w[i] = w[i] - w[i] * decay - m[i];
     }
 }
 
-// v - a^2 may be a little negative; epsilon is the only guard, as in Keras.
+// v - a^2 may be a little negative; epsilon is the only guard, as in Keras (and
+// none where it is added after the root, as in torch).
 static void rmsprop_centered(const struct optim_call *c)
 {
     float *restrict v = c->slot[0], *restrict mean = c->slot[1];
-    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon;
+    const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
+                outer = c->k.outer;
 
     EACH(c)
     {
@@ -161,7 +164,7 @@ static void rmsprop_centered(const struct optim_call *c)
         v[i] = rho * v[i] + rest * (g * g);
         mean[i] = rho * mean[i] + rest * g;
         w[i] = w[i] - w[i] * decay -
-               lr * g / sqrtf(v[i] - mean[i] * mean[i] + epsilon);
+               lr * g / (sqrtf(v[i] - mean[i] * mean[i] + epsilon) + outer);
     }
 }
 
@@ -170,7 +173,7 @@ static void rmsprop_both(const struct optim_call *c)
     float *restrict v = c->slot[0], *restrict m = c->slot[1];
     float *restrict mean = c->slot[2];
     const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
-                mu = c->k.a;
+                outer = c->k.outer, mu = c->k.a;
 
     EACH(c)
     {
@@ -178,7 +181,8 @@ static void rmsprop_both(const struct optim_call *c)
 
         v[i] = rho * v[i] + rest * (g * g);
         mean[i] = rho * mean[i] + rest * g;
-        m[i] = mu * m[i] + lr * g / sqrtf(v[i] - mean[i] * mean[i] + epsilon);
+        m[i] = mu * m[i] +
+               lr * g / (sqrtf(v[i] - mean[i] * mean[i] + epsilon) + outer);
         w[i] = w[i] - w[i] * decay - m[i];
     }
 }

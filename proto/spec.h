@@ -175,6 +175,7 @@ struct spec_optimizer {
     bool centered;
     double initial_accumulator;
     double epsilon;
+    bool torch_epsilon;
     double weight_decay;              // 0: none
     double clipvalue;                 // at the shard; 0: none
     double clipnorm, global_clipnorm; // by the worker; 0: none

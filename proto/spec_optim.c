@@ -15,7 +15,7 @@ static const char *const names[] = {
 #define ANY                                                                    \
     " type learning_rate weight_decay clipvalue clipnorm global_clipnorm "     \
     "schedule "
-#define ADAM_FIELDS ANY " beta_1 beta_2 epsilon amsgrad "
+#define ADAM_FIELDS ANY " beta_1 beta_2 epsilon torch_epsilon amsgrad "
 
 static const struct arguments {
     const char *fields; // each with a blank on both sides
@@ -24,8 +24,11 @@ static const struct arguments {
     [SPEC_OPTIM_SGD] = {ANY " momentum nesterov ", 0.01},
     [SPEC_OPTIM_ADAM] = {ADAM_FIELDS, 0.001},
     [SPEC_OPTIM_ADAMW] = {ADAM_FIELDS, 0.001},
-    [SPEC_OPTIM_ADAGRAD] = {ANY " initial_accumulator_value epsilon ", 0.001},
-    [SPEC_OPTIM_RMSPROP] = {ANY " rho momentum epsilon centered ", 0.001},
+    [SPEC_OPTIM_ADAGRAD] = {ANY
+                            " initial_accumulator_value epsilon torch_epsilon ",
+                            0.001},
+    [SPEC_OPTIM_RMSPROP] = {ANY " rho momentum epsilon torch_epsilon centered ",
+                            0.001},
 };
 
 static void fill(Sluice__V1__OptimizerSpec *o, enum spec_optim_kind kind)
@@ -54,8 +57,10 @@ static void fill(Sluice__V1__OptimizerSpec *o, enum spec_optim_kind kind)
     default:
         break;
     }
-    if (kind != SPEC_OPTIM_SGD)
+    if (kind != SPEC_OPTIM_SGD) {
         SPEC_DEFAULT(o, epsilon, 1e-7);
+        SPEC_DEFAULT(o, torch_epsilon, false);
+    }
 }
 
 // All bounds in one table: fields that are not set are not looked at.
@@ -162,6 +167,7 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
     to.centered = o->centered;
     to.initial_accumulator = o->initial_accumulator_value;
     to.epsilon = o->epsilon;
+    to.torch_epsilon = o->torch_epsilon;
     to.weight_decay = o->weight_decay;
     to.clipvalue = o->clipvalue;
     to.clipnorm = o->clipnorm;

@@ -130,6 +130,9 @@ static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
                        "optimizer.momentum: %g, but the cut is of a job with "
                        "%g, which has other slots",
                        a.momentum, b.momentum);
+    if (a.torch_epsilon != b.torch_epsilon)
+        return differs("optimizer.torch_epsilon", a.torch_epsilon,
+                       b.torch_epsilon, err);
     if (a.amsgrad != b.amsgrad)
         return differs("optimizer.amsgrad", a.amsgrad, b.amsgrad, err);
     if (a.centered != b.centered)

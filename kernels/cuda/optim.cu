@@ -43,7 +43,7 @@ struct element {
 };
 
 struct constants {
-    struct exact decay, lr, a, b, rest, epsilon;
+    struct exact decay, lr, a, b, rest, epsilon, outer;
 };
 
 DEV struct exact decayed(const struct element &e, const struct constants &k)
@@ -104,7 +104,7 @@ struct adagrad {
                                                 const struct constants &k)
     {
         e.s[0] = e.s[0] + e.g * e.g;
-        e.w = decayed(e, k) - k.lr * e.g / root(e.s[0] + k.epsilon);
+        e.w = decayed(e, k) - k.lr * e.g / (root(e.s[0] + k.epsilon) + k.outer);
     }
 };
 
@@ -121,7 +121,7 @@ template <bool centered, bool momentum> struct rmsprop {
             e.s[mean] = k.b * e.s[mean] + k.rest * e.g;
             v = v - e.s[mean] * e.s[mean];
         }
-        far = k.lr * e.g / root(v + k.epsilon);
+        far = k.lr * e.g / (root(v + k.epsilon) + k.outer);
         if (momentum)
             far = e.s[1] = k.a * e.s[1] + far;
         e.w = decayed(e, k) - far;
@@ -146,8 +146,8 @@ template <class Rule> DEV void update(const struct args_optim &a)
         return;
     int m = pack_part<V>(a.n, at);
     const struct optim_consts c = *a.consts;
-    const struct constants k = {ex(c.decay), ex(c.lr),   ex(c.a),
-                                ex(c.b),     ex(c.rest), ex(c.epsilon)};
+    const struct constants k = {ex(c.decay), ex(c.lr),      ex(c.a),    ex(c.b),
+                                ex(c.rest),  ex(c.epsilon), ex(c.outer)};
 
     load(g, a.grad + at, m, a.wide);
     load(w, a.w + at, m, a.wide);

@@ -70,6 +70,7 @@ static enum sl_err read_optim(struct plan *p,
         .centered = o.centered,
         .initial_accumulator = o.initial_accumulator,
         .epsilon = o.epsilon,
+        .torch_epsilon = o.torch_epsilon,
         .weight_decay = o.weight_decay,
         .clipvalue = o.clipvalue,
     };

@@ -169,6 +169,47 @@ TEST(optim, rmsprop_momentum_centered)
     check(&g);
 }
 
+// What torch computes, with an epsilon that can be seen.
+TEST(optim, epsilon_as_torch_has_it)
+{
+    struct golden g;
+
+    g = golden(OPTIM_ADAM, 0.000118698449921, -0.0998939900128, -0.264995802959,
+               -0.742345134997, -0.208260233672);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    check(&g);
+    g = golden(OPTIM_ADAM, 0.000118698449921, -0.0996931499179, -0.26336317534,
+               -0.738100320226, -0.207449519971);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    g.o.amsgrad = true;
+    g.o.beta_2 = 0.9;
+    check(&g);
+    g = golden(OPTIM_ADAMW, 7.86984499209e-05, -0.0999340214921,
+               -0.264419738857, -0.739752677237, -0.207271760149);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    check(&g);
+    g = golden(OPTIM_ADAGRAD, 0.0064958515882, -0.0645635385085,
+               -0.0302624308155, -0.670129400802, -0.297920804286);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    check(&g);
+    g = golden(OPTIM_RMSPROP, -0.215043820221, -0.452065928164, -0.34214408251,
+               -0.885091767071, -0.194372533897);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    check(&g);
+    g = golden(OPTIM_RMSPROP, -0.232018104366, -0.794070227457, -2.81072903215,
+               -1.38249877827, 0.23033662087);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    g.o.momentum = 0.9;
+    g.o.centered = true;
+    check(&g);
+}
+
 // Not in Keras' table: each half of the case above, against the same formula
 // in double.
 static void check_rmsprop(bool centered, double momentum)
