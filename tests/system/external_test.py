@@ -16,10 +16,10 @@ EXAMPLE = ROOT / "examples" / "external_worker.py"
 class Program:
     """A worker of the user's own, started and killed like any process."""
 
-    def __init__(self, c, name, path=EXAMPLE, **environment):
+    def __init__(self, c, name, path=EXAMPLE, python=sys.executable, **environment):
         self.log = open(c.dir / f"{name}.log", "ab")
         self.process = subprocess.Popen(
-            [sys.executable, str(path), "--coordinator", c.address, "--name", name],
+            [python, str(path), "--coordinator", c.address, "--name", name],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
             env={**os.environ, **environment})
 

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sluice for Python: exactly-once parameter servers for a program of your own.
+
+Session      a program as a worker, in NumPy
+submit, jobs, status, watch, stop, export
+             jobs, as the `sluice` command has them
+sluice.torch a torch model on a cluster; sluice.jax, sluice.keras likewise
+"""
+from ._native import Error
+from .client import CommandError, export, jobs, status, stop, submit, watch
+from .session import Closure, Drained, Ended, Lost, Session, Step, Variable
+
+__version__ = "0.1.0"
+__all__ = ["Closure", "CommandError", "Drained", "Ended", "Error", "Lost", "Session",
+           "Step", "Variable", "export", "jobs", "status", "stop", "submit", "watch"]

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libsluice through ctypes: lib/sluice.h, one to one.
+
+The interpreter's lock is free during each call, so other threads go on while
+one waits for parameters.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from ctypes import (POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double,
+                    c_float, c_int, c_int64, c_size_t, c_uint, c_uint32, c_uint64,
+                    c_void_p)
+from typing import Any, Optional
+
+# enum sl_err, as far as callers tell them apart (common/base/status.h).
+OK, EINVAL, ERANGE, ENOENT = 0, 1, 2, 3
+ESTATE, EBUSY, ENOMEM = 6, 7, 8
+ECANCELED, ETIMEDOUT, EUNAVAIL = 11, 12, 13
+
+
+class Error(RuntimeError):
+    """What libsluice or the cluster says; `code` is a name as "SL_EINVAL"."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+        self.code = lib().sluice_err_name(number).decode()
+
+
+class sl_error(Structure):
+    _fields_ = [("code", c_int), ("text", c_char * 400)]
+
+
+class Options(Structure):
+    _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("name", c_char_p),
+                ("device", c_char_p), ("job", c_uint64), ("tls_ca", c_char_p),
+                ("tls_cert", c_char_p), ("tls_key", c_char_p),
+                ("io_threads", c_uint), ("no_shm", c_bool)]
+
+
+class Info(Structure):
+    _fields_ = [("job", c_char_p), ("number", c_uint64), ("closure", c_uint64),
+                ("epoch", c_uint64), ("first", c_uint64), ("count", c_uint64),
+                ("steps", c_uint32), ("samples", c_uint64), ("batch", c_uint64),
+                ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32),
+                ("options", c_char_p)]
+
+
+class Variable(Structure):
+    _fields_ = [("name", c_char_p), ("rank", c_uint32), ("shape", c_uint64 * 8),
+                ("first", c_uint64), ("elements", c_uint64)]
+
+
+class Step(Structure):
+    _fields_ = [("none", c_bool), ("number", c_uint32), ("first", c_uint64),
+                ("count", c_uint64)]
+
+
+class Result(Structure):
+    _fields_ = [("loss_sum", c_double), ("right", c_double), ("skip", c_bool)]
+
+
+_err = POINTER(sl_error)
+_SIGNATURES = {
+    "sluice_version": (c_char_p, []),
+    "sluice_err_name": (c_char_p, [c_int]),
+    "sluice_err_text": (c_char_p, [c_int]),
+    "sluice_open": (c_int, [POINTER(c_void_p), POINTER(Options), _err]),
+    "sluice_attach": (c_int, [c_void_p, c_int64, _err]),
+    "sluice_drain": (None, [c_void_p]),
+    "sluice_close": (None, [c_void_p]),
+    "sluice_take": (c_int, [c_void_p, c_int64, POINTER(c_void_p), _err]),
+    "sluice_closure_info": (POINTER(Info), [c_void_p]),
+    "sluice_closure_variable": (c_bool, [c_void_p, c_uint32, POINTER(Variable)]),
+    "sluice_samples": (None, [c_void_p, c_uint64, c_uint64, POINTER(c_uint64)]),
+    "sluice_params": (POINTER(c_float), [c_void_p]),
+    "sluice_grads": (POINTER(c_float), [c_void_p]),
+    "sluice_begin": (c_int, [c_void_p, POINTER(Step), _err]),
+    "sluice_ready": (c_int, [c_void_p, c_uint64, c_uint64, _err]),
+    "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),
+    "sluice_alive": (None, [c_void_p]),
+    "sluice_finish": (None, [c_void_p, c_char_p]),
+    "sluice_fail": (None, [c_void_p, c_char_p, c_bool]),
+}
+_lib: Optional[ctypes.CDLL] = None
+
+
+def found() -> str:
+    """The library: $SLUICE_LIBRARY, beside this file, or where the system looks."""
+    said = os.environ.get("SLUICE_LIBRARY")
+    beside = pathlib.Path(__file__).parent / "lib" / "libsluice.so.0"
+    return said or (str(beside) if beside.exists() else "libsluice.so.0")
+
+
+def lib() -> Any:
+    """The library, loaded when it is first needed."""
+    global _lib
+    if _lib is None:
+        path = found()
+        try:
+            loaded = ctypes.CDLL(path)
+        except OSError as error:
+            raise ImportError(
+                f"sluice: {error}. Install the wheel that the build makes, or "
+                "name the library: SLUICE_LIBRARY=.../build/lib/libsluice.so"
+            ) from None
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+        _lib = loaded
+    return _lib
+
+
+def call(name: str, *words: Any, fine: tuple[int, ...] = (OK,)) -> int:
+    """Calls a function whose last argument is an error; raises what it says."""
+    error = sl_error()
+    code: int = getattr(lib(), name)(*words, byref(error))
+    if code not in fine:
+        raise Error(code, error.text.decode(errors="replace"))
+    return code

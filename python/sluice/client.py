@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs as a client sees them: submit, jobs, status, watch, stop, export.
+
+Each is a verb of the `sluice` command, whose JSON it hands on: field names are
+those of proto/job.proto and proto/jobs.proto, 64-bit numbers are strings of
+digits, as protobuf's JSON has them. `coordinator` None is $SLUICE_COORDINATOR;
+`tls` is as of Session, with a submitter's certificate.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+from typing import Any, Dict, Iterator, List, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from .session import Tls, tls_files
+
+__all__ = ["CommandError", "export", "jobs", "load_safetensors", "save_safetensors",
+           "status", "stop", "submit", "watch"]
+
+Json = Dict[str, Any]
+Tensors = Dict[str, npt.NDArray[np.float32]]
+
+
+class CommandError(RuntimeError):
+    """What the sluice command said; `code` is its exit status."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def command() -> str:
+    """The sluice command: of $SLUICE_BIN, beside this file, or in PATH."""
+    said = os.environ.get("SLUICE_BIN")
+    beside = pathlib.Path(__file__).parent / "lib" / "sluice"
+    if said:
+        return str(pathlib.Path(said) / "sluice")
+    if beside.exists():
+        return str(beside)
+    path = shutil.which("sluice")
+    if path is None:
+        raise FileNotFoundError("no sluice command: put it into PATH, or its folder "
+                                "into SLUICE_BIN")
+    return path
+
+
+def _words(coordinator: Optional[str], tls: Tls) -> List[str]:
+    words = [command()]
+    if coordinator is not None:
+        words += ["--coordinator", coordinator]
+    files = tls_files(tls)
+    if files is not None:
+        words += [f"--tls-{k}={f}" for k, f in zip(("ca", "cert", "key"), files)]
+    return words
+
+
+def _run(words: List[str], text: Optional[str] = None) -> str:
+    done = subprocess.run(words, input=text, capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise CommandError(done.returncode, done.stderr.strip())
+    return done.stdout
+
+
+def submit(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
+           request_id: Optional[str] = None, resume: Optional[str] = None,
+           weights: Optional[str] = None) -> str:
+    """Submits a job and returns its id, as "j-7". `spec` is what a YAML file says.
+    Submissions with one `request_id` are one job. `weights`: a safetensors file
+    of first values, which psservers can read under that path."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "job.json"
+        path.write_text(json.dumps(spec))
+        words = _words(coordinator, tls) + ["submit", str(path), "--no-wait"]
+        for name, value in (("request-id", request_id), ("resume", resume),
+                            ("weights", weights)):
+            if value is not None:
+                words.append(f"--{name}={value}")
+        return _run(words).strip()
+
+
+def jobs(coordinator: Optional[str] = None, *, tls: Tls = None) -> List[Json]:
+    """All jobs, the newest first."""
+    listed: List[Json] = json.loads(
+        _run(_words(coordinator, tls) + ["jobs", "-o", "json"])).get("jobs", [])
+    return listed
+
+
+def status(job: str, coordinator: Optional[str] = None, *, tls: Tls = None) -> Json:
+    """What `sluice status JOB -o json` says."""
+    said: Json = json.loads(
+        _run(_words(coordinator, tls) + ["status", job, "-o", "json"]))
+    return said
+
+
+def watch(job: str, coordinator: Optional[str] = None, *,
+          tls: Tls = None) -> Iterator[Json]:
+    """Each status as it comes, until the job has ended."""
+    words = _words(coordinator, tls) + ["watch", job, "-o", "json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            for line in process.stdout:
+                if line.startswith("{"):
+                    yield json.loads(line)
+        finally:
+            process.terminate()
+        if process.wait() not in (0, -15):
+            raise CommandError(process.returncode, process.stderr.read().strip())
+
+
+def stop(job: str, coordinator: Optional[str] = None, *, tls: Tls = None) -> None:
+    """Stops a job; its checkpoints stay."""
+    _run(_words(coordinator, tls) + ["stop", job])
+
+
+def export(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
+           to: Optional[str] = None) -> Tensors:
+    """The parameters of the newest checkpoint, by name; also into the file `to`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = to or str(pathlib.Path(folder) / "out.safetensors")
+        _run(_words(coordinator, tls) + ["export", job, "--to", path])
+        return load_safetensors(path)
+
+
+# ---- safetensors: 8 bytes of length, a JSON header, the bytes
+
+def load_safetensors(path: str) -> Tensors:
+    """A file of f32 tensors."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = f.read()
+    out: Tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] != "F32":
+            raise ValueError(f"{path}: {name} is {entry['dtype']}, not F32")
+        first, end = entry["data_offsets"]
+        out[name] = np.frombuffer(data[first:end], np.float32).reshape(
+            entry["shape"]).copy()
+    return out
+
+
+def save_safetensors(path: str, tensors: Tensors) -> None:
+    """The inverse; written whole or not at all."""
+    header: Json = {}
+    at = 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape),
+                        "data_offsets": [at, at + 4 * tensor.size]}
+        at += 4 * tensor.size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(f"{path}.part", "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            f.write(np.ascontiguousarray(tensor, np.float32).tobytes())
+    os.replace(f"{path}.part", path)

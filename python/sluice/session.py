@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python program as a worker: sessions, closures, steps. NumPy in and out.
+
+    with sluice.Session("10.0.0.1:7070") as session:
+        for closure in session.closures():
+            for step in closure.steps():
+                loss = my_gradient(closure.params, step.samples, out=closure.grads)
+                step.done(loss_sum=loss)
+
+Any process that does this may be killed at any time, others may come: each step
+counts once. Ctrl-C, and `Session.drain` from a handler of SIGTERM, let the step
+under way end and hand the rest back.
+"""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import pathlib
+import time
+from typing import Iterator, Optional, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native as native
+from ._native import Error
+
+__all__ = ["Closure", "Drained", "Ended", "Lost", "Session", "Step", "Variable"]
+
+Floats = npt.NDArray[np.float32]
+Tls = Union[None, str, "os.PathLike[str]", Tuple[str, str, str]]
+
+SLICE_S = 0.2  # handlers of signals run at least so often while we wait
+
+
+class Ended(Exception):
+    """A job has ended; there may be others."""
+
+
+class Drained(Exception):
+    """This session is leaving: nothing more is given to it."""
+
+
+class Lost(Exception):
+    """The closure is not ours any more; nothing is lost by that."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One of the job's variables; [first, first + elements) of the flat vectors."""
+
+    name: str
+    shape: Tuple[int, ...]
+    first: int
+    elements: int
+
+
+def tls_files(tls: Tls) -> Optional[Tuple[str, str, str]]:
+    """(authority, certificate, key): as given, or of a folder and a name, as
+    `sluice cert init` writes them: "certs/worker" is certs/ca.crt, certs/worker.crt
+    and certs/worker.key."""
+    if tls is None:
+        return None
+    if isinstance(tls, tuple):
+        return tls
+    path = pathlib.Path(tls)
+    return (str(path.parent / "ca.crt"), f"{path}.crt", f"{path}.key")
+
+
+def _bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode()
+
+
+class Step:
+    """A step to compute. Finish it with `done`."""
+
+    def __init__(self, closure: "Closure", step: native.Step) -> None:
+        self._closure = closure
+        self.number = int(step.number)  # in the closure
+        self.first, self.count = int(step.first), int(step.count)  # positions
+        self.ended = False
+
+    @property
+    def samples(self) -> npt.NDArray[np.uint64]:
+        """The numbers of its samples, in the order of the epoch. Shape (count,)."""
+        out = np.empty(self.count, np.uint64)
+        native.lib().sluice_samples(
+            self._closure._handle(), self.first, self.count,
+            out.ctypes.data_as(ctypes.POINTER(ctypes.c_uint64)))
+        return out
+
+    def ready(self, first: int, count: int) -> None:
+        """Elements [first, first + count) of the gradient are whole, and their
+        parameters are not read any more in this step. Each element once a step.
+        What makes up a shard leaves while the rest is computed."""
+        self._closure._say("sluice_ready", first, count)
+
+    def done(self, loss_sum: float = 0.0, right: float = 0.0,
+             skip: bool = False) -> None:
+        """The gradient (of the mean loss) is whole. `loss_sum`: of each sample's
+        loss; `right`: samples that were predicted right; `skip`: count the step,
+        apply nothing."""
+        result = native.Result(loss_sum, right, skip)
+        self.ended = True
+        self._closure._say("sluice_end", ctypes.byref(result))
+
+
+class Closure:
+    """Some steps that were leased to us. Reported when `steps` is at its end, or
+    handed back by `let_go` (which the session does if a program leaves it)."""
+
+    def __init__(self, session: "Session", handle: ctypes.c_void_p) -> None:
+        self._session, self._open = session, handle
+        info = native.lib().sluice_closure_info(handle).contents
+        self.job = info.job.decode()
+        self.job_number = int(info.number)
+        self.number, self.epoch = int(info.closure), int(info.epoch)
+        self.first, self.count = int(info.first), int(info.count)
+        self.step_count = int(info.steps)
+        self.samples = int(info.samples)  # of an epoch
+        self.batch, self.seed = int(info.batch), int(info.seed)
+        self.elements = int(info.elements)
+        self._variables = int(info.variables)
+        self.params = self._vector("sluice_params")
+        self.grads = self._vector("sluice_grads")
+
+    def _handle(self) -> ctypes.c_void_p:
+        if self._open is None:
+            raise Error(native.ESTATE, "the closure is finished")
+        return self._open
+
+    def _vector(self, name: str) -> Floats:
+        at = getattr(native.lib(), name)(self._handle())
+        array: Floats = np.ctypeslib.as_array(at, shape=(self.elements,))
+        return array
+
+    def _say(self, name: str, *words: object) -> int:
+        try:
+            return native.call(name, self._handle(), *words)
+        except Error as error:
+            if error.number == native.ECANCELED:
+                raise Lost(str(error)) from None
+            raise
+
+    @property
+    def variables(self) -> list[Variable]:
+        out, v = [], native.Variable()
+        for i in range(self._variables):
+            native.lib().sluice_closure_variable(self._handle(), i, ctypes.byref(v))
+            out.append(Variable(v.name.decode(), tuple(v.shape[:v.rank]),
+                                int(v.first), int(v.elements)))
+        return out
+
+    def views(self, vector: Floats) -> dict[str, Floats]:
+        """Each variable's part of `params` or `grads`, in its shape, uncopied."""
+        return {v.name: vector[v.first:v.first + v.elements].reshape(v.shape)
+                for v in self.variables}
+
+    def begin(self) -> Optional[Step]:
+        """The next step that is missing, with fresh parameters in `params`; None
+        when all is counted. Raises Lost."""
+        step = native.Step()
+        self._say("sluice_begin", ctypes.byref(step))
+        return None if step.none else Step(self, step)
+
+    def steps(self) -> Iterator[Step]:
+        """All steps that are missing, then the report. A closure that was lost
+        ends early: take the next one."""
+        try:
+            while (step := self.begin()) is not None:
+                yield step
+                if not step.ended:
+                    step.done(skip=False)
+        except Lost:
+            pass
+        self.finish()
+
+    def alive(self) -> None:
+        """A long step gets on (train.stall_seconds). Every call says so, too."""
+        native.lib().sluice_alive(self._handle())
+
+    def finish(self) -> None:
+        """Reports it: done if `begin` said None, else handed back."""
+        self.let_go(None)
+
+    def let_go(self, why: Optional[str]) -> None:
+        if self._open is not None:
+            native.lib().sluice_finish(self._open, _bytes(why))
+            self._open = None  # type: ignore[assignment]
+            self._session._closure = None
+
+    def fail(self, why: str, job_error: bool = False) -> None:
+        """The attempt failed; with `job_error` the job fails at once."""
+        native.lib().sluice_fail(self._handle(), _bytes(why), job_error)
+        self._open = None  # type: ignore[assignment]
+        self._session._closure = None
+
+
+class Session:
+    """A worker of a cluster, one closure at a time. One thread at a time uses it,
+    but `drain`, which any may call. For more threads open more sessions.
+
+    coordinator  "host:port" or "unix:/path"; None: $SLUICE_COORDINATOR
+    name         of this worker in reports; unique in the cluster
+    job          number of the only job to work for; 0: any external one
+    tls          "certs/worker" or (ca, cert, key)
+    wait         seconds to wait for the coordinator; None: as long as it takes
+    """
+
+    def __init__(self, coordinator: Optional[str] = None, *,
+                 name: Optional[str] = None, device: Optional[str] = None,
+                 job: int = 0, tls: Tls = None, io_threads: int = 0,
+                 shm: bool = True, wait: Optional[float] = None) -> None:
+        files = tls_files(tls) or (None, None, None)
+        options = native.Options(
+            ctypes.sizeof(native.Options), _bytes(coordinator), _bytes(name),
+            _bytes(device or "python"), job, *(_bytes(f) for f in files),
+            io_threads, not shm)
+        self._session = ctypes.c_void_p()
+        self._closure: Optional[Closure] = None
+        native.call("sluice_open", ctypes.byref(self._session), ctypes.byref(options))
+        try:
+            self._wait("sluice_attach", wait)
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait(self, name: str, wait: Optional[float], *words: object) -> None:
+        end = None if wait is None else time.monotonic() + wait
+        while True:
+            left = SLICE_S if end is None else max(0.0, end - time.monotonic())
+            try:
+                native.call(name, self._session, int(1e3 * min(left, SLICE_S)), *words)
+                return
+            except Error as error:
+                if error.number != native.ETIMEDOUT:
+                    raise
+                if end is not None and time.monotonic() >= end:
+                    raise TimeoutError(str(error)) from None
+
+    def take(self, wait: Optional[float] = None) -> Closure:
+        """The next closure, within `wait` seconds (None: whenever one comes).
+        Raises TimeoutError, Ended, Drained; Error for what is wrong with a job."""
+        handle = ctypes.c_void_p()
+        try:
+            self._wait("sluice_take", wait, ctypes.byref(handle))
+        except Error as error:
+            if error.number == native.ENOENT:
+                raise Ended(str(error)) from None
+            if error.number == native.ECANCELED:
+                raise Drained(str(error)) from None
+            raise
+        self._closure = Closure(self, handle)
+        return self._closure
+
+    def closures(self) -> Iterator[Closure]:
+        """One closure after another, until a job has ended or we are leaving."""
+        while True:
+            try:
+                closure = self.take()
+            except (Ended, Drained):
+                return
+            yield closure
+            closure.let_go("the program let go of it")
+
+    def drain(self) -> None:
+        """Nothing new; the step under way ends. From any thread."""
+        if self._session:
+            native.lib().sluice_drain(self._session)
+
+    def close(self) -> None:
+        """Hands back what is held, and leaves. Again does nothing."""
+        if not self._session:
+            return
+        if self._closure is not None:
+            self._closure.let_go("the program is leaving")
+        native.lib().sluice_close(self._session)
+        self._session = ctypes.c_void_p()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_session", None):
+            self.close()

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""torch on exactly-once servers: programs of `sluice.torch` train while they are
+killed, and a psserver's optimizers are torch's. Left out where torch is not: it
+is taken from the peers' environment (bench/setup)."""
+import os
+import pathlib
+import subprocess
+import sys
+
+from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
+from external_test import Program
+
+PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
+                                    ROOT / "build-bench" / "peers-venv"))
+EXAMPLE = ROOT / "examples" / "torch_fashion.py"
+ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
+               "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
+               "PYTHONPATH": str(ROOT / "python")}
+
+# One worker, in order: what a loop of torch's own computes.
+SAME = """
+import sys, numpy, torch, sluice.torch
+address, kind = sys.argv[1:]
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.05),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05,
+                                             initial_accumulator_value=0.1),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.003, alpha=0.9, momentum=0.5),
+}
+torch.manual_seed(7)
+x, y = torch.randn(3200, 12), torch.randint(0, 4, (3200,))
+def net():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(12, 24), torch.nn.Tanh(),
+                               torch.nn.Linear(24, 4))
+loss_fn = torch.nn.CrossEntropyLoss()
+ours, theirs = net(), net()
+seen = []
+with sluice.torch.Trainer(ours, kind, address, train={"shuffle": False},
+                          optimizer=OPTIMIZERS[kind](ours.parameters())) as t:
+    for batch in t.batches((x, y), batch_size=16):
+        seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
+    t.load()
+optimizer = OPTIMIZERS[kind](theirs.parameters())
+for i in range(200):
+    optimizer.zero_grad()
+    loss = loss_fn(theirs(x[16 * i:16 * i + 16]), y[16 * i:16 * i + 16])
+    loss.backward()
+    optimizer.step()
+    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+a = torch.cat([p.detach().flatten() for p in ours.parameters()])
+b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
+print("relative", ((a - b).norm() / b.norm()).item())
+assert len(seen) == 200
+"""
+
+
+def python():
+    return str(PEERS / "bin" / "python")
+
+
+def run(code, *words):
+    done = subprocess.run([python(), "-c", code, *words], check=False, text=True,
+                          capture_output=True, env={**os.environ, **ENVIRONMENT})
+    check_equal(done.returncode, 0, done.stdout + done.stderr)
+    return done.stdout
+
+
+def optimizers_are_those_of_torch():
+    with Cluster(psservers=2, workers=0) as c:
+        for kind in ("sgd", "momentum", "nesterov", "adam", "amsgrad", "adamw",
+                     "adagrad", "rmsprop"):
+            said = run(SAME, c.address, kind)
+            print(kind, said.strip(), flush=True)
+            check(float(said.split()[1]) < 1e-5, f"{kind}: {said}")
+
+
+def programs_of_torch_train_and_die():
+    with Cluster(psservers=2, workers=0) as c:
+        def begin(name):
+            return Program(c, name, EXAMPLE, python=python(), **ENVIRONMENT)
+
+        programs = [begin(f"torch-{i}") for i in range(2)]
+        try:
+            from cluster import wait_for
+            job = wait_for("a job", lambda: next(
+                (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+            for steps in (100, 300, 500):
+                c.wait_steps(job, steps)
+                programs.pop(0).end()
+                programs.append(begin(f"torch-{steps}"))
+            c.restart("ps-1")
+            done = c.wait_state(job)
+            for program in programs:
+                check_equal(program.process.wait(timeout=60), 0, "exit of a program")
+        finally:
+            for program in programs:
+                program.end()
+        check_counts(done)
+        check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
+        log = (c.dir / "torch-1.log").read_text() + (c.dir / "torch-500.log").read_text()
+        print(log, flush=True)
+        accuracy = float(log.rsplit("accuracy", 1)[1].split()[0])
+        check(accuracy > 0.8, log)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(python()):
+        print("no torch: bench/setup installs it")
+        sys.exit(77)
+    main([optimizers_are_those_of_torch, programs_of_torch_train_and_die])

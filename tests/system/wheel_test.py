@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel of a build installs into an empty environment and trains."""
+import os
+import subprocess
+import sys
+import zipfile
+
+from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
+from external_test import Program, check_learnt, linear_job
+
+
+def run(*words, **options):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True,
+                          check=False, **options)
+    check_equal(done.returncode, 0, f"{words[0]}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def make(folder):
+    return run(sys.executable, ROOT / "tools" / "make-wheel", BIN.parent, folder)
+
+
+def a_wheel_is_all_that_a_program_needs():
+    """NumPy is there already, from the environment that runs this test."""
+    with Cluster(psservers=1, workers=0) as c:
+        wheel = make(c.dir / "a")
+        check_equal(open(make(c.dir / "b"), "rb").read(), open(wheel, "rb").read(),
+                    "two wheels of one build")
+        target = c.dir / "site"
+        run(sys.executable, "-m", "pip", "install", "--no-index", "--no-deps",
+            "--target", target, wheel)
+        job = c.submit(linear_job(epochs=2))
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
+        said = run(sys.executable, "-c",
+                   "import sluice, sys; print(sluice.__file__); "
+                   f"print(sluice.jobs({c.address!r})[0]['name'])",
+                   env={**clean, "PYTHONPATH": str(target)}, cwd=c.dir)
+        check_equal(said.split(), [f"{target}/sluice/__init__.py", "linear"],
+                    "where it is, and the job that it sees")
+        program = Program(c, "np", ROOT / "examples" / "numpy_worker.py",
+                          PYTHONPATH=str(target), SLUICE_LIBRARY="", SLUICE_BIN="")
+        try:
+            done = c.wait_state(job)
+        finally:
+            program.end()
+        check_counts(done)
+        check_learnt(c, job)
+
+
+def a_wheel_has_what_it_says():
+    with Cluster(psservers=0, workers=0) as c:
+        with zipfile.ZipFile(make(c.dir / "w")) as wheel:
+            names = set(wheel.namelist())
+            info = next(n for n in names if n.endswith("METADATA"))
+            text = wheel.read(info).decode()
+        check({"sluice/__init__.py", "sluice/torch.py", "sluice/py.typed",
+               "sluice/lib/libsluice.so.0", "sluice/lib/sluice"} <= names, names)
+        check("Requires-Dist: numpy\n" in text, text)
+        check('Requires-Dist: torch; extra == "torch"' in text, text)
+
+
+def its_types_are_clean():
+    said = run(sys.executable, "-m", "mypy", "--cache-dir", os.devnull,
+               cwd=ROOT / "python")
+    check("no issues" in said, said)
+
+
+if __name__ == "__main__":
+    main([its_types_are_clean, a_wheel_is_all_that_a_program_needs, a_wheel_has_what_it_says])
