@@ -17,7 +17,8 @@
 //   nan=N       each real output of the N-th run begins with a NaN
 //   slow=N ms=M the N-th run takes M ms more; enough of them are a hang
 //   op=NAME     only runs of that op count (kern_op_name: "xent")
-//   opens=K     only the first K devices of this process are flaky
+//   opens=K     only the first K devices of this process are flaky, those of
+//               its lives before it started itself anew among them
 //   shut=K      after the first, K openings fail (SL_ELOST)
 //
 // Threads, memory  as struct kern_backend.

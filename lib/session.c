@@ -267,8 +267,11 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                   .drained = on_drained,
                                   .grace_ms = GRACE_MS,
                                   .arg = s};
-    struct member_runner runner = {
-        .submit = submit, .forget = forget, .device = device, .arg = s};
+    struct member_runner runner = {.submit = submit,
+                                   .forget = forget,
+                                   .device = device,
+                                   .arg = s,
+                                   .away = ""};
     struct attendee_setup attend = {.loop = s->loop,
                                     .clock = sl_clock_real(),
                                     .channel = s->channel,

@@ -289,6 +289,8 @@ static void say_hello(struct attendee *a)
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;
+    if (a->setup.away != NULL)
+        m.away = (char *)a->setup.away(a->setup.arg);
     m.cluster = a->cluster;
     m.term = a->term;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;

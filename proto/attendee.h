@@ -58,6 +58,8 @@ struct attendee_setup {
     void (*down)(void *arg, const Sluice__V1__AttendDown *m);
     void (*beat)(void *arg);
     void (*renewed)(void *arg);
+    // Hello.away, borrowed until it is sent; may be NULL: never.
+    const char *(*away)(void *arg);
     void *arg;
 };
 

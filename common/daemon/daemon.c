@@ -16,6 +16,7 @@
 #include "common/base/fs.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/daemon/anew.h"
 #include "common/daemon/sdnotify.h"
 #include "common/daemon/statelock.h"
 #include "common/net/rpc.h"
@@ -55,6 +56,8 @@ struct daemon {
     int code;       // to exit with, unless
     bool by_signal; // the end began with `signum`
     int signum;     // the first deadly signal; 0: none
+    bool anew;      // not the end: the process starts itself anew, with
+    char note[96];  // this for the next life
 };
 
 static const struct conf_key daemon_keys[] = {
@@ -144,12 +147,24 @@ static void grace_over(void *arg)
     end_now(d);
 }
 
+static void say_reloading(void)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)sl_now_us(sl_clock_real()));
+    (void)sdnotify(text);
+}
+
 static void begin_drain(struct daemon *d)
 {
     if (d->phase >= DRAINING)
         return;
     d->phase = DRAINING;
-    (void)sdnotify("STOPPING=1");
+    if (d->anew) // for the service manager it goes on, and says READY=1 again
+        say_reloading();
+    else
+        (void)sdnotify("STOPPING=1");
     loop_timer_start(d->grace, (uint64_t)conf_int(d->conf, "grace"), 0);
     if (d->hooks->drain != NULL)
         d->hooks->drain(d, d->arg);
@@ -162,6 +177,15 @@ void daemon_stop(struct daemon *d, int code)
     if (d->phase >= DRAINING)
         return;
     d->code = code;
+    begin_drain(d);
+}
+
+void daemon_anew(struct daemon *d, const char *note)
+{
+    if (d->phase >= DRAINING)
+        return;
+    d->anew = true;
+    snprintf(d->note, sizeof(d->note), "%s", note);
     begin_drain(d);
 }
 
@@ -315,11 +339,8 @@ static void reload_level(struct daemon *d)
 static void on_hup(void *arg)
 {
     struct daemon *d = arg;
-    char text[64];
 
-    snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
-             (unsigned long long)sl_now_us(sl_clock_real()));
-    (void)sdnotify(text);
+    say_reloading();
     LOG(INFO, "reloading");
     reload_level(d);
     begin_look(d, true);
@@ -529,6 +550,21 @@ static enum sl_err live(struct daemon *d, struct sl_error *err)
     return rc;
 }
 
+// How it ends, when everything is taken down; may not return. A signal that
+// came while it was about to start anew is obeyed.
+static int leave(struct daemon *d)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (d->by_signal || (d->anew && d->signum != 0))
+        die_of(d->signum);
+    if (!d->anew || d->signum != 0)
+        return d->code;
+    anew_exec(d->argv, d->note, &err);
+    LOG(ERROR, "cannot start anew; ending", "error=%s", err.text);
+    return DAEMON_EXIT_TRANSIENT;
+}
+
 // The points of a build for tests; other builds know no such word.
 static bool lists_faults(int argc, char **argv)
 {
@@ -565,11 +601,11 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
         LOG(ERROR, "cannot go on", "error=%s code=%s", err.text,
             sl_err_name(rc));
         d.code = exit_code_of(rc);
+    } else if (d.anew && d.signum == 0) {
+        LOG(INFO, "starting anew", "note=%s", d.note);
     } else {
         LOG(INFO, "ended", "code=%d", d.code);
     }
     tear_down(&d);
-    if (rc == SL_OK && d.by_signal)
-        die_of(d.signum);
-    return d.code;
+    return rc == SL_OK ? leave(&d) : d.code;
 }

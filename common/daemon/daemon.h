@@ -106,6 +106,11 @@ void daemon_status(struct daemon *d, const char *fmt, ...)
 void daemon_stop(struct daemon *d, int code);
 void daemon_end(struct daemon *d, int code);
 
+// Drains and takes everything down as daemon_stop does, and then the program
+// begins again at step 1 under the same pid, with anew_note() saying `note`. A
+// signal that comes meanwhile ends it. If that fails: DAEMON_EXIT_TRANSIENT.
+void daemon_anew(struct daemon *d, const char *note);
+
 // The room has drained.
 void daemon_drained(struct daemon *d);
 

@@ -267,6 +267,9 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
         replace(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
+    m->draining = hello->away[0] != '\0';
+    member_describe(m, hello->away, hello->device);
+    member_seen(m, coord_now(c)); // draining, if it is away
     stall_back(c, m);
     gone_back(c, m);
     LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",

@@ -5,7 +5,9 @@
 kernels/flaky plays the device: the cpu backend with a fault at a chosen
 operation, so what is tested is what a worker makes of it on any host.
 """
+import pathlib
 import shutil
+import signal
 
 from bed import (BIN, Bed, check, check_counts, check_equal, dice, ended, net, run,
                  wait_for)
@@ -57,6 +59,9 @@ def three(policy, *more):
     return b, ["--on-device-loss", policy, *more]
 
 
+ANEW = "device lost; starting anew to open it again"
+
+
 def lost_and_ended(b, name):
     """It has ended with the status that says: start me again."""
     check_equal(ended(b.processes[name]) and b.kill(name), 138, f"{name}: status")
@@ -87,8 +92,31 @@ def N29_a_lost_device_is_opened_again():
         begin(b)
         for name in b.places:
             b.on_log(name, "device is back")
-            check_equal(len(lines(b, name, "device lost; opening it again")), 1,
-                        f"lines of {name} about it")
+            check_equal(len(lines(b, name, ANEW)), 1, f"lines of {name} about it")
+            # Nobody started it: our child still runs, in its fourth life.
+            check(b.processes[name].poll() is None, f"{name} has ended")
+            check_equal(len(lines(b, name, '"started"')), 4, f"lives of {name}")
+            check(b"SLUICE_ANEW=lost-device 3 flaky:cpu" in pathlib.Path(
+                f"/proc/{b.pid(name)}/environ").read_bytes(), f"{name} is no new program")
+        b.end()
+        check_no_blame(b)
+
+
+def N29_a_worker_is_killed_as_it_starts_anew():
+    """Before, in, and after its exec; what it had went back before."""
+    with Bed(workers=1, programs=1, jobs=False, net_epochs=12) as b:
+        ways = {"w-1": (ANEW, signal.SIGTERM), "w-2": (ANEW, signal.SIGKILL),
+                "w-3": ("starting anew\"", signal.SIGKILL),
+                "w-4": ("device is not back yet", signal.SIGTERM)}
+        for name in ways:
+            flaky(b, name, words_for(FORWARD) + ",opens=1,shut=1000",
+                  "--on-device-loss", "reopen", "--device-wait", "300ms")
+        begin(b)
+        for name, (text, how) in ways.items():
+            b.on_log(name, text)
+            status = b.kill(name, how)
+            check(status in (-how, 128 + how), f"{name}: exit status {status}")
+            b.start(name)
         b.end()
         check_no_blame(b)
 
@@ -117,7 +145,7 @@ def N29_the_only_device_is_lost_and_the_job_waits_for_it():
         flaky(b, "w-0", words_for(FORWARD) + ",opens=1", "--on-device-loss",
               "reopen", "--device-wait", "1500ms")
         begin(b)
-        b.on_log("w-0", "device lost; opening it again")
+        b.on_log("w-0", ANEW)
 
         def away():
             m = [m for m in b.cluster_status()["members"] if m["name"] == "w-0"][0]

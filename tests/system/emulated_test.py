@@ -54,21 +54,24 @@ def workers_on_gpus_are_killed_and_leave():
 
 
 def gpus_are_lost():
-    """An illegal address, after which every call of CUDA fails: one worker goes
-    on with its CPU, the other ends and is started again."""
+    """An illegal address, after which every call of CUDA fails in that process:
+    one worker goes on with its CPU, one ends and is started again, and one
+    starts itself anew, each time after so many calls."""
     lost = {"w-0": ("graph:30", "cpu", "device lost; going on with cpu"),
-            "w-1": ("event_record:300", "exit", "device lost; ending")}
+            "w-1": ("event_record:300", "exit", "device lost; ending"),
+            "w-2": ("graph:40", "reopen", "device is back")}
     with Emulated(psservers=2, workers=0) as c:
         for name, (call, policy, _) in lost.items():
             c.start(name, environment={"EMUL_LOST": call},
-                    extra=["--on-device-loss", policy])
-        job = c.submit(job_of("lost", precision="bf16", epochs=6))
+                    extra=["--on-device-loss", policy, "--device-wait", "50ms"])
+        job = c.submit(job_of("lost", precision="bf16", epochs=12))
         for name, (_, _, text) in lost.items():
             wait_for(f"{name} to lose its device", lambda: text in c.log(name))
             check("error 700" in c.log(name), f"{name} does not say what it was")
         wait_for("w-1 to end", lambda: c.processes["w-1"].poll() is not None)
         check_equal(c.processes["w-1"].poll(), 138, "exit status of w-1")
         c.restart("w-1")
+        check(c.processes["w-2"].poll() is None, "w-2 has ended")
         check_counts(c.wait_state(job))
         check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
 

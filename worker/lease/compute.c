@@ -18,20 +18,22 @@ struct change {
     bool posted; // the loop will look at it
     enum compute_state state;
     char device[96], why[SL_ERROR_TEXT];
+    struct lost_row row;
 };
 
 struct compute {
     struct compute_setup setup; // device and options are owned
     pthread_t thread;
     bool started;
-    _Atomic unsigned posted; // on their way to the loop
-    char device[96];         // set before compute_new returns; then the loop's
+    _Atomic unsigned posted;  // on their way to the loop
+    char device[96];          // set before compute_new returns; then the loop's
+    char away[SL_ERROR_TEXT]; // likewise
+    struct lost_row told;     // the loop's
 
     // The compute thread's.
     struct kern_dev *dev; // NULL: there is none
-    bool lost;            // dev is, as the last lease showed
-    char name[48];        // of kern_open, of the device that it was
-    uint32_t tried;       // openings since a lease ended well
+    bool lost;            // dev is, as the last lease or opening it showed
+    struct lost_row row;  // tried: openings since a lease ended well
     struct input *input;
     struct job_env env;
     struct kept kept;
@@ -270,6 +272,8 @@ static void on_change(void *arg)
     pthread_mutex_unlock(&c->shared.lock);
     if (now.state == COMPUTE_READY)
         snprintf(c->device, sizeof(c->device), "%s", now.device);
+    snprintf(c->away, sizeof(c->away), "%s", now.why);
+    c->told = now.row;
     if (c->setup.changed != NULL)
         c->setup.changed(c->setup.arg, now.state, now.why);
     atomic_fetch_sub(&c->posted, 1);
@@ -284,6 +288,7 @@ static void tell(struct compute *c, enum compute_state state, const char *why)
     pthread_mutex_lock(&c->shared.lock);
     change->state = state;
     snprintf(change->why, sizeof(change->why), "%s", why);
+    change->row = c->row;
     if (state == COMPUTE_READY) {
         c->dev->backend->info(&info, c->dev);
         snprintf(change->device, sizeof(change->device), "%s", info.name);
@@ -306,11 +311,11 @@ static void note_device(struct compute *c, struct lease *l)
 
     if (why[0] == '\0') {
         if (l->outcome.kind == OUTCOME_COMPLETE && l->kind != LEASE_PROBE)
-            c->tried = 0;
+            c->row.tried = 0;
         return;
     }
-    turn = lost_next(&c->setup.loss, c->tried);
-    lost_log(&c->setup.loss, turn, c->tried, c->name, why);
+    turn = lost_next(&c->setup.loss, c->row.tried);
+    lost_log(&c->setup.loss, turn, c->row.tried, c->row.name, why);
     tell(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
     lost_excuse(l, why);
     c->lost = true;
@@ -395,15 +400,6 @@ static bool wait_without_device(struct compute *c, uint64_t ms)
     return !is_quitting(c);
 }
 
-static enum sl_err open_again(struct compute *c, const char *name,
-                              struct sl_error *err)
-{
-    enum sl_err rc = kern_open(&c->dev, name, c->setup.options, err);
-
-    c->env.dev = c->dev;
-    return rc;
-}
-
 static void close_device(struct compute *c)
 {
     drop_all_jobs(c);
@@ -411,62 +407,86 @@ static void close_device(struct compute *c)
     c->dev = c->env.dev = NULL;
 }
 
-static enum sl_err wait_and_open(struct compute *c, struct sl_error *err)
+static void take_cpu(struct compute *c)
 {
-    const struct lost_rule *rule = &c->setup.loss;
+    struct sl_error err = SL_ERROR_INIT;
 
-    while (c->tried < rule->tries) {
-        if (!wait_without_device(c, rule->wait_ms))
-            return SL_ECANCELED;
-        c->tried++;
-        if (open_again(c, c->name, err) == SL_OK) {
-            LOG(WARN, "device is back", "device=%s tried=%" PRIu32, c->name,
-                c->tried);
-            return SL_OK;
-        }
+    snprintf(c->row.name, sizeof(c->row.name), "cpu");
+    if (kern_open(&c->dev, c->row.name, c->setup.options, &err) == SL_OK) {
+        c->env.dev = c->dev;
+        tell(c, COMPUTE_READY, "");
+        return;
     }
-    return SL_ELOST;
+    LOG(ERROR, "cpu does not open either; ending", "error=%s", err.text);
+    tell(c, COMPUTE_GONE, "its device is lost, and cpu does not open");
 }
 
-// The device is lost, as note_device said. Without another one the thread goes
+static void wait_and_start_anew(struct compute *c, const char *why)
+{
+    if (!wait_without_device(c, c->setup.loss.wait_ms))
+        return;
+    c->row.tried++;
+    tell(c, COMPUTE_ANEW, why);
+}
+
+// The device is lost, as the loop was told. Without another one the thread goes
 // on handing back until it is told to end.
 static void recover(struct compute *c)
 {
-    enum lost_turn turn = lost_next(&c->setup.loss, c->tried);
-    struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc;
-
     c->lost = false;
     close_device(c);
-    if (turn == LOST_END)
+    switch (lost_next(&c->setup.loss, c->row.tried)) {
+    case LOST_END:
         return; // the loop knows
-    if (turn == LOST_TAKE_CPU)
-        snprintf(c->name, sizeof(c->name), "cpu");
-    rc = turn == LOST_TAKE_CPU ? open_again(c, c->name, &err)
-                               : wait_and_open(c, &err);
-    if (rc == SL_OK) {
-        tell(c, COMPUTE_READY, "");
-    } else if (!is_quitting(c)) {
-        LOG(ERROR, "device does not come back; ending",
-            "device=%s tried=%" PRIu32 " error=%s", c->name, c->tried,
-            err.text);
-        tell(c, COMPUTE_GONE, "its device does not come back");
+    case LOST_TAKE_CPU:
+        take_cpu(c);
+        return;
+    case LOST_WAIT_AND_START_ANEW:
+        wait_and_start_anew(c, "it is opened again");
+        return;
     }
+}
+
+// In the life before it was lost. If it is to be waited for on, this worker is
+// a member all the same, who says so.
+static enum sl_err open_lost(struct compute *c, enum sl_err rc,
+                             const struct sl_error *err)
+{
+    enum lost_turn turn = lost_next(&c->setup.loss, c->row.tried);
+
+    if (rc == SL_OK) {
+        LOG(WARN, "device is back", "device=%s tried=%" PRIu32, c->row.name,
+            c->row.tried);
+        return rc;
+    }
+    lost_log_still(&c->setup.loss, turn, &c->row, err->text);
+    snprintf(c->device, sizeof(c->device), "%s", c->row.name);
+    snprintf(c->away, sizeof(c->away), "%s", err->text);
+    tell(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY, err->text);
+    c->lost = true;
+    return SL_OK;
 }
 
 static enum sl_err open_device(struct compute *c, struct sl_error *err)
 {
+    bool again = c->row.tried > 0;
     struct kern_info info;
-    enum sl_err rc = kern_open(&c->dev, c->setup.device, c->setup.options, err);
+    enum sl_err rc = kern_open(&c->dev, again ? c->row.name : c->setup.device,
+                               c->setup.options, err);
 
+    if (again)
+        rc = open_lost(c, rc, err);
     if (rc != SL_OK)
         return rc;
-    c->dev->backend->info(&info, c->dev);
-    snprintf(c->device, sizeof(c->device), "%s", info.name);
-    if (!c->dev->backend->host)
-        LOG(INFO, "computing on a GPU", "device=%s", info.name);
-    snprintf(c->name, sizeof(c->name), "%s",
-             lost_name(c->setup.device, c->dev));
+    if (c->dev != NULL) {
+        c->dev->backend->info(&info, c->dev);
+        snprintf(c->device, sizeof(c->device), "%s", info.name);
+        if (!c->dev->backend->host)
+            LOG(INFO, "computing on a GPU", "device=%s", info.name);
+    }
+    if (!again)
+        snprintf(c->row.name, sizeof(c->row.name), "%s",
+                 lost_name(c->setup.device, c->dev));
     return input_new(&c->input, c->setup.input_threads, err);
 }
 
@@ -491,13 +511,14 @@ static void *compute(void *arg)
     c->env.dev = c->dev;
     opened(c, rc, &err);
     while (rc == SL_OK && !quit) {
-        struct lease *l = next_lease(c, NULL, &quit);
+        struct lease *l;
 
+        if (c->lost)
+            recover(c);
+        l = next_lease(c, NULL, &quit);
         if (l != NULL)
             run_lease(c, l);
         forget_all(c);
-        if (c->lost)
-            recover(c);
     }
     drop_all_jobs(c);
     input_free(c->input);
@@ -583,6 +604,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     c->setup = *setup;
+    c->row = setup->row;
     c->setup.device = sl_strdup(setup->device);
     c->setup.options = setup->options ? sl_strdup(setup->options) : NULL;
     kept_init(&c->kept, setup->keep_bytes);
@@ -617,6 +639,16 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
 const char *compute_device(const struct compute *c)
 {
     return c->device;
+}
+
+const char *compute_away(const struct compute *c)
+{
+    return c->away;
+}
+
+const struct lost_row *compute_row(const struct compute *c)
+{
+    return &c->told;
 }
 
 void compute_submit(struct compute *c, struct lease *l)

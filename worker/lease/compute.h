@@ -28,6 +28,7 @@ enum compute_state {
     COMPUTE_READY, // there is a device: the same again, or another
     COMPUTE_AWAY,  // there is none for now; leases are handed back
     COMPUTE_GONE,  // there will be none: this worker is of no more use
+    COMPUTE_ANEW,  // there may be one again, in a process that starts anew
 };
 
 struct compute_setup {
@@ -49,6 +50,9 @@ struct compute_setup {
     void (*changed)(void *arg, enum compute_state state, const char *why);
     void *arg;
     struct lost_rule loss;
+    // Where opening again stands, as the life before this one noted it: then a
+    // device that does not open is no error but away, for now.
+    struct lost_row row;
 };
 
 // Opens the device on the new thread and waits for that.
@@ -57,6 +61,12 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
 
 // "cpu: oneDNN 2.6.3, avx512, 2 threads"; while there is none, the last.
 const char *compute_device(const struct compute *c);
+
+// After COMPUTE_ANEW: the `row` of the next life.
+const struct lost_row *compute_row(const struct compute *c);
+
+// Why there is no device for now, as the loop was told; "": there is one.
+const char *compute_away(const struct compute *c);
 
 void compute_submit(struct compute *c, struct lease *l);
 

@@ -18,12 +18,27 @@ enum lost_policy lost_policy_of(const char *text)
     return strcmp(text, "cpu") == 0 ? LOST_CPU : LOST_EXIT;
 }
 
+void lost_note(char out[LOST_NOTE], const struct lost_row *row)
+{
+    snprintf(out, LOST_NOTE, "lost-device %" PRIu32 " %s", row->tried,
+             row->name);
+}
+
+struct lost_row lost_row_of(const char *note)
+{
+    struct lost_row row = {0, ""};
+
+    if (sscanf(note, "lost-device %" SCNu32 " %47s", &row.tried, row.name) != 2)
+        row = (struct lost_row){0, ""};
+    return row;
+}
+
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried)
 {
     if (rule->policy == LOST_CPU)
         return LOST_TAKE_CPU;
     if (rule->policy == LOST_REOPEN && tried < rule->tries)
-        return LOST_WAIT_AND_OPEN;
+        return LOST_WAIT_AND_START_ANEW;
     return LOST_END;
 }
 
@@ -41,8 +56,8 @@ void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
         LOG(ERROR, "device lost; going on with cpu",
             "device=%s error=%s advice=%s, then start this worker anew", device,
             why, ADVICE);
-    else if (turn == LOST_WAIT_AND_OPEN)
-        LOG(ERROR, "device lost; opening it again",
+    else if (turn == LOST_WAIT_AND_START_ANEW)
+        LOG(ERROR, "device lost; starting anew to open it again",
             "device=%s error=%s tried=%" PRIu32 " tries=%" PRIu32
             " every_ms=%" PRIu64 " advice=%s",
             device, why, tried, rule->tries, rule->wait_ms, ADVICE);
@@ -50,6 +65,20 @@ void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
         LOG(ERROR, "device lost; ending",
             "device=%s error=%s tried=%" PRIu32 " advice=%s", device, why,
             tried, ADVICE);
+}
+
+void lost_log_still(const struct lost_rule *rule, enum lost_turn turn,
+                    const struct lost_row *row, const char *why)
+{
+    if (turn == LOST_WAIT_AND_START_ANEW)
+        LOG(WARN, "device is not back yet",
+            "device=%s tried=%" PRIu32 " tries=%" PRIu32 " every_ms=%" PRIu64
+            " error=%s",
+            row->name, row->tried, rule->tries, rule->wait_ms, why);
+    else
+        LOG(ERROR, "device does not come back; ending",
+            "device=%s tried=%" PRIu32 " error=%s advice=%s", row->name,
+            row->tried, why, ADVICE);
 }
 
 // A module may be older than fault(), and host backends have none.

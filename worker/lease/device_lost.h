@@ -8,11 +8,14 @@
 // cpu backend, as it was told. What was pushed before stays counted; nothing
 // else of a worker has to survive.
 //
-// Opening again is tried so many times in a row, each time after the same
+// A process that has lost a CUDA context never gets another: so to open the
+// device again the worker starts itself anew (common/daemon/anew.h), under the
+// same name. That is tried so many times in a row, each time after the same
 // wait; a lease that ends well ends the row. A device that comes back only to
-// be lost again is therefore given up too.
+// be lost again is therefore given up too. Where the row stands goes from life
+// to life in a note.
 //
-// Threads  the compute thread; the rule is a value.
+// Threads  the compute thread; rule and row are values.
 // Units    milliseconds.
 // Errors   none.
 #ifndef WORKER_LEASE_DEVICE_LOST_H
@@ -35,10 +38,22 @@ struct lost_rule {
     uint64_t wait_ms; // and so long before each
 };
 
+// Where the row stands.
+struct lost_row {
+    uint32_t tried; // 0: the device was never lost
+    char name[48];  // of kern_open: the device that it was
+};
+
+// As a note to the next life, and from there; what is no such note is an empty
+// row.
+#define LOST_NOTE 80
+void lost_note(char out[LOST_NOTE], const struct lost_row *row);
+struct lost_row lost_row_of(const char *note);
+
 enum lost_policy lost_policy_of(const char *text); // one of LOST_POLICIES
 
 // What to do next with a device that is lost, after so many tries in a row.
-enum lost_turn { LOST_END, LOST_WAIT_AND_OPEN, LOST_TAKE_CPU };
+enum lost_turn { LOST_END, LOST_WAIT_AND_START_ANEW, LOST_TAKE_CPU };
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
 // What to open again: "auto" was this one, so that is waited for, and no other
@@ -48,6 +63,10 @@ const char *lost_name(const char *asked, const struct kern_dev *dev);
 // The one line about it: what happened, what is done now, and what to do.
 void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
               const char *device, const char *why);
+
+// The same, where a new life does not find the device.
+void lost_log_still(const struct lost_rule *rule, enum lost_turn turn,
+                    const struct lost_row *row, const char *why);
 
 // What happened to the device, if that is what the lease failed of; else "".
 // Other errors of the device are no loss, though it may have words for them.

@@ -519,14 +519,24 @@ void member_found(void *arg)
         attendee_beat_now(m->attend);
 }
 
+static void note_away(struct member *m, bool away, const char *why)
+{
+    m->away = away;
+    m->why[0] = '\0';
+    if (away)
+        snprintf(m->why, sizeof(m->why), "its device is lost: %s", why);
+}
+
+const char *member_away(void *arg)
+{
+    return ((struct member *)arg)->why;
+}
+
 void member_device(void *arg, enum compute_state state, const char *why)
 {
     struct member *m = arg;
 
-    m->away = state != COMPUTE_READY;
-    m->why[0] = '\0';
-    if (m->away)
-        snprintf(m->why, sizeof(m->why), "its device is lost: %s", why);
+    note_away(m, state != COMPUTE_READY, why);
     if (m->attend != NULL)
         attendee_beat_now(m->attend);
     if (m->setup.device != NULL)
@@ -564,6 +574,7 @@ void member_start(struct member *m, struct attendee *attend,
 {
     m->attend = attend;
     m->runner = *runner;
+    note_away(m, runner->away[0] != '\0', runner->away);
 }
 
 void member_drain(struct member *m)

@@ -30,6 +30,7 @@ struct member_runner {
     void (*forget)(void *arg, uint64_t job); // it has ended
     const char *(*device)(void *arg);        // what computes, by now
     void *arg;
+    const char *away; // why nothing can run for now; "": it can
 };
 
 struct member_setup {
@@ -60,6 +61,7 @@ void member_lost(void *arg);
 void member_down(void *arg, const Sluice__V1__AttendDown *d);
 void member_beat(void *arg);
 void member_renewed(void *arg);
+const char *member_away(void *arg);
 void member_done(void *arg, struct lease *l);
 void member_want_map(void *arg, uint64_t job, uint64_t have);
 void member_found(void *arg);

@@ -10,6 +10,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/daemon/anew.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "proto/attendee.h"
@@ -56,8 +57,8 @@ const struct conf_key server_keys[] = {
      .choices = LOST_POLICIES,
      .help = "When the device fails for good, after its closure went back: end "
              "with status 138, so that the service manager starts a new "
-             "worker (exit); open the device again (reopen); or go on without "
-             "it (cpu)."},
+             "worker (exit); start itself anew, which opens the device again "
+             "(reopen); or go on without it (cpu)."},
     {.name = "device-tries",
      .kind = CONF_INT,
      .value = "12",
@@ -358,10 +359,11 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 }
 
 // Ready again, away for now, or of no more use: then another process may have
-// better luck.
+// better luck, a new one or this one from its beginning.
 static void on_device(void *arg, enum compute_state state)
 {
     struct worker *w = arg;
+    char note[LOST_NOTE];
 
     w->away = state != COMPUTE_READY;
     if (!daemon_draining(w->daemon))
@@ -369,6 +371,10 @@ static void on_device(void *arg, enum compute_state state)
                                !w->away && attendee_attached(w->attend));
     if (state == COMPUTE_GONE)
         daemon_stop(w->daemon, DAEMON_EXIT_TRANSIENT);
+    if (state == COMPUTE_ANEW) {
+        lost_note(note, compute_row(w->compute));
+        daemon_anew(w->daemon, note);
+    }
 }
 
 static void on_lost(void *arg)
@@ -392,6 +398,11 @@ static void on_beat(void *arg)
 static void on_renewed(void *arg)
 {
     member_renewed(((struct worker *)arg)->member);
+}
+
+static const char *on_hello(void *arg)
+{
+    return member_away(((struct worker *)arg)->member);
 }
 
 // Each backend takes the words with its name.
@@ -449,6 +460,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .loss = {.policy = lost_policy_of(conf_str(c, "on-device-loss")),
                  .tries = (uint32_t)conf_int(c, "device-tries"),
                  .wait_ms = (uint64_t)conf_int(c, "device-wait")},
+        .row = lost_row_of(anew_note()),
     };
     struct attendee_setup attend = {
         .loop = daemon_loop(w->daemon),
@@ -462,6 +474,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .down = on_down,
         .beat = on_beat,
         .renewed = on_renewed,
+        .away = on_hello,
         .arg = w,
     };
     struct member_runner runner = {
@@ -478,6 +491,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     attend.device = compute_device(w->compute);
     rc = attendee_new(&w->attend, &attend, err);
     runner.arg = w->compute;
+    runner.away = compute_away(w->compute);
     if (rc == SL_OK)
         member_start(w->member, w->attend, &runner);
     return rc;

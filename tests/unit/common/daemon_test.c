@@ -23,6 +23,7 @@ enum how {
     FAIL_UNAVAIL,
     STOP_SELF, // daemon_stop(1) when it runs
     END_SELF,  // daemon_end(0)
+    ANEW_SELF, // daemon_anew, and then it waits for the grace
 };
 
 struct room {
@@ -44,8 +45,10 @@ static void stop_self(void *arg)
 
     if (room->how == STOP_SELF)
         daemon_stop(self, DAEMON_EXIT_FAILED);
-    else
+    else if (room->how == END_SELF)
         daemon_end(self, DAEMON_EXIT_OK);
+    else
+        daemon_anew(self, "a second life");
 }
 
 static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
@@ -62,6 +65,7 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
         return sl_fail(err, SL_EUNAVAIL, "nobody answers");
     case STOP_SELF:
     case END_SELF:
+    case ANEW_SELF:
         return loop_post(daemon_loop(d), stop_self, room);
     default:
         break;
@@ -79,7 +83,7 @@ static void drain(struct daemon *d, void *arg)
 
     room->drained = true;
     T_ASSERT(daemon_draining(d));
-    if (room->how != NEVER_DRAIN)
+    if (room->how != NEVER_DRAIN && room->how != ANEW_SELF)
         daemon_drained(d);
     else
         daemon_status(d, "draining");
@@ -271,6 +275,20 @@ TEST(daemon, its_own_end)
     unsetenv("NOTIFY_SOCKET");
     T_EQ(wait_for(spawn(STOP_SELF, NULL)), DAEMON_EXIT_FAILED);
     T_EQ(wait_for(spawn(END_SELF, NULL)), DAEMON_EXIT_OK);
+}
+
+TEST(daemon, a_signal_ends_one_that_is_about_to_start_anew)
+{
+    pid_t pid;
+
+    be_manager();
+    pid = spawn(ANEW_SELF, "--grace=1h");
+    expect("RELOADING=1\nMONOTONIC_USEC="); // and not STOPPING=1
+    expect("STATUS=draining");
+    kill(pid, SIGTERM);
+    kill(pid, SIGINT); // it is not waited for any longer
+    T_LT(wait_for(pid), 0);
+    close(manager);
 }
 
 TEST(daemon, failures_to_start)

@@ -77,6 +77,34 @@ TEST(coord, the_newest_process_of_a_name_wins_and_keeps_it)
     world_release(w);
 }
 
+TEST(coord, a_worker_that_is_away_says_so_before_anything_is_leased_to_it)
+{
+    struct world *w = begin();
+    Sluice__V1__Hello h = SLUICE__V1__HELLO__INIT;
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    h.role = SLUICE__V1__ROLE__ROLE_WORKER;
+    h.name = (char *)"w";
+    h.process = 1;
+    h.protocol = WIRE_PROTOCOL;
+    h.away = (char *)"its device is lost";
+    T_OK(coord_attach(w->coord, 91, &h, &err));
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    T_EQ(reply->n_members, 1);
+    T_STR(reply->members[0]->state, "draining"); // dispatch leases it nothing
+    T_STR(reply->members[0]->reason, "its device is lost");
+    wire_free(&reply->base);
+    h.away = (char *)"";
+    T_OK(coord_attach(w->coord, 92, &h, &err)); // it is back
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    T_EQ(reply->n_members, 1);
+    T_STR(reply->members[0]->state, "ready");
+    T_STR(reply->members[0]->reason, "");
+    wire_free(&reply->base);
+    world_release(w);
+}
+
 // ---- submit
 
 TEST(coord, the_same_request_is_the_same_job_also_after_a_restart)

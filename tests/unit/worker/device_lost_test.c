@@ -19,14 +19,34 @@ TEST(loss, opening_again_has_an_end)
 {
     struct lost_rule rule = {LOST_REOPEN, 2, 100};
 
-    T_EQ(lost_next(&rule, 0), LOST_WAIT_AND_OPEN);
-    T_EQ(lost_next(&rule, 1), LOST_WAIT_AND_OPEN);
+    T_EQ(lost_next(&rule, 0), LOST_WAIT_AND_START_ANEW);
+    T_EQ(lost_next(&rule, 1), LOST_WAIT_AND_START_ANEW);
     T_EQ(lost_next(&rule, 2), LOST_END);
     T_EQ(lost_next(&rule, 3), LOST_END);
     rule.policy = LOST_EXIT;
     T_EQ(lost_next(&rule, 0), LOST_END);
     rule.policy = LOST_CPU;
     T_EQ(lost_next(&rule, 7), LOST_TAKE_CPU);
+}
+
+TEST(loss, the_row_goes_from_life_to_life)
+{
+    struct lost_row row = {7, "cuda:1"};
+    char note[LOST_NOTE];
+
+    lost_note(note, &row);
+    row = lost_row_of(note);
+    T_EQ(row.tried, 7);
+    T_STR(row.name, "cuda:1");
+    memset(row.name, 'x', sizeof(row.name) - 1); // the longest
+    row.tried = UINT32_MAX;
+    lost_note(note, &row);
+    T_EQ(lost_row_of(note).tried, UINT32_MAX);
+    T_STR(lost_row_of(note).name, row.name);
+    T_EQ(lost_row_of("").tried, 0);
+    T_EQ(lost_row_of("lost-device 3").tried, 0);
+    T_EQ(lost_row_of("lost-device many cuda").tried, 0);
+    T_STR(lost_row_of("something else").name, "");
 }
 
 TEST(loss, the_same_device_is_opened_again)
