@@ -6,9 +6,11 @@
 
 #include "common/base/mem.h"
 #include "tests/unit/worker/nets.h"
+#include "worker/device/grad.h"
 
 const char *rig_net;
 enum kern_dtype rig_compute;
+double rig_clipnorm, rig_global_clipnorm;
 
 static const char even[] =
     "{'input_shape': [8, 8, 4], 'layers': ["
@@ -100,6 +102,11 @@ void rig_close(struct rig *r)
     sl_free(r->x);
 }
 
+static bool clips(void)
+{
+    return rig_clipnorm > 0 || rig_global_clipnorm > 0;
+}
+
 // As job_program does it.
 static enum sl_err make(struct rig *r, struct placed *p, bool train,
                         uint32_t batch)
@@ -121,7 +128,7 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
                           &r->err);
     if (rc == SL_OK && d != NULL)
         rc = device_place(&p->at, d, p->program, train ? &p->overlap : NULL,
-                          r->ranges, &r->err);
+                          r->ranges, clips() ? r->model : NULL, &r->err);
     return rc;
 }
 
@@ -212,6 +219,16 @@ static enum sl_err stage(struct rig *r, uint32_t next, uint32_t n)
     return rc;
 }
 
+// What the step says of a range is what there is in the vector.
+static void look(struct rig *r, uint32_t range)
+{
+    const struct overlap_range *at = &r->ranges[range];
+    bool finite = step_finite(&r->step, range, at);
+
+    T_EQ(finite, grad_finite(r->step.grads + at->first, (size_t)at->count));
+    r->bad += !finite;
+}
+
 static enum sl_err take_all(struct rig *r, const struct placed *p,
                             uint32_t next, uint32_t next_n)
 {
@@ -222,11 +239,17 @@ static enum sl_err take_all(struct rig *r, const struct placed *p,
     if (rc == SL_OK)
         rc = step_stats(&r->step, &r->err);
     r->loss = program_loss_sum(p->program);
+    r->bad = 0;
+    if (rc == SL_OK && r->step.kept)
+        rc = step_clip(&r->step, r->model, rig_clipnorm, rig_global_clipnorm,
+                       &r->err);
     for (uint32_t i = 0; rc == SL_OK && i < r->ranges_count; i++) {
         if (i + 1 == r->ranges_count && next % 2 == 1)
             rc = stage(r, next, next_n);
         if (rc == SL_OK)
             rc = step_take(&r->step, p->overlap.by_send[i], &r->err);
+        if (rc == SL_OK)
+            look(r, p->overlap.by_send[i]);
         if (rc == SL_OK)
             apply(r, p->overlap.by_send[i]);
     }
@@ -248,6 +271,7 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
     program_set_step(p->program, step);
     if (rig_compute == KERN_F16) // another scale in every step
         program_set_loss_scale(p->program, 1 << (step % 5 + 4));
+    r->step.kept = clips();
     rc = step_begin(&r->step, p->program, p->at, &b, &r->err);
     if (step_runs_ahead(&r->step))
         spoil(r);

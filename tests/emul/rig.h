@@ -19,6 +19,7 @@
 // Of the rigs that are opened next: NULL is a net of even sizes, and 0 is f32.
 extern const char *rig_net;
 extern enum kern_dtype rig_compute;
+extern double rig_clipnorm, rig_global_clipnorm; // 0: not clipped
 
 struct placed {
     struct program *program;
@@ -40,6 +41,7 @@ struct rig {
     size_t features;
     struct input_run run; // only its address counts
     double loss;          // of the last step
+    uint32_t bad;         // ranges of it whose gradient is not finite
     struct sl_error err;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/step_test.c -- steps on the emulated device: the numbers of ref,
 // whatever the order in which streams get on.
+#include <math.h>
+
 #include "common/base/mem.h"
 #include "tests/emul/cudart.h"
 #include "tests/emul/rig.h"
@@ -92,6 +94,67 @@ TEST(step, trains_as_ref_does_in_16_bits)
         as_ref(7, 20 * cases[i].apart, cases[i].apart);
         rig_net = NULL;
         rig_compute = KERN_F32;
+    }
+    emul_lazy(0);
+}
+
+// The loss of a step that is clipped is the next one's business, too.
+TEST(step, clips_as_ref_does)
+{
+    unsigned before = emul_alive();
+    double losses[STEPS];
+    struct rig far, ref;
+
+    for (unsigned seed = 0; seed < 4; seed++) {
+        emul_lazy(seed);
+        T_OK(rig_open(&far, "cuda", RANGES)); // not clipped
+        train_some(&far, losses, 6);
+        *(seed % 2 == 0 ? &rig_clipnorm : &rig_global_clipnorm) = 0.3;
+        rig_net = seed == 3 ? odd : NULL;
+        as_ref(6, 1e-3, 1e-4);
+        T_OK(rig_open(&ref, "ref", RANGES));
+        train_some(&ref, losses, 6);
+        T_NE(memcmp(far.step.params, ref.step.params, 4000), 0);
+        rig_close(&ref);
+        rig_clipnorm = rig_global_clipnorm = 1e6; // longer than any
+        rig_global_clipnorm = 0;
+        rig_net = NULL;
+        T_OK(rig_open(&ref, "cuda", RANGES));
+        train_some(&ref, losses, 6);
+        same_bits(&far, &ref);
+        rig_close(&ref);
+        rig_clipnorm = 0;
+        rig_close(&far);
+    }
+    rig_net = NULL;
+    emul_lazy(0);
+    T_EQ(emul_alive(), before);
+}
+
+// The rig holds what the device says of each range against what has come out.
+TEST(step, what_is_not_finite_is_said_of_its_range)
+{
+    static const char *const devices[] = {"ref", "cuda"};
+
+    for (unsigned i = 0; i < 2 * SL_COUNT(devices); i++) {
+        struct rig r;
+
+        emul_lazy(i);
+        T_OK(rig_open(&r, devices[i % 2], RANGES));
+        for (uint32_t k = 0; k < 3; k++) // the last of them is recorded
+            T_OK(rig_train(&r, k, 4, 0));
+        T_EQ(r.bad, 0);
+        r.step.params[r.model->elements - 1] = INFINITY; // of the last bias
+        T_OK(rig_train(&r, 3, 4, 0));
+        T_GT(r.bad, 0);
+        rig_close(&r);
+        // Some of the ranges only: where a gradient overflows.
+        T_OK(rig_open(&r, devices[i % 2], RANGES));
+        T_OK(rig_train(&r, 0, 4, 0));
+        r.step.params[0] = 3e38f;
+        T_OK(rig_train(&r, 1, 4, 0));
+        T_GT(r.bad, 0);
+        rig_close(&r);
     }
     emul_lazy(0);
 }

@@ -8,6 +8,9 @@
 //   compute            (arrived) ops ... ops (arrived) ops ...  (computed)
 //   out                             (ready) loss, gradients -> host  (done)
 //
+// With the loss, and before each gradient, goes what the device has counted in
+// it: two numbers of a range, so that the host need not look through it.
+//
 //   arrived   compute waits: all that `in` was given before these ops
 //   ready     out waits: the ops before a gradient is whole
 //   done      the host waits, per range: the gradient is in its memory
@@ -32,6 +35,7 @@
 #ifndef WORKER_DEVICE_DEVICE_H
 #define WORKER_DEVICE_DEVICE_H
 
+#include "proto/model.h"
 #include "worker/data/input.h"
 #include "worker/compile/overlap.h"
 #include "worker/compile/program.h"
@@ -51,17 +55,17 @@ float *device_grads(struct device *d);
 enum sl_err device_settle(struct device *d, struct sl_error *err);
 
 // A program of this job. `overlap` and `ranges` are NULL for one that does not
-// train; both are borrowed.
+// train; `clips` is the job's model if it clips by a norm. All are borrowed.
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *p, const struct overlap *overlap,
                          const struct overlap_range *ranges,
-                         struct sl_error *err);
+                         const struct model *clips, struct sl_error *err);
 void device_program_free(struct device_program *p); // NULL; after a settle
 
 // The parts of a step, as step.h has them. `held`: gradients stay on the
-// device, only the loss comes out.
+// device, only the loss comes out; `kept`: until they are clipped.
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, bool held,
+                         const struct batch *batch, bool held, bool kept,
                          struct sl_error *err);
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
@@ -71,6 +75,10 @@ enum sl_err device_run(struct device *d, float *grads, uint32_t first,
                        uint32_t end, struct pulse *pulse, struct sl_error *err);
 enum sl_err device_take_stats(struct device *d, struct sl_error *err);
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
+// Of a range that was taken; of a step that is kept, once its loss is known.
+bool device_finite(const struct device *d, uint32_t range);
+enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
+                        double global_clipnorm, struct sl_error *err);
 
 // A batch of the step after this one.
 enum sl_err device_stage(struct device *d, const void *run,

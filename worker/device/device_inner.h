@@ -4,6 +4,7 @@
 //   device.c          streams, vectors, the two slots; waiting for all
 //   device_program.c  a program there: its block, segments, recordings
 //   device_step.c     the parts of a step, in order
+//   device_check.c    what it says of its gradient; clipping
 #ifndef WORKER_DEVICE_DEVICE_INNER_H
 #define WORKER_DEVICE_DEVICE_INNER_H
 
@@ -42,19 +43,30 @@ struct device {
     struct device_program *p;
     unsigned at;      // its slot
     uint32_t segment; // the next to run
-    uint32_t handed;  // of overlap.by_send, so many are on their way out
     bool gated;       // something arrives that the next segment waits for
     bool loss_sent;   // the loss is on its way out
     bool held;        // and nothing else goes there
+    bool kept;        // nor do gradients, until they are clipped
 };
 
 struct device_segment {
     uint32_t first, end; // ops
     bool reads_batch;    // its recordings hold the address of a slot
+    uint32_t whole_first, whole_end; // of overlap.by_send: whole behind it
     struct {
         struct kern_plan *plan; // NULL: not recorded
         uint64_t moved;         // addresses are of that time
     } recorded[DEVICE_SLOTS];
+};
+
+// Offsets are in the program's block.
+struct device_check {
+    size_t ranges_at, norms_at, factors_at, one_at;
+    struct kern_plan **ranges; // by place in by_send; owned, as all of these
+    uint32_t *place_of;        // by range
+    struct kern_plan **norms;  // by variable; NULL: it is not clipped
+    double *squares;
+    struct kern_mem workspace;
 };
 
 struct device_program {
@@ -62,6 +74,8 @@ struct device_program {
     struct program *p;
     const struct overlap *overlap; // NULL: it does not train
     const struct overlap_range *ranges;
+    const struct model *clips; // NULL: the job does not clip by a norm
+    struct device_check check;
     // What program_own() has: what changes first, then constants, then stats.
     struct device_pair block;
     size_t offset[PROGRAM_PLACES], changing_bytes;
@@ -92,6 +106,20 @@ static inline bool device_touches(const struct device_program *p,
 {
     return p->overlap->wait_before[range] < p->p->count;
 }
+
+// Of the block, from `at`: where its part ends.
+size_t device_check_lay(struct device_program *p, size_t at);
+void device_check_put(struct device_program *p); // what does not change
+enum sl_err device_check_make(struct device_program *p, struct sl_error *err);
+void device_check_free(struct device_program *p);
+// Behind the ops of a segment.
+enum sl_err device_check_enqueue(struct device_program *p,
+                                 const struct device_segment *s);
+// By the norms that have come out. `any`: variables are to be shrunk, and the
+// factors are on their way.
+enum sl_err device_check_send_factors(struct device_program *p, bool *any,
+                                      double clipnorm, double global);
+enum sl_err device_check_shrink(struct device_program *p);
 
 // Scale and keys, as the program has them now.
 enum sl_err device_program_upload(struct device_program *p);

@@ -33,7 +33,8 @@ static size_t lay_all(struct device_program *p)
     }
     p->changing_bytes = at;
     at = lay(p, PROGRAM_CONSTANTS, at);
-    return lay(p, PROGRAM_STATS, at);
+    at = lay(p, PROGRAM_STATS, at);
+    return device_check_lay(p, at);
 }
 
 static bool is_there(const struct device_program *p, struct kern_mem own,
@@ -92,6 +93,7 @@ static enum sl_err make_block(struct device_program *p)
         if (own.bytes > 0)
             put(p, own, i);
     }
+    device_check_put(p);
     rc = d->b->copy(d->in, p->block.device.at, p->block.host.at, bytes,
                     KERN_TO_DEVICE);
     // Compute waits for `in` at every step's beginning.
@@ -129,6 +131,16 @@ static void mark_cuts(const struct device_program *p, bool *cut)
     }
 }
 
+// Ranges whose gradient no later op touches.
+static void note_whole(const struct device_program *p, struct device_segment *s)
+{
+    const struct overlap *o = p->overlap;
+
+    while (o != NULL && s->whole_end < o->shards &&
+           o->send_after[o->by_send[s->whole_end]] < s->end)
+        s->whole_end++;
+}
+
 static enum sl_err make_segments(struct device_program *p)
 {
     uint32_t ops = p->p->count, count = 0;
@@ -151,7 +163,9 @@ static enum sl_err make_segments(struct device_program *p)
         if (!cut[i + 1])
             continue;
         s->end = i + 1;
+        note_whole(p, s);
         s[1].first = i + 1;
+        s[1].whole_first = s[1].whole_end = s->whole_end;
         p->segments_count++;
     }
     sl_free(cut);
@@ -183,10 +197,15 @@ static enum sl_err enqueue(struct device_program *p,
                            struct sl_error *err)
 {
     uint8_t *at[PROGRAM_PLACES];
+    enum sl_err rc;
 
     places(at, p);
-    return program_enqueue(p->p, p->d->compute, at, s->first, s->end, pulse,
-                           err);
+    rc = program_enqueue(p->p, p->d->compute, at, s->first, s->end, pulse, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = device_check_enqueue(p, s);
+    return rc == SL_OK ? rc
+                       : device_fail(p->d, rc, "looking at a gradient", err);
 }
 
 // Only `compute` records, and only what is enqueued on it: the ops.
@@ -228,7 +247,8 @@ enum sl_err device_program_run(struct device_program *p,
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err rc;
 
-    if (!p->warm || p->direct || s->end - s->first < 2)
+    if (!p->warm || p->direct ||
+        s->end - s->first + s->whole_end - s->whole_first < 2)
         return enqueue(p, s, pulse, err);
     if (*plan == NULL || s->recorded[slot].moved != moved(p)) {
         kern_plan_free(*plan); // one under way is freed when it is over
@@ -270,7 +290,7 @@ static enum sl_err make_done(struct device *d, uint32_t count)
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *program, const struct overlap *overlap,
                          const struct overlap_range *ranges,
-                         struct sl_error *err)
+                         const struct model *clips, struct sl_error *err)
 {
     struct device_program *p = sl_calloc(1, sizeof(*p));
     enum sl_err rc;
@@ -281,6 +301,7 @@ enum sl_err device_place(struct device_program **out, struct device *d,
     p->p = program;
     p->overlap = overlap;
     p->ranges = ranges;
+    p->clips = overlap == NULL ? NULL : clips;
     rc = overlap == NULL ? SL_OK : make_done(d, overlap->shards);
     if (rc == SL_OK)
         rc = d->b->event_new(&p->uploaded, d->dev);
@@ -290,6 +311,8 @@ enum sl_err device_place(struct device_program **out, struct device *d,
         rc = make_segments(p);
     if (rc == SL_OK)
         rc = make_block(p);
+    if (rc == SL_OK)
+        rc = device_check_make(p, err);
     if (rc != SL_OK) {
         rc = device_fail(d, rc, "a program's memory on the device", err);
         device_program_free(p);
@@ -308,6 +331,7 @@ void device_program_free(struct device_program *p)
             kern_plan_free(p->segments[i].recorded[k].plan);
     }
     sl_free(p->segments);
+    device_check_free(p);
     device_pair_release(p->d, &p->block);
     p->d->b->event_free(p->uploaded);
     p->d->b->event_free(p->stats);

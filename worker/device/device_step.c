@@ -115,7 +115,7 @@ void device_unstage(struct device *d)
 // ---- before the ops
 
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, bool held,
+                         const struct batch *batch, bool held, bool kept,
                          struct sl_error *err)
 {
     struct device_slot *s = next_slot(d);
@@ -128,9 +128,10 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
     s->staged = false;
     d->at = (d->at + 1) % DEVICE_SLOTS;
     d->p = p;
-    d->segment = d->handed = 0;
+    d->segment = 0;
     d->loss_sent = false;
     d->held = held;
+    d->kept = kept && !held;
     d->gated = true;
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, d->computed);
@@ -190,8 +191,19 @@ static enum sl_err gate(struct device *d)
     return rc == SL_OK ? d->b->event_wait(d->compute, d->arrived) : rc;
 }
 
-// The loss goes out first, so it is there when any gradient is.
-static enum sl_err tell(struct device *d)
+// Bytes [from, end) of the program's block.
+static enum sl_err copy_words(struct device *d, size_t from, size_t end)
+{
+    struct device_program *p = d->p;
+
+    return d->b->copy(d->out, (uint8_t *)p->block.host.at + from,
+                      (uint8_t *)p->block.device.at + from, end - from,
+                      KERN_TO_HOST);
+}
+
+// The loss goes out first, so it is there when any gradient is; and with it
+// what lies behind it up to `end`: words of ranges, and of variables.
+static enum sl_err tell(struct device *d, size_t end)
 {
     struct device_program *p = d->p;
     size_t at = p->offset[PROGRAM_STATS];
@@ -200,21 +212,33 @@ static enum sl_err tell(struct device *d)
     if (d->loss_sent)
         return SL_OK;
     d->loss_sent = true;
-    rc = d->b->copy(d->out, (uint8_t *)p->block.host.at + at,
-                    (uint8_t *)p->block.device.at + at, sizeof(p->p->stats),
-                    KERN_TO_HOST);
+    if (end < at + sizeof(p->p->stats))
+        end = at + sizeof(p->p->stats);
+    rc = copy_words(d, at, end);
     return rc == SL_OK ? d->b->event_record(p->stats, d->out) : rc;
+}
+
+// What the device has found in ranges [first, end) of overlap.by_send.
+static enum sl_err tell_ranges(struct device *d, uint32_t first, uint32_t end)
+{
+    size_t at = d->p->check.ranges_at;
+
+    if (!d->loss_sent) // and in those before, which no op touches
+        return tell(d, at + end * 2 * sizeof(double));
+    return copy_words(d, at + first * 2 * sizeof(double),
+                      at + end * 2 * sizeof(double));
 }
 
 static enum sl_err hand_out(struct device *d, float *grads, uint32_t range)
 {
     const struct overlap_range *r = &d->p->ranges[range];
     float *from = (float *)d->grads.device.at + r->first;
-    enum sl_err rc = tell(d);
+    enum sl_err rc;
 
-    if (rc == SL_OK)
-        rc = d->b->copy(d->out, grads + r->first, from,
-                        (size_t)r->count * sizeof(float), KERN_TO_HOST);
+    if (!device_touches(d->p, range))
+        return SL_OK; // its gradient is 0 and has never left the host
+    rc = d->b->copy(d->out, grads + r->first, from,
+                    (size_t)r->count * sizeof(float), KERN_TO_HOST);
     return rc == SL_OK ? d->b->event_record(d->done[range], d->out) : rc;
 }
 
@@ -225,25 +249,40 @@ static enum sl_err let_out_follow(struct device *d)
     return rc == SL_OK ? d->b->event_wait(d->out, d->ready) : rc;
 }
 
-// Behind the ops before `end`: ranges that none of the others touches.
-static enum sl_err hand_out_before(struct device *d, float *grads, uint32_t end)
+static bool touches_any(const struct device_program *p, uint32_t first,
+                        uint32_t end)
+{
+    while (first < end && !device_touches(p, p->overlap->by_send[first]))
+        first++;
+    return first < end;
+}
+
+// Behind the ops of a segment: ranges that none of the others touches.
+static enum sl_err hand_out_behind(struct device *d, float *grads,
+                                   const struct device_segment *s)
+{
+    enum sl_err rc;
+
+    if (d->kept || !touches_any(d->p, s->whole_first, s->whole_end))
+        return SL_OK;
+    rc = let_out_follow(d);
+    if (rc == SL_OK)
+        rc =
+            d->held ? tell(d, 0) : tell_ranges(d, s->whole_first, s->whole_end);
+    for (uint32_t i = s->whole_first; !d->held && i < s->whole_end; i++) {
+        if (rc == SL_OK)
+            rc = hand_out(d, grads, d->p->overlap->by_send[i]);
+    }
+    return rc;
+}
+
+static enum sl_err hand_out_all(struct device *d, float *grads)
 {
     const struct overlap *o = d->p->overlap;
-    bool follows = false;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = let_out_follow(d);
 
-    while (o != NULL && rc == SL_OK && d->handed < o->shards &&
-           o->send_after[o->by_send[d->handed]] < end) {
-        uint32_t range = o->by_send[d->handed++];
-
-        if (!device_touches(d->p, range))
-            continue; // its gradient is 0 and has never left the host
-        if (!follows)
-            rc = let_out_follow(d);
-        follows = true;
-        if (rc == SL_OK)
-            rc = d->held ? tell(d) : hand_out(d, grads, range);
-    }
+    for (uint32_t i = 0; i < o->shards && rc == SL_OK; i++)
+        rc = hand_out(d, grads, o->by_send[i]);
     return rc;
 }
 
@@ -254,8 +293,8 @@ static enum sl_err finish(struct device *d)
     d->p->warm = true;
     if (!d->loss_sent)
         rc = let_out_follow(d);
-    if (rc == SL_OK)
-        rc = tell(d);
+    if (rc == SL_OK) // of a step that is kept all that was counted
+        rc = tell(d, d->kept ? d->p->check.factors_at : 0);
     if (rc == SL_OK)
         rc = d->b->event_record(d->slot[d->at].used, d->compute);
     return rc == SL_OK ? d->b->event_record(d->computed, d->compute) : rc;
@@ -284,7 +323,7 @@ enum sl_err device_run(struct device *d, float *grads, uint32_t first,
         if (rc == SL_OK)
             rc = device_program_run(p, s, pulse, err);
         if (rc == SL_OK)
-            rc = around(d, hand_out_before(d, grads, s->end), err);
+            rc = around(d, hand_out_behind(d, grads, s), err);
     }
     if (rc == SL_OK && d->segment == p->segments_count)
         rc = around(d, finish(d), err);
@@ -313,4 +352,21 @@ enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err)
         return SL_OK;
     rc = device_await(d, d->done[range]);
     return rc == SL_OK ? rc : device_fail(d, rc, "waiting for a gradient", err);
+}
+
+// ---- clipping
+
+enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
+                        double global, struct sl_error *err)
+{
+    bool any = false;
+    enum sl_err rc = device_check_send_factors(d->p, &any, clipnorm, global);
+
+    if (rc == SL_OK && any)
+        rc = gate(d);
+    if (rc == SL_OK && any)
+        rc = device_check_shrink(d->p);
+    if (rc == SL_OK)
+        rc = hand_out_all(d, grads);
+    return rc == SL_OK ? rc : device_fail(d, rc, "clipping a gradient", err);
 }

@@ -75,14 +75,38 @@ static double sum_of_squares(const float *g, uint64_t n)
     return sum;
 }
 
+static float factor_of(double norm, double most)
+{
+    return norm > most ? (float)(most / norm) : 1;
+}
+
 static void shrink(float *g, uint64_t n, double norm, double most)
 {
-    float scale = (float)(most / norm);
+    float scale = factor_of(norm, most);
 
     if (!(norm > most))
         return;
     for (uint64_t i = 0; i < n; i++)
         g[i] *= scale;
+}
+
+bool grad_factors(float *factor, const double *squares, uint32_t variables,
+                  double clipnorm, double global_clipnorm)
+{
+    double all = 0;
+    bool any = false;
+
+    for (uint32_t i = 0; i < variables; i++)
+        all += squares[i];
+    for (uint32_t i = 0; i < variables; i++) {
+        factor[i] = 1;
+        if (clipnorm > 0)
+            factor[i] = factor_of(sqrt(squares[i]), clipnorm);
+        else if (global_clipnorm > 0)
+            factor[i] = factor_of(sqrt(all), global_clipnorm);
+        any |= factor[i] != 1;
+    }
+    return any;
 }
 
 void grad_clipnorm(float *g, const struct model *model, double clipnorm)

@@ -39,4 +39,10 @@ void grad_clipnorm(float *g, const struct model *model, double clipnorm);
 // Keras' global_clipnorm: all of them together.
 void grad_global_clipnorm(float *g, const struct model *model, double clipnorm);
 
+// Both of these from the squares that variables' norms are made of: what each
+// is to be multiplied by. At most one of the two norms is more than 0. False
+// if all stay as they are.
+bool grad_factors(float *factor, const double *squares, uint32_t variables,
+                  double clipnorm, double global_clipnorm);
+
 #endif

@@ -2,13 +2,15 @@
 // worker/device/step.c -- in host memory, or by device.h; see step.h.
 #include "worker/device/step.h"
 
+#include "worker/device/grad.h"
+
 enum sl_err step_begin(struct step *s, struct program *program,
                        struct device_program *placed, const struct batch *batch,
                        struct sl_error *err)
 {
     s->program = program;
     if (s->device != NULL)
-        return device_begin(s->device, placed, batch, s->held, err);
+        return device_begin(s->device, placed, batch, s->held, s->kept, err);
     s->io = (struct program_io){.params = s->params,
                                 .grads = s->grads,
                                 .x = batch->x,
@@ -51,6 +53,25 @@ enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
     rc = device_take(s->device, range, err);
     pulse_beat(s->pulse);
     return rc;
+}
+
+bool step_finite(const struct step *s, uint32_t range,
+                 const struct overlap_range *r)
+{
+    return s->device != NULL
+               ? device_finite(s->device, range)
+               : grad_finite(s->grads + r->first, (size_t)r->count);
+}
+
+enum sl_err step_clip(struct step *s, const struct model *model,
+                      double clipnorm, double global_clipnorm,
+                      struct sl_error *err)
+{
+    if (s->device != NULL)
+        return device_clip(s->device, s->grads, clipnorm, global_clipnorm, err);
+    grad_clipnorm(s->grads, model, clipnorm);
+    grad_global_clipnorm(s->grads, model, global_clipnorm);
+    return SL_OK;
 }
 
 // If the device is lost, nothing is under way any more.

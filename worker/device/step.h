@@ -6,6 +6,7 @@
 //     run     ops that follow those before
 //     stats   then the program's loss is known
 //     take    then the gradient of a range is in the host's vector
+//     finite  is that; a device has counted while it computed
 //   stop    of a step that is given up, and before anybody else writes to the
 //           vectors that it read; what was staged is forgotten
 //
@@ -16,6 +17,8 @@
 //
 // A step of several micro-batches is as many of these. All but the last are
 // `held`: their gradients are not taken, since the next one's are added.
+// A step that is clipped by a norm is `kept` whole until clip(), before any
+// take(); finite() of its ranges is known with its loss.
 //
 // Threads  the compute thread.
 // Memory   The batch is borrowed from begin to the end of the step in host
@@ -32,7 +35,7 @@ struct step {
     struct device *device; // NULL: in host memory
     float *params, *grads; // the host's
     struct pulse *pulse;
-    bool held; // the next to begin is
+    bool held, kept; // the next to begin is
 
     // Of the step under way.
     struct program *program;
@@ -56,6 +59,14 @@ enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
 enum sl_err step_stats(struct step *s, struct sl_error *err);
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
+// Of a range that was taken; or of a step that is kept, when all ops were run
+// and the loss is known.
+bool step_finite(const struct step *s, uint32_t range,
+                 const struct overlap_range *r);
+// Of a step that is kept, and finite. `program` was placed with `model`.
+enum sl_err step_clip(struct step *s, const struct model *model,
+                      double clipnorm, double global_clipnorm,
+                      struct sl_error *err);
 void step_stop(struct step *s);
 
 // On a device: starts copying the next step's batch, which is not needed any

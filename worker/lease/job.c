@@ -372,6 +372,13 @@ static enum sl_err set_input(struct job *j, bool test,
     return SL_OK;
 }
 
+// By the worker, of its own gradient; a ring clips the sum of all.
+static bool clips_its_own(const struct job *j)
+{
+    return j->ring == NULL &&
+           (j->optimizer.clipnorm > 0 || j->optimizer.global_clipnorm > 0);
+}
+
 static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
                                 struct job_program *slot, struct sl_error *err)
 {
@@ -400,7 +407,8 @@ static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
                           j->ranges_count, err);
     if (rc == SL_OK && j->device != NULL)
         rc = device_place(&slot->placed, j->device, slot->program,
-                          train ? &slot->overlap : NULL, j->ranges, err);
+                          train ? &slot->overlap : NULL, j->ranges,
+                          clips_its_own(j) ? j->model : NULL, err);
     if (rc != SL_OK)
         program_drop(slot);
     return rc;

@@ -240,11 +240,11 @@ static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
     struct job_ring *ring = r->job->ring;
     const struct overlap_range *range = &ring->buckets[b];
 
+    if (!step_finite(&r->step, b, range))
+        r->bad = true; // what the sums of many become is looked at by update
     grad_statistics(ring->grads, r->job->model, range->first, range->count,
                     r->c.count);
     sum_add(&ring->sum, b, ring->grads, (float)r->c.samples, r->slot == 0);
-    if (!grad_finite(ring->sum.data + range->first, (size_t)range->count))
-        r->bad = true;
     return r->slot + 1 == r->slots_count[0] ? sum_start(&ring->sum, b, err)
                                             : SL_OK;
 }

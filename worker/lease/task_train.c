@@ -210,36 +210,79 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     return result;
 }
 
-// The gradient of the step is in the vector.
+// The gradient of the step is in the vector, finite and clipped.
 static enum sync_result send_whole(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
-    float *g = t->sync->grads;
     enum sync_result result = SYNC_OK;
 
-    if (!grad_finite(g, (size_t)t->job->model->elements))
-        return skip_all(t, true);
-    grad_statistics(g, t->job->model, 0, t->job->model->elements, t->c.count);
+    grad_statistics(t->sync->grads, t->job->model, 0, t->job->model->elements,
+                    t->c.count);
     t->job->nonfinite = 0;
     if (t->job->precision == SPEC_F16)
         loss_scale_step(&t->job->scale, true);
     note_pending(t, true);
-    grad_clipnorm(g, t->job->model, t->job->optimizer.clipnorm);
-    grad_global_clipnorm(g, t->job->model, t->job->optimizer.global_clipnorm);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
         result = send(t, o->by_send[i], false);
     return result;
+}
+
+// The group's sum came from others, too: only the host has it.
+static enum sync_result send_sum(struct train *t)
+{
+    const struct job *job = t->job;
+    float *g = t->sync->grads;
+
+    if (!grad_finite(g, (size_t)job->model->elements))
+        return skip_all(t, true);
+    grad_clipnorm(g, job->model, job->optimizer.clipnorm);
+    grad_global_clipnorm(g, job->model, job->optimizer.global_clipnorm);
+    return send_whole(t);
+}
+
+static enum sync_result take_all(struct train *t)
+{
+    const struct overlap *o = &t->c.p->overlap;
+    enum sync_result result = SYNC_OK;
+
+    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
+        result = take(t, o->by_send[i]);
+    return result;
+}
+
+static bool is_finite(const struct train *t)
+{
+    uint32_t i = 0, n = t->sync->ranges_count;
+
+    while (i < n && step_finite(&t->step, i, &t->sync->ranges[i]))
+        i++;
+    return i == n;
+}
+
+static enum sync_result clip(struct train *t)
+{
+    const struct spec_optimizer *o = &t->job->optimizer;
+    enum sl_err rc = step_clip(&t->step, t->job->model, o->clipnorm,
+                               o->global_clipnorm, &t->err);
+
+    return rc == SL_OK ? SYNC_OK : failed(t, rc);
 }
 
 // Clipping by a norm sees the whole gradient before any of it leaves; and in
 // f16 all shards skip the step if any part of it is not finite.
 static enum sync_result whole_and_send(struct train *t)
 {
-    const struct overlap *o = &t->c.p->overlap;
+    bool kept = t->step.kept;
     enum sync_result result = run_to(t, t->c.p->program->count);
 
-    for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
-        result = take(t, o->by_send[i]);
+    if (result == SYNC_OK && !kept)
+        result = take_all(t);
+    if (result == SYNC_OK && !is_finite(t))
+        return skip_all(t, true);
+    if (result == SYNC_OK && kept)
+        result = clip(t);
+    if (result == SYNC_OK && kept)
+        result = take_all(t);
     return result == SYNC_OK ? send_whole(t) : result;
 }
 
@@ -259,8 +302,7 @@ static enum sync_result backward(struct train *t)
             result = take(t, s);
         if (result != SYNC_OK)
             break;
-        finite =
-            grad_finite(t->sync->grads + range->first, (size_t)range->count);
+        finite = step_finite(&t->step, s, range);
         if (!finite && all_finite)
             result = not_finite(t);
         all_finite = all_finite && finite;
@@ -415,7 +457,13 @@ static enum sync_result group_step(struct train *t)
     t->op = t->c.p->program->count;
     t->waited = t->sync->ranges_count;
     t->reads_until = 0;
-    return isfinite(t->c.loss_sum) ? send_whole(t) : skip_all(t, false);
+    return isfinite(t->c.loss_sum) ? send_sum(t) : skip_all(t, false);
+}
+
+static bool clips(const struct train *t)
+{
+    return t->job->optimizer.clipnorm > 0 ||
+           t->job->optimizer.global_clipnorm > 0;
 }
 
 static enum sync_result one_step(struct train *t, uint32_t step)
@@ -431,6 +479,7 @@ static enum sync_result one_step(struct train *t, uint32_t step)
     contribution_begin(&t->c, &t->lease->run, t->lease->closure, step);
     if (!grouped)
         input_share(t->env->input, &t->lease->run, (struct input_share){0});
+    t->step.kept = !grouped && clips(t);
     result = grouped ? group_step(t) : compute_step(t);
     contribution_put(&t->c);
     return result;
@@ -510,8 +559,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
         .input = env->input, .job = job, .device = &t.step};
     // In sync all shards skip a contribution, or none does.
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
-              job->precision == SPEC_F16 || job->optimizer.clipnorm > 0 ||
-              job->optimizer.global_clipnorm > 0;
+              job->precision == SPEC_F16 || clips(&t);
     // Not within a ring lease: then it is computed alone, which is the same.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;
