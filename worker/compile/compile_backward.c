@@ -109,13 +109,19 @@ static void bias_grad(struct build *b, uint32_t i)
     compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
 }
 
+// There is one, and no other layer has computed its gradient.
+static bool wants_bias_grad(const struct build *b, uint32_t i)
+{
+    return b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE &&
+           !b->bias_done[i];
+}
+
 // Does a bias's gradient come from the op that computes the kernel's?
 static bool fuses_bias(struct build *b, uint32_t i,
                        const struct kern_desc *with,
                        const struct kern_desc *without)
 {
-    return b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE &&
-           compile_fuses(b, with, without);
+    return wants_bias_grad(b, i) && compile_fuses(b, with, without);
 }
 
 // dw and db. `with` computes both in one op; if the backend is worse at that,
@@ -124,7 +130,7 @@ static void weight_grads(struct build *b, uint32_t i, struct kern_desc *with,
                          struct kern_desc *without, struct build_ref first,
                          struct build_ref second)
 {
-    bool bias = b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE, both;
+    bool bias = wants_bias_grad(b, i), both;
     enum kern_dtype given;
     uint32_t dw, db;
 
@@ -244,29 +250,59 @@ static void conv2d(struct build *b, uint32_t i)
     input_grad(b, i, &d);
 }
 
+// Is the sum of a max pool's dx the bias gradient of the convolution in front?
+// Nobody else reads that one, and its activation is done with: the pool sums
+// what is still small. On a host the sum costs the pool what it saves.
+static bool sums_for_bias(struct build *b, uint32_t i,
+                          const struct kern_desc *with,
+                          const struct kern_desc *without)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t input = node->input[0];
+    const struct model_node *conv = &b->model->nodes[input];
+
+    return (b->device || b->o->f64) && node->type == MODEL_MAX_POOLING2D &&
+           conv->type == MODEL_CONV2D && conv->users == 1 &&
+           wants_bias_grad(b, input) &&
+           (conv->act == MODEL_ACT_LINEAR || b->act_done[input]) &&
+           compile_fuses(b, with, without);
+}
+
 static void pool(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    bool max = node->type == MODEL_MAX_POOLING2D;
+    bool max = node->type == MODEL_MAX_POOLING2D, bias;
     struct kern_window w = compile_window(node);
-    uint32_t input = node->input[0], dx;
-    struct build_ref refs[3];
+    uint32_t input = node->input[0], dx, db = NO_TENSOR;
+    struct build_ref refs[4];
     unsigned n = 0;
     int64_t x[KERN_DIMS];
-    struct kern_desc d;
+    struct kern_desc d, with;
 
     if (!wants_grad(b, node, 0))
         return;
     compile_dims(b, &node->in, x);
     kern_desc_pool(&d, KERN_POOL_BWD, max ? KERN_POOL_MAX : KERN_POOL_AVG, x,
                    &w, 0);
+    kern_desc_pool(&with, KERN_POOL_BWD, KERN_POOL_MAX, x, &w, KERN_BGRAD);
     compile_type(b, &d, b->t);
+    compile_type(b, &with, b->t);
+    bias = sums_for_bias(b, i, &with, &d);
+    if (bias)
+        d = with;
     dx = target(b, input);
     refs[n++] = WHOLE(b->grad[i]);
     if (max)
         refs[n++] = WHOLE(b->aux[i]);
-    refs[n] = WHOLE(dx);
+    refs[n++] = WHOLE(dx);
+    if (bias) {
+        db = compile_grad_at(b, input, MODEL_BIAS, KERN_F32);
+        refs[n] = WHOLE(db);
+    }
     compile_emit(b, i, &d, refs);
+    if (bias)
+        compile_grad_home(b, input, MODEL_BIAS, db, KERN_F32);
+    b->bias_done[input] |= bias;
     took(b, input, dx);
 }
 

@@ -50,6 +50,7 @@ struct build {
     uint32_t *saved;   // what its activation's backward wants
     bool *needs_grad;  // something trainable lies at or before it
     bool *act_done;    // its activation's backward is somebody else's
+    bool *bias_done;   // its bias's gradient is, too
     bool loss_has_act; // the output's softmax or sigmoid is in the loss
 
     // By variable; NO_TENSOR before.

@@ -265,6 +265,62 @@ static void check_alike(struct net *a, struct net *b, double loss,
     T_LT(distance(a, b, a->io.grads, b->io.grads, a->elements) * 1e6, grads_e6);
 }
 
+static const struct program_op *op_of(const struct net *n, enum kern_op op,
+                                      uint32_t node)
+{
+    for (uint32_t i = 0; i < n->p->count; i++) {
+        if (n->p->ops[i].op == op && n->p->ops[i].node == node)
+            return &n->p->ops[i];
+    }
+    T_FAIL("node %u has no op %d", node, (int)op);
+    return NULL;
+}
+
+// A max pool sums for the bias of the convolution in front, if it sees all of
+// that one's gradient and that is already the one before the activation.
+TEST(compile, a_pool_sums_what_is_still_small)
+{
+    static const struct {
+        const char *conv, *pool;
+        bool sums;
+    } cases[] = {
+        {"'activation': 'relu'", "max", true},
+        {"'activation': 'linear'", "max", true},
+        {"'activation': 'relu', 'use_bias': false", "max", false},
+        {"'activation': 'tanh'", "max", false},
+        {"'activation': 'relu'", "average", false},
+    };
+    struct compile_options here = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                   .train = true,
+                                   .batch = 4,
+                                   .seed = 5},
+                           far = here;
+
+    far.as_device = true;
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct net cpu, ref;
+        char text[512];
+
+        snprintf(text, sizeof(text),
+                 "{'input_shape': [9, 8, 2], 'layers': [{'type': 'conv2d',"
+                 " 'filters': 5, 'kernel_size': 3, %s}, {'type':"
+                 " '%s_pooling2d', 'pool_size': 2}, {'type': 'flatten'},"
+                 " {'type': 'dense', 'units': 3}]}",
+                 cases[i].conv, cases[i].pool);
+        draw();
+        net_open_as(&cpu, "cpu", text, &far);
+        net_open_as(&ref, "ref", text, &here);
+        T_EQ(op_of(&ref, KERN_POOL_BWD, 2)->args,
+             cases[i].pool[0] == 'm' ? 3 : 2);
+        T_EQ(op_of(&cpu, KERN_POOL_BWD, 2)->args,
+             (cases[i].pool[0] == 'm' ? 3 : 2) + cases[i].sums);
+        check_alike(&cpu, &ref, 1e-5, 5);
+        net_close(&cpu);
+        net_close(&ref);
+        check_gradient(text, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
+    }
+}
+
 // ---- large dense layers
 
 static const struct compile_options wide = {.loss =
