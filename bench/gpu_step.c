@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench/gpu_step.c -- a worker's step on a device, and nothing around it.
 //
-// Model and compiled program are the worker's own; parameters and one batch of
-// noise lie in the device's memory, and the gradient stays there. What is left
-// out is what a worker does besides: reading, copies, leases, shards.
+// The compiled program is the worker's own; parameters and one batch of noise,
+// of the kind that the job's data is (bytes of images), lie in the device's
+// memory, and the gradient stays there. What is left out is what a worker does
+// besides: reading, copies, leases, shards.
 //
 // The step is enqueued once as it is, then recorded whole (a CUDA graph), and
 // the recording is run again and again: --rounds times for --seconds. Prints
@@ -64,33 +65,15 @@ static void open_device(struct gpu_step *g, const struct conf *c)
     must(g, g->backend->stream_new(&g->stream, g->dev, 0), "a stream");
 }
 
-static enum kern_dtype compute_of(enum spec_precision precision)
-{
-    return precision == SPEC_BF16  ? KERN_BF16
-           : precision == SPEC_F16 ? KERN_F16
-                                   : KERN_F32;
-}
-
+// The very program of a worker: with that precision, fed with bytes where the
+// data is bytes.
 static void compile_it(struct gpu_step *g)
 {
-    const Sluice__V1__JobSpec *spec = g->record->open->spec;
-    enum spec_precision precision = spec_precision(spec);
     struct sl_error err = SL_ERROR_INIT;
-    struct compile_options o = {
-        .loss = g->job->loss,
-        .from_logits = spec->from_logits,
-        .train = true,
-        .batch = g->batch,
-        .seed = 1,
-        .compute = compute_of(precision),
-        .math = precision == SPEC_TF32 ? KERN_MATH_TF32 : KERN_MATH_F32,
-    };
 
-    g->job->memory.dev = g->dev;
-    program_must(
-        compile(&g->program, g->dev, g->job->model, &o, &g->job->memory, &err),
-        &err, "the program");
-    if (precision == SPEC_F16)
+    program_must(job_compile(g->job, JOB_TRAINS, g->batch, &g->program, &err),
+                 &err, "the program");
+    if (g->job->precision == SPEC_F16)
         program_set_loss_scale(g->program, 32768);
 }
 
@@ -113,26 +96,40 @@ static void place(struct gpu_step *g, enum program_place where,
     must(g, rc, "a copy to the device");
 }
 
-static void place_batch(struct gpu_step *g)
+// Bytes as a file has them, or numbers: noise.
+static void place_x(struct gpu_step *g)
 {
-    const struct model *m = g->job->model;
-    size_t x_elements =
-        (size_t)g->batch * model_shape_elements(&m->nodes[0].out);
-    float *x = program_memory(x_elements * sizeof(*x));
+    size_t n =
+        (size_t)g->batch * model_shape_elements(&g->job->model->nodes[0].out);
+    float *x = program_memory(n * sizeof(*x));
+    uint8_t *bytes = program_memory(n);
+
+    rng_fill_uniform(x, 2, 0, 0, n);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(x[i] * 256);
+    if (data_is_u8(g->job->train))
+        place(g, PROGRAM_X, bytes, n);
+    else
+        place(g, PROGRAM_X, x, n * sizeof(*x));
+    must(g, g->backend->stream_sync(g->stream), "the batch");
+    free(x);
+    free(bytes);
+}
+
+static void place_labels(struct gpu_step *g)
+{
     int32_t *labels = program_memory(g->batch * sizeof(*labels));
     struct sl_error err = SL_ERROR_INIT;
     struct data_want want;
 
-    program_must(compile_wants(&want, m, g->job->loss, &err), &err, "the data");
+    program_must(compile_wants(&want, g->job->model, g->job->loss, &err), &err,
+                 "the data");
     if (want.labels != DATA_INDEX)
         program_die("the net's loss must want classes as labels");
-    rng_fill_uniform(x, 2, 0, 0, x_elements);
     for (uint32_t i = 0; i < g->batch; i++)
         labels[i] = (int32_t)(i % want.outputs);
-    place(g, PROGRAM_X, x, x_elements * sizeof(*x));
     place(g, PROGRAM_LABELS, labels, g->batch * sizeof(*labels));
-    must(g, g->backend->stream_sync(g->stream), "the batch");
-    free(x);
+    must(g, g->backend->stream_sync(g->stream), "the labels");
     free(labels);
 }
 
@@ -144,7 +141,8 @@ static void place_everything(struct gpu_step *g)
     net_job_params(params, g->job->model);
     place(g, PROGRAM_PARAMS, params, elements * sizeof(*params));
     place(g, PROGRAM_GRADS, NULL, elements * sizeof(*params));
-    place_batch(g);
+    place_x(g);
+    place_labels(g);
     for (int i = 0; i < PROGRAM_PLACES; i++) {
         struct kern_mem own = program_own(g->program, (enum program_place)i);
 
@@ -266,15 +264,15 @@ static void print(struct gpu_step *g, const double *ms, int rounds,
 
     g->backend->info(&info, g->dev);
     printf("{\"what\": \"gpu_step\", \"device\": \"%s\", \"batch\": %u, "
-           "\"precision\": \"%s\", \"ops\": %u, \"parameters\": %llu, "
+           "\"precision\": \"%s\", \"input\": \"%s\", \"ops\": %u, "
+           "\"parameters\": %llu, "
            "\"arena_bytes\": %zu, \"workspace_bytes\": %zu, "
            "\"loss_first\": %.6g, \"loss_last\": %.6g, "
            "\"unrecorded_ms\": %.6g, \"step_ms\": [",
-           info.name, g->batch,
-           spec_precision_name(spec_precision(g->record->open->spec)),
-           g->program->count, (unsigned long long)g->job->model->elements,
-           g->program->arena_bytes, g->program->workspace_bytes, g->loss,
-           loss_now(g), unrecorded);
+           info.name, g->batch, spec_precision_name(g->job->precision),
+           data_is_u8(g->job->train) ? "u8" : "f32", g->program->count,
+           (unsigned long long)g->job->model->elements, g->program->arena_bytes,
+           g->program->workspace_bytes, g->loss, loss_now(g), unrecorded);
     for (int i = 0; i < rounds; i++)
         printf("%s%.6g", i ? ", " : "", ms[i]);
     printf("]}\n");

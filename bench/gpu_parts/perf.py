@@ -79,7 +79,8 @@ def bare(kit, net, precision, batch):
 
 def bare_row(kit, net, precision, batch):
     said = bare(kit, net, precision, batch)
-    note = f"SM {host.sm_clock()}; {said['ops']} ops, one recording"
+    note = (f"SM {host.sm_clock()}; {said['ops']} ops on {said['input']}, "
+            "one recording")
     if batch > 1 and net == "imagenette":
         rate = batch / sorted(said["step_ms"])[len(said["step_ms"]) // 2] * 1e3
         note += f"; {rate:,.0f} images/s"

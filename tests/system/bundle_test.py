@@ -169,6 +169,7 @@ def bench_gpu_judges_what_it_measures():
         _, rows = measured(b, folder, "--only", "fashion tf32", "perf", want=1)
         row = rows["fashion tf32 320"]
         check(row["holds"] is False and row["ours"] > 0.15, f"{row}")
+        check("on u8" in row["note"], "not the worker's step, which gets bytes", row)
         # A cluster that has seen 640 images once is not accurate.
         _, rows = measured(b, folder, "--only", "fashion tf32", "cluster", want=1)
         row = rows["fashion tf32"]

@@ -379,27 +379,34 @@ static bool clips_its_own(const struct job *j)
            (j->optimizer.clipnorm > 0 || j->optimizer.global_clipnorm > 0);
 }
 
-static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
-                                struct job_program *slot, struct sl_error *err)
+enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
+                        struct program **out, struct sl_error *err)
 {
-    bool train = use != JOB_EVALUATES;
     struct compile_options o = {
         .loss = j->loss,
         .from_logits = spec_of(j)->from_logits,
-        .train = train,
+        .train = use != JOB_EVALUATES,
         .add = use == JOB_ADDS,
         .batch = batch,
         .seed = spec_of(j)->train->seed,
         .compute = compute_of(j->precision),
         .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
     };
-    enum sl_err rc = set_input(j, !train, &o, err);
+    enum sl_err rc = set_input(j, use == JOB_EVALUATES, &o, err);
+
+    return rc == SL_OK
+               ? compile(out, j->env->dev, j->model, &o, &j->memory, err)
+               : rc;
+}
+
+static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
+                                struct job_program *slot, struct sl_error *err)
+{
+    bool train = use != JOB_EVALUATES;
+    enum sl_err rc = job_device(j, err);
 
     if (rc == SL_OK)
-        rc = job_device(j, err);
-    if (rc == SL_OK)
-        rc =
-            compile(&slot->program, j->env->dev, j->model, &o, &j->memory, err);
+        rc = job_compile(j, use, batch, &slot->program, err);
     if (rc == SL_OK)
         tell_precision(j);
     if (rc == SL_OK && train)
