@@ -141,7 +141,7 @@ static void on_attached(void *arg)
     set_attached(arg, true, "");
 }
 
-static void on_away(void *arg, const char *why)
+static void on_unattached(void *arg, const char *why)
 {
     set_attached(arg, false, why);
 }
@@ -282,7 +282,7 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .only_job = s->job,
                                     .welcome = on_welcome,
                                     .attached = on_attached,
-                                    .away = on_away,
+                                    .unattached = on_unattached,
                                     .lost = on_lost,
                                     .down = on_down,
                                     .beat = on_beat,

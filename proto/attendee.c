@@ -92,8 +92,8 @@ static void went_down(struct attendee *a, const struct sl_error *why)
     a->notified = true;
     a->refused = refused;
     dial_later(a);
-    if (a->setup.away != NULL)
-        a->setup.away(a->setup.arg, why->text);
+    if (a->setup.unattached != NULL)
+        a->setup.unattached(a->setup.arg, why->text);
     if (was)
         a->setup.lost(a->setup.arg);
 }

@@ -47,13 +47,13 @@ struct attendee_setup {
     unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000
     // All run on the loop. welcome: may we attach? false refuses a coordinator
     // of an older term; one of another cluster is refused before. attached: now
-    // we are (may be NULL). away: a stream came to nothing or has ended, and
+    // we are (may be NULL). unattached: a stream came to nothing or ended, and
     // why (may be NULL). lost: we were attached, and are no longer. down: any
     // other message. beat: it is time for a heartbeat. renewed: leases count
     // from attendee_renewed_ms anew (may be NULL).
     bool (*welcome)(void *arg, const Sluice__V1__Welcome *m);
     void (*attached)(void *arg);
-    void (*away)(void *arg, const char *why);
+    void (*unattached)(void *arg, const char *why);
     void (*lost)(void *arg);
     void (*down)(void *arg, const Sluice__V1__AttendDown *m);
     void (*beat)(void *arg);

@@ -10,6 +10,7 @@
 
 const char *rig_net;
 enum kern_dtype rig_compute;
+bool rig_pinned;
 double rig_clipnorm, rig_global_clipnorm;
 
 static const char even[] =
@@ -60,6 +61,40 @@ static void init(struct rig *r)
     }
 }
 
+static enum sl_err make_batches(struct rig *r)
+{
+    size_t bytes[2] = {LARGEST * r->features * sizeof(float),
+                       LARGEST * sizeof(int32_t)};
+    bool pinned = rig_pinned && !r->dev->backend->host;
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; i < 4 && rc == SL_OK; i++) {
+        void *at = pinned ? NULL : sl_calloc(1, bytes[i % 2]);
+
+        if (pinned) {
+            rc = r->dev->backend->alloc(&r->pinned[i], r->dev, bytes[i % 2],
+                                        KERN_HOST);
+            at = r->pinned[i].at;
+        }
+        if (i % 2 == 0)
+            r->x[i / 2] = at;
+        else
+            r->labels[i / 2] = at;
+    }
+    return rc;
+}
+
+static void free_batches(struct rig *r)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        if (r->pinned[i].at != NULL)
+            r->dev->backend->release(r->dev, &r->pinned[i]);
+        else
+            sl_free(i % 2 == 0 ? (void *)r->x[i / 2]
+                               : (void *)r->labels[i / 2]);
+    }
+}
+
 enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges)
 {
     enum sl_err rc;
@@ -68,13 +103,14 @@ enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges)
     r->model = t_model(rig_net != NULL ? rig_net : even);
     cut(r, ranges);
     r->features = (size_t)model_shape_elements(&r->model->nodes[0].out);
-    r->x = sl_calloc(LARGEST * r->features, sizeof(float));
     r->own = sl_calloc(2 * r->model->elements, sizeof(float));
     r->step.params = r->own;
     r->step.grads = r->own + r->model->elements;
     rc = kern_open(&r->dev, device, "cuda.tf32=0", &r->err);
     if (rc == SL_OK && !r->dev->backend->host)
         rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
+    if (rc == SL_OK)
+        rc = make_batches(r);
     if (rc != SL_OK)
         return rc;
     if (r->step.device != NULL) {
@@ -96,10 +132,10 @@ void rig_close(struct rig *r)
     }
     program_memory_release(&r->memory);
     device_free(r->step.device);
+    free_batches(r);
     kern_close(r->dev);
     model_free(r->model);
     sl_free(r->own);
-    sl_free(r->x);
 }
 
 static bool clips(void)
@@ -146,19 +182,25 @@ enum sl_err rig_place(struct rig *r, bool train, uint32_t batch,
 
 struct batch rig_batch(struct rig *r, uint32_t step, uint32_t n)
 {
-    struct batch b = {.x = r->x, .y = r->labels, .n = n, .step = step};
+    float *x = r->x[step % 2];
+    int32_t *labels = r->labels[step % 2];
+    struct batch b = {.x = x,
+                      .y = labels,
+                      .pinned = r->pinned[0].at != NULL,
+                      .n = n,
+                      .step = step};
 
     for (size_t i = 0; i < n * r->features; i++)
-        r->x[i] = number(1000000 + step * 10000 + i);
+        x[i] = number(1000000 + step * 10000 + i);
     for (uint32_t i = 0; i < n; i++)
-        r->labels[i] = (int32_t)((step * 7 + i * 3) % 10);
+        labels[i] = (int32_t)((step * 7 + i * 3) % 10);
     return b;
 }
 
-static void spoil(struct rig *r)
+static void spoil(struct rig *r, uint32_t step)
 {
-    memset(r->x, 0xff, LARGEST * r->features * sizeof(float));
-    memset(r->labels, 0xff, sizeof(r->labels));
+    memset(r->x[step % 2], 0xff, LARGEST * r->features * sizeof(float));
+    memset(r->labels[step % 2], 0xff, LARGEST * sizeof(int32_t));
 }
 
 // Plain gradient descent; moving statistics take the batch's place. The
@@ -214,8 +256,9 @@ static enum sl_err stage(struct rig *r, uint32_t next, uint32_t n)
     if (n == 0)
         return SL_OK;
     b = rig_batch(r, next, n);
-    rc = step_stage(&r->step, &r->run, &b, &r->err);
-    spoil(r);
+    rc = step_stage(&r->step, &r->run, NULL, &b, &r->err);
+    if (!b.pinned)
+        spoil(r, next);
     return rc;
 }
 
@@ -273,11 +316,17 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
         program_set_loss_scale(p->program, 1 << (step % 5 + 4));
     r->step.kept = clips();
     rc = step_begin(&r->step, p->program, p->at, &b, &r->err);
-    if (step_runs_ahead(&r->step))
-        spoil(r);
+    if (step_runs_ahead(&r->step) && !b.pinned)
+        spoil(r, step);
     if (rc == SL_OK)
         rc = rig_run_all(r, p);
-    return rc == SL_OK ? take_all(r, p, step + 1, next_n) : rc;
+    if (rc == SL_OK)
+        rc = take_all(r, p, step + 1, next_n);
+    if (rc == SL_OK && b.pinned)
+        rc = device_free_batch(r->step.device, &b);
+    if (b.pinned)
+        spoil(r, step);
+    return rc;
 }
 
 // Arena and slots grow, together and alone, after steps have been recorded.

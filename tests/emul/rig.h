@@ -19,6 +19,7 @@
 // Of the rigs that are opened next: NULL is a net of even sizes, and 0 is f32.
 extern const char *rig_net;
 extern enum kern_dtype rig_compute;
+extern bool rig_pinned; // batches come in the device's host memory
 extern double rig_clipnorm, rig_global_clipnorm; // 0: not clipped
 
 struct placed {
@@ -36,8 +37,10 @@ struct rig {
     struct placed placed[PROGRAMS];
     struct step step;
     float *own; // both vectors, in host memory
-    float *x;   // of a batch; spoilt when it is not needed any more
-    int32_t labels[LARGEST];
+    // Of a batch and the next; spoilt when they are not needed any more.
+    float *x[2];
+    int32_t *labels[2];
+    struct kern_mem pinned[4]; // they lie there, with rig_pinned
     size_t features;
     struct input_run run; // only its address counts
     double loss;          // of the last step

@@ -247,6 +247,31 @@ TEST(step, evaluates_between_steps)
     T_EQ(emul_alive(), before);
 }
 
+// Batches that the device copies from where they were read, into which the
+// next one but one is read as soon as they are given back.
+TEST(step, pinned_batches_are_not_copied_by_the_host)
+{
+    unsigned before = emul_alive();
+    double here[STEPS], there[STEPS];
+    struct rig copied, pinned;
+
+    for (unsigned seed = 0; seed < 12; seed++) {
+        emul_lazy(seed);
+        T_OK(rig_open(&copied, "cuda", RANGES));
+        rig_pinned = true;
+        T_OK(rig_open(&pinned, "cuda", RANGES));
+        rig_pinned = false;
+        train_all(&copied, here);
+        train_all(&pinned, there);
+        T_MEM(here, there, sizeof(here));
+        same_bits(&copied, &pinned);
+        rig_close(&copied);
+        rig_close(&pinned);
+    }
+    emul_lazy(0);
+    T_EQ(emul_alive(), before);
+}
+
 // A step is given up in the middle; the next one begins anew.
 TEST(step, one_that_is_given_up_leaves_nothing)
 {

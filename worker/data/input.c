@@ -32,12 +32,17 @@
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN };
 
+struct space {
+    void *x, *y;
+    size_t x_bytes, y_bytes;
+};
+
 struct slot {
     enum slot_state state;
     bool stale; // FILLING, but to be thrown away
     struct input_run *run;
-    struct batch batch;
-    size_t x_bytes, y_bytes; // space
+    struct batch batch; // x and y: of one of these
+    struct space own, pinned;
     // FILLING: which samples are being read, or have been; by how many threads.
     uint32_t given, readers;
     uint32_t bad; // the first sample that could not be read; UINT32_MAX: none
@@ -58,9 +63,11 @@ struct input {
     pthread_cond_t changed; // of any state below
     pthread_cond_t help;    // there is something to do for helpers
     bool quit;
-    unsigned expect;  // so many batches the system is told of
-    unsigned shared;  // runs whose samples many threads may read
-    struct list runs; // struct input_run, the next to be read first
+    unsigned expect;            // so many batches the system is told of
+    unsigned shared;            // runs whose samples many threads may read
+    struct list runs;           // struct input_run, the next to be read first
+    struct input_memory memory; // the consumer's; get NULL: none
+    bool full;                  // it gave none: not asked again
     struct slot slot[INPUT_SLOTS];
 };
 
@@ -81,25 +88,38 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step)
 
 // ---- the reading thread
 
+static enum sl_err grow(void **at, size_t *bytes, size_t wanted)
+{
+    if (wanted <= *bytes)
+        return SL_OK;
+    sl_free(*at);
+    *bytes = 0;
+    *at = sl_aligned(64, wanted);
+    if (*at == NULL)
+        return SL_ENOMEM;
+    *bytes = wanted;
+    return SL_OK;
+}
+
+static bool fits(const struct space *s, size_t x_bytes, size_t y_bytes)
+{
+    return s->x != NULL && x_bytes <= s->x_bytes && y_bytes <= s->y_bytes;
+}
+
 static enum sl_err space(struct slot *s, size_t x_bytes, size_t y_bytes)
 {
-    if (x_bytes > s->x_bytes) {
-        sl_free(s->batch.x);
-        s->x_bytes = 0;
-        s->batch.x = sl_aligned(64, x_bytes);
-        if (s->batch.x == NULL)
-            return SL_ENOMEM;
-        s->x_bytes = x_bytes;
-    }
-    if (y_bytes > s->y_bytes) {
-        sl_free(s->batch.y);
-        s->y_bytes = 0;
-        s->batch.y = sl_aligned(64, y_bytes);
-        if (s->batch.y == NULL)
-            return SL_ENOMEM;
-        s->y_bytes = y_bytes;
-    }
-    return SL_OK;
+    bool pinned = fits(&s->pinned, x_bytes, y_bytes);
+    const struct space *here = pinned ? &s->pinned : &s->own;
+    enum sl_err rc = SL_OK;
+
+    if (!pinned)
+        rc = grow(&s->own.x, &s->own.x_bytes, x_bytes);
+    if (!pinned && rc == SL_OK)
+        rc = grow(&s->own.y, &s->own.y_bytes, y_bytes);
+    s->batch.x = here->x;
+    s->batch.y = here->y;
+    s->batch.pinned = pinned;
+    return rc;
 }
 
 // Which sample stands at a place of a batch.
@@ -345,6 +365,55 @@ static void wake_locked(struct input *in)
         pthread_cond_signal(&in->help);
 }
 
+// ---- the consumer's memory
+
+static void drop_own(struct slot *s)
+{
+    sl_free(s->own.x);
+    sl_free(s->own.y);
+    s->own = (struct space){0};
+}
+
+static void give_back(struct input *in, struct slot *s)
+{
+    const struct input_memory *m = &in->memory;
+
+    if (s->pinned.x != NULL)
+        m->give(m->arg, s->pinned.x, s->pinned.x_bytes);
+    if (s->pinned.y != NULL)
+        m->give(m->arg, s->pinned.y, s->pinned.y_bytes);
+    s->pinned = (struct space){0};
+}
+
+// Of a slot that is TAKEN, so nobody else looks at it. Without memory of that
+// kind its batches are copied once more, as those before.
+static void pin(struct input *in, struct slot *s)
+{
+    const struct input_memory *m = &in->memory;
+    struct space more = s->own;
+
+    give_back(in, s);
+    more.x = m->get(m->arg, more.x_bytes);
+    more.y = more.x != NULL && more.y_bytes > 0 ? m->get(m->arg, more.y_bytes)
+                                                : NULL;
+    if (more.x == NULL || (more.y == NULL && more.y_bytes > 0)) {
+        if (more.x != NULL)
+            m->give(m->arg, more.x, more.x_bytes);
+        in->full = true;
+        return;
+    }
+    s->pinned = more;
+    drop_own(s);
+}
+
+void input_memory(struct input *in, const struct input_memory *m)
+{
+    for (unsigned i = 0; i < INPUT_SLOTS; i++)
+        give_back(in, &in->slot[i]);
+    in->memory = m != NULL ? *m : (struct input_memory){NULL, NULL, NULL};
+    in->full = false;
+}
+
 // ---- the consumer
 
 static unsigned allowed_cores(void)
@@ -408,10 +477,9 @@ void input_free(struct input *in)
     pthread_mutex_unlock(&in->lock);
     for (unsigned i = 0; i < in->threads; i++)
         pthread_join(in->readers[i].thread, NULL);
-    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        sl_free(in->slot[i].batch.x);
-        sl_free(in->slot[i].batch.y);
-    }
+    input_memory(in, NULL);
+    for (unsigned i = 0; i < INPUT_SLOTS; i++)
+        drop_own(&in->slot[i]);
     pthread_mutex_destroy(&in->lock);
     pthread_cond_destroy(&in->changed);
     pthread_cond_destroy(&in->help);
@@ -543,22 +611,43 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
     return ready;
 }
 
+static bool holds_locked(const struct slot *s, const struct batch *batch)
+{
+    return s->state == SLOT_TAKEN && s->batch.x == batch->x;
+}
+
+static struct slot *taken(struct input *in, const struct batch *batch)
+{
+    struct slot *found = NULL;
+
+    pthread_mutex_lock(&in->lock);
+    for (unsigned i = 0; i < INPUT_SLOTS && found == NULL; i++) {
+        if (holds_locked(&in->slot[i], batch))
+            found = &in->slot[i];
+    }
+    pthread_mutex_unlock(&in->lock);
+    return found;
+}
+
 // Where reading is cheap, a reader is woken for half a ring and not for each
 // batch, and after the lock is free: where it shares a core with the compute
 // thread, it sleeps once every other step and not twice a step. Whoever wants a
 // batch that nobody reads wakes it anyway (find_locked).
 void input_put(struct input *in, const struct batch *batch)
 {
+    struct slot *s = in->memory.get == NULL || batch->pinned || in->full
+                         ? NULL
+                         : taken(in, batch);
     unsigned vacant = 0;
     bool now;
 
+    if (s != NULL)
+        pin(in, s);
     pthread_mutex_lock(&in->lock);
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        struct slot *s = &in->slot[i];
-
-        if (s->state == SLOT_TAKEN && s->batch.x == batch->x)
-            enter_locked(s, SLOT_FREE);
-        vacant += s->state == SLOT_FREE;
+        if (holds_locked(&in->slot[i], batch))
+            enter_locked(&in->slot[i], SLOT_FREE);
+        vacant += in->slot[i].state == SLOT_FREE;
     }
     now = in->expect > 0 || vacant >= INPUT_SLOTS / 2;
     if (in->shared > 0)

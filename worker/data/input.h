@@ -13,10 +13,15 @@
 // which place, is the same with any number of threads; so is the error, which
 // is that of the first sample that has one.
 //
+// A device copies fastest out of memory of its own (pinned). Only the consumer
+// may ask for that, so a slot has it from its first input_put on, and again
+// when a batch was larger: then batches are read right into it.
+//
 //   input_open(run) ... input_get(run, 0) .. input_put, input_get(run, 1) ..
 //   input_put, ... input_close(run)
 //
-// Threads  input_open, _get, _put, _ready, _close: one consumer (the compute
+// Threads  input_open, _get, _put, _ready, _close, _memory, _free: one consumer
+//          (the compute
 // thread);
 //          input_open may also be called by others. The data of a run is read
 //          by the input threads, from open until close has returned.
@@ -65,7 +70,8 @@ struct input_run {
 struct batch {
     void *x; // f32 or u8: data_is_u8
     void *y;
-    uint32_t n; // samples
+    bool pinned; // both lie in what input_memory gave
+    uint32_t n;  // samples
     uint32_t step;
     uint64_t digest; // sum of schedule_digest over its samples
 };
@@ -78,6 +84,15 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step);
 enum sl_err input_new(struct input **out, unsigned threads,
                       struct sl_error *err);
 void input_free(struct input *in); // all runs are closed; NULL is allowed
+
+// Memory for batches from now on; it is called by the consumer only. NULL: all
+// of it is given back; no run is open then, and no batch is taken.
+struct input_memory {
+    void *(*get)(void *arg, size_t bytes); // NULL: there is no more
+    void (*give)(void *arg, void *at, size_t bytes);
+    void *arg;
+};
+void input_memory(struct input *in, const struct input_memory *m);
 
 // Starts reading, behind the runs that are open already.
 void input_open(struct input *in, struct input_run *run);

@@ -27,20 +27,48 @@ void device_pair_release(struct device *d, struct device_pair *pair)
     *pair = (struct device_pair){{NULL, 0}, {NULL, 0}};
 }
 
-enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
-                             size_t bytes)
+enum sl_err device_grow(struct device *d, struct kern_mem *mem, size_t bytes,
+                        enum kern_place place)
 {
     enum sl_err rc;
 
-    if (pair->device.at != NULL && pair->device.bytes >= bytes)
+    if (mem->at != NULL && mem->bytes >= bytes)
         return SL_OK;
-    device_pair_release(d, pair);
-    rc = d->b->alloc(&pair->host, d->dev, bytes, KERN_HOST);
+    if (mem->at != NULL)
+        d->b->release(d->dev, mem);
+    *mem = (struct kern_mem){NULL, 0};
+    rc = d->b->alloc(mem, d->dev, bytes, place);
+    if (rc != SL_OK)
+        *mem = (struct kern_mem){NULL, 0};
+    return rc;
+}
+
+enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
+                             size_t bytes)
+{
+    enum sl_err rc = device_grow(d, &pair->host, bytes, KERN_HOST);
+
     if (rc == SL_OK)
-        rc = d->b->alloc(&pair->device, d->dev, bytes, KERN_DEVICE);
+        rc = device_grow(d, &pair->device, bytes, KERN_DEVICE);
     if (rc != SL_OK)
         device_pair_release(d, pair);
     return rc;
+}
+
+// ---- batches
+
+void device_slot_unstage(struct device_slot *s)
+{
+    if (s->staged && s->lender != NULL)
+        input_put(s->lender, &s->batch);
+    s->staged = false;
+    s->lender = NULL;
+}
+
+void device_unstage(struct device *d)
+{
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++)
+        device_slot_unstage(&d->slot[i]);
 }
 
 // ---- making and freeing
@@ -119,6 +147,7 @@ void device_free(struct device *d)
         return;
     if (d->out != NULL) // all three were made
         (void)device_settle(d, NULL);
+    device_unstage(d);
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
         device_pair_release(d, &d->slot[i].x);
         device_pair_release(d, &d->slot[i].labels);

@@ -80,11 +80,15 @@ bool device_finite(const struct device *d, uint32_t range);
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
 
-// A batch of the step after this one.
-enum sl_err device_stage(struct device *d, const void *run,
+// A batch of the step after this one, which is not needed any more when this
+// returns; unless it is pinned: then it goes back to `in` when it is unstaged,
+// or by whom device_staged gives it to.
+enum sl_err device_stage(struct device *d, const void *run, struct input *in,
                          const struct batch *batch, struct sl_error *err);
 bool device_staged(struct device *d, const void *run, uint32_t step,
                    struct batch *out);
 void device_unstage(struct device *d);
+// The host may have the batch's memory again: it has been copied.
+enum sl_err device_free_batch(struct device *d, const struct batch *batch);
 
 #endif

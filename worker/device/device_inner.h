@@ -24,6 +24,7 @@ struct device_slot {
     struct kern_event *used;   // on compute: device memory is
     bool staged;               // holds this batch of this run, not begun with
     const void *run;
+    struct input *lender; // of that batch; NULL: it was copied
     struct batch batch;
 };
 
@@ -92,11 +93,16 @@ struct device_program {
 enum sl_err device_fail(struct device *d, enum sl_err rc, const char *what,
                         struct sl_error *err);
 
-// Both of a pair, of at least so many bytes. What was there is lost, and not in
-// use.
+// At least so many bytes. What was there is lost, and not in use.
+enum sl_err device_grow(struct device *d, struct kern_mem *mem, size_t bytes,
+                        enum kern_place place);
+// Both of a pair.
 enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
                              size_t bytes);
 void device_pair_release(struct device *d, struct device_pair *pair);
+
+// A batch that was staged in vain goes back to its input. It has been copied.
+void device_slot_unstage(struct device_slot *s);
 
 // Lets the host wait for an event, without a call that waits if it is over.
 enum sl_err device_await(struct device *d, struct kern_event *e);

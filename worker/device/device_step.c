@@ -5,8 +5,8 @@
 // Why nothing is overwritten while it is read:
 //   - Parameters, scale and keys on the device: `in` waits for `computed` when
 //     a step begins, and all of these copies come after that.
-//   - A slot: `in` waits for its `used`. Its pinned half: the host waits for
-//     its `copied`.
+//   - A slot: `in` waits for its `used`. Its pinned half, and a batch that is
+//     pinned itself: the host waits for its `copied`.
 //   - A range of the host's parameters is read by the copy that fresh() makes.
 //     Nobody writes to it before the range is sent, which is after take(): by
 //     then ops that waited for the copy are done.
@@ -22,13 +22,22 @@
 
 // ---- batches
 
+// By way of the pinned half, unless the input's memory is pinned itself.
 static enum sl_err copy_in(struct device *d, struct device_pair *to,
-                           const void *from, size_t bytes)
+                           const void *from, size_t bytes, bool pinned)
 {
+    enum sl_err rc = SL_OK;
+
     if (bytes == 0)
         return SL_OK;
-    memcpy(to->host.at, from, bytes);
-    return d->b->copy(d->in, to->device.at, to->host.at, bytes, KERN_TO_DEVICE);
+    if (!pinned) {
+        rc = device_grow(d, &to->host, bytes, KERN_HOST);
+        if (rc != SL_OK)
+            return rc;
+        memcpy(to->host.at, from, bytes);
+        from = to->host.at;
+    }
+    return d->b->copy(d->in, to->device.at, from, bytes, KERN_TO_DEVICE);
 }
 
 // Rare: a batch is larger than all before. Then nothing else is under way in
@@ -46,8 +55,9 @@ static enum sl_err slot_grow(struct device *d, struct device_slot *s, size_t x,
     if (rc == SL_OK)
         rc = d->b->event_sync(s->used);
     if (rc == SL_OK)
-        rc = device_pair_grow(d, &s->x, x);
-    return rc == SL_OK ? device_pair_grow(d, &s->labels, labels) : rc;
+        rc = device_grow(d, &s->x.device, x, KERN_DEVICE);
+    return rc == SL_OK ? device_grow(d, &s->labels.device, labels, KERN_DEVICE)
+                       : rc;
 }
 
 // The batch into a slot: into pinned memory now, to the device when the ops
@@ -60,15 +70,15 @@ static enum sl_err slot_fill(struct device_program *p, struct device_slot *s,
     size_t labels = p->labels_bytes / p->p->batch * batch->n;
     enum sl_err rc = slot_grow(d, s, x, labels);
 
-    s->staged = false;
     if (rc == SL_OK)
         rc = device_await(d, s->copied);
+    device_slot_unstage(s); // what was there was staged in vain
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, s->used);
     if (rc == SL_OK)
-        rc = copy_in(d, &s->x, batch->x, x);
+        rc = copy_in(d, &s->x, batch->x, x, batch->pinned);
     if (rc == SL_OK)
-        rc = copy_in(d, &s->labels, batch->y, labels);
+        rc = copy_in(d, &s->labels, batch->y, labels, batch->pinned);
     return rc == SL_OK ? d->b->event_record(s->copied, d->in) : rc;
 }
 
@@ -77,7 +87,7 @@ static struct device_slot *next_slot(struct device *d)
     return &d->slot[(d->at + 1) % DEVICE_SLOTS];
 }
 
-enum sl_err device_stage(struct device *d, const void *run,
+enum sl_err device_stage(struct device *d, const void *run, struct input *in,
                          const struct batch *batch, struct sl_error *err)
 {
     struct device_slot *s = next_slot(d);
@@ -90,6 +100,9 @@ enum sl_err device_stage(struct device *d, const void *run,
     s->staged = true;
     s->run = run;
     s->batch = *batch;
+    s->lender = batch->pinned ? in : NULL;
+    if (batch->pinned)
+        return SL_OK;
     s->batch.x = NULL;
     s->batch.y = NULL;
     return SL_OK;
@@ -106,10 +119,20 @@ bool device_staged(struct device *d, const void *run, uint32_t step,
     return true;
 }
 
-void device_unstage(struct device *d)
+enum sl_err device_free_batch(struct device *d, const struct batch *batch)
 {
-    for (unsigned i = 0; i < DEVICE_SLOTS; i++)
-        d->slot[i].staged = false;
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; i < DEVICE_SLOTS && batch->pinned; i++) {
+        struct device_slot *s = &d->slot[i];
+
+        if (s->batch.x != batch->x)
+            continue;
+        s->staged = false; // it was not begun with
+        s->lender = NULL;
+        rc = device_await(d, s->copied);
+    }
+    return rc;
 }
 
 // ---- before the ops
@@ -121,11 +144,15 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
     struct device_slot *s = next_slot(d);
     enum sl_err rc = SL_OK;
 
-    if (batch->x != NULL)
+    if (s->staged && s->batch.x == batch->x) {
+        assert(s->batch.n == p->p->batch);
+    } else {
+        assert(batch->x != NULL);
         rc = slot_fill(p, s, batch);
-    else
-        assert(s->staged && s->batch.n == p->p->batch);
+        s->batch = *batch;
+    }
     s->staged = false;
+    s->lender = NULL; // the caller gives it back
     d->at = (d->at + 1) % DEVICE_SLOTS;
     d->p = p;
     d->segment = 0;

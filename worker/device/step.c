@@ -84,9 +84,11 @@ void step_stop(struct step *s)
 }
 
 enum sl_err step_stage(struct step *s, const struct input_run *run,
-                       const struct batch *batch, struct sl_error *err)
+                       struct input *in, const struct batch *batch,
+                       struct sl_error *err)
 {
-    return s->device == NULL ? SL_OK : device_stage(s->device, run, batch, err);
+    return s->device == NULL ? SL_OK
+                             : device_stage(s->device, run, in, batch, err);
 }
 
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
@@ -103,10 +105,14 @@ enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
     return input_get(in, run, step, out, err);
 }
 
-void step_put(struct input *in, const struct batch *batch)
+// A device that is lost reads no more.
+void step_put(struct step *s, struct input *in, const struct batch *batch)
 {
-    if (batch->x != NULL)
-        input_put(in, batch);
+    if (batch->x == NULL)
+        return;
+    if (s->device != NULL)
+        (void)device_free_batch(s->device, batch);
+    input_put(in, batch);
 }
 
 enum sl_err step_look_ahead(struct step *s, struct input *in,
@@ -121,7 +127,8 @@ enum sl_err step_look_ahead(struct step *s, struct input *in,
         return SL_OK;
     if (input_get(in, run, step, &batch, NULL) != SL_OK)
         return SL_OK; // it will say it again when its turn comes
-    rc = step_stage(s, run, &batch, err);
-    input_put(in, &batch);
+    rc = step_stage(s, run, in, &batch, err);
+    if (rc != SL_OK || !batch.pinned)
+        step_put(s, in, &batch);
     return rc;
 }

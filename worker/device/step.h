@@ -21,8 +21,9 @@
 // take(); finite() of its ranges is known with its loss.
 //
 // Threads  the compute thread.
-// Memory   The batch is borrowed from begin to the end of the step in host
-//          memory; on a device only for the call. A range of the vectors is
+// Memory   The batch is borrowed from begin to the end of the step, that is to
+//          step_put; on a device one that is not pinned only for the call. A
+//          range of the vectors is
 //          the step's from its fresh() to its take().
 // Units    ops; shards.
 // Errors   as device.h; in host memory those of running.
@@ -70,10 +71,14 @@ enum sl_err step_clip(struct step *s, const struct model *model,
 void step_stop(struct step *s);
 
 // On a device: starts copying the next step's batch, which is not needed any
-// more when this returns. Only after all ops of the step under way were run.
+// more when this returns; unless it is pinned: then it is kept, and given back
+// to `in` if it is not begun with. Only after all ops of the step under way
+// were run.
 enum sl_err step_stage(struct step *s, const struct input_run *run,
-                       const struct batch *batch, struct sl_error *err);
-// True if that batch was staged: then it is begun with. Its x is NULL.
+                       struct input *in, const struct batch *batch,
+                       struct sl_error *err);
+// True if that batch was staged: then it is begun with. Its x is NULL if it was
+// given back.
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
                  struct batch *out);
 
@@ -81,7 +86,7 @@ bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
 // step is over.
 enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
                      uint32_t step, struct batch *out, struct sl_error *err);
-void step_put(struct input *in, const struct batch *batch);
+void step_put(struct step *s, struct input *in, const struct batch *batch);
 // Stages that batch if it has been read: nobody waits for it here.
 enum sl_err step_look_ahead(struct step *s, struct input *in,
                             struct input_run *run, uint32_t step,

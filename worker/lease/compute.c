@@ -230,6 +230,35 @@ static void attempt(struct compute *c, struct lease *l)
     make_room(c, 0, 0);
 }
 
+// ---- memory that the device copies from
+
+static void *get_pinned(void *arg, size_t bytes)
+{
+    struct compute *c = arg;
+    struct kern_mem mem;
+
+    return c->dev->backend->alloc(&mem, c->dev, bytes, KERN_HOST) == SL_OK
+               ? mem.at
+               : NULL;
+}
+
+static void give_pinned(void *arg, void *at, size_t bytes)
+{
+    struct compute *c = arg;
+    struct kern_mem mem = {at, bytes};
+
+    c->dev->backend->release(c->dev, &mem);
+}
+
+// A host computes where the batch lies.
+static void lend_memory(struct compute *c)
+{
+    const struct input_memory m = {get_pinned, give_pinned, c};
+
+    if (c->dev != NULL && !c->dev->backend->host)
+        input_memory(c->input, &m);
+}
+
 // ---- a device that is full, or lost
 
 static void drop_all_jobs(struct compute *c)
@@ -403,6 +432,7 @@ static bool wait_without_device(struct compute *c, uint64_t ms)
 static void close_device(struct compute *c)
 {
     drop_all_jobs(c);
+    input_memory(c->input, NULL);
     kern_close(c->dev);
     c->dev = c->env.dev = NULL;
 }
@@ -487,7 +517,10 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
     if (!again)
         snprintf(c->row.name, sizeof(c->row.name), "%s",
                  lost_name(c->setup.device, c->dev));
-    return input_new(&c->input, c->setup.input_threads, err);
+    rc = input_new(&c->input, c->setup.input_threads, err);
+    if (rc == SL_OK)
+        lend_memory(c);
+    return rc;
 }
 
 static void opened(struct compute *c, enum sl_err rc,

@@ -169,6 +169,6 @@ void contribution_loss(struct contribution *c)
 void contribution_put(struct contribution *c)
 {
     if (c->held)
-        step_put(c->input, &c->batch);
+        step_put(c->device, c->input, &c->batch);
     c->held = false;
 }

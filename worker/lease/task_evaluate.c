@@ -79,7 +79,7 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
     pulse_beat(&l->gate.pulse);
     t1 = sl_now_us(env->clock);
     rc = compute_batch(env, job, l, &s, &batch, &p, err);
-    step_put(env->input, &batch);
+    step_put(&s, env->input, &batch);
     if (rc != SL_OK)
         return rc;
     t2 = sl_now_us(env->clock);
@@ -93,7 +93,8 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
     return SL_OK;
 }
 
-void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
+static void evaluate(const struct task_env *env, struct job *job,
+                     struct lease *l)
 {
     struct lease_metrics m = {0};
     struct sl_error err = SL_ERROR_INIT;
@@ -124,4 +125,12 @@ void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
     }
     if (result != SYNC_OK)
         task_stopped(l);
+}
+
+void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
+{
+    struct step s = {.device = job->device};
+
+    evaluate(env, job, l);
+    step_stop(&s); // gives back what was staged in vain
 }

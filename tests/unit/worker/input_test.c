@@ -238,3 +238,94 @@ TEST(input, an_error_names_its_sample_and_can_be_met_again)
     input_free(in);
     data_free(d);
 }
+
+// ---- memory that the consumer lends
+
+struct lender {
+    unsigned asked, live; // pieces
+    size_t most;          // no piece is larger; 0: any may be
+};
+
+static void *get_some(void *arg, size_t bytes)
+{
+    struct lender *l = arg;
+
+    l->asked++;
+    if (l->most > 0 && bytes > l->most)
+        return NULL;
+    l->live++;
+    return malloc(bytes);
+}
+
+static void give_some(void *arg, void *at, size_t bytes)
+{
+    struct lender *l = arg;
+
+    memset(at, 0xff, bytes); // all of it, and nobody reads it now
+    l->live--;
+    free(at);
+}
+
+// So many batches do not lie there; all are what another input reads.
+static unsigned read_both(struct input *in, struct input *plain, struct data *d,
+                          uint32_t batch)
+{
+    struct input_run a = run_of(d, 0, 0, 60 * batch, batch, true);
+    struct input_run b = a;
+    unsigned elsewhere = 0;
+
+    input_open(in, &a);
+    input_open(plain, &b);
+    for (uint32_t k = 0; k < 60; k++) {
+        struct batch x, y;
+
+        T_OK(input_get(in, &a, k, &x, t_err()));
+        T_OK(input_get(plain, &b, k, &y, t_err()));
+        T_MEM(x.x, y.x, batch * data_sample_bytes(d));
+        T_MEM(x.y, y.y, batch * data_label_bytes(d));
+        T_FALSE(y.pinned);
+        elsewhere += !x.pinned;
+        input_put(plain, &y);
+        input_put(in, &x);
+    }
+    input_close(in, &a);
+    input_close(plain, &b);
+    return elsewhere;
+}
+
+TEST(input, batches_are_read_into_memory_that_is_lent)
+{
+    struct data *d = numbers(1000);
+    struct lender l = {0};
+    const struct input_memory m = {get_some, give_some, &l};
+    struct input *in, *plain;
+    unsigned elsewhere;
+
+    T_OK(input_new(&in, 2, t_err()));
+    T_OK(input_new(&plain, 2, t_err()));
+    input_memory(in, &m);
+    // Each slot's first; smaller ones fit.
+    elsewhere = read_both(in, plain, d, 5);
+    T_LE(elsewhere + read_both(in, plain, d, 3), INPUT_SLOTS);
+    T_LE(read_both(in, plain, d, 16), INPUT_SLOTS);
+    T_LE(l.live, 2 * INPUT_SLOTS);
+    input_memory(in, NULL);
+    T_EQ(l.live, 0);
+    T_EQ(read_both(in, plain, d, 5), 60);
+    T_EQ(l.live, 0);
+    // There is none for the samples' values, and it is not asked for again.
+    l = (struct lender){.most = 16 * sizeof(int32_t)};
+    input_memory(in, &m);
+    T_EQ(read_both(in, plain, d, 16), 60);
+    T_EQ(l.asked, 1);
+    T_EQ(l.live, 0);
+    // Freed with the input.
+    l = (struct lender){0};
+    input_memory(in, &m);
+    (void)read_both(in, plain, d, 5);
+    T_GT(l.live, 0);
+    input_free(in);
+    T_EQ(l.live, 0);
+    input_free(plain);
+    data_free(d);
+}
