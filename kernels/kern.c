@@ -7,6 +7,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "kernels/beat.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/desc.h"
 #include "kernels/cuda_loader.h"
@@ -157,6 +158,17 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
     return open_one(out, backend, ordinal, options, err);
 }
 
+void kern_about(char *out, size_t n, struct kern_dev *dev)
+{
+    const struct kern_backend *b = dev->backend;
+
+    if (n > 0)
+        out[0] = '\0';
+    if (b->size >= offsetof(struct kern_backend, about) + sizeof(b->about) &&
+        b->about)
+        b->about(out, n, dev);
+}
+
 void kern_close(struct kern_dev *dev)
 {
     struct kern_dev *fallback;
@@ -218,6 +230,7 @@ enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
     size_t cap = workspace_cap_bytes ? workspace_cap_bytes : SIZE_MAX;
     enum sl_err rc = kern_desc_check(desc, err);
 
+    kern_beat();
     if (rc != SL_OK)
         return rc;
     dev = asked(dev, desc);

@@ -366,6 +366,9 @@ struct kern_backend {
 
     // What happened to a dev that said SL_ELOST, for a log; "" if nothing.
     const char *(*fault)(struct kern_dev *dev);
+
+    // What people want to know of how the dev computes so far, into out[n].
+    void (*about)(char *out, size_t n, struct kern_dev *dev);
 };
 
 // ---- Opening, planning, running ------------------------------------------
@@ -384,12 +387,15 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        the last place), isa=base|avx2|avx512 (of its own loops, for tests)
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
-//        product), workspace=MIB (default 1024, most of one plan), plans=FILE
-//        (chosen plans are kept there)
+//        product), workspace=MIB (most of one plan; default: a quarter of the
+//        device's memory), plans=FILE (chosen plans are kept there)
 // On failure *out is untouched.
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host.
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
+
+// backend->about(), or "" of one that has nothing to tell.
+void kern_about(char *out, size_t n, struct kern_dev *dev);
 
 // Frees the device; its plans, streams and memory must be gone. NULL allowed.
 void kern_close(struct kern_dev *dev);
@@ -398,7 +404,8 @@ void kern_close(struct kern_dev *dev);
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
 // Checks the descriptor and makes a plan for it. workspace_cap_bytes 0 means
-// no cap. On failure *out and *workspace_bytes are untouched.
+// no cap. Beats (kernels/beat.h). On failure *out and *workspace_bytes are
+// untouched.
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);

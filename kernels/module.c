@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "kernels/beat.h"
 
 static const struct kern_host host = {
     .abi = KERN_ABI,
@@ -22,6 +23,7 @@ static const struct kern_host host = {
     .aligned = sl_aligned,
     .log_on = log_on,
     .log = log_vevent,
+    .beat = kern_beat,
 };
 
 // ---- Loading --------------------------------------------------------------

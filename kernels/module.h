@@ -31,6 +31,7 @@ struct kern_host {
     bool (*log_on)(enum log_level level);
     void (*log)(enum log_level level, const char *msg, const char *pairs,
                 va_list ap);
+    void (*beat)(void); // kernels/beat.h
 };
 
 // The only symbol of a module: its backend, or NULL if it cannot live with

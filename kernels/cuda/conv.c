@@ -6,15 +6,13 @@
 #include "common/base/mem.h"
 #include "kernels/cuda/vendor.h"
 
-#define COMPILED_MOST                                                          \
-    2 // candidates that are compiled at run time: seconds each
-
 struct conv {
     struct cuda_plan base;
     struct kern_desc desc;
-    struct graph_plan plan;
-    struct kern_plan *after; // of our own: sums dy for BGRAD, or ReLU; or NULL
-    char impl[32];
+    struct graph_picks picks; // what runs, and what stands in for it
+    unsigned at;              // which of them runs
+    struct kern_plan *after;  // of our own: sums dy for BGRAD, or ReLU; or NULL
+    char impl[64];
 };
 
 static struct graph_target target_of(const struct vendor *v)
@@ -32,43 +30,64 @@ static struct graph_rules rules_of(const struct vendor *v,
     };
 }
 
-// The graph of `d` and who may run it. Release both.
-static enum sl_err choose(struct graph_choices *out, struct cuda_dev *dev,
-                          const struct kern_desc *d, struct sl_error *err)
-{
+// What an answer of cuDNN is asked by. Release the graph.
+struct question {
+    struct graph graph;
     struct graph_target target;
     struct graph_rules rules;
-    struct graph g;
-    enum sl_err rc = vendor_dnn(dev, err);
+};
 
+static enum sl_err put(struct question *q, struct cuda_dev *dev,
+                       const struct kern_desc *d, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    graph_init(&q->graph, err);
+    rc = vendor_dnn(dev, err);
     if (rc != SL_OK)
         return rc;
-    target = target_of(vendor(dev));
-    rules = rules_of(vendor(dev), d);
-    rc = conv_graph(&g, d, &target, err);
-    if (rc == SL_OK)
-        rc = graph_choose(out, &g, &target, &rules, err);
-    graph_release(&g);
-    return rc;
+    q->target = target_of(vendor(dev));
+    q->rules = rules_of(vendor(dev), d);
+    return conv_graph(&q->graph, d, &q->target, err);
+}
+
+static bool has_engine(struct cuda_dev *dev, const struct kern_desc *d)
+{
+    struct graph_choices c;
+    struct question q;
+    bool yes = put(&q, dev, d, NULL) == SL_OK &&
+               graph_choose(&c, &q.graph, &q.target, &q.rules, NULL) == SL_OK;
+
+    if (yes)
+        graph_choices_release(&c);
+    graph_release(&q.graph);
+    return yes;
 }
 
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d)
 {
-    struct graph_choices c;
-
     if (!conv_graph_has(d))
         return 0;
     if (kern_desc_empty(d)) // a bias would still be due
         return kern_has(d, KERN_BIAS) && kern_shape_count(&d->io[d->inputs]) > 0
                    ? 0
                    : 100;
-    if (choose(&c, dev, d, NULL) != SL_OK)
-        return 0;
-    graph_choices_release(&c);
-    return 100;
+    return has_engine(dev, d) ? 100 : 0;
 }
 
 // ---- Running --------------------------------------------------------------
+
+// What p says that runs.
+static void name(struct conv *p, const struct graph_plan *plan)
+{
+    bool plain = !plan->tensor_cores && p->picks.cores != GRAPH_CORES_FORBIDDEN;
+
+    if (plan->engine < 0)
+        snprintf(p->impl, sizeof(p->impl), "cudnn:kept");
+    else
+        snprintf(p->impl, sizeof(p->impl), "cudnn:engine %" PRId64 "%s",
+                 plan->engine, plain ? ", no tensor cores" : "");
+}
 
 static enum sl_err run_graph(struct cuda_dev *dev, const struct kern_desc *d,
                              const struct graph_plan *plan, cudaStream_t s,
@@ -80,17 +99,17 @@ static enum sl_err run_graph(struct cuda_dev *dev, const struct kern_desc *d,
     enum sl_err rc;
 
     if (!vendor_aligned(n, io))
-        return vendor_refused(dev, SL_EINTERNAL, "unaligned tensors");
+        return vendor_refused(dev, s, SL_EINTERNAL, "unaligned tensors");
     if (!v->dnn_streamed || v->dnn_stream != s) {
         if (cudnnSetStream(v->dnn, s) != CUDNN_STATUS_SUCCESS)
-            return vendor_refused(dev, SL_EINTERNAL, "cuDNN's stream");
+            return vendor_refused(dev, s, SL_EINTERNAL, "cuDNN's stream");
         v->dnn_stream = s;
         v->dnn_streamed = true;
     }
     for (unsigned i = 0; i < n; i++)
         uids[i] = CONV_UID(i);
     rc = graph_plan_run(plan, v->dnn, n, uids, io, workspace);
-    return rc == SL_OK ? rc : vendor_refused(dev, rc, "a convolution");
+    return rc == SL_OK ? rc : vendor_refused(dev, s, rc, "a convolution");
 }
 
 // What cuDNN does not fuse: db = sum of dy, or y = relu(y).
@@ -105,11 +124,29 @@ static enum sl_err run_after(struct conv *p, cudaStream_t s, void *const *io,
     return after->run(after, s, two, workspace);
 }
 
+// An engine that refuses, and leaves the device whole, is not asked again.
+static enum sl_err run_picked(struct conv *p, cudaStream_t s, void *const *io,
+                              void *workspace)
+{
+    struct cuda_dev *dev = p->base.dev;
+    enum sl_err rc =
+        run_graph(dev, &p->desc, &p->picks.at[p->at], s, io, workspace);
+
+    while (p->at + 1 < p->picks.count && vendor_try_next(s, rc) &&
+           vendor_aligned(conv_graph_tensors(&p->desc), io)) {
+        vendor_tell_next(dev, &p->desc, p->impl);
+        p->at++;
+        name(p, &p->picks.at[p->at]);
+        rc = run_graph(dev, &p->desc, &p->picks.at[p->at], s, io, workspace);
+    }
+    return rc;
+}
+
 static enum sl_err conv_run(struct cuda_plan *plan, cudaStream_t s,
                             void *const *io, void *workspace)
 {
     struct conv *p = (struct conv *)plan;
-    enum sl_err rc = run_graph(plan->dev, &p->desc, &p->plan, s, io, workspace);
+    enum sl_err rc = run_picked(p, s, io, workspace);
 
     return rc == SL_OK && p->after ? run_after(p, s, io, workspace) : rc;
 }
@@ -119,7 +156,8 @@ static void conv_free(struct cuda_plan *plan)
     struct conv *p = (struct conv *)plan;
 
     cuda_plan_free(p->after);
-    sl_free(p); // the graph's plan stays: graph_plan_forget says why
+    graph_picks_forget(&p->picks, p->at + 1);
+    sl_free(p); // those that ran stay: graph_plan_forget says why
 }
 
 // ---- Planning -------------------------------------------------------------
@@ -127,9 +165,7 @@ static void conv_free(struct cuda_plan *plan)
 struct candidates {
     struct cuda_dev *dev;
     const struct kern_desc *desc;
-    struct graph_plan at[VENDOR_TRIES];
-    unsigned count;
-    size_t workspace_bytes; // of the hungriest
+    const struct graph_picks *picks;
 };
 
 static enum sl_err try_one(void *arg, unsigned i, cudaStream_t s,
@@ -137,87 +173,82 @@ static enum sl_err try_one(void *arg, unsigned i, cudaStream_t s,
 {
     struct candidates *c = arg;
 
-    return run_graph(c->dev, c->desc, &c->at[i], s, io, workspace);
+    return run_graph(c->dev, c->desc, &c->picks->at[i], s, io, workspace);
 }
 
-// Plans of the first choices that fit under the cap, at most `want`.
-static void make_candidates(struct candidates *c,
-                            const struct graph_choices *choices, unsigned want,
-                            size_t cap_bytes)
+// The fastest goes first and stays alone: the others ran, so they stay too.
+static void compare(struct graph_picks *picks, struct cuda_dev *dev,
+                    const struct kern_desc *d)
 {
-    struct graph_target target = target_of(vendor(c->dev));
-    unsigned compiled = 0;
+    struct candidates c = {dev, d, picks};
+    size_t most = 0;
+    unsigned winner;
 
-    for (unsigned i = 0; i < choices->count && c->count < want; i++) {
-        struct graph_plan p;
-
-        if (choices->at[i].compiles && compiled == COMPILED_MOST)
-            continue;
-        compiled += choices->at[i].compiles;
-        if (graph_plan_make(&p, &target, &choices->at[i], NULL) != SL_OK)
-            continue;
-        if (p.workspace_bytes > cap_bytes) {
-            graph_plan_forget(&p);
-            continue;
-        }
-        if (p.workspace_bytes > c->workspace_bytes)
-            c->workspace_bytes = p.workspace_bytes;
-        c->at[c->count++] = p;
-    }
+    for (unsigned i = 0; i < picks->count; i++)
+        if (picks->at[i].workspace_bytes > most)
+            most = picks->at[i].workspace_bytes;
+    winner = tune(dev, d, picks->count, most, try_one, &c);
+    picks->at[0] = picks->at[winner];
+    picks->count = 1;
+    if (picks->at[0].tensor_cores)
+        picks->cores = GRAPH_CORES_USED;
+    else if (picks->cores == GRAPH_CORES_USED)
+        picks->cores = GRAPH_CORES_SLOWER;
 }
 
-static enum sl_err make_plan(struct graph_plan *out, struct cuda_dev *dev,
-                             const struct kern_desc *d, size_t cap_bytes,
-                             struct sl_error *err)
+static enum sl_err pick(struct graph_picks *out, struct cuda_dev *dev,
+                        const struct kern_desc *d, size_t cap_bytes,
+                        struct sl_error *err)
 {
     bool autotune = vendor(dev)->options.autotune;
-    struct candidates c = {.dev = dev, .desc = d};
-    struct graph_choices choices;
-    unsigned winner;
-    enum sl_err rc = choose(&choices, dev, d, err);
+    struct question q;
+    enum sl_err rc = put(&q, dev, d, err);
 
-    if (rc != SL_OK)
-        return rc;
-    make_candidates(&c, &choices, autotune ? VENDOR_TRIES : 1, cap_bytes);
-    rc = c.count > 0 ? SL_OK
-                     : sl_fail(err, SL_ENOMEM,
-                               "none of cuDNN's %u plans for %s fits into %zu "
-                               "bytes of workspace",
-                               choices.count, kern_op_name((enum kern_op)d->op),
-                               cap_bytes);
-    graph_choices_release(&choices);
-    if (rc != SL_OK)
-        return rc;
-    winner = tune(dev, d, c.count, c.workspace_bytes, try_one, &c);
-    *out = c.at[winner]; // the others stay too: they ran
-    return SL_OK;
+    if (rc == SL_OK)
+        rc = graph_pick(out, &q.graph, &q.target, &q.rules, autotune, cap_bytes,
+                        err);
+    graph_release(&q.graph);
+    if (rc == SL_OK && autotune)
+        compare(out, dev, d);
+    return rc;
 }
 
-static bool find_kept(struct graph_plan *out, struct cuda_dev *dev,
+// A kept plan is whether it has tensor cores (enum graph_cores), and its text.
+static bool find_kept(struct graph_picks *out, struct cuda_dev *dev,
                       uint64_t key, size_t cap_bytes)
 {
     struct graph_target target = target_of(vendor(dev));
-    struct buf json = BUF_INIT;
+    struct buf text = BUF_INIT;
+    struct graph_picks kept = {.count = 1};
+    unsigned cores = 0;
+    int used = 0;
     bool found =
-        plans_find(&json, &vendor(dev)->plans, "conv", cudnnGetVersion(), key);
+        plans_find(&text, &vendor(dev)->plans, "conv", cudnnGetVersion(), key);
 
-    found =
-        found && graph_plan_read(out, &target, buf_text(&json), NULL) == SL_OK;
-    buf_release(&json);
-    if (found && out->workspace_bytes > cap_bytes) {
-        graph_plan_forget(out);
+    found = found && sscanf(buf_text(&text), "%u %n", &cores, &used) == 1 &&
+            graph_plan_read(&kept.at[0], &target, buf_text(&text) + used,
+                            NULL) == SL_OK;
+    buf_release(&text);
+    if (found && kept.at[0].workspace_bytes > cap_bytes) {
+        graph_plan_forget(&kept.at[0]);
         found = false;
     }
+    kept.cores = (enum graph_cores)cores;
+    if (found)
+        *out = kept;
     return found;
 }
 
-static void keep(struct cuda_dev *dev, uint64_t key, const struct graph_plan *p)
+static void keep(struct cuda_dev *dev, uint64_t key,
+                 const struct graph_picks *p)
 {
-    struct buf json = BUF_INIT;
+    struct buf text = BUF_INIT;
 
-    if (vendor(dev)->plans.path && graph_plan_write(&json, p, NULL) == SL_OK)
-        plans_add(&vendor(dev)->plans, "conv", cudnnGetVersion(), key, &json);
-    buf_release(&json);
+    if (vendor(dev)->plans.path &&
+        buf_appendf(&text, "%u ", (unsigned)p->cores) == SL_OK &&
+        graph_plan_write(&text, &p->at[0], NULL) == SL_OK)
+        plans_add(&vendor(dev)->plans, "conv", cudnnGetVersion(), key, &text);
+    buf_release(&text);
 }
 
 // The plan of the graph: one that was kept, or a new one.
@@ -225,20 +256,19 @@ static enum sl_err plan_graph(struct conv *p, size_t cap_bytes,
                               struct sl_error *err)
 {
     struct cuda_dev *dev = p->base.dev;
-    uint64_t key = vendor_key(dev, &p->desc);
+    uint64_t key = vendor_key(dev, &p->desc, cap_bytes);
     enum sl_err rc = vendor_dnn(dev, err);
 
     if (rc != SL_OK)
         return rc;
-    if (find_kept(&p->plan, dev, key, cap_bytes)) {
-        snprintf(p->impl, sizeof(p->impl), "cudnn:kept");
-        return SL_OK;
+    if (!find_kept(&p->picks, dev, key, cap_bytes)) {
+        rc = pick(&p->picks, dev, &p->desc, cap_bytes, err);
+        if (rc != SL_OK)
+            return rc;
+        keep(dev, key, &p->picks);
     }
-    rc = make_plan(&p->plan, dev, &p->desc, cap_bytes, err);
-    if (rc != SL_OK)
-        return rc;
-    keep(dev, key, &p->plan);
-    snprintf(p->impl, sizeof(p->impl), "cudnn:engine %" PRId64, p->plan.engine);
+    name(p, &p->picks.at[0]);
+    vendor_tell_cores(dev, &p->desc, &p->picks, cap_bytes);
     return SL_OK;
 }
 
@@ -283,7 +313,8 @@ enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
         return rc;
     }
     *out = &p->base.base;
-    *workspace_bytes =
-        p->plan.workspace_bytes > after ? p->plan.workspace_bytes : after;
+    *workspace_bytes = p->picks.at[0].workspace_bytes > after
+                           ? p->picks.at[0].workspace_bytes
+                           : after;
     return SL_OK;
 }

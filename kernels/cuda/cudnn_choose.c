@@ -63,12 +63,14 @@ static bool judge(struct graph_choice *c, cudnnBackendDescriptor_t engine,
                                  CUDNN_TYPE_BEHAVIOR_NOTE, SL_COUNT(ways), &m,
                                  ways) != CUDNN_STATUS_SUCCESS)
         return false;
-    c->compiles = false;
+    c->compiles = c->tensor_cores = false;
     for (int64_t i = 0; i < m && i < (int64_t)SL_COUNT(ways); i++)
         c->compiles |= ways[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-    for (int64_t i = 0; i < n && i < (int64_t)SL_COUNT(notes); i++)
+    for (int64_t i = 0; i < n && i < (int64_t)SL_COUNT(notes); i++) {
         if (!allowed(notes[i], rules))
             return false;
+        c->tensor_cores |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    }
     return !known_wrong(rules->op, c->engine);
 }
 
@@ -147,6 +149,30 @@ static enum sl_err ask(struct graph_choices *out, const struct graph *g,
     return rc;
 }
 
+enum sl_err graph_ask(struct graph_choices *out, const struct graph *g,
+                      const struct graph_target *t, cudnnBackendHeurMode_t mode,
+                      const struct graph_rules *rules, struct sl_error *err)
+{
+    struct graph_choices c = {.count = 0};
+    enum sl_err rc = ask(&c, g, t, mode, rules, err);
+
+    if (rc == SL_OK)
+        *out = c;
+    else
+        graph_choices_release(&c);
+    return rc;
+}
+
+enum sl_err graph_none(const struct graph_rules *rules, unsigned offered,
+                       struct sl_error *err)
+{
+    return sl_fail(err, SL_ENOTSUP,
+                   "cuDNN %zu has no engine for this %s%s%s (%u offered)",
+                   cudnnGetVersion(), kern_op_name(rules->op),
+                   rules->tensor_cores ? "" : " in strict f32",
+                   rules->deterministic ? ", deterministic" : "", offered);
+}
+
 enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
                          const struct graph_target *t,
                          const struct graph_rules *rules, struct sl_error *err)
@@ -157,11 +183,9 @@ enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
     if (rc == SL_OK)
         rc = ask(&c, g, t, CUDNN_HEUR_MODE_FALLBACK, rules, err);
     if (rc == SL_OK && c.count == 0)
-        rc = sl_fail(err, SL_ENOTSUP,
-                     "cuDNN %zu has no engine for this %s%s%s (%u offered)",
-                     cudnnGetVersion(), kern_op_name(rules->op),
-                     rules->tensor_cores ? "" : " in strict f32",
-                     rules->deterministic ? ", deterministic" : "", c.offered);
+        rc = ask(&c, g, t, CUDNN_HEUR_MODE_B, rules, err);
+    if (rc == SL_OK && c.count == 0)
+        rc = graph_none(rules, c.offered, err);
     if (rc != SL_OK) {
         graph_choices_release(&c);
         return rc;

@@ -87,6 +87,7 @@ struct graph_choice {
     cudnnBackendDescriptor_t config;
     int64_t engine;
     bool compiles; // at run time: making a plan takes seconds
+    bool tensor_cores;
 };
 
 struct graph_choices {
@@ -96,7 +97,8 @@ struct graph_choices {
 };
 
 // cuDNN's order: heuristics mode A, then what FALLBACK adds (for some shapes
-// only that has engines without tensor cores). SL_ENOTSUP if none is left.
+// only that has engines without tensor cores); mode B if neither has any that
+// may run. SL_ENOTSUP if none is left.
 enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
                          const struct graph_target *t,
                          const struct graph_rules *rules, struct sl_error *err);
@@ -107,7 +109,8 @@ void graph_choices_release(struct graph_choices *c);
 struct graph_plan {
     cudnnBackendDescriptor_t at;
     size_t workspace_bytes;
-    int64_t engine; // -1: not known, of a plan that was read
+    int64_t engine;    // -1: not known, of a plan that was read
+    bool tensor_cores; // likewise false
 };
 
 // SL_ENOTSUP if the engine declines after all: try the next.
@@ -119,6 +122,41 @@ enum sl_err graph_plan_make(struct graph_plan *out,
 // count, and taking plans down has crashed others (pytorch leaks them too).
 // This is for plans that never ran, such as the losers of a comparison.
 void graph_plan_forget(struct graph_plan *p);
+
+// ---- Picking --------------------------------------------------------------
+
+#define GRAPH_PICKS 8
+
+// Does the first pick use tensor cores, and why not?
+enum graph_cores {
+    GRAPH_CORES_USED = 1,
+    GRAPH_CORES_FORBIDDEN, // by the rules
+    GRAPH_CORES_RANKED,    // cuDNN has such, and holds another for faster
+    GRAPH_CORES_CAPPED,    // those that there are want more than the cap
+    GRAPH_CORES_NONE,      // cuDNN has none that may run
+    GRAPH_CORES_SLOWER,    // they were slower, by trying
+};
+const char *graph_cores_name(enum graph_cores c); // for logs
+
+struct graph_picks {
+    struct graph_plan at[GRAPH_PICKS];
+    unsigned count;
+    size_t missed_bytes; // the least that tensor cores wanted beyond the cap
+    enum graph_cores cores;
+};
+
+// Plans that keep to the cap, in cuDNN's order: to compare them all, or else
+// the first, and behind it what may stand in for it in the same workspace and
+// is not compiled at run time. Mode A is asked, then FALLBACK if that was not
+// enough. If none of those has tensor cores and the rules allow them, mode B is
+// asked, and what it has goes first.
+// SL_ENOTSUP: no engine; SL_ENOMEM: none that fits.
+enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
+                       const struct graph_target *t,
+                       const struct graph_rules *rules, bool compare,
+                       size_t cap_bytes, struct sl_error *err);
+// Forgets those from `first` on: they never ran.
+void graph_picks_forget(struct graph_picks *picks, unsigned first);
 
 // A plan as text, and back: for the same version of cuDNN and kind of device.
 enum sl_err graph_plan_write(struct buf *out, const struct graph_plan *p,

@@ -22,4 +22,12 @@ enum sl_err cudnn_set(cudnnBackendDescriptor_t d,
                       cudnnBackendAttributeType_t type, int64_t n,
                       const void *values, struct sl_error *err);
 
+// cudnn_choose.c: what one mode has to offer, of which none may be left.
+enum sl_err graph_ask(struct graph_choices *out, const struct graph *g,
+                      const struct graph_target *t, cudnnBackendHeurMode_t mode,
+                      const struct graph_rules *rules, struct sl_error *err);
+// The error that no mode had any.
+enum sl_err graph_none(const struct graph_rules *rules, unsigned offered,
+                       struct sl_error *err);
+
 #endif

@@ -65,7 +65,10 @@ enum sl_err graph_plan_make(struct graph_plan *out,
         return rc;
     rc = cudnn_set(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c->config, err);
-    return finish(out, d, rc, c->engine, err);
+    rc = finish(out, d, rc, c->engine, err);
+    if (rc == SL_OK)
+        out->tensor_cores = c->tensor_cores;
+    return rc;
 }
 
 void graph_plan_forget(struct graph_plan *p)

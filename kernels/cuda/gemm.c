@@ -20,8 +20,12 @@ struct gemm {
     struct kern_desc desc;
     cublasLtMatmulDesc_t how;
     cublasLtMatrixLayout_t a, b, c; // cuBLASLt's names: a is our B
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace_bytes;
+    struct {
+        cublasLtMatmulAlgo_t algo;
+        size_t workspace_bytes;
+    } way[VENDOR_TRIES];    // what runs, and what stands in for it
+    unsigned ways, at;      // which of them runs
+    size_t workspace_bytes; // of the hungriest
     struct kern_plan *sums; // of op(A)'s rows, for BGRAD; or NULL
     char impl[32];
 };
@@ -186,11 +190,12 @@ static enum sl_err run_checked(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
     cublasStatus_t rc;
 
     if (!vendor_aligned(c_at(&p->desc) + 1, io))
-        return vendor_refused(p->base.dev, SL_EINTERNAL, "unaligned tensors");
+        return vendor_refused(p->base.dev, s, SL_EINTERNAL,
+                              "unaligned tensors");
     rc = run_algo(p, algo, workspace_bytes, s, io, workspace);
     if (rc == CUBLAS_STATUS_SUCCESS)
         return SL_OK;
-    return vendor_refused(p->base.dev,
+    return vendor_refused(p->base.dev, s,
                           rc == CUBLAS_STATUS_EXECUTION_FAILED ? SL_ELOST
                                                                : SL_EINTERNAL,
                           cublasLtGetStatusString(rc));
@@ -251,6 +256,16 @@ static enum sl_err ask(struct candidates *c, size_t cap_bytes,
     return rc;
 }
 
+static void add_way(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
+                    size_t workspace_bytes)
+{
+    p->way[p->ways].algo = *algo;
+    p->way[p->ways++].workspace_bytes = workspace_bytes;
+    if (workspace_bytes > p->workspace_bytes)
+        p->workspace_bytes = workspace_bytes;
+}
+
+// The fastest, or cuBLASLt's first; then the others in its order.
 static enum sl_err choose(struct gemm *p, size_t cap_bytes,
                           struct sl_error *err)
 {
@@ -267,8 +282,10 @@ static enum sl_err choose(struct gemm *p, size_t cap_bytes,
     if (vendor(p->base.dev)->options.autotune)
         winner =
             tune(p->base.dev, &p->desc, (unsigned)c.count, most, try_one, &c);
-    p->algo = c.at[winner].algo;
-    p->workspace_bytes = c.at[winner].workspaceSize;
+    add_way(p, &c.at[winner].algo, c.at[winner].workspaceSize);
+    for (unsigned i = 0; i < (unsigned)c.count; i++)
+        if (i != winner)
+            add_way(p, &c.at[i].algo, c.at[i].workspaceSize);
     return SL_OK;
 }
 
@@ -280,6 +297,7 @@ static bool find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
 {
     struct cuda_dev *dev = p->base.dev;
     cublasLtMatmulHeuristicResult_t known;
+    cublasLtMatmulAlgo_t algo;
     struct buf text = BUF_INIT;
     const char *at;
     int used = 0;
@@ -287,17 +305,18 @@ static bool find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
                             cublasLtGetVersion(), key);
 
     at = buf_text(&text);
-    for (unsigned i = 0; found && i < SL_COUNT(p->algo.data); i++) {
-        found = sscanf(at, "%" SCNx64 " %n", &p->algo.data[i], &used) == 1;
+    for (unsigned i = 0; found && i < SL_COUNT(algo.data); i++) {
+        found = sscanf(at, "%" SCNx64 " %n", &algo.data[i], &used) == 1;
         at += used;
     }
     buf_release(&text);
-    if (!found || cublasLtMatmulAlgoCheck(vendor(dev)->blas, p->how, p->a, p->b,
-                                          p->c, p->c, &p->algo,
-                                          &known) != CUBLAS_STATUS_SUCCESS)
+    if (!found ||
+        cublasLtMatmulAlgoCheck(vendor(dev)->blas, p->how, p->a, p->b, p->c,
+                                p->c, &algo, &known) != CUBLAS_STATUS_SUCCESS ||
+        known.workspaceSize > cap_bytes)
         return false;
-    p->workspace_bytes = known.workspaceSize;
-    return known.workspaceSize <= cap_bytes;
+    add_way(p, &algo, known.workspaceSize);
+    return true;
 }
 
 static void keep(struct gemm *p, uint64_t key)
@@ -305,8 +324,8 @@ static void keep(struct gemm *p, uint64_t key)
     struct buf text = BUF_INIT;
     enum sl_err rc = SL_OK;
 
-    for (unsigned i = 0; i < SL_COUNT(p->algo.data) && rc == SL_OK; i++)
-        rc = buf_appendf(&text, "%" PRIx64 " ", p->algo.data[i]);
+    for (unsigned i = 0; i < SL_COUNT(p->way[0].algo.data) && rc == SL_OK; i++)
+        rc = buf_appendf(&text, "%" PRIx64 " ", p->way[0].algo.data[i]);
     if (rc == SL_OK)
         plans_add(&vendor(p->base.dev)->plans, "gemm", cublasLtGetVersion(),
                   key, &text);
@@ -315,13 +334,41 @@ static void keep(struct gemm *p, uint64_t key)
 
 // ---- Plans ----------------------------------------------------------------
 
+static enum sl_err run_way(struct gemm *p, cudaStream_t s, void *const *io,
+                           void *workspace)
+{
+    return run_checked(p, &p->way[p->at].algo, p->way[p->at].workspace_bytes, s,
+                       io, workspace);
+}
+
+static void name(struct gemm *p)
+{
+    snprintf(p->impl, sizeof(p->impl), "cublaslt:%" PRIu64,
+             p->way[p->at].algo.data[0] & 0xffff);
+}
+
+// What it refuses, and leaves the device whole, is not asked again.
+static enum sl_err run_some_way(struct gemm *p, cudaStream_t s, void *const *io,
+                                void *workspace)
+{
+    enum sl_err rc = run_way(p, s, io, workspace);
+
+    while (p->at + 1 < p->ways && vendor_try_next(s, rc) &&
+           vendor_aligned(c_at(&p->desc) + 1, io)) {
+        vendor_tell_next(p->base.dev, &p->desc, p->impl);
+        p->at++;
+        name(p);
+        rc = run_way(p, s, io, workspace);
+    }
+    return rc;
+}
+
 static enum sl_err gemm_run(struct cuda_plan *plan, cudaStream_t s,
                             void *const *io, void *workspace)
 {
     struct gemm *p = (struct gemm *)plan;
     struct cuda_plan *sums = (struct cuda_plan *)p->sums;
-    enum sl_err rc =
-        run_checked(p, &p->algo, p->workspace_bytes, s, io, workspace);
+    enum sl_err rc = run_some_way(p, s, io, workspace);
 
     if (rc == SL_OK && sums)
         rc = sums->run(sums, s, (void *[]){io[0], io[c_at(&p->desc) + 1]},
@@ -349,7 +396,7 @@ static enum sl_err set_up(struct gemm *p, size_t cap_bytes,
                           struct sl_error *err)
 {
     const struct kern_desc *d = &p->desc;
-    uint64_t key = vendor_key(p->base.dev, d);
+    uint64_t key = vendor_key(p->base.dev, d, cap_bytes);
     enum sl_err rc = vendor_blas(p->base.dev, err);
 
     if (rc == SL_OK)
@@ -369,8 +416,7 @@ static enum sl_err set_up(struct gemm *p, size_t cap_bytes,
     rc = choose(p, cap_bytes, err);
     if (rc == SL_OK) {
         keep(p, key);
-        snprintf(p->impl, sizeof(p->impl), "cublaslt:%" PRIu64,
-                 p->algo.data[0] & 0xffff);
+        name(p);
     }
     return rc;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/hostside.c -- common/base/mem.h and common/run/log.h inside the
-// module.
+// kernels/cuda/hostside.c -- common/base/mem.h, common/run/log.h and
+// kernels/beat.h inside the module.
 //
 // The module links neither: what it allocates and logs goes to the program
 // that loaded it, so there is one allocator (and one point of failure, in
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "kernels/beat.h"
 
 static const struct kern_host *host;
 
@@ -52,6 +53,11 @@ char *sl_strdup(const char *text)
     char *copy = host->malloc(n);
 
     return copy ? memcpy(copy, text, n) : NULL;
+}
+
+void kern_beat(void)
+{
+    host->beat();
 }
 
 bool log_on(enum log_level level)

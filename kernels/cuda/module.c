@@ -80,6 +80,11 @@ static enum sl_err plan(struct kern_plan **out, size_t *workspace_bytes,
     }
 }
 
+static void about(char *out, size_t n, struct kern_dev *dev)
+{
+    vendor_about(out, n, cuda_dev(dev));
+}
+
 static const char *fault(struct kern_dev *dev)
 {
     return cuda_dev(dev)->fault;
@@ -158,6 +163,7 @@ static const struct kern_backend cuda = {
     .record_begin = cuda_record_begin,
     .record_end = cuda_record_end,
     .fault = fault,
+    .about = about,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

@@ -31,6 +31,7 @@ set(SLUICE_CUDA_RPATH "${vendor_folders}" CACHE STRING
 add_library(sluice_cudnn STATIC
     cudnn_graph.c
     cudnn_choose.c
+    cudnn_pick.c
     cudnn_plan.c
     conv_graph.c
 )

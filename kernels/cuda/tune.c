@@ -2,9 +2,12 @@
 // kernels/cuda/tune.c -- which of several plans is fastest, by trying.
 #include <float.h>
 
+#include "kernels/beat.h"
 #include "kernels/cuda/vendor.h"
 
 #define ROUNDS 3
+#define RUNS_MOST 20   // between two events
+#define ROUND_MS 10.0f // a round of short ops takes about so long, or less
 
 struct bench {
     struct cuda_dev *dev;
@@ -61,29 +64,54 @@ static void free_bench(struct bench *b)
     cuda_stream_free(b->stream);
 }
 
-// The best of the rounds in milliseconds; FLT_MAX if candidate i fails.
-static float time_one(struct bench *b, unsigned i, tune_run run, void *arg)
+// Runs candidate i so often between two events: milliseconds for one. An op of
+// microseconds waits for the host that enqueues it: only many of them show how
+// long it takes.
+static enum sl_err time_runs(float *ms, struct bench *b, unsigned i,
+                             unsigned runs, tune_run run, void *arg)
 {
     cudaStream_t s = cuda_stream(b->stream);
-    float best = FLT_MAX, ms = 0;
-    enum sl_err rc = run(arg, i, s, b->io, b->workspace.at);
+    cudaError_t cuda = cudaEventRecord(b->begin, s);
+    enum sl_err rc = SL_OK;
 
-    for (unsigned r = 0; r < ROUNDS && rc == SL_OK; r++) {
-        cudaError_t cuda = cudaEventRecord(b->begin, s);
-
+    for (unsigned k = 0; k < runs && rc == SL_OK; k++)
         rc = run(arg, i, s, b->io, b->workspace.at);
-        if (cuda == cudaSuccess)
-            cuda = cudaEventRecord(b->end, s);
-        if (cuda == cudaSuccess)
-            cuda = cudaEventSynchronize(b->end);
-        if (cuda == cudaSuccess)
-            cuda = cudaEventElapsedTime(&ms, b->begin, b->end);
-        if (rc == SL_OK)
-            rc = cuda_result(b->dev, cuda, "timing a plan");
+    if (cuda == cudaSuccess)
+        cuda = cudaEventRecord(b->end, s);
+    if (cuda == cudaSuccess)
+        cuda = cudaEventSynchronize(b->end);
+    if (cuda == cudaSuccess)
+        cuda = cudaEventElapsedTime(ms, b->begin, b->end);
+    *ms /= (float)runs;
+    return rc == SL_OK ? cuda_result(b->dev, cuda, "timing a plan") : rc;
+}
+
+unsigned tune_runs(float ms)
+{
+    return ms * RUNS_MOST <= ROUND_MS ? RUNS_MOST
+           : ms >= ROUND_MS           ? 1
+                                      : (unsigned)(ROUND_MS / ms);
+}
+
+// The best of the rounds in milliseconds; FLT_MAX if candidate i fails. The
+// first run loads code, the second says how many a round takes.
+static float time_one(struct bench *b, unsigned i, tune_run run, void *arg)
+{
+    float best = FLT_MAX, ms = 0;
+    enum sl_err rc = time_runs(&ms, b, i, 1, run, arg);
+    unsigned runs = 1;
+
+    if (rc == SL_OK)
+        rc = time_runs(&ms, b, i, 1, run, arg);
+    if (rc == SL_OK)
+        runs = tune_runs(ms);
+    for (unsigned r = 0; r < ROUNDS && rc == SL_OK; r++) {
+        rc = time_runs(&ms, b, i, runs, run, arg);
         if (rc == SL_OK && ms < best)
             best = ms;
+        kern_beat();
     }
-    return best;
+    return rc == SL_OK ? best : FLT_MAX;
 }
 
 unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
@@ -99,6 +127,7 @@ unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
         for (unsigned i = 0; i < n && !dev->lost; i++) {
             float ms = time_one(&b, i, run, arg);
 
+            kern_beat();
             if (ms < best) {
                 best = ms;
                 winner = i;

@@ -3,6 +3,7 @@
 #include "kernels/cuda/vendor.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 
-#define WORKSPACE_MIB 1024 // default cap of one plan
+#define WORKSPACE_SHARE 4 // by default one plan may have 1/4 of the memory
 
 // ---- Options --------------------------------------------------------------
 
@@ -82,7 +83,7 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
     struct vendor_options o = {
         .tf32 = true, // as TensorFlow
         .deterministic = true,
-        .workspace_bytes = (size_t)WORKSPACE_MIB << 20,
+        .workspace_bytes = VENDOR_WORKSPACE_AUTO,
     };
     char *scratch = sl_strdup(text ? text : "");
     enum sl_err rc;
@@ -100,17 +101,20 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 
 // ---- Life -----------------------------------------------------------------
 
-// An older cuDNN may lack engines that this build counts on.
+// Another major version is another library. Within one, what an older minor
+// lacks it says itself, op by op.
 static enum sl_err check_versions(struct sl_error *err)
 {
-    size_t dnn = cudnnGetVersion();
+    size_t dnn = cudnnGetVersion(), built = CUDNN_VERSION;
 
-    if (dnn / 10000 == CUDNN_MAJOR && dnn / 100 % 100 >= CUDNN_MINOR)
-        return SL_OK;
-    return sl_fail(err, SL_ENOTSUP,
-                   "this build needs cuDNN %d.%d or a later %d; version %zu is "
-                   "installed",
-                   CUDNN_MAJOR, CUDNN_MINOR, CUDNN_MAJOR, dnn);
+    if (dnn / 10000 != CUDNN_MAJOR)
+        return sl_fail(err, SL_ENOTSUP,
+                       "this build needs cuDNN %d; version %zu is installed",
+                       CUDNN_MAJOR, dnn);
+    if (dnn / 100 < built / 100)
+        LOG(INFO, "cuDNN is older than the one this was built with",
+            "version=%zu built_with=%zu", dnn, built);
+    return SL_OK;
 }
 
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
@@ -129,6 +133,8 @@ enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
         return rc;
     }
     v->options = *options;
+    if (v->options.workspace_bytes == VENDOR_WORKSPACE_AUTO)
+        v->options.workspace_bytes = (size_t)(dev->bytes / WORKSPACE_SHARE);
     plans_open(&v->plans, v->options.plans);
     dev->vendor = v;
     return SL_OK;
@@ -192,16 +198,26 @@ bool vendor_tf32(const struct vendor *v, const struct kern_desc *d)
            (d->math == KERN_MATH_DEVICE && v->options.tf32);
 }
 
-uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d)
+uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d,
+                    size_t cap_bytes)
 {
     const struct vendor *v = vendor(dev);
     struct kern_desc as = *d;
+    const uint64_t facts[] = {
+        v->options.deterministic,
+        v->options.autotune,
+        cap_bytes,
+        cudnnGetVersion(),
+        cublasLtGetVersion(),
+        (uint64_t)dev->sm,
+        dev->bytes,
+    };
     uint64_t h;
 
     as.math = vendor_tf32(v, d) ? KERN_MATH_TF32 : KERN_MATH_F32;
     h = kern_desc_hash(&as);
-    h = (h ^ v->options.deterministic) * 0x100000001b3u;
-    h = (h ^ (uint64_t)dev->sm) * 0x100000001b3u;
+    for (unsigned i = 0; i < SL_COUNT(facts); i++)
+        h = (h ^ facts[i]) * 0x100000001b3u;
     for (const char *c = dev->name; *c; c++)
         h = (h ^ (uint8_t)*c) * 0x100000001b3u;
     return h;
@@ -216,21 +232,107 @@ bool vendor_aligned(unsigned n, void *const *at)
     return bits % KERN_ALIGN == 0;
 }
 
-enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,
+// ---- Refusals -------------------------------------------------------------
+
+static bool recording(cudaStream_t s)
+{
+    enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
+
+    return cudaStreamIsCapturing(s, &now) == cudaSuccess &&
+           now != cudaStreamCaptureStatusNone;
+}
+
+bool vendor_try_next(cudaStream_t s, enum sl_err rc)
+{
+    return rc != SL_OK && rc != SL_ELOST && !recording(s);
+}
+
+enum sl_err vendor_refused(struct cuda_dev *dev, cudaStream_t s, enum sl_err rc,
                            const char *what)
 {
     cudaError_t cuda = cudaPeekAtLastError();
-    enum sl_err code = cuda_result(dev, cuda, what);
+    enum sl_err code;
 
+    // A kernel that has failed may not have been asked after yet.
+    if (cuda == cudaSuccess && rc == SL_ELOST && !recording(s))
+        cuda = cudaStreamSynchronize(s);
+    code = cuda_result(dev, cuda, what);
     if (code != SL_OK)
         return code; // CUDA itself says why
-    if (rc == SL_ELOST && !dev->lost) {
-        snprintf(dev->fault, sizeof(dev->fault),
-                 "GPU %d (%s): %s: a kernel of the library failed",
-                 dev->ordinal, dev->name, what);
-        dev->lost = true;
-    }
-    return rc;
+    snprintf(dev->fault, sizeof(dev->fault),
+             "GPU %d (%s): %s: the library refused", dev->ordinal, dev->name,
+             what);
+    return rc == SL_ELOST ? SL_EINTERNAL : rc;
+}
+
+void vendor_tell_next(struct cuda_dev *dev, const struct kern_desc *d,
+                      const char *impl)
+{
+    LOG(WARN, "GPU library refuses an op; trying another way",
+        "op=%s by=%s error=%s", kern_op_name((enum kern_op)d->op), impl,
+        dev->fault);
+}
+
+// ---- Tensor cores ---------------------------------------------------------
+
+// True the first time that this op is seen.
+static bool is_news(struct vendor *v, const struct kern_desc *d)
+{
+    uint64_t h = kern_desc_hash(d);
+
+    for (unsigned i = 0; i < v->told_count; i++)
+        if (v->told[i] == h)
+            return false;
+    if (v->told_count == VENDOR_TOLD)
+        return false;
+    v->told[v->told_count++] = h;
+    return true;
+}
+
+// "f32[512,128,128,32]"
+static void shape_text(char *to, size_t n, const struct kern_shape *s)
+{
+    const char *dtype = s->dtype == KERN_F16    ? "f16"
+                        : s->dtype == KERN_BF16 ? "bf16"
+                                                : "f32";
+    int used = snprintf(to, n, "%s[", dtype);
+
+    for (unsigned i = 0; i < s->nd && used >= 0 && (size_t)used < n; i++)
+        used += snprintf(to + used, n - (size_t)used, "%s%" PRId64,
+                         i > 0 ? "," : "", s->dim[i]);
+    if (used >= 0 && (size_t)used < n)
+        snprintf(to + used, n - (size_t)used, "]");
+}
+
+void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
+                       const struct graph_picks *p, size_t cap_bytes)
+{
+    bool advice =
+        p->cores == GRAPH_CORES_RANKED || p->cores == GRAPH_CORES_SLOWER;
+    enum log_level level = advice ? LOG_LEVEL_INFO : LOG_LEVEL_WARN;
+    char first[64], second[64];
+
+    if (p->cores <= GRAPH_CORES_FORBIDDEN || !is_news(vendor(dev), d))
+        return;
+    shape_text(first, sizeof(first), &d->io[0]);
+    shape_text(second, sizeof(second), &d->io[1]);
+    if (log_on(level))
+        log_event(level, "op goes without tensor cores",
+                  "op=%s of=%s with=%s why=%s workspace_mib=%zu wanted_mib=%zu",
+                  kern_op_name((enum kern_op)d->op), first, second,
+                  graph_cores_name(p->cores), cap_bytes >> 20,
+                  (p->missed_bytes + ((1u << 20) - 1)) >> 20);
+}
+
+void vendor_about(char *out, size_t n, struct cuda_dev *dev)
+{
+    const struct vendor *v = vendor(dev);
+    int used = snprintf(out, n, "up to %zu MiB of workspace for an op",
+                        v->options.workspace_bytes >> 20);
+
+    if (v->told_count > 0 && used >= 0 && (size_t)used < n)
+        snprintf(out + used, n - (size_t)used, "; ops without tensor cores: %u",
+                 v->told_count);
 }
 
 // ---- Products over nothing ------------------------------------------------

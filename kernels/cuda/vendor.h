@@ -23,11 +23,14 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/plans.h"
 
-#define VENDOR_TRIES 8 // candidates that autotune compares
+#define VENDOR_TRIES 8 // algorithms of cuBLASLt that are looked at
+#define VENDOR_TOLD 64 // ops without tensor cores that are kept in mind
+
+#define VENDOR_WORKSPACE_AUTO SIZE_MAX // a quarter of the device's memory
 
 struct vendor_options {
     bool tf32, deterministic, autotune;
-    size_t workspace_bytes; // most for one plan
+    size_t workspace_bytes; // most for one plan, or VENDOR_WORKSPACE_AUTO
     char *plans;            // file, or NULL; owned
 };
 
@@ -38,6 +41,8 @@ struct vendor {
     cudaStream_t dnn_stream; // where it enqueues now
     bool dnn_streamed;
     struct plans plans;
+    uint64_t told[VENDOR_TOLD]; // hashes of ops
+    unsigned told_count;
 };
 
 // Reads tf32=, deterministic=, autotune= (0 or 1), workspace= (MiB) and plans=
@@ -46,7 +51,8 @@ struct vendor {
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 
-// Takes over options->plans, also on failure.
+// Takes over options->plans, also on failure, and settles how much workspace
+// there may be.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
                        struct sl_error *err);
 void vendor_free(struct cuda_dev *dev);
@@ -59,18 +65,36 @@ static inline struct vendor *vendor(struct cuda_dev *dev)
 // True if f32 tensors of `d` may go through tensor cores.
 bool vendor_tf32(const struct vendor *v, const struct kern_desc *d);
 
-// What a kept plan is found by: the op, how it may compute, the kind of
-// device.
-uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d);
+// What a kept plan is found by: the op, how it may compute and how it was
+// chosen, the most workspace that it had, the libraries, the device.
+uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d,
+                    size_t cap_bytes);
 
 // SL_OK, or what kept the libraries from opening.
 enum sl_err vendor_blas(struct cuda_dev *dev, struct sl_error *err);
 enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err);
 
-// What a library's refusal to run means: asks CUDA whether the device is lost,
-// and notes it. `rc` is the library's own verdict, not SL_OK.
-enum sl_err vendor_refused(struct cuda_dev *dev, enum sl_err rc,
+// What a library's refusal to run on `s` means. `rc` is the library's own
+// verdict, not SL_OK; one that a kernel failed (SL_ELOST) is CUDA's to judge:
+// waits for the stream, and only if CUDA says so the device is lost. Otherwise
+// SL_EINTERNAL: something else may be tried.
+enum sl_err vendor_refused(struct cuda_dev *dev, cudaStream_t s, enum sl_err rc,
                            const char *what);
+
+// May another way be tried after `rc`? Not on a lost device, and not while a
+// step is recorded: the recording is spoilt, and the step is run without.
+bool vendor_try_next(cudaStream_t s, enum sl_err rc);
+
+// One line: `impl` refused to compute `d`, and another way is tried.
+void vendor_tell_next(struct cuda_dev *dev, const struct kern_desc *d,
+                      const char *impl);
+
+// One line per op that could use tensor cores and does not, with the reason.
+void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
+                       const struct graph_picks *p, size_t cap_bytes);
+
+// For people: the most workspace, and how many ops go without tensor cores.
+void vendor_about(char *out, size_t n, struct cuda_dev *dev);
 
 // The most workspace that one plan may have, given the caller's limit.
 static inline size_t vendor_cap(struct cuda_dev *dev, size_t cap_bytes)
@@ -111,8 +135,13 @@ enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
 typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
                                 void *const *io, void *workspace);
 
-// The fastest of n: one run to warm up and three that count, on buffers made
-// for it. 0 (the libraries' advice) if there is no space or nothing runs.
+// How many runs of an op that takes `ms` go between two events: 20, or fewer of
+// a long one.
+unsigned tune_runs(float ms);
+
+// The fastest of n, on buffers made for it: two runs to warm up, and three
+// times tune_runs. One that fails is left out. 0 (the libraries' advice) if
+// there is no space or nothing runs. Beats (kernels/beat.h) with every round.
 unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
               size_t workspace_bytes, tune_run run, void *arg);
 

@@ -14,6 +14,7 @@
 #define WORKSPACE 256
 
 bool emul_products_fail;
+uint64_t emul_products_bad;
 
 struct how {
     cublasComputeType_t compute;
@@ -350,7 +351,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
                         .beta = *(const float *)beta};
 
     // As libraries do: whatever went wrong before is taken for theirs.
-    if (emul_products_fail || cudaPeekAtLastError() != cudaSuccess)
+    if (emul_products_fail || emul_products_bad == algo->data[0] ||
+        cudaPeekAtLastError() != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     if (!sizes(&p.k, &p.how, &p.a, &p.b, &p.d) || !known(&p.how, &p.a, &p.d) ||
         c != d || at_c != at_d || unaligned(at_a) || unaligned(at_b) ||

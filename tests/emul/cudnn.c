@@ -532,10 +532,13 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t at,
 {
     static const struct emul_work work = {execute_now, execute_drop};
     struct execution e = {at, pack};
+    const struct desc *config =
+        part(at, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     const struct attr *workspace =
         find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
 
-    if (emul_products_fail || cudaPeekAtLastError() != cudaSuccess)
+    if (emul_products_fail || emul_products_bad == (uint64_t)config->engine ||
+        cudaPeekAtLastError() != cudaSuccess)
         return CUDNN_STATUS_EXECUTION_FAILED;
     if (!e.pack->sealed)
         return CUDNN_STATUS_BAD_PARAM;

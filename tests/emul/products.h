@@ -11,4 +11,8 @@
 // From now on a product says that its kernel failed, or (false) works.
 extern bool emul_products_fail;
 
+// This algorithm of cuBLASLt, or engine of cuDNN, says so from now on, and the
+// device is well; 0: none.
+extern uint64_t emul_products_bad;
+
 #endif

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/beat.h"
+#include "kernels/cuda/vendor.h"
+#include "tests/emul/cudart.h"
 #include "tests/emul/products.h"
 #include "tests/emul/whole.h"
 #include "tests/harness/t.h"
@@ -25,6 +27,8 @@ static void gpu_open(struct gpu *g, const char *options)
 
     *g = (struct gpu){.b = emul_module()};
     emul_products_fail = false;
+    emul_products_bad = 0;
+    emul_heal();
     T_OK(g->b->open(&g->dev, 0, options, t_err()));
     T_OK(g->b->stream_new(&g->s, g->dev, 0));
     kern_desc_matmul(&g->dense, 4, 8, 16, false, true, 0);
@@ -72,7 +76,7 @@ TEST(products, the_rules_choose_the_engine)
     T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 7");
     gpu_close(&g);
     gpu_open(&g, "autotune=1"); // the last that may run is the fastest here
-    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 2");
+    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 2, no tensor cores");
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:3");
     gpu_close(&g);
 }
@@ -155,8 +159,8 @@ static void unmake(struct made *m, struct gpu *g)
     g->b->plan_free(m->plan);
 }
 
-// A kernel of theirs that fails takes the context with it: from then on
-// everything is lost, and the dev says why.
+// A kernel that fails takes the context with it, as CUDA says when it is asked:
+// from then on everything is lost, and the dev says why.
 static void lose(const char *options, bool dense, const char *why)
 {
     struct kern_plan *p = NULL;
@@ -169,20 +173,148 @@ static void lose(const char *options, bool dense, const char *why)
     T_OK(run(&m, &g));
     T_STR(g.b->fault(g.dev), "");
     emul_products_fail = true;
+    emul_fail("sync", 1, cudaErrorLaunchFailure, true);
     T_EQ(run(&m, &g), SL_ELOST);
     emul_products_fail = false;
     T_HAS(g.b->fault(g.dev), why);
     T_EQ(run(&m, &g), SL_ELOST);
     T_FAILS(SL_ELOST, g.b->plan(&p, &bytes, g.dev, &g.dense, SIZE_MAX, &err));
     T_HAS(err.text, why);
+    emul_heal();
     unmake(&m, &g);
     gpu_close(&g);
 }
 
 TEST(products, a_lost_device_stays_lost)
 {
-    lose(NULL, true, "a kernel of the library failed");
-    lose(NULL, false, "a convolution: a kernel of the library failed");
+    lose(NULL, true, "unspecified launch failure");
+    lose(NULL, false, "a convolution: unspecified launch failure");
+}
+
+// A library that says that its kernel failed, on a device that is well, ends
+// that run and nothing else.
+TEST(products, a_refusal_is_no_loss)
+{
+    struct made m;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    for (int dense = 0; dense < 2; dense++) {
+        make(&m, &g, dense ? &g.dense : &g.conv);
+        emul_products_fail = true;
+        T_EQ(run(&m, &g), SL_EINTERNAL);
+        T_HAS(g.b->fault(g.dev), "the library refused");
+        emul_products_fail = false;
+        T_OK(run(&m, &g));
+        unmake(&m, &g);
+    }
+    gpu_close(&g);
+}
+
+TEST(products, what_refuses_is_replaced)
+{
+    struct made m;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    make(&m, &g, &g.dense);
+    T_STR(m.plan->impl, "cublaslt:2");
+    emul_products_bad = 2;
+    T_OK(run(&m, &g));
+    T_STR(m.plan->impl, "cublaslt:3");
+    unmake(&m, &g);
+    make(&m, &g, &g.conv);
+    T_STR(m.plan->impl, "cudnn:engine 7");
+    emul_products_bad = 7;
+    T_OK(run(&m, &g));
+    T_STR(m.plan->impl, "cudnn:engine 2, no tensor cores");
+    emul_products_bad = 0;
+    T_OK(run(&m, &g));
+    unmake(&m, &g);
+    gpu_close(&g);
+}
+
+// While a step is recorded nothing is replaced: the recording is spoilt, and
+// the op itself may be well.
+TEST(products, what_cannot_be_recorded_is_run)
+{
+    struct kern_plan *step = NULL;
+    struct made m;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    make(&m, &g, &g.dense);
+    T_OK(g.b->record_begin(g.s));
+    emul_products_fail = true;
+    T_EQ(run(&m, &g), SL_EINTERNAL);
+    emul_products_fail = false;
+    (void)g.b->record_end(&step, g.s);
+    g.b->plan_free(step);
+    T_OK(run(&m, &g));
+    T_STR(m.plan->impl, "cublaslt:2");
+    unmake(&m, &g);
+    gpu_close(&g);
+}
+
+// The last of each is the fastest here, and fails.
+TEST(products, tuning_drops_what_fails)
+{
+    struct gpu g;
+
+    gpu_open(&g, "autotune=1");
+    emul_products_bad = 2;
+    T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 7");
+    emul_products_bad = 3;
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
+    emul_products_bad = 0;
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:3"); // and nothing is lost
+    gpu_close(&g);
+}
+
+static void count_beat(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+TEST(products, tuning_shows_signs_of_life)
+{
+    unsigned beats = 0;
+    struct gpu g;
+
+    gpu_open(&g, "autotune=1");
+    kern_beat_to(count_beat, &beats);
+    impl(&g, &g.dense, SIZE_MAX);
+    kern_beat_to(NULL, NULL);
+    T_GE(beats, 2 * 3); // rounds of two candidates
+    gpu_close(&g);
+}
+
+// A kernel of a microsecond is timed by twenty, one of a second by itself.
+TEST(products, short_ops_are_timed_by_many)
+{
+    T_EQ(tune_runs(0.001f), 20);
+    T_EQ(tune_runs(0.5f), 20);
+    T_EQ(tune_runs(1), 10);
+    T_EQ(tune_runs(4), 2);
+    T_EQ(tune_runs(1000), 1);
+}
+
+TEST(products, a_dev_tells_what_it_goes_without)
+{
+    char text[160];
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    g.b->about(text, sizeof(text), g.dev);
+    T_STR(text, "up to 256 MiB of workspace for an op"); // of 1 GiB
+    gpu_close(&g);
+    gpu_open(&g, "autotune=1,workspace=7");
+    for (int twice = 0; twice < 2; twice++)
+        impl(&g, &g.conv, SIZE_MAX);
+    g.b->about(text, sizeof(text), g.dev);
+    T_STR(text, "up to 7 MiB of workspace for an op; ops without tensor "
+                "cores: 1");
+    gpu_close(&g);
 }
 
 TEST(products, unaligned_tensors_are_refused_and_nothing_is_lost)

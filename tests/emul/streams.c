@@ -314,6 +314,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t s,
+                                  enum cudaStreamCaptureStatus *now)
+{
+    *now = emul_records(s) ? cudaStreamCaptureStatusActive
+                           : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     cudaError_t rc = emul_enter("sync");

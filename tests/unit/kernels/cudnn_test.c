@@ -1,71 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/kernels/cudnn_test.c -- the graphs of our nets, judged by cuDNN
-// for a described H200 (sm_90.json), on any host.
+// for a described H200, on any host.
 //
 // Each convolution of the two reference nets, in each direction, dtype and
 // kind of strictness, must have an engine that the rules allow and that keeps
 // to the workspace cap. cuDNN's heuristics and plans are real here; only
 // nothing runs.
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kernels/cuda/conv_graph.h"
 #include "tests/harness/t.h"
-#include "tests/unit/kernels/window_same.h"
+#include "tests/unit/kernels/conv_nets.h"
+#include "tests/unit/kernels/gpus.h"
 
-#define CAP ((size_t)1 << 30) // the default of a device
+#define CAP (gpu_bytes(gpu_h200()) / 4) // the default of a device
 
 static struct graph_target target;
 static struct sl_error err;
 
 static void describe(void)
 {
-    char json[4096] = "";
-    int fd = open(SM_90_JSON, O_RDONLY);
+    char json[2048];
 
     if (target.described)
         return;
-    T_TRUE(fd >= 0 && read(fd, json, sizeof(json) - 1) > 0);
-    close(fd);
+    gpu_json(json, sizeof(json), gpu_h200());
     T_OK(graph_describe(&target, json, t_err()));
 }
 
-// One convolution of a net; the first of a net needs no gradient of its input.
-struct layer {
-    const char *name;
-    int64_t h, ci, co;
-    int32_t k, stride;
-    bool same, first;
-};
-
-static const struct layer fashion[] = {
-    {"fashion conv1", 28, 1, 32, 3, 1, false, true},
-    {"fashion conv2", 13, 32, 64, 3, 1, false, false},
-    {"fashion conv2 without pools", 26, 32, 64, 3, 1, false, false},
-};
-static const struct layer imagenette[] = {
-    {"imagenette conv1", 256, 3, 32, 5, 2, true, true},
-    {"imagenette conv1 of 8 channels", 256, 8, 32, 5, 2, true, true},
-    {"imagenette conv2", 128, 32, 64, 7, 2, true, false},
-    {"imagenette conv3", 64, 64, 128, 11, 2, true, false},
-};
-
-static void make_desc(struct kern_desc *d, const struct layer *l,
+// A weight gradient is added to in f32.
+static void make_desc(struct kern_desc *d, const struct conv_layer *l,
                       enum kern_op op, int64_t batch, enum kern_dtype t)
 {
-    struct kern_window w = kern_window(l->k, l->k, l->stride, l->stride);
-    uint32_t epilogue = op == KERN_CONV_FWD ? KERN_BIAS | KERN_RELU
-                        : op == KERN_CONV_WGRAD && t == KERN_F32 ? KERN_ACCUM
-                                                                 : 0;
-
-    if (l->same) {
-        window_same(&w, 0, l->h);
-        window_same(&w, 1, l->h);
-    }
-    kern_desc_conv(d, op, (int64_t[]){batch, l->h, l->h, l->ci}, l->co, &w, 1,
-                   epilogue);
-    kern_desc_dtype(d, t);
+    conv_layer_desc(d, l, op, batch, t);
+    if (op == KERN_CONV_WGRAD && t == KERN_F32)
+        d->epilogue |= KERN_ACCUM;
 }
 
 // True if the first choice that is willing keeps to the cap.
@@ -86,7 +55,7 @@ static bool fits(const struct graph_choices *c)
     return false;
 }
 
-static void check(const struct layer *l, enum kern_op op, int64_t batch,
+static void check(const struct conv_layer *l, enum kern_op op, int64_t batch,
                   enum kern_dtype t, bool tensor_cores, bool deterministic)
 {
     const struct graph_rules rules = {op, tensor_cores, deterministic};
@@ -118,18 +87,16 @@ static const struct {
     {KERN_BF16, true},
 };
 
-static void check_net(const struct layer *layers, unsigned n, int64_t batch)
+static void check_net(const struct conv_layer *layers, unsigned n,
+                      int64_t batch)
 {
-    static const enum kern_op ops[] = {KERN_CONV_FWD, KERN_CONV_DGRAD,
-                                       KERN_CONV_WGRAD};
-
     describe();
     for (unsigned l = 0; l < n; l++)
-        for (unsigned o = 0; o < SL_COUNT(ops); o++)
+        for (unsigned o = 0; o < SL_COUNT(conv_ops); o++)
             for (unsigned m = 0; m < SL_COUNT(modes); m++)
                 for (int det = 0; det < 2; det++)
-                    if (ops[o] != KERN_CONV_DGRAD || !layers[l].first)
-                        check(&layers[l], ops[o], batch, modes[m].t,
+                    if (conv_layer_has(&layers[l], conv_ops[o]))
+                        check(&layers[l], conv_ops[o], batch, modes[m].t,
                               modes[m].tensor_cores, det);
 }
 
@@ -208,10 +175,10 @@ TEST(cudnn, what_cudnn_cannot_is_not_asked)
 // Awkward sizes and all ways to fuse have an engine too.
 TEST(cudnn, awkward_shapes_have_an_engine)
 {
-    static const struct layer odd[] = {
-        {"odd", 9, 5, 7, 3, 1, false, false},
-        {"one pixel", 1, 3, 3, 1, 1, false, false},
-        {"even filter", 10, 4, 6, 4, 3, true, false},
+    static const struct conv_layer odd[] = {
+        {"odd", 9, 5, 7, 3, 1, false, false, true},
+        {"one pixel", 1, 3, 3, 1, 1, false, false, true},
+        {"even filter", 10, 4, 6, 4, 3, true, false, true},
     };
     static const uint32_t epilogues[] = {0, KERN_BIAS, KERN_RELU,
                                          KERN_BIAS | KERN_RELU};

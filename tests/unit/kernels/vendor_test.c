@@ -22,7 +22,7 @@ TEST(vendor, options_have_defaults)
     T_TRUE(o.tf32);
     T_TRUE(o.deterministic);
     T_FALSE(o.autotune);
-    T_EQ(o.workspace_bytes, (size_t)1 << 30);
+    T_EQ(o.workspace_bytes, VENDOR_WORKSPACE_AUTO);
     T_PTR(o.plans, NULL);
 }
 
@@ -58,8 +58,11 @@ TEST(vendor, wrong_options_are_named)
 
 // ---- Which products -------------------------------------------------------
 
+#define CAP ((size_t)1 << 30)
+
 static struct vendor some;
-static struct cuda_dev dev = {.vendor = &some, .sm = 90, .name = "some"};
+static struct cuda_dev dev = {
+    .vendor = &some, .sm = 90, .name = "some", .bytes = 8 * CAP};
 
 TEST(vendor, products_of_every_dtype_are_taken)
 {
@@ -124,19 +127,26 @@ TEST(vendor, plans_are_kept_apart_by_what_they_depend_on)
 
     kern_desc_matmul(&d, 5, 7, 3, false, true, 0);
     some.options = (struct vendor_options){.tf32 = true, .deterministic = true};
-    key = vendor_key(&dev, &d);
+    key = vendor_key(&dev, &d, CAP);
     same = d;
     same.math = KERN_MATH_TF32; // what the device does anyway
-    T_EQ(vendor_key(&dev, &same), key);
+    T_EQ(vendor_key(&dev, &same, CAP), key);
     same.math = KERN_MATH_F32;
-    T_NE(vendor_key(&dev, &same), key);
+    T_NE(vendor_key(&dev, &same, CAP), key);
     some.options.deterministic = false;
-    T_NE(vendor_key(&dev, &d), key);
+    T_NE(vendor_key(&dev, &d, CAP), key);
     some.options.deterministic = true;
     dev.name[0] = 'S';
-    T_NE(vendor_key(&dev, &d), key);
+    T_NE(vendor_key(&dev, &d, CAP), key);
     dev.name[0] = 's';
-    T_EQ(vendor_key(&dev, &d), key);
+    T_NE(vendor_key(&dev, &d, CAP / 2), key);
+    some.options.autotune = true;
+    T_NE(vendor_key(&dev, &d, CAP), key);
+    some.options.autotune = false;
+    dev.bytes++; // the same name with more memory
+    T_NE(vendor_key(&dev, &d, CAP), key);
+    dev.bytes--;
+    T_EQ(vendor_key(&dev, &d, CAP), key);
 }
 
 TEST(vendor, alignment_is_judged)
