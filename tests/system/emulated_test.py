@@ -76,5 +76,15 @@ def gpus_are_lost():
         check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
 
 
+def a_worker_says_how_much_workspace_an_op_may_have():
+    with Emulated(psservers=1, workers=0) as c:
+        c.start("w-0")
+        c.start("w-1", extra=["--workspace", "8MiB"])
+        for name, mib in (("w-0", 256), ("w-1", 8)):  # of 1 GiB a quarter
+            wait_for(f"{name} to say it",
+                     lambda: f"up to {mib} MiB of workspace" in c.log(name))
+
+
 if __name__ == "__main__":
-    main([jobs_on_a_gpu_learn, workers_on_gpus_are_killed_and_leave, gpus_are_lost])
+    main([a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
+          workers_on_gpus_are_killed_and_leave, gpus_are_lost])

@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "worker/compile/compile_build.h"
+
+#define LEAST_WORKSPACE ((size_t)1 << 20) // with less there is nothing to win
 
 // ---- memory
 static struct arena_item *lives(const struct build *b)
@@ -81,13 +84,20 @@ static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
     return rc == SL_OK ? rc : sl_fail(err, rc, "%s", program_fault(dev, rc));
 }
 
+// The arena first: what it leaves is the workspace's.
 static void grow_memory(struct build *b, struct program_memory *m)
 {
     m->dev = b->dev;
     b->rc = grow(m, &m->arena, b->p->arena_bytes, &b->err);
-    if (b->rc == SL_OK)
-        b->rc = grow(m, &m->workspace, b->p->workspace_bytes, &b->err);
     b->p->memory = m;
+    if (b->rc != SL_OK)
+        return;
+    // Programs that were made before count on what there was.
+    b->rc = grow(m, &m->workspace,
+                 b->p->workspace_bytes > b->least ? b->p->workspace_bytes
+                                                  : b->least,
+                 &b->err);
+    b->lacks_workspace = b->rc == SL_ENOMEM;
 }
 
 // ---- before and after the layers
@@ -188,38 +198,65 @@ static void build_release(struct build *b)
     compile_plans_release(b);
 }
 
+static void build(struct build *b, struct program_memory *memory)
+{
+    map_init(&b->plans);
+    if (!build_init(b)) {
+        b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
+    } else {
+        b->loss_has_act = compile_loss_takes_act(b->model, b->o);
+        compile_forward(b);
+        compile_loss(b);
+        b->p->forward = b->p->count;
+        if (b->o->train)
+            compile_backward(b);
+        if (b->rc == SL_OK)
+            settle(b);
+        if (b->rc == SL_OK)
+            grow_memory(b, memory);
+        b->p->loss_scale = 1;
+        program_set_samples(b->p, b->o->batch);
+    }
+    build_release(b);
+}
+
+// A device that has no memory for the workspace that the libraries like best
+// may have enough for less of it: half, and so on.
+static bool with_less(struct build *b, const struct build *failed)
+{
+    size_t had = failed->lacks_workspace ? failed->p->workspace_bytes : 0;
+
+    if (had < 2 * LEAST_WORKSPACE || b->dev->backend->host)
+        return false;
+    b->cap = had / 2;
+    LOG(WARN, "no memory for the workspace of the fastest ways; taking others",
+        "device=%s wanted_mib=%zu most_mib=%zu", b->dev->backend->name,
+        had >> 20, b->cap >> 20);
+    return true;
+}
+
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,
                     struct program_memory *memory, struct sl_error *err)
 {
-    struct build b = {.model = model, .o = options, .dev = dev, .rc = SL_OK};
-    enum sl_err rc;
+    struct build fresh = {.model = model,
+                          .o = options,
+                          .dev = dev,
+                          .least = memory->workspace.bytes};
+    struct build b = fresh;
 
-    map_init(&b.plans);
-    if (!build_init(&b)) {
-        b.rc = sl_fail(&b.err, SL_ENOMEM, "no memory");
-    } else {
-        b.loss_has_act = compile_loss_takes_act(model, options);
-        compile_forward(&b);
-        compile_loss(&b);
-        b.p->forward = b.p->count;
-        if (options->train)
-            compile_backward(&b);
-        if (b.rc == SL_OK)
-            settle(&b);
-        if (b.rc == SL_OK)
-            grow_memory(&b, memory);
-        b.p->loss_scale = 1;
-        program_set_samples(b.p, options->batch);
+    build(&b, memory);
+    while (b.rc != SL_OK && with_less(&fresh, &b)) {
+        program_free(b.p);
+        b = fresh;
+        build(&b, memory);
     }
-    rc = b.rc;
-    build_release(&b);
-    if (rc != SL_OK) {
+    if (b.rc != SL_OK) {
         program_free(b.p);
         if (err != NULL)
             *err = b.err;
-        return rc;
+        return b.rc;
     }
     *out = b.p;
     return SL_OK;

@@ -42,6 +42,8 @@ struct build {
     uint32_t tensors_count, tensors_capacity;
     struct build_op *ops; // beside p->ops: what their arguments are
     struct map plans;     // by hash of a kern_desc: what is known of it
+    size_t cap;           // most workspace of a plan; 0: what the device says
+    size_t least;         // workspace that must be there in the end
 
     // By node.
     uint32_t *value;   // tensor of its output; NO_TENSOR before
@@ -68,6 +70,7 @@ struct build {
     size_t constants; // elements of each
     size_t real;      // bytes of a real number
 
+    bool lacks_workspace; // of all, that is what there was no memory for
     enum sl_err rc;
     struct sl_error err;
 };

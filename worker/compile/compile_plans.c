@@ -68,7 +68,7 @@ enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
     }
     if (!grow_plans(p))
         return sl_fail(&b->err, SL_ENOMEM, "no memory");
-    rc = kern_plan_new(out, &workspace, b->dev, d, 0, &b->err);
+    rc = kern_plan_new(out, &workspace, b->dev, d, b->cap, &b->err);
     if (rc != SL_OK)
         return rc;
     p->plans[p->plans_count++] = *out;

@@ -13,6 +13,7 @@ struct found {
     char device[48]; // "cuda:1"
     bool usable;
     struct kern_info info;
+    char about[160];
     char why[SL_ERROR_TEXT];
 };
 
@@ -28,8 +29,9 @@ static enum sl_err put_text(struct buf *out, const struct found *f)
                            f->why);
     if (f->info.bytes == 0)
         return buf_appendf(out, "%-8s %s\n", f->device, f->info.name);
-    return buf_appendf(out, "%-8s %s, %" PRIu64 " MiB\n", f->device,
-                       f->info.name, f->info.bytes >> 20);
+    return buf_appendf(out, "%-8s %s, %" PRIu64 " MiB%s%s\n", f->device,
+                       f->info.name, f->info.bytes >> 20,
+                       f->about[0] != '\0' ? ", " : "", f->about);
 }
 
 static enum sl_err put_quoted(struct buf *out, const char *key,
@@ -51,6 +53,8 @@ static enum sl_err put_json(struct buf *out, const struct found *f)
         rc = put_quoted(out, "why", f->why);
     if (rc == SL_OK && f->usable)
         rc = put_quoted(out, "name", f->info.name);
+    if (rc == SL_OK && f->usable && f->about[0] != '\0')
+        rc = put_quoted(out, "about", f->about);
     if (rc == SL_OK && f->usable)
         rc = buf_appendf(out, ",\"bytes\":%" PRIu64 ",\"dtypes\":[",
                          f->info.bytes);
@@ -71,10 +75,12 @@ static void open_one(struct found *f)
     struct kern_dev *dev = NULL;
 
     f->usable = kern_open(&dev, f->device, NULL, &err) == SL_OK;
-    if (f->usable)
+    if (f->usable) {
         dev->backend->info(&f->info, dev);
-    else
+        kern_about(f->about, sizeof(f->about), dev);
+    } else {
         snprintf(f->why, sizeof(f->why), "%s", err.text);
+    }
     kern_close(dev);
 }
 

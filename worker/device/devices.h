@@ -11,7 +11,8 @@
 
 // One line per device, best first: its name for --device, and what it is or
 // why it is of no use. With json an array of objects {device, usable, and
-// either name, bytes, dtypes or why} on one line.
+// either name, bytes, dtypes and what there is to say about it, or why} on one
+// line.
 enum sl_err devices_list(struct buf *out, bool json);
 
 #endif

@@ -501,6 +501,7 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
 {
     bool again = c->row.tried > 0;
     struct kern_info info;
+    char about[160];
     enum sl_err rc = kern_open(&c->dev, again ? c->row.name : c->setup.device,
                                c->setup.options, err);
 
@@ -511,8 +512,10 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
     if (c->dev != NULL) {
         c->dev->backend->info(&info, c->dev);
         snprintf(c->device, sizeof(c->device), "%s", info.name);
+        kern_about(about, sizeof(about), c->dev);
         if (!c->dev->backend->host)
-            LOG(INFO, "computing on a GPU", "device=%s", info.name);
+            LOG(INFO, "computing on a GPU", "device=%s about=%s", info.name,
+                about);
     }
     if (!again)
         snprintf(c->row.name, sizeof(c->row.name), "%s",

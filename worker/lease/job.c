@@ -8,6 +8,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "kernels/beat.h"
 #include "worker/lease/hybrid.h"
 #include "worker/lease/job_ring.h"
 #include "worker/sync/sync_ps.h"
@@ -338,15 +339,17 @@ static void tell_precision(struct job *j)
 {
     bool half = compute_of(j->precision) != KERN_F32, tf32;
     struct kern_info info;
+    char about[160];
 
     if (j->told_precision)
         return;
     j->told_precision = true;
     j->env->dev->backend->info(&info, j->env->dev);
+    kern_about(about, sizeof(about), j->env->dev);
     tf32 = j->precision == SPEC_TF32 && info.tf32;
     LOG(INFO, "precision of a job",
         "job=%" PRIu64 " asked=%s products=%s sums=f32 parameters=f32 "
-        "loss_scale=%s device=%s",
+        "loss_scale=%s device=%s about=%s",
         j->record->open->job, spec_precision_name(j->precision),
         half   ? spec_precision_name(j->precision)
         : tf32 ? "tf32"
@@ -354,7 +357,7 @@ static void tell_precision(struct job *j)
         j->precision != SPEC_F16 ? "none"
         : j->scale.dynamic       ? "dynamic"
                                  : "fixed",
-        info.name);
+        info.name, about);
 }
 
 // Batches come as the data has them.
@@ -379,6 +382,11 @@ static bool clips_its_own(const struct job *j)
            (j->optimizer.clipnorm > 0 || j->optimizer.global_clipnorm > 0);
 }
 
+static void on_beat(void *pulse)
+{
+    pulse_beat(pulse);
+}
+
 enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err)
 {
@@ -394,9 +402,12 @@ enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
     };
     enum sl_err rc = set_input(j, use == JOB_EVALUATES, &o, err);
 
-    return rc == SL_OK
-               ? compile(out, j->env->dev, j->model, &o, &j->memory, err)
-               : rc;
+    if (rc != SL_OK)
+        return rc;
+    kern_beat_to(on_beat, j->pulse); // timing candidates takes its time
+    rc = compile(out, j->env->dev, j->model, &o, &j->memory, err);
+    kern_beat_to(NULL, NULL);
+    return rc;
 }
 
 static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,

@@ -75,6 +75,15 @@ const struct conf_key server_keys[] = {
      .kind = CONF_BOOL,
      .help = "GPU: try the ways to compute each product and take the fastest; "
              "another start may then take others, with other last bits."},
+    {.name = "workspace",
+     .kind = CONF_BYTES,
+     .value = "0",
+     .min = 0,
+     .max = INT64_C(1) << 40,
+     .help =
+         "GPU: the most memory that one product or convolution may have "
+         "beside its tensors; with too little it goes without tensor "
+         "cores. 0: a quarter of the GPU's memory, or what the job leaves."},
     {.name = "plans",
      .kind = CONF_STRING,
      .help = "GPU: a file that keeps what was chosen, for all workers and "
@@ -409,9 +418,14 @@ static const char *on_hello(void *arg)
 static void device_options(char *out, size_t n, const struct conf *c)
 {
     const char *plans = conf_str(c, "plans");
+    int64_t workspace = conf_int(c, "workspace");
+    char most[48] = "";
 
-    snprintf(out, n, "cpu.threads=%u,cuda.autotune=%d%s%s",
-             (unsigned)conf_int(c, "threads"), conf_bool(c, "autotune"),
+    if (workspace > 0) // in MiB, and some if there are some bytes
+        snprintf(most, sizeof(most), ",cuda.workspace=%" PRId64,
+                 (workspace + ((1 << 20) - 1)) >> 20);
+    snprintf(out, n, "cpu.threads=%u,cuda.autotune=%d%s%s%s",
+             (unsigned)conf_int(c, "threads"), conf_bool(c, "autotune"), most,
              plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
 }
 

@@ -1004,6 +1004,72 @@ static void check_padded_floats(enum kern_dtype t)
     net_close(&padded);
 }
 
+// ---- A device whose library likes workspace ------------------------------
+
+#define WISHED ((size_t)64 << 20) // by every plan
+#define HELD ((size_t)20 << 20)   // by the device
+
+static struct kern_backend greedy;
+static const struct kern_backend *inner; // ref
+static unsigned refused;
+
+static enum sl_err greedy_plan(struct kern_plan **out, size_t *workspace_bytes,
+                               struct kern_dev *dev, const struct kern_desc *d,
+                               size_t cap_bytes, struct sl_error *err)
+{
+    enum sl_err rc = inner->plan(out, workspace_bytes, dev, d, cap_bytes, err);
+
+    *workspace_bytes = cap_bytes < WISHED ? cap_bytes : WISHED;
+    return rc;
+}
+
+static enum sl_err greedy_alloc(struct kern_mem *out, struct kern_dev *dev,
+                                size_t bytes, enum kern_place place)
+{
+    refused += bytes > HELD;
+    return bytes > HELD ? SL_ENOMEM : inner->alloc(out, dev, bytes, place);
+}
+
+// Opens a device that is ref but for its greed.
+static struct kern_dev *greedy_open(void)
+{
+    struct kern_dev *dev = NULL;
+
+    T_OK(kern_open(&dev, "ref", NULL, t_err()));
+    inner = dev->backend;
+    greedy = *inner;
+    greedy.host = false;
+    greedy.plan = greedy_plan;
+    greedy.alloc = greedy_alloc;
+    refused = 0;
+    dev->backend = &greedy;
+    return dev;
+}
+
+TEST(compile, a_device_without_room_is_asked_for_less_workspace)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, true, 2, false);
+    struct kern_dev *dev = greedy_open();
+    struct program_memory memory = {0};
+    struct model *model = t_model(NET_MLP);
+    struct program *p = NULL, *second = NULL;
+
+    T_OK(compile(&p, dev, model, &o, &memory, t_err()));
+    T_EQ(refused, 2); // 64 and 32 MiB
+    T_EQ(p->workspace_bytes, WISHED / 4);
+    T_EQ(memory.workspace.bytes, WISHED / 4);
+    o.train = false;
+    T_OK(compile(&second, dev, model, &o, &memory, t_err()));
+    T_EQ(memory.workspace.bytes, WISHED / 4); // as the first one needs it
+    program_free(second);
+    program_free(p);
+    program_memory_release(&memory);
+    model_free(model);
+    dev->backend = inner;
+    kern_close(dev);
+}
+
 TEST(compile, images_of_a_device_have_channels_by_the_eight)
 {
     check_padded_floats(KERN_BF16);

@@ -968,6 +968,21 @@ TEST(task, the_pulse_beats_with_the_work_and_says_when_it_waits)
     world_close(&w);
 }
 
+// A device may time the ways to compute an op before it takes one: the first
+// closure of a job has the beats of its plans beside those of its steps.
+TEST(task, the_pulse_beats_while_ops_are_planned)
+{
+    struct world w;
+    uint64_t first, later;
+
+    world_open(&w, "");
+    first = atomic_load(&train(&w, 0)->gate.pulse.beats);
+    clear(&w);
+    later = atomic_load(&train(&w, 1)->gate.pulse.beats);
+    T_GT(first, later + 5);
+    world_close(&w);
+}
+
 // The next lease's batches are being read when it is revoked.
 TEST(task, a_lease_ahead_may_be_revoked)
 {
