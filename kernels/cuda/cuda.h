@@ -71,6 +71,15 @@ extern const unsigned char cuda_fatbin[];
 // Usable devices by the runtime: too old a driver and no device are both 0.
 int cuda_probe(char *why, size_t n);
 
+// What this build has for a compute capability (90 is 9.0).
+enum cuda_code {
+    CUDA_CODE_MACHINE = 1, // machine code
+    CUDA_CODE_PTX,         // it is newer: the driver compiles
+    CUDA_CODE_TOO_OLD,
+    CUDA_CODE_NONE, // neither old nor new, and none of ours
+};
+enum cuda_code cuda_code_for(int sm);
+
 // Opens device `ordinal` and finds all kernels. `backend` is who it is for.
 enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "kernels/cuda/cuda.h"
 
 // ---- Errors ---------------------------------------------------------------
@@ -110,6 +111,46 @@ static enum sl_err find_kernels(struct cuda_dev *dev, struct sl_error *err)
     return rc;
 }
 
+// Machine code runs on its major version from its minor one on, PTX on
+// everything that is as new.
+enum cuda_code cuda_code_for(int sm)
+{
+    static const int arches[] = {CUDA_ARCHES}; // in order; PTX of the last
+
+    for (unsigned i = 0; i < SL_COUNT(arches); i++)
+        if (arches[i] / 10 == sm / 10 && arches[i] <= sm)
+            return CUDA_CODE_MACHINE;
+    if (sm < arches[0])
+        return CUDA_CODE_TOO_OLD;
+    return sm >= arches[SL_COUNT(arches) - 1] ? CUDA_CODE_PTX : CUDA_CODE_NONE;
+}
+
+#define TEXT_OF(...) #__VA_ARGS__
+#define TEXT(...) TEXT_OF(__VA_ARGS__)
+
+// An older device, or one that fell between those that this was built for, is
+// of no use. A newer one works: its driver compiles what we bring.
+static enum sl_err check_code(const struct cuda_dev *dev, struct sl_error *err)
+{
+    enum cuda_code code = cuda_code_for(dev->sm);
+
+    if (code == CUDA_CODE_PTX)
+        LOG(INFO,
+            "GPU is newer than this build; its driver compiles our kernels, "
+            "once",
+            "device=%d name=%s sm=%d built_for=%s", dev->ordinal, dev->name,
+            dev->sm, TEXT(CUDA_ARCHES));
+    if (code == CUDA_CODE_MACHINE || code == CUDA_CODE_PTX)
+        return SL_OK;
+    return sl_fail(err, SL_ENOTSUP,
+                   "GPU %d (%s) has compute capability %d.%d%s; this build has "
+                   "code for %s (90 is 9.0), and for what is newer than the "
+                   "last",
+                   dev->ordinal, dev->name, dev->sm / 10, dev->sm % 10,
+                   code == CUDA_CODE_TOO_OLD ? ", which is too old" : "",
+                   TEXT(CUDA_ARCHES));
+}
+
 static enum sl_err open_device(struct cuda_dev *dev, struct sl_error *err)
 {
     struct cudaDeviceProp prop;
@@ -124,12 +165,8 @@ static enum sl_err open_device(struct cuda_dev *dev, struct sl_error *err)
     snprintf(dev->name, sizeof(dev->name), "%.63s", prop.name);
     dev->bytes = prop.totalGlobalMem;
     dev->sm = prop.major * 10 + prop.minor;
-    if (dev->sm < 80)
-        return sl_fail(err, SL_ENOTSUP,
-                       "GPU %d (%s) has compute capability %d.%d; this build "
-                       "needs 8.0 or later",
-                       dev->ordinal, dev->name, prop.major, prop.minor);
-    return find_kernels(dev, err);
+    rc = check_code(dev, err);
+    return rc == SL_OK ? find_kernels(dev, err) : rc;
 }
 
 enum sl_err cuda_dev_open(struct cuda_dev **out,

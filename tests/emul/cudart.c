@@ -112,11 +112,19 @@ cudaError_t cudaSetDevice(int device)
     return enter("set");
 }
 
+static int capability = 90;
+
+void emul_capability(int sm)
+{
+    capability = sm;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     memset(prop, 0, sizeof(*prop));
     snprintf(prop->name, sizeof(prop->name), "emulated");
-    prop->major = 9;
+    prop->major = capability / 10;
+    prop->minor = capability % 10;
     prop->totalGlobalMem = 1u << 30;
     return enter("properties");
 }

@@ -21,6 +21,9 @@ unsigned emul_calls(const char *what);
 // Allocations, streams, events and recordings that there are.
 unsigned emul_alive(void);
 
+// The compute capability of the device from now on: 90 is 9.0.
+void emul_capability(int sm);
+
 // From now on streams are lazy (streams.h), with turns by this seed; 0: they
 // are not.
 void emul_lazy(unsigned seed);

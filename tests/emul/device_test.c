@@ -36,6 +36,43 @@ TEST(device, a_device_that_is_not_there_is_named)
     T_TRUE(dev == NULL);
 }
 
+// Machine code is for a major version from its minor one on; what is newer than
+// all goes by PTX; what is older, or fell between, is of no use and told so.
+TEST(device, a_device_that_this_build_has_no_code_for_is_named)
+{
+    static const struct {
+        int sm;
+        enum cuda_code code;
+    } of[] = {
+        {75, CUDA_CODE_TOO_OLD},  {80, CUDA_CODE_MACHINE},
+        {87, CUDA_CODE_MACHINE},  {89, CUDA_CODE_MACHINE},
+        {90, CUDA_CODE_MACHINE},  {100, CUDA_CODE_MACHINE},
+        {103, CUDA_CODE_MACHINE}, {110, CUDA_CODE_NONE},
+        {121, CUDA_CODE_MACHINE}, {130, CUDA_CODE_PTX},
+    };
+    struct cuda_dev *dev = NULL;
+
+    if (strcmp(CUDA_COMPILED, "80,86,89,90,100,120") != 0)
+        T_SKIP("compiled for others");
+    emul_heal();
+    for (unsigned i = 0; i < SL_COUNT(of); i++) {
+        bool runs =
+            of[i].code == CUDA_CODE_MACHINE || of[i].code == CUDA_CODE_PTX;
+
+        T_EQ(cuda_code_for(of[i].sm), of[i].code);
+        emul_capability(of[i].sm);
+        T_EQ(cuda_dev_open(&dev, &cuda_emul, 0, &err),
+             runs ? SL_OK : SL_ENOTSUP);
+        if (runs)
+            cuda_close(&dev->base);
+        else
+            T_HAS(err.text, of[i].sm == 75
+                                ? "has compute capability 7.5, which is too old"
+                                : "has compute capability 11.0; this build");
+    }
+    emul_capability(90);
+}
+
 TEST(device, both_kinds_of_memory_are_given_back)
 {
     struct kern_dev *dev = opened();

@@ -13,7 +13,6 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARCHES = (80, 90)  # machine code; and PTX of the last
 REGISTERS = 96     # 2 blocks of 256 threads and more on a multiprocessor
 SHARED = 20 * 1024
 ONE_BY_ONE = ("view_", "fill", "softmax_", "xent", "_end")  # no packs
@@ -30,7 +29,7 @@ def kernels():
     return found
 
 
-def check_fatbin(path):
+def check_fatbin(path, arches):
     """The parts of a fatbin: kind 1 is PTX, 2 machine code."""
     data = path.read_bytes()
     magic, _, header, size = struct.unpack_from("<IHHQ", data)
@@ -42,12 +41,12 @@ def check_fatbin(path):
         arch, = struct.unpack_from("<I", data, at + 28)
         parts.add((kind, arch))
         at += head + payload
-    want = {(2, arch) for arch in ARCHES} | {(1, ARCHES[-1])}
+    want = {(2, arch) for arch in arches} | {(1, arches[-1])}
     return [f"the fatbin has {sorted(parts)}, not {sorted(want)}"
             ] if parts != want else []
 
 
-def check_ptxas(text, names):
+def check_ptxas(text, names, arches):
     """What ptxas -v said of each kernel on each architecture."""
     seen = set()
     for name, arch, rest in re.findall(
@@ -67,7 +66,7 @@ def check_ptxas(text, names):
         if shared and int(shared.group(1)) > SHARED:
             yield f"{where}: {shared.group(1)} bytes of shared memory, " \
                   f"{SHARED} are the budget"
-    for name, arch in sorted({(n, a) for n in names for a in ARCHES} ^ seen):
+    for name, arch in sorted({(n, a) for n in names for a in arches} ^ seen):
         yield f"{name}: in only one of kernels.def and sm_{arch}"
 
 
@@ -87,11 +86,11 @@ def check_ptx(text, names):
             yield f"{name}: never moves 16 bytes at a time"
 
 
-def ptx_of(nvcc, source):
+def ptx_of(nvcc, source, arch):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out.ptx"
         subprocess.run([nvcc, "-ptx", "-O3", "-std=c++17", f"-I{ROOT}",
-                        f"-arch=compute_{ARCHES[-1]}", "-o", out, source],
+                        f"-arch=compute_{arch}", "-o", out, source],
                        check=True)
         return out.read_text()
 
@@ -101,7 +100,7 @@ def planted():
     bad = ("Compiling entry function 'k' for 'sm_80'\n 8 bytes stack frame, 0 "
            "bytes spill stores, 0 bytes spill loads\nUsed 200 registers, "
            "90000 bytes smem\n")
-    said = "\n".join(check_ptxas(bad, {"k": False}))
+    said = "\n".join(check_ptxas(bad, {"k": False}, (80, 90)))
     for word in ("stack frame", "200 registers", "90000 bytes", "sm_90"):
         if word not in said:
             yield f"the check of ptxas does not find {word}"
@@ -116,12 +115,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--arches", required=True, help="machine code for these, "
+                        "and PTX of the last")
     args = parser.parse_args()
+    arches = [int(arch) for arch in args.arches.split(",")]
     names = kernels()
     wrong = list(planted())
-    wrong += check_fatbin(args.build / "all.fatbin")
-    wrong += check_ptxas((args.build / "ptxas.txt").read_text(), names)
-    wrong += check_ptx(ptx_of(args.nvcc, ROOT / "kernels/cuda/all.cu"), names)
+    wrong += check_fatbin(args.build / "all.fatbin", arches)
+    wrong += check_ptxas((args.build / "ptxas.txt").read_text(), names, arches)
+    wrong += check_ptx(ptx_of(args.nvcc, ROOT / "kernels/cuda/all.cu",
+                              arches[-1]), names)
     print("\n".join(wrong) if wrong else f"{len(names)} kernels are as they "
           "should be")
     return 1 if wrong else 0
