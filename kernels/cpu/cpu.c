@@ -83,6 +83,7 @@ static enum sl_err set_option(struct cpu_dev *dev, const char *word,
         return SL_OK;
     } else if (strncmp(word, "isa=", 4) == 0 && choose_loops(dev, word + 4)) {
         return SL_OK;
+        dev->capped = true;
     }
     return sl_fail(err, SL_EINVAL,
                    "backend cpu: option \"%s\" is not threads=0..%d, "
@@ -137,7 +138,8 @@ static enum sl_err cpu_open(struct kern_dev **out, int ordinal,
     choose_loops(dev, NULL);
     rc = set_options(dev, options, err);
     if (rc == SL_OK)
-        rc = cpu_onednn_open(&dev->onednn, dev->threads, err);
+        rc = cpu_onednn_open(&dev->onednn, dev->threads,
+                             dev->capped ? dev->isa : NULL, err);
     if (rc != SL_OK) {
         cpu_close(&dev->base);
         return rc;

@@ -18,6 +18,7 @@ struct cpu_dev {
     struct kern_dev base;
     int threads;
     bool winograd;                      // allowed
+    bool capped;                        // to isa, by the caller
     const char *isa;                    // of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
     const struct loops_half *half;
@@ -64,11 +65,13 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
 // "oneDNN 2.6.3", or why there is none.
 const char *cpu_onednn_name(void);
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
-                            struct sl_error *err);
+                            const char *isa, struct sl_error *err);
 void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 
 // True if this host and oneDNN have instructions for products of that dtype.
 bool cpu_product_knows(enum kern_dtype t);
+// `isa`: the widest instructions that it may use, NULL: all. oneDNN takes that
+// once per process, before anything else; a later device has the first one's.
 
 // As the vtable's, for MATMUL and the convolutions. Of 16 bits: SL_ENOTSUP, or
 // a score of 0, if another way does as well.

@@ -9,7 +9,7 @@ const char *cpu_onednn_name(void)
 }
 
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
-                            struct sl_error *err)
+                            const char *isa, struct sl_error *err)
 {
     *out = NULL;
     return SL_OK;

@@ -31,8 +31,17 @@ static void set_threads(int threads)
         set(threads);
 }
 
+// The status is no matter: it says that oneDNN has begun without.
+static void cap_isa(const char *isa)
+{
+    if (strcmp(isa, "avx2") == 0)
+        (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    else if (strcmp(isa, "base") == 0)
+        (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+}
+
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
-                            struct sl_error *err)
+                            const char *isa, struct sl_error *err)
 {
     struct cpu_onednn *o = sl_calloc(1, sizeof(*o));
     enum sl_err rc;
@@ -41,6 +50,8 @@ enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
         return sl_fail(err, SL_ENOMEM, "oneDNN: out of memory");
     o->threads = threads;
     set_threads(threads);
+    if (isa)
+        cap_isa(isa);
     rc = prog_status(dnnl_engine_create(&o->engine, dnnl_cpu, 0),
                      "make an engine", err);
     if (rc == SL_OK)

@@ -97,6 +97,11 @@ const struct conf_key server_keys[] = {
      .max = 1024,
      .unit = "threads",
      .help = "Threads that compute; 0: one per core this process may use."},
+    {.name = "isa",
+     .kind = CONF_CHOICE,
+     .choices = "base|avx2|avx512",
+     .help = "CPU: use no wider instructions than these, as a host without "
+             "them would; without it, all that this host has."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "0",
@@ -417,15 +422,16 @@ static const char *on_hello(void *arg)
 // Each backend takes the words with its name.
 static void device_options(char *out, size_t n, const struct conf *c)
 {
-    const char *plans = conf_str(c, "plans");
+    const char *plans = conf_str(c, "plans"), *isa = conf_str(c, "isa");
     int64_t workspace = conf_int(c, "workspace");
     char most[48] = "";
 
     if (workspace > 0) // in MiB, and some if there are some bytes
         snprintf(most, sizeof(most), ",cuda.workspace=%" PRId64,
                  (workspace + ((1 << 20) - 1)) >> 20);
-    snprintf(out, n, "cpu.threads=%u,cuda.autotune=%d%s%s%s",
-             (unsigned)conf_int(c, "threads"), conf_bool(c, "autotune"), most,
+    snprintf(out, n, "cpu.threads=%u%s%s,cuda.autotune=%d%s%s%s",
+             (unsigned)conf_int(c, "threads"), isa != NULL ? ",cpu.isa=" : "",
+             isa != NULL ? isa : "", conf_bool(c, "autotune"), most,
              plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
 }
 

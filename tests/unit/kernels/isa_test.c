@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/kernels/isa_test.c -- a cap on instructions. A program of its
+// own: oneDNN takes the cap once.
+#include "kernels/kern.h"
+
+#include "tests/harness/t.h"
+
+static const struct kern_window apart = {
+    .size = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}};
+
+static struct kern_dev *capped(const char *options)
+{
+    struct kern_dev *dev = NULL;
+    struct kern_info info;
+
+    if (kern_open(&dev, "cpu", options, NULL) != SL_OK)
+        T_SKIP("this host has no AVX2");
+    dev->backend->info(&info, dev);
+    T_HAS(info.name, "avx2 loops");
+    if (strstr(info.name, "without oneDNN"))
+        T_SKIP("a build without oneDNN");
+    return dev;
+}
+
+// What computes it, in `name`.
+static void chosen(char name[48], struct kern_dev *dev, enum kern_op op,
+                   const int64_t x[4], int64_t co, const struct kern_window *w)
+{
+    struct kern_plan *plan = NULL;
+    struct kern_desc d;
+    size_t bytes;
+
+    kern_desc_conv(&d, op, x, co, w, 1, 0);
+    T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
+    snprintf(name, 48, "%s", plan->impl);
+    kern_plan_free(plan);
+}
+
+TEST(isa, a_cap_holds_for_our_loops_and_for_onednn)
+{
+    struct kern_dev *dev = capped("isa=avx2");
+    char name[48];
+
+    chosen(name, dev, KERN_CONV_FWD, (int64_t[]){64, 13, 13, 32}, 64, &apart);
+    T_TRUE(strstr(name, "avx512") == NULL);
+    T_HAS(name, "avx2");
+    kern_close(dev);
+}
