@@ -27,14 +27,14 @@ static int allowed_cpus(void)
 // Our loops by instruction set, best first.
 static const struct isa {
     const char *name;
-    const struct loop_op *const *loops;
+    const struct loop_op *const *loops, *const *products;
     const struct loops_half *half;
 } isas[] = {
 #ifdef __x86_64__
-    {"avx512", loops_avx512_table, &loops_avx512_half},
-    {"avx2", loops_avx2_table, &loops_avx2_half},
+    {"avx512", loops_avx512_table, loops_avx512_products, &loops_avx512_half},
+    {"avx2", loops_avx2_table, loops_avx2_products, &loops_avx2_half},
 #endif
-    {"base", loops_base_table, &loops_base_half},
+    {"base", loops_base_table, loops_base_products, &loops_base_half},
 };
 
 static bool isa_runs(const struct isa *isa)
@@ -59,6 +59,7 @@ static bool choose_loops(struct cpu_dev *dev, const char *name)
             continue;
         dev->isa = isas[i].name;
         dev->loops = isas[i].loops;
+        dev->products = isas[i].products;
         dev->half = isas[i].half;
         return true;
     }
@@ -82,8 +83,8 @@ static enum sl_err set_option(struct cpu_dev *dev, const char *word,
         dev->winograd = word[9] == '1';
         return SL_OK;
     } else if (strncmp(word, "isa=", 4) == 0 && choose_loops(dev, word + 4)) {
-        return SL_OK;
         dev->capped = true;
+        return SL_OK;
     }
     return sl_fail(err, SL_EINVAL,
                    "backend cpu: option \"%s\" is not threads=0..%d, "
@@ -164,27 +165,56 @@ static void cpu_info(struct kern_info *out, struct kern_dev *base)
 struct chunk_call {
     void (*part)(const struct loop_args *a, int64_t chunk);
     const struct loop_args *args;
+    size_t scratch_bytes;
 };
 
 static void call_part(void *arg, int64_t chunk)
 {
     struct chunk_call *call = arg;
+    struct loop_args args = *call->args;
 
-    call->part(call->args, chunk);
+    if (call->scratch_bytes > 0)
+        args.scratch =
+            (char *)args.scratch + (size_t)cpu_thread() * call->scratch_bytes;
+    call->part(&args, chunk);
 }
 
-size_t cpu_loop_bytes(const struct loop_op *op, const struct kern_desc *d)
+static size_t lines(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+// A thread's scratch, each at a line of its own.
+static size_t scratch_bytes(const struct loop_op *op, const struct kern_desc *d)
+{
+    return op->scratch_bytes ? lines(op->scratch_bytes(d)) : 0;
+}
+
+static size_t shared_bytes(const struct loop_op *op, const struct kern_desc *d)
 {
     return op->workspace_bytes ? op->workspace_bytes(d) : 0;
+}
+
+size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
+                      const struct kern_desc *d)
+{
+    size_t scratch = scratch_bytes(op, d), shared = shared_bytes(op, d);
+
+    return scratch == 0 ? shared
+                        : lines(shared) + scratch * (size_t)dev->threads;
 }
 
 void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
               const struct kern_desc *d, void *const *io, void *workspace)
 {
-    struct loop_args args = {d, io, workspace, op->chunks(d)};
+    struct loop_args args = {
+        .d = d, .io = io, .workspace = workspace, .chunks = op->chunks(d)};
+    size_t scratch = scratch_bytes(op, d);
 
+    if (scratch > 0)
+        args.scratch = (char *)workspace + lines(shared_bytes(op, d));
     for (size_t i = 0; i < SL_COUNT(op->step) && op->step[i].part; i++) {
-        struct chunk_call call = {op->step[i].part, &args};
+        struct chunk_call call = {op->step[i].part, &args, scratch};
 
         cpu_for(dev->threads, args.chunks, call_part, &call);
         if (op->step[i].join)
@@ -195,7 +225,7 @@ void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
 static enum sl_err run_loops(struct cpu_plan *p, void *const *io,
                              void *workspace)
 {
-    cpu_loop(p->dev, p->dev->loops[p->desc.op], &p->desc, io, workspace);
+    cpu_loop(p->dev, p->loop, &p->desc, io, workspace);
     return SL_OK;
 }
 
@@ -206,17 +236,18 @@ static void free_loops(struct cpu_plan *p)
 
 static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
                               struct cpu_dev *dev, const struct kern_desc *d,
-                              struct sl_error *err)
+                              const struct loop_op *loop, struct sl_error *err)
 {
     struct cpu_plan *p = sl_calloc(1, sizeof(*p));
 
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
     p->base.impl = dev->isa;
+    p->loop = loop;
     p->run = run_loops;
     p->free = free_loops;
     *out = p;
-    *workspace_bytes = cpu_loop_bytes(dev->loops[d->op], d);
+    *workspace_bytes = cpu_loop_bytes(dev, loop, d);
     return SL_OK;
 }
 
@@ -238,24 +269,65 @@ static enum way way_of(const struct kern_desc *d)
     return half ? HALF : PLAIN;
 }
 
+// Where our Winograd is faster than the best of oneDNN, from a sweep over 23
+// shapes, 3 directions and both kinds of vectors (README.md). By shape and
+// instruction set, not by a measurement at this start: two workers on one kind
+// of processor then compute the same bits (docs/modes.md).
+struct wino_rule {
+    int64_t channels;    // at least, of both images
+    int64_t per_tile[2]; // at most, of both together: forward and by data, and
+};                       // by the filter, whose transforms do not shrink
+static const struct wino_rule wino_avx512 = {16, {4, 2}};
+static const struct wino_rule wino_narrow = {8, {8, 8}};
+
+// It multiplies a quarter as often, on tiles of 4x4 of what is made. Those that
+// hang over the edge are lost, and below 1.8 times so are the transforms.
+static bool wino_pays(const struct cpu_dev *dev, const struct kern_desc *d)
+{
+    const struct wino_rule *r =
+        strcmp(dev->isa, "avx512") == 0 ? &wino_avx512 : &wino_narrow;
+    struct kern_conv_dims c;
+    int64_t h, w, tiles;
+
+    kern_conv_dims(&c, d);
+    h = d->op == KERN_CONV_DGRAD ? c.h : c.oh;
+    w = d->op == KERN_CONV_DGRAD ? c.w : c.ow;
+    tiles = (h + 3) / 4 * ((w + 3) / 4);
+    return c.ci >= r->channels && c.co >= r->channels && c.n * h * w >= 1024 &&
+           c.ci + c.co <= c.n * tiles * r->per_tile[d->op == KERN_CONV_WGRAD] &&
+           c.oh * c.ow * 5 >= tiles * 36;
+}
+
+// Our own loop for a product, where it is better than oneDNN.
+static const struct loop_op *own_product(const struct cpu_dev *dev,
+                                         const struct kern_desc *d)
+{
+    const struct loop_op *op = dev->products[d->op];
+
+    return op && dev->winograd && op->can(d) && wino_pays(dev, d) ? op : NULL;
+}
+
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d)
 {
     const struct loop_op *op = dev->loops[d->op];
 
     if (op)
         return !op->can || op->can(d) ? 100 : 0;
-    return cpu_product_score(dev, d);
+    return own_product(dev, d) ? 100 : cpu_product_score(dev, d);
 }
 
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err)
 {
+    const struct loop_op *loop = dev->loops[d->op];
     struct cpu_plan *p = NULL;
     enum sl_err rc;
 
-    rc = dev->loops[d->op] ? plan_loops(&p, workspace_bytes, dev, d, err)
-                           : cpu_product_plan(&p, workspace_bytes, dev, d, err);
+    if (!loop)
+        loop = own_product(dev, d);
+    rc = loop ? plan_loops(&p, workspace_bytes, dev, d, loop, err)
+              : cpu_product_plan(&p, workspace_bytes, dev, d, err);
     if (rc != SL_OK)
         return rc;
     p->dev = dev;

@@ -21,6 +21,7 @@ struct cpu_dev {
     bool capped;                        // to isa, by the caller
     const char *isa;                    // of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
+    const struct loop_op *const *products;
     const struct loops_half *half;
     struct cpu_onednn *onednn; // owned; NULL: built without
 };
@@ -29,6 +30,7 @@ struct cpu_plan {
     struct kern_plan base;
     struct cpu_dev *dev;
     struct kern_desc desc;
+    const struct loop_op *loop; // of plans of one of our loops
     enum sl_err (*run)(struct cpu_plan *plan, void *const *io, void *workspace);
     void (*free)(struct cpu_plan *plan);
 };
@@ -38,11 +40,15 @@ struct cpu_plan {
 void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
              void *arg);
 
+// Inside of it: which of the threads this is, from 0.
+int cpu_thread(void);
+
 // Runs one op of our loops at once: for plans that need a small piece beside
 // a product. `workspace` is what loop_bytes() says.
 void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
               const struct kern_desc *d, void *const *io, void *workspace);
-size_t cpu_loop_bytes(const struct loop_op *op, const struct kern_desc *d);
+size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
+                      const struct kern_desc *d);
 
 // Ops of f32: own loops, or products. As the vtable's.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
@@ -64,14 +70,14 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
 
 // "oneDNN 2.6.3", or why there is none.
 const char *cpu_onednn_name(void);
+// `isa`: the widest instructions that it may use, NULL: all. oneDNN takes that
+// once per process, before anything else; a later device has the first one's.
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
 void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 
 // True if this host and oneDNN have instructions for products of that dtype.
 bool cpu_product_knows(enum kern_dtype t);
-// `isa`: the widest instructions that it may use, NULL: all. oneDNN takes that
-// once per process, before anything else; a later device has the first one's.
 
 // As the vtable's, for MATMUL and the convolutions. Of 16 bits: SL_ENOTSUP, or
 // a score of 0, if another way does as well.

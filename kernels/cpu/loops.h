@@ -23,6 +23,7 @@ struct loop_args {
     const struct kern_desc *d;
     void *const *io;
     void *workspace;
+    void *scratch; // this thread's
     int64_t chunks;
 };
 
@@ -35,6 +36,7 @@ struct loop_op {
     bool (*can)(const struct kern_desc *d);               // NULL: always
     int64_t (*chunks)(const struct kern_desc *d);         // at least 1
     size_t (*workspace_bytes)(const struct kern_desc *d); // NULL: none
+    size_t (*scratch_bytes)(const struct kern_desc *d);   // of a thread
     struct loop_step step[3]; // up to the first without a part
 };
 
@@ -42,6 +44,11 @@ struct loop_op {
 extern const struct loop_op *const loops_base_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx2_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx512_table[KERN_OP_COUNT];
+
+// Of products: what they can do is not always best (cpu.c chooses).
+extern const struct loop_op *const loops_base_products[KERN_OP_COUNT];
+extern const struct loop_op *const loops_avx2_products[KERN_OP_COUNT];
+extern const struct loop_op *const loops_avx512_products[KERN_OP_COUNT];
 
 // n elements from 16 bits to f32 and back; f16, else bf16.
 struct loops_half {
@@ -109,6 +116,7 @@ extern const struct loop_op LOOPS(dropout), LOOPS(image_u8);
 extern const struct loop_op LOOPS(softmax_fwd), LOOPS(softmax_bwd);
 extern const struct loop_op LOOPS(xent), LOOPS(bce), LOOPS(mse);
 extern const struct loop_op LOOPS(reduce), LOOPS(unscale_check);
+extern const struct loop_op LOOPS(wino_conv), LOOPS(wino_wgrad);
 
 int64_t LOOPS(flat_chunks)(const struct kern_desc *d);
 int64_t LOOPS(row_chunks)(const struct kern_desc *d);

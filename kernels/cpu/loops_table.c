@@ -39,3 +39,9 @@ const struct loop_op *const LOOPS(table)[KERN_OP_COUNT] = {
     [KERN_REDUCE] = &LOOPS(reduce),
     [KERN_UNSCALE_CHECK] = &LOOPS(unscale_check),
 };
+
+const struct loop_op *const LOOPS(products)[KERN_OP_COUNT] = {
+    [KERN_CONV_FWD] = &LOOPS(wino_conv),
+    [KERN_CONV_DGRAD] = &LOOPS(wino_conv),
+    [KERN_CONV_WGRAD] = &LOOPS(wino_wgrad),
+};

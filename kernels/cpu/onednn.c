@@ -202,7 +202,7 @@ enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
         const struct kern_desc *t = &p->tail[i].desc;
 
         p->tail[i].workspace_at =
-            prog_bytes(&p->prog, cpu_loop_bytes(dev->loops[t->op], t));
+            prog_bytes(&p->prog, cpu_loop_bytes(dev, dev->loops[t->op], t));
     }
     p->base.base.impl = p->impl;
     *out = &p->base;

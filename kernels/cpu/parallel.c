@@ -6,6 +6,20 @@
 // and joined in order.
 #include "kernels/cpu/cpu.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+
+int cpu_thread(void)
+{
+    return omp_get_thread_num();
+}
+#else
+int cpu_thread(void)
+{
+    return 0;
+}
+#endif
+
 void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
              void *arg)
 {

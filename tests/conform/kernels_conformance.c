@@ -344,9 +344,12 @@ static void det_otherwise(struct run *r, const struct kc_bufs *before,
         "threads=2",  "threads=4",  "schedule=1", "schedule=2",
         "schedule=3", "schedule=4", "schedule=5"};
     struct run other = *r;
+    char words[200];
 
     for (size_t i = 0; MORE_THREADS && i < SL_COUNT(options); i++) {
-        other.options = options[i];
+        snprintf(words, sizeof(words), "%s%s%s", r->options ? r->options : "",
+                 r->options ? "," : "", options[i]);
+        other.options = words;
         if (open_dev(&other, NULL) != SL_OK)
             continue;
         det_again(r, other.dev, before, want, 0, options[i]);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/kernels/isa_test.c -- a cap on instructions. A program of its
-// own: oneDNN takes the cap once.
+// tests/unit/kernels/isa_test.c -- a cap on instructions, and what is chosen
+// for a convolution. A program of its own: oneDNN takes the cap once.
 #include "kernels/kern.h"
 
 #include "tests/harness/t.h"
 
+static const struct kern_window three = {
+    .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}};
 static const struct kern_window apart = {
     .size = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}};
 
@@ -44,5 +46,30 @@ TEST(isa, a_cap_holds_for_our_loops_and_for_onednn)
     chosen(name, dev, KERN_CONV_FWD, (int64_t[]){64, 13, 13, 32}, 64, &apart);
     T_TRUE(strstr(name, "avx512") == NULL);
     T_HAS(name, "avx2");
+    kern_close(dev);
+}
+
+TEST(isa, three_by_three_convolutions_are_winograds_where_it_pays)
+{
+    struct kern_dev *dev = capped("isa=avx2"), *plain;
+    const int64_t fashion[4] = {64, 13, 13, 32}, few[4] = {1, 5, 5, 32};
+    const int64_t one[4] = {64, 28, 28, 1}, hang[4] = {64, 6, 6, 64};
+    char name[48];
+
+    plain = capped("isa=avx2,winograd=0");
+    for (int op = KERN_CONV_FWD; op <= KERN_CONV_WGRAD; op++) {
+        chosen(name, dev, op, fashion, 64, &three);
+        T_STR(name, "avx2");
+        chosen(name, plain, op, fashion, 64, &three);
+        T_HAS(name, ":");
+        chosen(name, dev, op, few, 64, &three);
+        T_HAS(name, ":");
+        chosen(name, dev, op, one, 32, &three);
+        T_HAS(name, ":");
+    }
+    // Of 4x4 outputs' gradient, 6x6 pixels: more tiles than multiplications.
+    chosen(name, dev, KERN_CONV_DGRAD, hang, 64, &three);
+    T_HAS(name, ":");
+    kern_close(plain);
     kern_close(dev);
 }
