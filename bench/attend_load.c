@@ -457,8 +457,8 @@ static const struct conf_key keys[] = {
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, target_keys, meter_keys,
-                                                NULL};
+static const struct conf_key *const tables[] = {keys, target_keys, tls_keys,
+                                                meter_keys, NULL};
 
 // Each has a connection.
 static void raise_files(void)

@@ -18,6 +18,8 @@ MANY, PSSERVERS = 2560, 64  # shards, and who serves them where many do
 MAP_SECONDS, HEAVY_SECONDS, STATUS_SECONDS = 30, 60, 10
 WATCHERS = 100
 KIB = 1024
+# A thousand workers would not come from one host.
+ONE_HOST = ["--peer-connections", "4096", "--peer-calls", "16384"]
 
 
 # Before whatever else wants the core, as far as the system permits.
@@ -44,7 +46,7 @@ class Crowd(Bed):
     def command(self, name):
         line = super().command(name)
         if name == "coordinator":
-            line = [*self.own_core, *line]
+            line = [*self.own_core, *line, *ONE_HOST]
         return line
 
     def resident(self, name):
