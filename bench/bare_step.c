@@ -12,6 +12,7 @@
 // --memory: steps, and steps on batches that lie in memory.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bench/floor.h"
@@ -41,7 +42,7 @@ struct bare {
     uint32_t next;                  // of held
     struct program *program;
     struct program_io io;
-    bool apply, memory;
+    bool apply, memory, narrow;
     struct optim optim;
     uint64_t t;
     float *slots[OPTIM_SLOTS_MAX];
@@ -219,6 +220,16 @@ static void compare(struct bare *b, double seconds, double *step,
     put_batches(b);
 }
 
+static void open_dev(struct bare *b, const char *isa, struct sl_error *err)
+{
+    char options[64];
+
+    snprintf(options, sizeof(options), "threads=1%s%s",
+             isa != NULL ? ",cpu.isa=" : "", isa != NULL ? isa : "");
+    program_must(kern_open(&b->dev, "auto", options, err), err, "a device");
+    b->narrow = isa != NULL && strcmp(isa, "avx2") == 0;
+}
+
 static bool only_dense(const struct model *m)
 {
     for (uint32_t i = 1; i < m->nodes_count; i++) {
@@ -284,7 +295,7 @@ static void measure(struct bare *b, int rounds, double seconds, bool where)
             compare(b, seconds, &step[i], &memory[i]);
             continue;
         }
-        bound[i] = flop / floor_fma_peak() * 1e3;
+        bound[i] = flop / floor_fma_peak(b->narrow) * 1e3;
         step[i] = time_of(bare_step, b, seconds);
         if (g != NULL)
             gemm[i] = time_of(gemm_step, g, seconds / 2);
@@ -342,6 +353,10 @@ static const struct conf_key keys[] = {
      .value = "1",
      .help = "Of one round."},
     {.name = "cpu", .kind = CONF_INT, .value = "1", .help = "Our core."},
+    {.name = "isa",
+     .kind = CONF_STRING,
+     .help = "Use no wider instructions than these, nor in the floors: avx2 or "
+             "avx512."},
     {.name = "where",
      .kind = CONF_BOOL,
      .value = "false",
@@ -360,8 +375,7 @@ int main(int argc, char **argv)
                      .memory = conf_bool(c, "memory")};
 
     program_pin((int)conf_int(c, "cpu"));
-    program_must(kern_open(&b.dev, "auto", "threads=1", &err), &err,
-                 "a device");
+    open_dev(&b, conf_str(c, "isa"), &err);
     optim_defaults(&b.optim, OPTIM_ADAM);
     b.env.dev = b.dev;
     b.env.roots = t_roots();

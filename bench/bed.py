@@ -19,6 +19,7 @@ from cluster import Failed, check, wait_for  # noqa: E402,F401
 # Enough that no run ever counts them all.
 STEPS = 1 << 36
 STEPS_PER_CLOSURE = 16
+ONEDNN_ISAS = {"avx2": "AVX2", "avx512": "AVX512_CORE"}
 DAEMONS = ["coordinator", "psserver", "worker", "sluice"]
 
 
@@ -33,6 +34,8 @@ class Bed(cluster.Cluster):
     """A cluster whose psservers all run on `cpu` (None: anywhere) and listen
     on TCP or unix."""
 
+    isa = None  # that workers are held to
+
     def __init__(self, over="tcp", cpu=0, **options):
         super().__init__(**{"workers": 0, "psservers": 1, **options})
         self.over, self.cpu = over, cpu
@@ -44,7 +47,11 @@ class Bed(cluster.Cluster):
                 line += ["--listen", "127.0.0.1:0"]
             if self.cpu is not None:
                 line = ["taskset", "-c", str(self.cpu), *line]
-        return line
+        return line + self.capped() if name.startswith("w") else line
+
+    def capped(self):
+        """Options of a worker."""
+        return ["--isa", self.isa] if self.isa else []
 
     def place(self, elements, shards=None, optimizer="sgd", every_s=0,
               steps_per_closure=STEPS_PER_CLOSURE, max_workers=0, variables=1,
@@ -89,10 +96,18 @@ class Bed(cluster.Cluster):
 
 
 class Bench:
-    """What a row's function is given."""
+    """What a row's function is given. `quick`: seconds matter more than noise;
+    `isa`: the instruction set that everybody is held to, None: this host's."""
 
-    def __init__(self, folder, rounds, seconds):
+    def __init__(self, folder, rounds, seconds, quick=False, isa=None):
         self.folder, self.rounds, self.seconds = folder, rounds, seconds
+        self.quick, self.isa = quick, isa
+        Bed.isa = isa
+        if isa:  # of the peers; ours are told by an option
+            os.environ.update(
+                ONEDNN_MAX_CPU_ISA=ONEDNN_ISAS[isa], ATEN_CPU_CAPABILITY=isa,
+                # Else inductor takes what it compiled for wider vectors.
+                TORCHINDUCTOR_CACHE_DIR=str(folder / f"inductor-{isa}"))
         cpus = sorted(os.sched_getaffinity(0))
         check(len(cpus) >= 2, "two cores are needed: one for the servers, "
                               "one for the clients")
@@ -142,6 +157,15 @@ class Bench:
 
     def timed(self):
         return ["--seconds", self.seconds]
+
+    def window(self, least):
+        """Seconds for which the steps of a real job are counted: they are told
+        closure by closure, so that a few do not tell much."""
+        return least / 4 if self.quick else max(least, least / 2 * self.seconds)
+
+    def capped(self):
+        """Options of bench/'s programs that compute."""
+        return ["--isa", self.isa] if self.isa else []
 
     def cluster(self, **options):
         return Bed(**{"cpu": self.server_cpu, **options})

@@ -65,37 +65,41 @@ double floor_flop(const struct model *m, uint32_t batch)
 #else
 #define IN_REGISTER "+w"
 #endif
+#define NARROW_WIDTH (WIDTH < 8 ? WIDTH : 8)
 #define CHAINS 12
 #define FMAS 20000
 
 typedef float vec __attribute__((vector_size(WIDTH * sizeof(float))));
+typedef float narrow_vec
+    __attribute__((vector_size(NARROW_WIDTH * sizeof(float))));
 
-static double one_peak(void)
-{
-    vec sum[CHAINS] = {0}, a = {0}, b = {0};
-    double began;
-
-    for (int k = 0; k < WIDTH; k++) {
-        a[k] = 0.999f;
-        b[k] = 1e-3f;
+// Operations per second of vectors of that type. The loop is not to be thought
+// away, nor kept in memory.
+#define PEAK(name, type)                                                       \
+    static double name(void)                                                   \
+    {                                                                          \
+        type sum[CHAINS] = {0}, a = (type){0} + 0.999f, b = (type){0} + 1e-3f; \
+        double began = program_now_s();                                        \
+                                                                               \
+        for (int i = 0; i < FMAS; i++) {                                       \
+            for (int k = 0; k < CHAINS; k++)                                   \
+                sum[k] = sum[k] * a + b;                                       \
+            for (int k = 0; k < CHAINS; k++)                                   \
+                __asm__ volatile("" : IN_REGISTER(sum[k]));                    \
+        }                                                                      \
+        return 2.0 * (sizeof(type) / sizeof(float)) * CHAINS * FMAS /          \
+               (program_now_s() - began);                                      \
     }
-    began = program_now_s();
-    for (int i = 0; i < FMAS; i++) {
-        for (int k = 0; k < CHAINS; k++)
-            sum[k] = sum[k] * a + b;
-        // The loop is not to be thought away, nor kept in memory.
-        for (int k = 0; k < CHAINS; k++)
-            __asm__ volatile("" : IN_REGISTER(sum[k]));
-    }
-    return 2.0 * WIDTH * CHAINS * FMAS / (program_now_s() - began);
-}
 
-double floor_fma_peak(void)
+PEAK(one_peak, vec)
+PEAK(one_narrow_peak, narrow_vec)
+
+double floor_fma_peak(bool narrow)
 {
     double best = 0;
 
     for (int i = 0; i < 100; i++) {
-        double now = one_peak();
+        double now = narrow ? one_narrow_peak() : one_peak();
 
         if (now > best)
             best = now;

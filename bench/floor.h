@@ -8,14 +8,17 @@
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
+#include <stdbool.h>
+
 #include "proto/model.h"
 
 // Operations of one training step: forward, and backward by weights and, but
 // for the first layer, by data. As written, so without Winograd's savings.
 double floor_flop(const struct model *m, uint32_t batch);
 
-// The most operations per second that fused multiply-adds reach on this core.
-double floor_fma_peak(void);
+// The most operations per second that fused multiply-adds reach on this core;
+// narrow: with vectors of eight floats at most.
+double floor_fma_peak(bool narrow);
 
 // The products of a step of a model of dense layers, alone, through oneDNN's
 // sgemm.

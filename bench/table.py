@@ -21,7 +21,8 @@ import statistics
 from columns import columns, figure_text
 
 Bar = collections.namedtuple("Bar", "text holds")  # holds(ours, peer)
-Row = collections.namedtuple("Row", "name unit peer bar needs measure")
+# bar(isa): the bar on a machine with that instruction set.
+Row = collections.namedtuple("Row", "name unit peer bar needs long measure")
 Result = collections.namedtuple("Result", "row ours peer")
 
 ROWS = {}
@@ -43,17 +44,35 @@ def at_most_more(difference, unit):
                lambda ours, peer: ours - peer <= difference)
 
 
+class ByIsa(dict):
+    """A bar per instruction set, where the machine decides what can be asked:
+    ByIsa(avx512=at_least(3), other=at_least(2.2))."""
+
+
+def bar_of(bar):
+    """bar(isa)."""
+    if isinstance(bar, ByIsa):
+        return lambda isa: bar.get(isa, bar["other"])
+    return lambda isa: bar
+
+
 # ---- rows
 
-def row(name, unit, peer, bar, needs=()):
+def row(name, unit, peer, bar, needs=(), long=None):
     """Enters a function into the table. `needs`: what to build: programs of
-    bench/, and `psserver` for a whole cluster (see bed.py)."""
+    bench/, and `psserver` for a whole cluster (see bed.py). `long`: why it
+    cannot be measured in a few seconds, so that --quick leaves it out."""
     def enter(measure):
         if name in ROWS:
             raise ValueError(f"two rows are called {name}")
-        ROWS[name] = Row(name, unit, peer, bar, tuple(needs), measure)
+        ROWS[name] = Row(name, unit, peer, bar_of(bar), tuple(needs), long, measure)
         return measure
     return enter
+
+
+def on_isa(rows, isa):
+    """The rows with the bars of that instruction set: `bar` is then one."""
+    return {name: r._replace(bar=r.bar(isa)) for name, r in rows.items()}
 
 
 def load_rows():

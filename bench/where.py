@@ -26,7 +26,7 @@ def program(bench, example, batch, *more):
     return bench.program(
         "bare_step", "--spec", ROOT / "examples" / f"{example}.yaml",
         "--batch", batch, "--rounds", 1, "--seconds", bench.seconds,
-        "--cpu", bench.client_cpu, "--where", *more)
+        "--cpu", bench.client_cpu, "--where", *bench.capped(), *more)
 
 
 def middle(figures):
@@ -91,7 +91,7 @@ def job(bench):
         running = c.begin()
         first = c.steps(running)
         before = {n: threads_of(p.pid) for n, p in c.processes.items()}
-        rate = c.steps_per_s(running, max(4, 2 * bench.seconds))
+        rate = c.steps_per_s(running, bench.window(4))
         after = {n: threads_of(p.pid) for n, p in c.processes.items()}
         steps = c.steps(running) - first
     for process, threads in after.items():

@@ -27,6 +27,8 @@ def peer(bench, script, limit_s=300, **options):
     """The figure that peers/SCRIPT prints; it runs with its best settings,
     which are its defaults (peers.md)."""
     line = [interpreter(bench), str(HERE / script)]
+    if bench.quick:  # what a peer compiles is not counted in any case
+        options = {"windows": 1, "warmup": 2.0, **options}
     for name, value in options.items():
         line += ["--" + name, str(value)]
     # A group of its own: what it started ends with it.

@@ -178,14 +178,16 @@ def map_megabytes(bench, lost):
     return done["map_bytes"] / 1e6
 
 
-@row("scale-map", unit="MB", peer="64 MB", bar=at_most(1), needs=NEEDS)
+@row("scale-map", unit="MB", peer="64 MB", bar=at_most(1), needs=NEEDS,
+     long="a minute of 1,000 workers")
 def scale_map(bench):
     """Bytes of maps to 1,000 workers when one of 64 psservers, which serve 2,560
     shards, ends and comes back."""
     return [map_megabytes(bench, 1)], 64
 
 
-@row("scale-map-all", unit="MB", peer="1,000 MB", bar=at_most(1), needs=NEEDS)
+@row("scale-map-all", unit="MB", peer="1,000 MB", bar=at_most(1), needs=NEEDS,
+     long="a minute of 1,000 workers")
 def scale_map_all(bench):
     """The same when all of them do."""
     return [map_megabytes(bench, PSSERVERS)], 1000
@@ -203,7 +205,8 @@ def busy(bench):
     return done["busy"]
 
 
-@row("scale-window", unit="", peer="all the time", bar=at_least(0.9), needs=NEEDS)
+@row("scale-window", unit="", peer="all the time", bar=at_least(0.9), needs=NEEDS,
+     long="a minute of 1,000 workers")
 def scale_window(bench):
     """The part of the time that 1,000 workers compute closures of Pareto's tail
     of 1.5, a second on average."""
@@ -262,7 +265,8 @@ def watched(bench):
     return with_them - alone
 
 
-@row("scale-status", unit="%", peer="5 %", bar=at_most(1), needs=NEEDS)
+@row("scale-status", unit="%", peer="5 %", bar=at_most(1), needs=NEEDS,
+     long="a minute of 1,000 workers")
 def scale_status(bench):
     """What 100 watchers of a job with 2,560 shards and 1,000 workers, and a
     status with all shards, take of a core of the coordinator."""

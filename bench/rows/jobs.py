@@ -17,6 +17,9 @@ NEEDS = ["psserver"]
 BATCH = 64
 WARM_STEPS = 400
 ROUNDS = 3  # a peer takes long to start
+# Why rows with these are none of --quick.
+LONG_TF = "TensorFlow takes half a minute to start"
+LONG_TORCH = "torch compiles for ten seconds and more"
 
 
 class Job(Bed):
@@ -68,7 +71,7 @@ class FashionJob(Job):
 def images_per_s(bench, *sets, **options):
     # A closure is counted when it ends, so the window must hold many.
     with FashionJob(**options) as c:
-        return BATCH * c.steps_per_s(c.begin(*sets), max(4, 2 * bench.seconds))
+        return BATCH * c.steps_per_s(c.begin(*sets), bench.window(4))
 
 
 def loop_ms(bench, *options):
@@ -76,7 +79,7 @@ def loop_ms(bench, *options):
     return bench.program(
         "bare_step", "--spec", ROOT / "examples" / "fashion-cnn.yaml",
         "--batch", BATCH, "--rounds", 1, "--seconds", bench.seconds,
-        "--cpu", bench.client_cpu, *options)["step_ms"][0]
+        "--cpu", bench.client_cpu, *bench.capped(), *options)["step_ms"][0]
 
 
 def alternate(bench, ours, theirs):
@@ -98,32 +101,36 @@ def ring_images_per_s(bench):
     """Two workers that keep the parameters themselves, and no psserver."""
     with FashionJob(psservers=0) as c:
         job = c.begin("train.mode=allreduce", "train.contributions=2")
-        return BATCH * c.steps_per_s(job, max(4, 2 * bench.seconds))
+        return BATCH * c.steps_per_s(job, bench.window(4))
 
 
 @row("job-tf1", unit="images/s", peer="TF parameter server, 1 step a closure",
-     bar=at_least(3), needs=NEEDS)
+     bar=at_least(3), needs=NEEDS,
+     long=LONG_TF)
 def job_tf1(bench):
     """Fashion net, 2 workers and 2 psservers, against TensorFlow's strategy."""
     return against(bench, "tf_ps.py", steps=1)
 
 
 @row("job-tf10", unit="images/s", peer="TF parameter server, 10 steps a closure",
-     bar=at_least(2), needs=NEEDS)
+     bar=at_least(2), needs=NEEDS,
+     long=LONG_TF)
 def job_tf10(bench):
     """The same against TensorFlow with ten steps in one closure."""
     return against(bench, "tf_ps.py", steps=10)
 
 
 @row("job-mwms", unit="images/s", peer="TF ring of 2 workers", bar=at_least(1.5),
-     needs=NEEDS)
+     needs=NEEDS,
+     long=LONG_TF)
 def job_mwms(bench):
     """The same against TensorFlow's MultiWorkerMirroredStrategy."""
     return against(bench, "tf_mwms.py")
 
 
 @row("job-ddp", unit="images/s", peer="torch DDP, gloo, 2 ranks",
-     bar=at_least(2), needs=NEEDS)
+     bar=at_least(2), needs=NEEDS,
+     long=LONG_TORCH)
 def job_ddp(bench):
     """The same against torch's DistributedDataParallel."""
     return against(bench, "torch_ddp.py")
@@ -145,14 +152,16 @@ def job_sync(bench):
 
 
 @row("job-ring-mwms", unit="images/s", peer="TF ring of 2 workers",
-     bar=at_least(1.8), needs=NEEDS)
+     bar=at_least(1.8), needs=NEEDS,
+     long=LONG_TF)
 def job_ring_mwms(bench):
     """In a ring of two, against TensorFlow's MultiWorkerMirroredStrategy."""
     return against(bench, "tf_mwms.py", ring_images_per_s)
 
 
 @row("job-ring-ddp", unit="images/s", peer="torch DDP, gloo, 2 ranks",
-     bar=at_least(2), needs=NEEDS)
+     bar=at_least(2), needs=NEEDS,
+     long=LONG_TORCH)
 def job_ring_ddp(bench):
     """The same against torch's DistributedDataParallel."""
     return against(bench, "torch_ddp.py", ring_images_per_s)

@@ -21,7 +21,8 @@ def load(bench, jobs, shards, cuts, ended=0):
     return done
 
 
-@row("scale-journal", unit="MiB", peer="64 MiB", bar=at_most(1), needs=NEEDS)
+@row("scale-journal", unit="MiB", peer="64 MiB", bar=at_most(1), needs=NEEDS,
+     long="a month of cuts")
 def scale_journal(bench):
     """The journal of a job with 64 shards after a month of cuts, one in 30 s."""
     done = bench.shared("month", lambda: load(bench, 1, 64, 90000))
@@ -34,7 +35,8 @@ def scale_journal_wide(bench):
     return [load(bench, 1, 2560, 500)["bytes"] / MIB], 512
 
 
-@row("scale-restart", unit="s", peer="2 s", bar=at_most(1), needs=NEEDS)
+@row("scale-restart", unit="s", peer="2 s", bar=at_most(1), needs=NEEDS,
+     long="a month of cuts")
 def scale_restart(bench):
     """From the journal of a coordinator that was killed, with 200 jobs on 2,600
     shards, to one that serves; after a month of cuts it takes no longer."""
@@ -51,14 +53,16 @@ def ended(bench):
                                           for _ in range(bench.rounds)])
 
 
-@row("scale-ended", unit="s", peer="0.25 s", bar=at_most(1), needs=NEEDS)
+@row("scale-ended", unit="s", peer="0.25 s", bar=at_most(1), needs=NEEDS,
+     long="10,000 jobs have to end")
 def scale_ended(bench):
     """From the journal of a killed coordinator with 10,000 jobs that have ended, of
     16 shards and three cuts each, to one that serves."""
     return [done["restart_s"] for done in ended(bench)], 0.25
 
 
-@row("scale-ended-rss", unit="B", peer="1 KiB", bar=at_most(1), needs=NEEDS)
+@row("scale-ended-rss", unit="B", peer="1 KiB", bar=at_most(1), needs=NEEDS,
+     long="10,000 jobs have to end")
 def scale_ended_rss(bench):
     """What such a start takes of memory, per job that has ended."""
     return [done["resident"] / ENDED for done in ended(bench)], 1024

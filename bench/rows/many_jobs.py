@@ -31,13 +31,14 @@ def steps_per_s(bench, jobs):
             c.wait_steps(job, WARM_STEPS, WARM_S)
         # Between two looks at the same job equally long passes for each.
         first = [(time.monotonic(), c.steps(job)) for job in ids]
-        time.sleep(max(4, 2 * bench.seconds))
+        time.sleep(bench.window(4))
         last = [(time.monotonic(), c.steps(job)) for job in ids]
     return sum((b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(first, last))
 
 
 @row("jobs-32", unit="steps/s", peer="one job alone", bar=at_least(0.8),
-     needs=["psserver"])
+     needs=["psserver"],
+     long="32 jobs have to begin")
 def jobs_32(bench):
     """32 small jobs at a time on two workers, all together, against one alone."""
     for jobs in JOBS:

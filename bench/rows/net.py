@@ -58,6 +58,7 @@ class FarBed(Bed):
         if name[0] == "w":
             return self.place(self.link.near, "worker",
                               ["--name", name, "--threads", "1", "--shm", "off",
+                               *self.capped(),
                                *self.data_roots()])
         words = ["--listen", f"{self.far}:{PORT[name]}", "--state",
                  str(self.dir / name), "--store", str(self.dir / "store")]
@@ -111,6 +112,7 @@ class FarRing(FarBed):
         where = self.link.near if name == "w-0" else self.link.far
         return self.place(where, "worker",
                           ["--name", name, "--threads", "1", "--shm", "off",
+                               *self.capped(),
                            "--listen", f"{self.link.address[where]}:7073",
                            *self.data_roots()])
 
@@ -124,7 +126,7 @@ def longer_ms(bench, link):
     plain stream through the link."""
     step = bench.program("bare_step", "--spec", NET, "--batch", BATCH,
                          "--rounds", 1, "--seconds", 2 * bench.seconds,
-                         "--cpu", bench.client_cpu, "--no-apply")
+                         "--cpu", bench.client_cpu, *bench.capped(), "--no-apply")
     raw = bench.program("raw_stream", *bench.timed(), "--mode", "push",
                         "--bytes", MIB, "--at", link.address[link.far],
                         "--near-netns", link.near, "--far-netns", link.far,
@@ -145,7 +147,7 @@ def overlap(bench):
     with Link("1gbit") as link:
         def ours():
             with FarBed(link, cpus) as c:
-                return c.step_ms(max(8, 4 * bench.seconds))
+                return c.step_ms(bench.window(8))
         return bench.alternate(ours, lambda: longer_ms(bench, link))
 
 
@@ -158,5 +160,5 @@ def ring_overlap(bench):
     with Link("1gbit") as link:
         def ours():
             with FarRing(link, cpus) as c:
-                return c.round_ms(max(8, 4 * bench.seconds))
+                return c.round_ms(bench.window(8))
         return bench.alternate(ours, lambda: longer_ms(bench, link))

@@ -25,7 +25,7 @@ def latencies(bench, every_s):
         job, target = c.place(elements=PARAMETERS // 4, shards=2, optimizer="adam",
                               every_s=every_s, steps_per_closure=1)
         done = bench.program("lease_load", *target, "--coordinator", c.address,
-                             "--seconds", 4 * bench.seconds, "--warmup", 1,
+                             "--seconds", max(4, 4 * bench.seconds), "--warmup", 1,
                              "--cpu", bench.client_cpu)
         found = c.json("checkpoints", job).get("checkpoints", [])
         cuts = int(found[-1]["cut"]) if found else 0

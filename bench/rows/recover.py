@@ -89,7 +89,8 @@ def disturbed(bench):
 
 
 @row("ring-recover", unit="images/s", peer="the same, undisturbed",
-     bar=at_least(0.95), needs=NEEDS)
+     bar=at_least(0.95), needs=NEEDS,
+     long="a kill every 10 s")
 def ring_recover(bench):
     """Three ranks, one killed and replaced every 10 s: what is kept."""
     return at_one_pace(*bench.shared("recover", lambda: disturbed(bench)))
@@ -108,7 +109,8 @@ def elastic(bench, checkpoint):
 
 
 @row("ring-recover-ddp", unit="images/s", peer="torchrun --max-restarts with DDP",
-     bar=at_least(1), needs=NEEDS)
+     bar=at_least(1), needs=NEEDS,
+     long="a kill every 10 s")
 def ring_recover_ddp(bench):
     """The same against torchrun with DDP, the better of two ways to checkpoint."""
     ours, _ = bench.shared("recover", lambda: disturbed(bench))

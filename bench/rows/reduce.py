@@ -12,6 +12,7 @@ import tempfile
 from bed import ROOT, check, cluster
 from link import Switch
 from peers.start import peer
+from rows.jobs import LONG_TORCH
 from table import MIB, at_least, row
 
 GIGABIT = 1e9 / 8
@@ -77,7 +78,7 @@ def enter(name, size):
     row(f"allreduce-{name}", unit="sums/s", peer="OpenMPI, shared memory",
         bar=at_least(1), needs=NEEDS)(mpi_row)
     row(f"allreduce-{name}-gloo", unit="sums/s", peer="torch's gloo",
-        bar=at_least(3), needs=NEEDS)(gloo_row)
+        bar=at_least(3), needs=NEEDS, long=LONG_TORCH)(gloo_row)
 
 
 for _name, _size in SIZES.items():

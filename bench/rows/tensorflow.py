@@ -2,14 +2,15 @@
 """What moves and schedules, against TensorFlow's parameter servers."""
 from bed import cluster
 from peers.start import peer
-from rows.jobs import Job
+from rows.jobs import LONG_TF, Job
 from table import MIB, at_least, row
 
 UPDATE = 16 * MIB
 
 
 @row("push-tf", unit="GB/s", peer="TensorFlow's assign_sub", bar=at_least(2.3),
-     needs=["psserver", "ps_load"])
+     needs=["psserver", "ps_load"],
+     long=LONG_TF)
 def push_tf(bench):
     """Dense updates of 16 MiB over TCP, SGD applied, 4 outstanding; placed as
     jobs are by default, in shards of 1 MiB."""
@@ -57,7 +58,8 @@ class EmptyClosures(Job):
 
 
 @row("closures", unit="closures/s", peer="TensorFlow's coordinator",
-     bar=at_least(15), needs=["psserver", "lease_load"])
+     bar=at_least(15), needs=["psserver", "lease_load"],
+     long=LONG_TF)
 def closures(bench):
     """Closures of one step that computes nothing, coordinator and 2 workers."""
     cpus = bench.server_cpu, bench.client_cpu
