@@ -57,14 +57,16 @@ class Trainer:
         layout = (torch.channels_last if o.layout == "channels_last"
                   else torch.contiguous_format)
         torch.manual_seed(1)
-        model = net(torch).to(memory_format=layout)
-        self.ddp = torch.nn.parallel.DistributedDataParallel(
-            model, gradient_as_bucket_view=True, static_graph=True)
+        self.ddp = self.wrap(torch, net(torch).to(memory_format=layout))
         self.run = torch.compile(self.ddp) if o.compile else self.ddp
         self.optimizer = torch.optim.Adam(self.ddp.parameters(), lr=LEARNING_RATE,
                                           **{o.adam: True})
         self.loss = torch.nn.CrossEntropyLoss()
         self.data = Batches(torch, layout)
+
+    def wrap(self, torch, model):
+        return torch.nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=True, static_graph=True)
 
     def step(self):
         x, y = self.data.next()

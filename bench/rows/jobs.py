@@ -136,6 +136,17 @@ def job_ddp(bench):
     return against(bench, "torch_ddp.py")
 
 
+@row("job-torch-local", unit="images/s", peer="torch alone, 2 threads, no cluster",
+     bar=at_least(1.5), needs=NEEDS,
+     long=LONG_TORCH)
+def job_torch_local(bench):
+    """The same on two cores, against what torch does with both by itself."""
+    def theirs():  # which of the two is faster depends on the machine
+        return max(peer(bench, "torch_local.py", seconds=bench.seconds,
+                        compile=way)["per_s"] for way in (0, 1))
+    return alternate(bench, lambda: images_per_s(bench), theirs)
+
+
 @row("job-floor", unit="images/s", peer="2 bare loops", bar=at_least(0.85),
      needs=NEEDS + ["bare_step"])
 def job_floor(bench):
