@@ -89,6 +89,18 @@ static void name(struct conv *p, const struct graph_plan *plan)
                  plan->engine, plain ? ", no tensor cores" : "");
 }
 
+void conv_stream_ends(struct cuda_dev *dev, cudaStream_t s)
+{
+    struct vendor *v = vendor(dev);
+
+    if (!v->dnn_streamed || v->dnn_stream != s)
+        return;
+    v->dnn_streamed = false;
+    v->dnn_stream = NULL;
+    if (!dev->lost)
+        cudnnSetStream(v->dnn, NULL);
+}
+
 static enum sl_err run_graph(struct cuda_dev *dev, const struct kern_desc *d,
                              const struct graph_plan *plan, cudaStream_t s,
                              void *const *io, void *workspace)

@@ -42,6 +42,8 @@ struct cuda_dev {
     cudaLibrary_t library;
     cudaKernel_t kernel[CUDA_KERNELS];
     void *vendor; // of the parts that need other libraries; theirs
+    // Theirs or NULL: before a stream ends, whoever keeps it lets go.
+    void (*stream_ends)(struct cuda_dev *dev, cudaStream_t s);
 };
 
 struct cuda_stream {

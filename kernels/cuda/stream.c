@@ -31,10 +31,14 @@ enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *base,
 
 void cuda_stream_free(struct kern_stream *s)
 {
+    struct cuda_dev *dev;
+
     if (!s)
         return;
-    cuda_result(cuda_dev(s->dev), cudaStreamDestroy(cuda_stream(s)),
-                "ending a stream");
+    dev = cuda_dev(s->dev);
+    if (dev->stream_ends)
+        dev->stream_ends(dev, cuda_stream(s));
+    cuda_result(dev, cudaStreamDestroy(cuda_stream(s)), "ending a stream");
     sl_free(s);
 }
 

@@ -137,6 +137,7 @@ enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
         v->options.workspace_bytes = (size_t)(dev->bytes / WORKSPACE_SHARE);
     plans_open(&v->plans, v->options.plans);
     dev->vendor = v;
+    dev->stream_ends = conv_stream_ends;
     return SL_OK;
 }
 
@@ -156,6 +157,7 @@ void vendor_free(struct cuda_dev *dev)
     sl_free(v->options.plans);
     sl_free(v);
     dev->vendor = NULL;
+    dev->stream_ends = NULL;
 }
 
 enum sl_err vendor_blas(struct cuda_dev *dev, struct sl_error *err)

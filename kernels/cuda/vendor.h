@@ -118,6 +118,8 @@ int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
+// cuDNN's handle forgets `s`: a later stream may have its address.
+void conv_stream_ends(struct cuda_dev *dev, cudaStream_t s);
 
 // A product over nothing: sums become 0 unless they are added to.
 enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
