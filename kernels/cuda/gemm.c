@@ -105,6 +105,8 @@ static enum sl_err make_how(struct gemm *p, struct sl_error *err)
     cublasOperation_t b = d->u.matmul.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(d);
     cudaDataType_t bias = data_type(d->io[c_at(d)].dtype);
+    // Only its alignment is read before a run; nothing is read there.
+    const void *aligned = (const void *)(uintptr_t)KERN_ALIGN;
     cublasStatus_t rc = cublasLtMatmulDescCreate(&p->how, sums, CUDA_R_32F);
 
 #define HOW(name, value, size)                                                 \
@@ -112,8 +114,10 @@ static enum sl_err make_how(struct gemm *p, struct sl_error *err)
     SET(rc, HOW, CUBLASLT_MATMUL_DESC_TRANSA, a);
     SET(rc, HOW, CUBLASLT_MATMUL_DESC_TRANSB, b);
     SET(rc, HOW, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (kern_has(d, KERN_BIAS))
+    if (kern_has(d, KERN_BIAS)) {
         SET(rc, HOW, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias);
+        SET(rc, HOW, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
+    }
 #undef HOW
     return blas_fail(rc, "describing a product", err);
 }
@@ -232,15 +236,8 @@ static enum sl_err ask(struct candidates *c, size_t cap_bytes,
 {
     struct gemm *p = c->p;
     cublasLtMatmulPreference_t wishes = NULL;
-    // An address to read the alignment from; nothing is read there.
-    const void *bias = (const void *)(uintptr_t)256;
     enum sl_err rc = make_wishes(&wishes, cap_bytes, err);
 
-    if (rc == SL_OK && kern_has(&p->desc, KERN_BIAS))
-        rc = blas_fail(
-            cublasLtMatmulDescSetAttribute(
-                p->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
-            "describing a bias", err);
     if (rc == SL_OK)
         rc = blas_fail(cublasLtMatmulAlgoGetHeuristic(
                            vendor(p->base.dev)->blas, p->how, p->a, p->b, p->c,
