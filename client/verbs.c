@@ -101,8 +101,7 @@ static const struct conf_key submit_keys[] = {
              "writes it; psservers (in allreduce the workers) find it too."},
     {.name = "request-id",
      .kind = CONF_STRING,
-     .help = "Submissions with the same word are one job: all but the first "
-             "are told which.",
+     .help = "Submissions with the same word are one job.",
      .min = 1,
      .max = 64},
     {.name = "queue",
