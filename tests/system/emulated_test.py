@@ -85,6 +85,22 @@ def a_worker_says_how_much_workspace_an_op_may_have():
                      lambda: f"up to {mib} MiB of workspace" in c.log(name))
 
 
+def a_rank_loses_its_gpu_and_is_back():
+    """It loses its copy of the parameters with it, and gets the others'."""
+    with Emulated(psservers=0, workers=0) as c:
+        store = ["--store", str(c.dir / "store")]
+        c.start("w-0", extra=store)
+        c.start("w-1", environment={"EMUL_LOST": "graph:60"},
+                extra=[*store, "--on-device-loss", "reopen", "--device-wait", "50ms"])
+        job = c.submit(job_of("ring", mode="allreduce", epochs=12))
+        wait_for("w-1 to lose its device", lambda: "device is back" in c.log("w-1"))
+        done = c.wait_state(job)
+        check_counts(done)
+        check(c.processes["w-1"].poll() is None, "w-1 has ended")
+        check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
+
+
 if __name__ == "__main__":
     main([a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
-          workers_on_gpus_are_killed_and_leave, gpus_are_lost])
+          workers_on_gpus_are_killed_and_leave, gpus_are_lost,
+          a_rank_loses_its_gpu_and_is_back])
