@@ -263,6 +263,26 @@ static void keep(struct cuda_dev *dev, uint64_t key,
     buf_release(&text);
 }
 
+// A kept plan has what may stand in for it too, in its workspace: its library
+// may be another build of the same version.
+static void add_stand_ins(struct conv *p)
+{
+    struct graph_picks *picks = &p->picks, more;
+    struct question q;
+    enum sl_err rc = put(&q, p->base.dev, &p->desc, NULL);
+
+    if (rc == SL_OK)
+        rc = graph_pick(&more, &q.graph, &q.target, &q.rules, false,
+                        picks->at[0].workspace_bytes, NULL);
+    graph_release(&q.graph);
+    for (unsigned i = 0; rc == SL_OK && i < more.count; i++) {
+        if (picks->count < GRAPH_PICKS)
+            picks->at[picks->count++] = more.at[i];
+        else
+            graph_plan_forget(&more.at[i]);
+    }
+}
+
 // The plan of the graph: one that was kept, or a new one.
 static enum sl_err plan_graph(struct conv *p, size_t cap_bytes,
                               struct sl_error *err)
@@ -273,7 +293,9 @@ static enum sl_err plan_graph(struct conv *p, size_t cap_bytes,
 
     if (rc != SL_OK)
         return rc;
-    if (!find_kept(&p->picks, dev, key, cap_bytes)) {
+    if (find_kept(&p->picks, dev, key, cap_bytes)) {
+        add_stand_ins(p);
+    } else {
         rc = pick(&p->picks, dev, &p->desc, cap_bytes, err);
         if (rc != SL_OK)
             return rc;

@@ -286,6 +286,19 @@ static enum sl_err choose(struct gemm *p, size_t cap_bytes,
     return SL_OK;
 }
 
+// A kept algorithm has what may stand in for it too: its library may be another
+// build of the same version.
+static void add_stand_ins(struct gemm *p, size_t cap_bytes)
+{
+    struct candidates c = {.p = p};
+
+    if (ask(&c, cap_bytes, NULL) != SL_OK)
+        return;
+    for (int i = 0; i < c.count && p->ways < VENDOR_TRIES; i++)
+        if (memcmp(&c.at[i].algo, &p->way[0].algo, sizeof(c.at[i].algo)) != 0)
+            add_way(p, &c.at[i].algo, c.at[i].workspaceSize);
+}
+
 // ---- Kept algorithms ------------------------------------------------------
 
 // An algorithm is eight words, as hexadecimal; cuBLASLt says whether it still
@@ -407,6 +420,7 @@ static enum sl_err set_up(struct gemm *p, size_t cap_bytes,
     if (rc != SL_OK)
         return rc;
     if (find_kept(p, key, cap_bytes)) {
+        add_stand_ins(p, cap_bytes);
         snprintf(p->impl, sizeof(p->impl), "cublaslt:kept");
         return SL_OK;
     }

@@ -101,13 +101,16 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 
 // ---- Life -----------------------------------------------------------------
 
-// Another major version is another library. Within one, what an older minor
-// lacks it says itself, op by op.
+bool vendor_dnn_fits(size_t version)
+{
+    return version / 10000 == CUDNN_MAJOR;
+}
+
 static enum sl_err check_versions(struct sl_error *err)
 {
     size_t dnn = cudnnGetVersion(), built = CUDNN_VERSION;
 
-    if (dnn / 10000 != CUDNN_MAJOR)
+    if (!vendor_dnn_fits(dnn))
         return sl_fail(err, SL_ENOTSUP,
                        "this build needs cuDNN %d; version %zu is installed",
                        CUDNN_MAJOR, dnn);

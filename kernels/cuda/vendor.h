@@ -51,6 +51,10 @@ struct vendor {
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 
+// May this version (as cudnnGetVersion() says it) be used? Another major one is
+// another library; within one, what an older minor lacks it says op by op.
+bool vendor_dnn_fits(size_t version);
+
 // Takes over options->plans, also on failure, and settles how much workspace
 // there may be.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,

@@ -57,6 +57,41 @@ static const char *impl(struct gpu *g, const struct kern_desc *d, size_t cap)
     return text;
 }
 
+struct made {
+    struct kern_plan *plan;
+    struct kern_mem mem[3], workspace;
+    void *io[3];
+};
+
+static void make(struct made *m, struct gpu *g, const struct kern_desc *d)
+{
+    size_t bytes;
+
+    *m = (struct made){.plan = NULL};
+    T_OK(g->b->plan(&m->plan, &bytes, g->dev, d, SIZE_MAX, t_err()));
+    T_OK(g->b->alloc(&m->workspace, g->dev, bytes, KERN_DEVICE));
+    for (unsigned i = 0; i < 3; i++) {
+        T_OK(g->b->alloc(&m->mem[i], g->dev,
+                         kern_shape_bytes(&d->io[i]) + KERN_ALIGN,
+                         KERN_DEVICE));
+        m->io[i] = m->mem[i].at;
+        T_OK(g->b->fill(g->s, m->io[i], 0, kern_shape_bytes(&d->io[i])));
+    }
+}
+
+static enum sl_err run(struct made *m, struct gpu *g)
+{
+    return m->plan->backend->run(m->plan, g->s, m->io, m->workspace.at);
+}
+
+static void unmake(struct made *m, struct gpu *g)
+{
+    for (unsigned i = 0; i < 3; i++)
+        g->b->release(g->dev, &m->mem[i]);
+    g->b->release(g->dev, &m->workspace);
+    g->b->plan_free(m->plan);
+}
+
 TEST(products, the_rules_choose_the_engine)
 {
     struct gpu g;
@@ -104,6 +139,7 @@ TEST(products, kept_plans_are_found_by_the_next_process)
 {
     char path[] = "/tmp/sluice-plans-XXXXXX", options[64];
     int fd = mkstemp(path);
+    struct made m;
     struct gpu g;
 
     T_TRUE(fd >= 0);
@@ -115,6 +151,12 @@ TEST(products, kept_plans_are_found_by_the_next_process)
     gpu_close(&g);
     gpu_open(&g, options);
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:kept");
+    make(&m, &g, &g.dense);
+    emul_products_bad = 2; // that which was kept
+    T_OK(run(&m, &g));
+    T_STR(m.plan->impl, "cublaslt:3");
+    emul_products_bad = 0;
+    unmake(&m, &g);
     T_STR(impl(&g, &g.dense, 100), "cublaslt:3"); // too hungry for this cap
     g.dense.math = KERN_MATH_F32;
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2"); // another way to compute
@@ -123,41 +165,6 @@ TEST(products, kept_plans_are_found_by_the_next_process)
 }
 
 // ---- Failing --------------------------------------------------------------
-
-struct made {
-    struct kern_plan *plan;
-    struct kern_mem mem[3], workspace;
-    void *io[3];
-};
-
-static void make(struct made *m, struct gpu *g, const struct kern_desc *d)
-{
-    size_t bytes;
-
-    *m = (struct made){.plan = NULL};
-    T_OK(g->b->plan(&m->plan, &bytes, g->dev, d, SIZE_MAX, t_err()));
-    T_OK(g->b->alloc(&m->workspace, g->dev, bytes, KERN_DEVICE));
-    for (unsigned i = 0; i < 3; i++) {
-        T_OK(g->b->alloc(&m->mem[i], g->dev,
-                         kern_shape_bytes(&d->io[i]) + KERN_ALIGN,
-                         KERN_DEVICE));
-        m->io[i] = m->mem[i].at;
-        T_OK(g->b->fill(g->s, m->io[i], 0, kern_shape_bytes(&d->io[i])));
-    }
-}
-
-static enum sl_err run(struct made *m, struct gpu *g)
-{
-    return m->plan->backend->run(m->plan, g->s, m->io, m->workspace.at);
-}
-
-static void unmake(struct made *m, struct gpu *g)
-{
-    for (unsigned i = 0; i < 3; i++)
-        g->b->release(g->dev, &m->mem[i]);
-    g->b->release(g->dev, &m->workspace);
-    g->b->plan_free(m->plan);
-}
 
 // A kernel that fails takes the context with it, as CUDA says when it is asked:
 // from then on everything is lost, and the dev says why.

@@ -149,6 +149,15 @@ TEST(vendor, plans_are_kept_apart_by_what_they_depend_on)
     T_EQ(vendor_key(&dev, &d, CAP), key);
 }
 
+TEST(vendor, any_minor_version_of_cudnn_is_taken)
+{
+    T_TRUE(vendor_dnn_fits(90000));
+    T_TRUE(vendor_dnn_fits(90800)); // older than the one this is built with
+    T_TRUE(vendor_dnn_fits(99900));
+    T_FALSE(vendor_dnn_fits(8907));
+    T_FALSE(vendor_dnn_fits(100000));
+}
+
 TEST(vendor, alignment_is_judged)
 {
     T_TRUE(vendor_aligned(2, (void *[]){(void *)64, (void *)48}));
