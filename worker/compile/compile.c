@@ -84,20 +84,56 @@ static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
     return rc == SL_OK ? rc : sl_fail(err, rc, "%s", program_fault(dev, rc));
 }
 
+// The batches that a device holds at once: one computes, one arrives.
+#define SLOTS 2
+
+// They come after the workspace, and must find room as well.
+static bool leaves_room(const struct build *b, const struct kern_backend *of)
+{
+    size_t sample = (size_t)model_shape_elements(&b->model->nodes[0].out) *
+                    (b->o->input == KERN_U8 ? 1 : b->real);
+    struct kern_mem probe = {NULL, 0};
+    enum sl_err rc;
+
+    if (of->host || b->p->workspace_bytes < 2 * LEAST_WORKSPACE)
+        return true;
+    rc = of->alloc(&probe, b->dev, SLOTS * b->o->batch * sample, KERN_DEVICE);
+    if (probe.at != NULL)
+        of->release(b->dev, &probe);
+    return rc != SL_ENOMEM;
+}
+
+// Programs that were made before count on what workspace there was.
+static void give_back(struct build *b, struct program_memory *m)
+{
+    if (m->workspace.at != NULL && m->workspace.bytes > b->least) {
+        b->dev->backend->release(b->dev, &m->workspace);
+        m->workspace = (struct kern_mem){NULL, 0};
+    }
+    if (b->least > 0)
+        (void)grow(m, &m->workspace, b->least, NULL);
+}
+
 // The arena first: what it leaves is the workspace's.
 static void grow_memory(struct build *b, struct program_memory *m)
 {
+    size_t wanted = b->p->workspace_bytes;
+
     m->dev = b->dev;
     b->rc = grow(m, &m->arena, b->p->arena_bytes, &b->err);
     b->p->memory = m;
     if (b->rc != SL_OK)
         return;
-    // Programs that were made before count on what there was.
-    b->rc = grow(m, &m->workspace,
-                 b->p->workspace_bytes > b->least ? b->p->workspace_bytes
-                                                  : b->least,
-                 &b->err);
+    b->rc =
+        grow(m, &m->workspace, wanted > b->least ? wanted : b->least, &b->err);
+    if (b->rc == SL_OK && !leaves_room(b, b->dev->backend))
+        b->rc = sl_fail(&b->err, SL_ENOMEM,
+                        "no memory for batches of %u beside %zu bytes of "
+                        "workspace; use a smaller batch",
+                        b->o->batch, m->workspace.bytes);
     b->lacks_workspace = b->rc == SL_ENOMEM;
+    if (b->lacks_workspace)
+        give_back(b, m);
 }
 
 // ---- before and after the layers

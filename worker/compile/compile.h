@@ -23,7 +23,8 @@
 //          device, what was enqueued on it is done before the call
 //          (step_settle).
 //          A device that has no room for the workspace that its library likes
-//          best is asked for plans with half of it, and so on.
+//          best, and two batches beside it, is asked for plans with half of it,
+//          and so on.
 // Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
 //          (the job's fault); SL_ENOMEM.
 #ifndef WORKER_COMPILE_COMPILE_H

@@ -1007,10 +1007,10 @@ static void check_padded_floats(enum kern_dtype t)
 // ---- A device whose library likes workspace ------------------------------
 
 #define WISHED ((size_t)64 << 20) // by every plan
-#define HELD ((size_t)20 << 20)   // by the device
 
 static struct kern_backend greedy;
 static const struct kern_backend *inner; // ref
+static size_t room;                      // of the device
 static unsigned refused;
 
 static enum sl_err greedy_plan(struct kern_plan **out, size_t *workspace_bytes,
@@ -1026,12 +1026,23 @@ static enum sl_err greedy_plan(struct kern_plan **out, size_t *workspace_bytes,
 static enum sl_err greedy_alloc(struct kern_mem *out, struct kern_dev *dev,
                                 size_t bytes, enum kern_place place)
 {
-    refused += bytes > HELD;
-    return bytes > HELD ? SL_ENOMEM : inner->alloc(out, dev, bytes, place);
+    enum sl_err rc =
+        bytes > room ? SL_ENOMEM : inner->alloc(out, dev, bytes, place);
+
+    refused += bytes > room;
+    if (rc == SL_OK)
+        room -= bytes;
+    return rc;
 }
 
-// Opens a device that is ref but for its greed.
-static struct kern_dev *greedy_open(void)
+static void greedy_release(struct kern_dev *dev, struct kern_mem *mem)
+{
+    room += mem->bytes;
+    inner->release(dev, mem);
+}
+
+// A device that is ref but for its greed, and has so much memory.
+static struct kern_dev *greedy_open(size_t bytes)
 {
     struct kern_dev *dev = NULL;
 
@@ -1041,16 +1052,24 @@ static struct kern_dev *greedy_open(void)
     greedy.host = false;
     greedy.plan = greedy_plan;
     greedy.alloc = greedy_alloc;
+    greedy.release = greedy_release;
+    room = bytes;
     refused = 0;
     dev->backend = &greedy;
     return dev;
+}
+
+static void greedy_close(struct kern_dev *dev)
+{
+    dev->backend = inner;
+    kern_close(dev);
 }
 
 TEST(compile, a_device_without_room_is_asked_for_less_workspace)
 {
     struct compile_options o =
         options(SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, true, 2, false);
-    struct kern_dev *dev = greedy_open();
+    struct kern_dev *dev = greedy_open((size_t)20 << 20);
     struct program_memory memory = {0};
     struct model *model = t_model(NET_MLP);
     struct program *p = NULL, *second = NULL;
@@ -1066,8 +1085,34 @@ TEST(compile, a_device_without_room_is_asked_for_less_workspace)
     program_free(p);
     program_memory_release(&memory);
     model_free(model);
-    dev->backend = inner;
-    kern_close(dev);
+    greedy_close(dev);
+}
+
+// Two batches come after the workspace.
+TEST(compile, the_workspace_leaves_room_for_the_batches)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, true, 50000, false);
+    struct kern_dev *dev = greedy_open((size_t)4 << 30);
+    struct program_memory memory = {0};
+    struct model *model = t_model(NET_MLP);
+    struct program *p = NULL;
+    size_t arena, batches = 2 * o.batch * sizeof(float) *
+                            (size_t)model_shape_elements(&model->nodes[0].out);
+
+    T_GT(batches, 1 << 20);
+    T_OK(compile(&p, dev, model, &o, &memory, t_err()));
+    T_EQ(p->workspace_bytes, WISHED);
+    arena = p->arena_bytes;
+    program_free(p);
+    program_memory_release(&memory);
+    room = arena + WISHED + batches / 2; // for one
+    T_OK(compile(&p, dev, model, &o, &memory, t_err()));
+    T_EQ(p->workspace_bytes, WISHED / 2);
+    program_free(p);
+    program_memory_release(&memory);
+    model_free(model);
+    greedy_close(dev);
 }
 
 TEST(compile, images_of_a_device_have_channels_by_the_eight)
