@@ -107,7 +107,7 @@ static const struct conf_key submit_keys[] = {
     {.name = "queue",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Queued jobs run one at a time, higher train.priority first."},
+     .help = "Queued jobs run one by one, by train.priority."},
     SUMMARY_KEY,
     PERIOD_KEY,
     {.name = "cancel-on-interrupt",
