@@ -293,6 +293,9 @@ static bool wino_pays(const struct cpu_dev *dev, const struct kern_desc *d)
     h = d->op == KERN_CONV_DGRAD ? c.h : c.oh;
     w = d->op == KERN_CONV_DGRAD ? c.w : c.ow;
     tiles = (h + 3) / 4 * ((w + 3) / 4);
+    if (d->op == KERN_CONV_DGRAD)
+        tiles = wino_tiles(h, c.oh, 2 - c.win.pad_before[0]) *
+                wino_tiles(w, c.ow, 2 - c.win.pad_before[1]);
     return c.ci >= r->channels && c.co >= r->channels && c.n * h * w >= 1024 &&
            c.ci + c.co <= c.n * tiles * r->per_tile[d->op == KERN_CONV_WGRAD] &&
            c.oh * c.ow * 5 >= tiles * 36;

@@ -50,6 +50,16 @@ extern const struct loop_op *const loops_base_products[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx2_products[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx512_products[KERN_OP_COUNT];
 
+// Tiles of 4 along `made` pixels of a gradient by data, of which each reads 3
+// of `read` from `before` further up on: one pixel beyond the last whole tile
+// that reads but one is left to wino_edges.
+static inline int64_t wino_tiles(int64_t made, int64_t read, int64_t before)
+{
+    bool edge = made > 4 && made % 4 == 1 && read == made - before;
+
+    return edge ? made / 4 : (made + 3) / 4;
+}
+
 // n elements from 16 bits to f32 and back; f16, else bf16.
 struct loops_half {
     void (*widen)(float *to, const uint16_t *from, int64_t n, bool f16);

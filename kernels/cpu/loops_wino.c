@@ -5,7 +5,9 @@
 // The gradient by data is a convolution of the output's gradient with the
 // filter turned around, so both are one loop. First the filter is transformed,
 // then block by block of tiles: the image's tiles, 36 products, the outputs. A
-// block's tensors stay in the second cache.
+// block's tensors stay in the second cache. Where one row and one column of the
+// gradient by data are left behind whole tiles (loops_wino_edge.c), they are
+// made last.
 #include "kernels/cpu/winograd.h"
 
 #define BLOCK_BYTES (256 << 10)
@@ -34,6 +36,12 @@ void LOOPS(wino_shape)(struct wino *w, const struct kern_desc *d)
     }
     w->th = (w->oh + WINO_OUT - 1) / WINO_OUT;
     w->tw = (w->ow + WINO_OUT - 1) / WINO_OUT;
+    if (back) {
+        w->th = wino_tiles(w->oh, w->ih, w->py);
+        w->tw = wino_tiles(w->ow, w->iw, w->px);
+        w->edge_y = w->th * WINO_OUT < w->oh;
+        w->edge_x = w->tw * WINO_OUT < w->ow;
+    }
     w->tiles = w->n * w->th * w->tw;
     w->icv = wino_up(w->ic, VL);
     w->ocp = wino_up(w->oc, WINO_PANEL);
@@ -71,15 +79,19 @@ static size_t workspace_bytes(const struct kern_desc *d)
     struct wino w;
 
     LOOPS(wino_shape)(&w, d);
-    return (size_t)(WINO_ALL * w.filter_step) * sizeof(float);
+    return (size_t)(WINO_ALL * w.filter_step + 2 * wino_edge_floats(&w)) *
+           sizeof(float);
 }
 
 static size_t scratch_bytes(const struct kern_desc *d)
 {
     struct wino w;
+    size_t blocks, edges;
 
     LOOPS(wino_shape)(&w, d);
-    return (size_t)(WINO_ALL * (w.in_step + w.out_step)) * sizeof(float);
+    blocks = (size_t)(WINO_ALL * (w.in_step + w.out_step)) * sizeof(float);
+    edges = LOOPS(wino_edge_scratch)(&w);
+    return edges > blocks ? edges : blocks;
 }
 
 // ---- The filter -------------------------------------------------------------
@@ -104,6 +116,16 @@ static void filter_of(vf g[9], const struct kern_desc *d, const struct wino *w,
         g[t] = *(const vf *)lane[t];
 }
 
+// The three taps that the last row (tap 0, 1, 2) and column (0, 3, 6) read, as
+// the right sides of products over three pixels.
+static void edge_filters(float *to, const struct wino *w, const vf g[9])
+{
+    for (int t = 0; t < 3; t++, to += w->ic * WINO_PANEL) {
+        *(vf *)to = g[t];
+        *(vf *)(to + wino_edge_floats(w)) = g[3 * t];
+    }
+}
+
 // Columns behind the last channel are read by nobody, but multiplied: zeros,
 // since what lies in memory may be numbers that are slow.
 static void filters_in(const struct loop_args *a, const struct wino *w,
@@ -112,10 +134,14 @@ static void filters_in(const struct loop_args *a, const struct wino *w,
     float *to = (float *)a->workspace + o / WINO_PANEL * w->ic * WINO_PANEL +
                 o % WINO_PANEL;
     int64_t left = w->oc - o, n = left < 0 ? 0 : left > VL ? VL : left;
+    float *edge = (float *)a->workspace + WINO_ALL * w->filter_step +
+                  o / WINO_PANEL * 3 * w->ic * WINO_PANEL + o % WINO_PANEL;
     vf g[9], half[18], row[6];
 
     for (int64_t i = 0; i < w->ic; i++, to += WINO_PANEL) {
         filter_of(g, a->d, w, a->io[1], o, n, i);
+        if (w->edge_y || w->edge_x)
+            edge_filters(edge + i * WINO_PANEL, w, g);
         WINO_UNROLL
         for (int j = 0; j < 3; j++)
             wino_g(half + j, 3, g + j, 3);
@@ -279,10 +305,19 @@ static void block_part(const struct loop_args *a, int64_t chunk)
     image_out(&o, &w, out, first, count);
 }
 
+static void edges_part(const struct loop_args *a, int64_t chunk)
+{
+    struct wino w;
+
+    LOOPS(wino_shape)(&w, a->d);
+    for (int64_t i = chunk; i < w.n && (w.edge_y || w.edge_x); i += a->chunks)
+        LOOPS(wino_edges)(a, &w, i);
+}
+
 const struct loop_op LOOPS(wino_conv) = {
     .can = LOOPS(wino_can),
     .chunks = chunks,
     .workspace_bytes = workspace_bytes,
     .scratch_bytes = scratch_bytes,
-    .step = {{filters_part, NULL}, {block_part, NULL}},
+    .step = {{filters_part, NULL}, {block_part, NULL}, {edges_part, NULL}},
 };

@@ -47,6 +47,7 @@ struct wino {
     int64_t oh, ow, oc;    // made
     int64_t py, px;        // zeros before the image
     int64_t th, tw, tiles; // tiles of an image's columns and rows; of all
+    bool edge_y, edge_x;   // the last row, column is not in a tile
     int64_t block, blocks; // tiles
     int64_t icv, ocp;      // channels as they lie: ic, oc rounded up
     // Floats from one of the 36 to the next.
@@ -263,6 +264,16 @@ WINO_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
 
 void LOOPS(wino_shape)(struct wino *w, const struct kern_desc *d);
 bool LOOPS(wino_can)(const struct kern_desc *d);
+
+// The last row and column of one image, where they are in no tile, and where
+// their filters are in the workspace.
+static inline int64_t wino_edge_floats(const struct wino *w)
+{
+    return 3 * w->ic * w->ocp;
+}
+size_t LOOPS(wino_edge_scratch)(const struct wino *w);
+void LOOPS(wino_edges)(const struct loop_args *a, const struct wino *w,
+                       int64_t image);
 
 // `count` tiles of the image that is read, from tile `first` on, transformed:
 // [36][tile][icv], in_step apart. Outside of the image is 0.

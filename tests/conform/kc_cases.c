@@ -69,6 +69,9 @@ static const struct shape convs[] = {
     {{9, 12, 12, 16}, 48, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1},
     // Winograd's tiles over all edges, channels that fill no vector; many tiles
     {{50, 17, 18, 17}, 19, {{3, 3}, {1, 1}, {1, 1}, {1, 2}, {0, 1}}, 1},
+    // By data: a column is left behind whole tiles, then a row
+    {{20, 12, 9, 16}, 18, {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{30, 5, 10, 17}, 16, {{3, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 1}}, 1},
     {{0, 6, 6, 3}, 4, {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
 };
 
