@@ -11,7 +11,7 @@ import time
 from bed import ROOT, Bed
 from peers.common import LEARNING_RATE
 from peers.start import peer
-from table import at_least, row
+from table import ByIsa, at_least, row
 
 NEEDS = ["psserver"]
 BATCH = 64
@@ -105,7 +105,7 @@ def ring_images_per_s(bench):
 
 
 @row("job-tf1", unit="images/s", peer="TF parameter server, 1 step a closure",
-     bar=at_least(3), needs=NEEDS,
+     bar=at_least(3.2), needs=NEEDS,
      long=LONG_TF)
 def job_tf1(bench):
     """Fashion net, 2 workers and 2 psservers, against TensorFlow's strategy."""
@@ -113,14 +113,14 @@ def job_tf1(bench):
 
 
 @row("job-tf10", unit="images/s", peer="TF parameter server, 10 steps a closure",
-     bar=at_least(2), needs=NEEDS,
+     bar=at_least(2.3), needs=NEEDS,
      long=LONG_TF)
 def job_tf10(bench):
     """The same against TensorFlow with ten steps in one closure."""
     return against(bench, "tf_ps.py", steps=10)
 
 
-@row("job-mwms", unit="images/s", peer="TF ring of 2 workers", bar=at_least(1.5),
+@row("job-mwms", unit="images/s", peer="TF ring of 2 workers", bar=at_least(2),
      needs=NEEDS,
      long=LONG_TF)
 def job_mwms(bench):
@@ -129,7 +129,7 @@ def job_mwms(bench):
 
 
 @row("job-ddp", unit="images/s", peer="torch DDP, gloo, 2 ranks",
-     bar=at_least(2), needs=NEEDS,
+     bar=ByIsa(avx512=at_least(3), other=at_least(2.2)), needs=NEEDS,
      long=LONG_TORCH)
 def job_ddp(bench):
     """The same against torch's DistributedDataParallel."""
@@ -147,7 +147,7 @@ def job_torch_local(bench):
     return alternate(bench, lambda: images_per_s(bench), theirs)
 
 
-@row("job-floor", unit="images/s", peer="2 bare loops", bar=at_least(0.85),
+@row("job-floor", unit="images/s", peer="2 bare loops", bar=at_least(0.88),
      needs=NEEDS + ["bare_step"])
 def job_floor(bench):
     """The same against twice the rate of the bare loop on one core."""

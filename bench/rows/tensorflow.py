@@ -58,7 +58,7 @@ class EmptyClosures(Job):
 
 
 @row("closures", unit="closures/s", peer="TensorFlow's coordinator",
-     bar=at_least(15), needs=["psserver", "lease_load"],
+     bar=at_least(30), needs=["psserver", "lease_load"],
      long=LONG_TF)
 def closures(bench):
     """Closures of one step that computes nothing, coordinator and 2 workers."""
