@@ -190,9 +190,7 @@ static cudaError_t enter_memory(const char *what)
 {
     cudaError_t rc = enter(what);
 
-    return rc == cudaSuccess && emul_recording()
-               ? done(cudaErrorStreamCaptureUnsupported)
-               : rc;
+    return rc == cudaSuccess && emul_recording() ? emul_forbidden() : rc;
 }
 
 cudaError_t cudaMalloc(void **at, size_t bytes)

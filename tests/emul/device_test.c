@@ -182,6 +182,36 @@ TEST(device, a_recording_runs_when_it_is_run)
     cuda_close(dev);
 }
 
+// What allocates, frees or waits while a stream records is refused, and ends
+// that recording, but not the device.
+TEST(device, what_cannot_be_recorded_spoils_the_recording)
+{
+    struct kern_dev *dev = opened();
+    struct kern_plan *step = NULL;
+    struct kern_stream *s = NULL;
+    struct kern_mem m, none;
+
+    T_OK(cuda_stream_new(&s, dev, 0));
+    T_OK(cuda_alloc(&m, dev, 64, KERN_DEVICE));
+    for (int i = 0; i < 2; i++) {
+        T_OK(cuda_record_begin(s));
+        T_FAILS(SL_EINTERNAL, i == 0 ? cuda_alloc(&none, dev, 64, KERN_DEVICE)
+                                     : cuda_stream_sync(s));
+        T_FAILS(SL_EINTERNAL, cuda_fill(s, m.at, 0, 64));
+        T_FAILS(SL_EINTERNAL, cuda_record_end(&step, s));
+        T_PTR(step, NULL);
+        T_FALSE(cuda_dev(dev)->lost);
+    }
+    T_OK(cuda_record_begin(s));
+    T_OK(cuda_fill(s, m.at, 0, 64));
+    T_OK(cuda_record_end(&step, s));
+    T_OK(kern_run(step, s, NULL, NULL));
+    kern_plan_free(step);
+    cuda_release(dev, &m);
+    cuda_stream_free(s);
+    cuda_close(dev);
+}
+
 TEST(device, events_and_streams)
 {
     struct kern_dev *dev = opened();

@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/products.h -- how tests break the stand-ins for cuBLASLt and
-// cuDNN.
+// cuDNN, and what those said.
 #ifndef TESTS_EMUL_PRODUCTS_H
 #define TESTS_EMUL_PRODUCTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tests/emul/streams.h"
 
 // From now on a product says that its kernel failed, or (false) works.
 extern bool emul_products_fail;
 
-// This algorithm of cuBLASLt, or engine of cuDNN, says so from now on, and the
-// device is well; 0: none.
+// Engine or algorithm (0: none) of which every run says EXECUTION_FAILED, while
+// nothing is wrong with the device.
 extern uint64_t emul_products_bad;
+
+// ... which cannot be recorded: a run while a stream records fails and spoils
+// the recording.
+extern uint64_t emul_products_unrecordable;
+
+// Why one of them refused something last; "" before the first time.
+const char *emul_products_why(void);
+// Notes it.
+void emul_products_say(const char *why);
+
+// True, with the reason noted, if the caller records, so that what makes or
+// ends a handle is refused. The recording is spoilt.
+bool emul_products_records(const char *what);
 
 #endif

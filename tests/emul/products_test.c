@@ -32,7 +32,7 @@ static void gpu_open(struct gpu *g, const char *options)
     T_OK(g->b->open(&g->dev, 0, options, t_err()));
     T_OK(g->b->stream_new(&g->s, g->dev, 0));
     kern_desc_matmul(&g->dense, 4, 8, 16, false, true, 0);
-    kern_desc_conv(&g->conv, KERN_CONV_FWD, (int64_t[]){2, 6, 6, 4}, 8, &w, 1,
+    kern_desc_conv(&g->conv, KERN_CONV_FWD, (int64_t[]){2, 6, 6, 3}, 5, &w, 1,
                    0);
 }
 
@@ -135,6 +135,37 @@ TEST(products, the_workspace_cap_holds)
     gpu_close(&g);
 }
 
+// Tensor cores want copies of channels that do not fill 16 bytes: more than a
+// cap from some batch on, as on a device.
+TEST(products, what_tensor_cores_want_grows_with_the_batch)
+{
+    struct kern_window w = kern_window(3, 3, 1, 1);
+    struct kern_desc small, large;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    kern_desc_conv(&small, KERN_CONV_FWD, (int64_t[]){2, 8, 8, 3}, 5, &w, 1, 0);
+    kern_desc_conv(&large, KERN_CONV_FWD, (int64_t[]){8, 8, 8, 3}, 5, &w, 1, 0);
+    T_HAS(impl(&g, &small, 17000), "cudnn:engine 7");
+    T_HAS(impl(&g, &large, 17000), "cudnn:engine 2");
+    T_HAS(impl(&g, &large, 19000), "cudnn:engine 7");
+    gpu_close(&g);
+}
+
+// Mode A has nothing for it but an engine that sums in 16 bits.
+TEST(products, sums_of_16_bits_are_never_chosen)
+{
+    struct kern_window w = kern_window(3, 3, 1, 1);
+    struct kern_desc d;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    kern_desc_conv(&d, KERN_CONV_WGRAD, (int64_t[]){2, 8, 8, 8}, 8, &w, 1, 0);
+    kern_desc_dtype(&d, KERN_F16);
+    T_FALSE(strstr(impl(&g, &d, SIZE_MAX), "engine 9"));
+    gpu_close(&g);
+}
+
 TEST(products, kept_plans_are_found_by_the_next_process)
 {
     char path[] = "/tmp/sluice-plans-XXXXXX", options[64];
@@ -160,6 +191,9 @@ TEST(products, kept_plans_are_found_by_the_next_process)
     T_STR(impl(&g, &g.dense, 100), "cublaslt:3"); // too hungry for this cap
     g.dense.math = KERN_MATH_F32;
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2"); // another way to compute
+    kern_desc_matmul(&g.dense, 4, 8, 16, false, true, KERN_BIAS);
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:kept");
     gpu_close(&g);
     unlink(path);
 }
@@ -339,6 +373,55 @@ TEST(products, unaligned_tensors_are_refused_and_nothing_is_lost)
         unmake(&m, &g);
     }
     gpu_close(&g);
+}
+
+// A stream may have the address of one that has ended: its work goes to the
+// new one all the same.
+TEST(products, a_stream_that_has_ended_is_forgotten)
+{
+    struct made m;
+    struct gpu g;
+
+    gpu_open(&g, NULL);
+    make(&m, &g, &g.conv);
+    T_OK(run(&m, &g));
+    g.b->stream_free(g.s);
+    T_OK(g.b->stream_new(&g.s, g.dev, 0));
+    T_OK(run(&m, &g));
+    T_STR(g.b->fault(g.dev), "");
+    unmake(&m, &g);
+    gpu_close(&g);
+}
+
+// What the stand-ins say of a candidate that fails, or that cannot be
+// recorded.
+TEST(products, a_candidate_that_fails_is_named)
+{
+    struct kern_plan *step = NULL;
+    struct made m;
+    struct gpu g;
+
+    for (int dense = 0; dense < 2; dense++) {
+        gpu_open(&g, NULL);
+        make(&m, &g, dense ? &g.dense : &g.conv);
+        emul_products_bad = dense ? 2 : 7;
+        run(&m, &g);
+        emul_products_bad = 0;
+        T_HAS(emul_products_why(), "that always fails");
+        unmake(&m, &g);
+        gpu_close(&g);
+        gpu_open(&g, NULL);
+        make(&m, &g, dense ? &g.dense : &g.conv);
+        T_OK(g.b->record_begin(g.s));
+        emul_products_unrecordable = dense ? 2 : 7;
+        run(&m, &g);
+        emul_products_unrecordable = 0;
+        T_HAS(emul_products_why(), "that cannot be recorded");
+        T_TRUE(g.b->record_end(&step, g.s) != SL_OK);
+        emul_heal();
+        unmake(&m, &g);
+        gpu_close(&g);
+    }
 }
 
 // Every allocation of opening and planning fails in turn. A plan that is not

@@ -23,10 +23,12 @@ struct queue {
 
 struct CUgraph_st {
     struct queue work;
+    bool spoilt; // something was called that cannot be recorded
 };
 
 struct CUstream_st {
     struct CUstream_st *next;
+    unsigned number;   // of all that there ever were, from 1
     struct queue work; // lazy: what is to be done
     struct CUgraph_st *recording;
 };
@@ -36,8 +38,9 @@ struct CUevent_st {
     uint64_t asked, reached;
 };
 
-static struct CUstream_st *streams;
-static unsigned alive, recordings, lazy;
+static struct CUstream_st *streams, *ended; // the latter's places come again
+static unsigned alive, made, lazy;
+static _Thread_local unsigned recordings; // that this thread began
 static uint64_t dice;
 
 static unsigned roll(unsigned sides)
@@ -68,6 +71,33 @@ bool emul_recording(void)
 bool emul_records(cudaStream_t s)
 {
     return s && s->recording;
+}
+
+unsigned emul_stream_number(cudaStream_t s)
+{
+    const struct CUstream_st *at = streams;
+
+    while (at && at != s)
+        at = at->next;
+    return at ? at->number : 0;
+}
+
+static bool lives(cudaStream_t s)
+{
+    return !s || emul_stream_number(s) > 0;
+}
+
+void emul_spoil(void)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->recording)
+            s->recording->spoilt = true;
+}
+
+cudaError_t emul_forbidden(void)
+{
+    emul_spoil();
+    return emul_done(cudaErrorStreamCaptureUnsupported);
 }
 
 // ---- Queues ---------------------------------------------------------------
@@ -182,6 +212,10 @@ cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
     struct queue now;
     cudaError_t rc;
 
+    if (!lives(s))
+        return emul_done(cudaErrorInvalidResourceHandle);
+    if (emul_records(s) && s->recording->spoilt)
+        return emul_done(cudaErrorStreamCaptureInvalidated);
     if (emul_records(s)) {
         push(&s->recording->work, work, args, bytes);
         return cudaSuccess;
@@ -218,11 +252,18 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s,
 
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
-    if (!s->recording)
+    struct CUgraph_st *g = s->recording;
+
+    if (!g)
         return emul_done(cudaErrorIllegalState);
-    *out = s->recording;
     s->recording = NULL;
     recordings--;
+    if (g->spoilt) {
+        *out = NULL;
+        cudaGraphDestroy(g);
+        return emul_done(cudaErrorStreamCaptureInvalidated);
+    }
+    *out = g;
     return emul_enter("end_capture");
 }
 
@@ -293,9 +334,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
 
     if (rc != cudaSuccess)
         return rc;
-    *out = calloc(1, sizeof(**out));
+    *out = ended ? ended : malloc(sizeof(**out));
+    ended = ended ? ended->next : NULL;
+    **out = (struct CUstream_st){.next = streams, .number = ++made};
     queue_init(&(*out)->work);
-    (*out)->next = streams;
     streams = *out;
     alive++;
     return cudaSuccess;
@@ -309,7 +351,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    free(s);
+    s->next = ended;
+    ended = s;
     alive--;
     return cudaSuccess;
 }
@@ -327,7 +370,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     cudaError_t rc = emul_enter("sync");
 
     if (rc == cudaSuccess && emul_recording())
-        return emul_done(cudaErrorStreamCaptureUnsupported);
+        return emul_forbidden();
     if (rc != cudaSuccess)
         return rc;
     if (s)
@@ -364,7 +407,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     struct node *n;
 
     if (rc == cudaSuccess && emul_records(s))
-        return emul_done(cudaErrorStreamCaptureUnsupported);
+        return emul_forbidden();
     if (rc != cudaSuccess)
         return rc;
     e->asked++;
@@ -384,7 +427,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
     cudaError_t rc = emul_enter("event_query");
 
     if (rc == cudaSuccess && emul_recording())
-        return emul_done(cudaErrorStreamCaptureUnsupported);
+        return emul_forbidden();
     if (rc != cudaSuccess)
         return rc;
     if (lazy)
@@ -397,7 +440,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     cudaError_t rc = emul_enter("event_sync");
 
     if (rc == cudaSuccess && emul_recording())
-        return emul_done(cudaErrorStreamCaptureUnsupported);
+        return emul_forbidden();
     if (rc != cudaSuccess)
         return rc;
     while (e->reached < e->asked)
@@ -414,7 +457,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
     struct node *n;
 
     if (rc == cudaSuccess && emul_records(s))
-        return emul_done(cudaErrorStreamCaptureUnsupported);
+        return emul_forbidden();
     if (rc != cudaSuccess || !s || !lazy)
         return rc;
     n = push(&s->work, NULL, NULL, 0);

@@ -30,8 +30,16 @@ struct emul_work {
 cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
                          const void *args, size_t bytes);
 
-// True while a stream records: then nothing may wait or allocate.
+// True while this thread has a stream record: then nothing may wait or
+// allocate.
 bool emul_recording(void);
+// What was called cannot be recorded: all recordings fail at their end.
+void emul_spoil(void);
+// ... and the error of such a call.
+cudaError_t emul_forbidden(void);
+// No two streams have the same, also where one has the address of one that has
+// ended; 0: there is none, or it is the default stream.
+unsigned emul_stream_number(cudaStream_t s);
 bool emul_records(cudaStream_t s); // this one does
 
 // Runs all that streams keep: what a call does that waits for the device. True
