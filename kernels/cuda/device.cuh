@@ -93,6 +93,23 @@ DEV void load(float (&to)[V], const T *from, int m, bool wide)
         to[l] = l < m ? real(from[l]) : 0;
 }
 
+// One as it lies in memory; what is beyond its m elements is 0.
+template <bool WIDE, class T> DEV run<T, pack<T>::n> fetch(const T *from, int m)
+{
+    run<T, pack<T>::n> r;
+
+    if constexpr (WIDE) {
+        r = *(const run<T, pack<T>::n> *)from;
+    } else {
+        for (int l = 0; l < pack<T>::n; l++)
+            if (l < m)
+                r.at[l] = from[l];
+            else
+                put(&r.at[l], 0);
+    }
+    return r;
+}
+
 template <int V, class T>
 DEV void store(T *to, const float (&from)[V], int m, bool wide)
 {
@@ -202,19 +219,77 @@ struct place {
     int step, m;        // m: columns of its pack; 0: none
 };
 
-template <int V> DEV struct place place_of(const struct args_table &t)
+// Of a block at (bx, by) of the table.
+template <int V>
+DEV struct place place_at(const struct args_table &t, int64_t bx, int64_t by)
 {
     int x = threadIdx.x % t.across, y = threadIdx.x / t.across;
     struct place p;
 
-    p.col = ((int64_t)blockIdx.x * t.across + x) * V;
-    p.row = blockIdx.y * t.chunk + y;
-    p.below = (blockIdx.y + 1) * t.chunk;
+    p.col = (bx * t.across + x) * V;
+    p.row = by * t.chunk + y;
+    p.below = (by + 1) * t.chunk;
     if (p.below > t.rows)
         p.below = t.rows;
     p.step = CUDA_THREADS / t.across;
     p.m = p.col < t.cols ? pack_part<V>(t.cols, p.col) : 0;
     return p;
+}
+
+template <int V> DEV struct place place_of(const struct args_table &t)
+{
+    return place_at<V>(t, blockIdx.x, blockIdx.y);
+}
+
+// ROWS rows of a thread from `row` on: all are loaded before the first is used.
+template <int ROWS, bool WIDE, int N, class T, class F>
+DEV void walk_rows(const struct args_table &t, const struct place &p,
+                   int64_t row, const T *const (&from)[N], F use)
+{
+    const int V = pack<T>::n;
+    int m = WIDE ? V : p.m;
+    int64_t at = row * t.cols + p.col, apart = p.step * t.cols;
+    run<T, V> raw[ROWS][N];
+    float x[N][V];
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < N; k++)
+            raw[r][k] = fetch<WIDE>(from[k] + at + r * apart, m);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        for (int k = 0; k < N; k++)
+            for (int l = 0; l < V; l++)
+                x[k][l] = real(raw[r][k].at[l]);
+        use(at + r * apart, m, WIDE, x);
+    }
+}
+
+template <int FLIGHT, bool WIDE, int N, class T, class F>
+DEV void walk_as(const struct args_table &t, const struct place &p,
+                 const T *const (&from)[N], F use)
+{
+    int64_t row = p.row;
+
+    for (; row + (FLIGHT - 1) * p.step < p.below; row += FLIGHT * p.step)
+        walk_rows<FLIGHT, WIDE>(t, p, row, from, use);
+    for (; row < p.below; row += p.step)
+        walk_rows<1, WIDE>(t, p, row, from, use);
+}
+
+// All rows of a thread, in order, through N tensors of the same shape: `use`
+// is told where, how many columns, whether wide, and the N packs there. FLIGHT
+// rows are loaded before the first is used, where accesses are wide.
+template <int FLIGHT, int N, class T, class F>
+DEV void walk(const struct args_table &t, const struct place &p,
+              const T *const (&from)[N], F use)
+{
+    if (p.m == 0)
+        return;
+    if (t.wide)
+        walk_as<FLIGHT, true>(t, p, from, use);
+    else
+        walk_as<1, false>(t, p, from, use);
 }
 
 // Adds up what the threads of a block have for the same columns, and leaves it

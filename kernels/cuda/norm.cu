@@ -13,23 +13,28 @@ DEV void load_param(float (&to)[V], const float *from, const struct place &p)
         to[l] = l < p.m ? from[p.col + l] : 0;
 }
 
+// Rows that a thread loads at a time: 4 accesses of 16 bytes are under way.
+#define FLIGHT_ONE 4
+#define FLIGHT_TWO 2
+
 template <class T> DEV void bn_stats_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
     struct place p = place_of<V>(a.t);
-    float sum[2][V] = {}, x[V], shift[V];
+    const T *const from[1] = {(const T *)a.x};
+    float sum[2][V] = {}, shift[V];
 
     if (p.m > 0)
         load(shift, (const T *)a.x + p.col, p.m, a.t.wide);
-    for (int64_t row = p.row; row < p.below && p.m > 0; row += p.step) {
-        load(x, (const T *)a.x + row * a.t.cols + p.col, p.m, a.t.wide);
-        for (int l = 0; l < V; l++) {
-            float far = x[l] - shift[l];
+    walk<FLIGHT_ONE>(a.t, p, from,
+                     [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                         for (int l = 0; l < V; l++) {
+                             float far = x[0][l] - shift[l];
 
-            sum[0][l] += far;
-            sum[1][l] += far * far;
-        }
-    }
+                             sum[0][l] += far;
+                             sum[1][l] += far * far;
+                         }
+                     });
     table_sums<2>(a.t, p, a.partial, sum);
 }
 
@@ -52,7 +57,8 @@ template <class T> DEV void bn_apply_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
     struct place p = place_of<V>(a.t);
-    float x[V], mean[V], scale[V], beta[V], var[V];
+    const T *const from[1] = {(const T *)a.x};
+    float mean[V], scale[V], beta[V], var[V];
 
     if (p.m == 0)
         return;
@@ -62,36 +68,32 @@ template <class T> DEV void bn_apply_of(const struct args_bn &a)
     load_param(beta, a.beta, p);
     for (int l = 0; l < V; l++)
         scale[l] /= sqrtf(var[l] + a.epsilon);
-    for (int64_t row = p.row; row < p.below; row += p.step) {
-        int64_t at = row * a.t.cols + p.col;
-
-        load(x, (const T *)a.x + at, p.m, a.t.wide);
-        for (int l = 0; l < V; l++)
-            x[l] = (x[l] - mean[l]) * scale[l] + beta[l];
-        store((T *)a.y + at, x, p.m, a.t.wide);
-    }
+    walk<FLIGHT_ONE>(a.t, p, from,
+                     [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                         for (int l = 0; l < V; l++)
+                             x[0][l] = (x[0][l] - mean[l]) * scale[l] + beta[l];
+                         store((T *)a.y + at, x[0], m, wide);
+                     });
 }
 
 template <class T> DEV void bn_sums_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
     struct place p = place_of<V>(a.t);
-    float sum[2][V] = {}, x[V], dy[V], mean[V], var[V];
+    const T *const from[2] = {(const T *)a.x, (const T *)a.dy};
+    float sum[2][V] = {}, mean[V], var[V];
 
     load_param(mean, a.mean, p);
     load_param(var, a.var, p);
     for (int l = 0; l < V; l++)
         var[l] = 1 / sqrtf(var[l] + a.epsilon);
-    for (int64_t row = p.row; row < p.below && p.m > 0; row += p.step) {
-        int64_t at = row * a.t.cols + p.col;
-
-        load(x, (const T *)a.x + at, p.m, a.t.wide);
-        load(dy, (const T *)a.dy + at, p.m, a.t.wide);
-        for (int l = 0; l < V; l++) {
-            sum[0][l] += dy[l];
-            sum[1][l] += dy[l] * ((x[l] - mean[l]) * var[l]);
-        }
-    }
+    walk<FLIGHT_TWO>(
+        a.t, p, from, [&](int64_t at, int m, bool wide, float(&x)[2][V]) {
+            for (int l = 0; l < V; l++) {
+                sum[0][l] += x[1][l];
+                sum[1][l] += x[1][l] * ((x[0][l] - mean[l]) * var[l]);
+            }
+        });
     table_sums<2>(a.t, p, a.partial, sum);
 }
 
@@ -113,34 +115,35 @@ template <class T> DEV void bn_bwd_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
     struct place p = place_of<V>(a.t);
-    float x[V], dy[V], mean[V], invstd[V], scale[V], sum[V], dot[V];
+    const T *const from[2] = {(const T *)a.x, (const T *)a.dy};
+    float mean[V], scale[V], off[V], slope[V];
 
-    if (p.m == 0)
-        return;
     load_param(mean, a.mean, p);
-    load_param(invstd, a.var, p);
+    load_param(slope, a.var, p);
     load_param(scale, a.gamma, p);
-    load_param(sum, a.sums, p);
-    load_param(dot, a.sums + a.t.cols, p);
+    load_param(off, a.sums, p);
     for (int l = 0; l < V; l++) {
-        invstd[l] = 1 / sqrtf(invstd[l] + a.epsilon);
-        scale[l] *= invstd[l];
-        sum[l] /= (float)a.t.rows;
-        dot[l] /= (float)a.t.rows;
-    }
-    for (int64_t row = p.row; row < p.below; row += p.step) {
-        int64_t at = row * a.t.cols + p.col;
+        float invstd = 1 / sqrtf(slope[l] + a.epsilon);
+        float dot = l < p.m ? a.sums[a.t.cols + p.col + l] : 0;
 
-        load(x, (const T *)a.x + at, p.m, a.t.wide);
-        load(dy, (const T *)a.dy + at, p.m, a.t.wide);
-        for (int l = 0; l < V; l++) {
-            float xhat = (x[l] - mean[l]) * invstd[l];
-            float g = scale[l] * (dy[l] - sum[l] - xhat * dot[l]);
-
-            dy[l] = a.drelu && !(x[l] > 0) ? 0 : g;
+        scale[l] *= invstd;
+        off[l] *= scale[l] / (float)a.t.rows;
+        slope[l] = scale[l] * invstd * (dot / (float)a.t.rows);
+        if (sizeof(T) == 2) { // x is no nearer to its mean: save registers
+            off[l] -= slope[l] * mean[l];
+            mean[l] = 0;
         }
-        store((T *)a.y + at, dy, p.m, a.t.wide);
     }
+    walk<FLIGHT_TWO>(a.t, p, from,
+                     [&](int64_t at, int m, bool wide, float(&x)[2][V]) {
+                         for (int l = 0; l < V; l++) {
+                             float g = scale[l] * x[1][l] - off[l] -
+                                       slope[l] * (x[0][l] - mean[l]);
+
+                             x[1][l] = a.drelu && !(x[0][l] > 0) ? 0 : g;
+                         }
+                         store((T *)a.y + at, x[1], m, wide);
+                     });
 }
 
 TYPED_ENTRY(bn_stats, bn)

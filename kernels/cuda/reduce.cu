@@ -8,18 +8,25 @@ template <class T> DEV void reduce_of(const struct args_reduce &a)
 {
     const int V = pack<T>::n;
     struct place p = place_of<V>(a.t);
-    float sum[1][V] = {}, x[V];
-    int tap[V], nobody = a.aux_i32 ? -1 : 255;
+    const T *const from[1] = {(const T *)a.x};
+    float sum[1][V] = {};
+    int nobody = a.aux_i32 ? -1 : 255;
 
-    for (int64_t row = p.row; row < p.below && p.m > 0; row += p.step) {
-        int64_t at = row * a.t.cols + p.col;
+    if (a.aux)
+        walk<2>(a.t, p, from,
+                [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                    int tap[V];
 
-        load(x, (const T *)a.x + at, p.m, a.t.wide);
-        if (a.aux)
-            load_aux(tap, a.aux, a.aux_i32, at, p.m, a.t.wide);
-        for (int l = 0; l < V; l++)
-            sum[0][l] += a.aux && tap[l] == nobody ? 0 : x[l];
-    }
+                    load_aux(tap, a.aux, a.aux_i32, at, m, wide);
+                    for (int l = 0; l < V; l++)
+                        sum[0][l] += tap[l] == nobody ? 0 : x[0][l];
+                });
+    else
+        walk<4>(a.t, p, from,
+                [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                    for (int l = 0; l < V; l++)
+                        sum[0][l] += x[0][l];
+                });
     table_sums<1>(a.t, p, a.partial, sum);
 }
 

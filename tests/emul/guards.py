@@ -15,6 +15,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGISTERS = 96     # 2 blocks of 256 threads and more on a multiprocessor
 SHARED = 20 * 1024
+IN_FLIGHT = ("bn_stats_f", "bn_stats_bf", "bn_apply", "bn_sums_f", "bn_sums_bf",
+             "bn_bwd", "reduce_f", "reduce_bf", "pool_all_fwd")  # walk rows
+LOADS = 4          # of 16 bytes, under way at once
 ONE_BY_ONE = ("view_", "fill", "softmax_", "xent", "_end")  # no packs
 
 
@@ -81,6 +84,11 @@ def check_ptx(text, names):
             yield f"{name}: has an atomic operation"
         if "ld.local" in body or "st.local" in body:
             yield f"{name}: uses local memory"
+        runs = re.split(r"^\$L\w+:|\bbra\b", body, flags=re.M)
+        loads = max(len(re.findall(r"\bld\.global(?:\.nc)?\.v4", run))
+                    for run in runs)
+        if name.startswith(IN_FLIGHT) and loads < LOADS:
+            yield f"{name}: {loads} loads at once, {LOADS} are wanted"
         packs = not any(part in name for part in ONE_BY_ONE)
         if packs and not re.search(r"\b(ld|st)\.global(\.nc)?\.v[24]", body):
             yield f"{name}: never moves 16 bytes at a time"
@@ -105,8 +113,8 @@ def planted():
         if word not in said:
             yield f"the check of ptxas does not find {word}"
     bad = ".entry k(\n)\n{\nadd.f64 a; red.global.add.f32 b; ld.local.f32 c;\n}\n"
-    said = "\n".join(check_ptx(bad, {"k": False}))
-    for word in ("f64", "atomic", "local", "16 bytes"):
+    said = "\n".join(check_ptx(bad.replace(" k(", " bn_bwd_f32("), {"k": False}))
+    for word in ("f64", "atomic", "local", "16 bytes", "0 loads at once"):
         if word not in said:
             yield f"the check of PTX does not find {word}"
 
