@@ -38,13 +38,16 @@ struct args_axpby {
     int32_t wide;
 };
 
-// Also for fill, without x.
+// Also for fill, without x. A thread has one element, or, where the last dim
+// lies side by side in whole packs, one pack of it.
 struct args_view {
     const void *x;
     void *y;
-    int64_t n;
+    int64_t n; // threads that have something to do
     float a, b;
     int32_t nd;
+    int32_t packs; // of the last dim; 0: element by element
+    int32_t wide;
     uint32_t dim[6];
     int64_t x_stride[6], y_stride[6];
 };

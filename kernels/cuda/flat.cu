@@ -60,16 +60,24 @@ template <class X, class Y> DEV void axpby_of(const struct args_axpby &a)
     store((Y *)a.y + at, x, m, a.wide);
 }
 
-// Any strides: one element per thread, in row-major order of the dims.
+// ---- Views ----------------------------------------------------------------
+
+// Any strides, in row-major order of the dims.
 struct spot {
     int64_t x, y;
 };
 
-DEV struct spot spot_of(const struct args_view &a, uint64_t i)
+// Where element i lies, or pack i of V.
+template <int V> DEV struct spot spot_of(const struct args_view &a, uint64_t i)
 {
     struct spot s = {0, 0};
+    int k = a.nd;
 
-    for (int k = a.nd; k-- > 0;) {
+    if (V > 1) {
+        k--;
+        s.x = s.y = (int64_t)split(&i, a.packs) * V;
+    }
+    while (k-- > 0) {
         uint32_t at = split(&i, a.dim[k]);
 
         s.x += at * a.x_stride[k];
@@ -78,25 +86,52 @@ DEV struct spot spot_of(const struct args_view &a, uint64_t i)
     return s;
 }
 
-template <class X, class Y> DEV void view_of(const struct args_view &a)
+template <int V, class X, class Y> DEV void view_at(const struct args_view &a)
 {
     int64_t i = thread_number();
+    float x[V], y[V];
 
     if (i >= a.n)
         return;
-    struct spot s = spot_of(a, i);
-    Y *y = (Y *)a.y + s.y;
-    float v = a.a * real(((const X *)a.x)[s.x]);
+    struct spot s = spot_of<V>(a, i);
+    Y *to = (Y *)a.y + s.y;
 
-    put(y, a.b != 0 ? v + a.b * real(*y) : v);
+    load(x, (const X *)a.x + s.x, V, a.wide);
+    if (a.b != 0)
+        load(y, (const Y *)to, V, a.wide);
+    for (int l = 0; l < V; l++)
+        x[l] = a.b != 0 ? a.a * x[l] + a.b * y[l] : a.a * x[l];
+    store(to, x, V, a.wide);
+}
+
+template <class X, class Y> DEV void view_of(const struct args_view &a)
+{
+    const int V = pack<X>::n < pack<Y>::n ? pack<X>::n : pack<Y>::n;
+
+    if (a.packs > 0)
+        view_at<V, X, Y>(a);
+    else
+        view_at<1, X, Y>(a);
+}
+
+template <int V, class T> DEV void fill_at(const struct args_view &a)
+{
+    int64_t i = thread_number();
+    float v[V];
+
+    if (i >= a.n)
+        return;
+    for (int l = 0; l < V; l++)
+        v[l] = a.a;
+    store((T *)a.y + spot_of<V>(a, i).y, v, V, a.wide);
 }
 
 template <class T> DEV void fill_of(const struct args_view &a)
 {
-    int64_t i = thread_number();
-
-    if (i < a.n)
-        put((T *)a.y + spot_of(a, i).y, a.a);
+    if (a.packs > 0)
+        fill_at<pack<T>::n, T>(a);
+    else
+        fill_at<1, T>(a);
 }
 
 // ---- Dropout --------------------------------------------------------------

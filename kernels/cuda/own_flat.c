@@ -88,6 +88,24 @@ static void merge(struct args_view *v, const struct kern_shape *x,
     }
 }
 
+// Whether the last dim lies side by side in whole packs, which is then what a
+// thread has; `count` elements are in all.
+static void cut(struct args_view *v, int64_t pack, int64_t count, bool wide)
+{
+    int last = v->nd - 1;
+
+    v->n = count;
+    if (v->nd == 0 || v->x_stride[last] != 1 || v->y_stride[last] != 1 ||
+        v->dim[last] % pack != 0)
+        return;
+    for (int i = 0; i < last; i++)
+        if (v->x_stride[i] % pack != 0 || v->y_stride[i] % pack != 0)
+            return;
+    v->packs = (int32_t)(v->dim[last] / pack);
+    v->n = count / pack;
+    v->wide = wide;
+}
+
 static bool flat(const struct args_view *v)
 {
     return v->nd == 0 ||
@@ -108,19 +126,19 @@ static enum sl_err axpby(const struct own_call *c)
     struct args_view v = {
         .x = c->io[0],
         .y = c->io[1],
-        .n = kern_shape_count(y),
         .a = c->d->u.unary.a,
         .b = c->d->u.unary.b,
     };
+    int64_t n = kern_shape_count(y), pack = xp < yp ? xp : yp;
 
     merge(&v, x, y);
     if (flat(&v)) {
-        const struct args_axpby a = {v.x, v.y, v.n,
-                                     v.a, v.b, own_wide(2, c->io)};
+        const struct args_axpby a = {v.x, v.y, n, v.a, v.b, own_wide(2, c->io)};
 
         return OWN_LAUNCH(c, own_typed(dense[from], y->dtype),
-                          own_blocks(v.n, xp < yp ? xp : yp), 1, &a);
+                          own_blocks(n, pack), 1, &a);
     }
+    cut(&v, pack, n, own_wide(2, c->io));
     return OWN_LAUNCH(c, own_typed(any[from], y->dtype), own_blocks(v.n, 1), 1,
                       &v);
 }
@@ -130,11 +148,11 @@ static enum sl_err fill(const struct own_call *c)
     const struct kern_shape *y = &c->d->io[0];
     struct args_view v = {
         .y = c->io[0],
-        .n = kern_shape_count(y),
         .a = c->d->u.unary.a,
     };
 
     merge(&v, y, y);
+    cut(&v, own_pack(y->dtype), kern_shape_count(y), own_wide(1, c->io));
     return OWN_LAUNCH(c, own_typed(CUDA_fill_f32, y->dtype), own_blocks(v.n, 1),
                       1, &v);
 }

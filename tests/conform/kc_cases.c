@@ -180,6 +180,7 @@ static void view_cases(struct list *l, enum kern_op op)
     for (size_t i = 0; i < SL_COUNT(dims); i++) {
         struct kern_shape dense = kern_shape(KERN_F32, 3, dims[i]);
         struct kern_shape wide = inside(dims[i], dims[i][2] + 5);
+        struct kern_shape even = inside(dims[i], dims[i][2] + 8); // in packs
         struct kern_shape turned = dense;
 
         turned.stride[2] = dims[i][1]; // transposed in memory
@@ -189,10 +190,13 @@ static void view_cases(struct list *l, enum kern_op op)
             kern_desc_axpby(next(l), &dense, &wide, ab[k][0], ab[k][1]);
             kern_desc_axpby(next(l), &wide, &dense, ab[k][0], ab[k][1]);
             kern_desc_axpby(next(l), &turned, &wide, ab[k][0], ab[k][1]);
+            kern_desc_axpby(next(l), &dense, &even, ab[k][0], ab[k][1]);
+            kern_desc_axpby(next(l), &even, &dense, ab[k][0], ab[k][1]);
         }
         if (op == KERN_FILL) {
             kern_desc_fill(next(l), &dense, 0);
             kern_desc_fill(next(l), &wide, -1.5f);
+            kern_desc_fill(next(l), &even, 0.75f);
         }
     }
 }
