@@ -92,6 +92,23 @@ struct args_table {
     int32_t across, wide;
 };
 
+// The mean of all pixels of each image: the image is a table, and blocks leave
+// partial[image][block][col], in f32.
+struct args_pool_all {
+    struct args_table t;
+    const void *x;
+    float *partial;
+    int32_t across; // blocks side by side, per image
+};
+
+struct args_pool_all_end {
+    const float *partial;
+    void *y;
+    int64_t n; // of y: images, then cols
+    int32_t cols, blocks;
+    float over; // pixels
+};
+
 // Column sums: blocks leave partial[block][sum][col], in f32.
 struct args_reduce {
     struct args_table t;

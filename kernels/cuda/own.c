@@ -112,16 +112,17 @@ bool own_wide(unsigned n, void *const *at)
 #define ROWS_LEAST 4
 #define BLOCKS_MOST 1024
 
-void own_table(struct own_table *out, const struct kern_shape *s, bool wide)
+void own_tables(struct own_table *out, int64_t tables, int64_t rows,
+                int64_t cols, uint8_t dtype, bool wide)
 {
-    int64_t rows = kern_rows(s), cols = kern_cols(s);
-    int64_t pack = own_pack(s->dtype), packs = own_ceil(cols, pack);
+    int64_t pack = own_pack(dtype), packs = own_ceil(cols, pack), most;
     int64_t across = 1, least, down;
 
     while (across < packs && across < 32)
         across *= 2;
     out->across = own_ceil(packs, across);
-    down = out->across < BLOCKS_MOST ? BLOCKS_MOST / (out->across + !packs) : 1;
+    most = BLOCKS_MOST / (tables + !tables);
+    down = out->across < most ? most / (out->across + !packs) : 1;
     least = ROWS_LEAST * CUDA_THREADS / across;
     out->t = (struct args_table){
         .rows = rows,
@@ -131,6 +132,11 @@ void own_table(struct own_table *out, const struct kern_shape *s, bool wide)
         .wide = wide && cols % pack == 0,
     };
     out->down = own_ceil(rows, out->t.chunk);
+}
+
+void own_table(struct own_table *out, const struct kern_shape *s, bool wide)
+{
+    own_tables(out, 1, kern_rows(s), kern_cols(s), s->dtype, wide);
 }
 
 size_t own_table_bytes(const struct own_table *t, int64_t sums)

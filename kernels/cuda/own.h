@@ -65,6 +65,9 @@ struct own_table {
     int64_t across, down;
 };
 void own_table(struct own_table *out, const struct kern_shape *s, bool wide);
+// The same for each of several tables that are summed at once.
+void own_tables(struct own_table *out, int64_t tables, int64_t rows,
+                int64_t cols, uint8_t dtype, bool wide);
 // Bytes of the partial sums that its blocks leave.
 size_t own_table_bytes(const struct own_table *t, int64_t sums);
 // Blocks for the second pass over them.

@@ -47,8 +47,67 @@ static enum sl_err pool(const struct own_call *c, enum cuda_kernel max,
                       own_blocks(a.n, 1), 1, &a);
 }
 
+// ---- The mean of whole images ---------------------------------------------
+
+#define ALL_LEAST 32 // pixels; a thread per output walks fewer in no time
+
+// True if every window is its whole image, and how the images are cut.
+static bool is_all(struct own_table *t, const struct kern_desc *d, bool wide)
+{
+    struct kern_conv_dims p;
+
+    kern_conv_dims(&p, d);
+    if (d->u.pool.kind == KERN_POOL_MAX || p.n * p.ci == 0 ||
+        p.oh * p.ow != 1 || p.win.size[0] - p.win.pad_before[0] < p.h ||
+        p.win.size[1] - p.win.pad_before[1] < p.w || p.h * p.w < ALL_LEAST)
+        return false;
+    own_tables(t, p.n, p.h * p.w, p.ci, d->io[0].dtype, wide);
+    return true;
+}
+
+static size_t all_bytes(const struct kern_desc *d)
+{
+    struct own_table t;
+
+    return is_all(&t, d, true)
+               ? (size_t)d->io[0].dim[0] * own_table_bytes(&t, 1)
+               : 0;
+}
+
+static enum sl_err pool_all(const struct own_call *c, const struct own_table *t)
+{
+    const struct kern_shape *x = &c->d->io[0];
+    const struct args_pool_all a = {
+        .t = t->t,
+        .x = c->io[0],
+        .partial = (float *)c->workspace,
+        .across = (int32_t)t->across,
+    };
+    const struct args_pool_all_end end = {
+        .partial = a.partial,
+        .y = c->io[1],
+        .n = x->dim[0] * t->t.cols,
+        .cols = (int32_t)t->t.cols,
+        .blocks = (int32_t)t->down,
+        .over = (float)t->t.rows,
+    };
+    enum sl_err rc = OWN_LAUNCH(c, own_typed(CUDA_pool_all_fwd_f32, x->dtype),
+                                t->across * x->dim[0], t->down, &a);
+
+    return rc == SL_OK
+               ? OWN_LAUNCH(c, own_typed(CUDA_pool_all_end_f32, x->dtype),
+                            own_blocks(end.n, 1), 1, &end)
+               : rc;
+}
+
+// ---- Pools ----------------------------------------------------------------
+
 static enum sl_err pool_fwd(const struct own_call *c)
 {
+    struct own_table t;
+
+    if (is_all(&t, c->d, own_wide(1, c->io)))
+        return pool_all(c, &t);
     return pool(c, CUDA_pool_max_fwd_f32, CUDA_pool_avg_fwd_f32);
 }
 
@@ -112,6 +171,6 @@ static enum sl_err reduce(const struct own_call *c)
     return own_column_sum(c, &c->d->io[0], c->io[0], NULL, NULL, c->io[1]);
 }
 
-const struct own_op own_pool_fwd = {pool_fwd, NULL};
+const struct own_op own_pool_fwd = {pool_fwd, all_bytes};
 const struct own_op own_pool_bwd = {pool_bwd, column_bytes};
 const struct own_op own_reduce = {reduce, column_bytes};

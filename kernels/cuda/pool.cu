@@ -137,6 +137,40 @@ template <class T> DEV void pool_avg_fwd_of(const struct args_pool &a)
     store((T *)a.y + offset(a, p, a.oh, a.ow, p.row, p.col), sum, p.m, a.wide);
 }
 
+// A window that is the whole image: each image is a table of pixels, summed in
+// parts; the second kernel adds those. blockIdx.x is images, then columns.
+template <class T> DEV void pool_all_fwd_of(const struct args_pool_all &a)
+{
+    const int V = pack<T>::n;
+    int64_t image = blockIdx.x / a.across;
+    struct place p = place_at<V>(a.t, blockIdx.x % a.across, blockIdx.y);
+    const T *const from[1] = {(const T *)a.x + image * a.t.rows * a.t.cols};
+    float sum[1][V] = {};
+
+    walk<4>(a.t, p, from, [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+        for (int l = 0; l < V; l++)
+            sum[0][l] += x[0][l];
+    });
+    table_sums<1>(a.t, p, a.partial + image * gridDim.y * a.t.cols, sum);
+}
+
+template <class T> DEV void pool_all_end_of(const struct args_pool_all_end &a)
+{
+    uint64_t i = thread_number();
+    float sum = 0;
+
+    if ((int64_t)i >= a.n)
+        return;
+    T *y = (T *)a.y + i;
+    int64_t col = split(&i, a.cols); // and i is the image
+    const float *from = a.partial + (int64_t)i * a.blocks * a.cols + col;
+
+#pragma unroll 4
+    for (int b = 0; b < a.blocks; b++)
+        sum += from[(int64_t)b * a.cols];
+    put(y, sum / a.over);
+}
+
 // ---- Backward -------------------------------------------------------------
 
 // The outputs [from, to] whose windows cover place `at` of an axis.
@@ -207,3 +241,5 @@ TYPED_ENTRY(pool_max_fwd, pool)
 TYPED_ENTRY(pool_max_bwd, pool)
 TYPED_ENTRY(pool_avg_fwd, pool)
 TYPED_ENTRY(pool_avg_bwd, pool)
+TYPED_ENTRY(pool_all_fwd, pool_all)
+TYPED_ENTRY(pool_all_end, pool_all_end)

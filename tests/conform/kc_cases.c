@@ -100,6 +100,10 @@ static const struct shape pools[] = {
     {{2, 7, 7, 31}, 0, {{7, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
     {{1, 20, 20, 3}, 0, {{17, 17}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, 1},
     {{0, 4, 4, 2}, 0, {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    // whole images, in one part and in several
+    {{3, 9, 9, 12}, 0, {{9, 9}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
+    {{1, 6, 6, 68}, 0, {{8, 7}, {1, 1}, {1, 1}, {1, 0}, {1, 1}}, 1},
+    {{5, 20, 20, 40}, 0, {{20, 20}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1},
 };
 
 static void pool_cases(struct list *l, enum kern_op op)
@@ -336,6 +340,8 @@ static void random_spatial(enum kern_op op, struct kern_desc *out,
     if (pool) {
         bool max = below(r, 2);
 
+        if (below(r, 4) == 0) // the whole image
+            w = kern_window((int32_t)x[1], (int32_t)x[2], 1, 1);
         kern_desc_pool(out, op, max ? KERN_POOL_MAX : KERN_POOL_AVG, x, &w,
                        max ? epilogue : 0);
     } else {

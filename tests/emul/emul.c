@@ -536,6 +536,7 @@ bool emul_launch(struct emul_kernel *k, struct dim3 grid, struct dim3 block,
     gridDim = grid;
     kernel_args = args;
     k->launches++;
+    k->blocks = (uint64_t)grid.x * grid.y;
     for (uint32_t i = 0; i < blocks && !failed; i++)
         run_block(block_number(i, blocks, step));
     if (failed)

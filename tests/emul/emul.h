@@ -44,6 +44,7 @@ struct emul_kernel {
     void (*enter)(emul_function kernel, const void *args);
     size_t args_bytes;
     uint64_t launches; // how often it has run
+    uint64_t blocks;   // of the last time
 };
 
 // Ends with a NULL name.
