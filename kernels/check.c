@@ -49,7 +49,7 @@ uint32_t kern_op_epilogues(enum kern_op op)
     case KERN_POOL_BWD:
         return KERN_BGRAD | KERN_ACCUM;
     case KERN_BN_BWD:
-        return KERN_DRELU | KERN_ACCUM;
+        return KERN_DRELU | KERN_BGRAD | KERN_ACCUM;
     case KERN_XENT:
     case KERN_BCE:
     case KERN_MSE:

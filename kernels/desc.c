@@ -260,6 +260,8 @@ void kern_desc_norm(struct kern_desc *d, enum kern_op op, unsigned nd,
         output(d, sc); // mean, or dgamma
         output(d, sc); // var, or dbeta
     }
+    if (epilogue & KERN_BGRAD)
+        output(d, sc); // dsum
 }
 
 void kern_desc_unary(struct kern_desc *d, enum kern_op op,

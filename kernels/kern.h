@@ -109,9 +109,11 @@ enum kern_dir {
 // BN_FWD       x [...,c], gamma [c], beta [c] -> y, mean [c], var [c]
 //              Statistics of this batch; var is the biased one. y may be x.
 // BN_INFER     x, gamma, beta, mean, var -> y.  y may be x.
-// BN_BWD       x, dy, gamma, mean, var -> dx, dgamma [c], dbeta [c]
-//              DRELU: x is a ReLU's output, dx is 0 where x <= 0. ACCUM adds
-//              to dgamma and dbeta. dx may be dy.
+// BN_BWD       x, dy, gamma, mean, var -> dx, dgamma [c], dbeta [c],
+//              (dsum [c]: BGRAD)
+//              DRELU: x is a ReLU's output, dx is 0 where x <= 0. dsum is the
+//              sum of dx per channel, as POOL_BWD's. ACCUM adds to dgamma,
+//              dbeta and dsum. dx may be dy.
 // UNARY_FWD    x [...] -> y.  y may be x.
 // UNARY_BWD    saved, dy -> dx.  saved is x or y, kern_unary_saves_input()
 //              says which. dx may be dy.

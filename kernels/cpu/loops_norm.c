@@ -226,7 +226,14 @@ static void bwd_part(const struct loop_args *a, int64_t chunk)
     }
 }
 
+// The sum of dx would cost here what it saves where it is wanted.
+static bool without_sum(const struct kern_desc *d)
+{
+    return !kern_has(d, KERN_BGRAD);
+}
+
 const struct loop_op LOOPS(bn_bwd) = {
+    .can = without_sum,
     .chunks = LOOPS(row_chunks),
     .workspace_bytes = workspace,
     .step = {{dot_part, dot_join}, {bwd_part, NULL}}};

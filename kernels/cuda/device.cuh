@@ -68,6 +68,15 @@ DEV void put(bf16 *to, float x)
     *to = __float2bfloat16_rn(x);
 }
 
+// What is read back of it.
+template <class T> DEV float as_stored(float x)
+{
+    T r;
+
+    put(&r, x);
+    return real(r);
+}
+
 // ---- Packs ----------------------------------------------------------------
 
 template <class T> struct pack {

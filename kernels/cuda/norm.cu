@@ -3,7 +3,8 @@
 //
 // Forward: sums of x - s and of its square, where s is the first row: a sample
 // of the data, so that a mean far from 0 costs no digits. Then mean and var,
-// then y. Backward: sums of dy and of dy xhat, then dx.
+// then y. Backward: sums of dy and of dy xhat, then dx, whose column sums may
+// come with it.
 #include "kernels/cuda/device.cuh"
 
 template <int V>
@@ -110,13 +111,15 @@ DEV void bn_sums_end_of(const struct args_bn_end &a)
     a.dgamma[c] = a.accum ? a.dgamma[c] + sum[1] : sum[1];
 }
 
-// dx = gamma invstd (dy - sum dy / m - xhat sum(dy xhat) / m)
-template <class T> DEV void bn_bwd_of(const struct args_bn &a)
+// dx = gamma invstd (dy - sum dy / m - xhat sum(dy xhat) / m), and with SUM
+// its column sums: the bias gradient of what x came from, in the bits that
+// reduce.cu has for dx.
+template <bool SUM, class T> DEV void bn_dx(const struct args_bn &a)
 {
     const int V = pack<T>::n;
     struct place p = place_of<V>(a.t);
     const T *const from[2] = {(const T *)a.x, (const T *)a.dy};
-    float mean[V], scale[V], off[V], slope[V];
+    float mean[V], scale[V], off[V], slope[V], total[1][V] = {};
 
     load_param(mean, a.mean, p);
     load_param(slope, a.var, p);
@@ -141,9 +144,23 @@ template <class T> DEV void bn_bwd_of(const struct args_bn &a)
                                        slope[l] * (x[0][l] - mean[l]);
 
                              x[1][l] = a.drelu && !(x[0][l] > 0) ? 0 : g;
+                             if (SUM)
+                                 total[0][l] += as_stored<T>(x[1][l]);
                          }
                          store((T *)a.y + at, x[1], m, wide);
                      });
+    if (SUM)
+        table_sums<1>(a.t, p, a.partial, total);
+}
+
+template <class T> DEV void bn_bwd_of(const struct args_bn &a)
+{
+    bn_dx<false, T>(a);
+}
+
+template <class T> DEV void bn_bwd_sum_of(const struct args_bn &a)
+{
+    bn_dx<true, T>(a);
 }
 
 TYPED_ENTRY(bn_stats, bn)
@@ -152,3 +169,4 @@ TYPED_ENTRY(bn_apply, bn)
 TYPED_ENTRY(bn_sums, bn)
 ENTRY(bn_sums_end, bn_sums_end_of, bn_end)
 TYPED_ENTRY(bn_bwd, bn)
+TYPED_ENTRY(bn_bwd_sum, bn)

@@ -78,6 +78,11 @@ enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
                            const void *x, const struct kern_shape *aux_shape,
                            const void *aux, float *y);
 
+// The second pass: y from what the blocks left in the workspace, or added to it
+// with ACCUM.
+enum sl_err own_column_end(const struct own_call *c, const struct own_table *t,
+                           float *y);
+
 // Blocks of a kernel that leaves a pair of f64 each; then their sum.
 int64_t own_stats_blocks(const struct kern_shape *s);
 size_t own_stats_bytes(int64_t blocks);

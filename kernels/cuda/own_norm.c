@@ -74,6 +74,18 @@ static enum sl_err bn_infer(const struct own_call *c)
                       t.down, &a);
 }
 
+// dx, and with BGRAD its column sums; the partials of dy's are done with.
+static enum sl_err bn_dx(const struct own_call *c, const struct own_table *t,
+                         const struct args_bn *a)
+{
+    bool sum = kern_has(c->d, KERN_BGRAD);
+    enum cuda_kernel kernel = sum ? CUDA_bn_bwd_sum_f32 : CUDA_bn_bwd_f32;
+    enum sl_err rc = OWN_LAUNCH(c, own_typed(kernel, c->d->io[0].dtype),
+                                t->across, t->down, a);
+
+    return rc == SL_OK && sum ? own_column_end(c, t, c->io[8]) : rc;
+}
+
 static enum sl_err bn_bwd(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
@@ -113,10 +125,7 @@ static enum sl_err bn_bwd(const struct own_call *c)
         OWN_LAUNCH(c, own_typed(CUDA_bn_sums_f32, dtype), t.across, t.down, &a);
     if (rc == SL_OK)
         rc = OWN_LAUNCH(c, CUDA_bn_sums_end, own_end_blocks(t.t.cols), 1, &end);
-    if (rc == SL_OK)
-        rc = OWN_LAUNCH(c, own_typed(CUDA_bn_bwd_f32, dtype), t.across, t.down,
-                        &a);
-    return rc;
+    return rc == SL_OK ? bn_dx(c, &t, &a) : rc;
 }
 
 const struct own_op own_bn_fwd = {bn_fwd, bn_bytes};

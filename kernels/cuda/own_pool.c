@@ -133,6 +133,20 @@ static size_t column_bytes(const struct kern_desc *d)
     return own_table_bytes(&t, 1);
 }
 
+enum sl_err own_column_end(const struct own_call *c, const struct own_table *t,
+                           float *y)
+{
+    const struct args_reduce_end a = {
+        .partial = (const float *)c->workspace,
+        .y = y,
+        .cols = t->t.cols,
+        .blocks = (int32_t)t->down,
+        .accum = kern_has(c->d, KERN_ACCUM),
+    };
+
+    return OWN_LAUNCH(c, CUDA_reduce_end, own_end_blocks(t->t.cols), 1, &a);
+}
+
 enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
                            const void *x, const struct kern_shape *aux_shape,
                            const void *aux, float *y)
@@ -154,16 +168,7 @@ enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
         rc = OWN_LAUNCH(c, own_typed(CUDA_reduce_f32, s->dtype), t.across,
                         t.down, &a);
     }
-    if (rc != SL_OK)
-        return rc;
-    return OWN_LAUNCH(c, CUDA_reduce_end, own_end_blocks(t.t.cols), 1,
-                      (&(const struct args_reduce_end){
-                          .partial = (const float *)c->workspace,
-                          .y = y,
-                          .cols = t.t.cols,
-                          .blocks = (int32_t)t.down,
-                          .accum = kern_has(c->d, KERN_ACCUM),
-                      }));
+    return rc == SL_OK ? own_column_end(c, &t, y) : rc;
 }
 
 static enum sl_err reduce(const struct own_call *c)

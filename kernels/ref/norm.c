@@ -83,7 +83,7 @@ void REF(bn_bwd)(const struct kern_desc *d, void *const *io)
     struct table t = table_of(d);
 
     for (int64_t c = 0; c < t.cols; c++) {
-        double invstd = 1 / sqrt(var[c] + t.epsilon), sum = 0, dot = 0;
+        double invstd = 1 / sqrt(var[c] + t.epsilon), sum = 0, dot = 0, all = 0;
         double m = (double)t.rows;
 
         for (int64_t i = 0; i < t.rows; i++) {
@@ -98,7 +98,10 @@ void REF(bn_bwd)(const struct kern_desc *d, void *const *io)
             double g = gamma[c] * invstd * (dy[at] - sum / m - xhat * dot / m);
 
             dx[at] = (real)(kern_has(d, KERN_DRELU) && !(x[at] > 0) ? 0 : g);
+            all += dx[at];
         }
+        if (kern_has(d, KERN_BGRAD))
+            ref_put(d, (real *)io[8] + c, all);
         ref_put(d, dgamma + c, dot);
         ref_put(d, dbeta + c, sum);
     }

@@ -139,6 +139,17 @@ static double bn_element(const struct kc_bufs *b, const struct channel *ch,
     return far * ch->scale * (1 + ch->off) + fabs(at(b, 2, c));
 }
 
+static double sum_of_elements(const struct kc_bufs *b, const struct channel *ch,
+                              int64_t c)
+{
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+    double sum = 0;
+
+    for (int64_t i = 0; i < rows; i++)
+        sum += bn_element(b, ch, i * cols + c, c);
+    return sum;
+}
+
 static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
                      unsigned out, struct scale *sc)
 {
@@ -156,6 +167,8 @@ static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
         if (out == first)
             for (int64_t i = 0; i < rows; i++)
                 sc->s[i * cols + c] = bn_element(b, &ch, i * cols + c, c);
+        else if (out == first + 3)
+            sc->s[c] = sum_of_elements(b, &ch, c) + old;
         else if (out == first + 1)
             sc->s[c] = back ? ch.dot * (double)rows + old : ch.x;
         else
@@ -357,6 +370,21 @@ static double cut_off(const struct scale *sc, double s, double y)
     return 0x1p-9 * fabs(y) + 6 * 0x1p-10 * s / sqrt(sc->k);
 }
 
+// What is summed of batch norm's dx is what was stored of it.
+static double stored_parts(const struct kc_bufs *before,
+                           const struct kc_bufs *ref, unsigned out, int64_t c)
+{
+    const struct kern_shape *dx = &before->d.io[before->d.inputs];
+    double sum = 0;
+
+    if (before->d.op != KERN_BN_BWD || out != before->d.inputs + 3u)
+        return 0;
+    for (int64_t i = c; i < kern_shape_count(dx); i += kern_cols(dx))
+        sum += rounding((enum kern_dtype)dx->dtype,
+                        kc_get(dx, ref->io[before->d.inputs], i));
+    return sum;
+}
+
 double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
                  unsigned out)
 {
@@ -371,7 +399,8 @@ double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
     scales(before, ref, out, &sc);
     for (int64_t i = 0; i < n; i++) {
         double y = kc_get(s, ref->io[out], i);
-        double more = tf32 ? cut_off(&sc, bound[i], y) : 0;
+        double more = tf32 ? cut_off(&sc, bound[i], y)
+                           : stored_parts(before, ref, out, i);
 
         bound[i] = sc.exact ? 0
                             : 4 * (U * sqrt(sc.k) + U) * bound[i] + more +

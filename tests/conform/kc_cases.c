@@ -138,11 +138,14 @@ static const struct {
 
 static void norm_cases(struct list *l, enum kern_op op)
 {
+    static const uint32_t back[] = {KERN_DRELU | KERN_ACCUM, KERN_BGRAD,
+                                    KERN_DRELU | KERN_BGRAD | KERN_ACCUM};
+
     for (size_t i = 0; i < SL_COUNT(flats); i++) {
         kern_desc_norm(next(l), op, flats[i].nd, flats[i].dim, 1e-3f, 0);
-        if (op == KERN_BN_BWD)
+        for (size_t e = 0; e < SL_COUNT(back) && op == KERN_BN_BWD; e++)
             kern_desc_norm(next(l), op, flats[i].nd, flats[i].dim, 1e-3f,
-                           KERN_DRELU | KERN_ACCUM);
+                           back[e]);
     }
 }
 

@@ -115,9 +115,13 @@ static bool same_output(const struct kc_bufs *before,
     return same;
 }
 
+// But for a sum of what is masked: without the mask it is another sum.
 bool kc_fuses(const struct kern_desc *d)
 {
-    return parts_of(d) != 0 && !kern_desc_empty(d);
+    bool masked = d->op == KERN_BN_BWD && kern_has(d, KERN_DRELU) &&
+                  kern_has(d, KERN_BGRAD);
+
+    return parts_of(d) != 0 && !masked && !kern_desc_empty(d);
 }
 
 const char *kc_fuse(struct kern_dev *dev, const struct kern_desc *d,

@@ -181,6 +181,8 @@ static bool may_fall_back(const struct run *r, const struct kern_desc *d)
     for (unsigned i = 0; i < d->inputs + d->outputs; i++)
         if (d->io[i].dtype == KERN_I32 && d->op != KERN_XENT)
             return true; // the aux of huge windows
+    if (d->op == KERN_BN_BWD && kern_has(d, KERN_BGRAD))
+        return true; // asked of devices alone
     return kern_desc_empty(d) ||
            (d->op == KERN_MATMUL && kern_has(d, KERN_BGRAD) &&
             !d->u.matmul.trans_a);

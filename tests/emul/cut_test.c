@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/emul/cut_test.c -- into how many blocks our kernels' work is cut: a GPU
-// has above a hundred multiprocessors, and several blocks on each.
+// tests/emul/cut_test.c -- how our kernels' work is cut. A GPU has above a
+// hundred multiprocessors, and several blocks on each; what is cut alike has
+// equal bits.
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
@@ -93,4 +94,78 @@ TEST(cut, views_move_packs)
     kern_desc_axpby(&d, &x, &y, 2, 0);
     T_EQ(blocks_of(&d, "view_from_f32_to_f32", out), 64 * 64 / 256);
     T_TRUE(out[0] == 2 && out[64 * 64 - 1] == 2);
+}
+
+#define ROWS 333
+#define COLS 40
+#define CELLS (ROWS * COLS)
+
+struct bench {
+    struct kern_dev *dev;
+    struct kern_stream *s;
+    struct kern_mem mem[10];
+    void *io[10];
+};
+
+// Numbers into all that `d` reads; memory for all.
+static void prepare(struct bench *b, const struct kern_desc *d)
+{
+    static float host[CELLS];
+
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
+        const struct kern_shape *s = &d->io[i];
+        size_t bytes = kern_shape_bytes(s);
+
+        for (int64_t k = 0; k < kern_shape_count(s); k++)
+            typed_put((enum kern_dtype)s->dtype, host, k,
+                      (float)((k * 37 + i * 11) % 101) / 50 - (i != 4));
+        T_OK(cuda_alloc(&b->mem[i], b->dev, bytes, KERN_DEVICE));
+        b->io[i] = b->mem[i].at;
+        T_OK(cuda_copy(b->s, b->io[i], host, bytes, KERN_TO_DEVICE));
+    }
+}
+
+static void run(struct bench *b, const struct kern_desc *d, void *const *io)
+{
+    struct kern_plan *plan = NULL;
+    struct kern_mem workspace;
+    size_t bytes;
+
+    T_OK(kern_plan_new(&plan, &bytes, b->dev, d, SIZE_MAX, t_err()));
+    T_OK(cuda_alloc(&workspace, b->dev, bytes, KERN_DEVICE));
+    T_OK(kern_run(plan, b->s, io, workspace.at));
+    kern_plan_free(plan);
+    cuda_release(b->dev, &workspace);
+}
+
+// The sum that comes with batch norm's dx is that of a pass of its own over
+// it, bit for bit: whoever asks for one or the other trains the same.
+TEST(cut, the_sum_beside_dx_has_the_bits_of_its_own_pass)
+{
+    static const enum kern_dtype types[] = {KERN_F32, KERN_F16, KERN_BF16};
+    const int64_t dim[] = {ROWS, COLS};
+    float beside[COLS], alone[COLS];
+
+    for (unsigned t = 0; t < SL_COUNT(types); t++) {
+        struct bench b = {.dev = NULL};
+        struct kern_desc norm, sum;
+
+        kern_desc_norm(&norm, KERN_BN_BWD, 2, dim, 1e-3f,
+                       KERN_DRELU | KERN_BGRAD);
+        kern_desc_reduce(&sum, 2, dim, 0);
+        kern_desc_dtype(&norm, types[t]);
+        kern_desc_dtype(&sum, types[t]);
+        T_OK(cuda_emul.open(&b.dev, 0, NULL, t_err()));
+        T_OK(cuda_stream_new(&b.s, b.dev, 0));
+        prepare(&b, &norm);
+        run(&b, &norm, b.io);
+        T_OK(cuda_copy(b.s, beside, b.io[8], sizeof(beside), KERN_TO_HOST));
+        run(&b, &sum, (void *[]){b.io[5], b.io[8]});
+        T_OK(cuda_copy(b.s, alone, b.io[8], sizeof(alone), KERN_TO_HOST));
+        T_MEM(beside, alone, sizeof(beside));
+        for (unsigned i = 0; i < 9; i++)
+            cuda_release(b.dev, &b.mem[i]);
+        cuda_stream_free(b.s);
+        cuda_close(b.dev);
+    }
 }

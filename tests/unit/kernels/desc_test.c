@@ -138,10 +138,11 @@ TEST(desc, mixed_precision_keeps_sums_and_parameters_in_f32)
     struct kern_window w = kern_window(2, 2, 2, 2);
     struct kern_desc d;
 
-    kern_desc_norm(&d, KERN_BN_BWD, 2, (int64_t[]){4, 3}, 1e-3f, 0);
+    kern_desc_norm(&d, KERN_BN_BWD, 2, (int64_t[]){4, 3}, 1e-3f, KERN_BGRAD);
     kern_desc_dtype(&d, KERN_BF16);
     T_OK(kern_desc_check(&d, t_err()));
-    for (unsigned i = 0; i < 8; i++)
+    T_EQ(d.inputs + d.outputs, 9);
+    for (unsigned i = 0; i < 9; i++)
         T_EQ(d.io[i].dtype, i < 2 || i == 5 ? KERN_BF16 : KERN_F32);
 
     kern_desc_pool(&d, KERN_POOL_BWD, KERN_POOL_MAX, (int64_t[]){1, 4, 4, 2},
