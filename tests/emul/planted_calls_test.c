@@ -229,8 +229,10 @@ static bool found(const struct outcome *out, const struct outcome *right,
         return out->rc == SL_OK && out->bits != right->bits;
     case SLOW:
         return out->rc == SL_OK && out->engines != right->engines;
-    default:
-        return out->rc != SL_OK && out->at == (how == GRAPH ? PLAN : how) &&
+    default: // where another way could be taken, the refusal is what remains
+        if (out->rc == SL_OK)
+            return *words && strstr(out->said, words);
+        return out->at == (how == GRAPH ? PLAN : how) &&
                strstr(out->said, words);
     }
 }

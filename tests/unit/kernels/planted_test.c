@@ -2,23 +2,19 @@
 // tests/unit/kernels/planted_test.c -- mistakes in what we ask of cuDNN
 // (tests/emul/planted_calls.def), made before the real one: what the stand-in
 // of tests/emul refuses, it refuses too, for a described H200.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "kernels/cuda/conv_graph.h"
 #include "tests/emul/planted_calls.h"
 #include "tests/harness/t.h"
+#include "tests/unit/kernels/gpus.h"
 #include "tests/unit/kernels/window_same.h"
 
 static struct graph_target target;
 
 static void open_target(void)
 {
-    char json[4096] = "";
-    int fd = open(SM_90_JSON, O_RDONLY);
+    char json[2048];
 
-    T_TRUE(fd >= 0 && read(fd, json, sizeof(json) - 1) > 0);
-    close(fd);
+    gpu_json(json, sizeof(json), gpu_h200());
     T_OK(graph_describe(&target, json, t_err()));
 }
 
