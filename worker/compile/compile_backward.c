@@ -250,9 +250,10 @@ static void conv2d(struct build *b, uint32_t i)
     input_grad(b, i, &d);
 }
 
-// Is the sum of a max pool's dx the bias gradient of the convolution in front?
-// Nobody else reads that one, and its activation is done with: the pool sums
-// what is still small. On a host the sum costs the pool what it saves.
+// Is the sum of this node's dx the bias gradient of the convolution in front?
+// Nobody else reads that one, and its activation is done with. A max pool sums
+// what is still small, a batch norm what it writes anyway. On a host the sum
+// costs there what it saves.
 static bool sums_for_bias(struct build *b, uint32_t i,
                           const struct kern_desc *with,
                           const struct kern_desc *without)
@@ -261,11 +262,20 @@ static bool sums_for_bias(struct build *b, uint32_t i,
     uint32_t input = node->input[0];
     const struct model_node *conv = &b->model->nodes[input];
 
-    return (b->device || b->o->f64) && node->type == MODEL_MAX_POOLING2D &&
+    return (b->device || b->o->f64) &&
+           (node->type == MODEL_MAX_POOLING2D ||
+            node->type == MODEL_BATCH_NORMALIZATION) &&
            conv->type == MODEL_CONV2D && conv->users == 1 &&
            wants_bias_grad(b, input) &&
            (conv->act == MODEL_ACT_LINEAR || b->act_done[input]) &&
            compile_fuses(b, with, without);
+}
+
+// The gradient of a convolution's bias that somebody else has summed.
+static void bias_home(struct build *b, uint32_t conv, uint32_t db)
+{
+    compile_grad_home(b, conv, MODEL_BIAS, db, KERN_F32);
+    b->bias_done[conv] = true;
 }
 
 static void pool(struct build *b, uint32_t i)
@@ -301,8 +311,7 @@ static void pool(struct build *b, uint32_t i)
     }
     compile_emit(b, i, &d, refs);
     if (bias)
-        compile_grad_home(b, input, MODEL_BIAS, db, KERN_F32);
-    b->bias_done[input] |= bias;
+        bias_home(b, input, db);
     took(b, input, dx);
 }
 
@@ -331,18 +340,28 @@ static void batch_norm(struct build *b, uint32_t i)
     uint32_t dbeta = norm_grad(b, i, MODEL_BETA);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->in, dim);
-    struct kern_desc d;
+    struct kern_desc d, with;
+    uint32_t db;
+    bool bias;
 
     kern_desc_norm(&d, KERN_BN_BWD, nd, dim, (float)node->epsilon, 0);
     compile_type(b, &d, b->t);
     compile_fuse_drelu(b, node, &d);
-    compile_emit(b, i, &d,
+    kern_desc_norm(&with, KERN_BN_BWD, nd, dim, (float)node->epsilon,
+                   d.epilogue | KERN_BGRAD);
+    compile_type(b, &with, b->t);
+    bias = sums_for_bias(b, i, &with, &d);
+    // Without a sum nobody looks at the last.
+    db = bias ? compile_grad_at(b, node->input[0], MODEL_BIAS, KERN_F32) : x;
+    compile_emit(b, i, bias ? &with : &d,
                  (struct build_ref[]){
                      WHOLE(x), WHOLE(dy),
                      WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
                      WHOLE(compile_grad(b, i, MODEL_MOVING_MEAN)),
                      WHOLE(compile_grad(b, i, MODEL_MOVING_VARIANCE)),
-                     WHOLE(dy), WHOLE(dgamma), WHOLE(dbeta)});
+                     WHOLE(dy), WHOLE(dgamma), WHOLE(dbeta), WHOLE(db)});
+    if (bias)
+        bias_home(b, node->input[0], db);
     norm_grad_home(b, i, MODEL_GAMMA, dgamma);
     norm_grad_home(b, i, MODEL_BETA, dbeta);
     if (wants_grad(b, node, 0))

@@ -321,6 +321,50 @@ TEST(compile, a_pool_sums_what_is_still_small)
     }
 }
 
+// So does a batch norm, of all that it writes; where the backend has that.
+TEST(compile, a_batch_norm_sums_what_it_writes)
+{
+    static const struct {
+        const char *conv;
+        bool sums;
+    } cases[] = {
+        {"'activation': 'relu'", true},
+        {"'activation': 'linear'", true},
+        {"'activation': 'relu', 'use_bias': false", false},
+        {"'activation': 'tanh'", false},
+    };
+    struct compile_options here = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                   .train = true,
+                                   .batch = 4,
+                                   .seed = 5},
+                           far = here;
+
+    far.as_device = true;
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct net cpu, ref, device;
+        char text[512];
+
+        snprintf(text, sizeof(text),
+                 "{'input_shape': [9, 8, 2], 'layers': [{'type': 'conv2d',"
+                 " 'filters': 5, 'kernel_size': 3, %s}, {'type':"
+                 " 'batch_normalization'}, {'type': 'flatten'},"
+                 " {'type': 'dense', 'units': 3}]}",
+                 cases[i].conv);
+        draw();
+        net_open_as(&device, "ref", text, &far);
+        net_open_as(&ref, "ref", text, &here);
+        net_open_as(&cpu, "cpu", text, &far);
+        T_EQ(op_of(&device, KERN_BN_BWD, 2)->args, 8 + cases[i].sums);
+        T_EQ(op_of(&ref, KERN_BN_BWD, 2)->args, 8);
+        T_EQ(op_of(&cpu, KERN_BN_BWD, 2)->args, 8);
+        check_alike(&device, &ref, 1e-5, 5);
+        net_close(&device);
+        net_close(&ref);
+        net_close(&cpu);
+        check_gradient(text, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
+    }
+}
+
 // ---- large dense layers
 
 static const struct compile_options wide = {.loss =
