@@ -39,6 +39,51 @@ def numpy_programs_train_and_die():
         check_learnt(c, job)
 
 
+KILLS = int(os.environ.get("SLUICE_KILLS", "20"))
+COUNTS = """
+import sys, numpy, sluice
+with sluice.Session(sys.argv[2], name=sys.argv[4], wait=60) as session:
+    for closure in session.closures():
+        for step in closure.steps():
+            samples = step.samples.astype(numpy.float32)
+            closure.grads[:] = len(samples), samples.sum()
+            step.done(loss_sum=1.0)
+"""
+
+
+def what_killed_programs_did_adds_up():
+    """Gradients are whole numbers, below 2^24 in sum, and the rate is 1: what lies
+    on the shards is what each sample added once an epoch, to the last bit. So many
+    programs are killed as SLUICE_KILLS says."""
+    samples, batch = 320, 8
+    spec = {"name": "adds-up",
+            "model": {"type": "external", "variables": [
+                {"name": "count", "shape": [1], "initializer": "zeros"},
+                {"name": "sum", "shape": [1], "initializer": "zeros"}]},
+            "optimizer": {"type": "sgd", "learning_rate": 1.0},
+            "data": {"train": {"format": "external", "samples": samples}},
+            "train": {"batch": batch, "epochs": KILLS + 2, "steps_per_closure": 4},
+            "checkpoint": {"every_seconds": 1}}
+    with Cluster(psservers=2, workers=0) as c:
+        path = c.dir / "counts.py"
+        path.write_text(COUNTS)
+        programs = [Program(c, f"np-{i}", path) for i in range(3)]
+        try:
+            job = c.submit(spec)
+            for i in range(KILLS):
+                c.wait_steps(job, (i + 1) * samples // batch)
+                programs.pop(0).end()
+                programs.append(Program(c, f"np-{i + 3}", path))
+            done = c.wait_state(job)
+        finally:
+            for program in programs:
+                program.end()
+        check_counts(done)
+        out, epochs = sluice.export(job, c.address), KILLS + 2
+        check_equal(-out["count"][0], samples * epochs, "samples that were counted")
+        check_equal(-out["sum"][0], samples * (samples - 1) // 2 * epochs, "their sum")
+
+
 def a_signal_drains():
     """The step under way ends, nothing is lost or retried, the exit is clean."""
     with Cluster(psservers=1, workers=0) as c:
@@ -132,6 +177,7 @@ def what_is_wrong_is_said():
 
 
 if __name__ == "__main__":
-    main([numpy_programs_train_and_die, a_signal_drains,
+    main([numpy_programs_train_and_die, what_killed_programs_did_adds_up,
+          a_signal_drains,
           a_session_works_for_one_job_alone, others_go_on_while_one_waits,
           what_is_wrong_is_said])
