@@ -36,7 +36,7 @@ static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,
 }
 
 // Makes a submission that is sent twice one job.
-static void request_id(char *out)
+static void request_id(char out[33])
 {
     uint8_t random[16];
 
@@ -93,14 +93,12 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
     const char *said = conf_str(cli->conf, "request-id");
-    char id[65];
+    char id[33];
     int code;
 
     request_id(id);
-    if (said != NULL)
-        snprintf(id, sizeof(id), "%s", said);
     request.spec = spec;
-    request.request_id = id;
+    request.request_id = said != NULL ? (char *)said : id;
     request.dry_run = conf_bool(cli->conf, "dry-run");
     request.queue = conf_bool(cli->conf, "queue");
     if (conf_str(cli->conf, "resume") != NULL)

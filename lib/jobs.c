@@ -62,16 +62,11 @@ static enum sl_err read_spec(struct kept_job *j, struct sl_error *err)
 
     if (rc == SL_OK && !j->model->external)
         rc = sl_fail(err, SL_ENOTSUP, "the job's model is not external");
-    if (rc == SL_OK && j->model->elements != j->record->layout.elements)
-        rc = sl_fail(err, SL_EINVAL,
-                     "the model has %" PRIu64
-                     " parameters, but the shards %" PRIu64
-                     "; coordinator and library differ in version?",
-                     j->model->elements, j->record->layout.elements);
+    if (rc == SL_OK)
+        rc = record_fits(j->record, j->model, err);
     if (rc != SL_OK)
         return rc;
-    j->skip_nonfinite = spec->train->nonfinite == NULL ||
-                        strcmp(spec->train->nonfinite, "fail") != 0;
+    j->skip_nonfinite = spec_skips_nonfinite(spec->train);
     j->max_nonfinite = spec->train->max_nonfinite;
     return spec_optimizer(&j->optimizer, spec->optimizer, err);
 }
@@ -94,29 +89,15 @@ static enum sl_err make_vectors(struct kept_job *j, struct sl_error *err)
 static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
                              struct sl_error *err)
 {
-    const struct record *r = j->record;
-    const Sluice__V1__JobSpec *spec = r->open->spec;
-    struct sync_ps_options o = {
-        .job = r->open->job,
-        .job_incarnation = r->open->job_incarnation,
-        .shards = r->shards,
-        .shards_count = r->layout.shards_count,
-        .elements = r->layout.elements,
-        .wire = spec_wire(spec),
-        .contributions = spec_contributions(spec->train),
-        .schedule = r->schedule,
-        .params = j->params,
-        .grads = j->grads,
-        .peers = s->peers,
-        .clock = sl_clock_real(),
-        .want_map = want_map,
-        .arg = s,
-    };
+    struct sync_ps_options o = record_sync(j->record);
     enum sl_err rc;
 
-    if (r->open->token != NULL)
-        o.token =
-            (struct wire_token){r->open->token->low, r->open->token->high};
+    o.params = j->params;
+    o.grads = j->grads;
+    o.peers = s->peers;
+    o.clock = sl_clock_real();
+    o.want_map = want_map;
+    o.arg = s;
     rc = sync_ps_new(&j->sync, &o, err);
     if (rc == SL_OK)
         record_attach(j->record, j->sync);

@@ -13,6 +13,7 @@
 #include "common/run/log.h"
 #include "lib/inner.h"
 #include "proto/access.h"
+#include "worker/lease/task.h"
 
 #define GOODBYE_MS 2000 // for the coordinator to take what is said last
 #define SHM_MIN (32 << 10)
@@ -476,7 +477,7 @@ static struct lease *pop(struct sluice *s)
             gate_close(&l->gate, GATE_DRAIN);
         if (gate_look(&l->gate, sl_clock_real()) == GATE_OPEN)
             return l;
-        tally_conclude(l, NULL, SYNC_STOPPED, NULL);
+        task_stopped(l);
         session_done(s, l);
     }
 }

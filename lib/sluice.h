@@ -118,12 +118,11 @@ struct sluice_info {
     uint64_t closure, epoch;
     uint64_t first, count; // positions in the order of the epoch
     uint32_t steps;
-    uint64_t samples;    // of an epoch
-    uint64_t batch;      // samples of a step, but for the last of an epoch
-    uint64_t seed;       // train.seed
-    uint64_t elements;   // of the flat vectors
-    uint32_t variables;  // how many
-    const char *options; // reserved, NULL
+    uint64_t samples;   // of an epoch
+    uint64_t batch;     // samples of a step, but for the last of an epoch
+    uint64_t seed;      // train.seed
+    uint64_t elements;  // of the flat vectors
+    uint32_t variables; // how many
 };
 
 struct sluice_variable {

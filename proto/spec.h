@@ -52,6 +52,10 @@ uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
 // Samples of a step of a checked spec: of all its micro-batches.
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 
+// train.nonfinite of a spec, or its default: steps that are not finite are
+// skipped, not the job's end.
+bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
+
 // train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 

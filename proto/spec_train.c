@@ -92,6 +92,11 @@ static enum sl_err check_accumulate(const Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train)
+{
+    return train->nonfinite == NULL || strcmp(train->nonfinite, "fail") != 0;
+}
+
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec)
 {
     const Sluice__V1__TrainSpec *t = spec->train;

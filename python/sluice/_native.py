@@ -44,8 +44,7 @@ class Info(Structure):
     _fields_ = [("job", c_char_p), ("number", c_uint64), ("closure", c_uint64),
                 ("epoch", c_uint64), ("first", c_uint64), ("count", c_uint64),
                 ("steps", c_uint32), ("samples", c_uint64), ("batch", c_uint64),
-                ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32),
-                ("options", c_char_p)]
+                ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32)]
 
 
 class Variable(Structure):

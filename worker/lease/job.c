@@ -38,8 +38,7 @@ static enum sl_err read_spec(struct job *j, struct sl_error *err)
                        "the job's model is external: its gradients come from "
                        "a program of the user's");
     j->loss = spec_loss(spec);
-    j->skip_nonfinite =
-        train->nonfinite == NULL || strcmp(train->nonfinite, "fail") != 0;
+    j->skip_nonfinite = spec_skips_nonfinite(train);
     j->max_nonfinite = train->max_nonfinite;
     j->precision = spec_precision(spec);
     loss_scale_init(&j->scale, train->has_loss_scale ? train->loss_scale : 0,
@@ -78,13 +77,8 @@ enum sl_err job_new(struct job **out, struct record *record,
     j->record = record_ref(record);
     j->env = env;
     rc = read_spec(j, err);
-    if (rc == SL_OK && record->placed &&
-        record->layout.elements != j->model->elements)
-        rc = sl_fail(err, SL_EINVAL,
-                     "the model has %" PRIu64
-                     " parameters, but the shards %" PRIu64
-                     "; coordinator and worker differ in version?",
-                     j->model->elements, record->layout.elements);
+    if (rc == SL_OK && record->placed)
+        rc = record_fits(record, j->model, err);
     if (rc == SL_OK)
         rc = make_ranges(j, err);
     if (rc != SL_OK) {
@@ -294,25 +288,13 @@ static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
 {
     struct record *r = j->record;
-    struct sync_ps_options o = {
-        .job = r->open->job,
-        .job_incarnation = r->open->job_incarnation,
-        .shards = r->shards,
-        .shards_count = r->layout.shards_count,
-        .elements = r->layout.elements,
-        .wire = spec_wire(spec_of(j)),
-        .contributions = spec_contributions(spec_of(j)->train),
-        .schedule = r->schedule,
-        .peers = j->env->peers,
-        .clock = j->env->clock,
-        .want_map = j->env->want_map,
-        .arg = j->env->arg,
-    };
+    struct sync_ps_options o = record_sync(r);
     enum sl_err rc;
 
-    if (r->open->token != NULL)
-        o.token =
-            (struct wire_token){r->open->token->low, r->open->token->high};
+    o.peers = j->env->peers;
+    o.clock = j->env->clock;
+    o.want_map = j->env->want_map;
+    o.arg = j->env->arg;
     if (!r->placed)
         return sl_fail(err, SL_ESTATE, "the job has no shards yet");
     rc = job_device(j, err);

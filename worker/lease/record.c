@@ -96,6 +96,37 @@ void record_unref(struct record *r)
     sl_free(r);
 }
 
+struct sync_ps_options record_sync(const struct record *r)
+{
+    const Sluice__V1__JobOpen *open = r->open;
+    struct sync_ps_options o = {
+        .job = open->job,
+        .job_incarnation = open->job_incarnation,
+        .shards = r->shards,
+        .shards_count = r->layout.shards_count,
+        .elements = r->layout.elements,
+        .wire = spec_wire(open->spec),
+        .contributions = spec_contributions(open->spec->train),
+        .schedule = r->schedule,
+    };
+
+    if (open->token != NULL)
+        o.token = (struct wire_token){open->token->low, open->token->high};
+    return o;
+}
+
+enum sl_err record_fits(const struct record *r, const struct model *model,
+                        struct sl_error *err)
+{
+    if (r->layout.elements == model->elements)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "the model has %" PRIu64
+                   " parameters, but the shards %" PRIu64
+                   "; coordinator and worker differ in version?",
+                   model->elements, r->layout.elements);
+}
+
 // Hands the map over in the order of the shards. With the lock.
 static void tell_locked(struct record *r)
 {

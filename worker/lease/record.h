@@ -18,6 +18,7 @@
 #include "worker/compile/overlap.h"
 #include "worker/data/data_bad.h"
 #include "worker/sync/sync.h"
+#include "worker/sync/sync_ps.h"
 
 struct record {
     _Atomic unsigned refs;
@@ -44,6 +45,14 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
 void record_follow(struct record *r, const struct record *before);
 struct record *record_ref(struct record *r);
 void record_unref(struct record *r);
+
+// What its psservers are asked by, all but what the caller has of its own:
+// vectors, peers, clock, want_map. Borrows from `r`.
+struct sync_ps_options record_sync(const struct record *r);
+
+// SL_EINVAL: the shards are not of this model.
+enum sl_err record_fits(const struct record *r, const struct model *model,
+                        struct sl_error *err);
 
 // A newer map; an older one is ignored.
 // False: it holds the changes since another version than ours, or there is no

@@ -450,6 +450,38 @@ static const char *device(void *arg)
     return compute_device(arg);
 }
 
+static enum sl_err start_attending(struct worker *w, struct sl_error *err)
+{
+    struct attendee_setup attend = {
+        .loop = daemon_loop(w->daemon),
+        .clock = sl_clock_real(),
+        .channel = w->channel,
+        .role = SLUICE__V1__ROLE__ROLE_WORKER,
+        .name = w->name,
+        .device = compute_device(w->compute),
+        .cluster = w->membership.cluster,
+        .welcome = on_welcome,
+        .lost = on_lost,
+        .down = on_down,
+        .beat = on_beat,
+        .renewed = on_renewed,
+        .away = on_hello,
+        .arg = w,
+    };
+    struct member_runner runner = {
+        .submit = submit,
+        .forget = forget,
+        .device = device,
+        .arg = w->compute,
+        .away = compute_away(w->compute),
+    };
+    enum sl_err rc = attendee_new(&w->attend, &attend, err);
+
+    if (rc == SL_OK)
+        member_start(w->member, w->attend, &runner);
+    return rc;
+}
+
 static enum sl_err start_member(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
@@ -482,23 +514,6 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
                  .wait_ms = (uint64_t)conf_int(c, "device-wait")},
         .row = lost_row_of(anew_note()),
     };
-    struct attendee_setup attend = {
-        .loop = daemon_loop(w->daemon),
-        .clock = sl_clock_real(),
-        .channel = w->channel,
-        .role = SLUICE__V1__ROLE__ROLE_WORKER,
-        .name = w->name,
-        .cluster = w->membership.cluster,
-        .welcome = on_welcome,
-        .lost = on_lost,
-        .down = on_down,
-        .beat = on_beat,
-        .renewed = on_renewed,
-        .away = on_hello,
-        .arg = w,
-    };
-    struct member_runner runner = {
-        .submit = submit, .forget = forget, .device = device};
     enum sl_err rc = member_new(&w->member, &member);
 
     device_options(options, sizeof(options), c);
@@ -508,13 +523,7 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     rc = compute_new(&w->compute, &compute, err);
     if (rc != SL_OK)
         return rc;
-    attend.device = compute_device(w->compute);
-    rc = attendee_new(&w->attend, &attend, err);
-    runner.arg = w->compute;
-    runner.away = compute_away(w->compute);
-    if (rc == SL_OK)
-        member_start(w->member, w->attend, &runner);
-    return rc;
+    return start_attending(w, err);
 }
 
 static void stop_parts(struct worker *w)
