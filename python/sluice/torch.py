@@ -325,7 +325,7 @@ class Trainer:
 
     def _steps(self, closure: Closure, data: Any) -> Iterator[Batch]:
         try:
-            while (step := closure.begin()) is not None:
+            for step in closure.steps():
                 self._fresh()
                 samples = step.samples
                 x, y = _read(data, samples)
@@ -334,11 +334,8 @@ class Trainer:
                 self._step = None
                 if not self._taken:
                     raise RuntimeError("a batch was passed over: call step for each")
-        except Lost:
-            pass
         finally:
             self._step = None
-        closure.finish()
 
     _scaled = False
 

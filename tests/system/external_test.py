@@ -14,12 +14,14 @@ EXAMPLE = ROOT / "examples" / "external_worker.py"
 
 
 class Program:
-    """A worker of the user's own, started and killed like any process."""
+    """A worker of the user's own, started and killed like any process. `python`
+    None: it is no script."""
 
     def __init__(self, c, name, path=EXAMPLE, python=sys.executable, **environment):
         self.log = open(c.dir / f"{name}.log", "ab")
         self.process = subprocess.Popen(
-            [python, str(path), "--coordinator", c.address, "--name", name],
+            [*([python] if python else []), str(path), "--coordinator", c.address,
+             "--name", name],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
             env={**os.environ, **environment})
 
@@ -28,6 +30,31 @@ class Program:
             self.process.send_signal(how)
         self.process.wait(timeout=30)
         self.log.close()
+
+
+class Programs:
+    """So many of a kind; the oldest is killed and another begun. start: name ->
+    Program."""
+
+    def __init__(self, start, count=2):
+        self.start, self.begun, self.running = start, 0, []
+        for _ in range(count):
+            self.begin()
+
+    def begin(self):
+        self.running.append(self.start(f"program-{self.begun}"))
+        self.begun += 1
+
+    def replace(self):
+        self.running.pop(0).end()
+        self.begin()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for program in self.running:
+            program.end()
 
 
 def linear_job(epochs=8, samples=4096):
@@ -58,18 +85,13 @@ def check_learnt(c, job):
 
 def a_stock_python_client_trains_and_dies():
     with Cluster(psservers=2, workers=0) as c:
-        programs = [Program(c, f"python-{i}") for i in range(2)]
-        try:
+        with Programs(lambda name: Program(c, name)) as programs:
             job = c.submit(linear_job())
             c.wait_steps(job, 100)
-            programs[0].end()
-            programs.append(Program(c, "python-2"))
+            programs.replace()
             c.wait_steps(job, 200)
             c.restart("ps-1")
             done = c.wait_state(job)
-        finally:
-            for program in programs:
-                program.end()
         check_counts(done)
         check_learnt(c, job)
 

@@ -4,55 +4,41 @@
 does counts once while it is killed."""
 import os
 import re
-import signal
 import subprocess
 
 from cluster import BIN, ROOT, Cluster, Failed, check, check_counts, check_equal, main
-from external_test import check_learnt, linear_job
+from external_test import Program, Programs, check_learnt, linear_job
 
 PROGRAM = BIN / "own_gradient"
 LIBRARY = BIN.parent / "lib" / "libsluice.so"
 
 
-class Own:
-    def __init__(self, c, name, *words):
-        self.log = open(c.dir / f"{name}.log", "ab")
-        self.process = subprocess.Popen(
-            [str(PROGRAM), "--coordinator", c.address, "--name", name, *words],
-            stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
-        c.processes[name] = self.process
-
-    def end(self, how=signal.SIGKILL):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        code = self.process.wait(timeout=30)
-        self.log.close()
-        return code
+def own(c, name):
+    return Program(c, name, PROGRAM, python=None)
 
 
 def a_program_in_c_trains_and_dies():
     with Cluster(psservers=2, workers=0) as c:
-        programs = [Own(c, f"own-{i}") for i in range(2)]
-        job = c.submit(linear_job(epochs=60))
-        for i, steps in enumerate((200, 400, 800, 1600)):
-            c.wait_steps(job, steps)
-            programs.pop(0).end()
-            programs.append(Own(c, f"own-{i + 2}"))
-        c.restart("ps-1")
-        c.wait_steps(job, 2400)
-        c.restart("coordinator")
-        done = c.wait_state(job)
-        check_counts(done)
-        check_learnt(c, job)
-        for program in programs:
-            check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+        with Programs(lambda name: own(c, name)) as programs:
+            job = c.submit(linear_job(epochs=60))
+            for steps in (200, 400, 800, 1600):
+                c.wait_steps(job, steps)
+                programs.replace()
+            c.restart("ps-1")
+            c.wait_steps(job, 2400)
+            c.restart("coordinator")
+            done = c.wait_state(job)
+            check_counts(done)
+            check_learnt(c, job)
+            for program in programs.running:
+                check_equal(program.process.wait(timeout=30), 0, "exit of a program")
 
 
 def a_job_of_another_shape_is_refused_in_words():
     spec = linear_job(epochs=1)
     spec["model"]["variables"][0]["shape"] = [7]
     with Cluster(psservers=1, workers=0) as c:
-        program = Own(c, "own")
+        program = own(c, "own")
         job = c.submit(spec)
         try:
             c.wait_state(job)

@@ -10,7 +10,7 @@ import threading
 
 from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
                      wait_for)
-from external_test import Program, check_learnt, linear_job
+from external_test import Program, Programs, check_learnt, linear_job
 
 EXAMPLE = ROOT / "examples" / "numpy_worker.py"
 os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
@@ -23,18 +23,13 @@ import sluice  # noqa: E402
 
 def numpy_programs_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        programs = [Program(c, f"np-{i}", EXAMPLE) for i in range(2)]
-        try:
+        with Programs(lambda name: Program(c, name, EXAMPLE)) as programs:
             job = c.submit(linear_job(epochs=20))
             for steps in (200, 400, 800, 1200):
                 c.wait_steps(job, steps)
-                programs.pop(0).end()
-                programs.append(Program(c, f"np-{steps}", EXAMPLE))
+                programs.replace()
             c.restart("ps-0")
             done = c.wait_state(job)
-        finally:
-            for program in programs:
-                program.end()
         check_counts(done)
         check_learnt(c, job)
 
@@ -67,17 +62,12 @@ def what_killed_programs_did_adds_up():
     with Cluster(psservers=2, workers=0) as c:
         path = c.dir / "counts.py"
         path.write_text(COUNTS)
-        programs = [Program(c, f"np-{i}", path) for i in range(3)]
-        try:
+        with Programs(lambda name: Program(c, name, path), count=3) as programs:
             job = c.submit(spec)
             for i in range(KILLS):
                 c.wait_steps(job, (i + 1) * samples // batch)
-                programs.pop(0).end()
-                programs.append(Program(c, f"np-{i + 3}", path))
+                programs.replace()
             done = c.wait_state(job)
-        finally:
-            for program in programs:
-                program.end()
         check_counts(done)
         out, epochs = sluice.export(job, c.address), KILLS + 2
         check_equal(-out["count"][0], samples * epochs, "samples that were counted")

@@ -8,8 +8,9 @@ import pathlib
 import subprocess
 import sys
 
-from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
-from external_test import Program
+from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
+                     wait_for)
+from external_test import Program, Programs
 
 PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
                                     ROOT / "build-bench" / "peers-venv"))
@@ -86,25 +87,19 @@ def programs_of_torch_train_and_die():
         def begin(name):
             return Program(c, name, EXAMPLE, python=python(), **ENVIRONMENT)
 
-        programs = [begin(f"torch-{i}") for i in range(2)]
-        try:
-            from cluster import wait_for
+        with Programs(begin) as programs:
             job = wait_for("a job", lambda: next(
                 (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
             for steps in (100, 300, 500):
                 c.wait_steps(job, steps)
-                programs.pop(0).end()
-                programs.append(begin(f"torch-{steps}"))
+                programs.replace()
             c.restart("ps-1")
             done = c.wait_state(job)
-            for program in programs:
+            for program in programs.running:
                 check_equal(program.process.wait(timeout=60), 0, "exit of a program")
-        finally:
-            for program in programs:
-                program.end()
         check_counts(done)
         check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
-        log = (c.dir / "torch-1.log").read_text() + (c.dir / "torch-500.log").read_text()
+        log = "".join((c.dir / f"program-{i}.log").read_text() for i in (3, 4))
         print(log, flush=True)
         accuracy = float(log.rsplit("accuracy", 1)[1].split()[0])
         check(accuracy > 0.8, log)

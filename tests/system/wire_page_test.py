@@ -6,7 +6,7 @@ import re
 import sys
 
 from cluster import ROOT, Cluster, check, check_counts, check_equal, main
-from external_test import Program, check_learnt, linear_job
+from external_test import Program, Programs, check_learnt, linear_job
 
 PAGE = ROOT / "docs" / "wire.md"
 
@@ -85,18 +85,13 @@ def its_worker_trains_and_dies():
     spec["train"].pop("shuffle")  # in the order that the page defines
     with Cluster(psservers=2, workers=0) as c:
         path = program(c)
-        programs = [Program(c, f"page-{i}", path) for i in range(2)]
-        try:
+        with Programs(lambda name: Program(c, name, path)) as programs:
             job = c.submit(spec)
             for steps in (100, 200, 400):
                 c.wait_steps(job, steps)
-                programs.pop(0).end()
-                programs.append(Program(c, f"page-{steps}", path))
+                programs.replace()
             c.restart("ps-1")
             done = c.wait_state(job)
-        finally:
-            for process in programs:
-                process.end()
         check_counts(done)
         check_learnt(c, job)
         check(int(done["closures_retried"]) > 0, "no closure was lost by the kills")
