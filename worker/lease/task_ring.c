@@ -121,6 +121,7 @@ static enum sl_err read_feed(void *arg, const Sluice__V1__StateRequest *m,
                                  .part = m->part,
                                  .record = m->record,
                                  .after = m->after,
+                                 .all = m->all,
                                  .offset = m->offset,
                                  .bytes = (size_t)m->bytes};
 
@@ -206,9 +207,9 @@ static void follow(struct ring *t)
 
     pulse_wait(pulse, true);
     rc = newcomer_step(t->newcomer, &t->err);
+    if (newcomer_is_level(t->newcomer))
+        say_copied_once(t);
     if (rc == SL_EBUSY) {
-        if (newcomer_is_level(t->newcomer))
-            say_copied_once(t);
         seat_wait(t->seat, FOLLOW_MS);
     } else if (rc != SL_OK && rc != SL_ECANCELED) {
         give_up_following(t);
@@ -459,6 +460,21 @@ static void run_between(struct ring *t)
     t->env->between(t->env->arg, t->job);
 }
 
+// Newcomers that are behind are waited for, a while.
+static void pace(struct ring *t)
+{
+    struct pulse *pulse = &t->lease->gate.pulse;
+
+    if (t->feed == NULL || !feed_lags(t->feed))
+        return;
+    pulse_wait(pulse, true);
+    do {
+        seat_wait(t->seat, FOLLOW_MS);
+    } while (!seat_has_news(t->seat) && feed_lags(t->feed));
+    pulse_wait(pulse, false);
+    pulse_beat(pulse);
+}
+
 // Until the lease ends; false if it failed.
 static bool run(struct ring *t)
 {
@@ -471,8 +487,10 @@ static bool run(struct ring *t)
         run_between(t);
         if (t->stage == RING_RUNS && !t->over) {
             while (run_round(t, &failed) && !seat_has_news(t->seat) &&
-                   !must_end(t))
+                   !must_end(t)) {
                 write_parts(t);
+                pace(t);
+            }
         } else if (t->stage == RING_OUT && t->newcomer != NULL) {
             follow(t);
         } else if (!seat_has_news(t->seat)) {

@@ -4,6 +4,7 @@
 #include "worker/reduce/ranks.h"
 
 #include <inttypes.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -361,11 +362,11 @@ enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone)
     return SL_OK;
 }
 
-static enum sl_err take_state(const struct rpc_body *body, size_t bytes,
+static enum sl_err take_state(const struct sl_slices *body, size_t bytes,
                               void *to, struct sl_error *err)
 {
     struct wire_state_reply m;
-    enum sl_err rc = wire_read_state_reply(&m, rpc_body_slices(body), err);
+    enum sl_err rc = wire_read_state_reply(&m, body, err);
 
     if (rc == SL_OK && m.payload.bytes != bytes)
         rc = sl_fail(err, SL_ECORRUPT, "%zu bytes of a state, not %zu",
@@ -375,29 +376,70 @@ static enum sl_err take_state(const struct rpc_body *body, size_t bytes,
     return rc;
 }
 
-enum sl_err ranks_ask(struct rpc_channel *from,
-                      const Sluice__V1__StateRequest *m, void *to,
-                      uint32_t timeout_ms, struct sl_error *err)
+struct asking {
+    struct ranks_ask *ask;
+    struct sl_error err;
+    sem_t *ended;
+};
+
+static void on_answer(void *arg, enum sl_err rc, const struct sl_error *err,
+                      const struct sl_slices *reply)
+{
+    struct asking *a = arg;
+
+    if (rc == SL_OK)
+        rc = take_state(reply, (size_t)a->ask->m->bytes, a->ask->to, &a->err);
+    else
+        a->err = *err;
+    a->ask->rc = rc;
+    sem_post(a->ended); // and nothing after it: the waiter goes on
+}
+
+static void start(struct asking *a, const struct rpc_call_options *options)
+{
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    a->ask->rc = wire_msg(&msg, &a->ask->m->base);
+    if (a->ask->rc == SL_OK) {
+        rpc_call_start(a->ask->from, WIRE_STATE, &msg, options, on_answer, a,
+                       NULL);
+        return;
+    }
+    rpc_msg_drop(&msg);
+    sem_post(a->ended);
+}
+
+enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
+                      struct sl_error *err)
 {
     const struct rpc_call_options options = {
         .deadline_ms = timeout_ms,
         .max_reply_bytes = RANKS_STATE_BYTES + RPC_CONTROL_BYTES,
         .wait_for_ready = true,
     };
-    struct rpc_body *body = NULL;
-    struct rpc_msg msg;
-    enum sl_err rc;
+    struct asking *asking = sl_calloc(count, sizeof(*asking));
+    enum sl_err rc = SL_OK;
+    sem_t ended;
 
-    rpc_msg_init(&msg);
-    rc = wire_msg(&msg, &m->base);
-    if (rc != SL_OK) {
-        rpc_msg_drop(&msg);
-        return rc;
+    if (asking == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory to ask for a state");
+    sem_init(&ended, 0, 0);
+    for (size_t i = 0; i < count; i++) {
+        asking[i] = (struct asking){&asks[i], SL_ERROR_INIT, &ended};
+        start(&asking[i], &options);
     }
-    rc = rpc_call_sync(from, WIRE_STATE, &msg, &options, &body, err);
-    if (rc == SL_OK)
-        rc = take_state(body, (size_t)m->bytes, to, err);
-    rpc_body_free(body);
+    for (size_t i = 0; i < count;)
+        i += sem_wait(&ended) == 0; // else a signal
+    sem_destroy(&ended);
+    for (size_t i = 0; i < count; i++) {
+        if (asks[i].rc == SL_OK || (rc != SL_OK && rc != SL_EBUSY))
+            continue;
+        rc = asks[i].rc;
+        if (err != NULL)
+            *err = asking[i].err;
+    }
+    sl_free(asking);
     return rc;
 }
 
@@ -411,5 +453,6 @@ enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
     m.generation = generation;
     m.offset = offset;
     m.bytes = bytes;
-    return ranks_ask(from, &m, to, timeout_ms, err);
+    return ranks_ask(&(struct ranks_ask){from, &m, to, SL_OK}, 1, timeout_ms,
+                     err);
 }

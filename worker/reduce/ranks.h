@@ -67,9 +67,15 @@ enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
                         uint64_t generation, uint64_t offset, size_t bytes,
                         void *to, uint32_t timeout_ms, struct sl_error *err);
 
-// The same of whatever the request says.
-enum sl_err ranks_ask(struct rpc_channel *from,
-                      const Sluice__V1__StateRequest *m, void *to,
-                      uint32_t timeout_ms, struct sl_error *err);
+// Any requests at the same time, of any ranks. Waits until all have ended; each
+// has its own end. Returns the first error, SL_EBUSY only if there is no other.
+struct ranks_ask {
+    struct rpc_channel *from;
+    const Sluice__V1__StateRequest *m;
+    void *to;
+    enum sl_err rc;
+};
+enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
+                      struct sl_error *err);
 
 #endif

@@ -32,6 +32,7 @@ struct part {
     struct buf head;     // of the image; empty until its round is known
     struct list records; // struct record, oldest first
     size_t record_bytes;
+    uint32_t lag; // records: as many rounds is the last of all behind
     struct place place[FEED_FOLLOWERS];
 };
 
@@ -39,9 +40,12 @@ struct feed {
     const struct sl_clock *clock;
     pthread_mutex_t lock; // all below; but not held while an image is made
     bool over;
-    uint64_t steps, rounds; // of the last round that was told
+    uint64_t steps, rounds;      // of the last round that was told
+    uint64_t began_ms, round_ms; // a round, and how long the last one took
+    bool waits;
+    uint64_t until_ms;
     struct {
-        uint64_t id, seen_ms; // id 0: nobody
+        uint64_t id, came_ms, seen_ms; // id 0: nobody
     } follower[FEED_FOLLOWERS];
     uint32_t count;
     struct part part[];
@@ -57,6 +61,7 @@ enum sl_err feed_new(struct feed **out, const struct rank *r,
     f->clock = clock;
     f->steps = counted_steps(&rank_once(r)->counted);
     f->rounds = r->tag.sequence;
+    f->began_ms = sl_now_ms(clock);
     f->count = r->count;
     pthread_mutex_init(&f->lock, NULL);
     for (uint32_t i = 0; i < r->count; i++) {
@@ -81,6 +86,7 @@ static void drop_record(struct part *p, struct record *r)
 {
     list_remove(&r->node);
     p->record_bytes -= r->n;
+    p->lag--;
     sl_free(r);
 }
 
@@ -186,6 +192,7 @@ static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
         memcpy(to, g, bytes);
     list_push_back(&p->records, &r->node);
     p->record_bytes += n;
+    p->lag++;
     return SL_OK;
 }
 
@@ -241,6 +248,8 @@ void feed_round(struct feed *f, const struct rank *r,
 
     pthread_mutex_lock(&f->lock);
     now = sl_now_ms(f->clock);
+    f->round_ms = now - f->began_ms;
+    f->began_ms = now;
     for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
         if (f->follower[i].id != 0 &&
             now - f->follower[i].seen_ms > FEED_SILENT_MS)
@@ -262,6 +271,63 @@ void feed_round(struct feed *f, const struct rank *r,
     pthread_mutex_unlock(&f->lock);
 }
 
+// ---- the pace
+
+// Whether somebody asks, of those who follow this part; *copies: its image.
+static bool asks(const struct feed *f, const struct part *p, uint64_t now,
+                 bool *copies)
+{
+    uint64_t silent = FEED_ASKS_MS + 2 * f->round_ms;
+    bool any = false;
+
+    *copies = false;
+    for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
+        if (!p->place[i].here || now - f->follower[i].seen_ms > silent ||
+            now - f->follower[i].came_ms > FEED_PATIENCE)
+            continue;
+        any = true;
+        *copies = *copies || p->place[i].copies;
+    }
+    return any;
+}
+
+// How many rounds whoever is waited for is behind; 0: nobody is.
+static uint32_t lag(const struct feed *f, uint64_t now)
+{
+    uint32_t most = 0, least;
+    bool copies;
+
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct part *p = &f->part[i];
+
+        if (p->lag <= most || !asks(f, p, now, &copies))
+            continue;
+        least = copies ? FEED_COPY_LAG : f->waits ? 1 : FEED_LAG;
+        most = p->lag >= least ? p->lag : most;
+    }
+    return most;
+}
+
+bool feed_lags(struct feed *f)
+{
+    uint64_t now;
+    uint32_t behind;
+    bool waits;
+
+    pthread_mutex_lock(&f->lock);
+    now = sl_now_ms(f->clock);
+    behind = lag(f, now);
+    if (!f->waits && behind > 0)
+        f->until_ms = now + behind * f->round_ms;
+    else if (f->waits && behind == 0 && f->until_ms > now + FEED_HOLD_MS)
+        f->until_ms = now + FEED_HOLD_MS;
+    f->waits = (f->waits || behind > 0) && now < f->until_ms;
+    f->began_ms = now;
+    waits = f->waits;
+    pthread_mutex_unlock(&f->lock);
+    return waits;
+}
+
 // ---- calls
 
 static unsigned find_follower(struct feed *f, uint64_t id)
@@ -274,8 +340,10 @@ static unsigned find_follower(struct feed *f, uint64_t id)
         if (f->follower[i].id == 0)
             who = i;
     }
-    if (who < FEED_FOLLOWERS)
+    if (who < FEED_FOLLOWERS) {
         f->follower[who].id = id;
+        f->follower[who].came_ms = sl_now_ms(f->clock);
+    }
     return who;
 }
 
@@ -347,6 +415,18 @@ static enum sl_err read_image(struct feed *f, struct part *p, unsigned who,
     return SL_OK;
 }
 
+// A follower of this part has applied so much.
+static void has(struct part *p, unsigned who, uint64_t steps)
+{
+    struct place *place = &p->place[who];
+
+    if (!place->here || steps < place->steps)
+        return;
+    place->copies = false;
+    place->steps = steps;
+    trim(p);
+}
+
 static enum sl_err read_record(struct feed *f, struct part *p, unsigned who,
                                const struct feed_ask *ask, void *into)
 {
@@ -354,9 +434,9 @@ static enum sl_err read_record(struct feed *f, struct part *p, unsigned who,
 
     if (!place->here || ask->after < place->steps)
         return SL_ESTALE;
-    place->copies = false;
-    place->steps = ask->after;
-    trim(p);
+    for (uint32_t i = 0; ask->all && i < f->count; i++)
+        has(&f->part[i], who, ask->after);
+    has(p, who, ask->after);
     if (ask->after == f->steps)
         return SL_EBUSY;
     list_for(n, &p->records)

@@ -8,11 +8,17 @@
 // record is kept from the moment when somebody copies the part until everybody
 // who does has asked for a later one; nothing is kept while nobody asks.
 //
-//   feed_new -> feed_read ... (I/O)   feed_round ... (compute) -> feed_free
+// Rounds may be quicker than a newcomer is with what they bring, on a slow link
+// or where all share a few cores: it would never get level. So the rank waits
+// between rounds while somebody who asks is rounds behind, at most as long as
+// so many rounds take (feed_lags).
+//
+//   feed_new -> feed_read ... (I/O)
+//               feed_round, feed_lags until false ... (compute) -> feed_free
 //
 // Threads  feed_read: any, it may take as long as a part's pages take to be
-//          found; feed_round: the compute thread; feed_free: when no call is
-//          under way.
+//          found; feed_round, feed_lags: the compute thread; feed_free: when no
+//          call is under way.
 // Memory   feed_free; holds a reference to each part, an image of it while it
 //          is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
 // Units    bytes; steps: how many a part's state has counted, which names one
@@ -29,12 +35,20 @@
 #define FEED_SILENT_MS 10000
 #define FEED_BYTES ((size_t)64 << 20)
 #define FEED_ROUNDS 8
+#define FEED_LAG 2          // rounds behind: is waited for, until level
+#define FEED_COPY_LAG 4     // while the image is copied, which comes first
+#define FEED_ASKS_MS 250    // who has not asked for longer, and two rounds
+#define FEED_PATIENCE 60000 // ms since it came first; then rounds go on
+#define FEED_HOLD_MS                                                           \
+    20 // more, until it is made a member: a round that is
+       // begun meanwhile would be for nothing
 
 struct feed_ask {
     uint64_t follower; // a number of the newcomer's own, not 0
     uint32_t part;
     bool record;    // of the round after `after` steps, else the image
     uint64_t after; // all up to there is applied
+    bool all;       // to every part, not this one alone
     uint64_t offset;
     size_t bytes;
 };
@@ -72,5 +86,9 @@ enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
 // for it the feed ends.
 void feed_round(struct feed *f, const struct rank *r,
                 const struct once_step *steps, size_t count, const float *g);
+
+// Whether the next round should wait still for somebody who follows. Asked
+// before each round, and again and again until it says no.
+bool feed_lags(struct feed *f);
 
 #endif

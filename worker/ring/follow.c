@@ -18,12 +18,13 @@ struct follow_part {
     struct shard *shard; // the set's, and then the rank's
     // The image.
     struct feed_image head; // magic 0: not here yet
+    bool counts;            // its set and its numbers are
     uint64_t have;          // bytes of the memory
     bool whole;
     uint64_t rounds;
     // The next round.
     struct feed_record record; // magic 0: not here yet
-    uint8_t *bytes;            // of it, behind its head; owned
+    uint8_t *bytes; // of it behind its head, or an image's set; owned
     size_t size, got;
 };
 
@@ -65,71 +66,95 @@ void follow_release(struct follow *f)
     *f = (struct follow){0};
 }
 
-static enum sl_err fetch(struct follow *f, struct feed_ask *ask, void *into,
-                         struct sl_error *err)
-{
-    ask->follower = f->id;
-    return f->fetch(f->arg, ask, into, err);
-}
-
 // ---- images
 
-static enum sl_err fetch_head(struct follow *f, uint32_t i,
-                              struct sl_error *err)
+static enum sl_err make_room(struct follow_part *p, size_t size,
+                             struct sl_error *err)
 {
-    struct feed_ask ask = {.part = i, .bytes = sizeof(struct feed_image)};
-    struct follow_part *p = &f->part[i];
-    struct feed_image head;
-    struct once once;
-    uint8_t *packed;
-    enum sl_err rc = fetch(f, &ask, &head, err);
+    uint8_t *bytes = sl_realloc_array(p->bytes, size, 1);
 
-    if (rc != SL_OK)
-        return rc;
-    if (head.magic != FEED_IMAGE_MAGIC ||
-        head.memory_bytes != shard_bytes(p->shard) ||
-        head.set_bytes > FETCH_BYTES || head.counts_bytes > FETCH_BYTES)
-        return sl_fail(err, SL_ECORRUPT,
-                       "an image of part %" PRIu32 " has %" PRIu64
-                       " bytes of memory: it is not of this job",
-                       i, head.memory_bytes);
-    ask.offset = sizeof(head);
-    ask.bytes = (size_t)(head.set_bytes + head.counts_bytes);
-    packed = sl_malloc(ask.bytes);
-    rc = packed == NULL ? SL_ENOMEM : fetch(f, &ask, packed, err);
-    if (rc == SL_OK)
-        rc = packed_read(&once, &p->shard->plan.schedule, packed,
-                         head.set_bytes, head.counts_bytes, err);
-    sl_free(packed);
+    if (bytes == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a copy of the state");
+    p->bytes = bytes;
+    p->size = size;
+    p->got = 0;
+    return SL_OK;
+}
+
+static size_t counts_bytes(const struct follow_part *p)
+{
+    return (size_t)(p->head.set_bytes + p->head.counts_bytes);
+}
+
+// What is next of a part's image: its head, what it counts, its memory.
+static bool want_image(struct follow *f, uint32_t i, struct follow_get *get)
+{
+    struct follow_part *p = &f->part[i];
+    size_t n;
+
+    if (p->whole)
+        return false;
+    *get = (struct follow_get){.ask = {.follower = f->id, .part = i}};
+    if (p->head.magic == 0) {
+        get->into = &p->head;
+        get->ask.bytes = sizeof(p->head);
+        return true;
+    }
+    get->ask.offset = sizeof(p->head);
+    if (!p->counts) {
+        get->into = p->bytes;
+        get->ask.bytes = p->size;
+        return true;
+    }
+    get->ask.offset += counts_bytes(p) + p->have;
+    get->into = shard_memory_at(p->shard, (size_t)p->have, &n);
+    get->ask.bytes = (size_t)sl_min(FETCH_BYTES, n);
+    return true;
+}
+
+static enum sl_err take_image_head(struct follow_part *p, uint32_t i,
+                                   struct sl_error *err)
+{
+    const struct feed_image head = p->head;
+
+    if (head.magic == FEED_IMAGE_MAGIC &&
+        head.memory_bytes == shard_bytes(p->shard) && counts_bytes(p) > 0 &&
+        head.set_bytes <= FETCH_BYTES && head.counts_bytes <= FETCH_BYTES)
+        return make_room(p, counts_bytes(p), err);
+    p->head.magic = 0;
+    return sl_fail(err, SL_ECORRUPT,
+                   "an image of part %" PRIu32 " has %" PRIu64
+                   " bytes of memory: it is not of this job",
+                   i, head.memory_bytes);
+}
+
+static enum sl_err take_counts(struct follow_part *p, struct sl_error *err)
+{
+    struct once once;
+    enum sl_err rc = packed_read(&once, &p->shard->plan.schedule, p->bytes,
+                                 p->head.set_bytes, p->head.counts_bytes, err);
+
     if (rc != SL_OK)
         return rc;
     once_release(&p->shard->once);
     p->shard->once = once;
-    p->rounds = head.rounds;
-    p->head = head;
+    p->rounds = p->head.rounds;
+    p->counts = true;
     return SL_OK;
 }
 
-static enum sl_err copy_piece(struct follow *f, uint32_t i,
+static enum sl_err take_image(struct follow *f, uint32_t i,
+                              const struct follow_get *get,
                               struct sl_error *err)
 {
     struct follow_part *p = &f->part[i];
-    struct feed_ask ask = {.part = i};
-    enum sl_err rc;
-    size_t n;
-    void *to;
 
-    if (p->head.magic == 0)
-        return fetch_head(f, i, err);
-    ask.offset =
-        sizeof(p->head) + p->head.set_bytes + p->head.counts_bytes + p->have;
-    to = shard_memory_at(p->shard, (size_t)p->have, &n);
-    ask.bytes = (size_t)sl_min(FETCH_BYTES, n);
-    rc = fetch(f, &ask, to, err);
-    if (rc != SL_OK)
-        return rc;
+    if (get->into == &p->head)
+        return take_image_head(p, i, err);
+    if (!p->counts)
+        return take_counts(p, err);
     FAULT("follow.piece");
-    p->have += ask.bytes;
+    p->have += get->ask.bytes;
     p->whole = p->have == p->head.memory_bytes;
     return SL_OK;
 }
@@ -141,59 +166,64 @@ static uint64_t steps_of(const struct follow_part *p)
     return counted_steps(&p->shard->once.counted);
 }
 
-static enum sl_err fetch_record_head(struct follow *f, uint32_t i,
-                                     struct sl_error *err)
+static bool has_record(const struct follow_part *p)
 {
-    struct follow_part *p = &f->part[i];
-    struct feed_ask ask = {.part = i,
-                           .record = true,
-                           .after = steps_of(p),
-                           .bytes = sizeof(struct feed_record)};
-    struct feed_record r;
-    enum sl_err rc = fetch(f, &ask, &r, err);
-    uint8_t *bytes;
-    size_t size;
-
-    if (rc != SL_OK)
-        return rc;
-    if (r.magic != FEED_RECORD_MAGIC || r.before != steps_of(p) ||
-        r.rounds != p->rounds + 1 || r.keys == 0 ||
-        r.keys > WIRE_CONTRIBUTIONS_MAX ||
-        r.average_bytes !=
-            (r.skip != 0 ? 0 : plan_values_bytes(&p->shard->plan)))
-        return sl_fail(err, SL_ECORRUPT,
-                       "a record of part %" PRIu32 " does not follow round "
-                       "%" PRIu64,
-                       i, p->rounds);
-    size = (size_t)(r.keys * sizeof(struct feed_key) + r.average_bytes);
-    bytes = sl_realloc_array(p->bytes, size, 1);
-    if (bytes == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for a round");
-    p->bytes = bytes;
-    p->size = size;
-    p->got = 0;
-    p->record = r;
-    return SL_OK;
+    return p->record.magic != 0 && p->got == p->size;
 }
 
-// All of the next round of a part.
-static enum sl_err fetch_record(struct follow *f, uint32_t i,
-                                struct sl_error *err)
+// What is next of a part's next round.
+static bool want_record(struct follow *f, uint32_t i, struct follow_get *get)
 {
     struct follow_part *p = &f->part[i];
-    struct feed_ask ask = {.part = i, .record = true, .after = steps_of(p)};
-    enum sl_err rc = SL_OK;
 
-    if (p->record.magic == 0)
-        rc = fetch_record_head(f, i, err);
-    while (rc == SL_OK && p->got < p->size) {
-        ask.offset = sizeof(p->record) + p->got;
-        ask.bytes = (size_t)sl_min(FETCH_BYTES, p->size - p->got);
-        rc = fetch(f, &ask, p->bytes + p->got, err);
-        if (rc == SL_OK)
-            p->got += ask.bytes;
+    if (!p->whole || has_record(p))
+        return false;
+    *get = (struct follow_get){.ask = {.follower = f->id,
+                                       .part = i,
+                                       .record = true,
+                                       .after = steps_of(p),
+                                       .all = f->in_place}};
+    if (p->record.magic == 0) {
+        get->into = &p->record;
+        get->ask.bytes = sizeof(p->record);
+        return true;
     }
-    return rc;
+    get->into = p->bytes + p->got;
+    get->ask.offset = sizeof(p->record) + p->got;
+    get->ask.bytes = (size_t)sl_min(FETCH_BYTES, p->size - p->got);
+    return true;
+}
+
+static enum sl_err take_record_head(struct follow_part *p, uint32_t i,
+                                    struct sl_error *err)
+{
+    const struct feed_record r = p->record;
+
+    if (r.magic == FEED_RECORD_MAGIC && r.before == steps_of(p) &&
+        r.rounds == p->rounds + 1 && r.keys > 0 &&
+        r.keys <= WIRE_CONTRIBUTIONS_MAX &&
+        r.average_bytes ==
+            (r.skip != 0 ? 0 : plan_values_bytes(&p->shard->plan)))
+        return make_room(
+            p, (size_t)(r.keys * sizeof(struct feed_key) + r.average_bytes),
+            err);
+    p->record.magic = 0;
+    return sl_fail(err, SL_ECORRUPT,
+                   "a record of part %" PRIu32 " does not follow round "
+                   "%" PRIu64,
+                   i, p->rounds);
+}
+
+static enum sl_err take_record(struct follow *f, uint32_t i,
+                               const struct follow_get *get,
+                               struct sl_error *err)
+{
+    struct follow_part *p = &f->part[i];
+
+    if (get->into == &p->record)
+        return take_record_head(p, i, err);
+    p->got += get->ask.bytes;
+    return SL_OK;
 }
 
 static enum sl_err apply(struct follow_part *p, struct sl_error *err)
@@ -230,44 +260,125 @@ static enum sl_err apply(struct follow_part *p, struct sl_error *err)
 
 // ---- all parts
 
-// The part that is furthest behind the others, or NULL: they are level.
-static struct follow_part *behind(const struct follow *f)
-{
-    struct follow_part *least = &f->part[0];
-    bool level = true;
+struct kind {
+    bool (*want)(struct follow *f, uint32_t i, struct follow_get *get);
+    enum sl_err (*take)(struct follow *f, uint32_t i,
+                        const struct follow_get *get, struct sl_error *err);
+};
 
-    for (uint32_t i = 1; i < f->count; i++) {
-        level = level && f->part[i].rounds == f->part[0].rounds;
-        if (f->part[i].rounds < least->rounds)
-            least = &f->part[i];
+static const struct kind images = {want_image, take_image};
+static const struct kind records = {want_record, take_record};
+
+// What the first parts want, of those whose rounds are below `below`. *asked: 0
+// if none wants anything.
+static enum sl_err fetch(struct follow *f, const struct kind *kind,
+                         uint64_t below, size_t *asked, struct sl_error *err)
+{
+    struct follow_get gets[FOLLOW_AT_ONCE];
+    struct sl_error took = SL_ERROR_INIT;
+    enum sl_err rc = SL_OK, bad = SL_OK;
+    size_t n = 0;
+
+    for (uint32_t k = 0; k < f->count && n < FOLLOW_AT_ONCE; k++) {
+        uint32_t i = (f->first + k) % f->count;
+
+        if (f->part[i].rounds < below && kind->want(f, i, &gets[n]))
+            n++;
     }
-    return level ? NULL : least;
+    *asked = n;
+    if (n > 0)
+        rc = f->fetch(f->arg, gets, n, err);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t i = gets[k].ask.part;
+
+        if (gets[k].rc == SL_OK && bad == SL_OK)
+            bad = kind->take(f, i, &gets[k], &took);
+        else if (gets[k].into == &f->part[i].record)
+            f->part[i].record.magic = 0; // what is there is nobody's
+        else if (gets[k].into == &f->part[i].head)
+            f->part[i].head.magic = 0;
+    }
+    if (bad != SL_OK && err != NULL)
+        *err = took;
+    return bad != SL_OK ? bad : rc;
 }
 
-static enum sl_err bring_level(struct follow *f, struct sl_error *err)
+static bool all_whole(const struct follow *f)
 {
-    struct follow_part *p = behind(f);
-    enum sl_err rc;
+    bool whole = true;
 
-    if (p != NULL) {
-        rc = fetch_record(f, (uint32_t)(p - f->part), err);
-        return rc == SL_OK ? apply(p, err) : rc;
+    for (uint32_t i = 0; i < f->count; i++)
+        whole = whole && f->part[i].whole;
+    return whole;
+}
+
+static uint64_t newest(const struct follow *f)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->part[i].counts && f->part[i].rounds > most)
+            most = f->part[i].rounds;
+    return most;
+}
+
+// Parts that are whole, and behind the newest image or part. *any: there are.
+static enum sl_err bring_on(struct follow *f, bool *any, struct sl_error *err)
+{
+    uint64_t to = newest(f);
+    size_t asked;
+    enum sl_err rc = fetch(f, &records, to, &asked, err);
+    enum sl_err applied = SL_OK;
+
+    *any = asked > 0;
+    for (uint32_t i = 0; applied == SL_OK && i < f->count; i++) {
+        struct follow_part *p = &f->part[i];
+
+        if (p->whole && p->rounds < to && has_record(p)) {
+            applied = apply(p, err);
+            *any = true;
+        }
     }
+    return applied != SL_OK ? applied : rc;
+}
+
+static void place(struct follow *f)
+{
     rank_set_place(f->rank, f->parts, f->count, f->job, f->job_incarnation,
                    (struct wire_tag){f->generation, f->part[0].rounds});
     f->parts = NULL;
     f->in_place = true;
     FAULT("follow.placed");
-    return SL_OK;
+}
+
+static enum sl_err copy(struct follow *f, struct sl_error *err)
+{
+    bool any = false;
+    size_t asked;
+    enum sl_err rc = SL_OK;
+
+    f->records = !f->records || all_whole(f);
+    if (f->records)
+        rc = bring_on(f, &any, err);
+    if (rc != SL_OK || any)
+        return rc;
+    rc = fetch(f, &images, UINT64_MAX, &asked, err);
+    if (rc == SL_OK && asked == 0)
+        place(f);
+    return rc;
 }
 
 // R3: each part has what the round brings before any takes it.
 static enum sl_err run_round(struct follow *f, struct sl_error *err)
 {
+    size_t asked = 0;
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
-        rc = fetch_record(f, i, err);
+    do {
+        rc = fetch(f, &records, UINT64_MAX, &asked, err);
+    } while (rc == SL_OK && asked > 0);
+    if (rc == SL_EBUSY) // all ranks hear in turn how far it is
+        f->first = (f->first + FOLLOW_AT_ONCE) % f->count;
     if (rc != SL_OK)
         return rc;
     for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
@@ -282,13 +393,7 @@ static enum sl_err run_round(struct follow *f, struct sl_error *err)
 
 enum sl_err follow_step(struct follow *f, struct sl_error *err)
 {
-    for (uint32_t k = 0; !f->in_place && k < f->count; k++) {
-        uint32_t i = f->next++ % f->count;
-
-        if (!f->part[i].whole)
-            return copy_piece(f, i, err);
-    }
-    return f->in_place ? run_round(f, err) : bring_level(f, err);
+    return f->in_place ? run_round(f, err) : copy(f, err);
 }
 
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err)

@@ -5,6 +5,10 @@
 //   follow_init -> follow_step ... -> SL_EBUSY: level with the ranks, for now
 //               -> follow_to: level with a base -> follow_release
 //
+// While images come, parts that are whole take the records up to the newest
+// image, so nobody has to keep many of them. Several pieces are asked for at
+// once, of several ranks.
+//
 // Rounds are applied with the arithmetic of the ranks, so that the state is
 // theirs to the bit, and has their tag from when all parts are at one round
 // (R3). From then on a round is fetched whole before any part takes it.
@@ -21,8 +25,18 @@
 
 #include "worker/ring/feed.h"
 
-typedef enum sl_err (*follow_fetch_fn)(void *arg, const struct feed_ask *ask,
-                                       void *into, struct sl_error *err);
+struct follow_get {
+    struct feed_ask ask;
+    void *into;
+    enum sl_err rc; // set by the fetch
+};
+
+#define FOLLOW_AT_ONCE 8
+
+// As many as FOLLOW_AT_ONCE; the ranks may have answered some when others fail.
+// Returns the first error, SL_EBUSY only if there is no other.
+typedef enum sl_err (*follow_fetch_fn)(void *arg, struct follow_get *gets,
+                                       size_t count, struct sl_error *err);
 
 struct follow_part;
 
@@ -33,7 +47,9 @@ struct follow {
     void *arg;
     struct shard **parts;     // until they are the rank's; owned
     struct follow_part *part; // owned
-    uint32_t count, next;
+    uint32_t count;
+    uint32_t first; // is looked at first
+    bool records;   // are next; else images are
     bool in_place;
 };
 
@@ -44,7 +60,7 @@ enum sl_err follow_init(struct follow *f, struct rank *rank,
                         struct sl_error *err);
 void follow_release(struct follow *f); // all zeroes is allowed
 
-// A piece of an image, or a round.
+// Pieces of images, or of rounds.
 enum sl_err follow_step(struct follow *f, struct sl_error *err);
 
 // The state is in place, and rounds up to this one are applied. SL_ESTATE: it

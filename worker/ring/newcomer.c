@@ -15,15 +15,20 @@
 // Without a round for so long, a newcomer is level wherever the ranks are in
 // theirs.
 #define LEVEL_MS 1000
+// One that follows for so long and is never level will not be: the rest is
+// copied when the others wait.
+#define LATE_MS 30000
 
 struct newcomer {
     struct seat *seat;
     uint64_t job, generation;
     struct rpc_channel **channels; // to the ranks; owned
     size_t count;
-    uint64_t heard_ms; // of the last answer
-    uint64_t moved_ms; // a piece or a round was taken
-    bool rounds;       // it was a round
+    uint64_t heard_ms;  // of the last answer
+    uint64_t moved_ms;  // a piece or a round was taken
+    uint64_t placed_ms; // the state is in place since then; 0: it is not
+    bool rounds;        // it was a round
+    bool idle;          // there was nothing to take
     struct follow follow;
 };
 
@@ -61,27 +66,47 @@ static uint64_t now_ms(const struct newcomer *n)
     return sl_now_ms(seat_env(n->seat)->clock);
 }
 
-// Each part is one rank's, as long as the generation lasts.
-static enum sl_err fetch(void *arg, const struct feed_ask *ask, void *into,
-                         struct sl_error *err)
+static Sluice__V1__StateRequest request(const struct newcomer *n,
+                                        const struct feed_ask *ask)
 {
-    struct newcomer *n = arg;
-    struct rpc_channel *from = n->channels[ask->part % n->count];
     Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
-    enum sl_err rc;
 
-    if (seat_has_news(n->seat))
-        return SL_ECANCELED;
     m.job = n->job;
     m.generation = n->generation;
     m.follower = ask->follower;
     m.part = ask->part;
     m.record = ask->record;
     m.after = ask->after;
+    m.all = ask->all;
     m.offset = ask->offset;
     m.bytes = ask->bytes;
-    rc = ranks_ask(from, &m, into, CALL_MS, err);
-    if (rc == SL_OK || rc == SL_EBUSY)
+    return m;
+}
+
+// Each part is one rank's, as long as the generation lasts.
+static enum sl_err fetch(void *arg, struct follow_get *gets, size_t count,
+                         struct sl_error *err)
+{
+    struct newcomer *n = arg;
+    struct ranks_ask asks[FOLLOW_AT_ONCE];
+    Sluice__V1__StateRequest m[FOLLOW_AT_ONCE];
+    bool heard = false;
+    enum sl_err rc;
+
+    for (size_t i = 0; i < count; i++) {
+        gets[i].rc = SL_ECANCELED;
+        m[i] = request(n, &gets[i].ask);
+        asks[i] = (struct ranks_ask){n->channels[gets[i].ask.part % n->count],
+                                     &m[i], gets[i].into, SL_OK};
+    }
+    if (seat_has_news(n->seat))
+        return SL_ECANCELED;
+    rc = ranks_ask(asks, count, CALL_MS, err);
+    for (size_t i = 0; i < count; i++) {
+        gets[i].rc = asks[i].rc;
+        heard = heard || asks[i].rc == SL_OK || asks[i].rc == SL_EBUSY;
+    }
+    if (heard)
         n->heard_ms = now_ms(n);
     return rc;
 }
@@ -124,10 +149,13 @@ enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
     bool rounds = n->follow.in_place;
     enum sl_err rc = patient(n, follow_step(&n->follow, err));
 
+    n->idle = rc == SL_EBUSY;
     if (rc == SL_OK) {
         n->moved_ms = now_ms(n);
         n->rounds = rounds;
     }
+    if (n->follow.in_place && n->placed_ms == 0)
+        n->placed_ms = now_ms(n);
     return rc;
 }
 
@@ -135,8 +163,12 @@ enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
 // have heard of it, and they would wait for it to be fetched.
 bool newcomer_is_level(const struct newcomer *n)
 {
-    return n->follow.in_place &&
-           (n->rounds || now_ms(n) - n->moved_ms >= LEVEL_MS);
+    uint64_t now = now_ms(n);
+
+    if (!n->follow.in_place)
+        return false;
+    return (n->idle && (n->rounds || now - n->moved_ms >= LEVEL_MS)) ||
+           now - n->placed_ms >= LATE_MS;
 }
 
 enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,

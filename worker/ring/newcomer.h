@@ -26,8 +26,8 @@ void newcomer_free(struct newcomer *n); // NULL is allowed
 // A piece of the state, or a round. SL_EBUSY: there is none yet.
 enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err);
 
-// After SL_EBUSY: the state is in place, and what the ranks have; it is a good
-// moment for them to make it a member.
+// The state is in place, and what the ranks have, or it will not get nearer: it
+// is a good moment for them to make it a member.
 bool newcomer_is_level(const struct newcomer *n);
 
 // What is left up to the base of the next generation. SL_ESTATE: that is

@@ -391,16 +391,28 @@ static void go_on_somewhere(struct going *g)
         go_on(g, who);
 }
 
-static enum sl_err ask_feed(void *arg, const struct feed_ask *ask, void *into,
-                            struct sl_error *err)
+static enum sl_err ask_one(struct going *g, const struct feed_ask *ask,
+                           void *into, struct sl_error *err)
 {
-    struct going *g = arg;
-
     if (rng_below(&g->dice, 8) < g->often)
         go_on_somewhere(g);
     if (g->asks++ == g->fail_at)
         return sl_fail(err, SL_EIO, "gone");
     return feed_read(g->feed[ask->part % 2], ask, into, err);
+}
+
+static enum sl_err ask_feed(void *arg, struct follow_get *gets, size_t count,
+                            struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        gets[i].rc = ask_one(arg, &gets[i].ask, gets[i].into, err);
+        rc = rc == SL_OK || rc == SL_EBUSY
+                 ? (gets[i].rc == SL_OK ? rc : gets[i].rc)
+                 : rc;
+    }
+    return rc;
 }
 
 static void going_init(struct going *g, char *optimizer, uint64_t seed)
@@ -548,6 +560,115 @@ TEST(rank, a_newcomer_that_falls_silent_is_forgotten)
     T_FAILS(SL_ESTALE, feed_read(g.feed[0], &record, &next, t_err()));
     T_OK(feed_read(g.feed[0], &image, &head, t_err()));
     T_EQ(head.rounds, g.rank[0].tag.sequence);
+    going_release(&g);
+}
+
+// A rank whose last round took so long.
+static void round_of_ms(struct going *g, uint64_t ms)
+{
+    clock_fake_advance_ms(&g->clock, ms);
+    go_on(g, 0);
+}
+
+TEST(rank, a_newcomer_that_is_behind_is_waited_for_until_it_is_level)
+{
+    struct feed_ask image = {.follower = 1, .bytes = sizeof(struct feed_image)};
+    struct feed_ask record = {
+        .follower = 1, .record = true, .bytes = sizeof(struct feed_record)};
+    struct feed_image head;
+    struct feed_record next;
+    struct going g;
+
+    going_init(&g, (char *)"sgd", 1);
+    T_FALSE(feed_lags(g.feed[0]));
+    T_OK(feed_read(g.feed[0], &image, &head, t_err()));
+    for (unsigned i = 1; i < FEED_COPY_LAG; i++) {
+        round_of_ms(&g, 100);
+        T_FALSE(feed_lags(g.feed[0])); // the copy goes on beside the rounds
+    }
+    round_of_ms(&g, 100);
+    T_TRUE(feed_lags(g.feed[0]));
+    record.after = 2 * head.rounds;
+    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+    while (record.after < g.next[0]) {
+        T_TRUE(feed_lags(g.feed[0]));
+        T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+        record.after = next.after;
+    }
+    T_TRUE(feed_lags(g.feed[0])); // it has not said that it has the last one
+    T_FAILS(SL_EBUSY, feed_read(g.feed[0], &record, &next, t_err()));
+    T_TRUE(feed_lags(g.feed[0])); // it may be made a member now
+    clock_fake_advance_ms(&g.clock, FEED_HOLD_MS);
+    T_FALSE(feed_lags(g.feed[0]));
+    round_of_ms(&g, 100);
+    T_FALSE(feed_lags(g.feed[0])); // that round is under way to it
+    round_of_ms(&g, 100);
+    T_TRUE(feed_lags(g.feed[0]));
+    going_release(&g);
+}
+
+// A newcomer follows, and is so many rounds of 100 ms behind.
+static void fall_behind(struct going *g, unsigned rounds)
+{
+    struct feed_ask image = {.follower = 1, .bytes = sizeof(struct feed_image)};
+    struct feed_ask record = {
+        .follower = 1, .record = true, .bytes = sizeof(struct feed_record)};
+    struct feed_image head;
+    struct feed_record next;
+
+    going_init(g, (char *)"sgd", 1);
+    T_OK(feed_read(g->feed[0], &image, &head, t_err()));
+    record.after = 2 * head.rounds;
+    while (rounds-- > 0)
+        round_of_ms(g, 100);
+    T_OK(feed_read(g->feed[0], &record, &next, t_err()));
+    T_TRUE(feed_lags(g->feed[0]));
+}
+
+TEST(rank, nobody_is_waited_for_longer_than_the_rounds_that_it_is_behind)
+{
+    struct going g;
+
+    fall_behind(&g, 3);
+    clock_fake_advance_ms(&g.clock, 299);
+    T_TRUE(feed_lags(g.feed[0]));
+    clock_fake_advance_ms(&g.clock, 1);
+    T_FALSE(feed_lags(g.feed[0]));
+    round_of_ms(&g, 100); // as long as a round takes, not a round and the wait
+    T_TRUE(feed_lags(g.feed[0]));
+    clock_fake_advance_ms(&g.clock, 400);
+    T_FALSE(feed_lags(g.feed[0]));
+    going_release(&g);
+}
+
+TEST(rank, nobody_waits_for_a_newcomer_that_asks_no_more)
+{
+    struct going g;
+
+    fall_behind(&g, 5);
+    clock_fake_advance_ms(&g.clock, FEED_ASKS_MS + 2 * 100 + 1);
+    T_TRUE(feed_lags(g.feed[0])); // as long as for one that is level
+    clock_fake_advance_ms(&g.clock, FEED_HOLD_MS);
+    T_FALSE(feed_lags(g.feed[0]));
+    going_release(&g);
+}
+
+TEST(rank, nobody_waits_for_a_newcomer_that_never_gets_level)
+{
+    struct feed_ask record = {
+        .follower = 1, .record = true, .bytes = sizeof(struct feed_record)};
+    struct feed_record next;
+    struct going g;
+
+    fall_behind(&g, 2);
+    for (uint64_t ms = 0; ms <= FEED_PATIENCE; ms += 1000) {
+        record.after = g.next[0] - 4; // always two rounds behind
+        T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+        round_of_ms(&g, 1000);
+    }
+    record.after = g.next[0] - 4;
+    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+    T_FALSE(feed_lags(g.feed[0]));
     going_release(&g);
 }
 
