@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel of a build installs into an empty environment and trains."""
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -60,6 +61,23 @@ def a_wheel_has_what_it_says():
         check('Requires-Dist: torch; extra == "torch"' in text, text)
 
 
+def a_wheel_needs_no_more_than_the_transport():
+    """Nothing of what computes: that is the program's."""
+    with Cluster(psservers=0, workers=0) as c:
+        wheel = make(c.dir / "w")
+        tools = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+        said = run(sys.executable, "-m", "auditwheel", "show", wheel,
+                   env={**os.environ, "PATH": tools})
+    said = " ".join(said.split())
+    check("is consistent with the following platform tag" in said, said)
+    check("libprotobuf-c.so.1" in said, said)
+    needed = re.findall(r"NEEDED.*\[(.*?)\.so",
+                        run("readelf", "-d", BIN.parent / "lib" / "libsluice.so.0"))
+    check_equal(sorted(set(needed) - {"ld-linux-x86-64", "ld-linux-aarch64"}),
+                ["libc", "libcrypto", "libgpr", "libgrpc", "libjansson", "libm",
+                 "libprotobuf-c", "libuv"], "what libsluice needs")
+
+
 def its_types_are_clean():
     said = run(sys.executable, "-m", "mypy", "--cache-dir", os.devnull,
                cwd=ROOT / "python")
@@ -67,4 +85,5 @@ def its_types_are_clean():
 
 
 if __name__ == "__main__":
-    main([its_types_are_clean, a_wheel_is_all_that_a_program_needs, a_wheel_has_what_it_says])
+    main([its_types_are_clean, a_wheel_is_all_that_a_program_needs, a_wheel_has_what_it_says,
+          a_wheel_needs_no_more_than_the_transport])

@@ -13,13 +13,6 @@
 #include "worker/lease/job_ring.h"
 #include "worker/sync/sync_ps.h"
 
-bool job_error(enum sl_err code)
-{
-    return code == SL_EINVAL || code == SL_ENOENT || code == SL_ECORRUPT ||
-           code == SL_ERANGE || code == SL_ENOTSUP || code == SL_ENUMERIC ||
-           code == SL_EDENIED;
-}
-
 static const Sluice__V1__JobSpec *spec_of(const struct job *j)
 {
     return j->record->open->spec;

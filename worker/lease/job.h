@@ -5,8 +5,8 @@
 // Threads  the compute thread; its data is also read by the input thread,
 //          while a run of it is open.
 // Memory   job_free, when no run of its data is open.
-// Errors   job_error says whose fault it is: the job's own (a bad file, a
-//          model that cannot be computed) or this host's.
+// Errors   a code says whose fault it is (task_fail): the job's own (a bad
+//          file, a model that cannot be computed) or this host's.
 #ifndef WORKER_LEASE_JOB_H
 #define WORKER_LEASE_JOB_H
 
@@ -120,9 +120,5 @@ uint64_t job_bytes(const struct job *j);
 
 // What it will take at least, before it is made.
 uint64_t job_bytes_least(const struct record *record);
-
-// True if an error of this code is the job's own fault: it would meet every
-// worker.
-bool job_error(enum sl_err code);
 
 #endif

@@ -2,6 +2,14 @@
 // worker/lease/task_end.c -- the outcomes of a lease that does not complete.
 #include "worker/lease/task.h"
 
+// It would meet every worker.
+static bool job_error(enum sl_err code)
+{
+    return code == SL_EINVAL || code == SL_ENOENT || code == SL_ECORRUPT ||
+           code == SL_ERANGE || code == SL_ENOTSUP || code == SL_ENUMERIC ||
+           code == SL_EDENIED;
+}
+
 void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
 {
     struct outcome *o = &l->outcome;
