@@ -417,8 +417,8 @@ static void drain(void *arg)
 {
     struct sluice *s = arg;
 
-    member_drain(s->member);
-    if (member_leases(s->member) == 0)
+    member_drain(s->member, "");
+    if (member_drained(s->member))
         on_drained(s);
 }
 

@@ -36,6 +36,7 @@ struct attendee {
     uint32_t heartbeat_ms;
     uint64_t heard_ms, hello_ms, renewed_ms;
     uint64_t seq, sent_ms[BEATS]; // when heartbeat seq was sent
+    uint64_t heard;               // the newest that was acknowledged
     _Atomic unsigned sessions;    // that exist, also ended ones
 };
 
@@ -164,6 +165,8 @@ static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
         return;
     switch (m->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_HEARTBEAT_ACK:
+        if (m->heartbeat_ack->seq <= a->seq && m->heartbeat_ack->seq > a->heard)
+            a->heard = m->heartbeat_ack->seq;
         if (m->heartbeat_ack->seq <= a->seq &&
             m->heartbeat_ack->seq + BEATS > a->seq)
             renew(a, a->sent_ms[m->heartbeat_ack->seq % BEATS]);
@@ -395,6 +398,16 @@ bool attendee_attached(const struct attendee *a)
 uint64_t attendee_renewed_ms(const struct attendee *a)
 {
     return a->renewed_ms;
+}
+
+uint64_t attendee_beats(const struct attendee *a)
+{
+    return a->seq;
+}
+
+uint64_t attendee_heard(const struct attendee *a)
+{
+    return a->heard;
 }
 
 void attendee_beat_now(struct attendee *a)

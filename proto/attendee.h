@@ -78,6 +78,11 @@ void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
 bool attendee_attached(const struct attendee *a);
 uint64_t attendee_renewed_ms(const struct attendee *a);
 
+// How many heartbeats were sent, and how many of these the coordinator has
+// acknowledged: all that it said before it heard the last of them is here.
+uint64_t attendee_beats(const struct attendee *a);
+uint64_t attendee_heard(const struct attendee *a);
+
 // Heartbeats at once instead of at the next time.
 void attendee_beat_now(struct attendee *a);
 

@@ -188,7 +188,7 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
     if (why == GONE_LOST && computed && blamable(w) && !leases_is_early(w))
         add(c, m, w);
     leases_end(w);
-    closure_unstarted(&w->closure);
+    closure_unstarted(&w->closure, computed);
     leases_settle(c, w);
 }
 

@@ -122,11 +122,12 @@ static void stand_up(struct member *m, const struct work *w)
 bool leases_give(struct coord *c, struct member *m, struct work *w)
 {
     struct job *job = w->job;
-    bool again;
+    bool again, begun;
 
     if (open_job(c, m, job) != SL_OK || !sit(m, w))
         return false;
     again = w->closure.again;
+    begun = w->closure.begun;
     FAULT("dispatch.lease");
     if (again)
         FAULT("recover.reissue");
@@ -145,7 +146,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     job->served =
         dispatch_served(job->served, &c->turn, dispatch_apart(m->lease_ms));
     job->served_by = m->id;
-    if (again && w->kind == WORK_TRAIN)
+    if (again && begun && w->kind == WORK_TRAIN)
         jobs_count(job, &job->counters.closures_retried);
     JOB_HISTORY(job, "lease",
                 " kind=%d closure=%llu term=%llu n=%llu worker=%s copy=%d",
@@ -195,7 +196,7 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
 {
     send_revoke(c, m, w, why);
     leases_end(w);
-    closure_unstarted(&w->closure);
+    closure_unstarted(&w->closure, true);
     leases_settle(c, w);
 }
 

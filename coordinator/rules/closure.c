@@ -76,7 +76,7 @@ enum sl_err closure_lease(struct closure *c, uint64_t worker,
     c->attempt = attempt;
     c->worker = worker;
     c->leased_ms = now_ms;
-    c->again = false;
+    c->again = c->begun = false;
     return SL_OK;
 }
 
@@ -107,7 +107,7 @@ static void remember(struct closure *c, uint64_t worker)
 void closure_remember(struct closure *c, uint64_t worker)
 {
     remember(c, worker);
-    c->again = true;
+    c->again = c->begun = true;
 }
 
 // True while others may try.
@@ -123,7 +123,7 @@ static void end_badly(struct closure *c, enum sl_err result)
 {
     if (blame(c, c->worker)) {
         enter(c, CLOSURE_WAITING);
-        c->again = true;
+        c->again = c->begun = true;
     } else {
         c->result = result;
         enter(c, CLOSURE_FAILED);
@@ -187,7 +187,7 @@ void closure_killed(struct closure *c, uint64_t worker)
 
     if (c->state != CLOSURE_WAITING)
         return;
-    c->again = true;
+    c->again = c->begun = true;
     if (!others_may_try) {
         c->result = SL_ELOST;
         enter(c, CLOSURE_FAILED);
@@ -198,7 +198,7 @@ void closure_forgiven(struct closure *c)
 {
     assert(c->state == CLOSURE_FAILED);
     closure_advanced(c);
-    c->again = true;
+    c->again = c->begun = true;
     enter(c, CLOSURE_WAITING);
 }
 
@@ -215,10 +215,11 @@ bool closure_ready(const struct closure *c, uint64_t now_ms)
             c->blamed_count + c->suspected < c->max_blamed);
 }
 
-void closure_unstarted(struct closure *c)
+void closure_unstarted(struct closure *c, bool begun)
 {
     enter(c, CLOSURE_WAITING);
     c->again = true;
+    c->begun = c->begun || begun;
 }
 
 void closure_advanced(struct closure *c)

@@ -69,6 +69,7 @@ struct closure {
     uint64_t worker;        // LEASED: who has it, see member.identity
     uint64_t leased_ms;
     bool again;          // an attempt ended badly since it was last leased
+    bool begun;          // with it: somebody may have computed steps of it
     uint32_t max_blamed; // distinct workers that it may take down
     uint32_t failures;
     uint32_t drops;         // handed back in a row
@@ -127,8 +128,8 @@ bool closure_half_blamed(const struct closure *c);
 // again, or until it is known what became of workers that had it.
 bool closure_ready(const struct closure *c, uint64_t now_ms);
 
-// The holder was lost, or is leaving, but had not begun with it.
-void closure_unstarted(struct closure *c);
+// The holder was lost, or is leaving. `begun`: it may have computed steps.
+void closure_unstarted(struct closure *c, bool begun);
 
 // Steps of it were newly counted: it is not what took those workers down, so
 // they are forgotten. (Poison does not get past its bad step.)

@@ -26,7 +26,7 @@ MAY = {
 # or in a lower one. Those of one line are strangers to each other. Files
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
-    "common": ["base", "plan run", "net net/local", "daemon"],
+    "common": ["base", "plan run", "net net/local", "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],
     "coordinator": ["rules", "journal", "core", "service"],
@@ -41,6 +41,7 @@ OPENED_BY = {
     "protobuf-c": r"(proto/|common/net/wirescan)",
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",
+    "curl/": r"common/notice/notice_web",
     "sqlite3": r"coordinator/journal/journal",
     "yaml.h": r"client/yaml",
     "zlib": r"worker/data/data",

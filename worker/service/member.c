@@ -17,6 +17,8 @@
 #include "worker/service/report.h"
 #include "worker/ring/files.h"
 
+#define UNHEARD_MS 1000 // for the coordinator to hear that we drain
+
 struct member {
     struct member_setup setup;
     struct attendee *attend;
@@ -29,6 +31,10 @@ struct member {
     uint32_t leases_count;
     struct outbox *outbox;
     bool draining;
+    uint64_t said; // the heartbeat that says so: what comes before its
+                   // acknowledgement was leased by who did not know
+    struct loop_timer *unheard;
+    bool told;                    // that it has drained
     bool away;                    // no device
     char why[SL_ERROR_TEXT + 40]; // that is so; "": it is not
 };
@@ -47,6 +53,31 @@ static struct lease *find_lease(struct member *m, uint64_t job,
             return l;
     }
     return NULL;
+}
+
+bool member_drained(const struct member *m)
+{
+    return m->draining && m->leases_count == 0 &&
+           (!attendee_attached(m->attend) ||
+            attendee_heard(m->attend) >= m->said);
+}
+
+static void note_drained(struct member *m)
+{
+    if (m->told || m->attend == NULL || !member_drained(m))
+        return;
+    m->told = true;
+    if (m->setup.drained != NULL)
+        m->setup.drained(m->setup.arg);
+}
+
+// The coordinator does not say that it has heard it: then it hears no more.
+static void unheard(void *arg)
+{
+    struct member *m = arg;
+
+    m->said = 0;
+    note_drained(m);
 }
 
 static void close_lease(struct lease *l, enum gate_reason why)
@@ -180,8 +211,7 @@ void member_done(void *arg, struct lease *l)
         outbox_say(m->outbox, report_outcome(l, m->by_map));
     FAULT("task.reported");
     lease_free(l);
-    if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
-        m->setup.drained(m->setup.arg);
+    note_drained(m);
 }
 
 // ---- jobs
@@ -375,8 +405,8 @@ void member_lost(void *arg)
 {
     struct member *m = arg;
 
-    if (m->draining && m->leases_count == 0 && m->setup.drained != NULL)
-        m->setup.drained(m->setup.arg);
+    m->told = false; // a goodbye that was waited for is vain
+    note_drained(m);
 }
 
 void member_renewed(void *arg)
@@ -387,6 +417,7 @@ void member_renewed(void *arg)
     list_for(n, &m->leases) atomic_store(
         &list_entry(n, struct lease, node)->gate.lease_ends_ms, ends);
     outbox_attached(m->outbox);
+    note_drained(m);
 }
 
 static uint64_t resident_bytes(void)
@@ -561,7 +592,10 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup)
     map_init(&m->records);
     list_init(&m->leases);
     rc = outbox_new(&m->outbox, setup->loop, send, m);
+    if (rc == SL_OK)
+        rc = loop_timer_new(&m->unheard, setup->loop, unheard, m);
     if (rc != SL_OK) {
+        outbox_free(m->outbox);
         sl_free(m);
         return rc;
     }
@@ -577,10 +611,17 @@ void member_start(struct member *m, struct attendee *attend,
     note_away(m, runner->away[0] != '\0', runner->away);
 }
 
-void member_drain(struct member *m)
+void member_drain(struct member *m, const char *why)
 {
     FAULT("notice.drain");
     m->draining = true;
+    m->told = false;
+    if (!m->away)
+        snprintf(m->why, sizeof(m->why), "%s", why);
+    // Before what is handed back: else the coordinator has more for us.
+    attendee_beat_now(m->attend);
+    m->said = attendee_beats(m->attend);
+    loop_timer_start(m->unheard, UNHEARD_MS, 0);
     list_for(n, &m->leases)
     {
         struct lease *l = list_entry(n, struct lease, node);
@@ -592,6 +633,19 @@ void member_drain(struct member *m)
         } else {
             close_lease(l, GATE_DRAIN);
         }
+    }
+}
+
+void member_stay(struct member *m)
+{
+    m->draining = false;
+    if (!m->away)
+        m->why[0] = '\0';
+    list_for(n, &m->leases)
+    {
+        struct lease *l = list_entry(n, struct lease, node);
+
+        atomic_store(&l->gate.draining, false);
     }
     attendee_beat_now(m->attend);
 }
@@ -616,6 +670,7 @@ void member_free(struct member *m)
     if (m == NULL)
         return;
     outbox_free(m->outbox);
+    loop_timer_free(m->unheard);
     while (map_next(&m->records, &at, &job, &record))
         record_unref(record);
     map_release(&m->records);

@@ -36,7 +36,8 @@ struct member_runner {
 struct member_setup {
     struct loop *loop;
     const struct sl_clock *clock;
-    // Nothing is leased any more, after member_drain. May be NULL.
+    // Nothing is leased any more, after member_drain, and nothing is on its
+    // way. May be NULL.
     void (*drained)(void *arg);
     // The compute thread hangs in what was taken from us: we have stood still
     // for the job's train.stall_seconds and for the grace beyond that. May be
@@ -67,13 +68,21 @@ void member_want_map(void *arg, uint64_t job, uint64_t have);
 void member_found(void *arg);
 void member_device(void *arg, enum compute_state state, const char *why);
 
-// Takes nothing new, finishes the step under way, hands back.
-void member_drain(struct member *m);
+// Takes nothing new, finishes the step under way, hands back. `why` goes into
+// heartbeats; "": because it leaves.
+void member_drain(struct member *m, const char *why);
+
+// It stays after all: what it had begun to hand back goes its way, and new
+// leases come again.
+void member_stay(struct member *m);
 
 // Closes all gates: what runs ends now, with nothing to say.
 void member_abandon(struct member *m);
 
 uint32_t member_leases(const struct member *m);
+
+// After member_drain: `drained` was called, or there is nothing to wait for.
+bool member_drained(const struct member *m);
 void member_free(struct member *m); // no lease is held; NULL is allowed
 
 #endif

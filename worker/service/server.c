@@ -17,6 +17,7 @@
 #include "worker/lease/compute.h"
 #include "worker/data/input.h"
 #include "worker/reduce/ranks.h"
+#include "worker/service/going.h"
 #include "worker/service/member.h"
 
 #define GOODBYE_MS 1000 // for the coordinator to end the stream
@@ -161,6 +162,18 @@ const struct conf_key server_keys[] = {
      .min = 4,
      .max = 1 << 30,
      .help = "Smaller gradients are sent as bytes all the same."},
+    {.name = "preempt-source",
+     .kind = CONF_STRING,
+     .value = "auto",
+     .help = "Who says that this machine is about to be taken away, several "
+             "with commas: aws, gcp, azure, file:PATH (it is there), "
+             "exec:COMMAND (it ends with 0; the last of several), signal "
+             "(nobody but SIGTERM), or auto: the cloud that this host is of. "
+             "The worker hands back what it has and ends with status 143."},
+    {.name = "azure-imds-endpoint",
+     .kind = CONF_STRING,
+     .value = "http://169.254.169.254",
+     .help = "Where Azure's metadata service answers."},
     {.name = NULL},
 };
 
@@ -176,6 +189,7 @@ struct worker {
     struct attendee *attend;
     struct peers *peers;
     struct member *member;
+    struct going *going;
     struct roots *roots; // of the data
     struct compute *compute;
 
@@ -367,9 +381,26 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
     if (taken && m->cluster != 0 &&
         membership_join(&w->membership, m->cluster, &err) != SL_OK)
         LOG(WARN, "cluster not noted", "why=%s", err.text);
-    if (taken && !daemon_draining(w->daemon) && !w->away)
+    if (taken && !daemon_draining(w->daemon) && !w->away && !going_is(w->going))
         introspect_set_serving(w->introspect, true);
     return taken;
+}
+
+static void set_serving(struct worker *w)
+{
+    if (!daemon_draining(w->daemon))
+        introspect_set_serving(w->introspect, !w->away && !going_is(w->going) &&
+                                                  attendee_attached(w->attend));
+}
+
+static void on_going(void *arg)
+{
+    set_serving(arg);
+}
+
+static void begin_attending(void *arg)
+{
+    attendee_start(((struct worker *)arg)->attend);
 }
 
 // Ready again, away for now, or of no more use: then another process may have
@@ -380,9 +411,7 @@ static void on_device(void *arg, enum compute_state state)
     char note[LOST_NOTE];
 
     w->away = state != COMPUTE_READY;
-    if (!daemon_draining(w->daemon))
-        introspect_set_serving(w->introspect,
-                               !w->away && attendee_attached(w->attend));
+    set_serving(w);
     if (state == COMPUTE_GONE)
         daemon_stop(w->daemon, DAEMON_EXIT_TRANSIENT);
     if (state == COMPUTE_ANEW) {
@@ -526,9 +555,27 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
     return start_attending(w, err);
 }
 
+static enum sl_err start_going(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    const struct going_setup going = {
+        .daemon = w->daemon,
+        .member = w->member,
+        .sources = conf_str(c, "preempt-source"),
+        .azure = conf_str(c, "azure-imds-endpoint"),
+        .step_ms = (uint64_t)conf_int(c, "grace") * 6 / 10,
+        .begin = begin_attending,
+        .changed = on_going,
+        .arg = w,
+    };
+
+    return going_new(&w->going, &going, err);
+}
+
 static void stop_parts(struct worker *w)
 {
     loop_timer_free(w->drain_timer);
+    going_free(w->going);
     if (w->attend != NULL)
         attendee_stop(w->attend);
     if (w->member != NULL)
@@ -571,12 +618,13 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
         rc = start_ring(w, err);
     if (rc == SL_OK)
         rc = start_member(w, err);
+    if (rc == SL_OK)
+        rc = start_going(w, err);
     if (rc != SL_OK) {
         stop_parts(w);
         return rc;
     }
     rpc_server_start(w->rpc);
-    attendee_start(w->attend);
     DAEMON_STARTED(
         d,
         "name=%s coordinator=%s device=%s listen=%s port=%d tls=%d "
@@ -603,8 +651,10 @@ static void on_drained(void *arg)
 {
     struct worker *w = arg;
 
-    if (!daemon_draining(w->daemon))
+    if (!daemon_draining(w->daemon)) {
+        going_drained(w->going);
         return;
+    }
     if (!w->closing && attendee_close(w->attend)) {
         w->closing = true;
         if (w->drain_timer != NULL)
@@ -636,8 +686,8 @@ static void drain(struct daemon *d, void *arg)
     uint64_t grace = (uint64_t)conf_int(daemon_conf(d), "grace");
 
     introspect_set_serving(w->introspect, false);
-    member_drain(w->member);
-    if (member_leases(w->member) == 0) {
+    member_drain(w->member, "");
+    if (member_drained(w->member)) {
         on_drained(w);
         return;
     }

@@ -146,10 +146,17 @@ TEST(closure, one_that_waited_behind_another_blames_nobody)
 
     closure_init(&c, 0, 1);
     T_OK(closure_lease(&c, ALICE, at(1), 0));
-    closure_unstarted(&c);
+    closure_unstarted(&c, false);
     T_EQ(c.state, CLOSURE_WAITING);
     T_EQ(c.blamed_count, 0);
     T_TRUE(c.again);
+    T_FALSE(c.begun);
+    T_OK(closure_lease(&c, BOB, at(2), 0));
+    closure_unstarted(&c, true);
+    T_TRUE(c.begun);
+    T_OK(closure_lease(&c, BOB, at(3), 0));
+    T_FALSE(c.again);
+    T_FALSE(c.begun);
 }
 
 TEST(closure, late_evidence_of_a_lost_worker_makes_it_done)
@@ -186,6 +193,11 @@ static void fail(struct closure *c)
     (void)closure_finish(c, at(1), SL_ENOMEM);
 }
 
+static void unstarted(struct closure *c)
+{
+    closure_unstarted(c, true);
+}
+
 static void killed(struct closure *c)
 {
     closure_killed(c, ALICE);
@@ -208,7 +220,7 @@ static const struct {
     {closure_cancel, ANY},
     {closure_counted, WAITING},
     {closure_lost, LEASED},
-    {closure_unstarted, LEASED},
+    {unstarted, LEASED},
     {killed, WAITING | LEASED},
     {closure_forgiven, FAILED},
 };

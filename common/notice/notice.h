@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/notice/notice.h -- hears that this machine is about to be taken away.
+//
+// Clouds say it some 30 s to 2 minutes before, at an address of the host's own
+// (IMDS); other platforms touch a file, or have a command that knows. Each
+// source is watched by a thread of its own, so that one which does not answer
+// delays nobody:
+//
+//   aws        spot/instance-action, with a session token; every second
+//   gcp        instance/preempted and instance/maintenance-event; long polls
+//   azure      scheduledevents; every second, the first answer may take 2 min
+//   file:PATH  the path is there
+//   exec:CMD   the command (of /bin/sh) ends with 0; every second
+//   signal     SIGTERM alone, which every daemon drains at: nothing is watched
+//   auto       that of the cloud whose name the firmware bears, or whose
+//              endpoint is in the environment; nowhere else anything
+//
+// A notice may be withdrawn: then nothing happened.
+//
+//   notice_new -> looked ... changed(true) ... [changed(false)] ->
+//   notice_may_go -> told
+//              -> notice_free
+//
+// Endpoints are those of the clouds' own libraries: AWS_EC2_METADATA_SERVICE_
+// ENDPOINT, GCE_METADATA_HOST or GCE_METADATA_IP, and notice_setup.azure.
+//
+// Threads  all calls, `changed`, `looked` and `told`: the loop's thread.
+// Memory   notice_free; strings of the setup are copied.
+// Errors   SL_EINVAL: a source that nobody knows. What a service answers is
+//          logged where it changes, and never an error: a host without one has
+//          no notices.
+#ifndef COMMON_NOTICE_NOTICE_H
+#define COMMON_NOTICE_NOTICE_H
+
+#include <stdbool.h>
+
+#include "common/base/status.h"
+#include "common/run/loop.h"
+
+struct notice;
+
+struct notice_setup {
+    struct loop *loop;
+    const char *sources; // "aws,file:/run/going"; "" and "signal": none
+    const char *azure;   // endpoint; NULL: http://169.254.169.254
+    // A first source says that the machine goes, and why; none does any more.
+    void (*changed)(void *arg, bool goes, const char *why);
+    // Every source has been asked once, after `changed` if that is called.
+    void (*looked)(void *arg);
+    void *arg;
+};
+
+enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
+                       struct sl_error *err);
+
+// All is handed over: who wants to hear that is told (Azure, if the event is of
+// this machine alone; an answer frees all that it names), then told(arg) runs,
+// some seconds later at most.
+void notice_may_go(struct notice *n, loop_fn told, void *arg);
+
+// Waits for the threads; nothing is called any more. NULL is allowed.
+void notice_free(struct notice *n);
+
+#endif

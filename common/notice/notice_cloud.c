@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/notice/notice_cloud.c -- what AWS and Google Cloud say.
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/mem.h"
+#include "common/notice/notice_inner.h"
+#include "common/run/log.h"
+
+#define ASK_MS 1000
+#define URL 300
+
+static char *text_of(struct web_answer *a)
+{
+    char *text = (char *)a->body.data;
+    size_t n = a->body.len;
+
+    while (n > 0 && isspace((unsigned char)text[n - 1]))
+        text[--n] = '\0';
+    return text;
+}
+
+// ---- AWS: a token first (IMDSv2), which a 401 says is of no use any more
+
+struct aws {
+    const char *at;
+    char token[600]; // "X-aws-ec2-metadata-token: ..."; "": none
+    bool rebalance;  // was said
+};
+
+static const char *aws_endpoint(void)
+{
+    const char *at = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+
+    return at != NULL && at[0] != '\0' ? at : "http://169.254.169.254";
+}
+
+static void aws_token(struct watch *w, struct aws *aws, struct web_answer *a)
+{
+    char url[URL];
+    const struct web_ask ask = {
+        .method = "PUT",
+        .url = url,
+        .header = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"},
+        .timeout_ms = ASK_MS};
+
+    snprintf(url, sizeof(url), "%s/latest/api/token", aws->at);
+    web_ask(w, &ask, a);
+    aws->token[0] = '\0';
+    if (a->status == 200 && a->body.len < 512)
+        snprintf(aws->token, sizeof(aws->token), "X-aws-ec2-metadata-token: %s",
+                 text_of(a));
+}
+
+static void aws_get(struct watch *w, struct aws *aws, const char *path,
+                    struct web_answer *a)
+{
+    char url[URL];
+    struct web_ask ask = {.method = "GET", .url = url, .timeout_ms = ASK_MS};
+
+    for (int i = 0; i < 2; i++) {
+        if (aws->token[0] == '\0') {
+            aws_token(w, aws, a);
+            if (a->status == 0)
+                return;
+            web_release(a);
+        }
+        snprintf(url, sizeof(url), "%s/latest/meta-data/%s", aws->at, path);
+        ask.header[0] = aws->token[0] != '\0' ? aws->token : NULL;
+        web_ask(w, &ask, a);
+        if (a->status != 401 || i == 1)
+            return;
+        web_release(a);
+        aws->token[0] = '\0';
+    }
+}
+
+static void aws_action(struct watch *w, const struct web_answer *a)
+{
+    const char *action = "?", *time = "a time that it does not say";
+    json_t *m = NULL;
+
+    if (a->status == 404) {
+        watch_stays(w);
+        return;
+    }
+    if (a->status != 200 ||
+        sl_json_parse(&m, "instance-action", (const char *)a->body.data,
+                      a->body.len, NULL, NULL) != SL_OK)
+        return;
+    (void)sl_json_str(&action, m, "action", NULL);
+    (void)sl_json_str(&time, m, "time", NULL);
+    watch_goes(w, "AWS will %.20s this instance at %.40s", action, time);
+    json_decref(m);
+}
+
+// It may never come to that, so nothing is given up for it.
+static void aws_rebalance(struct watch *w, struct aws *aws)
+{
+    struct web_answer a;
+
+    aws_get(w, aws, "events/recommendations/rebalance", &a);
+    if (a.status == 200 && !aws->rebalance)
+        LOG(WARN, "AWS says that this instance is at risk; going on",
+            "source=aws");
+    if (a.status == 200 || a.status == 404)
+        aws->rebalance = a.status == 200;
+    web_release(&a);
+}
+
+static void aws_run(struct watch *w)
+{
+    struct aws aws = {.at = aws_endpoint()};
+    uint64_t absent = 0, pause;
+    struct web_answer a;
+
+    do {
+        aws_get(w, &aws, "spot/instance-action", &a);
+        aws_action(w, &a);
+        pause = watch_pause(w, &absent, &a);
+        web_release(&a);
+        if (absent == 0)
+            aws_rebalance(w, &aws);
+    } while (watch_wait(w, pause));
+}
+
+const struct source source_aws = {.name = "aws", .run = aws_run};
+
+// ---- Google Cloud: an answer comes when something changes
+
+#define GCP_POLL_S 60 // as in the URL below
+
+static const char *gcp_host(void)
+{
+    const char *at = getenv("GCE_METADATA_HOST");
+
+    if (at == NULL || at[0] == '\0')
+        at = getenv("GCE_METADATA_IP");
+    return at != NULL && at[0] != '\0' ? at : "169.254.169.254";
+}
+
+// `etag`: an answer comes when it is another one; "": at once.
+static void gcp_get(struct watch *w, const char *what, const char *etag,
+                    struct web_answer *a)
+{
+    char url[URL];
+    bool change = etag[0] != '\0';
+    const struct web_ask ask = {.method = "GET",
+                                .url = url,
+                                .header = {"Metadata-Flavor: Google"},
+                                .timeout_ms =
+                                    change ? (GCP_POLL_S + 5) * 1000 : ASK_MS};
+
+    snprintf(url, sizeof(url), "http://%s/computeMetadata/v1/instance/%s%s%s",
+             gcp_host(), what,
+             change ? "?wait_for_change=true&timeout_sec=60&last_etag=" : "",
+             etag);
+    web_ask(w, &ask, a);
+    // Whoever answers at this address without saying so is somebody else.
+    if (a->status != 0 && !a->google) {
+        a->status = 0;
+        snprintf(a->why, sizeof(a->why), "no Google Cloud answers there");
+    }
+}
+
+static void gcp_watch(struct watch *w, const char *what, const char *bad)
+{
+    uint64_t absent = 0, pause;
+    char etag[64] = "";
+    struct web_answer a;
+
+    do {
+        gcp_get(w, what, etag, &a);
+        if (a.status == 200 && strcmp(text_of(&a), bad) == 0)
+            watch_goes(w, "Google Cloud says %s: %s", what, bad);
+        else if (a.status == 200)
+            watch_stays(w);
+        pause = watch_pause(w, &absent, &a);
+        snprintf(etag, sizeof(etag), "%s", a.status == 200 ? a.etag : "");
+        if (etag[0] != '\0')
+            pause = 0;
+        web_release(&a);
+    } while (watch_wait(w, pause));
+}
+
+static void gcp_preempted(struct watch *w)
+{
+    gcp_watch(w, "preempted", "TRUE");
+}
+
+static void gcp_maintenance(struct watch *w)
+{
+    gcp_watch(w, "maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE");
+}
+
+const struct source source_gcp_preempted = {.name = "gcp preempted",
+                                            .run = gcp_preempted};
+const struct source source_gcp_maintenance = {.name = "gcp maintenance-event",
+                                              .run = gcp_maintenance};

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A machine that is about to be taken away says so, and nothing is done twice.
+
+The clouds' services are imds.py; nobody is killed. SLUICE_TIMES=100 drains and
+kills so many workers in the last test (6 without it).
+"""
+import os
+import signal
+
+from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job, wait_for)
+from imds import Clouds
+
+TIMES = int(os.environ.get("SLUICE_TIMES", 6))
+
+
+def long_job(name, epochs=200, **train):
+    return mlp_job(name, samples=6400, epochs=epochs,
+                   **{"steps_per_closure": 10, **train})
+
+
+def wait_training(c, job):
+    c.wait_steps(job, c.steps(job) + 20)
+
+
+def wait_ended(c, name):
+    """The exit status of a process that ends by itself."""
+    process = c.processes.pop(name)
+    try:
+        wait_for(f"{name} to end", lambda: process.poll() is not None)
+    except BaseException:
+        process.kill()
+        raise
+    return process.returncode
+
+
+def says(c, name, text):
+    wait_for(f"{name} to say '{text}'", lambda: text in c.log(name))
+
+
+def drained_by(c, job, give, want):
+    """w-0 hears a notice; whoever hears none goes on."""
+    wait_training(c, job)
+    retried = int(c.status(job)["closures_retried"])
+    give()
+    check_equal(wait_ended(c, "w-0"), 143, "exit status")
+    check(want in c.log("w-0"), f"no '{want}' in the log", c.log("w-0"))
+    wait_training(c, job)
+    check_equal(int(c.status(job)["closures_retried"]), retried, "closures retried")
+
+
+def worker(c, source, **environment):
+    c.start("w-0", extra=["--preempt-source", source], environment=environment)
+
+
+def a_file_or_a_command_is_a_notice():
+    with Cluster(psservers=1, workers=0) as c:
+        c.start("w-1")
+        job = c.submit(long_job("file"))
+        worker(c, f"file:{c.dir}/going,exec:exit 3")
+        drained_by(c, job, (c.dir / "going").touch, f"{c.dir}/going is there")
+        worker(c, f"exec:test -e {c.dir}/a,b -o -e {c.dir}/gone")
+        drained_by(c, job, (c.dir / "gone").touch, "says so")
+        worker(c, "exec:nosuchcommand")
+        says(c, "w-0", "does not run")
+        c.run("stop", job)
+
+
+def aws_says_it_with_a_token_that_gets_old():
+    with Clouds() as clouds, Cluster(psservers=1, workers=0) as c:
+        c.start("w-1")
+        job = c.submit(long_job("aws"))
+        worker(c, "auto", AWS_EC2_METADATA_SERVICE_ENDPOINT=clouds.url)
+        wait_for("a look", lambda: any("instance-action" in path
+                                       for _, path in clouds.asked))
+        clouds.forget_tokens()
+        drained_by(c, job, lambda: clouds.set("aws", {
+            "action": "terminate", "time": "2026-11-25T08:22:00Z"}),
+            "AWS will terminate this instance at 2026-11-25T08:22:00Z")
+        check(len([a for a in clouds.asked if a[0] == "PUT"]) >= 2, clouds.asked)
+        c.run("stop", job)
+
+
+def google_cloud_answers_when_something_changes():
+    with Clouds() as clouds, Cluster(psservers=1, workers=0) as c:
+        c.start("w-1")
+        job = c.submit(long_job("gcp"))
+        worker(c, "gcp", GCE_METADATA_HOST=clouds.address)
+        drained_by(c, job, lambda: clouds.set("preempted", "TRUE"), "preempted: TRUE")
+        clouds.set("preempted", "FALSE")
+        worker(c, "auto", GCE_METADATA_IP=clouds.address)
+        drained_by(c, job, lambda: clouds.set("maintenance-event",
+                                              "TERMINATE_ON_HOST_MAINTENANCE"),
+                   "maintenance-event: TERMINATE_ON_HOST_MAINTENANCE")
+        c.run("stop", job)
+
+
+def event(ident, *machines, kind="Preempt"):
+    return {"EventId": ident, "EventType": kind, "Resources": list(machines),
+            "ResourceType": "VirtualMachine", "EventStatus": "Scheduled",
+            "NotBefore": "Wed, 25 Nov 2026 08:22:00 GMT"}
+
+
+def azure_is_answered_after_the_drain_if_the_event_is_ours_alone():
+    with Clouds(name="vm-0", slow_s=1.5) as clouds, \
+            Cluster(psservers=1, workers=0) as c:
+        c.start("w-1")
+        job = c.submit(long_job("azure"))
+        source = ["azure", f"--azure-imds-endpoint={clouds.url}"]
+
+        def start():
+            c.start("w-0", extra=["--preempt-source", *source])
+
+        clouds.set("events", [event("of-another", "vm-1"),
+                              event("no-harm", "vm-0", kind="Freeze")])
+        start()
+        wait_for("a second look", lambda: clouds.asked.count(
+            ("GET", "/metadata/scheduledevents")) >= 2)
+        drained_by(c, job, lambda: clouds.set("events", [event("of-two", "vm-0", "vm-1")]),
+                   "Azure: Preempt of this machine")
+        check_equal(clouds.answered, [], "events answered")
+        clouds.set("events", [])
+        start()
+        drained_by(c, job, lambda: clouds.set("events", [event("ours", "vm-0")]),
+                   "told Azure that this machine may go")
+        check_equal(clouds.answered, ["ours"], "events answered")
+        log = c.log("w-0")
+        check(log.rindex("draining") < log.rindex("told Azure"), log)
+        c.run("stop", job)
+
+
+def a_notice_that_is_withdrawn_ends_the_drain():
+    """Its step lasts, since a psserver stands still."""
+    with Cluster(psservers=1, workers=0) as c:
+        worker(c, f"file:{c.dir}/going")
+        job = c.submit(long_job("stays", epochs=60))
+        wait_training(c, job)
+        c.pause("ps-0")
+        (c.dir / "going").touch()
+        says(c, "w-0", "this machine goes; draining")
+        wait_for("the coordinator to hear it",
+                 lambda: any(m["state"] == "draining"
+                             for m in c.cluster_status()["members"]))
+        (c.dir / "going").unlink()
+        says(c, "w-0", "the notice was withdrawn")
+        c.resume("ps-0")
+        check_counts(c.wait_state(job))
+        check(c.processes["w-0"].poll() is None, "it ended all the same")
+
+
+def one_that_is_started_again_waits_until_the_notice_is_withdrawn():
+    with Cluster(psservers=1, workers=0) as c:
+        (c.dir / "going").touch()
+        worker(c, f"file:{c.dir}/going")
+        says(c, "w-0", "this machine goes: not attending")
+        job = c.submit(long_job("later", epochs=2))
+        check(not any(m["name"] == "w-0" for m in c.cluster_status()["members"]),
+              "it attends")
+        (c.dir / "going").unlink()
+        check_counts(c.wait_state(job))
+
+
+def nobody_there_is_no_notice():
+    with Cluster(psservers=1, workers=0) as c:
+        worker(c, "aws,gcp,azure", AWS_EC2_METADATA_SERVICE_ENDPOINT="http://127.0.0.1:9",
+               GCE_METADATA_HOST="127.0.0.1:9")
+        job = c.submit(long_job("alone", epochs=4))
+        says(c, "w-0", "no notices to be had for now")
+        check_counts(c.wait_state(job))
+        check_equal(c.kill("w-0", signal.SIGTERM), -signal.SIGTERM, "exit status")
+
+
+def a_source_that_nobody_knows_is_refused():
+    with Cluster(psservers=0, workers=0) as c:
+        for source, text in (("asw", "no source of notices is called asw; there are:"),
+                             ("file:", "write file:PATH or exec:COMMAND"),
+                             ("aws:x", "write aws")):
+            process = c.start("w-0", extra=["--preempt-source", source], wait=False)
+            check_equal(wait_ended(c, "w-0"), 2, f"exit status with {source}")
+            check(text in c.log("w-0"), f"{source}: no '{text}'", process)
+
+
+def a_drained_worker_costs_nothing_and_a_killed_one_its_closure():
+    with Cluster(psservers=1, workers=0) as c:
+        c.start("w-1")
+        job = c.submit(long_job("counts", epochs=5000))
+        retried = 0
+        for i in range(2 * TIMES):
+            worker(c, f"file:{c.dir}/going-{i}")
+            wait_for("w-0 to have work", lambda: any(
+                m["name"] == "w-0" and int(m["leases"]) > 0
+                for m in c.cluster_status()["members"]))
+            if i % 2 == 0:
+                (c.dir / f"going-{i}").touch()
+                check_equal(wait_ended(c, "w-0"), 143, "exit status")
+            else:
+                c.kill("w-0")
+                retried += 1
+                wait_for("the coordinator to miss it", lambda: int(
+                    c.status(job)["workers_lost"]) == retried)
+            wait_training(c, job)
+            if i % 2 == 0:
+                check_equal(int(c.status(job)["closures_retried"]) <= retried, True,
+                            "closures retried")
+        check(int(c.status(job)["closures_retried"]) <= retried,
+              f"{c.status(job)['closures_retried']} closures retried, {retried} killed")
+        c.run("stop", job)
+
+
+if __name__ == "__main__":
+    main([a_file_or_a_command_is_a_notice, aws_says_it_with_a_token_that_gets_old,
+          google_cloud_answers_when_something_changes,
+          azure_is_answered_after_the_drain_if_the_event_is_ours_alone,
+          a_notice_that_is_withdrawn_ends_the_drain,
+          one_that_is_started_again_waits_until_the_notice_is_withdrawn,
+          nobody_there_is_no_notice,
+          a_source_that_nobody_knows_is_refused,
+          a_drained_worker_costs_nothing_and_a_killed_one_its_closure])

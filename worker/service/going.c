@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/service/going.c -- from a notice to the daemon's end, or back.
+#include "worker/service/going.h"
+
+#include <inttypes.h>
+
+#include "common/base/mem.h"
+#include "common/notice/notice.h"
+
+struct going {
+    struct going_setup setup;
+    struct notice *notice;
+    struct loop_timer *timer;
+    bool goes, telling, begun;
+};
+
+static void begin(struct going *g)
+{
+    if (g->begun || g->goes || daemon_draining(g->setup.daemon))
+        return;
+    g->begun = true;
+    loop_timer_stop(g->timer);
+    g->setup.begin(g->setup.arg);
+}
+
+static void on_looked(void *arg)
+{
+    begin(arg);
+}
+
+static void over(void *arg)
+{
+    struct going *g = arg;
+
+    if (!g->begun) { // a source takes long to answer
+        begin(g);
+        return;
+    }
+    LOG(WARN, "this machine goes: leaving the step under way",
+        "leases=%" PRIu32, member_leases(g->setup.member));
+    member_abandon(g->setup.member);
+}
+
+// All is handed back, and who wanted to hear it was told.
+static void told(void *arg)
+{
+    struct going *g = arg;
+
+    g->telling = false;
+    if (g->goes)
+        daemon_stop(g->setup.daemon, GOING_EXIT);
+}
+
+void going_drained(struct going *g)
+{
+    if (g == NULL || !g->goes || g->telling)
+        return;
+    loop_timer_stop(g->timer);
+    g->telling = true;
+    notice_may_go(g->notice, told, g);
+}
+
+static void leave(struct going *g, const char *why)
+{
+    LOG(WARN, "this machine goes; draining", "why=%s leases=%" PRIu32, why,
+        member_leases(g->setup.member));
+    member_drain(g->setup.member, why);
+    if (member_drained(g->setup.member))
+        going_drained(g);
+    else
+        loop_timer_start(g->timer, g->setup.step_ms, 0);
+}
+
+static void on_notice(void *arg, bool goes, const char *why)
+{
+    struct going *g = arg;
+
+    if (daemon_draining(g->setup.daemon))
+        return;
+    g->goes = goes;
+    if (!g->begun) {
+        if (goes)
+            LOG(WARN, "this machine goes: not attending", "why=%s", why);
+        begin(g);
+        return;
+    }
+    g->setup.changed(g->setup.arg);
+    if (goes) {
+        leave(g, why);
+        return;
+    }
+    LOG(INFO, "the notice was withdrawn; this machine stays", "leases=%" PRIu32,
+        member_leases(g->setup.member));
+    loop_timer_stop(g->timer);
+    member_stay(g->setup.member);
+}
+
+enum sl_err going_new(struct going **out, const struct going_setup *setup,
+                      struct sl_error *err)
+{
+    struct going *g = sl_calloc(1, sizeof(*g));
+    struct notice_setup notice = {.loop = daemon_loop(setup->daemon),
+                                  .sources = setup->sources,
+                                  .azure = setup->azure,
+                                  .changed = on_notice,
+                                  .looked = on_looked,
+                                  .arg = g};
+    enum sl_err rc;
+
+    if (g == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    g->setup = *setup;
+    if (g->setup.step_ms > GOING_STEP_MS)
+        g->setup.step_ms = GOING_STEP_MS;
+    rc = loop_timer_new(&g->timer, notice.loop, over, g);
+    if (rc == SL_OK)
+        rc = notice_new(&g->notice, &notice, err);
+    if (rc != SL_OK) {
+        going_free(g);
+        return rc;
+    }
+    loop_timer_start(g->timer, GOING_LOOK_MS, 0);
+    *out = g;
+    return SL_OK;
+}
+
+bool going_is(const struct going *g)
+{
+    return g != NULL && g->goes;
+}
+
+void going_free(struct going *g)
+{
+    if (g == NULL)
+        return;
+    notice_free(g->notice);
+    loop_timer_free(g->timer);
+    sl_free(g);
+}
