@@ -33,6 +33,9 @@
 
 #include "common/base/status.h"
 
+struct optim; // kernels/optim.h
+struct optim_consts;
+
 #define KERN_ABI 1
 #define KERN_ALIGN 16 // bytes
 #define KERN_DIMS 6
@@ -371,6 +374,15 @@ struct kern_backend {
 
     // What people want to know of how the dev computes so far, into out[n].
     void (*about)(char *out, size_t n, struct kern_dev *dev);
+
+    // Enqueues an update of n elements in device memory, of w and of the slots
+    // of `o`, with the constants that lie at `consts` there; the bits are those
+    // of optim_apply(). Without `o`: of a moving statistic, which becomes
+    // a w + b grad by these constants, each operation rounded by itself. NULL:
+    // it has no optimizers.
+    enum sl_err (*optim)(struct kern_stream *s, const struct optim *o, size_t n,
+                         const float *grad, float *w, float *const *slots,
+                         const struct optim_consts *consts);
 };
 
 // ---- Opening, planning, running ------------------------------------------

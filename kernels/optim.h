@@ -86,7 +86,8 @@ struct optim_consts {
     float decay;   // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
     float lr;      // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
     float a, b;    // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
-                   // rmsprop: rho (b)
+                   // rmsprop: rho (b); a moving statistic, which has no
+                   // optimizer: what is kept of it, what is taken
     float rest;    // rmsprop: 1 - rho
     float epsilon; // adam: after the root; adagrad, rmsprop: within
     float outer;   // adagrad, rmsprop: after it; one of these two is 0

@@ -172,9 +172,8 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
 
-// One update of an optimizer over n elements in device memory (kernels/optim.h
-// has the rules), with the constants that lie at `consts` there: the same bits
-// as optim_apply().
+// One update of an optimizer, or of a moving statistic, over n elements in
+// device memory, as kern.h has it.
 enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const float *grad, float *w, float *const *slots,
                        const struct optim_consts *consts);

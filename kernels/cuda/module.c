@@ -164,6 +164,7 @@ static const struct kern_backend cuda = {
     .record_end = cuda_record_end,
     .fault = fault,
     .about = about,
+    .optim = cuda_optim,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

@@ -128,6 +128,16 @@ template <bool centered, bool momentum> struct rmsprop {
     }
 };
 
+// No optimizer: the mean or variance of a batch norm.
+struct moving {
+    enum { slots = 0 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        e.w = k.a * e.w + k.b * e.g;
+    }
+};
+
 // NaN passes through: both comparisons are false.
 DEV struct exact clipped(float g, float clip)
 {
@@ -182,3 +192,4 @@ ENTRY(optim_rmsprop, update<rmsprop_alone>, optim)
 ENTRY(optim_rmsprop_momentum, update<rmsprop_momentum>, optim)
 ENTRY(optim_rmsprop_centered, update<rmsprop_centered>, optim)
 ENTRY(optim_rmsprop_both, update<rmsprop_both>, optim)
+ENTRY(optim_moving, update<moving>, optim)

@@ -31,14 +31,14 @@ enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const struct optim_consts *consts)
 {
     struct cuda_dev *dev = cuda_dev(s->dev);
-    enum cuda_kernel kernel = kernel_of(o);
+    enum cuda_kernel kernel = o ? kernel_of(o) : CUDA_optim_moving;
     struct args_optim a = {
         .grad = grad, .w = w, .consts = consts, .n = (int64_t)n};
     void *wide[5] = {(void *)(uintptr_t)grad, w};
 
     if (kernel == CUDA_KERNELS)
         return SL_EINVAL;
-    for (unsigned i = 0; i < optim_slots(o); i++)
+    for (unsigned i = 0; o && i < optim_slots(o); i++)
         wide[2 + i] = a.slot[i] = slots[i];
     a.wide = own_wide(5, wide);
     return CUDA_LAUNCH(dev, cuda_stream(s), kernel, own_blocks(a.n, 4), 1, &a);

@@ -2,6 +2,7 @@
 // tests/emul/conform.c -- kernels-conformance on the emulator: the backend
 // "cuda-emul", the optimizers (which are no op), and that no kernel of
 // kernels.def went unused.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,24 @@ static bool same_step(struct kern_stream *s, struct twin *t,
     return true;
 }
 
+// A moving statistic, as state/shard/apply.c moves it.
+static bool same_move(struct kern_stream *s, struct twin *t, size_t n)
+{
+    static float got[COUNT];
+    const struct optim_consts k = {
+        .clip = INFINITY, .a = 0.97f, .b = 1.0f - 0.97f};
+    float *w = t->host[1];
+
+    if (cuda_copy(s, t->consts.at, &k, sizeof(k), KERN_TO_DEVICE) != SL_OK ||
+        cuda_optim(s, NULL, n, t->at[0], t->at[1], NULL, t->consts.at) !=
+            SL_OK ||
+        cuda_copy(s, got, t->at[1], n * sizeof(float), KERN_TO_HOST) != SL_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        w[i] = k.a * w[i] + k.b * t->host[0][i];
+    return memcmp(got, w, n * sizeof(float)) == 0;
+}
+
 static bool same_updates(struct kern_dev *dev, const struct optim *o, size_t n,
                          size_t shift)
 {
@@ -91,7 +110,7 @@ static bool same_updates(struct kern_dev *dev, const struct optim *o, size_t n,
     fill_twin(t, o, &rng);
     same = same && send(s, t, n, shift) == SL_OK;
     for (uint64_t step = 1; step <= STEPS && same; step++)
-        same = same_step(s, t, o, step, n);
+        same = same_step(s, t, o, step, n) && same_move(s, t, n);
     for (int i = 0; i < ARRAYS; i++)
         cuda_release(dev, &t->mem[i]);
     cuda_release(dev, &t->consts);

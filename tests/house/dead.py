@@ -31,7 +31,6 @@ SEAMS = {
     "pool_kept_bytes": "tests see what the shelf keeps",
     "optim_defaults": "Keras' values, for tests and bench programs",
     "graph_describe": "graphs are checked for a device that is not there",
-    "cuda_optim": "the update on a device; the emulated kernels check it",
 }
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
