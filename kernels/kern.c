@@ -169,6 +169,12 @@ void kern_about(char *out, size_t n, struct kern_dev *dev)
         b->about(out, n, dev);
 }
 
+bool kern_has_optim(const struct kern_backend *b)
+{
+    return b->size >= offsetof(struct kern_backend, optim) + sizeof(b->optim) &&
+           b->optim;
+}
+
 void kern_close(struct kern_dev *dev)
 {
     struct kern_dev *fallback;

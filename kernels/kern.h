@@ -379,7 +379,7 @@ struct kern_backend {
     // of `o`, with the constants that lie at `consts` there; the bits are those
     // of optim_apply(). Without `o`: of a moving statistic, which becomes
     // a w + b grad by these constants, each operation rounded by itself. NULL:
-    // it has no optimizers.
+    // it has no optimizers (kern_has_optim).
     enum sl_err (*optim)(struct kern_stream *s, const struct optim *o, size_t n,
                          const float *grad, float *w, float *const *slots,
                          const struct optim_consts *consts);
@@ -411,6 +411,9 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
 
 // backend->about(), or "" of one that has nothing to tell.
 void kern_about(char *out, size_t n, struct kern_dev *dev);
+
+// True if backend->optim may be called: a module may be older.
+bool kern_has_optim(const struct kern_backend *backend);
 
 // Frees the device; its plans, streams and memory must be gone. NULL allowed.
 void kern_close(struct kern_dev *dev);

@@ -94,16 +94,33 @@ enum sl_err apply_check(const struct plan *plan, enum wire_type type,
 }
 
 // Once, it is momentum and 1 - momentum to the bit.
+static struct optim_consts moving_consts(double momentum, uint32_t moves)
+{
+    double kept = moves == 1 ? momentum : pow(momentum, moves);
+
+    return (struct optim_consts){
+        .clip = INFINITY, .a = (float)kept, .b = (float)(1.0 - kept)};
+}
+
 static void move_statistic(double momentum, uint32_t moves, size_t n,
                            const uint8_t *pushed, float *w)
 {
-    double kept = moves == 1 ? momentum : pow(momentum, moves);
-    float keep = (float)kept, take = (float)(1.0 - kept), x;
+    const struct optim_consts k = moving_consts(momentum, moves);
+    float keep = k.a, take = k.b, x;
 
     for (size_t i = 0; i < n; i++) {
         memcpy(&x, pushed + 4 * i, 4);
         w[i] = keep * w[i] + take * x;
     }
+}
+
+void apply_consts(struct optim_consts *out, const struct plan *plan,
+                  const struct plan_run *run, const struct apply_step *step)
+{
+    if (run->moving)
+        *out = moving_consts(run->momentum, step->moves);
+    else
+        optim_consts(out, &plan->optim, step->t, step->rate);
 }
 
 static void touch(const struct plan *plan, const struct apply_memory *to,

@@ -57,6 +57,11 @@ void apply_step_init(struct apply_step *out, const struct plan *plan,
                      struct stale_versions *versions, uint64_t version,
                      uint64_t based_on, uint64_t samples);
 
+// The constants with which that update changes a run, for who does it elsewhere
+// (kernels/kern.h, optim).
+void apply_consts(struct optim_consts *out, const struct plan *plan,
+                  const struct plan_run *run, const struct apply_step *step);
+
 // Applies one update of a payload that apply_check has passed. With `fresh`
 // (NULL allowed) the new values are also copied there, run by run while they
 // are in the cache.

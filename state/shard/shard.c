@@ -757,6 +757,10 @@ static enum sl_err may_freeze_locked(const struct shard *s,
                        "job %" PRIu64 " shard %u is not admitted as "
                        "incarnation %" PRIu64,
                        s->plan.job, s->plan.shard, incarnation);
+    if (s->behind)
+        return sl_fail(err, SL_ESTALE,
+                       "job %" PRIu64 " shard %u: its values are elsewhere",
+                       s->plan.job, s->plan.shard);
     if (s->memory.freeze != NULL)
         return sl_fail(err, SL_EBUSY,
                        "job %" PRIu64 " shard %u: a snapshot is being written",
@@ -842,6 +846,16 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err)
 {
     return shard_freeze_as(s, (struct wire_tag){incarnation, 0}, out, err);
+}
+
+bool shard_is_frozen(struct shard *s)
+{
+    bool frozen;
+
+    pthread_mutex_lock(&s->lock);
+    frozen = s->memory.freeze != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return frozen;
 }
 
 void shard_image_take(struct shard_image *image, size_t block, void *space,

@@ -51,6 +51,7 @@ struct shard {
     struct region_shared *shared; // or NULL; then the values lie here, and
                                   // only the slots in region
     struct apply_memory memory;   // into them
+    bool behind;                  // it lacks updates that are counted: update.h
     struct contributions contributions; // of the open round (sync)
     struct stale_versions versions;     // that were read, for staleness dc
 };
@@ -160,7 +161,8 @@ struct shard_image {
 
 // Takes values, slots, version and counted set at one instant (S1); pushes go
 // on. *out must not move until shard_image_release. SL_ESTATE if the shard is
-// not this incarnation, or closed; SL_EBUSY if an image exists.
+// not this incarnation, or closed; SL_EBUSY if an image exists; SL_ESTALE if
+// its memory is behind.
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
@@ -179,6 +181,9 @@ enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
 // takes the lock. Not together with shard_image_take. SL_ERANGE beyond the end.
 enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
                              size_t n, void *into);
+
+// True if there is an image of it.
+bool shard_is_frozen(struct shard *s);
 
 // Block after block of the image (freeze_copy, freeze_take); takes the lock.
 void shard_image_take(struct shard_image *image, size_t block, void *space,

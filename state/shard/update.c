@@ -19,6 +19,10 @@ static enum sl_err check_locked(struct shard *s, const struct update *u,
         return sl_fail(err, SL_EUNAVAIL,
                        "job %" PRIu64 " shard %u is not admitted", s->plan.job,
                        s->plan.shard);
+    if (s->behind && !u->elsewhere)
+        return sl_fail(err, SL_ESTATE,
+                       "job %" PRIu64 " shard %u: its values are elsewhere",
+                       s->plan.job, s->plan.shard);
     for (size_t i = 0; rc == SL_OK && i < u->count; i++) {
         const struct once_step *step = &u->steps[i];
 
@@ -56,7 +60,9 @@ enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
     pthread_mutex_lock(&s->lock);
     rc = check_locked(s, u, err);
     if (rc == SL_OK) {
-        if (!u->steps[0].skip)
+        if (u->elsewhere)
+            s->behind = s->behind || !u->steps[0].skip;
+        else if (!u->steps[0].skip)
             apply_locked(s, u, fresh);
         else if (fresh != NULL)
             memcpy(fresh, s->memory.values, plan_values_bytes(&s->plan));
@@ -71,4 +77,41 @@ enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
     }
     pthread_mutex_unlock(&s->lock);
     return rc;
+}
+
+static enum sl_err bring_locked(struct shard *s, update_read_fn read, void *arg,
+                                struct sl_error *err)
+{
+    unsigned slots = optim_slots(&s->plan.optim);
+    enum sl_err rc = SL_OK;
+
+    if (s->memory.freeze != NULL)
+        freeze_touch(s->memory.freeze, 0, shard_bytes(s));
+    for (unsigned k = 0; rc == SL_OK && k <= slots; k++)
+        rc = read(arg, k, k == 0 ? s->memory.values : s->memory.slots[k - 1],
+                  err);
+    return rc;
+}
+
+enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
+                         struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->behind)
+        rc = bring_locked(s, read, arg, err);
+    s->behind = s->behind && rc != SL_OK;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+bool update_is_behind(struct shard *s)
+{
+    bool behind;
+
+    pthread_mutex_lock(&s->lock);
+    behind = s->behind;
+    pthread_mutex_unlock(&s->lock);
+    return behind;
 }

@@ -5,7 +5,12 @@
 // averaged first, what comes of them is one update, and all keys are counted
 // with it, under the one lock of the shard (S1).
 //
-// Threads  any; update_shard holds the lock of the shard.
+// An update may be applied elsewhere: on a device where values and slots are
+// resident (worker/device/resident.h). Then the shard counts it, and its memory
+// is behind until it is brought up to that. Memory that is behind is shown to
+// nobody, so what is seen is one instant all the same (S1).
+//
+// Threads  any; each call holds the lock of the shard.
 // Memory   everything is borrowed for the call.
 // Units    elements of the shard, f32; samples.
 // Errors   a call that fails has changed nothing.
@@ -18,13 +23,23 @@ struct update {
     const float *gradient; // of all elements, finite; not read if skipped
     // The keys, all of one epoch, none of them counted; all skip, or none.
     const struct once_step *steps;
-    size_t count; // at least 1
+    size_t count;   // at least 1
+    bool elsewhere; // applied there, unless skipped: it is only counted here
 };
 
 // With `fresh` (space for all elements, or NULL) the new values are copied
 // there. SL_EUNAVAIL: the shard is closed, or not admitted (S5). SL_ESTATE: a
-// key is counted already (S2). SL_ENOMEM.
+// key is counted already (S2), or the memory is behind. SL_ENOMEM.
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                          struct sl_error *err);
+
+// `read` gives values (array 0) and slots (1 and up), all elements, as of all
+// updates that are counted. Where memory is behind it is given all of them; if
+// that fails it stays behind.
+typedef enum sl_err (*update_read_fn)(void *arg, unsigned array, float *into,
+                                      struct sl_error *err);
+enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
+                         struct sl_error *err);
+bool update_is_behind(struct shard *s);
 
 #endif

@@ -271,6 +271,13 @@ struct copy {
     enum cudaMemcpyKind dir;
 };
 
+static uint64_t copied[cudaMemcpyDefault + 1];
+
+uint64_t emul_copied(enum cudaMemcpyKind dir)
+{
+    return copied[dir];
+}
+
 static cudaError_t copy_now(void *args)
 {
     const struct copy *c = args;
@@ -299,6 +306,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 
     if (rc != cudaSuccess)
         return rc;
+    copied[dir] += bytes;
     if (pinned(&c) || emul_records(s))
         return emul_enqueue(s, &work, &c, sizeof(c));
     emul_drain(); // memory that is not pinned: the call waits

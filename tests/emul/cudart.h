@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 // The nth call from now (1: the next) of `what` fails with `code`: "malloc",
 // "host_alloc", "copy", "fill", "launch", "sync", "kernel", ... If sticky, so
@@ -18,6 +19,8 @@ void emul_heal(void);
 // that waited, since the host's memory was not pinned; "busy_free": memory
 // that was freed while streams had work.
 unsigned emul_calls(const char *what);
+// Bytes that were copied that way since the process began.
+uint64_t emul_copied(enum cudaMemcpyKind dir);
 // Allocations, streams, events and recordings that there are.
 unsigned emul_alive(void);
 

@@ -2,17 +2,37 @@
 // tests/emul/usual.c -- in place of kernels/module.c: the module "cuda" is the
 // emulated one, and there is a driver with one device. Streams are as lazy as
 // EMUL_LAZY says (a seed; 0: not). EMUL_LOST=graph:400 loses the device at the
-// 400th call of that kind, for good.
+// 400th call of that kind, for good. EMUL_OPTIM=0: a module without optimizers.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/module.h"
 #include "tests/emul/cudart.h"
 #include "tests/emul/whole.h"
 
+static struct kern_backend without;
+
+static enum sl_err open_without(struct kern_dev **out, int ordinal,
+                                const char *options, struct sl_error *err)
+{
+    enum sl_err rc = emul_module()->open(out, ordinal, options, err);
+
+    if (rc == SL_OK)
+        (*out)->backend = &without;
+    return rc;
+}
+
 const struct kern_backend *module_usual(const char *name, char *why, size_t n)
 {
-    return emul_module();
+    const char *optim = getenv("EMUL_OPTIM");
+
+    if (optim == NULL || strcmp(optim, "0") != 0)
+        return emul_module();
+    without = *emul_module();
+    without.open = open_without;
+    without.optim = NULL;
+    return &without;
 }
 
 static void lose_it(const char *at)

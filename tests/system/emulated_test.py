@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that compute on the emulated GPU (tests/emul), whose streams are
 lazy: what is not ordered by events comes out wrong."""
+import re
 import signal
 
 from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
+from ring_test import exported
 
 
 class Emulated(Cluster):
@@ -100,7 +102,109 @@ def a_rank_loses_its_gpu_and_is_back():
         check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
 
 
+HERE, THERE = {"EMUL_OPTIM": "0"}, {}  # where the optimizer runs
+
+
+def ring_of(c, *environments):
+    """Workers with one store, each of its environment."""
+    for i, environment in enumerate(environments):
+        c.start(f"w-{i}", environment=environment, extra=["--store", str(c.dir / "store")])
+    for i, environment in enumerate(environments):
+        wait_for(f"w-{i} to be there", lambda: "computing on a GPU" in c.log(f"w-{i}"))
+
+
+def said_where(c, *environments):
+    for i, environment in enumerate(environments):
+        where = "host" if environment is HERE else "device"
+        check(f"the optimizer runs on the {where}" in c.log(f"w-{i}"),
+              f"w-{i} does not say that its optimizer runs on the {where}")
+
+
+IN_A_RING = {"mode": "allreduce", "contributions": 2}
+
+
+def normed_job(name, **train):
+    """With statistics that are moved, a schedule, and a norm that clips."""
+    job = job_of(name, **train)
+    job["model"]["layers"].insert(2, {"type": "batch_normalization"})
+    job["optimizer"] = {"type": "adamw", "learning_rate": 0.002, "weight_decay": 0.01,
+                        "global_clipnorm": 1.0,
+                        "schedule": {"type": "exponential_decay", "decay_steps": 10,
+                                     "decay_rate": 0.9}}
+    return job
+
+
+def gpus_of_a_ring_update_with_the_bits_of_hosts():
+    """Whoever of them has its parameters on its device; and a cut of it goes on
+    elsewhere, slots and all."""
+    found = []
+    for where in ((HERE, HERE), (THERE, THERE), (HERE, THERE)):
+        with Emulated(psservers=1, workers=0) as c:
+            ring_of(c, *where)
+            job = c.submit(normed_job("bits", epochs=2, **IN_A_RING))
+            check_counts(c.wait_state(job))
+            said_where(c, *where)
+            bits = [exported(c, job, "ring")]
+            c.kill("w-1", signal.SIGTERM)
+            job = c.submit(normed_job("on", epochs=3), "--resume", job)
+            check_counts(c.wait_state(job))
+            bits.append(exported(c, job, "async"))
+            found.append(bits)
+    for part, what in enumerate(("a ring", "what went on from its cut")):
+        check(found[0][part] == found[1][part], f"{what} has other bits from devices")
+        check(found[0][part] == found[2][part], f"{what} has other bits from both")
+    check(found[0][0] != found[0][1], "nothing went on")
+
+
+def a_rank_on_a_gpu_is_killed_and_another_copies():
+    """The newcomer gets what is on the others' devices, and goes on with it."""
+    found = []
+    for where in ((HERE, HERE), (THERE, THERE)):
+        with Emulated(psservers=0, workers=0) as c:
+            ring_of(c, *where)
+            job = c.submit(normed_job("killed", epochs=6, **IN_A_RING))
+            if where[0] is THERE:
+                for counted in (20, 80):
+                    c.wait_steps(job, counted)
+                    c.kill("w-1")
+                    wait_for("a ring of one",
+                             lambda: int(c.status(job).get("ring_ranks", 0)) == 1)
+                    c.start("w-1", environment=THERE,
+                            extra=["--store", str(c.dir / "store")])
+                    wait_for("a ring of two",
+                             lambda: int(c.status(job).get("ring_ranks", 0)) == 2)
+            check_counts(c.wait_state(job))
+            said_where(c, *where)
+            found.append(exported(c, job, "killed"))
+    check(found[0] == found[1], "other bits after a kill and a copy")
+
+
+def a_newcomer_copies_from_gpus_that_go_on():
+    """Between their rounds they bring home what it asks for."""
+    found = []
+    for copies in (False, True):
+        with Emulated(psservers=0, workers=0) as c:
+            ring_of(c, THERE, THERE)
+            spec = normed_job("ahead", epochs=1, batch=4, **IN_A_RING)
+            spec["data"]["train"]["limit"] = 240
+            del spec["data"]["test"]
+            spec["model"]["layers"][1]["units"] = 1400  # not copied within a round
+            job = c.submit(spec)
+            if copies:
+                c.wait_steps(job, 6)
+                c.kill("w-1")
+                c.start("w-1", environment=THERE, extra=["--store", str(c.dir / "store")])
+            check_counts(c.wait_state(job))
+            if copies:
+                told = re.findall(r'"rank has copied".*?"rounds":(\d+)', c.log("coordinator"))
+                check(told and int(told[-1]) > 0, f"copied: {told}; {c.log('w-1')}")
+            found.append(exported(c, job, "ahead"))
+    check(found[0] == found[1], "other bits after a copy that others did not wait for")
+
+
 if __name__ == "__main__":
-    main([a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
+    main([gpus_of_a_ring_update_with_the_bits_of_hosts,
+          a_rank_on_a_gpu_is_killed_and_another_copies,
+          a_newcomer_copies_from_gpus_that_go_on, a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
           workers_on_gpus_are_killed_and_leave, gpus_are_lost,
           a_rank_loses_its_gpu_and_is_back])

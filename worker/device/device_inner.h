@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/device_inner.h -- shared by device*.c only.
+// worker/device/device_inner.h -- shared by device*.c and resident.c only.
 //
 //   device.c          streams, vectors, the two slots; waiting for all
 //   device_program.c  a program there: its block, segments, recordings
 //   device_step.c     the parts of a step, in order
 //   device_check.c    what it says of its gradient; clipping
+//   resident.c        parameters and slots that stay there (resident.h)
 #ifndef WORKER_DEVICE_DEVICE_INNER_H
 #define WORKER_DEVICE_DEVICE_INNER_H
 
 #include "worker/device/device.h"
+#include "worker/device/resident.h"
 
 #define DEVICE_SLOTS 2
 
@@ -37,6 +39,7 @@ struct device {
     uint32_t done_count;
     struct device_pair params, grads; // flat vectors
     uint64_t name;                    // of the vector that params holds
+    struct resident *resident; // whose parameters stay there; NULL: nobody's
     struct device_slot slot[DEVICE_SLOTS];
     uint64_t moved; // how often the address of a slot has changed
 

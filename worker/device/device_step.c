@@ -198,7 +198,9 @@ enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
 
     if (d->name == name)
         return SL_OK;
-    rc = copy_params(d, params, 0, d->params.device.bytes, err);
+    rc = resident_make_way(d->resident, err);
+    if (rc == SL_OK)
+        rc = copy_params(d, params, 0, d->params.device.bytes, err);
     d->name = rc == SL_OK ? name : 0;
     return rc;
 }

@@ -21,8 +21,10 @@ enum sl_err step_begin(struct step *s, struct program *program,
 
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err)
 {
-    return s->device == NULL ? SL_OK
-                             : device_fresh(s->device, s->params, range, err);
+    if (s->device == NULL)
+        return SL_OK;
+    return s->resident != NULL ? resident_come_back(s->resident, err)
+                               : device_fresh(s->device, s->params, range, err);
 }
 
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err)

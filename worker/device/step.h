@@ -31,10 +31,13 @@
 #define WORKER_DEVICE_STEP_H
 
 #include "worker/device/device.h"
+#include "worker/device/resident.h"
 
 struct step {
     struct device *device; // NULL: in host memory
     float *params, *grads; // the host's
+    // The device's own parameters are read; NULL: those that are fresh.
+    struct resident *resident;
     struct pulse *pulse;
     bool held, kept; // the next to begin is
 

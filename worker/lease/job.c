@@ -463,6 +463,8 @@ uint64_t job_bytes(const struct job *j)
 
     if (j->ring != NULL && rank_has_state(&j->ring->rank))
         vectors += OF_A_RANK;
+    if (j->ring != NULL && j->ring->resident != NULL)
+        vectors += resident_vectors(j->ring->resident);
     if (j->cut != NULL)
         vectors++;
     return SMALL + vectors * j->model->elements * sizeof(float) +

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "state/snap/snap.h"
 #include "worker/compile/buckets.h"
 
@@ -31,6 +32,7 @@ void job_ring_free(struct job_ring *r)
     if (r == NULL)
         return;
     rank_release(&r->rank);
+    resident_free(r->resident);
     sum_release(&r->sum);
     sl_free(r->own);
     sl_free(r->buckets);
@@ -58,12 +60,55 @@ enum sl_err job_ring_vectors(struct job *j, struct sl_error *err)
                        : sl_fail(err, rc, "no memory for a round's sum");
 }
 
-float *job_ring_params(struct job_ring *r)
+// Without them updates are made here, as on a worker without a device.
+static enum sl_err make_resident(struct job *j, struct sl_error *err)
 {
-    if (r->fresh == NULL)
-        return rank_flat(&r->rank);
-    rank_values(&r->rank, r->fresh);
-    return r->fresh;
+    struct sl_error why = SL_ERROR_INIT;
+    struct job_ring *r = j->ring;
+    uint32_t runs = 0;
+    enum sl_err rc;
+
+    if (r->resident != NULL || r->stays_here || j->device == NULL)
+        return SL_OK;
+    for (uint32_t i = 0; i < r->rank.count; i++)
+        runs += (uint32_t)r->rank.parts[i]->plan.run_count;
+    rc = resident_new(&r->resident, j->device, &r->rank.parts[0]->plan.optim,
+                      runs, &why);
+    if (rc == SL_ELOST)
+        return sl_fail(err, rc, "%s", why.text);
+    r->stays_here = rc != SL_OK;
+    if (r->stays_here)
+        LOG(INFO, "the optimizer runs on the host", "job=%" PRIu64 " why=%s",
+            j->record->open->job, why.text);
+    else
+        LOG(INFO, "the optimizer runs on the device", "job=%" PRIu64,
+            j->record->open->job);
+    return SL_OK;
+}
+
+enum sl_err job_ring_params(struct job *j, struct step *step,
+                            struct sl_error *err)
+{
+    struct job_ring *r = j->ring;
+    enum sl_err rc = make_resident(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    step->resident = r->resident;
+    step->params = r->fresh == NULL ? rank_flat(&r->rank) : r->fresh;
+    if (r->resident != NULL)
+        return rank_lend(&r->rank, r->resident, err);
+    return r->fresh == NULL ? SL_OK : rank_values(&r->rank, r->fresh, err);
+}
+
+// If its device is lost, the state is, and this rank is one without.
+static void bring_home(struct job *j)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (rank_take_back(&j->ring->rank, &err) != SL_OK)
+        LOG(WARN, "a state is lost with its device", "job=%" PRIu64 " error=%s",
+            j->record->open->job, err.text);
 }
 
 void job_ring_pass(struct job *from, struct job *to)
@@ -76,6 +121,7 @@ void job_ring_pass(struct job *from, struct job *to)
     if (r->job != to->record->open->job ||
         r->job_incarnation != to->record->open->job_incarnation)
         return;
+    bring_home(from);
     to->ring->rank = *r;
     *r = (struct rank){0};
 }

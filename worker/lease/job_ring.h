@@ -8,10 +8,11 @@
 // Threads  the compute thread.
 // Memory   job_ring_free; the job frees it before its device.
 // Units    elements of the flat vector.
-// Errors   SL_ENOMEM.
+// Errors   SL_ENOMEM; SL_ELOST, and then the state is lost as well.
 #ifndef WORKER_LEASE_JOB_RING_H
 #define WORKER_LEASE_JOB_RING_H
 
+#include "worker/device/step.h"
 #include "worker/lease/job.h"
 #include "worker/ring/rank.h"
 #include "worker/ring/sum.h"
@@ -21,10 +22,13 @@ struct job_ring {
     uint32_t buckets_count;
     struct rank rank;
     struct sum sum;
-    float *fresh;               // a device's parameters; NULL: the state's
-                                // own are read
-    float *grads;               // the device's, or own
-    float *own;                 // NULL: the device has it
+    float *fresh; // a device's parameters; NULL: the state's
+                  // own are read
+    float *grads; // the device's, or own
+    float *own;   // NULL: the device has it
+    // The device's own parameters and slots; NULL: none, or not yet.
+    struct resident *resident;
+    bool stays_here;            // the device cannot have them
     const struct ring_env *env; // of the last ring lease; NULL before it
     // A cut's parameters, kept for its evaluation: job->cut is of this tag.
     struct wire_tag cut;
@@ -39,12 +43,14 @@ void job_ring_free(struct job_ring *r); // NULL is allowed
 // The vectors, made when first wanted; after job_device.
 enum sl_err job_ring_vectors(struct job *j, struct sl_error *err);
 
-// The parameters that a step reads, from now until another state comes into
-// place; there is a state.
-float *job_ring_params(struct job_ring *r);
+// Where a step finds its parameters, from now until another state comes into
+// place; there is a state, and no step. On a device that has optimizers they
+// stay there, and rounds are applied there (rank_lend).
+enum sl_err job_ring_params(struct job *j, struct step *step,
+                            struct sl_error *err);
 
 // `to` is the same job, opened anew: it takes the state, if it is the same
-// incarnation.
+// incarnation. What is on a device is brought home before.
 void job_ring_pass(struct job *from, struct job *to);
 
 // The parameters of a cut into j->cut, for an evaluation: those that were kept,

@@ -62,12 +62,16 @@ void round_release(struct ring_round *r)
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
                        uint32_t contributions, struct sl_error *err)
 {
+    enum sl_err rc;
+
     round_leave(r);
     free_all(r);
+    rc = job_ring_params(r->job, &r->step, err);
+    if (rc != SL_OK)
+        return rc;
     r->ranks = ranks;
     r->self = self;
     r->contributions = contributions;
-    r->step.params = job_ring_params(r->job->ring);
     r->slots_cap = contributions / ranks + 1;
     r->keys = sl_malloc_array(2 * (size_t)contributions, sizeof(*r->keys));
     r->steps = sl_malloc_array(contributions, sizeof(*r->steps));
@@ -279,6 +283,15 @@ static enum sl_err compute(struct ring_round *r, uint32_t slot,
     return rc;
 }
 
+// A device may copy the last average still: one that has computed since has
+// waited for that.
+static enum sl_err free_average(struct ring_round *r, struct sl_error *err)
+{
+    struct resident *there = r->step.resident;
+
+    return there == NULL ? SL_OK : resident_free_gradient(there, err);
+}
+
 // All our slots. One that is not finite makes the others' work vain: the sum is
 // spoilt, and sent all the same, since the other ranks wait for it.
 static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
@@ -286,8 +299,10 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
     struct sum *sum = &r->job->ring->sum;
     uint64_t began = sl_now_us(r->env->clock);
     uint32_t n = r->slots_count[0];
-    enum sl_err rc = sum_begin(sum, n, r->job->ring->grads, err);
+    enum sl_err rc = n == 0 ? free_average(r, err) : SL_OK;
 
+    if (rc == SL_OK)
+        rc = sum_begin(sum, n, r->job->ring->grads, err);
     for (uint32_t i = 0; rc == SL_OK && i < n && !r->bad; i++)
         rc = compute(r, i, err);
     r->m.compute_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
@@ -330,16 +345,74 @@ static enum sl_err judge(struct ring_round *r, struct sl_error *err)
     return SL_OK;
 }
 
-// The sum becomes the average, clipped as one gradient.
-static void average(struct ring_round *r)
+static bool clips(const struct ring_round *r)
+{
+    const struct spec_optimizer *o = &r->job->optimizer;
+
+    return o->clipnorm > 0 || o->global_clipnorm > 0;
+}
+
+// A bucket's sum becomes its average; a device that applies it gets it while
+// others are summed still. If one is not finite, all of it is in vain.
+static enum sl_err average(struct ring_round *r, uint32_t bucket,
+                           struct sl_error *err)
+{
+    struct job_ring *ring = r->job->ring;
+    const struct overlap_range *at = &ring->buckets[bucket];
+    const float *sum = ring->sum.data + at->first;
+    float *g = r->average + at->first, n = (float)r->samples;
+
+    r->finite = r->finite && grad_finite(sum, (size_t)at->count);
+    if (!r->finite)
+        return SL_OK;
+    for (uint64_t i = 0; i < at->count; i++)
+        g[i] = sum[i] / n;
+    return r->step.resident == NULL || clips(r)
+               ? SL_OK
+               : resident_gradient(r->step.resident, at->first, at->count, err);
+}
+
+// As one gradient.
+static enum sl_err clip(struct ring_round *r, struct sl_error *err)
 {
     const struct job *job = r->job;
-    float *g = job->ring->sum.data, n = (float)r->samples;
 
-    for (uint64_t i = 0; i < job->model->elements; i++)
-        g[i] /= n;
-    grad_clipnorm(g, job->model, job->optimizer.clipnorm);
-    grad_global_clipnorm(g, job->model, job->optimizer.global_clipnorm);
+    if (!clips(r))
+        return SL_OK;
+    grad_clipnorm(r->average, job->model, job->optimizer.clipnorm);
+    grad_global_clipnorm(r->average, job->model,
+                         job->optimizer.global_clipnorm);
+    return r->step.resident == NULL
+               ? SL_OK
+               : resident_gradient(r->step.resident, 0, job->model->elements,
+                                   err);
+}
+
+// Waits for all sums, and makes them the average. It lies where they do; or in
+// the vector that a device copies from. `left`: not all of them came.
+static enum sl_err collect(struct ring_round *r, bool *left,
+                           struct sl_error *err)
+{
+    struct job_ring *ring = r->job->ring;
+    uint64_t began = sl_now_us(r->env->clock);
+    uint32_t bucket;
+    enum sl_err rc = SL_OK;
+
+    *left = false;
+    r->finite = true;
+    r->average = r->step.resident == NULL ? ring->sum.data : ring->grads;
+    pulse_wait(&r->lease->gate.pulse, true);
+    if (r->average != ring->sum.data)
+        rc = free_average(r, err);
+    while (rc == SL_OK && sum_outstanding(&ring->sum) > 0) {
+        rc = sum_wait(&ring->sum, &bucket, err);
+        *left = rc != SL_OK;
+        if (rc == SL_OK)
+            rc = average(r, bucket, err);
+    }
+    pulse_wait(&r->lease->gate.pulse, false);
+    r->m.wait_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
+    return rc;
 }
 
 static void account(struct ring_round *r, bool finite)
@@ -361,10 +434,10 @@ static void account(struct ring_round *r, bool finite)
 static enum sl_err update(struct ring_round *r, struct sl_error *err)
 {
     struct job_ring *ring = r->job->ring;
-    bool finite = grad_finite(ring->sum.data, (size_t)r->job->model->elements);
+    float *fresh = r->step.resident == NULL ? ring->fresh : NULL;
     enum sl_err rc = SL_OK;
 
-    if (!finite) {
+    if (!r->finite) {
         rc = judge(r, err);
         for (uint32_t i = 0; i < r->count; i++)
             r->steps[i].skip = true;
@@ -372,41 +445,36 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
         r->job->nonfinite = 0;
         if (r->job->precision == SPEC_F16)
             loss_scale_step(&r->job->scale, true);
-        average(r);
+        rc = clip(r, err);
     }
     if (rc == SL_OK)
-        rc = rank_round(&ring->rank, r->steps, r->count, ring->sum.data,
-                        ring->fresh, err);
+        rc =
+            rank_round(&ring->rank, r->steps, r->count, r->average, fresh, err);
     if (rc == SL_OK)
-        account(r, finite);
+        account(r, r->finite);
     return rc;
 }
 
 enum round_result round_run(struct ring_round *r, struct sl_error *err)
 {
-    struct pulse *pulse = &r->lease->gate.pulse;
-    uint64_t began;
     enum sl_err rc = choose(r, err);
+    bool left;
 
     if (rc == SL_OK && r->count == 0)
         return ROUND_OVER;
     r->bad = r->bad_loss = false;
     r->loss_sum = r->right_sum = 0;
-    atomic_store(&pulse->step, r->keys[0].step);
+    atomic_store(&r->lease->gate.pulse.step, r->keys[0].step);
     if (rc == SL_OK)
         rc = contribute(r, err);
     if (rc != SL_OK) {
         err->code = rc;
         return ROUND_FAILED;
     }
-    began = sl_now_us(r->env->clock);
-    pulse_wait(pulse, true);
-    rc = sum_wait(&r->job->ring->sum, err);
-    pulse_wait(pulse, false);
-    r->m.wait_ms += (double)(sl_now_us(r->env->clock) - began) / 1000;
+    rc = collect(r, &left, err);
     if (rc != SL_OK) {
         err->code = rc;
-        return ROUND_LEFT;
+        return left ? ROUND_LEFT : ROUND_FAILED;
     }
     FAULT("task.pushed");
     r->m.sums += r->job->ring->sum.group != NULL;

@@ -14,7 +14,7 @@
 // Memory   round_release; a round that was left is closed by round_leave.
 // Units    samples; milliseconds.
 // Errors   ROUND_LEFT: the generation has ended here, *err says why. A failed
-//          round has changed nothing of the state.
+//          round has changed nothing of the state, or the state is given up.
 #ifndef WORKER_LEASE_RING_ROUND_H
 #define WORKER_LEASE_RING_ROUND_H
 
@@ -61,6 +61,8 @@ struct ring_round {
     bool bad;                   // one of our own contributions is not finite,
     bool bad_loss;              // and its loss is not
     double loss_sum, right_sum; // of our own contributions
+    float *average;             // of all; whole if
+    bool finite;                // all of its buckets are
 };
 
 void round_init(struct ring_round *r, const struct task_env *env,

@@ -150,6 +150,19 @@ static void start_feed(struct ring *t)
     }
 }
 
+// Images of parts that are on a device. If that is lost, the next round says
+// it.
+static void give_images(struct ring *t)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rank *r = rank_of(t);
+
+    for (uint32_t i = 0; t->feed != NULL && i < r->count; i++) {
+        if (feed_wants(t->feed, r, i) && rank_bring_part(r, i, &err) == SL_OK)
+            feed_image(t->feed, i);
+    }
+}
+
 static void stop_following(struct ring *t)
 {
     newcomer_free(t->newcomer);
@@ -272,6 +285,8 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     if (rc == SL_OK)
         rc = round_join(&t->round, (uint32_t)begin->n_ranks, begin->self,
                         begin->contributions, err);
+    if (rc == SL_OK && begin->n_holders < begin->n_ranks)
+        rc = rank_bring(rank_of(t), err); // for those who have it not
     if (rc == SL_OK)
         rc = copy_serve(&t->served, t->ring_env->ranks, t->lease->job,
                         begin->generation, &ring->rank, err);
@@ -304,7 +319,7 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
         FAULT("ring.ready");
         return true;
     }
-    if (m->n_holders == 0 || rc == SL_ENOMEM) {
+    if (m->n_holders == 0 || rc == SL_ENOMEM || rc == SL_ELOST) {
         t->err.code = rc;
         return false; // no other generation would make it better
     }
@@ -323,14 +338,15 @@ static void refuse_request(struct ring *t, const struct seat_request *r,
 // What an evaluation of this cut will want.
 static void keep_values(struct ring *t)
 {
+    struct sl_error err = SL_ERROR_INIT;
     struct job *job = t->job;
     struct rank *r = rank_of(t);
 
     if (wire_tag_cmp(job->ring->cut, r->tag) == 0 ||
         job_cut(job, NULL) != SL_OK)
         return;
-    rank_values(r, job->cut);
-    job->ring->cut = r->tag;
+    if (rank_values(r, job->cut, &err) == SL_OK)
+        job->ring->cut = r->tag;
 }
 
 static void write_part(struct ring *t, const struct seat_request *r)
@@ -401,7 +417,7 @@ static bool run_round(struct ring *t, bool *failed)
     FAULT("ring.applied");
     if (t->feed != NULL)
         feed_round(t->feed, r, t->round.steps, t->round.count,
-                   t->job->ring->sum.data);
+                   t->round.average);
     seat_say_step(t->seat, say_step(t->say, r), t->over);
     return !t->over;
 }
@@ -469,6 +485,7 @@ static void pace(struct ring *t)
         return;
     pulse_wait(pulse, true);
     do {
+        give_images(t);
         seat_wait(t->seat, FOLLOW_MS);
     } while (!seat_has_news(t->seat) && feed_lags(t->feed));
     pulse_wait(pulse, false);
@@ -484,11 +501,13 @@ static bool run(struct ring *t)
         if (!take_news(t))
             return false;
         write_parts(t);
+        give_images(t);
         run_between(t);
         if (t->stage == RING_RUNS && !t->over) {
             while (run_round(t, &failed) && !seat_has_news(t->seat) &&
                    !must_end(t)) {
                 write_parts(t);
+                give_images(t);
                 pace(t);
             }
         } else if (t->stage == RING_OUT && t->newcomer != NULL) {

@@ -27,6 +27,7 @@ struct place {
 struct part {
     struct shard *shard; // a reference
     bool making, made;   // the image
+    bool wanted;         // it is, from memory that is behind
     struct shard_image image;
     uint64_t image_steps;
     struct buf head;     // of the image; empty until its round is known
@@ -110,8 +111,10 @@ static void trim(struct part *p)
         copied = copied || p->place[i].copies;
         least = p->place[i].steps < least ? p->place[i].steps : least;
     }
-    if (!copied)
+    if (!copied) {
         drop_image(p);
+        p->wanted = false;
+    }
     while ((r = first_record(p)) != NULL && r->after <= least)
         drop_record(p, r);
 }
@@ -375,8 +378,13 @@ static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
     // Records are kept from here on.
     *place = (struct place){
         .here = true, .copies = true, .steps = p->made ? 0 : f->steps};
+    p->wanted = !p->made && update_is_behind(p->shard);
+    if (p->wanted)
+        return SL_EBUSY; // and keeps its place
     if (!p->made)
         rc = make_image(f, p, err);
+    if (rc == SL_ESTALE) // a round was quicker
+        rc = SL_EBUSY;
     if (rc == SL_OK && f->over)
         rc = SL_ESTALE;
     if (rc == SL_OK)
@@ -478,4 +486,37 @@ enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
         return sl_fail(err, rc, "part %" PRIu32 " is not given out any more",
                        ask->part);
     return rc;
+}
+
+// ---- of memory that was away
+
+// While a snapshot is written there can be no other image.
+bool feed_wants(struct feed *f, const struct rank *r, uint32_t part)
+{
+    struct part *p = &f->part[part];
+    bool wanted;
+
+    pthread_mutex_lock(&f->lock);
+    if (p->wanted && p->shard != r->parts[part])
+        end(f);
+    wanted = p->wanted && !p->making && !p->made;
+    pthread_mutex_unlock(&f->lock);
+    return wanted && !shard_is_frozen(p->shard);
+}
+
+void feed_image(struct feed *f, uint32_t part)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct part *p = &f->part[part];
+
+    pthread_mutex_lock(&f->lock);
+    if (p->wanted && !p->making && !p->made &&
+        make_image(f, p, &err) == SL_OK) {
+        p->wanted = false;
+        if (settle(f, p) != SL_OK)
+            end(f);
+        else
+            trim(p); // whoever wanted it may be gone
+    }
+    pthread_mutex_unlock(&f->lock);
 }

@@ -16,6 +16,9 @@
 //   feed_new -> feed_read ... (I/O)
 //               feed_round, feed_lags until false ... (compute) -> feed_free
 //
+// A part whose values are on a device has no image until it was brought home:
+// that is the compute thread's to do, between two rounds (feed_wants).
+//
 // Threads  feed_read: any, it may take as long as a part's pages take to be
 //          found; feed_round, feed_lags: the compute thread; feed_free: when no
 //          call is under way.
@@ -90,5 +93,11 @@ void feed_round(struct feed *f, const struct rank *r,
 // Whether the next round should wait still for somebody who follows. Asked
 // before each round, and again and again until it says no.
 bool feed_lags(struct feed *f);
+
+// True if an image of that part is asked for, and its memory must be brought
+// home first; then feed_image, before the next round, makes it. Of a part that
+// is not the rank's any more nobody gets one: the feed ends.
+bool feed_wants(struct feed *f, const struct rank *r, uint32_t part);
+void feed_image(struct feed *f, uint32_t part);
 
 #endif

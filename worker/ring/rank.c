@@ -20,6 +20,7 @@ void rank_set_free(struct shard **parts, uint32_t count)
 void rank_release(struct rank *r)
 {
     rank_set_free(r->parts, r->count);
+    rank_away_free(r->away);
     *r = (struct rank){0};
 }
 
@@ -162,13 +163,16 @@ float *rank_flat(const struct rank *r)
     return r->parts[0]->memory.values;
 }
 
-void rank_values(const struct rank *r, float *flat)
+enum sl_err rank_values(const struct rank *r, float *flat, struct sl_error *err)
 {
     size_t bytes = 0;
 
+    if (r->away != NULL)
+        return rank_away_values(r, flat, err);
     for (uint32_t i = 0; i < r->count; i++)
         bytes += plan_values_bytes(&r->parts[i]->plan);
     memcpy(flat, rank_flat(r), bytes);
+    return SL_OK;
 }
 
 bool rank_holds(const struct rank *r, struct wire_tag base)
@@ -212,9 +216,14 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, float *fresh,
                        struct sl_error *err)
 {
-    struct update u = {.gradient = g, .steps = steps, .count = count};
+    struct update u = {.gradient = g,
+                       .steps = steps,
+                       .count = count,
+                       .elsewhere = r->away != NULL};
     enum sl_err rc = SL_OK;
 
+    if (r->away != NULL && !steps[0].skip)
+        rc = rank_away_apply(r, steps, err);
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++) {
         struct shard *s = r->parts[i];
 
@@ -231,11 +240,27 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
     return SL_OK;
 }
 
+enum sl_err rank_take_back(struct rank *r, struct sl_error *err)
+{
+    enum sl_err rc = rank_bring(r, err);
+
+    if (rc != SL_OK) {
+        rank_release(r);
+        return rc;
+    }
+    rank_away_free(r->away);
+    r->away = NULL;
+    return SL_OK;
+}
+
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err)
 {
+    enum sl_err rc;
+
     if (part >= r->count)
         return sl_fail(err, SL_ERANGE, "part %" PRIu32 " of %" PRIu32, part,
                        r->count);
-    return shard_freeze_as(r->parts[part], r->tag, out, err);
+    rc = rank_bring_part(r, part, err);
+    return rc == SL_OK ? shard_freeze_as(r->parts[part], r->tag, out, err) : rc;
 }

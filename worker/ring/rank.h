@@ -24,6 +24,9 @@
 #include "common/base/buf.h"
 #include "common/base/fs.h"
 #include "state/shard/update.h"
+#include "worker/device/resident.h"
+
+struct rank_away; // rank_away.c
 
 struct rank {
     struct shard **parts; // by number, owned; NULL: there is no state. Their
@@ -31,6 +34,7 @@ struct rank {
     uint32_t count;
     uint64_t job, job_incarnation; // whose it is
     struct wire_tag tag;           // (0, 0): there is none
+    struct rank_away *away;        // rank_lend; owned. NULL: it is all here
 };
 
 // What a state is made by; borrowed for a call.
@@ -52,11 +56,12 @@ static inline bool rank_has_state(const struct rank *r)
 const struct once *rank_once(const struct rank *r);
 
 // The parameters: the flat vector that the parts' values are pieces of. Each
-// round changes it; it goes with the state.
+// round changes it, unless it is away; it goes with the state.
 float *rank_flat(const struct rank *r);
 
-// A copy of them.
-void rank_values(const struct rank *r, float *flat);
+// A copy of them, wherever they are. SL_ELOST.
+enum sl_err rank_values(const struct rank *r, float *flat,
+                        struct sl_error *err);
 
 // ---- the base of a generation
 
@@ -89,7 +94,7 @@ struct rank_view {
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
 void rank_view_release(struct rank_view *v); // all zeroes is allowed
 
-// SL_ERANGE beyond the end.
+// SL_ERANGE beyond the end; SL_ESTALE of a state that is away.
 enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
                            size_t bytes, void *into);
 
@@ -98,14 +103,34 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
 // Applies one round to all parts: the average `g` (flat, finite; not read if
 // the steps skip), and all its keys counted (update.h). The new parameters go
 // to `fresh`, too, if it is not NULL. The round is one more in the tag. Only
-// memory can be missing, and then the parts may be apart: the state is given
-// up, and its tag is (0, 0).
+// memory can be missing, or a device be lost, and then the parts may be apart:
+// the state is given up, and its tag is (0, 0). Of a state that is away `g` was
+// given to the device (resident_gradient), and `fresh` is NULL.
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, float *fresh,
                        struct sl_error *err);
 
-// One part at this instant, under the tag of the state (shard_image_release).
+// One part at this instant, under the tag of the state (shard_image_release);
+// it is brought home before.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err);
+
+// ---- away: on a device
+
+// Values and slots go there, and rounds are applied there from now on; what is
+// counted stays here. The parts' memory is behind then, until it is brought
+// home; `there` is borrowed until rank_release or rank_take_back. Nothing, if
+// they are there already. SL_ELOST, SL_ENOMEM: the state is here as before.
+enum sl_err rank_lend(struct rank *r, struct resident *there,
+                      struct sl_error *err);
+
+// The memory of one part, or of all, is what has been counted; the device has
+// it as well. SL_ELOST: it cannot be had any more, nor can a round be applied.
+enum sl_err rank_bring_part(struct rank *r, uint32_t part,
+                            struct sl_error *err);
+enum sl_err rank_bring(struct rank *r, struct sl_error *err);
+
+// All of it, and rounds are applied here again. SL_ELOST: the state is gone.
+enum sl_err rank_take_back(struct rank *r, struct sl_error *err);
 
 #endif

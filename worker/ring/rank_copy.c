@@ -79,9 +79,11 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
         return SL_ERANGE;
     copy_common(offset, bytes, into, 0, v->head.data, v->head.len);
     for (uint32_t i = 0; i < v->rank->count; i++) {
-        const struct shard *s = v->rank->parts[i];
+        struct shard *s = v->rank->parts[i];
         size_t n;
 
+        if (update_is_behind(s))
+            return SL_ESTALE;
         for (size_t of = 0; of < shard_bytes(s); of += n, at += n) {
             const void *memory = shard_memory_at(s, of, &n);
 

@@ -26,4 +26,11 @@ void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
 void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
                    const struct rank_job *j, struct wire_tag tag);
 
+// Of a state that is away: the round's average is applied there.
+enum sl_err rank_away_apply(struct rank *r, const struct once_step *steps,
+                            struct sl_error *err);
+enum sl_err rank_away_values(const struct rank *r, float *flat,
+                             struct sl_error *err);
+void rank_away_free(struct rank_away *a); // NULL is allowed
+
 #endif

@@ -144,15 +144,16 @@ enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err)
     return rc;
 }
 
-enum sl_err sum_wait(struct sum *s, struct sl_error *err)
+uint64_t sum_outstanding(const struct sum *s)
 {
-    enum sl_err rc = SL_OK;
+    return s->number - s->waited;
+}
 
-    for (; rc == SL_OK && s->waited < s->number; s->waited++) {
-        if (s->group != NULL)
-            rc = group_wait(s->group, s->waited, err);
-    }
-    return rc;
+enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err)
+{
+    *bucket = s->next + (uint32_t)sum_outstanding(s) - 1;
+    s->waited++;
+    return s->group == NULL ? SL_OK : group_wait(s->group, s->waited - 1, err);
 }
 
 uint64_t sum_sent(struct sum *s)

@@ -3,7 +3,7 @@
 // contributions and then over all ranks, bucket by bucket.
 //
 //   sum_add(bucket) per contribution; sum_start(bucket) when its last is in;
-//   sum_wait: all buckets hold the sum over all ranks
+//   sum_wait: the next bucket holds the sum over all ranks
 //
 // Buckets are started from the last to the first, on every rank: gradients of
 // the last layers are whole first, and all ranks must start in one order. A
@@ -70,7 +70,11 @@ void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
              bool first);
 void sum_spoil(struct sum *s, uint32_t bucket);
 enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
-enum sl_err sum_wait(struct sum *s, struct sl_error *err);
+
+// Buckets that were started and not waited for; and the wait for the first of
+// them.
+uint64_t sum_outstanding(const struct sum *s);
+enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err);
 
 // What was sent to other hosts since the last call.
 uint64_t sum_sent(struct sum *s);

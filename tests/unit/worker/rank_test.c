@@ -6,106 +6,11 @@
 #include "common/base/rng.h"
 #include "state/snap/snap.h"
 #include "tests/harness/t.h"
+#include "tests/unit/worker/ring_world.h"
 #include "worker/ring/follow.h"
 #include "worker/ring/rank.h"
 #include "worker/ring/say.h"
 #include "worker/ring/seat.h"
-
-#define VARIABLES 3
-#define ELEMENTS (6 * 5 + 5 + 4 * 3)
-#define UID 0x1234567890
-
-// A job of three variables in two parts, one of them a moving statistic.
-struct world {
-    Sluice__V1__JobOpen open;
-    Sluice__V1__JobSpec spec;
-    Sluice__V1__TrainSpec train;
-    Sluice__V1__OptimizerSpec optimizer;
-    Sluice__V1__Geometry geometry;
-    Sluice__V1__Variable variables[VARIABLES], *variable_list[VARIABLES];
-    Sluice__V1__Piece pieces[VARIABLES], *piece_list[VARIABLES];
-    uint64_t shapes[VARIABLES][2];
-    struct rank_job job;
-    Sluice__V1__RingBegin begin; // without holders
-    Sluice__V1__Tag base;
-};
-
-static void variable(struct world *w, uint32_t i, char *name, size_t rank,
-                     uint64_t a, uint64_t b, uint32_t part)
-{
-    Sluice__V1__Variable *v = &w->variables[i];
-    Sluice__V1__Piece *p = &w->pieces[i];
-
-    sluice__v1__variable__init(v);
-    v->name = name;
-    w->shapes[i][0] = a;
-    w->shapes[i][1] = b;
-    v->shape = w->shapes[i];
-    v->n_shape = rank;
-    v->init = SLUICE__V1__INIT_KIND__INIT_NORMAL;
-    v->init_b = 1;
-    w->variable_list[i] = v;
-    sluice__v1__piece__init(p);
-    p->variable = i;
-    p->rows = a;
-    p->shard = part;
-    p->elements = a * (rank > 1 ? b : 1);
-    w->piece_list[i] = p;
-}
-
-static void world_init(struct world *w, char *optimizer)
-{
-    memset(w, 0, sizeof(*w));
-    sluice__v1__job_open__init(&w->open);
-    sluice__v1__job_spec__init(&w->spec);
-    sluice__v1__train_spec__init(&w->train);
-    sluice__v1__optimizer_spec__init(&w->optimizer);
-    sluice__v1__geometry__init(&w->geometry);
-    sluice__v1__ring_begin__init(&w->begin);
-    sluice__v1__tag__init(&w->base);
-    variable(w, 0, (char *)"a/kernel", 2, 6, 5, 0);
-    variable(w, 1, (char *)"a/mean", 1, 5, 1, 1);
-    variable(w, 2, (char *)"b/kernel", 2, 4, 3, 1);
-    w->variables[1].kind = SLUICE__V1__VARIABLE_KIND__VARIABLE_MOVING;
-    w->variables[1].momentum = 0.9;
-    w->optimizer.type = optimizer;
-    w->optimizer.learning_rate = 0.125;
-    w->optimizer.has_learning_rate = 1;
-    w->train.seed = 5;
-    w->train.has_seed = 1;
-    w->spec.optimizer = &w->optimizer;
-    w->spec.train = &w->train;
-    w->geometry.samples = 40;
-    w->geometry.batch = 4;
-    w->geometry.epochs = 2;
-    w->geometry.steps_per_closure = 5;
-    w->open.job = 7;
-    w->open.job_incarnation = 1;
-    w->open.job_name = (char *)"ring";
-    w->open.spec = &w->spec;
-    w->open.geometry = &w->geometry;
-    w->open.variables = w->variable_list;
-    w->open.n_variables = VARIABLES;
-    w->open.pieces = w->piece_list;
-    w->open.n_pieces = VARIABLES;
-    w->job = (struct rank_job){.open = &w->open, .uid = UID, .fs = fs_posix()};
-    w->begin.job = 7;
-    w->begin.generation = 3;
-    w->begin.base_tag = &w->base;
-}
-
-static void gradient(float *g, uint64_t number)
-{
-    rng_fill_normal(g, 11, number, 0, ELEMENTS);
-}
-
-static struct once_step step_of(uint64_t n)
-{
-    return (struct once_step){.closure = n / 5,
-                              .step = (uint32_t)(n % 5),
-                              .samples = 4,
-                              .digest = n * 17};
-}
 
 static void run_round(struct rank *r, uint64_t first, size_t count, bool skip,
                       float *fresh)
@@ -141,22 +46,6 @@ static void push(struct shard *s, uint64_t n, const float *g)
     T_EQ(reply.result, WIRE_PUSH_COUNTED);
 }
 
-static bool same_state(const struct rank *a, const struct rank *b)
-{
-    for (uint32_t i = 0; i < a->count; i++) {
-        const struct shard *x = a->parts[i], *y = b->parts[i];
-
-        if (x->region.bytes != y->region.bytes ||
-            memcmp(x->region.data, y->region.data, x->region.bytes) != 0 ||
-            memcmp(x->memory.values, y->memory.values,
-                   plan_values_bytes(&x->plan)) != 0 ||
-            !counted_equal(&x->once.counted, &y->once.counted) ||
-            once_version(&x->once) != once_version(&y->once))
-            return false;
-    }
-    return wire_tag_cmp(a->tag, b->tag) == 0;
-}
-
 TEST(rank, bits_are_those_of_a_shard_that_is_pushed_to)
 {
     static char *const kinds[] = {(char *)"sgd", (char *)"adam",
@@ -179,7 +68,7 @@ TEST(rank, bits_are_those_of_a_shard_that_is_pushed_to)
         }
         ps.tag.sequence = 20;
         T_TRUE(same_state(&rank, &ps));
-        rank_values(&ps, g);
+        T_OK(rank_values(&ps, g, t_err()));
         T_TRUE(memcmp(g, fresh, sizeof(g)) == 0);
         rank_release(&rank);
         rank_release(&ps);
@@ -207,7 +96,7 @@ TEST(rank, a_round_counts_all_its_keys_as_one_update)
         T_EQ(o->epochs[0].samples, 16);
         T_OK(once_check(o, t_err()));
     }
-    rank_values(&r, before);
+    T_OK(rank_values(&r, before, t_err()));
     run_round(&r, 4, 3, true, fresh);
     T_TRUE(memcmp(before, fresh, sizeof(before)) == 0);
     T_EQ(once_version(rank_once(&r)), 1);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/ring/rank_away.c -- a state whose values and slots are on a device:
+// what each round is there, and how they come home.
+//
+// The arithmetic is that of state/shard/apply.c: its runs, and its constants
+// for each of them. All parts are at one update, so runs may reach over parts.
+#include "common/base/mem.h"
+#include "worker/ring/rank_inner.h"
+
+struct rank_away {
+    struct resident *there;
+    uint32_t count;
+    struct resident_run *runs;    // owned, as all of these
+    const struct plan_run **like; // how each is updated
+    struct optim_consts *consts;
+};
+
+void rank_away_free(struct rank_away *a)
+{
+    if (a == NULL)
+        return;
+    sl_free(a->runs);
+    sl_free(a->like);
+    sl_free(a->consts);
+    sl_free(a);
+}
+
+// ---- what is updated how
+
+static uint32_t most_runs(const struct rank *r)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        n += r->parts[i]->plan.run_count;
+    return (uint32_t)n;
+}
+
+static void add_run(struct rank_away *a, const struct plan_run *run,
+                    uint64_t first)
+{
+    const struct plan_run *last = a->count > 0 ? a->like[a->count - 1] : NULL;
+
+    if (last != NULL && last->moving == run->moving &&
+        (!run->moving || last->momentum == run->momentum)) {
+        a->runs[a->count - 1].elements += run->elements;
+        return;
+    }
+    a->like[a->count] = run;
+    a->runs[a->count++] = (struct resident_run){
+        .first = first, .elements = run->elements, .moving = run->moving};
+}
+
+static struct rank_away *make(const struct rank *r, struct resident *there)
+{
+    struct rank_away *a = sl_calloc(1, sizeof(*a));
+    uint32_t most = most_runs(r);
+    uint64_t first = 0;
+
+    if (a == NULL)
+        return NULL;
+    a->there = there;
+    a->runs = sl_malloc_array(most, sizeof(*a->runs));
+    a->like = sl_malloc_array(most, sizeof(*a->like));
+    a->consts = sl_malloc_array(most, sizeof(*a->consts));
+    if (a->runs == NULL || a->like == NULL || a->consts == NULL) {
+        rank_away_free(a);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct plan *p = &r->parts[i]->plan;
+
+        for (size_t k = 0; k < p->run_count; k++)
+            add_run(a, &p->runs[k], first + p->runs[k].first);
+        first += p->elements;
+    }
+    return a;
+}
+
+// ---- rounds
+
+enum sl_err rank_away_apply(struct rank *r, const struct once_step *steps,
+                            struct sl_error *err)
+{
+    struct rank_away *a = r->away;
+    struct shard *s = r->parts[0];
+    uint64_t version = once_version(&s->once);
+    struct apply_step step;
+
+    apply_step_init(&step, &s->plan, &s->versions, version, version,
+                    steps[0].samples);
+    for (uint32_t i = 0; i < a->count; i++)
+        apply_consts(&a->consts[i], &s->plan, a->like[i], &step);
+    return resident_update(a->there, a->runs, a->consts, a->count, err);
+}
+
+// ---- there and back
+
+static uint64_t first_of(const struct rank *r, uint32_t part)
+{
+    uint64_t first = 0;
+
+    for (uint32_t i = 0; i < part; i++)
+        first += r->parts[i]->plan.elements;
+    return first;
+}
+
+static enum sl_err write_part(const struct rank *r, uint32_t part,
+                              struct resident *there, struct sl_error *err)
+{
+    const struct shard *s = r->parts[part];
+    uint64_t first = first_of(r, part), n = s->plan.elements;
+    unsigned slots = optim_slots(&s->plan.optim);
+    enum sl_err rc = SL_OK;
+
+    for (unsigned k = 0; rc == SL_OK && k <= slots; k++)
+        rc = resident_write(there, k, first, n,
+                            k == 0 ? s->memory.values : s->memory.slots[k - 1],
+                            err);
+    return rc;
+}
+
+enum sl_err rank_lend(struct rank *r, struct resident *there,
+                      struct sl_error *err)
+{
+    struct rank_away *a;
+    enum sl_err rc = SL_OK;
+
+    if (r->away != NULL)
+        return SL_OK;
+    a = make(r, there);
+    if (a == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a state on a device");
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+        rc = write_part(r, i, there, err);
+    if (rc == SL_OK)
+        r->away = a;
+    else
+        rank_away_free(a);
+    return rc;
+}
+
+struct bring {
+    struct resident *there;
+    uint64_t first, n;
+};
+
+static enum sl_err read_array(void *arg, unsigned array, float *into,
+                              struct sl_error *err)
+{
+    const struct bring *b = arg;
+
+    return resident_read(b->there, array, b->first, b->n, into, err);
+}
+
+enum sl_err rank_bring_part(struct rank *r, uint32_t part, struct sl_error *err)
+{
+    struct bring b;
+
+    if (r->away == NULL)
+        return SL_OK;
+    b = (struct bring){r->away->there, first_of(r, part),
+                       r->parts[part]->plan.elements};
+    return update_bring(r->parts[part], read_array, &b, err);
+}
+
+enum sl_err rank_bring(struct rank *r, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+        rc = rank_bring_part(r, i, err);
+    return rc;
+}
+
+enum sl_err rank_away_values(const struct rank *r, float *flat,
+                             struct sl_error *err)
+{
+    return resident_read(r->away->there, 0, 0, first_of(r, r->count), flat,
+                         err);
+}
