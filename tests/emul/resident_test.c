@@ -472,6 +472,48 @@ TEST(resident, steps_read_what_was_updated)
     T_EQ(emul_alive(), before);
 }
 
+// A round of imagenette's net, alone: the step, then the update. No parameters
+// go there; the host waits for the loss and for each range; nothing is
+// allocated.
+TEST(resident, imagenette_asks_little_of_the_device)
+{
+    static const char *const none[] = {
+        "malloc",   "host_alloc", "free",  "free_host", "sync",
+        "unpinned", "busy_free",  "event", "stream",    "capture"};
+    unsigned n[SL_COUNT(none)], syncs, graphs, launches;
+    struct trained t;
+    uint64_t mem, up, own;
+
+    rig_net = rig_imagenette;
+    rig_bytes = true;
+    emul_lazy(1);
+    trained_init(&t, true);
+    for (uint32_t i = 0; i < 4; i++)
+        train(&t, i);
+    for (unsigned i = 0; i < SL_COUNT(none); i++)
+        n[i] = emul_calls(none[i]);
+    syncs = emul_calls("event_sync");
+    graphs = emul_calls("graph");
+    launches = emul_calls("launch");
+    up = emul_copied(cudaMemcpyHostToDevice);
+    mem = sl_mem_calls();
+    train(&t, 4);
+    T_EQ(sl_mem_calls(), mem);
+    for (unsigned i = 0; i < SL_COUNT(none); i++)
+        T_EQ(emul_calls(none[i]), n[i]);
+    T_LE(emul_calls("event_sync") - syncs, 1 + RANGES);
+    T_LE(emul_calls("graph") - graphs, RANGES);
+    T_EQ(emul_calls("launch") - launches, 1 + t.runs); // 1: bytes to numbers
+    own = 4 * (t.rig.features + sizeof(int32_t)) +
+          t.runs * sizeof(struct optim_consts) + 64; // batch, constants, scale
+    T_LE(emul_copied(cudaMemcpyHostToDevice) - up,
+         t.rig.model->elements * sizeof(float) + own);
+    trained_release(&t);
+    emul_lazy(0);
+    rig_net = NULL;
+    rig_bytes = false;
+}
+
 // ---- devices that will not do, or break
 
 static const struct kern_backend *real;

@@ -10,7 +10,7 @@
 
 const char *rig_net;
 enum kern_dtype rig_compute;
-bool rig_pinned;
+bool rig_bytes, rig_pinned;
 double rig_clipnorm, rig_global_clipnorm;
 
 static const char even[] =
@@ -23,6 +23,15 @@ static const char even[] =
     "{'type': 'flatten'},"
     "{'type': 'dense', 'units': 16, 'activation': 'relu'},"
     "{'type': 'dense', 'units': 10}]}";
+
+#define CONV(filters, size)                                                    \
+    "{'type': 'conv2d', 'filters': " filters ", 'kernel_size': " size ","      \
+    " 'strides': 2, 'padding': 'same', 'activation': 'relu'},"                 \
+    "{'type': 'batch_normalization'},"
+const char rig_imagenette[] =
+    "{'input_shape': [8, 8, 3], 'layers': [" CONV("32", "5") CONV("64", "7")
+        CONV("128", "11") "{'type': 'global_average_pooling2d'},"
+                          "{'type': 'dense', 'units': 10}]}";
 
 // The same for every device.
 static float number(uint64_t i)
@@ -153,6 +162,8 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
                                 .train = train,
                                 .batch = batch,
                                 .seed = 5,
+                                .input = rig_bytes ? KERN_U8 : KERN_F32,
+                                .input_scale = 1.0 / 255,
                                 .compute = rig_compute};
     struct device *d = r->step.device;
     enum sl_err rc = d == NULL ? SL_OK : device_settle(d, &r->err);

@@ -12,6 +12,9 @@
 #include "worker/compile/compile.h"
 #include "worker/device/step.h"
 
+// examples/imagenette.yaml, of images of 8 x 8: the same ops and variables.
+extern const char rig_imagenette[];
+
 #define RANGES 3
 #define PROGRAMS 3
 #define LARGEST 6
@@ -19,6 +22,7 @@
 // Of the rigs that are opened next: NULL is a net of even sizes, and 0 is f32.
 extern const char *rig_net;
 extern enum kern_dtype rig_compute;
+extern bool rig_bytes;  // x is bytes, of which the first op makes numbers
 extern bool rig_pinned; // batches come in the device's host memory
 extern double rig_clipnorm, rig_global_clipnorm; // 0: not clipped
 

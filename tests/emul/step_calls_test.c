@@ -68,6 +68,37 @@ TEST(step, asks_little_of_the_device)
     T_EQ(n[CALLS - 1] + n[CALLS - 2] + n[CALLS - 3], 0);
 }
 
+// The net that bench/gpu measures, fed with bytes: what its worker asks,
+// however large its images are. The host waits for the loss and for each range,
+// and for nothing else; nothing is allocated.
+TEST(step, imagenette_asks_little_of_the_device)
+{
+    static const struct {
+        uint32_t ranges, graphs, copies;
+    } of[] = {
+        // Parameters; loss and what was counted, gradient; the next batch.
+        {1, 1, 1 + 2 + 2},
+        // The loss goes with the first, and two of them leave together.
+        {RANGES, RANGES, 3 * RANGES - 1 + 2},
+    };
+    unsigned n[CALLS];
+
+    rig_net = rig_imagenette;
+    rig_bytes = true;
+    for (unsigned i = 0; i < SL_COUNT(of); i++) {
+        count_step(of[i].ranges, n);
+        T_EQ(n[COUNT_EVENT_SYNC], 1 + of[i].ranges);
+        T_EQ(n[COUNT_GRAPH], of[i].graphs);
+        T_EQ(n[COUNT_LAUNCH], 1); // bytes to numbers, before parameters come
+        T_EQ(n[COUNT_COPY], of[i].copies);
+        for (unsigned k = 0; k < COUNT_LAUNCH; k++)
+            T_EQ(n[k], 0);
+        T_EQ(n[CALLS - 1] + n[CALLS - 2] + n[CALLS - 3], 0);
+    }
+    rig_net = NULL;
+    rig_bytes = false;
+}
+
 // ---- failures --------------------------------------------------------------
 
 static enum sl_err some_steps(struct rig *r)
