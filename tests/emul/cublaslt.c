@@ -73,7 +73,7 @@ const char *cublasLtGetStatusString(cublasStatus_t rc)
 
 size_t cublasLtGetVersion(void)
 {
-    return 1;
+    return emul_blas_version != 0 ? emul_blas_version : 130000;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out,

@@ -22,7 +22,7 @@ struct cudnnContext {
 
 size_t cudnnGetVersion(void)
 {
-    return CUDNN_VERSION;
+    return emul_dnn_version != 0 ? emul_dnn_version : CUDNN_VERSION;
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t rc)

@@ -351,6 +351,9 @@ static cudnnStatus_t judge_support(const struct desc *graph)
     if (next && !cudnn_part(next, CUDNN_ATTR_OPERATION_POINTWISE_BDESC))
         return cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
                             "ReLU behind a convolution without a bias");
+    if (op_of(graph, 2) && cudnnGetVersion() < 91000)
+        return cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+                            "ReLU behind a convolution, in this version");
     for (unsigned i = 0; i < n; i++)
         if (!all[i].between && all[i].t != all[0].t)
             return cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,

@@ -7,6 +7,8 @@
 bool emul_products_fail;
 uint64_t emul_products_bad, emul_products_unrecordable;
 
+size_t emul_dnn_version, emul_blas_version;
+
 static char said[200];
 
 const char *emul_products_why(void)

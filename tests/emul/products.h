@@ -5,6 +5,7 @@
 #define TESTS_EMUL_PRODUCTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tests/emul/streams.h"
@@ -19,6 +20,10 @@ extern uint64_t emul_products_bad;
 // ... which cannot be recorded: a run while a stream records fails and spoils
 // the recording.
 extern uint64_t emul_products_unrecordable;
+
+// What they say they are; 0: as their headers, and 13.0. A cuDNN below 9.10
+// fuses no ReLU: it stands for whatever an older one lacks.
+extern size_t emul_dnn_version, emul_blas_version;
 
 // Why one of them refused something last; "" before the first time.
 const char *emul_products_why(void);

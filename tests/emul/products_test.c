@@ -116,6 +116,37 @@ TEST(products, the_rules_choose_the_engine)
     gpu_close(&g);
 }
 
+// By what they can do, op by op, and not by their number; but of their major
+// one, for which the module was built.
+TEST(products, any_minor_version_of_the_libraries_is_taken)
+{
+    static const size_t minor[] = {90000, 90800, 91900, 99999};
+    static const size_t major[] = {8907, 100000};
+    struct kern_window w = kern_window(3, 3, 1, 1);
+    struct kern_desc fused;
+    struct gpu g;
+
+    kern_desc_conv(&fused, KERN_CONV_FWD, (int64_t[]){2, 6, 6, 3}, 5, &w, 1,
+                   KERN_BIAS | KERN_RELU);
+    for (unsigned i = 0; i < SL_COUNT(minor); i++) {
+        emul_dnn_version = minor[i];
+        emul_blas_version = 130000 + 100 * i; // 13.0, 13.1, ...
+        gpu_open(&g, NULL);
+        T_STR(impl(&g, &g.conv, SIZE_MAX), "cudnn:engine 7");
+        T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
+        T_EQ(g.b->score(g.dev, &fused) > 0, minor[i] >= 91000);
+        gpu_close(&g);
+    }
+    for (unsigned i = 0; i < SL_COUNT(major); i++) {
+        emul_dnn_version = major[i];
+        g.dev = NULL;
+        T_FAILS(SL_ENOTSUP, emul_module()->open(&g.dev, 0, NULL, &err));
+        T_HAS(err.text, "this build needs cuDNN 9; version");
+        T_TRUE(g.dev == NULL);
+    }
+    emul_dnn_version = emul_blas_version = 0;
+}
+
 TEST(products, the_workspace_cap_holds)
 {
     struct kern_plan *p = NULL;

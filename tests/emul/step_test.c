@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "tests/emul/cudart.h"
+#include "tests/emul/products.h"
 #include "tests/emul/rig.h"
 
 // Variables that begin and end anywhere.
@@ -76,6 +77,17 @@ TEST(step, trains_as_ref_does)
     as_ref(STEPS, 1e-3, 1e-4);
     rig_net = NULL;
     T_EQ(emul_alive(), before);
+}
+
+// What it does not fuse is done in parts.
+TEST(step, trains_as_ref_does_with_an_older_cudnn)
+{
+    emul_dnn_version = 90000;
+    as_ref(5, 1e-3, 1e-4);
+    rig_net = odd;
+    as_ref(5, 1e-3, 1e-4);
+    rig_net = NULL;
+    emul_dnn_version = 0;
 }
 
 // The scale of the loss changes with every step, and recordings do not.
