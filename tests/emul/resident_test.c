@@ -435,17 +435,46 @@ static void train(struct trained *t, uint32_t step)
         update_here(t, step + 1);
 }
 
-// Also where an evaluation reads other parameters in between.
+// With other parameters in their place, as an evaluation has them.
+static void evaluate_both(struct trained *here, struct trained *there,
+                          uint64_t name)
+{
+    struct resident *r = there->rig.step.resident;
+    size_t n = here->rig.model->elements;
+    float *got = sl_calloc(n, sizeof(float));
+
+    T_OK(rig_evaluate(&here->rig, here->slot, name));
+    T_OK(rig_evaluate(&there->rig, here->slot, name));
+    T_MEM(&here->rig.loss, &there->rig.loss, sizeof(double));
+    T_OK(resident_read(r, 0, 0, n, got, t_err()));
+    T_MEM(got, here->rig.step.params, n * sizeof(float));
+    switch (name % 3) {
+    case 0: // a round in which this rank has no step
+        update_here(here, 100);
+        update_there(there, 100);
+        break;
+    case 1: // another state, of the same values
+        T_OK(resident_write(r, 0, 0, n, got, t_err()));
+        break;
+    default:
+        break;
+    }
+    sl_free(got);
+}
+
+// Also where an evaluation reads other parameters in between, and where the
+// first op runs before there are any.
 TEST(resident, steps_read_what_was_updated)
 {
     unsigned before = emul_alive();
 
-    for (unsigned seed = 0; seed < 8; seed++) {
+    for (unsigned seed = 0; seed < 64; seed++) {
         struct trained here, there;
         float *got;
         size_t n;
 
         emul_lazy(seed);
+        rig_bytes = seed % 2 == 1;
         trained_init(&here, false);
         trained_init(&there, true);
         n = here.rig.model->elements;
@@ -454,13 +483,8 @@ TEST(resident, steps_read_what_was_updated)
             train(&here, i);
             train(&there, i);
             T_MEM(&here.rig.loss, &there.rig.loss, sizeof(double));
-            if (i % 3 != seed % 3)
-                continue;
-            T_OK(rig_evaluate(&here.rig, here.slot, 1 + i));
-            T_OK(rig_evaluate(&there.rig, here.slot, 1 + i));
-            T_MEM(&here.rig.loss, &there.rig.loss, sizeof(double));
-            T_OK(resident_read(there.rig.step.resident, 0, 0, n, got, t_err()));
-            T_MEM(got, here.rig.step.params, n * sizeof(float));
+            if (i % 2 == seed / 2 % 2)
+                evaluate_both(&here, &there, 1 + i);
         }
         T_OK(resident_read(there.rig.step.resident, 1, 0, n, got, t_err()));
         T_MEM(got, here.slot, n * sizeof(float));
@@ -468,6 +492,7 @@ TEST(resident, steps_read_what_was_updated)
         trained_release(&here);
         trained_release(&there);
     }
+    rig_bytes = false;
     emul_lazy(0);
     T_EQ(emul_alive(), before);
 }
@@ -620,6 +645,7 @@ TEST(resident, a_state_is_lost_with_its_device)
         run_round(&t, false);
         emul_fail("copy", 1, cudaErrorIllegalAddress, true);
         T_FAILS(SL_ELOST, rank_bring(&t.there, t_err()));
+        T_TRUE(update_is_behind(t.there.parts[0]));
         T_FAILS(SL_ELOST, rank_take_back(&t.there, t_err()));
         T_FALSE(rank_has_state(&t.there));
         emul_heal();

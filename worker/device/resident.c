@@ -12,6 +12,7 @@
 //     A step that gave its gradient out since came behind that copy.
 #include "worker/device/resident.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ struct resident {
     unsigned slots;
     uint32_t runs; // at most
     struct kern_mem slot[OPTIM_SLOTS_MAX];
-    struct kern_mem aside; // NULL: nothing was evaluated yet
+    struct kern_mem aside; // the values, while a step reads others
     struct device_pair consts;
     struct kern_event *copied; // on in
     bool begun;                // parts of a gradient are on their way
@@ -67,8 +68,6 @@ enum sl_err resident_write(struct resident *r, unsigned array, uint64_t first,
     size_t bytes = (size_t)n * sizeof(float);
     enum sl_err rc = follow_compute(r);
 
-    if (array == 0)
-        d->name = 0; // whatever was evaluated last is overwritten
     memcpy(pinned, from, bytes);
     if (rc == SL_OK)
         rc = d->b->copy(d->in, array_at(r, array) + first, pinned, bytes,
@@ -158,14 +157,12 @@ enum sl_err resident_update(struct resident *r, const struct resident_run *run,
 {
     const struct optim_consts *there = r->consts.device.at;
     struct device *d = r->d;
-    enum sl_err rc = resident_come_back(r, err);
+    enum sl_err rc;
 
-    if (rc != SL_OK)
-        return rc;
-    rc = copy_consts(r, consts, sl_min(count, r->runs));
-    d->gated = false;
+    assert(count <= r->runs && r->begun);
     r->begun = false;
-    for (uint32_t i = 0; rc == SL_OK && i < sl_min(count, r->runs); i++)
+    rc = copy_consts(r, consts, count);
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
         rc = launch(r, &run[i], &there[i]);
     if (rc == SL_OK)
         rc = d->b->event_record(d->computed, d->compute);
@@ -180,9 +177,7 @@ enum sl_err resident_make_way(struct resident *r, struct sl_error *err)
 
     if (r == NULL || r->d->name != 0)
         return SL_OK;
-    rc = device_grow(r->d, &r->aside, vector_bytes(r), KERN_DEVICE);
-    if (rc == SL_OK)
-        rc = follow_compute(r);
+    rc = follow_compute(r);
     if (rc == SL_OK)
         rc = r->d->b->copy(r->d->in, r->aside.at, r->d->params.device.at,
                            vector_bytes(r), KERN_ON_DEVICE);
@@ -336,6 +331,8 @@ static enum sl_err make(struct resident *r, struct sl_error *err)
     for (unsigned k = 0; rc == SL_OK && k < r->slots; k++)
         rc = device_grow(d, &r->slot[k], vector_bytes(r), KERN_DEVICE);
     if (rc == SL_OK)
+        rc = device_grow(d, &r->aside, vector_bytes(r), KERN_DEVICE);
+    if (rc == SL_OK)
         rc = device_pair_grow(d, &r->consts,
                               r->runs * sizeof(struct optim_consts));
     return fail(r, rc, "memory for the optimizer on the device", err);
@@ -390,5 +387,5 @@ void resident_free(struct resident *r)
 
 uint64_t resident_vectors(const struct resident *r)
 {
-    return r->slots + (r->aside.at != NULL);
+    return r->slots + 1;
 }

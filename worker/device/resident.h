@@ -18,8 +18,8 @@
 //
 // Threads  the compute thread.
 // Memory   resident_free, before the device's own; the device has one at most.
-//          Besides the device's vectors it has one per slot there, and one more
-//          once something was evaluated.
+//          Besides the device's vectors it has one per slot there, and one
+//          more.
 // Units    elements of the flat vector; array 0 are the values, 1 and up slots.
 // Errors   as device.h; after SL_ELOST what was resident is gone.
 #ifndef WORKER_DEVICE_RESIDENT_H
