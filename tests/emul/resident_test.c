@@ -295,7 +295,7 @@ TEST(resident, a_round_asks_little_of_the_device)
         "unpinned", "busy_free",  "event_sync", "event",     "stream"};
     unsigned n[SL_COUNT(none)], launches, copies;
     struct twins t;
-    uint64_t mem, bytes;
+    uint64_t mem, bytes, back;
 
     twins_init(&t, (char *)"adam");
     run_round(&t, false);
@@ -304,6 +304,7 @@ TEST(resident, a_round_asks_little_of_the_device)
     launches = emul_calls("launch");
     copies = emul_calls("copy");
     bytes = emul_copied(cudaMemcpyHostToDevice);
+    back = emul_copied(cudaMemcpyDeviceToHost);
     mem = sl_mem_calls();
     run_round(&t, false);
     T_EQ(sl_mem_calls(), mem);
@@ -313,6 +314,7 @@ TEST(resident, a_round_asks_little_of_the_device)
     T_EQ(emul_calls("copy") - copies, 2 + 1); // the pieces; constants
     T_EQ(emul_copied(cudaMemcpyHostToDevice) - bytes,
          ELEMENTS * sizeof(float) + RUNS * sizeof(struct optim_consts));
+    T_EQ(emul_copied(cudaMemcpyDeviceToHost), back);
     // A round that is skipped asks nothing.
     launches = emul_calls("launch");
     copies = emul_calls("copy");

@@ -157,7 +157,8 @@ def gpus_of_a_ring_update_with_the_bits_of_hosts():
 
 
 def a_rank_on_a_gpu_is_killed_and_another_copies():
-    """The newcomer gets what is on the others' devices, and goes on with it."""
+    """The newcomer gets what is on the others' devices, and goes on with it; and
+    so do all of them under a coordinator that was killed."""
     found = []
     for where in ((HERE, HERE), (THERE, THERE)):
         with Emulated(psservers=0, workers=0) as c:
@@ -173,8 +174,13 @@ def a_rank_on_a_gpu_is_killed_and_another_copies():
                             extra=["--store", str(c.dir / "store")])
                     wait_for("a ring of two",
                              lambda: int(c.status(job).get("ring_ranks", 0)) == 2)
+                c.restart("coordinator")
             check_counts(c.wait_state(job))
             said_where(c, *where)
+            if where[0] is THERE:
+                check(c.log("w-0").count("the optimizer runs on the device") > 1,
+                      "w-0 was not told of the job anew")
+                check("a state is lost" not in c.log("w-0"), "w-0 has lost its state")
             found.append(exported(c, job, "killed"))
     check(found[0] == found[1], "other bits after a kill and a copy")
 

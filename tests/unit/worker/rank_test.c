@@ -135,6 +135,76 @@ TEST(rank, values_of_all_parts_are_one_vector)
     shard_image_release(&image);
 }
 
+// ---- updates that are applied elsewhere
+
+struct elsewhere {
+    bool gone;
+    unsigned arrays;
+};
+
+static enum sl_err read_array(void *arg, unsigned array, float *into,
+                              struct sl_error *err)
+{
+    struct elsewhere *e = arg;
+
+    if (e->gone && array > 0)
+        return sl_fail(err, SL_ELOST, "gone");
+    into[0] = 100 + (float)array;
+    e->arrays++;
+    return SL_OK;
+}
+
+static enum sl_err update_one(struct shard *s, uint64_t n, bool elsewhere,
+                              bool skip)
+{
+    struct once_step step = step_of(n);
+    float g[ELEMENTS];
+    struct update u = {
+        .gradient = g, .steps = &step, .count = 1, .elsewhere = elsewhere};
+
+    step.skip = skip;
+    gradient(g, n);
+    return update_shard(s, &u, NULL, t_err());
+}
+
+TEST(rank, S1_memory_that_lacks_an_update_is_shown_to_nobody)
+{
+    struct elsewhere there = {.gone = true};
+    struct shard_image image;
+    struct rank r = {0};
+    struct world w;
+    struct shard *s;
+    float before;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    s = r.parts[0];
+    before = s->memory.values[0];
+    T_OK(update_one(s, 0, true, true)); // skipped: there is nothing to lack
+    T_FALSE(update_is_behind(s));
+    T_OK(update_bring(s, read_array, &there, t_err()));
+    T_EQ(there.arrays, 0);
+    T_OK(update_one(s, 1, true, false));
+    T_TRUE(update_is_behind(s));
+    T_EQ(counted_steps(&s->once.counted), 2);
+    T_TRUE(s->memory.values[0] == before);
+    T_FAILS(SL_ESTALE, rank_freeze(&r, 0, &image, t_err()));
+    T_FAILS(SL_ESTATE, update_one(s, 2, false, false));
+    T_OK(update_one(s, 2, true, true));
+    T_TRUE(update_is_behind(s));
+    T_FAILS(SL_ELOST, update_bring(s, read_array, &there, t_err()));
+    T_TRUE(update_is_behind(s));
+    there = (struct elsewhere){.gone = false};
+    T_OK(update_bring(s, read_array, &there, t_err()));
+    T_EQ(there.arrays, 3);
+    T_TRUE(s->memory.values[0] == 100);
+    T_TRUE(s->memory.slots[1][0] == 102);
+    T_OK(rank_freeze(&r, 0, &image, t_err()));
+    shard_image_release(&image);
+    T_OK(update_one(s, 3, false, false));
+    rank_release(&r);
+}
+
 TEST(rank, R4_a_counted_step_is_not_applied_again)
 {
     struct once_step step = step_of(0);
