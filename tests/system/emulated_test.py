@@ -134,6 +134,16 @@ def normed_job(name, **train):
     return job
 
 
+def uneven_job():
+    """Rounds of three steps for two workers, each of two micro-batches, in 16
+    bits; the last round of an epoch leaves one of them without any."""
+    job = job_of("uneven", mode="allreduce", contributions=3, epochs=1, accumulate=2,
+                 precision="f16", batch=16, workers={"min": 2, "max": 2})
+    job["optimizer"] = {"type": "rmsprop", "learning_rate": 0.001, "momentum": 0.9,
+                        "centered": True, "clipvalue": 0.5}
+    return job
+
+
 def gpus_of_a_ring_update_with_the_bits_of_hosts():
     """Whoever of them has its parameters on its device; and a cut of it goes on
     elsewhere, slots and all."""
@@ -150,7 +160,11 @@ def gpus_of_a_ring_update_with_the_bits_of_hosts():
             check_counts(c.wait_state(job))
             bits.append(exported(c, job, "async"))
             found.append(bits)
-    for part, what in enumerate(("a ring", "what went on from its cut")):
+            job = c.submit(uneven_job())
+            c.start("w-1", environment=where[1], extra=["--store", str(c.dir / "store")])
+            check_counts(c.wait_state(job))
+            bits.append(exported(c, job, "uneven"))
+    for part, what in enumerate(("a ring", "what went on from its cut", "an uneven one")):
         check(found[0][part] == found[1][part], f"{what} has other bits from devices")
         check(found[0][part] == found[2][part], f"{what} has other bits from both")
     check(found[0][0] != found[0][1], "nothing went on")
