@@ -50,6 +50,10 @@ enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
 // False: the backend is a device's, which has no fallback, and lacks this op.
 bool kc_knows(struct kern_dev *dev, const struct kern_desc *d);
 
+// The optimizers of a backend that has them. Returns failures, and has said
+// them.
+unsigned kc_optim(struct kern_dev *dev);
+
 // The backend of this name that only this program has, or NULL; and what is to
 // be looked at after a run of it (`everything`: all ops, shapes and dtypes).
 // Returns failures, and has said them.

@@ -551,6 +551,9 @@ static int run_mode(struct run *r)
         r->failed += (unsigned)kc_fail(r->dev);
     else if (!(cases = run_dtypes(r)))
         return usage();
+    if (cases && !r->own && r->only == KERN_OP_NONE &&
+        kern_has_optim(r->dev->backend))
+        r->failed += kc_optim(r->dev);
     if (r->threads > 0)
         r->failed += kc_threads(r->backend, r->options, r->most, r->threads);
     r->failed += kc_extra_finish(r->dev, cases && r->all_dtypes && !r->own &&

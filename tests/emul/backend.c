@@ -47,4 +47,5 @@ const struct kern_backend cuda_emul = {
     .plan = cuda_own_plan,
     .plan_free = cuda_plan_free,
     .run = cuda_run,
+    .optim = cuda_optim,
 };
