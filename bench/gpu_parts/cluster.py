@@ -84,30 +84,39 @@ class Up:
     def status(self, job):
         return json.loads(self.sluice("-o", "json", "status", job))
 
-    def workers_compute_on(self, device):
-        """That none fell back: what the workers themselves logged."""
+    def workers_said(self, pattern):
+        """That each of them logged it."""
         logs = [p.read_text(errors="replace")
                 for p in sorted(self.folder.glob("log/worker-*.log"))]
-        said = re.compile(rf'device"?[=:]"?{device}')
-        return bool(logs) and all(said.search(text) for text in logs)
+        return bool(logs) and all(re.search(pattern, text) for text in logs)
+
+    def workers_compute_on(self, device):
+        """That none fell back: what the workers themselves logged."""
+        return self.workers_said(rf'device"?[=:]"?{device}')
 
 
 # ---- training to an accuracy
 
 
-def trained(kit, precision):
+RING = "train.mode=allreduce"
+
+
+def trained(kit, precision, *sets):
     """The fashion net's test accuracy after its five epochs, two workers."""
     spec = kit.folder / "examples" / "fashion-cnn.yaml"
     summary = kit.scratch / f"summary-{precision}.json"
     with Up(kit, workers=2, device=kit.device()) as up:
         began = time.monotonic()
-        job = up.submit(spec, f"train.precision={precision}",
+        job = up.submit(spec, f"train.precision={precision}", *sets,
                         *(["train.epochs=1", "data.train.limit=640"]
                           if kit.emulated else []))
         up.sluice("watch", job, "--summary", str(summary), seconds=240)
         took = time.monotonic() - began
         check(up.workers_compute_on(kit.device()), "a worker did not compute on",
               kit.device(), up.said())
+        check(RING not in sets or kit.emulated or up.workers_said(
+            "the optimizer runs on the device"),
+              "a rank's optimizer did not run on", kit.device(), up.said())
     return judged(json.loads(summary.read_text()), took)
 
 
@@ -123,7 +132,9 @@ def judged(told, took):
 
 def cluster_rows(kit):
     return [Planned("cluster", f"fashion {p}", "accuracy", at_least(ACCURACY),
-                    lambda kit, p=p: trained(kit, p)) for p in PRECISIONS]
+                    lambda kit, p=p: trained(kit, p)) for p in PRECISIONS] + [
+        Planned("cluster", "fashion ring tf32", "accuracy", at_least(ACCURACY),
+                lambda kit: trained(kit, "tf32", RING))]
 
 
 # ---- a worker's step
