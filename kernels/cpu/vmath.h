@@ -18,12 +18,13 @@ static inline float vm_from_bits(int32_t bits)
 }
 
 // x = n ln 2 + r, |r| <= ln 2 / 2. Adding and taking away 1.5 2^23 rounds to
-// the nearest integer without a call.
+// the nearest integer without a call. Of NaN n is the least, which scales by a
+// normal number, and r is NaN.
 static inline float vm_reduce(float x, int32_t *n)
 {
     float k = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
 
-    *n = (int32_t)k;
+    *n = (int32_t)(k > -126.0f ? k : -126.0f);
     return (x - k * 0.693359375f) + k * 2.12194440e-4f;
 }
 
