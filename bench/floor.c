@@ -41,7 +41,8 @@ double floor_flop(const struct model *m, uint32_t batch)
         if (n->type == MODEL_DENSE)
             depth = (double)n->in.dim[n->in.rank - 1];
         else if (n->type == MODEL_CONV2D)
-            depth = (double)n->window[0] * n->window[1] * (double)n->in.dim[2];
+            depth = (double)n->window[0] * n->window[1] *
+                    (double)(n->in.dim[2] / n->groups);
         else
             continue;
         sum += passes(m, n) * 2 * depth * outputs;

@@ -12,6 +12,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "proto/model.h"
 
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 2000
@@ -292,6 +293,7 @@ static void say_hello(struct attendee *a)
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;
+    m.edition = MODEL_EDITION;
     if (a->setup.away != NULL)
         m.away = (char *)a->setup.away(a->setup.arg);
     m.cluster = a->cluster;

@@ -30,6 +30,14 @@
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // of all variables
 
+// What there was to say of models grew. A model says which edition it needs, a
+// worker which it knows (Hello.edition); one that knows less is leased nothing
+// of the job, as it would refuse it or, worse, not see a field.
+// 0  dense of flat inputs, conv2d, pooling, flatten, dropout,
+//    batch_normalization, add, concatenate, activations up to softplus
+// 1  all else
+#define MODEL_EDITION 1
+
 // X(CODE, "name in the spec")
 #define MODEL_LAYER_MAP(X)                                                     \
     X(DENSE, "dense")                                                          \
@@ -50,7 +58,21 @@
     X(ELU, "elu")                                                              \
     X(LEAKY_RELU, "leaky_relu")                                                \
     X(GELU, "gelu")                                                            \
-    X(SOFTPLUS, "softplus")
+    X(SOFTPLUS, "softplus")                                                    \
+    X(GELU_TANH, "gelu_tanh")                                                  \
+    X(RELU6, "relu6")                                                          \
+    X(SILU, "silu")                                                            \
+    X(SELU, "selu")                                                            \
+    X(ZERO_PADDING2D, "zero_padding2d")                                        \
+    X(RESCALING, "rescaling")                                                  \
+    X(RESHAPE, "reshape")                                                      \
+    X(PERMUTE, "permute")                                                      \
+    X(GLOBAL_MAX_POOLING2D, "global_max_pooling2d")                            \
+    X(SUBTRACT, "subtract")                                                    \
+    X(MULTIPLY, "multiply")                                                    \
+    X(AVERAGE, "average")                                                      \
+    X(DEPTHWISE_CONV2D, "depthwise_conv2d")                                    \
+    X(SEPARABLE_CONV2D, "separable_conv2d")
 
 enum model_layer {
     MODEL_INPUT, // node 0 only
@@ -70,7 +92,11 @@ enum model_layer {
     X(ELU, "elu")                                                              \
     X(LEAKY_RELU, "leaky_relu")                                                \
     X(GELU, "gelu")                                                            \
-    X(SOFTPLUS, "softplus")
+    X(SOFTPLUS, "softplus")                                                    \
+    X(GELU_TANH, "gelu_tanh")                                                  \
+    X(RELU6, "relu6")                                                          \
+    X(SILU, "silu")                                                            \
+    X(SELU, "selu")
 
 enum model_act {
 #define MODEL_ACT_ENUM(code, name) MODEL_ACT_##code,
@@ -93,6 +119,8 @@ enum model_weight {
     MODEL_BETA,
     MODEL_MOVING_MEAN,
     MODEL_MOVING_VARIANCE,
+    MODEL_DEPTHWISE_KERNEL, // separable_conv2d
+    MODEL_POINTWISE_KERNEL,
     MODEL_WEIGHTS
 };
 
@@ -110,13 +138,17 @@ struct model_node {
     struct model_shape out;
     uint32_t users; // nodes that read it, and 1 if it is the output
 
-    // conv2d and pooling: height, width
-    uint32_t window[2], stride[2];
-    uint32_t pad_before[2], pad_after[2]; // SAME pads as TensorFlow does
-    double rate;                          // dropout, in [0, 1)
-    uint64_t seed;                        // dropout
-    double momentum, epsilon;             // batch_normalization
-    uint32_t weight[MODEL_WEIGHTS];       // MODEL_NONE: it has none
+    // convolutions and pooling: height, width; dilation and groups are 0 where
+    // a layer has none
+    uint32_t window[2], stride[2], dilation[2], groups;
+    // SAME pads as TensorFlow does; zero_padding2d
+    uint32_t pad_before[2], pad_after[2];
+    uint32_t order[MODEL_RANK_MAX]; // permute: axes of the input, from 0
+    double factor, offset;          // rescaling
+    double rate;                    // dropout, in [0, 1)
+    uint64_t seed;                  // dropout
+    double momentum, epsilon;       // batch_normalization
+    uint32_t weight[MODEL_WEIGHTS]; // MODEL_NONE: it has none
 };
 
 enum model_kind {
@@ -159,6 +191,7 @@ struct model {
     uint32_t variables_count;
     uint64_t elements;  // of all variables
     uint64_t trainable; // elements of those that an optimizer updates
+    uint32_t edition;   // who computes it knows this edition, or a later one
 };
 
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,

@@ -50,19 +50,34 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 // Checks which fields the layer has, fills the node and its variables.
 enum sl_err build_layer(struct build *b);
 
+// SL_EINVAL unless the input has this rank: "wants <shape>, got ...<advice>".
+enum sl_err build_want_rank(const struct build *b, uint32_t rank,
+                            const char *shape, const char *advice);
+// A rank of 3: height, width, channels.
+enum sl_err build_want_image(const struct build *b);
+
+// ---- model_views.c: layers that move elements and compute none
+
+enum sl_err build_zero_padding(struct build *b);
+enum sl_err build_rescaling(struct build *b);
+enum sl_err build_reshape(struct build *b);
+enum sl_err build_permute(struct build *b);
+
 // ---- model_shape.c
 
 // SL_EINVAL unless the product is at most MODEL_VARIABLE_MAX.
 enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 
-// Window, strides and padding of a convolution or pooling layer; sets out's
-// height and width.
+// Window, strides, dilation and padding of a convolution or pooling layer; sets
+// out's height and width.
 enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
                          const uint32_t *strides, size_t n_strides);
 
 // ---- model_variables.c
 
 enum sl_err build_conv_variables(struct build *b);
+enum sl_err build_depthwise_variables(struct build *b);
+enum sl_err build_separable_variables(struct build *b);
 enum sl_err build_dense_variables(struct build *b);
 enum sl_err build_norm_variables(struct build *b);
 enum sl_err build_external(struct build *b);

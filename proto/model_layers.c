@@ -12,6 +12,8 @@
 #define ANY " type name inputs "
 #define WEIGHTED ANY " kernel_initializer bias_initializer use_bias activation "
 #define WINDOWED " strides padding "
+#define BIASED ANY " bias_initializer use_bias activation "
+#define CONVOLVES WINDOWED " kernel_size dilation_rate "
 
 static enum sl_err build_dense(struct build *b);
 static enum sl_err build_conv2d(struct build *b);
@@ -20,7 +22,9 @@ static enum sl_err build_global_pool(struct build *b);
 static enum sl_err build_flatten(struct build *b);
 static enum sl_err build_dropout(struct build *b);
 static enum sl_err build_norm(struct build *b);
-static enum sl_err build_add(struct build *b);
+static enum sl_err build_depthwise(struct build *b);
+static enum sl_err build_separable(struct build *b);
+static enum sl_err build_combination(struct build *b);
 static enum sl_err build_concatenate(struct build *b);
 static enum sl_err build_activation(struct build *b);
 
@@ -29,18 +33,18 @@ static const struct layer_kind {
     const char *fields;
     enum sl_err (*build)(struct build *b);
     unsigned inputs; // 2: at least two
+    unsigned edition;
 } kinds[MODEL_LAYER_COUNT] = {
     [MODEL_DENSE] = {WEIGHTED " units ", build_dense, 1},
-    [MODEL_CONV2D] = {WEIGHTED WINDOWED " filters kernel_size ", build_conv2d,
-                      1},
+    [MODEL_CONV2D] = {WEIGHTED CONVOLVES " filters groups ", build_conv2d, 1},
     [MODEL_MAX_POOLING2D] = {ANY WINDOWED " pool_size ", build_pool, 1},
     [MODEL_AVERAGE_POOLING2D] = {ANY WINDOWED " pool_size ", build_pool, 1},
-    [MODEL_GLOBAL_AVERAGE_POOLING2D] = {ANY, build_global_pool, 1},
+    [MODEL_GLOBAL_AVERAGE_POOLING2D] = {ANY " keepdims ", build_global_pool, 1},
     [MODEL_FLATTEN] = {ANY, build_flatten, 1},
     [MODEL_DROPOUT] = {ANY " rate seed ", build_dropout, 1},
     [MODEL_BATCH_NORMALIZATION] = {ANY " momentum epsilon center scale axis ",
                                    build_norm, 1},
-    [MODEL_ADD] = {ANY, build_add, 2},
+    [MODEL_ADD] = {ANY, build_combination, 2},
     [MODEL_CONCATENATE] = {ANY " axis ", build_concatenate, 2},
     [MODEL_ACTIVATION] = {ANY " activation alpha ", build_activation, 1},
     [MODEL_RELU] = {ANY, build_activation, 1},
@@ -51,6 +55,25 @@ static const struct layer_kind {
     [MODEL_LEAKY_RELU] = {ANY " alpha ", build_activation, 1},
     [MODEL_GELU] = {ANY, build_activation, 1},
     [MODEL_SOFTPLUS] = {ANY, build_activation, 1},
+    [MODEL_GELU_TANH] = {ANY, build_activation, 1, 1},
+    [MODEL_RELU6] = {ANY, build_activation, 1, 1},
+    [MODEL_SILU] = {ANY, build_activation, 1, 1},
+    [MODEL_SELU] = {ANY, build_activation, 1, 1},
+    [MODEL_ZERO_PADDING2D] = {ANY " pad ", build_zero_padding, 1, 1},
+    [MODEL_RESCALING] = {ANY " factor offset ", build_rescaling, 1, 1},
+    [MODEL_RESHAPE] = {ANY " target_shape ", build_reshape, 1, 1},
+    [MODEL_PERMUTE] = {ANY " dims ", build_permute, 1, 1},
+    [MODEL_GLOBAL_MAX_POOLING2D] = {ANY " keepdims ", build_global_pool, 1, 1},
+    [MODEL_SUBTRACT] = {ANY, build_combination, 2, 1},
+    [MODEL_MULTIPLY] = {ANY, build_combination, 2, 1},
+    [MODEL_AVERAGE] = {ANY, build_combination, 2, 1},
+    [MODEL_DEPTHWISE_CONV2D] = {BIASED CONVOLVES
+                                " depth_multiplier depthwise_initializer ",
+                                build_depthwise, 1, 1},
+    [MODEL_SEPARABLE_CONV2D] = {BIASED CONVOLVES
+                                " filters depth_multiplier "
+                                "depthwise_initializer pointwise_initializer ",
+                                build_separable, 1, 1},
 };
 
 static enum sl_err check_fields(const struct build *b)
@@ -85,6 +108,8 @@ enum sl_err build_layer(struct build *b)
         return rc;
     n->in = b->m->nodes[n->input[0]].out;
     n->out = n->in;
+    if (b->m->edition < kinds[n->type].edition)
+        b->m->edition = kinds[n->type].edition;
     rc = kinds[n->type].build(b);
     if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)
         return build_fail(b, "has an output of more than %llu elements",
@@ -92,8 +117,8 @@ enum sl_err build_layer(struct build *b)
     return rc;
 }
 
-static enum sl_err want_rank(const struct build *b, uint32_t rank,
-                             const char *shape, const char *advice)
+enum sl_err build_want_rank(const struct build *b, uint32_t rank,
+                            const char *shape, const char *advice)
 {
     char got[MODEL_SHAPE_TEXT];
 
@@ -103,9 +128,10 @@ static enum sl_err want_rank(const struct build *b, uint32_t rank,
                       model_shape_text(got, &b->node->in), advice);
 }
 
-static enum sl_err want_image(const struct build *b)
+enum sl_err build_want_image(const struct build *b)
 {
-    return want_rank(b, 3, "an input of shape (height, width, channels)", "");
+    return build_want_rank(b, 3, "an input of shape (height, width, channels)",
+                           "");
 }
 
 // `axis` may say only what is done anyway; it counts the batch as axis 0.
@@ -132,6 +158,8 @@ static enum sl_err set_act(const struct build *b, const char *word)
                  b->layer->type);
         return model_unknown_act(where, word, b->err);
     }
+    if (n->act > MODEL_ACT_SOFTPLUS) // those that came later
+        b->m->edition = MODEL_EDITION;
     // Keras' defaults of the functions; the layers' are set by their builder.
     n->alpha = n->act == MODEL_ACT_ELU          ? 1.0
                : n->act == MODEL_ACT_LEAKY_RELU ? 0.2
@@ -141,14 +169,14 @@ static enum sl_err set_act(const struct build *b, const char *word)
 
 static enum sl_err build_dense(struct build *b)
 {
-    enum sl_err rc =
-        want_rank(b, 1, "a flat input", "; put a flatten layer before it");
+    struct model_node *n = b->node;
+    enum sl_err rc;
 
-    if (rc != SL_OK)
-        return rc;
     if (b->layer->units == 0)
         return build_fail(b, "needs 'units' of at least 1");
-    b->node->out.dim[0] = b->layer->units;
+    if (n->in.rank > 1) // along the last axis
+        b->m->edition = MODEL_EDITION;
+    n->out.dim[n->in.rank - 1] = b->layer->units;
     rc = set_act(b, b->layer->activation);
     return rc == SL_OK ? build_dense_variables(b) : rc;
 }
@@ -156,7 +184,7 @@ static enum sl_err build_dense(struct build *b)
 static enum sl_err build_conv2d(struct build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
-    enum sl_err rc = want_image(b);
+    enum sl_err rc = build_want_image(b);
 
     if (rc != SL_OK)
         return rc;
@@ -165,6 +193,16 @@ static enum sl_err build_conv2d(struct build *b)
     if (l->n_kernel_size == 0)
         return build_fail(b, "needs 'kernel_size'");
     b->node->out.dim[2] = l->filters;
+    b->node->groups = l->has_groups ? l->groups : 1;
+    if (b->node->groups == 0 || b->node->in.dim[2] % b->node->groups != 0 ||
+        l->filters % b->node->groups != 0)
+        return build_fail(b,
+                          "wants 'groups' that divide the channels (%llu) "
+                          "and the filters (%u), got %u",
+                          (unsigned long long)b->node->in.dim[2], l->filters,
+                          b->node->groups);
+    if (b->node->groups > 1)
+        b->m->edition = MODEL_EDITION;
     rc = build_window(b, l->kernel_size, l->n_kernel_size, l->strides,
                       l->n_strides);
     if (rc == SL_OK)
@@ -172,10 +210,57 @@ static enum sl_err build_conv2d(struct build *b)
     return rc == SL_OK ? build_conv_variables(b) : rc;
 }
 
+// The convolution of each channel by itself, with depth_multiplier filters
+// each; b->node->out is what comes out of that.
+static enum sl_err each_channel(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    uint64_t times = l->has_depth_multiplier ? l->depth_multiplier : 1;
+    struct model_node *n = b->node;
+    uint64_t elements;
+    enum sl_err rc = build_want_image(b);
+
+    if (rc != SL_OK)
+        return rc;
+    if (l->n_kernel_size == 0)
+        return build_fail(b, "needs 'kernel_size'");
+    if (times == 0 || times * n->in.dim[2] > MODEL_VARIABLE_MAX)
+        return build_fail(b,
+                          "wants 'depth_multiplier' of at least 1, and not "
+                          "more than %llu channels",
+                          (unsigned long long)MODEL_VARIABLE_MAX);
+    n->groups = (uint32_t)n->in.dim[2];
+    n->out.dim[2] = times * n->in.dim[2];
+    rc = build_window(b, l->kernel_size, l->n_kernel_size, l->strides,
+                      l->n_strides);
+    if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)
+        return build_fail(b,
+                          "has more than %llu elements in 'depth_multiplier' "
+                          "times its input's channels",
+                          (unsigned long long)MODEL_VARIABLE_MAX);
+    return rc == SL_OK ? set_act(b, l->activation) : rc;
+}
+
+static enum sl_err build_depthwise(struct build *b)
+{
+    enum sl_err rc = each_channel(b);
+
+    return rc == SL_OK ? build_depthwise_variables(b) : rc;
+}
+
+static enum sl_err build_separable(struct build *b)
+{
+    enum sl_err rc = each_channel(b);
+
+    if (rc == SL_OK && b->layer->filters == 0)
+        return build_fail(b, "needs 'filters' of at least 1");
+    return rc == SL_OK ? build_separable_variables(b) : rc;
+}
+
 static enum sl_err build_pool(struct build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
-    enum sl_err rc = want_image(b);
+    enum sl_err rc = build_want_image(b);
 
     return rc == SL_OK ? build_window(b, l->pool_size, l->n_pool_size,
                                       l->strides, l->n_strides)
@@ -185,7 +270,7 @@ static enum sl_err build_pool(struct build *b)
 static enum sl_err build_global_pool(struct build *b)
 {
     struct model_node *n = b->node;
-    enum sl_err rc = want_image(b);
+    enum sl_err rc = build_want_image(b);
 
     if (rc != SL_OK)
         return rc;
@@ -193,6 +278,10 @@ static enum sl_err build_global_pool(struct build *b)
     n->window[1] = (uint32_t)n->in.dim[1];
     n->stride[0] = n->stride[1] = 1;
     n->out = (struct model_shape){1, {n->in.dim[2]}};
+    if (b->layer->keepdims) {
+        n->out = (struct model_shape){3, {1, 1, n->in.dim[2]}};
+        b->m->edition = MODEL_EDITION;
+    }
     return SL_OK;
 }
 
@@ -253,8 +342,11 @@ static enum sl_err same_shapes(const struct build *b, uint32_t free)
     return SL_OK;
 }
 
-static enum sl_err build_add(struct build *b)
+static enum sl_err build_combination(struct build *b)
 {
+    if (b->node->type == MODEL_SUBTRACT && b->node->inputs != 2)
+        return build_fail(b, "reads exactly two layers, got %u inputs",
+                          b->node->inputs);
     return same_shapes(b, 0);
 }
 

@@ -68,13 +68,21 @@ static enum sl_err padding(const struct build *b, bool *same)
     return SL_OK;
 }
 
+// What a window spans: its holes, too.
+static uint64_t reach(const struct model_node *n, unsigned axis)
+{
+    uint64_t dilation = n->dilation[axis] > 0 ? n->dilation[axis] : 1;
+
+    return (n->window[axis] - 1) * dilation + 1;
+}
+
 // SAME: ceil(in / stride) positions, and what is missing before and after, the
 // odd one after (as TensorFlow; other frameworks put it before).
 static void axis_same(struct model_node *n, unsigned axis, uint64_t in,
                       uint64_t *out)
 {
     uint64_t positions = (in + n->stride[axis] - 1) / n->stride[axis];
-    uint64_t covered = (positions - 1) * n->stride[axis] + n->window[axis];
+    uint64_t covered = (positions - 1) * n->stride[axis] + reach(n, axis);
     uint64_t missing = covered > in ? covered - in : 0;
 
     n->pad_before[axis] = (uint32_t)(missing / 2);
@@ -82,10 +90,29 @@ static void axis_same(struct model_node *n, unsigned axis, uint64_t in,
     *out = positions;
 }
 
+// As in Keras, either the strides or the dilation are 1.
+static enum sl_err dilation(struct build *b, const Sluice__V1__LayerSpec *l)
+{
+    static const uint32_t ones[2] = {1, 1};
+    struct model_node *n = b->node;
+    enum sl_err rc = pair(b, n->dilation, "dilation_rate", l->dilation_rate,
+                          l->n_dilation_rate, ones);
+    bool wide = n->dilation[0] > 1 || n->dilation[1] > 1;
+
+    if (rc == SL_OK && wide && (n->stride[0] > 1 || n->stride[1] > 1))
+        return build_fail(b, "wants 'strides' of 1 where 'dilation_rate' is "
+                             "more than 1");
+    b->m->edition = wide ? MODEL_EDITION : b->m->edition;
+    return rc;
+}
+
 enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
                          const uint32_t *strides, size_t n_strides)
 {
-    bool pool = b->node->type != MODEL_CONV2D, same;
+    bool pool = b->node->type == MODEL_MAX_POOLING2D ||
+                b->node->type == MODEL_AVERAGE_POOLING2D;
+    const Sluice__V1__LayerSpec *l = b->layer;
+    bool same;
     const char *field = pool ? "pool_size" : "kernel_size";
     static const uint32_t ones[2] = {1, 1}, twos[2] = {2, 2};
     struct model_node *n = b->node;
@@ -95,6 +122,8 @@ enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
     if (rc == SL_OK)
         rc = pair(b, n->stride, "strides", strides, n_strides,
                   pool ? n->window : ones);
+    if (rc == SL_OK && l->n_dilation_rate > 0)
+        rc = dilation(b, l);
     if (rc == SL_OK)
         rc = padding(b, &same);
     if (rc != SL_OK)
@@ -102,16 +131,20 @@ enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
     for (unsigned axis = 0; axis < 2; axis++) {
         uint64_t in = n->in.dim[axis];
 
+        if (reach(n, axis) > INT32_MAX)
+            return build_fail(b, "has a window that spans more than %d",
+                              INT32_MAX);
         if (same)
             axis_same(n, axis, in, &n->out.dim[axis]);
-        else if (in < n->window[axis])
+        else if (in < reach(n, axis))
             return build_fail(b,
-                              "has a window of %u x %u, larger than its input "
-                              "%s; use padding: same or a smaller %s",
-                              n->window[0], n->window[1],
+                              "has a window of %llu x %llu, larger than its "
+                              "input %s; use padding: same or a smaller %s",
+                              (unsigned long long)reach(n, 0),
+                              (unsigned long long)reach(n, 1),
                               model_shape_text(shape, &n->in), field);
         else
-            n->out.dim[axis] = (in - n->window[axis]) / n->stride[axis] + 1;
+            n->out.dim[axis] = (in - reach(n, axis)) / n->stride[axis] + 1;
     }
     return SL_OK;
 }

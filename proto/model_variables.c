@@ -62,7 +62,15 @@ static enum sl_err add(struct build *b, enum model_weight weight,
                        const char *otherwise, double fan_in, double fan_out)
 {
     static const char *const names[] = {
-        "kernel", "bias", "gamma", "beta", "moving_mean", "moving_variance"};
+        [MODEL_KERNEL] = "kernel",
+        [MODEL_BIAS] = "bias",
+        [MODEL_GAMMA] = "gamma",
+        [MODEL_BETA] = "beta",
+        [MODEL_MOVING_MEAN] = "moving_mean",
+        [MODEL_MOVING_VARIANCE] = "moving_variance",
+        [MODEL_DEPTHWISE_KERNEL] = "depthwise_kernel",
+        [MODEL_POINTWISE_KERNEL] = "pointwise_kernel",
+    };
     char where[200];
     enum sl_err rc;
 
@@ -89,26 +97,32 @@ static enum sl_err add_vector(struct build *b, enum model_weight weight,
     return add(b, weight, &v, word, otherwise, (double)n, (double)n);
 }
 
+static enum sl_err add_bias(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+
+    if (!l->has_use_bias || l->use_bias)
+        return add_vector(b, MODEL_BIAS, l->bias_initializer, "zeros");
+    if (l->bias_initializer != NULL)
+        return build_fail(b, "has a 'bias_initializer' but no bias");
+    return SL_OK;
+}
+
 // `v` is the kernel.
 static enum sl_err add_kernel_and_bias(struct build *b,
                                        struct model_variable *v, double fan_in,
                                        double fan_out)
 {
-    const Sluice__V1__LayerSpec *l = b->layer;
-    enum sl_err rc = add(b, MODEL_KERNEL, v, l->kernel_initializer,
+    enum sl_err rc = add(b, MODEL_KERNEL, v, b->layer->kernel_initializer,
                          "glorot_uniform", fan_in, fan_out);
 
-    if (rc == SL_OK && (!l->has_use_bias || l->use_bias))
-        return add_vector(b, MODEL_BIAS, l->bias_initializer, "zeros");
-    if (rc == SL_OK && l->bias_initializer != NULL)
-        return build_fail(b, "has a 'bias_initializer' but no bias");
-    return rc;
+    return rc == SL_OK ? add_bias(b) : rc;
 }
 
 enum sl_err build_conv_variables(struct build *b)
 {
     const struct model_node *n = b->node;
-    uint64_t in = n->in.dim[2], out = n->out.dim[2];
+    uint64_t in = n->in.dim[2] / n->groups, out = n->out.dim[2];
     double taps = (double)n->window[0] * n->window[1];
     struct model_variable v = {
         .shape = {4, {out, n->window[0], n->window[1], in}},
@@ -119,9 +133,53 @@ enum sl_err build_conv_variables(struct build *b)
     return add_kernel_and_bias(b, &v, taps * (double)in, taps * (double)out);
 }
 
+// [channel, of its filters, h, w], which is OHWI with one input channel, as
+// `weight`.
+static enum sl_err add_depthwise(struct build *b, enum model_weight weight)
+{
+    const struct model_node *n = b->node;
+    uint64_t channels = n->in.dim[2], times = n->out.dim[2] / channels;
+    double taps = (double)n->window[0] * n->window[1];
+    struct model_variable v = {
+        .shape = {4, {channels, times, n->window[0], n->window[1]}},
+        .keras_rank = 4,
+        .keras_order = {2, 3, 0, 1},
+    };
+
+    return add(b, weight, &v, b->layer->depthwise_initializer, "glorot_uniform",
+               taps * (double)channels, taps * (double)times);
+}
+
+enum sl_err build_depthwise_variables(struct build *b)
+{
+    enum sl_err rc = add_depthwise(b, MODEL_KERNEL);
+
+    return rc == SL_OK ? add_bias(b) : rc;
+}
+
+// Then the pointwise convolution of all these, whose output is the layer's.
+enum sl_err build_separable_variables(struct build *b)
+{
+    struct model_node *n = b->node;
+    uint64_t between = n->out.dim[2], filters = b->layer->filters;
+    struct model_variable v = {
+        .shape = {4, {filters, 1, 1, between}},
+        .keras_rank = 4,
+        .keras_order = {1, 2, 3, 0},
+    };
+    enum sl_err rc = add_depthwise(b, MODEL_DEPTHWISE_KERNEL);
+
+    if (rc == SL_OK)
+        rc = add(b, MODEL_POINTWISE_KERNEL, &v, b->layer->pointwise_initializer,
+                 "glorot_uniform", (double)between, (double)filters);
+    n->out.dim[2] = filters;
+    return rc == SL_OK ? add_bias(b) : rc;
+}
+
 enum sl_err build_dense_variables(struct build *b)
 {
-    uint64_t in = b->node->in.dim[0], out = b->node->out.dim[0];
+    const struct model_node *n = b->node;
+    uint64_t in = n->in.dim[n->in.rank - 1], out = n->out.dim[n->in.rank - 1];
     struct model_variable v = {
         .shape = {2, {out, in}},
         .keras_rank = 2,

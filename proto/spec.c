@@ -188,6 +188,8 @@ enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = model_make(&m, spec->model, err);
     if (rc != SL_OK)
         return rc;
+    spec->model->has_edition = m->edition > 0;
+    spec->model->edition = m->edition;
     rc = check_parts(spec, m, err);
     model_free(m);
     if (rc == SL_ENOMEM)

@@ -49,7 +49,7 @@ enum sl_err {
         SL_ERR_COUNT
 };
 
-#define SL_ERROR_TEXT 400
+#define SL_ERROR_TEXT 1000 // lists of all that is known are long
 
 // What failed, where, and (where one can say) what to do next: one sentence
 // without a full stop, e.g. "examples/a.yaml:7: unknown key 'modle'; did you

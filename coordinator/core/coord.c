@@ -222,6 +222,7 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
         .map_changes = hello->map_changes,
         .waits_for_round = hello->waits_for_round,
         .only_job = hello->only_job,
+        .edition = hello->edition,
     };
 }
 

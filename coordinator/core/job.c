@@ -58,7 +58,7 @@ bool job_ended(const struct job *job)
 
 bool job_suits(const struct job *job, const struct member *m)
 {
-    return m->external == job->external &&
+    return m->external == job->external && m->edition >= job->edition &&
            (m->only_job == 0 || m->only_job == job->id);
 }
 
@@ -103,6 +103,7 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->state = JOB_PLACING;
     job->spec = spec;
     job->external = spec_external(spec);
+    job->edition = spec->model != NULL ? spec->model->edition : 0;
     job->allreduce = spec_allreduce(spec);
     job->hybrid = spec_hybrid(spec);
     closure_init(&job->probe.closure, 0, spec->train->max_attempts);

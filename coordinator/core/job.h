@@ -130,8 +130,9 @@ struct job {
     Sluice__V1__ResumeSource *resume;  // a cut
     Sluice__V1__ResumeSource *weights; // values alone: its `weights`
     bool external;
-    bool allreduce; // its shards are parts of a state that every rank keeps
-    bool hybrid;    // its workers compute in groups
+    uint32_t edition; // of the layers, that its workers must know
+    bool allreduce;   // its shards are parts of a state that every rank keeps
+    bool hybrid;      // its workers compute in groups
     uint64_t submitted_us;
 
     // Where it stands, and its end. Changed by: advance, end, status_final,

@@ -68,9 +68,35 @@ static bool worker_there(const struct coord *c, const struct job *job,
     return false;
 }
 
+// One that would do, did it know the job's layers.
+static bool older_there(const struct coord *c, const struct job *job)
+{
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == MEMBER_WORKER && m->external == job->external &&
+            m->state == MEMBER_READY && m->edition < job->edition)
+            return true;
+    }
+    return false;
+}
+
+static void reason_older(const struct job *job, char *out, size_t size)
+{
+    snprintf(out, size,
+             "waiting for a worker that knows the job's layers (edition %u): "
+             "those that are there are older; start newer ones",
+             job->edition);
+}
+
 static void reason_worker(const struct coord *c, const struct job *job,
                           char *out, size_t size)
 {
+    if (!worker_there(c, job, false) && older_there(c, job)) {
+        reason_older(job, out, size);
+        return;
+    }
     snprintf(out, size, "waiting for %s%s",
              job->external ? "an external worker" : "a worker",
              worker_there(c, job, false)
@@ -95,7 +121,10 @@ static void reason_queued(const struct coord *c, const struct job *job,
 static void reason_placing(const struct coord *c, const struct job *job,
                            char *out, size_t size)
 {
-    if (job_samples(job) == 0)
+    if (job_samples(job) == 0 && !worker_there(c, job, false) &&
+        older_there(c, job))
+        reason_older(job, out, size);
+    else if (job_samples(job) == 0)
         snprintf(out, size, "%s",
                  worker_there(c, job, true)
                      ? "a worker opens the data"

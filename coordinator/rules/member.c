@@ -86,6 +86,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
     m->only_job = hello->only_job;
+    m->edition = hello->edition;
     m->lease_ms = DISPATCH_AHEAD_MS;
     m->lease_most = DISPATCH_LEASES_LEAST;
     list_init(&m->leases);

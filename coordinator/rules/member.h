@@ -56,6 +56,7 @@ struct member_hello {
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
     uint64_t only_job; // 0: any that suits it
+    uint32_t edition;  // of the layers, that it knows
 };
 
 // A lease of an older stream that a worker still computes, as its heartbeats
@@ -91,6 +92,7 @@ struct member {
     uint64_t identity; // of its name, whatever process has it
     bool external, map_changes, waits_for_round, draining;
     uint64_t only_job; // worker: as member_hello
+    uint32_t edition;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
     uint64_t resident_bytes;

@@ -7,6 +7,7 @@
 #include "tests/emul/cudart.h"
 #include "tests/emul/products.h"
 #include "tests/emul/rig.h"
+#include "tests/unit/worker/nets.h"
 
 // Variables that begin and end anywhere.
 static const char odd[] =
@@ -88,6 +89,25 @@ TEST(step, trains_as_ref_does_with_an_older_cudnn)
     as_ref(5, 1e-3, 1e-4);
     rig_net = NULL;
     emul_dnn_version = 0;
+}
+
+TEST(step, trains_all_layers_as_ref_does)
+{
+    static const char *const nets[] = {NET_VIEWS, NET_GROUPS};
+    unsigned before = emul_alive();
+
+    for (size_t i = 0; i < SL_COUNT(nets); i++) {
+        rig_net = nets[i];
+        emul_lazy(0);
+        as_ref(4, 1e-3, 1e-4);
+        emul_lazy(3);
+        rig_compute = KERN_F16;
+        as_ref(4, 0.2, 0.01);
+        rig_compute = KERN_F32;
+    }
+    rig_net = NULL;
+    emul_lazy(0);
+    T_EQ(emul_alive(), before);
 }
 
 // The scale of the loss changes with every step, and recordings do not.

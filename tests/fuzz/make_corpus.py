@@ -324,6 +324,25 @@ RESNET = {"input_shape": [8, 8, 3], "layers": [
      "use_bias": False}]}
 
 
+VIEWS = {"input_shape": [8, 8, 4], "layers": [
+    {"type": "zero_padding2d", "name": "z", "pad": [1, 2, 3, 4]},
+    {"type": "rescaling", "factor": 0.5, "offset": -1},
+    {"type": "depthwise_conv2d", "kernel_size": 3, "depth_multiplier": 2,
+     "dilation_rate": [2, 1], "depthwise_initializer": "he_normal"},
+    {"type": "separable_conv2d", "filters": 6, "kernel_size": [3, 1],
+     "pointwise_initializer": "ones", "activation": "relu6"},
+    {"type": "conv2d", "name": "c", "filters": 6, "kernel_size": 1,
+     "groups": 3, "padding": "same", "activation": "gelu_tanh"},
+    {"type": "multiply", "name": "m", "inputs": ["c", "c"]},
+    {"type": "subtract", "name": "s", "inputs": ["m", "c"]},
+    {"type": "average", "inputs": ["s", "m", "c"]},
+    {"type": "permute", "dims": [3, 1, 2]},
+    {"type": "global_max_pooling2d", "keepdims": True},
+    {"type": "reshape", "target_shape": [-1, 1]},
+    {"type": "dense", "units": 3, "activation": "silu"},
+    {"type": "flatten"}]}
+
+
 def spec_json():
     def with_(**changes):
         return json.dumps({**MLP, **changes})
@@ -400,7 +419,7 @@ def model():
                            "layers": list(layers), **more})
     dense = {"type": "dense", "units": 4}
     write("model", mlp=json.dumps(MLP["model"]), resnet=json.dumps(RESNET),
-          own=json.dumps(EXTERNAL["model"]),
+          views=json.dumps(VIEWS), own=json.dumps(EXTERNAL["model"]),
           cycle=graph({**dense, "name": "a", "inputs": ["b"]},
                       {**dense, "name": "b", "inputs": ["a"]}, shape=[4]),
           itself=graph({**dense, "name": "a", "inputs": ["a"]}, shape=[4]),
@@ -413,6 +432,16 @@ def model():
           window_huge=graph({"type": "conv2d", "filters": 1,
                              "kernel_size": [(1 << 32) - 1, 1]}),
           stride_0=graph({"type": "max_pooling2d", "strides": 0}),
+          span_huge=graph({"type": "depthwise_conv2d", "padding": "same",
+                           "kernel_size": (1 << 32) - 1,
+                           "dilation_rate": (1 << 32) - 1}),
+          between_huge=graph({"type": "separable_conv2d", "kernel_size": 1,
+                              "filters": 1, "depth_multiplier": 1 << 31}),
+          pad_huge=graph({"type": "zero_padding2d",
+                          "pad": [(1 << 32) - 1] * 4}),
+          dims_wild=graph({"type": "permute", "dims": [0, (1 << 32) - 1, 1]}),
+          target_wild=graph({"type": "reshape",
+                             "target_shape": [-(1 << 31), -1]}),
           pool_huge=graph({"type": "max_pooling2d", "pool_size": 1 << 31,
                            "padding": "same"}),
           shape_0=graph(dense, shape=[0]),

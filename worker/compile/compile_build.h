@@ -46,13 +46,13 @@ struct build {
     size_t least;         // workspace that must be there in the end
 
     // By node.
-    uint32_t *value;   // tensor of its output; NO_TENSOR before
-    uint32_t *grad;    // tensor of its output's gradient; NO_TENSOR before
-    uint32_t *aux;     // max pool: winners; dropout: its key
-    uint32_t *saved;   // what its activation's backward wants
-    bool *needs_grad;  // something trainable lies at or before it
-    bool *act_done;    // its activation's backward is somebody else's
-    bool *bias_done;   // its bias's gradient is, too
+    uint32_t *value;  // tensor of its output; NO_TENSOR before
+    uint32_t *grad;   // tensor of its output's gradient; NO_TENSOR before
+    uint32_t *aux;    // max pool: winners; dropout: its key; separable: between
+    uint32_t *saved;  // what its activation's backward wants
+    bool *needs_grad; // something trainable lies at or before it
+    bool *act_done;   // its activation's backward is somebody else's
+    bool *bias_done;  // its bias's gradient is, too
     bool loss_has_act; // the output's softmax or sigmoid is in the loss
 
     // By variable; NO_TENSOR before.
@@ -198,6 +198,68 @@ uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements, uint32_t t);
+
+// ---- compile_grads.c
+
+// Does the node's k-th input want a gradient?
+bool compile_wants_grad(const struct build *b, const struct model_node *node,
+                        uint32_t k);
+// Where an op may write the gradient for a node, and that it has.
+uint32_t compile_target(struct build *b, uint32_t node);
+void compile_took(struct build *b, uint32_t node, uint32_t t);
+// Passes dy on to `node` as it is. `away`: dy is not used any more after this.
+void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
+// x = a x.
+void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
+// The sum of dy over all but its channels is the bias gradient.
+void compile_bias_grad(struct build *b, uint32_t i);
+// There is a bias, and no other layer has computed its gradient.
+bool compile_wants_bias_grad(const struct build *b, uint32_t i);
+// Does a bias's gradient come from the op that computes the kernel's?
+bool compile_fuses_bias(struct build *b, uint32_t i,
+                        const struct kern_desc *with,
+                        const struct kern_desc *without);
+// The gradients of kernel `w` and, but for MODEL_DEPTHWISE_KERNEL, of the bias.
+// `with` computes both in one op; if the backend is worse at that, `without`
+// and a sum.
+void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
+                          struct kern_desc *with, struct kern_desc *without,
+                          struct build_ref first, struct build_ref second);
+// dx by `d`, from dy and kernel `w`, if somebody wants it.
+void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
+                        uint32_t dy, enum model_weight w);
+
+// ---- compile_act.c
+
+// Applies the activation of node i to z. `own`: z is nobody else's, so it may
+// be overwritten where the backward pass does not want it. A wide node's comes
+// when the layer is done: compile_widen.
+void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
+void compile_widen(struct build *b, uint32_t i);
+// The end of a layer with a kernel: x, kernel `w`, (bias) -> y, activation.
+void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
+                      uint32_t x, enum model_weight w);
+// KERN_BIAS if the node has one.
+uint32_t compile_bias_bit(const struct model_node *node);
+// Back through the activation: dy becomes the gradient of what it was of.
+void compile_unactivate(struct build *b, uint32_t i);
+// A wide node's gradient, for the layer itself.
+void compile_narrow(struct build *b, uint32_t i);
+
+// ---- compile_view.c: layers that move elements. Both directions of each.
+
+void compile_view_forward(struct build *b, uint32_t i);
+void compile_view_backward(struct build *b, uint32_t i);
+
+// ---- compile_combine.c: sums, products and the like of several inputs.
+
+void compile_combine_forward(struct build *b, uint32_t i);
+void compile_combine_backward(struct build *b, uint32_t i);
+
+// ---- compile_conv.c: convolutions, whole, in groups and separable.
+
+void compile_conv_forward(struct build *b, uint32_t i);
+void compile_conv_backward(struct build *b, uint32_t i);
 
 // ----
 

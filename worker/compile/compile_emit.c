@@ -117,6 +117,14 @@ enum kern_unary_kind compile_unary(const struct model_node *node, float *a)
         return KERN_GELU;
     case MODEL_ACT_SOFTPLUS:
         return KERN_SOFTPLUS;
+    case MODEL_ACT_GELU_TANH:
+        return KERN_GELU_TANH;
+    case MODEL_ACT_RELU6:
+        return KERN_RELU6;
+    case MODEL_ACT_SILU:
+        return KERN_SILU;
+    case MODEL_ACT_SELU:
+        return KERN_SELU;
     default:
         return 0;
     }
@@ -128,12 +136,15 @@ struct kern_window compile_window(const struct model_node *node)
         kern_window((int32_t)node->window[0], (int32_t)node->window[1],
                     (int32_t)node->stride[0], (int32_t)node->stride[1]);
 
-    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D) // all of its input
+    if (node->type == MODEL_GLOBAL_AVERAGE_POOLING2D ||
+        node->type == MODEL_GLOBAL_MAX_POOLING2D) // all of its input
         return kern_window((int32_t)node->in.dim[0], (int32_t)node->in.dim[1],
                            1, 1);
     for (int axis = 0; axis < 2; axis++) {
         w.pad_before[axis] = (int32_t)node->pad_before[axis];
         w.pad_after[axis] = (int32_t)node->pad_after[axis];
+        if (node->dilation[axis] > 0)
+            w.dilation[axis] = (int32_t)node->dilation[axis];
     }
     return w;
 }

@@ -15,98 +15,6 @@ static uint32_t input_of(const struct build *b, const struct model_node *node)
     return b->value[node->input[0]];
 }
 
-static bool act_is_losses(const struct build *b, uint32_t i)
-{
-    return i == b->model->output && b->loss_has_act;
-}
-
-static void apply(struct build *b, uint32_t i, uint32_t z, bool own)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
-    enum kern_unary_kind kind;
-    struct kern_desc d;
-    float a;
-    uint32_t y = z;
-
-    b->value[i] = z;
-    if (node->act == MODEL_ACT_LINEAR || act_is_losses(b, i))
-        return;
-    if (node->act == MODEL_ACT_SOFTMAX) {
-        if (!own)
-            y = compile_tensor(b, compile_value_bytes(b, i));
-        kern_desc_softmax(&d, KERN_SOFTMAX_FWD, nd, dim);
-        b->saved[i] = y;
-    } else {
-        kind = compile_unary(node, &a);
-        if (!own || kern_unary_saves_input(kind))
-            y = compile_tensor(b, compile_value_bytes(b, i));
-        kern_desc_unary(&d, KERN_UNARY_FWD, kind, a, nd, dim);
-        b->saved[i] = kern_unary_saves_input(kind) ? z : y;
-    }
-    compile_type(b, &d, compile_dtype(b, i));
-    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(z), WHOLE(y)});
-    b->value[i] = y;
-}
-
-// Applies the activation of node i to z. `own`: z is nobody else's, so it may
-// be overwritten where the backward pass does not want it. A wide node's comes
-// when the layer is done.
-static void activate(struct build *b, uint32_t i, uint32_t z, bool own)
-{
-    b->value[i] = z;
-    if (!compile_is_wide(b, i))
-        apply(b, i, z, own);
-}
-
-static void widen(struct build *b, uint32_t i)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
-
-    if (compile_is_wide(b, i) && b->rc == SL_OK)
-        apply(b, i, compile_cast(b, i, b->value[i], n, b->t, KERN_F32), true);
-}
-
-// ReLU goes into the op if the backend likes it there: true.
-static bool fuse_relu(struct build *b, uint32_t i, struct kern_desc *d)
-{
-    return b->model->nodes[i].act == MODEL_ACT_RELU && !compile_is_wide(b, i) &&
-           compile_try_epilogue(b, d, KERN_RELU);
-}
-
-// The end of dense and convolution: x, kernel, (bias) -> y, activation.
-static void weighted(struct build *b, uint32_t i, struct kern_desc *d)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    struct build_ref refs[4];
-    unsigned n = 0;
-    bool fused;
-    uint32_t y;
-
-    compile_type(b, d, b->t);
-    fused = fuse_relu(b, i, d);
-    refs[n++] = WHOLE(input_of(b, node));
-    refs[n++] = WHOLE(compile_operand(b, i, MODEL_KERNEL));
-    if (node->weight[MODEL_BIAS] != MODEL_NONE)
-        refs[n++] = WHOLE(compile_operand(b, i, MODEL_BIAS));
-    y = compile_tensor(b, compile_bytes(b, &node->out));
-    refs[n] = WHOLE(y);
-    compile_emit(b, i, d, refs);
-    if (fused) {
-        b->value[i] = y;
-        b->saved[i] = y;
-    } else {
-        activate(b, i, y, true);
-    }
-}
-
-static uint32_t bias_bit(const struct model_node *node)
-{
-    return node->weight[MODEL_BIAS] != MODEL_NONE ? KERN_BIAS : 0;
-}
-
 static void dense(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -114,25 +22,13 @@ static void dense(struct build *b, uint32_t i)
     struct kern_desc d;
 
     if (m.part < m.units) {
-        activate(b, i, compile_dense_in_parts(b, i, &m, input_of(b, node)),
-                 true);
+        compile_activate(
+            b, i, compile_dense_in_parts(b, i, &m, input_of(b, node)), true);
         return;
     }
-    kern_desc_matmul(&d, m.rows, m.units, m.k, false, true, bias_bit(node));
-    weighted(b, i, &d);
-}
-
-static void conv2d(struct build *b, uint32_t i)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    struct kern_window w = compile_window(node);
-    int64_t x[KERN_DIMS];
-    struct kern_desc d;
-
-    compile_conv_dims(b, node, x);
-    kern_desc_conv(&d, KERN_CONV_FWD, x, (int64_t)node->out.dim[2], &w, 1,
-                   bias_bit(node));
-    weighted(b, i, &d);
+    kern_desc_matmul(&d, m.rows, m.units, m.k, false, true,
+                     compile_bias_bit(node));
+    compile_weighted(b, i, &d, input_of(b, node), MODEL_KERNEL);
 }
 
 static void max_pool(struct build *b, uint32_t i)
@@ -236,23 +132,6 @@ static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
         (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(b->value[i])});
 }
 
-static void add(struct build *b, uint32_t i)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    struct build_ref refs[MODEL_INPUTS_MAX + 1];
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
-    struct kern_desc d;
-
-    for (uint32_t k = 0; k < node->inputs; k++)
-        refs[k] = WHOLE(b->value[node->input[k]]);
-    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    refs[node->inputs] = WHOLE(b->value[i]);
-    kern_desc_binary(&d, KERN_ADD, node->inputs, nd, dim);
-    compile_type(b, &d, b->t);
-    compile_emit(b, i, &d, refs);
-}
-
 // Along the last axis: each input is copied into its columns.
 static void concatenate(struct build *b, uint32_t i)
 {
@@ -287,9 +166,12 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
         dense(b, i);
         return;
     case MODEL_CONV2D:
-        conv2d(b, i);
+    case MODEL_DEPTHWISE_CONV2D:
+    case MODEL_SEPARABLE_CONV2D:
+        compile_conv_forward(b, i);
         return;
     case MODEL_MAX_POOLING2D:
+    case MODEL_GLOBAL_MAX_POOLING2D:
         max_pool(b, i);
         return;
     case MODEL_AVERAGE_POOLING2D:
@@ -297,7 +179,13 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
         average_pool(b, i);
         return;
     case MODEL_FLATTEN:
+    case MODEL_RESHAPE:
         b->value[i] = input_of(b, node);
+        return;
+    case MODEL_ZERO_PADDING2D:
+    case MODEL_PERMUTE:
+    case MODEL_RESCALING:
+        compile_view_forward(b, i);
         return;
     case MODEL_DROPOUT:
         dropout(b, i, dropouts);
@@ -306,13 +194,16 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
         batch_norm(b, i);
         return;
     case MODEL_ADD:
-        add(b, i);
+    case MODEL_SUBTRACT:
+    case MODEL_MULTIPLY:
+    case MODEL_AVERAGE:
+        compile_combine_forward(b, i);
         return;
     case MODEL_CONCATENATE:
         concatenate(b, i);
         return;
     case MODEL_ACTIVATION:
-        activate(b, i, input_of(b, node), false);
+        compile_activate(b, i, input_of(b, node), false);
         return;
     default:
         compile_fail(b, i, SL_ENOTSUP, "this worker does not know the layer");
@@ -332,7 +223,8 @@ static void choose_channels(struct build *b)
         return;
     for (uint32_t i = 1; i < m->nodes_count; i++) {
         for (uint32_t k = 0; k < m->nodes[i].inputs; k++) {
-            if (m->nodes[i].input[k] == 0 && m->nodes[i].type != MODEL_CONV2D)
+            if (m->nodes[i].input[k] == 0 &&
+                (m->nodes[i].type != MODEL_CONV2D || m->nodes[i].groups > 1))
                 return;
         }
     }
@@ -390,6 +282,6 @@ void compile_forward(struct build *b)
     feed(b);
     for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++) {
         layer(b, i, &dropouts);
-        widen(b, i);
+        compile_widen(b, i);
     }
 }

@@ -101,6 +101,27 @@ TEST(life, an_external_job_runs_on_external_workers_only)
     world_release(&w);
 }
 
+TEST(life, an_older_worker_is_leased_nothing_of_layers_that_it_does_not_know)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    world_init(&w, t_seed());
+    w.edition = 1;
+    world_people(&w, 1, 0);
+    world_add(&w, FAKE_WORKER, "older")->edition = 0;
+    world_submit(&w, world_silu_job);
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_PLACING);
+    T_HAS(s->reason, "knows the job's layers (edition 1)");
+    wire_free(&s->base);
+    world_add(&w, FAKE_WORKER, "newer");
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
 // ---- losses
 
 static struct fake_member *any(struct world *w)

@@ -6,6 +6,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "proto/model.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -38,6 +39,16 @@ const char world_sync_job[] =
     "\"checkpoint\":{\"keep\":2,\"every_seconds\":2},"
     "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
     "\"batches_per_closure\":2}}";
+
+const char world_silu_job[] =
+    "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
+    "{\"type\":\"dense\",\"units\":3,\"activation\":\"silu\"},"
+    "{\"type\":\"dense\",\"units\":2}]},"
+    "\"loss\":\"sparse_categorical_crossentropy\","
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"}},"
+    "\"train\":{\"batch\":4,\"epochs\":3,\"steps_per_closure\":3},"
+    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2}}";
 
 const char world_external_job[] =
     "{\"name\":\"outside\",\"model\":{\"type\":\"external\",\"variables\":["
@@ -128,6 +139,7 @@ static void check_leases(struct world *w, struct fake_member *m,
                          const Sluice__V1__Leases *leases)
 {
     T_GT(leases->n_lease, 0);
+    T_GE(m->edition, w->edition);
     if (leases->n_lease > w->leases_at_once)
         w->leases_at_once = leases->n_lease;
     for (size_t i = 0; i < leases->n_lease; i++)
@@ -310,6 +322,7 @@ struct fake_member *world_add(struct world *w, int role, const char *name)
         m->role = role;
         snprintf(m->name, sizeof(m->name), "%s", name);
         m->process = ++w->processes;
+        m->edition = MODEL_EDITION;
         return m;
     }
     T_ASSERT(!"room for one more member");
@@ -331,6 +344,7 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.external = m->external;
     hello.map_changes = !w->whole_maps;
     hello.waits_for_round = w->ahead;
+    hello.edition = m->edition;
     m->stream = ++w->streams;
     m->next_beat_ms = sl_now_ms(&w->clock.clock);
     if (coord_attach(w->coord, m->stream, &hello, &err) != SL_OK)

@@ -82,12 +82,13 @@ struct fake_rank {
 
 struct fake_member {
     bool used, alive, external;
-    bool hangs;     // is heard of, but does nothing, and lets go of nothing
-    bool waits;     // the same, for shards: it lets go when it is told to
-    bool skips;     // none of its steps is finite
-    bool raves;     // its metrics cannot be
-    bool overflows; // psserver: a value of its files is not finite
-    unsigned lies;  // so many closures it completes without a push
+    unsigned edition; // of the layers, that it knows
+    bool hangs;       // is heard of, but does nothing, and lets go of nothing
+    bool waits;       // the same, for shards: it lets go when it is told to
+    bool skips;       // none of its steps is finite
+    bool raves;       // its metrics cannot be
+    bool overflows;   // psserver: a value of its files is not finite
+    unsigned lies;    // so many closures it completes without a push
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;
@@ -158,7 +159,8 @@ struct world {
     bool whole_maps; // workers do not know changes of maps
     bool ahead;      // they wait for the round of a lease, if it is not open
     bool queue;      // what is submitted is queued
-    bool hold_tasks; // pool threads do nothing by themselves
+    unsigned edition;   // of the layers: who knows less is leased nothing
+    bool hold_tasks;    // pool threads do nothing by themselves
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;
     const struct quota *quotas;
@@ -210,7 +212,7 @@ void world_let_go(struct world *w, uint64_t closure, uint64_t stream);
 // Time passes for everybody, with heartbeats and ticks.
 void world_pass(struct world *w, uint64_t ms);
 
-extern const char world_sync_job[];
+extern const char world_sync_job[], world_silu_job[];
 extern const char world_graph_job[], world_external_job[], world_ring_job[],
     world_group_job[];
 

@@ -7,10 +7,12 @@
     "known are dense, conv2d, max_pooling2d, average_pooling2d, "              \
     "global_average_pooling2d, flatten, dropout, batch_normalization, add, "   \
     "concatenate, activation, relu, sigmoid, tanh, softmax, elu, leaky_relu, " \
-    "gelu, softplus"
+    "gelu, softplus, gelu_tanh, relu6, silu, selu, zero_padding2d, "           \
+    "rescaling, reshape, permute, global_max_pooling2d, subtract, multiply, "  \
+    "average, depthwise_conv2d, separable_conv2d"
 #define KNOWN_ACTS                                                             \
     "known are linear, relu, sigmoid, tanh, softmax, elu, leaky_relu, gelu, "  \
-    "softplus"
+    "softplus, gelu_tanh, relu6, silu, selu"
 
 static const struct wrong {
     const char *shape, *layers, *why;
@@ -39,9 +41,62 @@ static const struct wrong {
      "layer 'pool1' (max_pooling2d) takes no 'filters'"},
     {"[28,28,1]", "{'type':'flatten','rate':0.5}",
      "layer 'flatten' (flatten) takes no 'rate'"},
-    {"[13,13,64]", "{'type':'dense','units':1}",
-     "layer 'dense' (dense) wants a flat input, got (13, 13, 64); put a "
-     "flatten layer before it"},
+    {"[4,4,1]",
+     "{'type':'conv2d','filters':1,'kernel_size':3,'dilation_rate':2}",
+     "layer 'conv2d' (conv2d) has a window of 5 x 5, larger than its input "
+     "(4, 4, 1); use padding: same or a smaller kernel_size"},
+    {"[9,9,1]",
+     "{'type':'conv2d','filters':1,'kernel_size':3,'dilation_rate':2,"
+     "'strides':2}",
+     "layer 'conv2d' (conv2d) wants 'strides' of 1 where 'dilation_rate' is "
+     "more than 1"},
+    {"[9,9,4]", "{'type':'conv2d','filters':6,'kernel_size':3,'groups':4}",
+     "layer 'conv2d' (conv2d) wants 'groups' that divide the channels (4) and "
+     "the filters (6), got 4"},
+    {"[9,9,4]", "{'type':'conv2d','filters':6,'kernel_size':3,'groups':0}",
+     "layer 'conv2d' (conv2d) wants 'groups' that divide the channels (4) and "
+     "the filters (6), got 0"},
+    {"[9,9,4]",
+     "{'type':'depthwise_conv2d','kernel_size':3,"
+     "'depth_multiplier':0}",
+     "layer 'depthwise_conv2d' (depthwise_conv2d) wants 'depth_multiplier' of "
+     "at least 1, and not more than 1000000000 channels"},
+    {"[9,9,4]", "{'type':'depthwise_conv2d'}",
+     "layer 'depthwise_conv2d' (depthwise_conv2d) needs 'kernel_size'"},
+    {"[9,9,4]", "{'type':'depthwise_conv2d','kernel_size':3,'filters':4}",
+     "layer 'depthwise_conv2d' (depthwise_conv2d) takes no 'filters'"},
+    {"[9,9,4]", "{'type':'separable_conv2d','kernel_size':3}",
+     "layer 'separable_conv2d' (separable_conv2d) needs 'filters' of at least "
+     "1"},
+    {"[9,9,4]", "{'type':'zero_padding2d','pad':[1,2,3]}",
+     "layer 'zero_padding2d' (zero_padding2d) wants 1, 2 or 4 values of 'pad' "
+     "(all; height, width; top, bottom, left, right), got 3"},
+    {"[4]", "{'type':'zero_padding2d'}",
+     "layer 'zero_padding2d' (zero_padding2d) wants an input of shape (height, "
+     "width, channels), got (4,)"},
+    {"[4]", "{'type':'rescaling'}",
+     "layer 'rescaling' (rescaling) needs 'factor'"},
+    {"[4]", "{'type':'rescaling','factor':1e300}",
+     "layer 'rescaling' (rescaling) wants a finite 'factor' and 'offset'"},
+    {"[4,6]", "{'type':'reshape','target_shape':[5,5]}",
+     "layer 'reshape' (reshape) cannot make (5, 5) of (4, 6): the elements are "
+     "not as many"},
+    {"[4,6]", "{'type':'reshape','target_shape':[5,-1]}",
+     "layer 'reshape' (reshape) cannot make (5, 1) of (4, 6): the elements are "
+     "not as many"},
+    {"[4,6]", "{'type':'reshape','target_shape':[-1,-1]}",
+     "layer 'reshape' (reshape) wants axes of at least 1 in 'target_shape', or "
+     "one of -1"},
+    {"[4,6]", "{'type':'reshape'}",
+     "layer 'reshape' (reshape) wants 1 to 4 axes of 'target_shape', got 0"},
+    {"[4,6]", "{'type':'permute','dims':[1,1]}",
+     "layer 'permute' (permute) wants each axis from 1 to 2 once in 'dims'"},
+    {"[4,6]", "{'type':'permute','dims':[2,3]}",
+     "layer 'permute' (permute) wants each axis from 1 to 2 once in 'dims'"},
+    {"[4,6]", "{'type':'permute','dims':[1,2,3]}",
+     "layer 'permute' (permute) wants each axis from 1 to 2 once in 'dims'"},
+    {"[4]", "{'type':'subtract','inputs':['input','input','input']}",
+     "layer 'subtract' (subtract) reads exactly two layers, got 3 inputs"},
     {"[64]", "{'type':'conv2d','filters':1,'kernel_size':3}",
      "layer 'conv2d' (conv2d) wants an input of shape (height, width, "
      "channels), got (64,)"},

@@ -218,6 +218,97 @@ TEST(model, graph_form)
     model_free(m);
 }
 
+// Shapes, variables and editions of what came after the first edition.
+TEST(model, layers_of_the_second_edition)
+{
+    struct model *m = make(
+        "{'input_shape':[7,9,4],'layers':["
+        "{'type':'zero_padding2d','pad':[1,2,3,4]},"
+        "{'type':'rescaling','factor':0.5,'offset':-1},"
+        "{'type':'depthwise_conv2d','name':'dw','kernel_size':[3,2],"
+        "'depth_multiplier':3,'activation':'relu6'},"
+        "{'type':'separable_conv2d','name':'sep','filters':5,'kernel_size':3,"
+        "'dilation_rate':2,'padding':'same'},"
+        "{'type':'conv2d','name':'c','filters':10,'kernel_size':1,'groups':5},"
+        "{'type':'global_max_pooling2d','keepdims':true},"
+        "{'type':'reshape','target_shape':[5,-1]},"
+        "{'type':'permute','dims':[2,1]},"
+        "{'type':'dense','name':'d','units':3}]}");
+    static const char *const shapes[] = {
+        "(7, 9, 4)",  "(10, 16, 4)", "(10, 16, 4)", "(8, 15, 12)",
+        "(8, 15, 5)", "(8, 15, 10)", "(1, 1, 10)",  "(5, 2)",
+        "(2, 5)",     "(2, 3)"};
+    static const struct {
+        const char *name, *shape, *keras;
+    } variables[] = {
+        {"dw/kernel", "(4, 3, 3, 2)", "2301"},
+        {"dw/bias", "(12,)", ""},
+        {"sep/depthwise_kernel", "(12, 1, 3, 3)", "2301"},
+        {"sep/pointwise_kernel", "(5, 1, 1, 12)", "1230"},
+        {"sep/bias", "(5,)", ""},
+        {"c/kernel", "(10, 1, 1, 1)", "1230"},
+        {"c/bias", "(10,)", ""},
+        {"d/kernel", "(3, 5)", "10"},
+        {"d/bias", "(3,)", ""},
+    };
+
+    T_EQ(m->nodes_count, SL_COUNT(shapes));
+    for (unsigned i = 0; i < SL_COUNT(shapes); i++)
+        has_shape(&m->nodes[i].out, shapes[i]);
+    T_EQ(m->variables_count, SL_COUNT(variables));
+    for (unsigned i = 0; i < SL_COUNT(variables); i++) {
+        const struct model_variable *v = &m->variables[i];
+
+        T_STR(v->name, variables[i].name);
+        has_shape(&v->shape, variables[i].shape);
+        T_EQ(v->keras_rank, strlen(variables[i].keras));
+        for (uint32_t k = 0; k < v->keras_rank; k++)
+            T_EQ(v->keras_order[k], (uint32_t)(variables[i].keras[k] - '0'));
+    }
+    // The fans of Keras' depthwise kernel (3, 2, 4, 3).
+    T_NEAR(m->variables[0].init.b, sqrt(6.0 / (24 + 18)), 1e-15);
+    T_EQ(m->nodes[4].pad_before[0], 2); // of a window that spans 5
+    T_EQ(m->edition, 1);
+    model_free(m);
+}
+
+// Only what is new asks for newer workers.
+TEST(model, says_which_edition_it_needs)
+{
+    static const struct {
+        const char *layers;
+        unsigned edition;
+    } cases[] = {
+        {"{'type':'conv2d','filters':2,'kernel_size':2},"
+         "{'type':'global_average_pooling2d'},{'type':'dense','units':2}",
+         0},
+        {"{'type':'conv2d','filters':2,'kernel_size':2,'groups':1,"
+         "'dilation_rate':1},{'type':'flatten'}",
+         0},
+        {"{'type':'conv2d','filters':2,'kernel_size':2,'groups':2}", 1},
+        {"{'type':'conv2d','filters':2,'kernel_size':2,'dilation_rate':[1,2]}",
+         1},
+        {"{'type':'global_average_pooling2d','keepdims':true},"
+         "{'type':'flatten'},{'type':'dense','units':2}",
+         1},
+        {"{'type':'dense','units':2}", 1}, // not of a flat input
+        {"{'type':'flatten'},{'type':'dense','units':2,'activation':'silu'}",
+         1},
+        {"{'type':'reshape','target_shape':-1},{'type':'dense','units':2}", 1},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        char text[300];
+        struct model *m;
+
+        snprintf(text, sizeof(text), "{'input_shape':[4,5,6],'layers':[%s]}",
+                 cases[i].layers);
+        m = make(text);
+        T_EQ(m->edition, cases[i].edition);
+        model_free(m);
+    }
+}
+
 TEST(model, default_names_avoid_given_ones)
 {
     struct model *m = make("{'input_shape':[4],'layers':["

@@ -241,6 +241,20 @@ TEST(compile, gradient_of_mlp)
     check_gradient(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 6);
 }
 
+TEST(compile, gradient_of_views)
+{
+    check_gradient(NET_VIEWS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   3);
+    check_gradient(NET_VIEWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
+TEST(compile, gradient_of_groups)
+{
+    check_gradient(NET_GROUPS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   3);
+    check_gradient(NET_GROUPS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 static double distance(const struct net *a, const struct net *b, const void *va,
                        const void *vb, size_t count)
 {
@@ -444,6 +458,8 @@ TEST(compile, cpu_is_ref)
                    false, 64);
     check_backends(NET_RESIDUAL, SPEC_LOSS_BINARY_CROSSENTROPY, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 33);
+    check_backends(NET_VIEWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_GROUPS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
 }
 
 // Bytes as input: the same gradient as of the numbers that they stand for.
@@ -623,8 +639,9 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 
 static void check_overlaps(const struct compile_options *o)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,
-                                       NET_RESIDUAL, NET_MLP, NET_WIDE};
+    static const char *const nets[] = {
+        NET_EVERYTHING, NET_FASHION, NET_RESIDUAL, NET_MLP,
+        NET_WIDE,       NET_VIEWS,   NET_GROUPS};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -760,6 +777,8 @@ TEST(compile, gradients_in_16_bits)
             check_half(backends[b], NET_MLP, SPARSE, dtypes[t]);
             check_half(backends[b], NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR,
                        dtypes[t]);
+            check_half(backends[b], NET_VIEWS, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_GROUPS, SPARSE, dtypes[t]);
         }
     }
 }
@@ -905,7 +924,8 @@ TEST(compile, micro_batches_are_the_large_batch)
 // Batch norm sees micro-batches, and dropout's masks are theirs.
 TEST(compile, micro_batches_add_up)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL, NET_MLP};
+    static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL, NET_MLP,
+                                       NET_VIEWS, NET_GROUPS};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -967,7 +987,8 @@ static bool is_product(enum kern_op op)
 // nothing else changes.
 TEST(compile, operands_of_a_device_are_aligned)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION, NET_MLP};
+    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION, NET_MLP,
+                                       NET_VIEWS, NET_GROUPS};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

@@ -93,6 +93,57 @@ static inline struct model *t_model(const char *text)
     "{'type': 'dense', 'units': 6, 'activation': 'softmax'},"                  \
     "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
 
+// What moves elements, and combines several: views, products, means. `e` reads
+// one layer twice.
+#define NET_VIEWS                                                              \
+    "{'input_shape': [5, 6, 3], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'c', 'filters': 4, 'kernel_size': 3,"          \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'zero_padding2d', 'name': 'z', 'pad': [2, 1, 0, 3],"             \
+    " 'inputs': ['c']},"                                                       \
+    "{'type': 'rescaling', 'name': 's', 'factor': 1.5, 'offset': -0.25,"       \
+    " 'inputs': ['z']},"                                                       \
+    "{'type': 'permute', 'name': 'p', 'dims': [3, 1, 2], 'inputs': ['s']},"    \
+    "{'type': 'permute', 'name': 'q', 'dims': [2, 3, 1], 'inputs': ['p']},"    \
+    "{'type': 'silu', 'name': 'a', 'inputs': ['q']},"                          \
+    "{'type': 'gelu_tanh', 'name': 'g', 'inputs': ['z']},"                     \
+    "{'type': 'multiply', 'name': 'm', 'inputs': ['a', 'g', 's']},"            \
+    "{'type': 'multiply', 'name': 'e', 'inputs': ['a', 'a']},"                 \
+    "{'type': 'subtract', 'name': 'd', 'inputs': ['m', 'e']},"                 \
+    "{'type': 'average', 'name': 'v', 'inputs': ['d', 'a', 'z']},"             \
+    "{'type': 'selu', 'name': 'l', 'inputs': ['v']},"                          \
+    "{'type': 'global_max_pooling2d', 'name': 'x', 'keepdims': true,"          \
+    " 'inputs': ['l']},"                                                       \
+    "{'type': 'global_max_pooling2d', 'name': 'y', 'inputs': ['d']},"          \
+    "{'type': 'reshape', 'name': 'r', 'target_shape': [-1],"                   \
+    " 'inputs': ['x']},"                                                       \
+    "{'type': 'concatenate', 'name': 'n', 'inputs': ['r', 'y']},"              \
+    "{'type': 'reshape', 'name': 'w', 'target_shape': [4, 2],"                 \
+    " 'inputs': ['n']},"                                                       \
+    "{'type': 'dense', 'name': 'k', 'units': 3, 'activation': 'tanh',"         \
+    " 'inputs': ['w']},"                                                       \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['k']},"                       \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['f']}]}"
+
+// Convolutions in groups, of each channel, with holes.
+#define NET_GROUPS                                                             \
+    "{'input_shape': [8, 9, 4], 'layers': ["                                   \
+    "{'type': 'depthwise_conv2d', 'kernel_size': [3, 2],"                      \
+    " 'depth_multiplier': 2, 'strides': 2, 'padding': 'same',"                 \
+    " 'activation': 'relu6'},"                                                 \
+    "{'type': 'batch_normalization'},"                                         \
+    "{'type': 'separable_conv2d', 'filters': 6, 'kernel_size': 3,"             \
+    " 'depth_multiplier': 2, 'padding': 'same', 'activation': 'relu'},"        \
+    "{'type': 'conv2d', 'filters': 6, 'kernel_size': 2, 'groups': 3,"          \
+    " 'dilation_rate': [2, 1], 'activation': 'relu'},"                         \
+    "{'type': 'separable_conv2d', 'filters': 5, 'kernel_size': [1, 2],"        \
+    " 'use_bias': false},"                                                     \
+    "{'type': 'depthwise_conv2d', 'kernel_size': [1, 2],"                      \
+    " 'use_bias': false},"                                                     \
+    "{'type': 'global_average_pooling2d', 'keepdims': true},"                  \
+    "{'type': 'flatten'},"                                                     \
+    "{'type': 'dense', 'units': 10}]}"
+
 // Its wide layers are computed in parts, if those have NET_WIDE_PART bytes.
 #define NET_WIDE_PART 4000
 #define NET_WIDE                                                               \

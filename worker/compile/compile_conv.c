@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_conv.c -- convolutions. One of each channel by itself
+// has as many groups as channels; a separable one is that, without a bias, and
+// then a product over the channels of each pixel.
+#include "worker/compile/compile_build.h"
+
+static bool is_separable(const struct model_node *node)
+{
+    return node->type == MODEL_SEPARABLE_CONV2D;
+}
+
+// What a separable layer has between its two halves.
+static struct model_shape between(const struct build *b,
+                                  const struct model_node *node)
+{
+    const struct model_variable *v =
+        &b->model->variables[node->weight[MODEL_DEPTHWISE_KERNEL]];
+    struct model_shape s = node->out;
+
+    s.dim[2] = v->shape.dim[0] * v->shape.dim[1];
+    return s;
+}
+
+// The convolution: all of it, or the first half.
+static void describe(const struct build *b, const struct model_node *node,
+                     struct kern_desc *d, enum kern_op op, uint32_t epilogue)
+{
+    struct model_shape out = is_separable(node) ? between(b, node) : node->out;
+    struct kern_window w = compile_window(node);
+    int64_t x[KERN_DIMS];
+
+    compile_conv_dims(b, node, x);
+    kern_desc_conv(d, op, x, (int64_t)out.dim[2], &w, (int32_t)node->groups,
+                   epilogue);
+}
+
+static void separable_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct model_shape middle = between(b, node);
+    int64_t k = (int64_t)middle.dim[2], units = (int64_t)node->out.dim[2];
+    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
+    uint32_t t = compile_tensor(b, compile_bytes(b, &middle));
+    struct kern_desc d;
+
+    describe(b, node, &d, KERN_CONV_FWD, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){
+                     WHOLE(b->value[node->input[0]]),
+                     WHOLE(compile_operand(b, i, MODEL_DEPTHWISE_KERNEL)),
+                     WHOLE(t)});
+    b->aux[i] = t;
+    kern_desc_matmul(&d, rows, units, k, false, true, compile_bias_bit(node));
+    compile_weighted(b, i, &d, t, MODEL_POINTWISE_KERNEL);
+}
+
+void compile_conv_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_desc d;
+
+    if (is_separable(node)) {
+        separable_forward(b, i);
+        return;
+    }
+    describe(b, node, &d, KERN_CONV_FWD, compile_bias_bit(node));
+    compile_weighted(b, i, &d, b->value[node->input[0]], MODEL_KERNEL);
+}
+
+// Back through the product; returns the gradient of what lies between.
+static uint32_t pointwise_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct model_shape middle = between(b, node);
+    int64_t k = (int64_t)middle.dim[2], units = (int64_t)node->out.dim[2];
+    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
+    uint32_t dy = b->grad[i], dt;
+    struct kern_desc with, without, d;
+
+    kern_desc_matmul(&with, units, k, rows, true, false, KERN_BGRAD);
+    kern_desc_matmul(&without, units, k, rows, true, false, 0);
+    compile_weight_grads(b, i, MODEL_POINTWISE_KERNEL, &with, &without,
+                         WHOLE(dy), WHOLE(b->aux[i]));
+    dt = compile_tensor(b, compile_bytes(b, &middle));
+    kern_desc_matmul(&d, rows, k, units, false, false, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){
+                     WHOLE(dy),
+                     WHOLE(compile_operand(b, i, MODEL_POINTWISE_KERNEL)),
+                     WHOLE(dt)});
+    return dt;
+}
+
+void compile_conv_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    enum model_weight w =
+        is_separable(node) ? MODEL_DEPTHWISE_KERNEL : MODEL_KERNEL;
+    uint32_t dy = is_separable(node) ? pointwise_backward(b, i) : b->grad[i];
+    struct kern_desc with, without, d;
+
+    describe(b, node, &with, KERN_CONV_WGRAD, KERN_BGRAD);
+    describe(b, node, &without, KERN_CONV_WGRAD, 0);
+    compile_weight_grads(b, i, w, &with, &without,
+                         WHOLE(b->value[node->input[0]]), WHOLE(dy));
+    describe(b, node, &d, KERN_CONV_DGRAD, 0);
+    compile_input_grad(b, i, &d, dy, w);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_grads.c -- how gradients go back from layer to layer,
+// and how those of kernels and biases are computed.
+#include "worker/compile/compile_build.h"
+
+bool compile_wants_grad(const struct build *b, const struct model_node *node,
+                        uint32_t k)
+{
+    return b->needs_grad[node->input[k]];
+}
+
+// y = x + b y over all elements.
+static void axpby(struct build *b, uint32_t node, uint32_t x, uint32_t y,
+                  float beta)
+{
+    int64_t n = (int64_t)(b->tensors[x].bytes / b->act);
+    struct kern_shape flat = kern_shape(b->t, 1, &n);
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, &flat, &flat, 1, beta);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
+}
+
+void compile_scale(struct build *b, uint32_t node, uint32_t x, float a)
+{
+    int64_t n = b->rc == SL_OK ? (int64_t)(b->tensors[x].bytes / b->act) : 0;
+    struct kern_shape flat = kern_shape(b->t, 1, &n);
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, &flat, &flat, a, 0);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(x)});
+}
+
+// A node's own buffer the first time, else one to be added by took.
+uint32_t compile_target(struct build *b, uint32_t node)
+{
+    uint32_t t = compile_tensor(b, compile_value_bytes(b, node));
+
+    if (b->grad[node] == NO_TENSOR)
+        b->grad[node] = t;
+    return t;
+}
+
+void compile_took(struct build *b, uint32_t node, uint32_t t)
+{
+    if (b->rc == SL_OK && t != b->grad[node])
+        axpby(b, node, t, b->grad[node], 1);
+}
+
+void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away)
+{
+    uint32_t t;
+
+    if (b->rc != SL_OK)
+        return;
+    if (b->grad[node] == NO_TENSOR && away) {
+        b->grad[node] = dy;
+    } else if (b->grad[node] == NO_TENSOR) {
+        t = compile_target(b, node);
+        axpby(b, node, dy, t, 0);
+    } else {
+        axpby(b, node, dy, b->grad[node], 1);
+    }
+}
+
+void compile_bias_grad(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t db = compile_grad(b, i, MODEL_BIAS);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc sum;
+
+    kern_desc_reduce(&sum, nd, dim, 0);
+    compile_type(b, &sum, b->t);
+    compile_emit(b, i, &sum,
+                 (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
+    compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
+}
+
+bool compile_wants_bias_grad(const struct build *b, uint32_t i)
+{
+    return b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE &&
+           !b->bias_done[i];
+}
+
+bool compile_fuses_bias(struct build *b, uint32_t i,
+                        const struct kern_desc *with,
+                        const struct kern_desc *without)
+{
+    return compile_wants_bias_grad(b, i) && compile_fuses(b, with, without);
+}
+
+void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
+                          struct kern_desc *with, struct kern_desc *without,
+                          struct build_ref first, struct build_ref second)
+{
+    bool bias = w != MODEL_DEPTHWISE_KERNEL && compile_wants_bias_grad(b, i),
+         both;
+    enum kern_dtype given;
+    uint32_t dw, db;
+
+    compile_type(b, with, b->t);
+    compile_type(b, without, b->t);
+    given = compile_grad_dtype(b, with, without);
+    both = bias && compile_fuses_bias(b, i, with, without);
+    dw = compile_grad_at(b, i, w, given);
+    if (both) {
+        db = compile_grad_at(b, i, MODEL_BIAS, KERN_F32);
+        compile_emit(b, i, with,
+                     (struct build_ref[]){first, second, WHOLE(dw), WHOLE(db)});
+        compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
+    } else {
+        compile_emit(b, i, without,
+                     (struct build_ref[]){first, second, WHOLE(dw)});
+    }
+    compile_grad_home(b, i, w, dw, given);
+    if (bias && !both)
+        compile_bias_grad(b, i);
+}
+
+void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
+                        uint32_t dy, enum model_weight w)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dx;
+
+    if (!compile_wants_grad(b, node, 0))
+        return;
+    dx = compile_target(b, node->input[0]);
+    compile_type(b, d, b->t);
+    compile_emit(b, i, d,
+                 (struct build_ref[]){
+                     WHOLE(dy), WHOLE(compile_operand(b, i, w)), WHOLE(dx)});
+    compile_took(b, node->input[0], dx);
+}
