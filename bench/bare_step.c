@@ -69,6 +69,7 @@ static void compile_it(struct bare *b, struct sl_error *err)
     struct compile_options o = {
         .loss = b->job->loss,
         .from_logits = b->record->open->spec->from_logits,
+        .smoothing = b->record->open->spec->label_smoothing,
         .train = true,
         .batch = b->batch,
         .seed = 1,

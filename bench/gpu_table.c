@@ -257,6 +257,7 @@ static void compile_it(struct table *t, unsigned b)
     struct compile_options o = {
         .loss = t->job->loss,
         .from_logits = spec->from_logits,
+        .smoothing = spec->label_smoothing,
         .train = true,
         .batch = t->batch[b],
         .input = KERN_U8,

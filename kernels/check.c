@@ -17,10 +17,8 @@ static const char *const op_names[KERN_OP_COUNT] = {"?",
 };
 
 static const bool unary_saves_input[KERN_UNARY_COUNT] = {
-    [KERN_GELU] = true,
-    [KERN_GELU_TANH] = true,
-    [KERN_SOFTPLUS] = true,
-    [KERN_SILU] = true,
+    [KERN_GELU] = true, [KERN_GELU_TANH] = true, [KERN_SOFTPLUS] = true,
+    [KERN_SILU] = true, [KERN_HARD_SILU] = true, [KERN_MISH] = true,
 };
 
 const char *kern_op_name(enum kern_op op)
@@ -55,6 +53,7 @@ uint32_t kern_op_epilogues(enum kern_op op)
     case KERN_MSE:
     case KERN_REDUCE:
     case KERN_UNSCALE_CHECK:
+    case KERN_PENALTY:
         return KERN_ACCUM;
     default:
         return 0;
@@ -200,7 +199,7 @@ static enum sl_err check_unary(const struct kern_desc *d,
     const struct kern_shape *x = &d->io[0];
 
     if (d->op == KERN_BINARY) {
-        if (kind < KERN_ADD || kind > KERN_MAX)
+        if (kind < KERN_ADD || kind > KERN_MIN)
             return bad(d, "unknown kind", err);
         if (d->inputs < 2 || d->inputs > 8 ||
             (kind == KERN_SUB && d->inputs != 2))
@@ -216,6 +215,48 @@ static enum sl_err check_unary(const struct kern_desc *d,
     return SL_OK;
 }
 
+static enum sl_err check_pick(const struct kern_desc *d, struct kern_desc *want,
+                              struct sl_error *err)
+{
+    const struct kern_shape *x = &d->io[0];
+    int32_t kind = d->u.pick.kind, which = d->u.pick.which;
+
+    if (kind != KERN_MAX && kind != KERN_MIN)
+        return bad(d, "unknown kind", err);
+    if (d->inputs < 3 || d->inputs > 9)
+        return bad(d, "takes dy and 2 to 8 inputs", err);
+    if (which < 0 || which >= d->inputs - 1)
+        return bad(d, "no such input", err);
+    kern_desc_pick(want, (enum kern_binary_kind)kind, d->inputs - 1u,
+                   (unsigned)which, x->nd, x->dim);
+    return SL_OK;
+}
+
+static enum sl_err check_table(const struct kern_desc *d,
+                               struct kern_desc *want, struct sl_error *err)
+{
+    const struct kern_shape *table =
+        &d->io[d->op == KERN_GATHER ? 1 : d->inputs];
+
+    if (table->nd != 2 || table->dim[0] < 1 || table->dim[1] < 1)
+        return bad(d, "the table is empty", err);
+    kern_desc_gather(want, (enum kern_op)d->op, d->io[0].dim[0], table->dim[0],
+                     table->dim[1]);
+    return SL_OK;
+}
+
+static enum sl_err check_penalty(const struct kern_desc *d,
+                                 struct kern_desc *want, struct sl_error *err)
+{
+    float l1 = d->u.penalty.l1, l2 = d->u.penalty.l2, rows = d->u.penalty.rows;
+
+    if (!(l1 >= 0) || !(l2 >= 0) || !(rows >= 0))
+        return bad(d, "l1, l2 and rows must be 0 or more", err);
+    kern_desc_penalty(want, l1, l2, rows, d->io[0].nd, d->io[0].dim,
+                      d->epilogue);
+    return SL_OK;
+}
+
 static enum sl_err check_loss(const struct kern_desc *d, struct kern_desc *want,
                               struct sl_error *err)
 {
@@ -224,16 +265,24 @@ static enum sl_err check_loss(const struct kern_desc *d, struct kern_desc *want,
 
     if (kern_cols(x) < 1)
         return bad(d, "the last axis is empty", err);
+    if (!(d->u.loss.smoothing >= 0 && d->u.loss.smoothing < 1) ||
+        d->u.loss.top < 0)
+        return bad(d, "smoothing must be in [0, 1), and top 0 or more", err);
     if (d->op == KERN_XENT) {
         kern_desc_xent(want, x->dim[0], x->dim[1], d->io[1].dtype == KERN_I32,
                        d->epilogue);
+        kern_desc_top(want, d->u.loss.top);
+        kern_desc_smooth(want, d->u.loss.smoothing);
     } else if (d->op == KERN_BCE) {
         if (kind != KERN_BCE_LOGITS && kind != KERN_BCE_PROBABILITIES)
             return bad(d, "unknown kind", err);
         kern_desc_bce(want, (enum kern_bce_kind)kind, x->nd, x->dim,
                       d->epilogue);
+        kern_desc_smooth(want, d->u.loss.smoothing);
     } else {
         kern_desc_mse(want, x->nd, x->dim, d->epilogue);
+        if (kind == KERN_MSE_ABSOLUTE)
+            kern_desc_absolute(want);
     }
     return SL_OK;
 }
@@ -251,6 +300,12 @@ static enum sl_err check_rest(const struct kern_desc *d, struct kern_desc *want,
         if (kern_cols(x) < 1 || !(d->u.norm.epsilon >= 0))
             return bad(d, "needs channels, and an epsilon of 0 or more", err);
         kern_desc_norm(want, op, x->nd, x->dim, d->u.norm.epsilon, d->epilogue);
+        return SL_OK;
+    case KERN_LN_FWD:
+    case KERN_LN_BWD:
+        if (kern_cols(x) < 1 || !(d->u.norm.epsilon >= 0))
+            return bad(d, "needs channels, and an epsilon of 0 or more", err);
+        kern_desc_ln(want, op, x->nd, x->dim, d->u.norm.epsilon);
         return SL_OK;
     case KERN_SOFTMAX_FWD:
     case KERN_SOFTMAX_BWD:
@@ -304,6 +359,13 @@ static enum sl_err check_op(const struct kern_desc *d, struct kern_desc *want,
     case KERN_BCE:
     case KERN_MSE:
         return check_loss(d, want, err);
+    case KERN_PICK:
+        return check_pick(d, want, err);
+    case KERN_GATHER:
+    case KERN_GATHER_BWD:
+        return check_table(d, want, err);
+    case KERN_PENALTY:
+        return check_penalty(d, want, err);
     default:
         return check_rest(d, want, err);
     }
@@ -312,10 +374,9 @@ static enum sl_err check_op(const struct kern_desc *d, struct kern_desc *want,
 // Doubles are f32's twin: judge the twin.
 static void f32_twin(struct kern_desc *d)
 {
-    unsigned stats = d->op == KERN_XENT || d->op == KERN_BCE ||
-                             d->op == KERN_MSE || d->op == KERN_UNSCALE_CHECK
-                         ? 1
-                         : 0;
+    bool loss = d->op == KERN_XENT || d->op == KERN_BCE || d->op == KERN_MSE;
+    unsigned stats =
+        loss || d->op == KERN_UNSCALE_CHECK || d->op == KERN_PENALTY ? 1 : 0;
 
     for (unsigned i = 0; i + stats < d->inputs + d->outputs; i++)
         if (d->io[i].dtype == KERN_F64)

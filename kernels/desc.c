@@ -405,6 +405,81 @@ void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
     loss_tail(d, s);
 }
 
+void kern_desc_pick(struct kern_desc *d, enum kern_binary_kind kind,
+                    unsigned inputs, unsigned which, unsigned nd,
+                    const int64_t *x)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_PICK, 0);
+    d->u.pick.kind = kind;
+    d->u.pick.which = (int32_t)which;
+    input(d, s); // dy
+    for (unsigned i = 0; i < inputs && i + 2 < KERN_IO; i++)
+        input(d, s);
+    output(d, s);
+}
+
+void kern_desc_ln(struct kern_desc *d, enum kern_op op, unsigned nd,
+                  const int64_t *x, float epsilon)
+{
+    struct kern_shape sx = kern_shape(KERN_F32, nd, x);
+    struct kern_shape sc = vector(KERN_F32, kern_cols(&sx));
+
+    begin(d, op, 0);
+    d->u.norm.epsilon = epsilon;
+    input(d, sx);
+    if (op == KERN_LN_BWD)
+        input(d, sx); // dy
+    input(d, sc);     // gamma
+    if (op == KERN_LN_FWD)
+        input(d, sc); // beta
+    output(d, sx);
+    if (op == KERN_LN_BWD)
+        output(d, sx); // t
+}
+
+void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
+                      int64_t v, int64_t c)
+{
+    struct kern_shape table = kern_shape(KERN_F32, 2, (int64_t[]){v, c});
+    struct kern_shape y = kern_shape(KERN_F32, 2, (int64_t[]){n, c});
+
+    begin(d, op, 0);
+    input(d, vector(KERN_F32, n));
+    input(d, op == KERN_GATHER ? table : y);
+    output(d, op == KERN_GATHER ? y : table);
+}
+
+void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
+                       unsigned nd, const int64_t *x, uint32_t epilogue)
+{
+    struct kern_shape s = kern_shape(KERN_F32, nd, x);
+
+    begin(d, KERN_PENALTY, epilogue);
+    d->u.penalty.l1 = l1;
+    d->u.penalty.l2 = l2;
+    d->u.penalty.rows = rows;
+    input(d, s);
+    input(d, vector(KERN_F32, 1));
+    loss_tail(d, s);
+}
+
+void kern_desc_smooth(struct kern_desc *d, float smoothing)
+{
+    d->u.loss.smoothing = smoothing;
+}
+
+void kern_desc_top(struct kern_desc *d, int32_t top)
+{
+    d->u.loss.top = top;
+}
+
+void kern_desc_absolute(struct kern_desc *d)
+{
+    d->u.loss.kind = KERN_MSE_ABSOLUTE;
+}
+
 void kern_desc_image_pad(struct kern_desc *d, int64_t channels)
 {
     int64_t dim[KERN_DIMS];
@@ -444,10 +519,17 @@ uint32_t kern_typed(const struct kern_desc *d)
     case KERN_BCE:
     case KERN_MSE:
         return 1 | out;
+    case KERN_LN_FWD:
+        return 1 | out;
     case KERN_BN_BWD:
+    case KERN_LN_BWD:
         return 3 | out;
+    case KERN_GATHER_BWD:
+        return 2;
     case KERN_IMAGE_U8:
+    case KERN_GATHER:
         return out;
+    case KERN_PENALTY:
     case KERN_REDUCE:
     case KERN_UNSCALE_CHECK:
         return 1;

@@ -121,7 +121,7 @@ enum kern_dir {
 // UNARY_BWD    saved, dy -> dx.  saved is x or y, kern_unary_saves_input()
 //              says which. dx may be dy.
 // BINARY       x1, x2, ... (2 to 8 of one shape) -> y.  y may be any input.
-//              ADD, MUL: of all; SUB: exactly two, x1 - x2; MAX: of all.
+//              ADD, MUL: of all; SUB: exactly two, x1 - x2; MAX, MIN: of all.
 // AXPBY        x [...] -> y:  y = a x + b y. Same dims, any strides; b = 0
 //              does not read y. Copies, concatenates (one per input, into a
 //              view of the output), splits, scales, accumulates. y may be
@@ -134,16 +134,20 @@ enum kern_dir {
 //              (rows sum to 1). dlogits = scale (softmax - labels), so scale
 //              is 1/batch for Keras' mean, times the loss scale. stats: sum of
 //              the rows' losses, count of rows whose largest logit (first of
-//              equals) is the label's. A label outside 0..c-1 makes its row
-//              and the loss NaN. ACCUM adds to stats. dlogits may be logits.
+//              equals) is the label's, or with `top` is among so many. A label
+//              outside 0..c-1 makes its row and the loss NaN. With `smoothing`
+//              s labels are (1 - s) labels + s / c; what is right stays. ACCUM
+//              adds to stats. dlogits may be logits.
 // BCE          x [...,c], target (same shape), scale f32[1] -> dx, stats
 //              Binary cross-entropy, mean over the last axis, of logits or
 //              (kind PROBABILITIES) of probabilities clipped to [e, 1-e],
 //              e = 1e-7. stats: sum of the rows' means; sum of the rows'
-//              shares of right answers (p > 0.5 against target > 0.5).
+//              shares of right answers (p > 0.5 against target > 0.5). With
+//              `smoothing` s targets are (1 - s) targets + s / 2.
 // MSE          x [...,c], target, scale f32[1] -> dx, stats
-//              Mean square over the last axis. stats: sums of the rows' mean
-//              squares, and of their mean absolute errors.
+//              Mean square over the last axis, or (kind ABSOLUTE) mean of
+//              absolute errors, whose slope is 0 at 0. stats: sums of the rows'
+//              means, and of their mean absolute errors.
 //              dx may be x, in both.
 // DROPOUT      x [...], key i64[2] -> y.  y may be x. key is {seed, step}.
 //              y = x / (1 - rate) or 0, by a Philox4x32-10 word of (seed,
@@ -155,6 +159,22 @@ enum kern_dir {
 //              stats: sum of h^2 over the finite elements, in fixed order;
 //              count of elements of h that are not finite. h may be g.
 //              ACCUM adds to stats.
+// PICK         dy, x1, x2, ... (2 to 8, all of one shape) -> dx: dy where x
+//              number `which` is the first of the largest (kind MAX) or of the
+//              smallest (MIN), else 0: what BINARY's inputs get. dx may be dy.
+// LN_FWD       x [...,c], gamma [c], beta [c] -> y: as BN_FWD, with statistics
+//              of each row. y may be x.
+// LN_BWD       x, dy, gamma -> dx, t f32 [...,c]: t is dy times what gamma was
+//              multiplied with; its REDUCE is dgamma, dy's dbeta. dx may be dy.
+// GATHER       ids f32 [n], table f32 [v,c] -> y [n,c]: rows of the table. An
+//              id is a whole number (what is behind the point is cut off); one
+//              outside 0..v-1 makes its row NaN.
+// GATHER_BWD   ids, dy [n,c] -> dtable f32 [v,c]: sums of the rows of dy, in
+//              their order. An id that is none adds nothing.
+// PENALTY      w [...], scale f32[1], unscale f32[1] -> h f32, stats f64[2]
+//              p = l1 |w| + l2 w^2 per element; h = rows scale unscale p', and
+//              p' is l1's part 0 at 0. stats: rows times the sum of p; 0. ACCUM
+//              adds to stats.
 // ---------------------------------------------------------------------------
 #define KERN_OP_MAP(X)                                                         \
     X(MATMUL, "matmul")                                                        \
@@ -179,7 +199,13 @@ enum kern_dir {
     X(DROPOUT, "dropout")                                                      \
     X(IMAGE_U8, "image_u8")                                                    \
     X(REDUCE, "reduce")                                                        \
-    X(UNSCALE_CHECK, "unscale_check")
+    X(UNSCALE_CHECK, "unscale_check")                                          \
+    X(PICK, "pick")                                                            \
+    X(LN_FWD, "ln_fwd")                                                        \
+    X(LN_BWD, "ln_bwd")                                                        \
+    X(GATHER, "gather")                                                        \
+    X(GATHER_BWD, "gather_bwd")                                                \
+    X(PENALTY, "penalty")
 
 enum kern_op {
     KERN_OP_NONE,
@@ -203,6 +229,7 @@ enum kern_pool_kind { KERN_POOL_MAX = 1, KERN_POOL_AVG };
 
 // relu6 is min(max(x, 0), 6); leaky_relu has slope a; elu and its a; selu has
 // Keras' constants; gelu is the exact one (erf), gelu_tanh the approximation.
+// hard_sigmoid is min(max(x + 3, 0), 6) / 6, and hard_silu x times that.
 enum kern_unary_kind {
     KERN_LINEAR = 1,
     KERN_UNARY_RELU,
@@ -216,12 +243,19 @@ enum kern_unary_kind {
     KERN_GELU_TANH,
     KERN_SOFTPLUS,
     KERN_SILU,
+    KERN_SOFTSIGN,
+    KERN_EXPONENTIAL,
+    KERN_HARD_SIGMOID,
+    KERN_HARD_SILU,
+    KERN_MISH,
     KERN_UNARY_COUNT,
 };
 
-enum kern_binary_kind { KERN_ADD = 1, KERN_SUB, KERN_MUL, KERN_MAX };
+enum kern_binary_kind { KERN_ADD = 1, KERN_SUB, KERN_MUL, KERN_MAX, KERN_MIN };
 
 enum kern_bce_kind { KERN_BCE_LOGITS = 1, KERN_BCE_PROBABILITIES };
+
+enum kern_mse_kind { KERN_MSE_SQUARE, KERN_MSE_ABSOLUTE };
 
 // How products and convolutions may read f32: TF32 keeps 10 bits of the
 // fraction and is many times faster on a GPU. Host backends have f32 only.
@@ -267,7 +301,15 @@ struct kern_desc {
         } norm;
         struct {
             int32_t kind;
+            float smoothing; // in [0, 1)
+            int32_t top;     // xent: 0 or more; 0 is 1
         } loss;
+        struct {
+            int32_t kind, which; // which: of the x, from 0
+        } pick;
+        struct {
+            float l1, l2, rows;
+        } penalty;
         struct {
             float rate;
             uint32_t layer; // tells the dropouts of one model apart
@@ -505,6 +547,26 @@ void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
 void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
                              uint32_t epilogue);
 
+// Of `inputs` x, the gradient of number `which`. kind: MAX or MIN.
+void kern_desc_pick(struct kern_desc *d, enum kern_binary_kind kind,
+                    unsigned inputs, unsigned which, unsigned nd,
+                    const int64_t *x);
+// LN_FWD and LN_BWD.
+void kern_desc_ln(struct kern_desc *d, enum kern_op op, unsigned nd,
+                  const int64_t *x, float epsilon);
+// GATHER and GATHER_BWD: n ids, a table of v rows of c.
+void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
+                      int64_t v, int64_t c);
+void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
+                       unsigned nd, const int64_t *x, uint32_t epilogue);
+
+// Gives smoothed labels to an XENT or BCE.
+void kern_desc_smooth(struct kern_desc *d, float smoothing);
+// What an XENT counts as right.
+void kern_desc_top(struct kern_desc *d, int32_t top);
+// Makes an MSE one of absolute errors.
+void kern_desc_absolute(struct kern_desc *d);
+
 // Gives a padded y to an IMAGE_U8.
 void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
 
@@ -519,7 +581,10 @@ void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
 //   XENT, BCE, MSE           the first input and its gradient
 //   AXPBY, FILL              x and y, which may also differ: this is the cast
 //   IMAGE_U8                 y
-//   REDUCE, UNSCALE_CHECK    the input; what comes out is f32
+//   REDUCE, UNSCALE_CHECK, PENALTY   the input; what comes out is f32
+//   PICK                     everything
+//   LN_*                     x, y, dx, dy; gamma, beta and t are f32
+//   GATHER, GATHER_BWD       y; dy
 // Arithmetic and sums are f32, stats f64; each output is rounded once, to
 // nearest even, so that f16 may overflow to infinity.
 void kern_desc_dtype(struct kern_desc *d, enum kern_dtype t);

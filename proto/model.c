@@ -176,7 +176,7 @@ static enum sl_err build_nodes(struct build *b)
         if (rc != SL_OK)
             return rc;
     }
-    return SL_OK;
+    return build_ids(b);
 }
 
 static enum sl_err find_output(struct build *b)

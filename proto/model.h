@@ -63,6 +63,11 @@
     X(RELU6, "relu6")                                                          \
     X(SILU, "silu")                                                            \
     X(SELU, "selu")                                                            \
+    X(SOFTSIGN, "softsign")                                                    \
+    X(EXPONENTIAL, "exponential")                                              \
+    X(HARD_SIGMOID, "hard_sigmoid")                                            \
+    X(HARD_SILU, "hard_silu")                                                  \
+    X(MISH, "mish")                                                            \
     X(ZERO_PADDING2D, "zero_padding2d")                                        \
     X(RESCALING, "rescaling")                                                  \
     X(RESHAPE, "reshape")                                                      \
@@ -72,7 +77,12 @@
     X(MULTIPLY, "multiply")                                                    \
     X(AVERAGE, "average")                                                      \
     X(DEPTHWISE_CONV2D, "depthwise_conv2d")                                    \
-    X(SEPARABLE_CONV2D, "separable_conv2d")
+    X(SEPARABLE_CONV2D, "separable_conv2d")                                    \
+    X(MAXIMUM, "maximum")                                                      \
+    X(MINIMUM, "minimum")                                                      \
+    X(LAYER_NORMALIZATION, "layer_normalization")                              \
+    X(EMBEDDING, "embedding")                                                  \
+    X(MULTI_HEAD_ATTENTION, "multi_head_attention")
 
 enum model_layer {
     MODEL_INPUT, // node 0 only
@@ -96,7 +106,12 @@ enum model_layer {
     X(GELU_TANH, "gelu_tanh")                                                  \
     X(RELU6, "relu6")                                                          \
     X(SILU, "silu")                                                            \
-    X(SELU, "selu")
+    X(SELU, "selu")                                                            \
+    X(SOFTSIGN, "softsign")                                                    \
+    X(EXPONENTIAL, "exponential")                                              \
+    X(HARD_SIGMOID, "hard_sigmoid")                                            \
+    X(HARD_SILU, "hard_silu")                                                  \
+    X(MISH, "mish")
 
 enum model_act {
 #define MODEL_ACT_ENUM(code, name) MODEL_ACT_##code,
@@ -121,6 +136,15 @@ enum model_weight {
     MODEL_MOVING_VARIANCE,
     MODEL_DEPTHWISE_KERNEL, // separable_conv2d
     MODEL_POINTWISE_KERNEL,
+    MODEL_EMBEDDINGS,
+    MODEL_QUERY_KERNEL, // multi_head_attention: each bias behind its kernel
+    MODEL_QUERY_BIAS,
+    MODEL_KEY_KERNEL,
+    MODEL_KEY_BIAS,
+    MODEL_VALUE_KERNEL,
+    MODEL_VALUE_BIAS,
+    MODEL_ATTENTION_OUTPUT_KERNEL,
+    MODEL_ATTENTION_OUTPUT_BIAS,
     MODEL_WEIGHTS
 };
 
@@ -143,11 +167,15 @@ struct model_node {
     uint32_t window[2], stride[2], dilation[2], groups;
     // SAME pads as TensorFlow does; zero_padding2d
     uint32_t pad_before[2], pad_after[2];
-    uint32_t order[MODEL_RANK_MAX]; // permute: axes of the input, from 0
-    double factor, offset;          // rescaling
+    uint32_t order[MODEL_RANK_MAX];     // permute: axes of the input, from 0
+    double factor, offset;              // rescaling
+    uint32_t heads, key_dim, value_dim; // multi_head_attention; `rate`, too
+    bool causal;
+    bool ids; // the sample or a view of it, and embeddings read it: numbers of
+              // rows, which no 16 bits can hold
     double rate;                    // dropout, in [0, 1)
     uint64_t seed;                  // dropout
-    double momentum, epsilon;       // batch_normalization
+    double momentum, epsilon;       // of normalizations
     uint32_t weight[MODEL_WEIGHTS]; // MODEL_NONE: it has none
 };
 
@@ -174,6 +202,7 @@ struct model_variable {
     enum model_kind kind;
     double momentum; // MODEL_MOVING
     struct model_init init;
+    double l1, l2; // of its absolute values and squares, in the loss
     // keras_shape[i] = shape.dim[keras_order[i]]; the identity has rank 0 in
     // `keras_rank`.
     uint32_t keras_rank;

@@ -63,6 +63,13 @@ enum sl_err build_rescaling(struct build *b);
 enum sl_err build_reshape(struct build *b);
 enum sl_err build_permute(struct build *b);
 
+// ---- model_attention.c: layers of sequences
+
+enum sl_err build_embedding(struct build *b);
+enum sl_err build_attention(struct build *b);
+// Marks the nodes that are ids; SL_EINVAL if something else reads them, too.
+enum sl_err build_ids(struct build *b);
+
 // ---- model_shape.c
 
 // SL_EINVAL unless the product is at most MODEL_VARIABLE_MAX.
@@ -80,6 +87,9 @@ enum sl_err build_depthwise_variables(struct build *b);
 enum sl_err build_separable_variables(struct build *b);
 enum sl_err build_dense_variables(struct build *b);
 enum sl_err build_norm_variables(struct build *b);
+enum sl_err build_layer_norm_variables(struct build *b);
+enum sl_err build_embedding_variables(struct build *b);
+enum sl_err build_attention_variables(struct build *b);
 enum sl_err build_external(struct build *b);
 
 #endif

@@ -10,9 +10,9 @@
 #include "proto/field.h"
 
 #define ANY " type name inputs "
-#define WEIGHTED ANY " kernel_initializer bias_initializer use_bias activation "
+#define BIASED ANY " bias_initializer bias_regularizer use_bias activation "
+#define WEIGHTED BIASED " kernel_initializer kernel_regularizer "
 #define WINDOWED " strides padding "
-#define BIASED ANY " bias_initializer use_bias activation "
 #define CONVOLVES WINDOWED " kernel_size dilation_rate "
 
 static enum sl_err build_dense(struct build *b);
@@ -22,6 +22,7 @@ static enum sl_err build_global_pool(struct build *b);
 static enum sl_err build_flatten(struct build *b);
 static enum sl_err build_dropout(struct build *b);
 static enum sl_err build_norm(struct build *b);
+static enum sl_err build_layer_norm(struct build *b);
 static enum sl_err build_depthwise(struct build *b);
 static enum sl_err build_separable(struct build *b);
 static enum sl_err build_combination(struct build *b);
@@ -32,7 +33,7 @@ static enum sl_err build_activation(struct build *b);
 static const struct layer_kind {
     const char *fields;
     enum sl_err (*build)(struct build *b);
-    unsigned inputs; // 2: at least two
+    unsigned inputs; // 2: at least two; 0: it looks itself
     unsigned edition;
 } kinds[MODEL_LAYER_COUNT] = {
     [MODEL_DENSE] = {WEIGHTED " units ", build_dense, 1},
@@ -59,6 +60,24 @@ static const struct layer_kind {
     [MODEL_RELU6] = {ANY, build_activation, 1, 1},
     [MODEL_SILU] = {ANY, build_activation, 1, 1},
     [MODEL_SELU] = {ANY, build_activation, 1, 1},
+    [MODEL_SOFTSIGN] = {ANY, build_activation, 1, 1},
+    [MODEL_EXPONENTIAL] = {ANY, build_activation, 1, 1},
+    [MODEL_HARD_SIGMOID] = {ANY, build_activation, 1, 1},
+    [MODEL_HARD_SILU] = {ANY, build_activation, 1, 1},
+    [MODEL_MISH] = {ANY, build_activation, 1, 1},
+    [MODEL_MAXIMUM] = {ANY, build_combination, 2, 1},
+    [MODEL_MINIMUM] = {ANY, build_combination, 2, 1},
+    [MODEL_LAYER_NORMALIZATION] = {ANY " epsilon center scale axis ",
+                                   build_layer_norm, 1, 1},
+    [MODEL_EMBEDDING] = {ANY " input_dim output_dim embeddings_initializer "
+                             " embeddings_regularizer ",
+                         build_embedding, 1, 1},
+    [MODEL_MULTI_HEAD_ATTENTION] = {ANY
+                                    " num_heads key_dim value_dim rate seed "
+                                    "use_bias use_causal_mask "
+                                    "kernel_initializer bias_initializer "
+                                    "kernel_regularizer bias_regularizer ",
+                                    build_attention, 0, 1},
     [MODEL_ZERO_PADDING2D] = {ANY " pad ", build_zero_padding, 1, 1},
     [MODEL_RESCALING] = {ANY " factor offset ", build_rescaling, 1, 1},
     [MODEL_RESHAPE] = {ANY " target_shape ", build_reshape, 1, 1},
@@ -68,11 +87,13 @@ static const struct layer_kind {
     [MODEL_MULTIPLY] = {ANY, build_combination, 2, 1},
     [MODEL_AVERAGE] = {ANY, build_combination, 2, 1},
     [MODEL_DEPTHWISE_CONV2D] = {BIASED CONVOLVES
-                                " depth_multiplier depthwise_initializer ",
+                                " depth_multiplier depthwise_initializer "
+                                " depthwise_regularizer ",
                                 build_depthwise, 1, 1},
     [MODEL_SEPARABLE_CONV2D] = {BIASED CONVOLVES
                                 " filters depth_multiplier "
-                                "depthwise_initializer pointwise_initializer ",
+                                "depthwise_initializer pointwise_initializer "
+                                "depthwise_regularizer pointwise_regularizer ",
                                 build_separable, 1, 1},
 };
 
@@ -319,6 +340,20 @@ static enum sl_err build_norm(struct build *b)
     if (!(n->epsilon > 0 && isfinite(n->epsilon)))
         return build_fail(b, "wants 'epsilon' above 0, got %g", n->epsilon);
     return build_norm_variables(b);
+}
+
+static enum sl_err build_layer_norm(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    enum sl_err rc = last_axis_only(b);
+
+    if (rc != SL_OK)
+        return rc;
+    n->epsilon = l->has_epsilon ? l->epsilon : 1e-3;
+    if (!(n->epsilon > 0 && isfinite(n->epsilon)))
+        return build_fail(b, "wants 'epsilon' above 0, got %g", n->epsilon);
+    return build_layer_norm_variables(b);
 }
 
 // All inputs have the shape of the first, but for `free` last axes.

@@ -56,6 +56,58 @@ static char *join(const char *layer, const char *weight)
     return name;
 }
 
+// What the spec says of the weight's size, or NULL.
+static const Sluice__V1__RegularizerSpec *
+regularizer_of(const struct build *b, enum model_weight weight)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+
+    switch (weight) {
+    case MODEL_DEPTHWISE_KERNEL:
+        return l->depthwise_regularizer;
+    case MODEL_POINTWISE_KERNEL:
+        return l->pointwise_regularizer;
+    case MODEL_EMBEDDINGS:
+        return l->embeddings_regularizer;
+    case MODEL_BIAS:
+    case MODEL_QUERY_BIAS:
+    case MODEL_KEY_BIAS:
+    case MODEL_VALUE_BIAS:
+    case MODEL_ATTENTION_OUTPUT_BIAS:
+        return l->bias_regularizer;
+    case MODEL_KERNEL:
+        return b->node->type == MODEL_DEPTHWISE_CONV2D
+                   ? l->depthwise_regularizer
+                   : l->kernel_regularizer;
+    case MODEL_QUERY_KERNEL:
+    case MODEL_KEY_KERNEL:
+    case MODEL_VALUE_KERNEL:
+    case MODEL_ATTENTION_OUTPUT_KERNEL:
+        return l->kernel_regularizer;
+    default:
+        return NULL;
+    }
+}
+
+static enum sl_err regularize(struct build *b, enum model_weight weight,
+                              struct model_variable *v)
+{
+    const Sluice__V1__RegularizerSpec *r = regularizer_of(b, weight);
+
+    if (r == NULL)
+        return SL_OK;
+    if (!(r->l1 >= 0 && r->l1 <= 1e6) || !(r->l2 >= 0 && r->l2 <= 1e6))
+        return build_fail(b,
+                          "wants 'l1' and 'l2' of a regularizer between 0 "
+                          "and 1e6, got %g and %g",
+                          r->l1, r->l2);
+    v->l1 = r->l1;
+    v->l2 = r->l2;
+    if (v->l1 > 0 || v->l2 > 0)
+        b->m->edition = MODEL_EDITION;
+    return SL_OK;
+}
+
 // A variable of the layer at hand. `word` is the user's initializer or NULL.
 static enum sl_err add(struct build *b, enum model_weight weight,
                        struct model_variable *v, const char *word,
@@ -70,6 +122,15 @@ static enum sl_err add(struct build *b, enum model_weight weight,
         [MODEL_MOVING_VARIANCE] = "moving_variance",
         [MODEL_DEPTHWISE_KERNEL] = "depthwise_kernel",
         [MODEL_POINTWISE_KERNEL] = "pointwise_kernel",
+        [MODEL_EMBEDDINGS] = "embeddings",
+        [MODEL_QUERY_KERNEL] = "query/kernel",
+        [MODEL_QUERY_BIAS] = "query/bias",
+        [MODEL_KEY_KERNEL] = "key/kernel",
+        [MODEL_KEY_BIAS] = "key/bias",
+        [MODEL_VALUE_KERNEL] = "value/kernel",
+        [MODEL_VALUE_BIAS] = "value/bias",
+        [MODEL_ATTENTION_OUTPUT_KERNEL] = "attention_output/kernel",
+        [MODEL_ATTENTION_OUTPUT_BIAS] = "attention_output/bias",
     };
     char where[200];
     enum sl_err rc;
@@ -77,6 +138,8 @@ static enum sl_err add(struct build *b, enum model_weight weight,
     snprintf(where, sizeof(where), "layer '%s'", b->node->name);
     rc = model_initializer(&v->init, word != NULL ? word : otherwise, fan_in,
                            fan_out, where, b->err);
+    if (rc == SL_OK)
+        rc = regularize(b, weight, v);
     if (rc != SL_OK)
         return rc;
     v->node = b->at;
@@ -105,6 +168,8 @@ static enum sl_err add_bias(struct build *b)
         return add_vector(b, MODEL_BIAS, l->bias_initializer, "zeros");
     if (l->bias_initializer != NULL)
         return build_fail(b, "has a 'bias_initializer' but no bias");
+    if (l->bias_regularizer != NULL)
+        return build_fail(b, "has a 'bias_regularizer' but no bias");
     return SL_OK;
 }
 
@@ -189,7 +254,7 @@ enum sl_err build_dense_variables(struct build *b)
     return add_kernel_and_bias(b, &v, (double)in, (double)out);
 }
 
-enum sl_err build_norm_variables(struct build *b)
+enum sl_err build_layer_norm_variables(struct build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = SL_OK;
@@ -198,11 +263,85 @@ enum sl_err build_norm_variables(struct build *b)
         rc = add_vector(b, MODEL_GAMMA, NULL, "ones");
     if (rc == SL_OK && (!l->has_center || l->center))
         rc = add_vector(b, MODEL_BETA, NULL, "zeros");
+    return rc;
+}
+
+enum sl_err build_norm_variables(struct build *b)
+{
+    enum sl_err rc = build_layer_norm_variables(b);
+
     if (rc == SL_OK)
         rc = add_vector(b, MODEL_MOVING_MEAN, NULL, "zeros");
     if (rc == SL_OK)
         rc = add_vector(b, MODEL_MOVING_VARIANCE, NULL, "ones");
     return rc;
+}
+
+enum sl_err build_embedding_variables(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_variable v = {.shape = {2, {l->input_dim, l->output_dim}}};
+
+    return add(b, MODEL_EMBEDDINGS, &v, l->embeddings_initializer,
+               "random_uniform", l->input_dim, l->output_dim);
+}
+
+// [heads, of each, in]: a dense kernel; in Keras [in, heads, of each], whose
+// fans are those of a filter.
+static enum sl_err add_projection(struct build *b, enum model_weight kernel,
+                                  uint64_t in, uint64_t each)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    uint64_t heads = b->node->heads;
+    struct model_variable v = {.shape = {3, {heads, each, in}},
+                               .keras_rank = 3,
+                               .keras_order = {2, 0, 1}};
+    struct model_variable bias = {.shape = {2, {heads, each}}};
+    enum sl_err rc = add(b, kernel, &v, l->kernel_initializer, "glorot_uniform",
+                         (double)in * (double)heads, (double)in * (double)each);
+
+    if (rc == SL_OK && (!l->has_use_bias || l->use_bias))
+        rc = add(b, kernel + 1, &bias, l->bias_initializer, "zeros",
+                 (double)heads, (double)each);
+    return rc;
+}
+
+// [out, heads, of each]: what the heads found, as one row again.
+static enum sl_err add_attention_output(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    const struct model_node *n = b->node;
+    uint64_t out = n->out.dim[1];
+    struct model_variable v = {.shape = {3, {out, n->heads, n->value_dim}},
+                               .keras_rank = 3,
+                               .keras_order = {1, 2, 0}};
+    enum sl_err rc =
+        add(b, MODEL_ATTENTION_OUTPUT_KERNEL, &v, l->kernel_initializer,
+            "glorot_uniform", (double)n->heads * n->value_dim,
+            (double)n->heads * (double)out);
+
+    if (rc == SL_OK && (!l->has_use_bias || l->use_bias))
+        rc = add_vector(b, MODEL_ATTENTION_OUTPUT_BIAS, l->bias_initializer,
+                        "zeros");
+    return rc;
+}
+
+enum sl_err build_attention_variables(struct build *b)
+{
+    const struct model_node *n = b->node;
+    const struct model_node *nodes = b->m->nodes;
+    uint32_t value = n->input[n->inputs > 1 ? 1 : 0];
+    uint32_t key = n->inputs > 2 ? n->input[2] : value;
+    enum sl_err rc =
+        add_projection(b, MODEL_QUERY_KERNEL, n->in.dim[1], n->key_dim);
+
+    if (rc == SL_OK)
+        rc = add_projection(b, MODEL_KEY_KERNEL, nodes[key].out.dim[1],
+                            n->key_dim);
+    if (rc == SL_OK)
+        rc = add_projection(b, MODEL_VALUE_KERNEL, nodes[value].out.dim[1],
+                            n->value_dim);
+    return rc == SL_OK ? add_attention_output(b) : rc;
 }
 
 // ---- external models: variables as the user names them

@@ -110,7 +110,8 @@ const char *spec_precision_name(enum spec_precision precision);
     X(SPARSE_CATEGORICAL_CROSSENTROPY, "sparse_categorical_crossentropy")      \
     X(CATEGORICAL_CROSSENTROPY, "categorical_crossentropy")                    \
     X(BINARY_CROSSENTROPY, "binary_crossentropy")                              \
-    X(MEAN_SQUARED_ERROR, "mean_squared_error")
+    X(MEAN_SQUARED_ERROR, "mean_squared_error")                                \
+    X(MEAN_ABSOLUTE_ERROR, "mean_absolute_error")
 
 enum spec_loss {
     SPEC_LOSS_NONE, // an external model's own business
@@ -123,6 +124,8 @@ enum spec_loss {
 // For a checked spec; spec->from_logits says the rest.
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
 const char *spec_loss_name(enum spec_loss loss);
+// Of classes or bits, of which some are right; else a distance.
+bool spec_loss_counts(enum spec_loss loss);
 
 // ---- optimizer, as kernels/optim.h has it
 

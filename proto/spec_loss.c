@@ -24,12 +24,52 @@ const char *spec_loss_name(enum spec_loss loss)
     return loss == SPEC_LOSS_NONE ? "none" : names[loss - 1];
 }
 
+bool spec_loss_counts(enum spec_loss loss)
+{
+    return loss != SPEC_LOSS_MEAN_SQUARED_ERROR &&
+           loss != SPEC_LOSS_MEAN_ABSOLUTE_ERROR;
+}
+
+static bool has_classes(enum spec_loss loss)
+{
+    return loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
+           loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+}
+
+// What only some losses have; who computes it must know it.
+static enum sl_err check_extras(Sluice__V1__JobSpec *spec, enum spec_loss loss,
+                                struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (spec->has_label_smoothing && !spec_loss_counts(loss))
+        return sl_fail(err, SL_EINVAL,
+                       "label_smoothing says nothing about %s; leave it out",
+                       spec_loss_name(loss));
+    if (spec->has_top_k && !has_classes(loss))
+        return sl_fail(err, SL_EINVAL,
+                       "top_k says nothing about %s; leave it out",
+                       spec_loss_name(loss));
+    if (spec->has_label_smoothing &&
+        !(spec->label_smoothing >= 0 && spec->label_smoothing < 1))
+        return sl_fail(err, SL_EINVAL,
+                       "label_smoothing: wants a number in [0, 1), got %g",
+                       spec->label_smoothing);
+    if (spec->has_top_k)
+        rc = spec_range("top_k", spec->top_k, 1, 1000000, err);
+    if (spec->label_smoothing > 0 || spec->top_k > 1 ||
+        loss == SPEC_LOSS_MEAN_ABSOLUTE_ERROR) {
+        spec->model->has_edition = true;
+        spec->model->edition = MODEL_EDITION;
+    }
+    return rc;
+}
+
 static enum sl_err check_output(enum spec_loss loss, const struct model *m,
                                 struct sl_error *err)
 {
     const struct model_node *last = &m->nodes[m->output];
-    bool classes = loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
-                   loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+    bool classes = has_classes(loss);
     char shape[MODEL_SHAPE_TEXT];
 
     if (last->out.rank != 1)
@@ -80,10 +120,12 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
     enum sl_err rc;
 
     if (m->external) {
-        if (spec->loss != NULL || spec->has_from_logits)
+        if (spec->loss != NULL || spec->has_from_logits ||
+            spec->has_label_smoothing || spec->has_top_k)
             return sl_fail(err, SL_EINVAL,
                            "loss: the program of an external model computes "
-                           "its own; leave loss and from_logits out");
+                           "its own; leave loss, from_logits, label_smoothing "
+                           "and top_k out");
         return SL_OK;
     }
     rc = spec_word("loss", spec->loss, names, SL_COUNT(names), &index, err);
@@ -91,14 +133,16 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
         return rc;
     loss = (enum spec_loss)(index + 1);
     rc = check_output(loss, m, err);
+    if (rc == SL_OK)
+        rc = check_extras(spec, loss, err);
     if (rc != SL_OK)
         return rc;
-    if (loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+    if (spec_loss_counts(loss))
         return check_logits(spec, loss, &m->nodes[m->output], err);
     if (spec->has_from_logits)
         return sl_fail(err, SL_EINVAL,
-                       "from_logits says nothing about mean_squared_error; "
-                       "leave it out");
+                       "from_logits says nothing about %s; leave it out",
+                       spec_loss_name(loss));
     return SL_OK;
 }
 

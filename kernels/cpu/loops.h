@@ -126,6 +126,9 @@ extern const struct loop_op LOOPS(dropout), LOOPS(image_u8);
 extern const struct loop_op LOOPS(softmax_fwd), LOOPS(softmax_bwd);
 extern const struct loop_op LOOPS(xent), LOOPS(bce), LOOPS(mse);
 extern const struct loop_op LOOPS(reduce), LOOPS(unscale_check);
+extern const struct loop_op LOOPS(penalty), LOOPS(pick);
+extern const struct loop_op LOOPS(ln_fwd), LOOPS(ln_bwd);
+extern const struct loop_op LOOPS(gather), LOOPS(gather_bwd);
 extern const struct loop_op LOOPS(wino_conv), LOOPS(wino_wgrad);
 
 int64_t LOOPS(flat_chunks)(const struct kern_desc *d);

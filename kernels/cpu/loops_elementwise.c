@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/loops_elementwise.c -- binary, axpby, fill, dropout, image cast.
+// kernels/cpu/loops_elementwise.c -- binary, pick, axpby, fill, dropout, image
+// cast.
 #include "kernels/cpu/loops.h"
 
 #include <string.h>
@@ -26,6 +27,11 @@ static void combine(int kind, float *y, const float *x, int64_t n)
         LOOPS_IVDEP
         for (int64_t i = 0; i < n; i++)
             y[i] = x[i] > y[i] ? x[i] : y[i];
+        break;
+    case KERN_MIN:
+        LOOPS_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] < y[i] ? x[i] : y[i];
         break;
     default:
         LOOPS_IVDEP
@@ -58,6 +64,44 @@ static void binary_part(const struct loop_args *a, int64_t chunk)
 
 const struct loop_op LOOPS(binary) = {.chunks = LOOPS(flat_chunks),
                                       .step = {{binary_part, NULL}}};
+
+// The best of all, and who was the first to be it.
+static void pick_best(float *best, float *who, const float *x, float k,
+                      bool max, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool better = max ? x[i] > best[i] : x[i] < best[i];
+
+        who[i] = better ? k : who[i];
+        best[i] = better ? x[i] : best[i];
+    }
+}
+
+static void pick_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *dy = (const float *)a->io[0] + first;
+    float *dx = (float *)a->io[a->d->inputs] + first, best[BLOCK], who[BLOCK];
+    float which = (float)a->d->u.pick.which;
+
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = n - i < BLOCK ? n - i : BLOCK;
+
+        memcpy(best, (const float *)a->io[1] + first + i,
+               (size_t)m * sizeof(float));
+        memset(who, 0, (size_t)m * sizeof(float));
+        for (unsigned k = 2; k < a->d->inputs; k++)
+            pick_best(best, who, (const float *)a->io[k] + first + i,
+                      (float)(k - 1), a->d->u.pick.kind == KERN_MAX, m);
+        LOOPS_IVDEP
+        for (int64_t k = 0; k < m; k++)
+            dx[i + k] = who[k] == which ? dy[i + k] : 0;
+    }
+}
+
+const struct loop_op LOOPS(pick) = {.chunks = LOOPS(flat_chunks),
+                                    .step = {{pick_part, NULL}}};
 
 // ---- Views ----------------------------------------------------------------
 

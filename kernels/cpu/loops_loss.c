@@ -130,13 +130,44 @@ struct truth {
     int64_t label;
 };
 
-// Reads x, then writes dx, which may be x. Returns the loss.
-static double xent_row(const float *x, struct truth t, int64_t cols,
-                       float scale, float *dx, bool *right)
+// Fewer than `top` come before class `want`.
+static bool among_first(const float *x, int64_t cols, int64_t want, int64_t top)
 {
-    int64_t best;
-    float max = largest(x, cols, &best), p;
-    double loss = 0, weight = 1, sum;
+    int64_t before = 0;
+
+    for (int64_t c = 0; c < want; c++)
+        before += x[c] >= x[want];
+    for (int64_t c = want + 1; c < cols; c++)
+        before += x[c] > x[want];
+    return before < top && x[want] == x[want];
+}
+
+// Labels (1 - even) labels + even / cols, of what xent_row leaves in dx for
+// those that are not smoothed; x may be gone. Returns the loss, `far` is the
+// sum of max - x.
+static double smoothed(double loss, double log_sum, double far, float even,
+                       int64_t cols, float scale, const struct truth *t,
+                       float *dx)
+{
+    float each = scale * even / (float)cols;
+
+    for (int64_t c = 0; c < cols && t->target; c++)
+        dx[c] += scale * even * t->target[c] - each;
+    for (int64_t c = 0; c < cols && !t->target; c++)
+        dx[c] -= each;
+    if (!t->target)
+        dx[t->label] += scale * even;
+    return (1 - (double)even) * loss +
+           (double)even * (far / (double)cols + log_sum);
+}
+
+// Reads x, then writes dx, which may be x. Returns the loss.
+static double xent_row(const struct kern_desc *d, const float *x,
+                       struct truth t, float scale, float *dx, bool *right)
+{
+    int64_t cols = kern_cols(&d->io[0]), best;
+    float max = largest(x, cols, &best), p, even = d->u.loss.smoothing;
+    double loss = 0, weight = 1, sum, far = 0;
 
     if (t.target) {
         weight = 0;
@@ -150,6 +181,10 @@ static double xent_row(const float *x, struct truth t, int64_t cols,
         loss = (double)max - x[t.label];
     }
     *right = best == t.label;
+    if (d->u.loss.top > 1)
+        *right = among_first(x, cols, t.label, d->u.loss.top);
+    for (int64_t c = 0; c < cols && even > 0; c++)
+        far += (double)max - x[c];
     sum = exps(x, max, dx, cols);
     p = (float)(1 / sum);
     if (t.target) {
@@ -163,7 +198,9 @@ static double xent_row(const float *x, struct truth t, int64_t cols,
             dx[c] = scale * (dx[c] * p);
         dx[t.label] = scale * own;
     }
-    return loss + weight * log(sum);
+    loss += weight * log(sum);
+    return even > 0 ? smoothed(loss, log(sum), far, even, cols, scale, &t, dx)
+                    : loss;
 }
 
 static void xent_part(const struct loop_args *a, int64_t chunk)
@@ -185,7 +222,7 @@ static void xent_part(const struct loop_args *a, int64_t chunk)
                 dx[c] = NAN;
             loss = NAN;
         } else {
-            loss += xent_row(x, t, r.cols, scale, dx, &right);
+            loss += xent_row(a->d, x, t, scale, dx, &right);
             count += right;
         }
         x += r.cols;
@@ -225,13 +262,15 @@ static void bce_part(const struct loop_args *a, int64_t chunk)
     bool logits = a->d->u.loss.kind == KERN_BCE_LOGITS;
     double cols = (double)kern_cols(&a->d->io[0]), loss = 0, right = 0;
     float scale = (float)(*(const float *)a->io[2] / cols);
+    float even = a->d->u.loss.smoothing;
 
     for (int64_t i = 0; i < n; i++) {
         bool yes = x[i] > (logits ? 0 : 0.5f);
+        float t = target[i] * (1 - even) + even / 2;
 
         right += yes == (target[i] > 0.5f);
-        loss += logits ? bce_logit(x[i], target[i], &slope)
-                       : bce_probability(x[i], target[i], &slope);
+        loss += logits ? bce_logit(x[i], t, &slope)
+                       : bce_probability(x[i], t, &slope);
         dx[i] = scale * slope;
     }
     partial(a, chunk, loss / cols, right / cols);
@@ -249,16 +288,18 @@ static void mse_part(const struct loop_args *a, int64_t chunk)
     const float *target = (const float *)a->io[1] + first;
     float *dx = (float *)a->io[3] + first;
     double cols = (double)kern_cols(&a->d->io[0]), square = 0, absolute = 0;
-    float scale = (float)(2 * *(const float *)a->io[2] / cols);
+    bool linear = a->d->u.loss.kind == KERN_MSE_ABSOLUTE;
+    float scale = (float)((linear ? 1 : 2) * *(const float *)a->io[2] / cols);
 
     for (int64_t i = 0; i < n; i++) {
         float diff = x[i] - target[i];
 
         square += (double)diff * diff;
         absolute += fabsf(diff);
-        dx[i] = scale * diff;
+        dx[i] =
+            linear ? (float)((diff > 0) - (diff < 0)) * scale : scale * diff;
     }
-    partial(a, chunk, square / cols, absolute / cols);
+    partial(a, chunk, (linear ? absolute : square) / cols, absolute / cols);
 }
 
 const struct loop_op LOOPS(mse) = {.chunks = LOOPS(flat_chunks),

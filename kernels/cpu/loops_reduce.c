@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/loops_reduce.c -- sums over rows; unscale and check.
+// kernels/cpu/loops_reduce.c -- sums over rows; penalties; unscale and check.
 #include "kernels/cpu/loops.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- Sum of rows ----------------------------------------------------------
@@ -94,7 +95,7 @@ static void check_part(const struct loop_args *a, int64_t chunk)
 
 static void check_join(const struct loop_args *a)
 {
-    double *stats = a->io[3], sum = 0, bad = 0;
+    double *stats = a->io[a->d->inputs + 1], sum = 0, bad = 0;
     const double *partial = a->workspace;
 
     for (int64_t i = 0; i < a->chunks; i++) {
@@ -109,3 +110,30 @@ const struct loop_op LOOPS(unscale_check) = {
     .chunks = LOOPS(flat_chunks),
     .workspace_bytes = check_workspace,
     .step = {{check_part, check_join}}};
+
+// ---- Penalties ------------------------------------------------------------
+
+static void penalty_part(const struct loop_args *a, int64_t chunk)
+{
+    int64_t first,
+        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+    const float *w = (const float *)a->io[0] + first;
+    float *h = (float *)a->io[3] + first;
+    double l1 = a->d->u.penalty.l1, l2 = a->d->u.penalty.l2;
+    double rows = a->d->u.penalty.rows, sum = 0;
+    double share = rows * *(const float *)a->io[1] * *(const float *)a->io[2];
+    float one = (float)(share * l1), two = (float)(share * 2 * l2);
+    double *out = (double *)a->workspace + chunk * 2;
+
+    LOOPS_IVDEP
+    for (int64_t i = 0; i < n; i++)
+        h[i] = two * w[i] + (float)((w[i] > 0) - (w[i] < 0)) * one;
+    for (int64_t i = 0; i < n; i++)
+        sum += l1 * fabs((double)w[i]) + l2 * w[i] * w[i];
+    out[0] = rows * sum;
+    out[1] = 0;
+}
+
+const struct loop_op LOOPS(penalty) = {.chunks = LOOPS(flat_chunks),
+                                       .workspace_bytes = check_workspace,
+                                       .step = {{penalty_part, check_join}}};

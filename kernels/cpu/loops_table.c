@@ -38,6 +38,12 @@ const struct loop_op *const LOOPS(table)[KERN_OP_COUNT] = {
     [KERN_IMAGE_U8] = &LOOPS(image_u8),
     [KERN_REDUCE] = &LOOPS(reduce),
     [KERN_UNSCALE_CHECK] = &LOOPS(unscale_check),
+    [KERN_PICK] = &LOOPS(pick),
+    [KERN_LN_FWD] = &LOOPS(ln_fwd),
+    [KERN_LN_BWD] = &LOOPS(ln_bwd),
+    [KERN_GATHER] = &LOOPS(gather),
+    [KERN_GATHER_BWD] = &LOOPS(gather_bwd),
+    [KERN_PENALTY] = &LOOPS(penalty),
 };
 
 const struct loop_op *const LOOPS(products)[KERN_OP_COUNT] = {

@@ -128,6 +128,66 @@ static inline float silu_slope(float x, float a)
     return s * (1 + x * vm_sigmoid(-x));
 }
 
+static inline float softsign(float x, float a)
+{
+    return x / (1 + (x < 0 ? -x : x));
+}
+static inline float softsign_slope(float y, float a)
+{
+    float far = 1 - (y < 0 ? -y : y);
+
+    return far * far;
+}
+static inline float exponential(float x, float a)
+{
+    return vm_exp(x);
+}
+static inline float exponential_slope(float y, float a)
+{
+    return y;
+}
+static inline float hard_sigmoid(float x, float a)
+{
+    float low = x < -3 ? -3 : x, t = low > 3 ? 3 : low;
+
+    return (t + 3) * (1.0f / 6);
+}
+static inline float hard_sigmoid_slope(float y, float a)
+{
+    return (y > 0) & (y < 1) ? 1.0f / 6 : 0;
+}
+static inline float hard_silu(float x, float a)
+{
+    return x * hard_sigmoid(x, a);
+}
+static inline float hard_silu_slope(float x, float a)
+{
+    float t = (2 * x + 3) * (1.0f / 6), low = x <= -3 ? 0 : t;
+
+    return x >= 3 ? 1 : low;
+}
+// tanh(log(1 + e)) = n / (n + 2), with e = exp(x) and n = e (e + 2); beyond 20
+// it is 1.
+static inline float mish_inner(float x)
+{
+    float e = vm_exp(x > 20 ? 20 : x);
+
+    return e * (e + 2);
+}
+static inline float mish(float x, float a)
+{
+    float n = mish_inner(x);
+
+    return x * (n / (n + 2));
+}
+static inline float mish_slope(float x, float a)
+{
+    // 1 - t^2 = (1 - t) (1 + t), and 1 - t = 2 / (n + 2) has all its digits.
+    float n = mish_inner(x), t = n / (n + 2);
+
+    return t + x * (2 / (n + 2)) * (1 + t) * vm_sigmoid(x);
+}
+
 // ---- The loops ------------------------------------------------------------
 
 // _CALL: of functions that call the C library; such a loop stays scalar.
@@ -170,6 +230,16 @@ static void fwd_part(const struct loop_args *a, int64_t chunk)
         FORWARD_CALL(softplus);
     case KERN_SILU:
         FORWARD(silu);
+    case KERN_SOFTSIGN:
+        FORWARD(softsign);
+    case KERN_EXPONENTIAL:
+        FORWARD(exponential);
+    case KERN_HARD_SIGMOID:
+        FORWARD(hard_sigmoid);
+    case KERN_HARD_SILU:
+        FORWARD(hard_silu);
+    case KERN_MISH:
+        FORWARD(mish);
     default:
         FORWARD(linear);
     }
@@ -206,6 +276,16 @@ static void bwd_part(const struct loop_args *a, int64_t chunk)
         BACKWARD(softplus_slope);
     case KERN_SILU:
         BACKWARD(silu_slope);
+    case KERN_SOFTSIGN:
+        BACKWARD(softsign_slope);
+    case KERN_EXPONENTIAL:
+        BACKWARD(exponential_slope);
+    case KERN_HARD_SIGMOID:
+        BACKWARD(hard_sigmoid_slope);
+    case KERN_HARD_SILU:
+        BACKWARD(hard_silu_slope);
+    case KERN_MISH:
+        BACKWARD(mish_slope);
     default:
         BACKWARD(linear_slope);
     }

@@ -7,4 +7,5 @@
 #include "kernels/cuda/optim.cu"
 #include "kernels/cuda/pool.cu"
 #include "kernels/cuda/reduce.cu"
+#include "kernels/cuda/rows.cu"
 #include "kernels/cuda/unary.cu"

@@ -30,6 +30,13 @@ struct args_binary {
     int32_t inputs, kind, wide;
 };
 
+struct args_pick {
+    const void *dy, *x[8];
+    void *y;
+    int64_t n;
+    int32_t inputs, kind, which, wide; // inputs: of the x
+};
+
 struct args_axpby {
     const void *x;
     void *y;
@@ -161,7 +168,38 @@ struct args_xent {
     void *dx;
     double *partial; // [block][2]
     int64_t rows;
+    int32_t cols, top; // top: at least 1
+    float smoothing;
+};
+
+// A row of [rows, cols] by itself: layer norm.
+struct args_ln {
+    const void *x, *dy; // forward: x alone
+    const float *gamma, *beta;
+    void *y;  // backward: dx
+    float *t; // backward
+    int64_t rows;
     int32_t cols;
+    float epsilon;
+};
+
+// Rows of a table of f32; backward, `from` is dy and `to` the table's gradient.
+struct args_gather {
+    const float *ids;
+    const void *from;
+    void *to;
+    int64_t n, rows; // ids, rows of the table
+    int32_t cols;
+};
+
+struct args_penalty {
+    const void *w;
+    const float *scale, *unscale;
+    float *h;
+    double *partial; // [block][2]
+    int64_t n;
+    float l1, l2, rows;
+    int32_t wide;
 };
 
 // bce and mse.
@@ -172,7 +210,8 @@ struct args_loss {
     double *partial; // [block][2]
     int64_t n;
     float over; // 1 / cols
-    int32_t logits, wide;
+    float smoothing;
+    int32_t logits, absolute, wide;
 };
 
 struct args_unscale {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/flat.cu -- element by element: binary, axpby and casts, views,
-// fill, dropout, images.
+// kernels/cuda/flat.cu -- element by element: binary, pick, axpby and casts,
+// views, fill, dropout, images.
 #include "kernels/cuda/device.cuh"
 #include "kernels/kern.h"
 
@@ -15,6 +15,8 @@ DEV float combine(int kind, float a, float b)
         return a * b;
     case KERN_MAX:
         return b > a ? b : a;
+    case KERN_MIN:
+        return b < a ? b : a;
     default:
         return a + b;
     }
@@ -37,6 +39,32 @@ template <class T> DEV void binary_of(const struct args_binary &a)
             v[l] = combine(a.kind, v[l], x[l]);
     }
     store((T *)a.y + at, v, m, a.wide);
+}
+
+template <class T> DEV void pick_of(const struct args_pick &a)
+{
+    const int V = pack<T>::n;
+    int64_t at = thread_number() * V;
+    float best[V], x[V];
+    int who[V] = {};
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+
+    load(best, (const T *)a.x[0] + at, m, a.wide);
+    for (int k = 1; k < a.inputs; k++) {
+        load(x, (const T *)a.x[k] + at, m, a.wide);
+        for (int l = 0; l < V; l++)
+            if (a.kind == KERN_MAX ? x[l] > best[l] : x[l] < best[l]) {
+                best[l] = x[l];
+                who[l] = k;
+            }
+    }
+    load(x, (const T *)a.dy + at, m, a.wide);
+    for (int l = 0; l < V; l++)
+        x[l] = who[l] == a.which ? x[l] : 0;
+    store((T *)a.y + at, x, m, a.wide);
 }
 
 // ---- Axpby and casts ------------------------------------------------------
@@ -237,6 +265,7 @@ AXPBY(f32, float)
 AXPBY(f16, f16)
 AXPBY(bf16, bf16)
 TYPED_ENTRY(binary, binary)
+TYPED_ENTRY(pick, pick)
 TYPED_ENTRY(fill, view)
 TYPED_ENTRY(dropout, dropout)
 TYPED_ENTRY(image_u8, image)

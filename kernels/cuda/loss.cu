@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/loss.cu -- softmax, the losses, unscale and check.
+// kernels/cuda/loss.cu -- softmax, the losses, penalties, unscale and check.
 //
 // Softmax and cross-entropy have one warp per row; a lane only ever touches its
 // own columns, so gradients may replace logits. Sums of losses are f64.
@@ -89,6 +89,23 @@ template <class T> DEV void softmax_bwd_of(const struct args_softmax &a)
 
 // ---- Cross-entropy --------------------------------------------------------
 
+// Are fewer than `top` before class `label`? A column is read by its own lane
+// alone, as gradients may replace logits.
+template <class T>
+DEV bool among_first(const T *x, int cols, int label, int top)
+{
+    int lane = threadIdx.x % 32, before = 0;
+    float mine = lane == label % 32 ? real(x[label]) : 0;
+
+    mine = __shfl_sync(ALL_LANES, mine, label % 32);
+    for (int c = lane; c < cols; c += 32) {
+        float v = real(x[c]);
+
+        before += v > mine || (c < label && v == mine);
+    }
+    return warp_sum(before) < top && mine == mine;
+}
+
 // One row against its label's distribution; returns the loss.
 template <class T>
 DEV float xent_row(const struct args_xent &a, int64_t row, bool *right)
@@ -99,17 +116,20 @@ DEV float xent_row(const struct args_xent &a, int64_t row, bool *right)
     int label = a.label ? a.label[row] : row_largest(target, a.cols).at;
     struct largest max = row_largest(x, a.cols);
     float sum = row_sum_exp(x, a.cols, max.value), log_sum = logf(sum);
-    float loss = 0, scale = *a.scale;
+    float loss = 0, scale = *a.scale, even = a.smoothing;
 
+    *right = a.top > 1 ? among_first(x, a.cols, label, a.top) : max.at == label;
     for (int c = threadIdx.x % 32; c < a.cols; c += 32) {
         float far = real(x[c]) - max.value;
         float t = target ? target[c] : c == label;
+
+        if (even > 0)
+            t = t * (1 - even) + even / a.cols;
 
         if (t != 0)
             loss -= t * (far - log_sum);
         put(dx + c, scale * (expf(far) / sum - t));
     }
-    *right = max.at == label;
     return warp_sum(loss);
 }
 
@@ -174,8 +194,9 @@ template <class T> DEV void bce_of(const struct args_loss &a)
         load(t, a.target + at, m, a.wide);
         for (int l = 0; l < V; l++) {
             bool yes = x[l] > (a.logits ? 0 : 0.5f);
-            float slope, mine = a.logits ? bce_logit(x[l], t[l], &slope)
-                                         : bce_probability(x[l], t[l], &slope);
+            float want = t[l] * (1 - a.smoothing) + a.smoothing / 2;
+            float slope, mine = a.logits ? bce_logit(x[l], want, &slope)
+                                         : bce_probability(x[l], want, &slope);
 
             if (l < m) {
                 loss += mine;
@@ -192,7 +213,7 @@ template <class T> DEV void mse_of(const struct args_loss &a)
 {
     const int V = pack<T>::n;
     int64_t stride = (int64_t)gridDim.x * CUDA_THREADS * V;
-    float x[V], t[V], scale = 2 * *a.scale * a.over;
+    float x[V], t[V], scale = *a.scale * a.over;
     double square = 0, absolute = 0;
 
     for (int64_t at = thread_number() * V; at < a.n; at += stride) {
@@ -205,11 +226,33 @@ template <class T> DEV void mse_of(const struct args_loss &a)
 
             square += (double)far * far;
             absolute += fabsf(far);
-            x[l] = scale * far;
+            x[l] = scale * (a.absolute ? (far > 0) - (far < 0) : 2 * far);
         }
         store((T *)a.dx + at, x, m, a.wide);
     }
-    block_stats(a.partial, square, absolute);
+    block_stats(a.partial, a.absolute ? absolute : square, absolute);
+}
+
+template <class T> DEV void penalty_of(const struct args_penalty &a)
+{
+    const int V = pack<T>::n;
+    int64_t stride = (int64_t)gridDim.x * CUDA_THREADS * V;
+    float w[V], share = a.rows * *a.scale * *a.unscale;
+    double sum = 0;
+
+    for (int64_t at = thread_number() * V; at < a.n; at += stride) {
+        int m = pack_part<V>(a.n, at);
+
+        load(w, (const T *)a.w + at, m, a.wide);
+        for (int l = 0; l < V; l++) {
+            float x = w[l]; // 0 where nothing is
+
+            sum += a.l1 * fabs((double)x) + a.l2 * ((double)x * x);
+            w[l] = share * (a.l1 * ((x > 0) - (x < 0)) + 2 * a.l2 * x);
+        }
+        store(a.h + at, w, m, a.wide);
+    }
+    block_stats(a.partial, a.rows * sum, 0);
 }
 
 template <class T> DEV void unscale_check_of(const struct args_unscale &a)
@@ -261,4 +304,5 @@ TYPED_ENTRY(xent, xent)
 TYPED_ENTRY(bce, loss)
 TYPED_ENTRY(mse, loss)
 TYPED_ENTRY(unscale_check, unscale)
+TYPED_ENTRY(penalty, penalty)
 ENTRY(stats_end, stats_end_of, stats_end)

@@ -24,6 +24,12 @@ static const struct own_op *const table[KERN_OP_COUNT] = {
     [KERN_IMAGE_U8] = &own_image_u8,
     [KERN_REDUCE] = &own_reduce,
     [KERN_UNSCALE_CHECK] = &own_unscale_check,
+    [KERN_PICK] = &own_pick,
+    [KERN_LN_FWD] = &own_ln_fwd,
+    [KERN_LN_BWD] = &own_ln_bwd,
+    [KERN_GATHER] = &own_gather,
+    [KERN_GATHER_BWD] = &own_gather_bwd,
+    [KERN_PENALTY] = &own_penalty,
 };
 
 // ---- Plans ----------------------------------------------------------------

@@ -32,6 +32,8 @@ extern const struct own_op own_pool_fwd, own_pool_bwd;
 extern const struct own_op own_reduce;
 extern const struct own_op own_bn_fwd, own_bn_infer, own_bn_bwd;
 extern const struct own_op own_softmax_fwd, own_softmax_bwd;
+extern const struct own_op own_pick, own_penalty;
+extern const struct own_op own_ln_fwd, own_ln_bwd, own_gather, own_gather_bwd;
 extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
 
 #define OWN_LAUNCH(c, kernel, gx, gy, args)                                    \

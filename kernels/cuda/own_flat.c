@@ -56,6 +56,28 @@ static enum sl_err binary(const struct own_call *c)
 
 const struct own_op own_binary = {binary, NULL};
 
+static enum sl_err pick(const struct own_call *c)
+{
+    const struct kern_desc *d = c->d;
+    struct args_pick a = {
+        .dy = c->io[0],
+        .y = c->io[d->inputs],
+        .n = kern_shape_count(&d->io[0]),
+        .inputs = d->inputs - 1,
+        .kind = d->u.pick.kind,
+        .which = d->u.pick.which,
+        .wide = own_wide(d->inputs + 1u, c->io),
+    };
+    uint8_t t = d->io[0].dtype;
+
+    for (int i = 0; i < a.inputs; i++)
+        a.x[i] = c->io[i + 1];
+    return OWN_LAUNCH(c, own_typed(CUDA_pick_f32, t),
+                      own_blocks(a.n, own_pack(t)), 1, &a);
+}
+
+const struct own_op own_pick = {pick, NULL};
+
 // ---- Views ----------------------------------------------------------------
 
 // The dims of a view, those that lie one behind the other in both tensors made

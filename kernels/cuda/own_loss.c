@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/own_loss.c -- softmax, losses, unscale: launches of loss.cu.
+// kernels/cuda/own_loss.c -- softmax, losses, penalties, unscale: launches of
+// loss.cu.
 #include "kernels/cuda/own.h"
 
 #define ROWS_PER_BLOCK (CUDA_THREADS / 32) // a warp each
@@ -58,6 +59,8 @@ static enum sl_err xent(const struct own_call *c)
         .partial = (double *)c->workspace,
         .rows = kern_rows(&d->io[0]),
         .cols = (int32_t)kern_cols(&d->io[0]),
+        .top = d->u.loss.top > 1 ? d->u.loss.top : 1,
+        .smoothing = d->u.loss.smoothing,
     };
     enum sl_err rc =
         OWN_LAUNCH(c, own_typed(CUDA_xent_f32, d->io[0].dtype), blocks, 1, &a);
@@ -83,7 +86,9 @@ static enum sl_err loss(const struct own_call *c, enum cuda_kernel f32)
         .partial = (double *)c->workspace,
         .n = kern_shape_count(&d->io[0]),
         .over = (float)(1 / cols),
-        .logits = d->u.loss.kind == KERN_BCE_LOGITS,
+        .smoothing = d->u.loss.smoothing,
+        .logits = d->op == KERN_BCE && d->u.loss.kind == KERN_BCE_LOGITS,
+        .absolute = d->op == KERN_MSE && d->u.loss.kind == KERN_MSE_ABSOLUTE,
         .wide = own_wide(3, (void *[]){c->io[0], c->io[1], c->io[3]}),
     };
     enum sl_err rc =
@@ -120,6 +125,29 @@ static enum sl_err unscale_check(const struct own_call *c)
     return rc == SL_OK ? own_stats_end(c, blocks, c->io[3], 1) : rc;
 }
 
+static enum sl_err penalty(const struct own_call *c)
+{
+    const struct kern_desc *d = c->d;
+    int64_t blocks = own_stats_blocks(&d->io[0]);
+    const struct args_penalty a = {
+        .w = c->io[0],
+        .scale = c->io[1],
+        .unscale = c->io[2],
+        .h = c->io[3],
+        .partial = (double *)c->workspace,
+        .n = kern_shape_count(&d->io[0]),
+        .l1 = d->u.penalty.l1,
+        .l2 = d->u.penalty.l2,
+        .rows = d->u.penalty.rows,
+        .wide = own_wide(2, (void *[]){c->io[0], c->io[3]}),
+    };
+    enum sl_err rc = OWN_LAUNCH(c, own_typed(CUDA_penalty_f32, d->io[0].dtype),
+                                blocks, 1, &a);
+
+    return rc == SL_OK ? own_stats_end(c, blocks, c->io[4], 1) : rc;
+}
+
+const struct own_op own_penalty = {penalty, stats_bytes};
 const struct own_op own_xent = {xent, xent_bytes};
 const struct own_op own_bce = {bce, stats_bytes};
 const struct own_op own_mse = {mse, stats_bytes};

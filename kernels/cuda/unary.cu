@@ -19,6 +19,19 @@ DEV float gelu_inner(float x)
     return 2 * TANH_GELU * (x + 0.044715f * x * x * x);
 }
 
+DEV float hard_sigmoid(float x)
+{
+    return fminf(fmaxf(x + 3, 0), 6) * (1.0f / 6);
+}
+
+// tanh(log(1 + e)) = n / (n + 2), with e = exp(x); beyond 20 it is 1.
+DEV float mish_inner(float x)
+{
+    float e = expf(fminf(x, 20));
+
+    return e * (e + 2);
+}
+
 DEV float unary_value(int kind, float a, float x)
 {
     switch (kind) {
@@ -44,6 +57,16 @@ DEV float unary_value(int kind, float a, float x)
         return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
     case KERN_SILU:
         return x * sigmoid(x);
+    case KERN_SOFTSIGN:
+        return x / (1 + fabsf(x));
+    case KERN_EXPONENTIAL:
+        return expf(x);
+    case KERN_HARD_SIGMOID:
+        return hard_sigmoid(x);
+    case KERN_HARD_SILU:
+        return x * hard_sigmoid(x);
+    case KERN_MISH:
+        return x * (mish_inner(x) / (mish_inner(x) + 2));
     default:
         return x;
     }
@@ -82,6 +105,18 @@ DEV float unary_slope(int kind, float a, float y)
     case KERN_SILU:
         s = sigmoid(y);
         return s * (1 + y * (1 - s));
+    case KERN_SOFTSIGN:
+        return (1 - fabsf(y)) * (1 - fabsf(y));
+    case KERN_EXPONENTIAL:
+        return y;
+    case KERN_HARD_SIGMOID:
+        return y > 0 && y < 1 ? 1.0f / 6 : 0;
+    case KERN_HARD_SILU:
+        return y <= -3 ? 0 : y >= 3 ? 1 : (2 * y + 3) * (1.0f / 6);
+    case KERN_MISH:
+        s = mish_inner(y); // 1 - t = 2 / (n + 2) has all its digits
+        t = s / (s + 2);
+        return t + y * (2 / (s + 2)) * (1 + t) * sigmoid(y);
     default:
         return 1;
     }
@@ -98,6 +133,7 @@ template <class T> DEV void unary_fwd_of(const struct args_unary &a)
     int m = pack_part<V>(a.n, at);
 
     load(x, (const T *)a.x + at, m, a.wide);
+#pragma unroll
     for (int l = 0; l < V; l++)
         x[l] = unary_value(a.kind, a.a, x[l]);
     store((T *)a.y + at, x, m, a.wide);
@@ -115,6 +151,7 @@ template <class T> DEV void unary_bwd_of(const struct args_unary &a)
 
     load(saved, (const T *)a.x + at, m, a.wide);
     load(dy, (const T *)a.dy + at, m, a.wide);
+#pragma unroll
     for (int l = 0; l < V; l++)
         dy[l] *= unary_slope(a.kind, a.a, saved[l]);
     store((T *)a.y + at, dy, m, a.wide);

@@ -12,6 +12,8 @@ static double combine(int kind, double a, double b)
         return a * b;
     case KERN_MAX:
         return b > a ? b : a;
+    case KERN_MIN:
+        return b < a ? b : a;
     default:
         return a + b;
     }
@@ -27,6 +29,28 @@ void REF(binary)(const struct kern_desc *d, void *const *io)
         for (unsigned k = 1; k < d->inputs; k++)
             v = combine(d->u.unary.kind, v, ((const real *)io[k])[i]);
         y[i] = (real)v;
+    }
+}
+
+void REF(pick)(const struct kern_desc *d, void *const *io)
+{
+    const real *dy = io[0];
+    real *dx = io[d->inputs];
+    bool max = d->u.pick.kind == KERN_MAX;
+
+    for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++) {
+        real best = ((const real *)io[1])[i];
+        int which = 0;
+
+        for (int k = 1; k < d->inputs - 1; k++) {
+            real x = ((const real *)io[k + 1])[i];
+
+            if (max ? x > best : x < best) {
+                best = x;
+                which = k;
+            }
+        }
+        dx[i] = which == d->u.pick.which ? dy[i] : 0;
     }
 }
 

@@ -57,20 +57,34 @@ void REF(softmax_bwd)(const struct kern_desc *d, void *const *io)
     }
 }
 
+// Are fewer than `top` before class `want`, which are larger or equal and come
+// earlier?
+static bool among_first(const real *x, int64_t cols, int64_t want, int64_t top)
+{
+    int64_t before = 0;
+
+    for (int64_t c = 0; c < cols; c++)
+        before += x[c] > x[want] || (c < want && x[c] >= x[want]);
+    return before < (top > 1 ? top : 1) && !isnan(x[want]);
+}
+
 // One row against its label's distribution t, which is `target`, or 1 at
 // `label`. Returns the loss.
-static double xent_row(const real *x, const real *target, int64_t label,
-                       int64_t cols, double scale, real *dx, bool *right)
+static double xent_row(const struct kern_desc *d, const real *x,
+                       const real *target, int64_t label, double scale,
+                       real *dx, bool *right)
 {
-    int64_t best, want = label;
-    double max = largest(x, cols, &best), sum = sum_exp(x, cols, max);
+    int64_t cols = kern_cols(&d->io[0]), at, want = label;
+    double even = d->u.loss.smoothing, own = 1 - even;
+    double max = largest(x, cols, &at), sum = sum_exp(x, cols, max);
     double log_sum = log(sum), loss = 0;
 
     if (target)
         largest(target, cols, &want);
-    *right = best == want;
+    *right = among_first(x, cols, want, d->u.loss.top);
     for (int64_t c = 0; c < cols; c++) {
-        double t = target ? target[c] : c == label;
+        double t =
+            (target ? target[c] : c == label) * own + even / (double)cols;
 
         if (t != 0)
             loss -= t * (x[c] - max - log_sum);
@@ -97,7 +111,7 @@ void REF(xent)(const struct kern_desc *d, void *const *io)
             loss = NAN;
             continue;
         }
-        loss += xent_row(x, target, label, cols, scale, dx, &right);
+        loss += xent_row(d, x, target, label, scale, dx, &right);
         count += right;
     }
     ref_stats(d, io[4], loss, count);
@@ -131,14 +145,15 @@ void REF(bce)(const struct kern_desc *d, void *const *io)
     double scale = *(const real *)io[2] / cols;
     bool logits = d->u.loss.kind == KERN_BCE_LOGITS;
     real *dx = io[3];
-    double loss = 0, right = 0, slope;
+    double loss = 0, right = 0, slope, even = d->u.loss.smoothing;
 
     for (int64_t i = 0; i < n; i++) {
         bool yes = x[i] > (logits ? 0 : 0.5);
+        double t = target[i] * (1 - even) + even / 2;
 
         right += yes == (target[i] > 0.5);
-        loss += logits ? bce_logit(x[i], target[i], &slope)
-                       : bce_probability(x[i], target[i], &slope);
+        loss += logits ? bce_logit(x[i], t, &slope)
+                       : bce_probability(x[i], t, &slope);
         dx[i] = (real)(scale * slope);
     }
     ref_stats(d, io[4], loss / cols, right / cols);
@@ -149,16 +164,18 @@ void REF(mse)(const struct kern_desc *d, void *const *io)
     int64_t n = kern_shape_count(&d->io[0]);
     double cols = (double)kern_cols(&d->io[0]);
     const real *x = io[0], *target = io[1];
-    double scale = 2 * *(const real *)io[2] / cols;
+    double scale = *(const real *)io[2] / cols;
+    bool linear = d->u.loss.kind == KERN_MSE_ABSOLUTE;
     real *dx = io[3];
-    double square = 0, absolute = 0;
+    double loss = 0, absolute = 0;
 
     for (int64_t i = 0; i < n; i++) {
         double diff = (double)x[i] - target[i];
+        double sign = diff > 0 ? 1 : diff < 0 ? -1 : 0;
 
-        square += diff * diff;
+        loss += linear ? fabs(diff) : diff * diff;
         absolute += fabs(diff);
-        dx[i] = (real)(scale * diff);
+        dx[i] = (real)(scale * (linear ? sign : 2 * diff));
     }
-    ref_stats(d, io[4], square / cols, absolute / cols);
+    ref_stats(d, io[4], loss / cols, absolute / cols);
 }

@@ -51,6 +51,73 @@ static void apply(const struct table *t, const real *x, real *y, int64_t c,
         y[i * t->cols + c] = (real)((x[i * t->cols + c] - mean) * scale + beta);
 }
 
+// ---- each row by itself
+
+struct row {
+    double mean, rstd;
+};
+
+static struct row row_of(const struct kern_desc *d, const real *x)
+{
+    int64_t cols = kern_cols(&d->io[0]);
+    double sum = 0, square = 0;
+    struct row r;
+
+    for (int64_t c = 0; c < cols; c++)
+        sum += x[c];
+    r.mean = sum / (double)cols;
+    for (int64_t c = 0; c < cols; c++)
+        square += (x[c] - r.mean) * (x[c] - r.mean);
+    r.rstd = 1 / sqrt(square / (double)cols + (double)d->u.norm.epsilon);
+    return r;
+}
+
+void REF(ln_fwd)(const struct kern_desc *d, void *const *io)
+{
+    int64_t rows = kern_rows(&d->io[0]), cols = kern_cols(&d->io[0]);
+    const real *gamma = io[1], *beta = io[2];
+
+    for (int64_t i = 0; i < rows; i++) {
+        const real *x = (const real *)io[0] + i * cols;
+        real *y = (real *)io[3] + i * cols;
+        struct row r = row_of(d, x);
+
+        for (int64_t c = 0; c < cols; c++)
+            y[c] = (real)((x[c] - r.mean) * r.rstd * gamma[c] + beta[c]);
+    }
+}
+
+// With g = dy gamma: dx = rstd (g - mean g - xhat mean(g xhat)).
+void REF(ln_bwd)(const struct kern_desc *d, void *const *io)
+{
+    int64_t rows = kern_rows(&d->io[0]), cols = kern_cols(&d->io[0]);
+    const real *gamma = io[2];
+
+    for (int64_t i = 0; i < rows; i++) {
+        const real *x = (const real *)io[0] + i * cols;
+        const real *dy = (const real *)io[1] + i * cols;
+        real *dx = (real *)io[3] + i * cols, *t = (real *)io[4] + i * cols;
+        struct row r = row_of(d, x);
+        double sum = 0, dot = 0;
+
+        for (int64_t c = 0; c < cols; c++) {
+            double g = (double)dy[c] * gamma[c];
+
+            sum += g / (double)cols;
+            dot += g * (x[c] - r.mean) * r.rstd / (double)cols;
+        }
+        for (int64_t c = 0; c < cols; c++) {
+            double g = (double)dy[c] * gamma[c];
+            double xhat = (x[c] - r.mean) * r.rstd;
+
+            t[c] = (real)(dy[c] * xhat);
+            dx[c] = (real)(r.rstd * (g - sum - xhat * dot));
+        }
+    }
+}
+
+// ---- all rows together
+
 void REF(bn_fwd)(const struct kern_desc *d, void *const *io)
 {
     const real *x = io[0], *gamma = io[1], *beta = io[2];

@@ -68,6 +68,12 @@ void REF(dropout)(const struct kern_desc *d, void *const *io);
 void REF(image_u8)(const struct kern_desc *d, void *const *io);
 void REF(reduce)(const struct kern_desc *d, void *const *io);
 void REF(unscale_check)(const struct kern_desc *d, void *const *io);
+void REF(pick)(const struct kern_desc *d, void *const *io);
+void REF(ln_fwd)(const struct kern_desc *d, void *const *io);
+void REF(ln_bwd)(const struct kern_desc *d, void *const *io);
+void REF(gather)(const struct kern_desc *d, void *const *io);
+void REF(gather_bwd)(const struct kern_desc *d, void *const *io);
+void REF(penalty)(const struct kern_desc *d, void *const *io);
 
 // y = v, or y += v with ACCUM.
 static inline void ref_put(const struct kern_desc *d, real *y, double v)

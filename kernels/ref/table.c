@@ -26,4 +26,10 @@ const ref_fn REF(table)[KERN_OP_COUNT] = {
     [KERN_IMAGE_U8] = REF(image_u8),
     [KERN_REDUCE] = REF(reduce),
     [KERN_UNSCALE_CHECK] = REF(unscale_check),
+    [KERN_PICK] = REF(pick),
+    [KERN_LN_FWD] = REF(ln_fwd),
+    [KERN_LN_BWD] = REF(ln_bwd),
+    [KERN_GATHER] = REF(gather),
+    [KERN_GATHER_BWD] = REF(gather_bwd),
+    [KERN_PENALTY] = REF(penalty),
 };

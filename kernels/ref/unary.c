@@ -18,6 +18,11 @@ static double softplus(double x)
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
+static double hard_sigmoid(double x)
+{
+    return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6;
+}
+
 static double forward(int kind, double a, double x)
 {
     switch (kind) {
@@ -43,6 +48,16 @@ static double forward(int kind, double a, double x)
         return softplus(x);
     case KERN_SILU:
         return x * sigmoid(x);
+    case KERN_SOFTSIGN:
+        return x / (1 + fabs(x));
+    case KERN_EXPONENTIAL:
+        return exp(x);
+    case KERN_HARD_SIGMOID:
+        return hard_sigmoid(x);
+    case KERN_HARD_SILU:
+        return x * hard_sigmoid(x);
+    case KERN_MISH:
+        return x * tanh(softplus(x));
     default:
         return x;
     }
@@ -66,6 +81,12 @@ static double slope_of_output(int kind, double a, double y)
         return y * (1 - y);
     case KERN_TANH:
         return 1 - y * y;
+    case KERN_SOFTSIGN:
+        return (1 - fabs(y)) * (1 - fabs(y));
+    case KERN_EXPONENTIAL:
+        return y;
+    case KERN_HARD_SIGMOID:
+        return y > 0 && y < 1 ? 1.0 / 6 : 0;
     default:
         return 1;
     }
@@ -86,6 +107,11 @@ static double slope_of_input(int kind, double x)
                0.5 * x * (1 - t * t) * TANH_GELU * (1 + 3 * 0.044715 * x * x);
     case KERN_SOFTPLUS:
         return sigmoid(x);
+    case KERN_HARD_SILU:
+        return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6;
+    case KERN_MISH:
+        t = tanh(softplus(x));
+        return t + x * (1 - t * t) * sigmoid(x);
     default: // silu
         s = sigmoid(x);
         return s * (1 + x * (1 - s));

@@ -70,6 +70,8 @@ static double sum_length(const struct kern_desc *d, unsigned out)
     }
     if (d->op == KERN_REDUCE)
         return (double)kern_rows(&d->io[0]);
+    if (d->op == KERN_GATHER_BWD)
+        return (double)d->io[0].dim[0];
     if (d->op == KERN_BINARY)
         return d->inputs;
     if (d->op == KERN_UNARY_FWD || d->op == KERN_UNARY_BWD ||
@@ -176,6 +178,69 @@ static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
     }
 }
 
+// ---- Layer norm -----------------------------------------------------------
+
+// As a channel of a batch norm, of one row and with gamma by column.
+struct line {
+    double mean, rstd, x, dy, dot; // x, dy, dot: means of absolutes
+    double off;                    // relative error of rstd, in u
+};
+
+// |xhat| and what an error of the mean adds.
+static double line_far(const struct kc_bufs *b, const struct line *l, int64_t i)
+{
+    return (fabs(at(b, 0, i)) + fabs(l->mean) + l->x) * l->rstd * (1 + l->off);
+}
+
+static struct line line_of(const struct kc_bufs *b, int64_t first)
+{
+    int64_t cols = kern_cols(&b->d.io[0]);
+    double n = (double)cols, var = 0, square = 0;
+    bool back = b->d.op == KERN_LN_BWD;
+    struct line l = {0};
+
+    for (int64_t c = 0; c < cols; c++) {
+        l.mean += at(b, 0, first + c) / n;
+        l.x += fabs(at(b, 0, first + c)) / n;
+    }
+    for (int64_t c = 0; c < cols; c++) {
+        double x = at(b, 0, first + c), far = fabs(x) + fabs(l.mean);
+
+        var += (x - l.mean) * (x - l.mean) / n;
+        square += far * far / n;
+    }
+    l.rstd = 1 / sqrt(var + b->d.u.norm.epsilon);
+    l.off = square * l.rstd * l.rstd;
+    for (int64_t c = 0; c < cols && back; c++) {
+        double g = fabs(at(b, 1, first + c) * at(b, 2, c));
+
+        l.dy += g / n;
+        l.dot += g * line_far(b, &l, first + c) / n;
+    }
+    return l;
+}
+
+static void scale_ln(const struct kc_bufs *b, unsigned out, struct scale *sc)
+{
+    int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
+    bool back = b->d.op == KERN_LN_BWD;
+
+    sc->k = (double)cols;
+    for (int64_t i = 0; i < rows * cols; i++) {
+        int64_t c = i % cols;
+        struct line l = line_of(b, i - c);
+        double far = line_far(b, &l, i);
+
+        if (!back)
+            sc->s[i] = far * fabs(at(b, 1, c)) + fabs(at(b, 2, c));
+        else if (out > b->d.inputs)
+            sc->s[i] = far * fabs(at(b, 1, i));
+        else
+            sc->s[i] = l.rstd * (1 + l.off) *
+                       (fabs(at(b, 1, i) * at(b, 2, c)) + l.dy + far * l.dot);
+    }
+}
+
 // ---- Softmax and losses ---------------------------------------------------
 
 static double row_max(const struct kc_bufs *b, int64_t row)
@@ -221,9 +286,12 @@ static double target_of(const struct kc_bufs *b, int64_t row, int64_t c)
 {
     int64_t cols = kern_cols(&b->d.io[0]);
 
-    if (b->d.io[1].dtype == KERN_I32)
-        return ((const int32_t *)b->io[1])[row] == c;
-    return at(b, 1, row * cols + c);
+    double even = b->d.u.loss.smoothing;
+    double t = b->d.io[1].dtype == KERN_I32
+                   ? ((const int32_t *)b->io[1])[row] == c
+                   : at(b, 1, row * cols + c);
+
+    return t * (1 - even) + even / (double)cols;
 }
 
 // Per element of dx, and (returned) of the loss.
@@ -251,6 +319,18 @@ static double scale_xent(const struct kc_bufs *b, double *s)
     return loss;
 }
 
+// (p - t) / (p (1 - p)): a smoothed t has an error of its own.
+static double scale_probability(const struct kc_bufs *b,
+                                const struct kc_bufs *ref, double scale,
+                                int64_t i, double t)
+{
+    double p = at(b, 0, i), dx = fabs(at(ref, 3, i));
+
+    return b->d.u.loss.smoothing > 0 && dx > 0
+               ? 3 * scale * (p + t) / (p * (1 - p))
+               : 3 * dx;
+}
+
 static double scale_bce(const struct kc_bufs *b, const struct kc_bufs *ref,
                         double *s)
 {
@@ -259,12 +339,13 @@ static double scale_bce(const struct kc_bufs *b, const struct kc_bufs *ref,
     double scale = fabs(at(b, 2, 0)) / cols;
 
     for (int64_t i = 0; i < n; i++) {
-        double x = at(b, 0, i), t = at(b, 1, i);
+        double even = b->d.u.loss.smoothing;
+        double x = at(b, 0, i), t = at(b, 1, i) * (1 - even) + even / 2;
         bool logits = b->d.u.loss.kind == KERN_BCE_LOGITS;
 
         if (s)
             s[i] = logits ? scale * (1 + fabs(x) / (1 + exp(fabs(x))) + t)
-                          : 3 * fabs(at(ref, 3, i));
+                          : scale_probability(b, ref, scale, i, t);
         loss +=
             (logits ? fabs(x) * (1 + t) + 1
                     : fabs(log(fmax(x, 1e-7))) + fabs(log(fmax(1 - x, 1e-7)))) /
@@ -308,7 +389,13 @@ static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
     sc->k = 1;
     switch (d->op) {
     case KERN_FILL:
+    case KERN_PICK:
+    case KERN_GATHER:
         sc->exact = true;
+        return;
+    case KERN_LN_FWD:
+    case KERN_LN_BWD:
+        scale_ln(before, out, sc);
         return;
     case KERN_POOL_FWD:
     case KERN_POOL_BWD:
@@ -338,6 +425,7 @@ static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
         return;
     case KERN_DROPOUT:
     case KERN_UNSCALE_CHECK:
+    case KERN_PENALTY:
         for (int64_t i = 0; i < kern_shape_extent(&d->io[out]); i++)
             sc->s[i] = fabs(kc_get(&d->io[out], ref->io[out], i));
         return;

@@ -165,7 +165,32 @@ static void binary_cases(struct list *l)
         kern_desc_binary(next(l), KERN_SUB, 2, flats[i].nd, flats[i].dim);
         kern_desc_binary(next(l), KERN_MUL, 3, flats[i].nd, flats[i].dim);
         kern_desc_binary(next(l), KERN_MAX, 3, flats[i].nd, flats[i].dim);
+        kern_desc_binary(next(l), KERN_MIN, 2 + i % 7, flats[i].nd,
+                         flats[i].dim);
     }
+}
+
+static void pick_cases(struct list *l)
+{
+    for (unsigned i = 0; i < SL_COUNT(flats); i++) {
+        unsigned inputs = 2 + i % 7;
+
+        kern_desc_pick(next(l), KERN_MAX, inputs, i % inputs, flats[i].nd,
+                       flats[i].dim);
+        kern_desc_pick(next(l), KERN_MIN, inputs, (i + 1) % inputs, flats[i].nd,
+                       flats[i].dim);
+    }
+}
+
+// Many ids for few rows, few for many, one column and many.
+static void table_cases(struct list *l, enum kern_op op)
+{
+    static const int64_t nvc[][3] = {{1, 1, 1},   {31, 7, 33},  {0, 3, 5},
+                                     {257, 5, 3}, {70, 300, 1}, {64, 9, 130},
+                                     {33, 2, 600}};
+
+    for (size_t i = 0; i < SL_COUNT(nvc); i++)
+        kern_desc_gather(next(l), op, nvc[i][0], nvc[i][1], nvc[i][2]);
 }
 
 // A view of `dim` inside rows that are `row` elements wide.
@@ -208,6 +233,36 @@ static void view_cases(struct list *l, enum kern_op op)
     }
 }
 
+static void absolute_case(struct list *l, unsigned nd, const int64_t *x,
+                          uint32_t e)
+{
+    struct kern_desc *d = next(l);
+
+    kern_desc_mse(d, nd, x, e);
+    kern_desc_absolute(d);
+}
+
+static void bce_cases(struct list *l, enum kern_bce_kind kind, unsigned nd,
+                      const int64_t *x, uint32_t e)
+{
+    struct kern_desc *d = next(l);
+
+    kern_desc_bce(d, kind, nd, x, e);
+    *next(l) = *d;
+    kern_desc_smooth(d, 0.2f);
+}
+
+static void xent_cases(struct list *l, int64_t n, int64_t c, bool sparse,
+                       uint32_t e)
+{
+    struct kern_desc *d = next(l);
+
+    kern_desc_xent(d, n, c, sparse, e);
+    *next(l) = *d;
+    kern_desc_smooth(d, 0.1f);
+    kern_desc_top(d, 3);
+}
+
 static void loss_cases(struct list *l, enum kern_op op)
 {
     for (size_t i = 0; i < SL_COUNT(flats); i++) {
@@ -217,12 +272,13 @@ static void loss_cases(struct list *l, enum kern_op op)
 
         if (op == KERN_MSE) {
             kern_desc_mse(next(l), nd, x, e);
+            absolute_case(l, nd, x, e);
         } else if (op == KERN_BCE) {
-            kern_desc_bce(next(l), KERN_BCE_LOGITS, nd, x, e);
-            kern_desc_bce(next(l), KERN_BCE_PROBABILITIES, nd, x, e);
+            bce_cases(l, KERN_BCE_LOGITS, nd, x, e);
+            bce_cases(l, KERN_BCE_PROBABILITIES, nd, x, e);
         } else if (nd == 2) {
-            kern_desc_xent(next(l), x[0], x[1], true, e);
-            kern_desc_xent(next(l), x[0], x[1], false, e);
+            xent_cases(l, x[0], x[1], true, e);
+            xent_cases(l, x[0], x[1], false, e);
         }
     }
 }
@@ -252,6 +308,11 @@ static void other_cases(struct list *l, enum kern_op op)
             kern_desc_reduce(next(l), nd, x, e);
         else if (op == KERN_UNSCALE_CHECK)
             kern_desc_unscale_check(next(l), nd, x, e);
+        else if (op == KERN_PENALTY)
+            kern_desc_penalty(next(l), i % 3 ? 0.25f : 0, i % 4 ? 0.5f : 0,
+                              (float)i, nd, x, e);
+        else if (op == KERN_LN_FWD || op == KERN_LN_BWD)
+            kern_desc_ln(next(l), op, nd, x, 1e-3f);
         else
             kern_desc_softmax(next(l), op, nd, x);
     }
@@ -286,6 +347,13 @@ unsigned kc_cases(enum kern_op op, struct kern_desc *out)
     case KERN_BINARY:
         binary_cases(&l);
         break;
+    case KERN_PICK:
+        pick_cases(&l);
+        break;
+    case KERN_GATHER:
+    case KERN_GATHER_BWD:
+        table_cases(&l, op);
+        break;
     case KERN_AXPBY:
     case KERN_FILL:
         view_cases(&l, op);
@@ -299,6 +367,9 @@ unsigned kc_cases(enum kern_op op, struct kern_desc *out)
     case KERN_IMAGE_U8:
     case KERN_REDUCE:
     case KERN_UNSCALE_CHECK:
+    case KERN_PENALTY:
+    case KERN_LN_FWD:
+    case KERN_LN_BWD:
     case KERN_SOFTMAX_FWD:
     case KERN_SOFTMAX_BWD:
         other_cases(&l, op);
@@ -354,6 +425,15 @@ static void random_spatial(enum kern_op op, struct kern_desc *out,
     }
 }
 
+static void random_xent(struct kern_desc *out, int64_t n, int64_t c,
+                        struct rng *r, uint32_t epilogue)
+{
+    kern_desc_xent(out, n, c, below(r, 2), epilogue);
+    if (below(r, 2))
+        kern_desc_smooth(out, draw_float(r) * 0.9f);
+    kern_desc_top(out, below(r, 6));
+}
+
 static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
                         uint32_t epilogue)
 {
@@ -369,10 +449,20 @@ static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
             out, op, (enum kern_unary_kind)(1 + below(r, KERN_UNARY_COUNT - 1)),
             draw_float(r), nd, x);
     else if (op == KERN_BINARY)
-        kern_desc_binary(out, (enum kern_binary_kind)(1 + below(r, 4)), 2, nd,
+        kern_desc_binary(out, (enum kern_binary_kind)(1 + below(r, 5)), 2, nd,
                          x);
+    else if (op == KERN_PICK)
+        kern_desc_pick(out, below(r, 2) ? KERN_MAX : KERN_MIN,
+                       3 + (unsigned)below(r, 6), (unsigned)below(r, 3), nd, x);
+    else if (op == KERN_LN_FWD || op == KERN_LN_BWD)
+        kern_desc_ln(out, op, nd, x, 1e-3f);
+    else if (op == KERN_GATHER || op == KERN_GATHER_BWD)
+        kern_desc_gather(out, op, x[0], 1 + below(r, 40), 1 + below(r, 200));
+    else if (op == KERN_PENALTY)
+        kern_desc_penalty(out, draw_float(r), draw_float(r), (float)x[0], nd, x,
+                          epilogue);
     else if (op == KERN_XENT)
-        kern_desc_xent(out, x[0], x[1], below(r, 2), epilogue);
+        random_xent(out, x[0], x[1], r, epilogue);
     else if (op == KERN_BCE)
         kern_desc_bce(out, (enum kern_bce_kind)(1 + below(r, 2)), nd, x,
                       epilogue);
@@ -446,6 +536,7 @@ int kc_in_place(const struct kern_desc *d)
     case KERN_BN_BWD:
     case KERN_UNARY_BWD:
     case KERN_SOFTMAX_BWD:
+    case KERN_LN_BWD:
         return 1; // dy
     case KERN_UNSCALE_CHECK:
         return d->io[0].dtype == KERN_F32 ? 0 : -1;
@@ -454,6 +545,8 @@ int kc_in_place(const struct kern_desc *d)
                        kern_shape_dense(&d->io[0])
                    ? 0
                    : -1;
+    case KERN_PICK: // dy
+    case KERN_LN_FWD:
     case KERN_BN_FWD:
     case KERN_BN_INFER:
     case KERN_UNARY_FWD:

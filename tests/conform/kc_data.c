@@ -239,6 +239,23 @@ static void fill_loss(const struct kc_bufs *b, struct rng *r)
     fill_real(b, 2, r, 0.1f, 2);
 }
 
+// Whole numbers below the table's rows, some with a part behind the point; a
+// few are none of its rows where that is not looked at in differences.
+static void fill_ids(const struct kc_bufs *b, struct rng *r)
+{
+    const struct kern_shape *table =
+        &b->d.io[b->d.op == KERN_GATHER ? 1 : b->d.inputs];
+
+    for (int64_t i = 0; i < b->d.io[0].dim[0]; i++) {
+        double id = (double)rng_below(r, (uint64_t)table->dim[0]);
+
+        id += rng_u32(r) % 4 == 0 ? 0.5 : 0;
+        if (b->d.op == KERN_GATHER_BWD && rng_u32(r) % 8 == 0)
+            id = rng_u32(r) % 2 == 0 ? -1 : (double)table->dim[0];
+        put(&b->d.io[0], b->io[0], i, id);
+    }
+}
+
 static void fill_inputs(const struct kc_bufs *b, struct rng *r)
 {
     uint32_t op = b->d.op;
@@ -263,6 +280,8 @@ static void fill_inputs(const struct kc_bufs *b, struct rng *r)
         fill_real(b, 4, r, 0.05f, 2); // var
     else if (op == KERN_XENT || op == KERN_BCE || op == KERN_MSE)
         fill_loss(b, r);
+    else if (op == KERN_GATHER || op == KERN_GATHER_BWD)
+        fill_ids(b, r);
 }
 
 bool kc_adds(const struct kern_desc *d)

@@ -255,6 +255,99 @@ static int loss_pair(const struct kern_desc *loss, struct rng *rng)
     return failed;
 }
 
+// The largest or smallest of three, each input's share.
+static int pick_pairs(struct rng *rng)
+{
+    static const enum kern_binary_kind kinds[] = {KERN_MAX, KERN_MIN};
+    const int64_t x[] = {6, 11};
+    int failed = 0;
+
+    for (unsigned k = 0; k < 2 * 3; k++) {
+        struct kc_bufs f, b;
+        struct kern_desc d;
+        double *dy;
+
+        kern_desc_binary(&d, kinds[k % 2], 3, 2, x);
+        dy = forward(&f, d, rng);
+        for (int i = 0; i < 66; i++) // no two alike
+            ((double *)f.io[1])[i] += 1e-3, ((double *)f.io[2])[i] += 3e-3;
+        kern_desc_pick(&d, kinds[k % 2], 3, k / 2, 2, x);
+        backward(&b, d, (const void *[]){dy, f.io[0], f.io[1], f.io[2]});
+        failed += check(&(struct slope){&f, k / 2, dy, b.io[4]}, rng);
+        kc_bufs_free(&f);
+        kc_bufs_free(&b);
+        free(dy);
+    }
+    return failed;
+}
+
+static int ln_pair(struct rng *rng)
+{
+    const int64_t x[] = {5, 3, 13};
+    struct kc_bufs f, b, dgamma, dbeta;
+    struct kern_desc d;
+    double *dy;
+    int failed = 0;
+
+    kern_desc_ln(&d, KERN_LN_FWD, 3, x, 1e-3f);
+    dy = forward(&f, d, rng);
+    kern_desc_ln(&d, KERN_LN_BWD, 3, x, 1e-3f);
+    backward(&b, d, (const void *[]){f.io[0], dy, f.io[1]});
+    kern_desc_reduce(&d, 3, x, 0);
+    backward(&dgamma, d, (const void *[]){b.io[4]});
+    backward(&dbeta, d, (const void *[]){dy});
+    failed += check(&(struct slope){&f, 0, dy, b.io[3]}, rng);
+    failed += check(&(struct slope){&f, 1, dy, dgamma.io[1]}, rng);
+    failed += check(&(struct slope){&f, 2, dy, dbeta.io[1]}, rng);
+    kc_bufs_free(&f);
+    kc_bufs_free(&b);
+    kc_bufs_free(&dgamma);
+    kc_bufs_free(&dbeta);
+    free(dy);
+    return failed;
+}
+
+static int gather_pair(struct rng *rng)
+{
+    struct kc_bufs f, b;
+    struct kern_desc d;
+    double *dy;
+    int failed;
+
+    kern_desc_gather(&d, KERN_GATHER, 40, 7, 5);
+    dy = forward(&f, d, rng);
+    kern_desc_gather(&d, KERN_GATHER_BWD, 40, 7, 5);
+    backward(&b, d, (const void *[]){f.io[0], dy});
+    failed = check(&(struct slope){&f, 1, dy, b.io[2]}, rng);
+    kc_bufs_free(&f);
+    kc_bufs_free(&b);
+    free(dy);
+    return failed;
+}
+
+// h is the slope of stats[0], which neither scale touches.
+static int penalty_pair(struct rng *rng)
+{
+    const int64_t x[] = {6, 11};
+    struct kc_bufs f;
+    struct kern_desc d;
+    double *gradient;
+    int failed;
+
+    kern_desc_penalty(&d, 0.3f, 0.7f, 5, 2, x, 0);
+    free(forward(&f, d, rng));
+    *(double *)f.io[1] = *(double *)f.io[2] = 1;
+    for (int i = 0; i < 66; i++) // away from the corner of |w|
+        ((double *)f.io[0])[i] += ((double *)f.io[0])[i] < 0 ? -0.01 : 0.01;
+    kc_run_ref(&f.d, f.io);
+    gradient = calloc(1, f.bytes[3] + 8);
+    memcpy(gradient, f.io[3], f.bytes[3]);
+    failed = check(&(struct slope){&f, 0, NULL, gradient}, rng);
+    kc_bufs_free(&f);
+    free(gradient);
+    return failed;
+}
+
 // ---- All ------------------------------------------------------------------
 
 static int spatial_pairs(struct rng *rng)
@@ -282,6 +375,28 @@ static int spatial_pairs(struct rng *rng)
     }
     free(d);
     return failed;
+}
+
+static int other_losses(struct rng *rng)
+{
+    const int64_t x[] = {6, 11};
+    struct kern_desc fwd;
+    int failed = 0;
+
+    for (int sparse = 0; sparse < 2; sparse++) {
+        kern_desc_xent(&fwd, 6, 11, sparse, 0);
+        kern_desc_smooth(&fwd, 0.2f);
+        failed += loss_pair(&fwd, rng);
+    }
+    kern_desc_mse(&fwd, 2, x, 0);
+    kern_desc_absolute(&fwd);
+    failed += loss_pair(&fwd, rng);
+    kern_desc_bce(&fwd, KERN_BCE_LOGITS, 2, x, 0);
+    kern_desc_smooth(&fwd, 0.2f);
+    failed += loss_pair(&fwd, rng);
+    kern_desc_bce(&fwd, KERN_BCE_PROBABILITIES, 2, x, 0);
+    kern_desc_smooth(&fwd, 0.2f);
+    return failed + loss_pair(&fwd, rng);
 }
 
 static int flat_pairs(struct rng *rng)
@@ -312,11 +427,13 @@ static int flat_pairs(struct rng *rng)
     failed += loss_pair(&fwd, rng);
     kern_desc_bce(&fwd, KERN_BCE_PROBABILITIES, 2, x, 0);
     failed += loss_pair(&fwd, rng);
-    return failed;
+    return failed + other_losses(rng);
 }
 
 int kc_grad(struct rng *rng)
 {
     return dense_pair(5, 7, 11, rng) + dense_pair(1, 1, 1, rng) +
-           spatial_pairs(rng) + bn_pair(rng) + flat_pairs(rng);
+           spatial_pairs(rng) + bn_pair(rng) + flat_pairs(rng) +
+           pick_pairs(rng) + ln_pair(rng) + gather_pair(rng) +
+           penalty_pair(rng);
 }

@@ -201,8 +201,11 @@ struct batch rig_batch(struct rig *r, uint32_t step, uint32_t n)
                       .n = n,
                       .step = step};
 
-    for (size_t i = 0; i < n * r->features; i++)
+    for (size_t i = 0; i < n * r->features; i++) {
         x[i] = number(1000000 + step * 10000 + i);
+        if (r->model->nodes[0].ids)
+            x[i] = floorf((x[i] + 0.5f) * 9);
+    }
     for (uint32_t i = 0; i < n; i++)
         labels[i] = (int32_t)((step * 7 + i * 3) % 10);
     return b;

@@ -343,6 +343,17 @@ VIEWS = {"input_shape": [8, 8, 4], "layers": [
     {"type": "flatten"}]}
 
 
+TOKENS = {"input_shape": [6], "layers": [
+    {"type": "embedding", "name": "e", "input_dim": 9, "output_dim": 8,
+     "embeddings_initializer": "ones"},
+    {"type": "layer_normalization", "epsilon": 0.01},
+    {"type": "multi_head_attention", "name": "a", "num_heads": 2,
+     "key_dim": 3, "value_dim": 5, "rate": 0.5, "use_causal_mask": True},
+    {"type": "maximum", "name": "m", "inputs": ["a", "e"]},
+    {"type": "minimum", "inputs": ["m", "a"]},
+    {"type": "flatten"}, {"type": "dense", "units": 3}]}
+
+
 def spec_json():
     def with_(**changes):
         return json.dumps({**MLP, **changes})
@@ -419,7 +430,7 @@ def model():
                            "layers": list(layers), **more})
     dense = {"type": "dense", "units": 4}
     write("model", mlp=json.dumps(MLP["model"]), resnet=json.dumps(RESNET),
-          views=json.dumps(VIEWS), own=json.dumps(EXTERNAL["model"]),
+          views=json.dumps(VIEWS), tokens=json.dumps(TOKENS), own=json.dumps(EXTERNAL["model"]),
           cycle=graph({**dense, "name": "a", "inputs": ["b"]},
                       {**dense, "name": "b", "inputs": ["a"]}, shape=[4]),
           itself=graph({**dense, "name": "a", "inputs": ["a"]}, shape=[4]),
@@ -437,6 +448,11 @@ def model():
                            "dilation_rate": (1 << 32) - 1}),
           between_huge=graph({"type": "separable_conv2d", "kernel_size": 1,
                               "filters": 1, "depth_multiplier": 1 << 31}),
+          scores_huge=graph({"type": "multi_head_attention",
+                             "num_heads": (1 << 32) - 1, "key_dim": 1 << 31},
+                            shape=[1 << 20, 8]),
+          table_huge=graph({"type": "embedding", "input_dim": (1 << 32) - 1,
+                            "output_dim": (1 << 32) - 1}, shape=[4]),
           pad_huge=graph({"type": "zero_padding2d",
                           "pad": [(1 << 32) - 1] * 4}),
           dims_wild=graph({"type": "permute", "dims": [0, (1 << 32) - 1, 1]}),

@@ -56,6 +56,71 @@ def optimizers_and_layers_of_the_graph_form_train():
             check(all(0 < x < 2.6 for x in losses), f"{kind}: losses {losses}")
 
 
+def nets_of_depthwise_convolutions_and_of_attention_learn():
+    """One net of padding, depthwise and separable convolutions and products, one
+    of rows of the image that attend to each other: real images, two workers."""
+    nets = {
+        "depthwise": [
+            {"type": "rescaling", "factor": 2, "offset": -1},
+            {"type": "zero_padding2d", "pad": 2},
+            {"type": "conv2d", "filters": 12, "kernel_size": 3, "strides": 2},
+            {"type": "depthwise_conv2d", "kernel_size": 3, "padding": "same",
+             "activation": "relu6", "name": "dw"},
+            {"type": "separable_conv2d", "filters": 16, "kernel_size": 3,
+             "activation": "silu", "name": "sep"},
+            {"type": "average_pooling2d"},
+            {"type": "global_max_pooling2d", "name": "max", "inputs": ["sep"]},
+            {"type": "flatten", "inputs": ["average_pooling2d"]},
+            {"type": "dense", "name": "d", "units": 16, "activation": "mish"},
+            {"type": "maximum", "name": "m", "inputs": ["d", "max"]},
+            {"type": "multiply", "name": "p", "inputs": ["d", "max"]},
+            {"type": "concatenate", "inputs": ["m", "p"]},
+            {"type": "dense", "units": 10}],
+        "attention": [
+            {"type": "reshape", "target_shape": [28, 28]},
+            {"type": "dense", "units": 16, "name": "e"},
+            {"type": "layer_normalization"},
+            {"type": "multi_head_attention", "num_heads": 2, "key_dim": 8,
+             "use_causal_mask": True, "name": "a"},
+            {"type": "add", "inputs": ["a", "e"], "name": "r"},
+            {"type": "dense", "units": 16, "activation": "gelu_tanh"},
+            {"type": "permute", "dims": [2, 1]},
+            {"type": "flatten"},
+            {"type": "dense", "units": 10}]}
+    with Cluster(psservers=2, workers=2) as c:
+        for name, layers in nets.items():
+            job = mlp_job(name, samples=3200, epochs=3)
+            job["model"]["layers"] = layers
+            done = c.wait_state(c.submit(job))
+            check_counts(done)
+            accuracy = [e["accuracy"] for e in done["evaluations"]]
+            check(accuracy[-1] > 0.6, f"{name}: {accuracy}")
+
+
+def an_embedding_learns_what_its_numbers_mean():
+    """Samples are six numbers; the label is twice the second of them, modulo 12."""
+    import numpy as np
+    draw = np.random.default_rng(5)
+    with Cluster(psservers=2, workers=2) as c:
+        for name, samples in (("train", 4000), ("test", 500)):
+            x = draw.integers(0, 12, (samples, 6)).astype(np.float32)
+            np.savez(c.dir / f"{name}.npz", x=x,
+                     y=(2 * x[:, 1] % 12).astype(np.int32))
+        job = mlp_job("tokens", epochs=6)
+        job["model"] = {"input_shape": [6], "layers": [
+            {"type": "embedding", "input_dim": 12, "output_dim": 16},
+            {"type": "multi_head_attention", "num_heads": 2, "key_dim": 8},
+            {"type": "flatten"},
+            {"type": "dense", "units": 12}]}
+        job["optimizer"] = {"type": "adam", "learning_rate": 0.01}
+        job["data"] = {name: {"format": "npz", "x": str(c.dir / f"{name}.npz")}
+                       for name in ("train", "test")}
+        done = c.wait_state(c.submit(job))
+        check_counts(done)
+        check(done["evaluations"][-1]["accuracy"] > 0.9,
+              f"accuracy: {[e['accuracy'] for e in done['evaluations']]}")
+
+
 def two_jobs_share_the_workers():
     with Cluster(psservers=1, workers=2) as c:
         first = c.submit(mlp_job("first", epochs=15))
@@ -216,6 +281,8 @@ def follow_prints_a_summary():
 if __name__ == "__main__":
     main([conv_net_reaches_accuracy_on_a_subset,
           optimizers_and_layers_of_the_graph_form_train,
+          nets_of_depthwise_convolutions_and_of_attention_learn,
+          an_embedding_learns_what_its_numbers_mean,
           two_jobs_share_the_workers,
           every_sample_of_a_short_last_batch_counts,
           micro_batches_make_a_step,

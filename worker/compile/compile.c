@@ -148,38 +148,67 @@ static bool is_trainable(const struct model *m, const struct model_node *node)
     return false;
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+// Of an attention: its query's length, or its value's.
+static size_t longest(const struct build *b, const struct model_node *node)
+{
+    uint32_t value = node->input[node->inputs > 1 ? 1 : 0];
+
+    return larger((size_t)node->in.dim[0],
+                  (size_t)b->model->nodes[value].out.dim[0]);
+}
+
 static void survey(struct build *b)
 {
     const struct model *m = b->model;
 
+    b->constants = 1; // penalties want a one
     for (uint32_t i = 1; i < m->nodes_count; i++) {
         const struct model_node *node = &m->nodes[i];
 
         b->needs_grad[i] = is_trainable(m, node);
         for (uint32_t k = 0; k < node->inputs; k++)
             b->needs_grad[i] |= b->needs_grad[node->input[k]];
-        if (node->type == MODEL_BATCH_NORMALIZATION &&
+        if ((node->type == MODEL_BATCH_NORMALIZATION ||
+             node->type == MODEL_LAYER_NORMALIZATION) &&
             node->in.dim[node->in.rank - 1] > b->constants)
             b->constants = (size_t)node->in.dim[node->in.rank - 1];
-        if (node->type == MODEL_DROPOUT && b->o->train && node->rate > 0)
+        if (b->o->train && node->rate > 0)
             b->p->dropouts++;
+        if (node->causal)
+            b->mask = larger(b->mask, longest(b, node));
     }
 }
 
-static bool reals(struct program *p, size_t ones)
+#define NOT_SEEN (-1e9) // what a score is moved by that nobody is to see
+
+static void put_constant(struct program *p, size_t at, double x)
 {
-    p->constants = sl_calloc(2 * ones + 1, p->real);
-    p->constants_bytes = 2 * ones * p->real;
+    if (p->real == sizeof(double))
+        ((double *)(void *)p->constants)[at] = x;
+    else
+        ((float *)(void *)p->constants)[at] = (float)x;
+}
+
+static bool reals(struct program *p, size_t ones, size_t mask)
+{
+    size_t all = 2 * ones + mask * mask;
+
+    p->constants = sl_calloc(all + 1, p->real);
+    p->constants_bytes = all * p->real;
     p->seeds = sl_calloc(p->dropouts + 1, sizeof(*p->seeds));
     p->keys = sl_calloc(2 * (size_t)p->dropouts + 1, sizeof(*p->keys));
     if (p->constants == NULL || p->seeds == NULL || p->keys == NULL)
         return false;
-    for (size_t i = 0; i < ones; i++) {
-        if (p->real == sizeof(double))
-            ((double *)(void *)p->constants)[i] = 1;
-        else
-            ((float *)(void *)p->constants)[i] = 1;
-    }
+    for (size_t i = 0; i < ones; i++)
+        put_constant(p, i, 1);
+    for (size_t i = 0; i < mask; i++)
+        for (size_t k = i + 1; k < mask; k++)
+            put_constant(p, 2 * ones + i * mask + k, NOT_SEEN);
     return true;
 }
 
@@ -198,7 +227,7 @@ static bool build_init(struct build *b)
 {
     size_t nodes = b->model->nodes_count, all;
 
-    all = nodes * 4 + 2 * (size_t)b->model->variables_count;
+    all = nodes * (4 + COMPILE_KEPT) + 2 * (size_t)b->model->variables_count;
     b->value = sl_malloc_array(all, sizeof(*b->value));
     b->needs_grad = sl_calloc(nodes, sizeof(*b->needs_grad));
     b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
@@ -211,7 +240,8 @@ static bool build_init(struct build *b)
     b->grad = b->value + nodes;
     b->aux = b->grad + nodes;
     b->saved = b->aux + nodes;
-    b->copy = b->saved + nodes;
+    b->kept = b->saved + nodes;
+    b->copy = b->kept + COMPILE_KEPT * nodes;
     b->own = b->copy + b->model->variables_count;
     choose_precision(b);
     b->p->real = b->real;
@@ -220,7 +250,7 @@ static bool build_init(struct build *b)
     b->p->train = b->o->train;
     b->p->add = b->o->add;
     survey(b);
-    return reals(b->p, b->constants);
+    return reals(b->p, b->constants, b->mask);
 }
 
 static void build_release(struct build *b)

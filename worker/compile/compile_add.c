@@ -72,6 +72,7 @@ uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements, uint32_t t)
 {
+    compile_penalize(b, i, w, first, elements, t);
     if (b->o->add)
         add(b, i, elements, t, rows(b, i, w, first, elements), 1);
 }

@@ -199,17 +199,11 @@ static void dropout(struct build *b, uint32_t i)
     uint32_t dy = b->grad[i];
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
-    struct kern_desc d;
 
     if (!compile_wants_grad(b, node, 0))
         return;
-    if (b->aux[i] != NO_TENSOR) {
-        kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
-        compile_type(b, &d, b->t);
-        compile_emit(
-            b, i, &d,
-            (struct build_ref[]){WHOLE(dy), WHOLE(b->aux[i]), WHOLE(dy)});
-    }
+    if (b->aux[i] != NO_TENSOR)
+        compile_drop(b, i, nd, dim, dy, dy);
     compile_pass(b, node->input[0], dy, true);
 }
 
@@ -267,6 +261,8 @@ static void layer(struct build *b, uint32_t i)
         dropout(b, i);
         return;
     case MODEL_ADD:
+    case MODEL_MAXIMUM:
+    case MODEL_MINIMUM:
     case MODEL_SUBTRACT:
     case MODEL_MULTIPLY:
     case MODEL_AVERAGE:
@@ -276,6 +272,15 @@ static void layer(struct build *b, uint32_t i)
     case MODEL_PERMUTE:
     case MODEL_RESCALING:
         compile_view_backward(b, i);
+        return;
+    case MODEL_LAYER_NORMALIZATION:
+        compile_layer_norm_backward(b, i);
+        return;
+    case MODEL_EMBEDDING:
+        compile_embedding_backward(b, i);
+        return;
+    case MODEL_MULTI_HEAD_ATTENTION:
+        compile_attention_backward(b, i);
         return;
     case MODEL_CONCATENATE:
         concatenate(b, i);

@@ -15,6 +15,7 @@
 #include "worker/compile/compile.h"
 
 #define NO_TENSOR UINT32_MAX
+#define COMPILE_KEPT 6
 
 struct tensor {
     enum program_place place;
@@ -49,6 +50,7 @@ struct build {
     uint32_t *value;  // tensor of its output; NO_TENSOR before
     uint32_t *grad;   // tensor of its output's gradient; NO_TENSOR before
     uint32_t *aux;    // max pool: winners; dropout: its key; separable: between
+    uint32_t *kept;   // COMPILE_KEPT of each: attention
     uint32_t *saved;  // what its activation's backward wants
     bool *needs_grad; // something trainable lies at or before it
     bool *act_done;   // its activation's backward is somebody else's
@@ -66,9 +68,11 @@ struct build {
     bool device;        // tensors of products are aligned, images padded
     int64_t x_channels; // of images that are padded; 0: they are not
 
-    // Constants: ones first, then as many zeroes.
-    size_t constants; // elements of each
-    size_t real;      // bytes of a real number
+    // Constants: ones first, then as many zeroes, then the causal mask.
+    size_t constants;  // elements of each
+    size_t mask;       // rows and columns
+    uint32_t dropouts; // that have a key
+    size_t real;       // bytes of a real number
 
     bool lacks_workspace; // of all, that is what there was no memory for
     enum sl_err rc;
@@ -183,6 +187,15 @@ uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
+// ---- compile_penalty.c
+
+// Adds to the loss what the variables' sizes cost.
+void compile_penalties(struct build *b, uint32_t stats);
+// Adds to elements [first, first + count) of a variable's gradient, which are
+// `grad`, what its size does.
+void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
+                      int64_t first, int64_t count, uint32_t grad);
+
 // ---- compile_add.c
 
 // A gradient in f32, or a statistic of the batch, whole: in the vector, or of a
@@ -225,6 +238,18 @@ bool compile_fuses_bias(struct build *b, uint32_t i,
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
+// x kernel^T + bias, of a kernel that is not MODEL_KERNEL; its bias, if there
+// is one, is the next weight. Returns y [rows, units].
+struct compile_projection {
+    enum model_weight kernel;
+    int64_t rows, k, units;
+};
+uint32_t compile_project(struct build *b, uint32_t i,
+                         const struct compile_projection *p, uint32_t x);
+// The gradients of both, of x and dy.
+void compile_project_grads(struct build *b, uint32_t i,
+                           const struct compile_projection *p, uint32_t x,
+                           uint32_t dy);
 // dx by `d`, from dy and kernel `w`, if somebody wants it.
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
@@ -250,6 +275,25 @@ void compile_narrow(struct build *b, uint32_t i);
 
 void compile_view_forward(struct build *b, uint32_t i);
 void compile_view_backward(struct build *b, uint32_t i);
+
+// ---- compile_rows.c
+
+void compile_layer_norm_forward(struct build *b, uint32_t i);
+void compile_layer_norm_backward(struct build *b, uint32_t i);
+void compile_embedding_forward(struct build *b, uint32_t i);
+void compile_embedding_backward(struct build *b, uint32_t i);
+
+// ---- compile_attention.c
+
+void compile_attention_forward(struct build *b, uint32_t i);
+void compile_attention_backward(struct build *b, uint32_t i);
+
+// ---- compile_drop.c
+
+// y = those elements of x that the node's dropout keeps; the first call, of the
+// forward pass, makes its key. y may be x.
+void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
+                  uint32_t x, uint32_t y);
 
 // ---- compile_combine.c: sums, products and the like of several inputs.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_combine.c -- layers of several inputs of one shape:
-// sum, difference, product, mean.
+// sum, difference, product, mean, maximum, minimum.
 #include "worker/compile/compile_build.h"
 
 static enum kern_binary_kind kind_of(const struct model_node *node)
@@ -10,20 +10,23 @@ static enum kern_binary_kind kind_of(const struct model_node *node)
         return KERN_SUB;
     case MODEL_MULTIPLY:
         return KERN_MUL;
+    case MODEL_MAXIMUM:
+        return KERN_MAX;
+    case MODEL_MINIMUM:
+        return KERN_MIN;
     default: // add, average
         return KERN_ADD;
     }
 }
 
-static void describe(const struct build *b, const struct model_node *node,
+static void describe(struct build *b, const struct model_node *node,
                      struct kern_desc *d)
 {
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
 
     kern_desc_binary(d, kind_of(node), node->inputs, nd, dim);
-    if (b->t != KERN_F32)
-        kern_desc_dtype(d, b->t);
+    compile_type(b, d, b->t);
 }
 
 void compile_combine_forward(struct build *b, uint32_t i)
@@ -93,12 +96,40 @@ static void multiply(struct build *b, uint32_t i)
     }
 }
 
+// Who was the first to be the largest, or smallest, gets dy.
+static void pick(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct build_ref refs[MODEL_INPUTS_MAX + 2];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+    struct kern_desc d;
+
+    refs[0] = WHOLE(b->grad[i]);
+    for (uint32_t k = 0; k < node->inputs; k++)
+        refs[k + 1] = WHOLE(b->value[node->input[k]]);
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        uint32_t dx;
+
+        if (!compile_wants_grad(b, node, k))
+            continue;
+        dx = compile_target(b, node->input[k]);
+        refs[node->inputs + 1] = WHOLE(dx);
+        kern_desc_pick(&d, kind_of(node), node->inputs, k, nd, dim);
+        compile_type(b, &d, b->t);
+        compile_emit(b, i, &d, refs);
+        compile_took(b, node->input[k], dx);
+    }
+}
+
 void compile_combine_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
 
     if (node->type == MODEL_MULTIPLY) {
         multiply(b, i);
+    } else if (node->type == MODEL_MAXIMUM || node->type == MODEL_MINIMUM) {
+        pick(b, i);
     } else if (node->type == MODEL_SUBTRACT) {
         subtract(b, i);
     } else {

@@ -125,6 +125,16 @@ enum kern_unary_kind compile_unary(const struct model_node *node, float *a)
         return KERN_SILU;
     case MODEL_ACT_SELU:
         return KERN_SELU;
+    case MODEL_ACT_SOFTSIGN:
+        return KERN_SOFTSIGN;
+    case MODEL_ACT_EXPONENTIAL:
+        return KERN_EXPONENTIAL;
+    case MODEL_ACT_HARD_SIGMOID:
+        return KERN_HARD_SIGMOID;
+    case MODEL_ACT_HARD_SILU:
+        return KERN_HARD_SILU;
+    case MODEL_ACT_MISH:
+        return KERN_MISH;
     default:
         return 0;
     }

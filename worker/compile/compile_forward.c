@@ -5,7 +5,6 @@
 // pass will want: b->saved for the activation, b->aux for the layer.
 #include <string.h>
 
-#include "common/base/rng.h"
 #include "worker/compile/compile_build.h"
 
 #define IMAGE_CHANNELS 8
@@ -109,27 +108,18 @@ static void batch_norm(struct build *b, uint32_t i)
     }
 }
 
-static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
+static void dropout(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t x = input_of(b, node), k;
+    uint32_t x = input_of(b, node);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
-    struct kern_desc d;
 
     b->value[i] = x;
-    if (!b->o->train || node->rate <= 0 || b->rc != SL_OK)
+    if (!b->o->train || node->rate <= 0)
         return;
-    k = (*ordinal)++;
-    b->p->seeds[k] = sl_mix64(b->o->seed) ^ sl_mix64(~node->seed);
-    b->aux[i] = compile_at(b, PROGRAM_KEYS, 2 * k * sizeof(int64_t),
-                           2 * sizeof(int64_t));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
-    compile_type(b, &d, b->t);
-    compile_emit(
-        b, i, &d,
-        (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(b->value[i])});
+    compile_drop(b, i, nd, dim, x, b->value[i]);
 }
 
 // Along the last axis: each input is copied into its columns.
@@ -157,7 +147,7 @@ static void concatenate(struct build *b, uint32_t i)
     }
 }
 
-static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
+static void layer(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
 
@@ -188,12 +178,14 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
         compile_view_forward(b, i);
         return;
     case MODEL_DROPOUT:
-        dropout(b, i, dropouts);
+        dropout(b, i);
         return;
     case MODEL_BATCH_NORMALIZATION:
         batch_norm(b, i);
         return;
     case MODEL_ADD:
+    case MODEL_MAXIMUM:
+    case MODEL_MINIMUM:
     case MODEL_SUBTRACT:
     case MODEL_MULTIPLY:
     case MODEL_AVERAGE:
@@ -201,6 +193,15 @@ static void layer(struct build *b, uint32_t i, uint32_t *dropouts)
         return;
     case MODEL_CONCATENATE:
         concatenate(b, i);
+        return;
+    case MODEL_LAYER_NORMALIZATION:
+        compile_layer_norm_forward(b, i);
+        return;
+    case MODEL_EMBEDDING:
+        compile_embedding_forward(b, i);
+        return;
+    case MODEL_MULTI_HEAD_ATTENTION:
+        compile_attention_forward(b, i);
         return;
     case MODEL_ACTIVATION:
         compile_activate(b, i, input_of(b, node), false);
@@ -244,12 +245,14 @@ static void feed_bytes(struct build *b)
 
     kern_desc_image_u8(&d, nd, dim, (float)b->o->input_scale,
                        (float)b->o->input_offset);
-    compile_type(b, &d, b->t);
+    if (!b->model->nodes[0].ids)
+        compile_type(b, &d, b->t);
     if (b->x_channels > 0) {
         elements = elements / in->dim[2] * (size_t)b->x_channels;
         kern_desc_image_pad(&d, b->x_channels);
     }
-    b->value[0] = compile_tensor(b, elements * b->act);
+    b->value[0] = compile_tensor(
+        b, elements * (b->model->nodes[0].ids ? b->real : b->act));
     compile_emit(b, 0, &d, (struct build_ref[]){WHOLE(x), WHOLE(b->value[0])});
 }
 
@@ -268,7 +271,9 @@ static void feed(struct build *b)
     }
     x = compile_at(b, PROGRAM_X, 0, elements * b->real);
     compile_dims(b, in, dim);
-    if (b->x_channels > 0)
+    if (b->model->nodes[0].ids)
+        b->value[0] = x;
+    else if (b->x_channels > 0)
         b->value[0] = compile_pad(b, 0, x, dim);
     else
         b->value[0] = compile_cast(b, 0, x, (int64_t)elements, KERN_F32, b->t);
@@ -277,11 +282,10 @@ static void feed(struct build *b)
 void compile_forward(struct build *b)
 {
     const struct model *m = b->model;
-    uint32_t dropouts = 0;
 
     feed(b);
     for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++) {
-        layer(b, i, &dropouts);
+        layer(b, i);
         compile_widen(b, i);
     }
 }

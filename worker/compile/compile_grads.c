@@ -134,3 +134,67 @@ void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                      WHOLE(dy), WHOLE(compile_operand(b, i, w)), WHOLE(dx)});
     compile_took(b, node->input[0], dx);
 }
+
+// ---- projections
+
+uint32_t compile_project(struct build *b, uint32_t i,
+                         const struct compile_projection *p, uint32_t x)
+{
+    bool bias = b->model->nodes[i].weight[p->kernel + 1] != MODEL_NONE;
+    uint32_t y = compile_tensor(b, (size_t)(p->rows * p->units) * b->act);
+    struct build_ref refs[4];
+    struct kern_desc d;
+    unsigned n = 0;
+
+    kern_desc_matmul(&d, p->rows, p->units, p->k, false, true,
+                     bias ? KERN_BIAS : 0);
+    compile_type(b, &d, b->t);
+    refs[n++] = WHOLE(x);
+    refs[n++] = WHOLE(compile_operand(b, i, p->kernel));
+    if (bias)
+        refs[n++] = WHOLE(compile_operand(b, i, p->kernel + 1));
+    refs[n] = WHOLE(y);
+    compile_emit(b, i, &d, refs);
+    return y;
+}
+
+// The sum of dy's rows.
+static void project_bias(struct build *b, uint32_t i,
+                         const struct compile_projection *p, uint32_t dy)
+{
+    uint32_t db = compile_grad(b, i, p->kernel + 1);
+    struct kern_desc d;
+
+    kern_desc_reduce(&d, 2, (int64_t[]){p->rows, p->units}, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(dy), WHOLE(db)});
+    compile_grad_home(b, i, p->kernel + 1, db, KERN_F32);
+}
+
+void compile_project_grads(struct build *b, uint32_t i,
+                           const struct compile_projection *p, uint32_t x,
+                           uint32_t dy)
+{
+    bool bias = b->model->nodes[i].weight[p->kernel + 1] != MODEL_NONE, both;
+    struct kern_desc with, without;
+    enum kern_dtype given;
+    uint32_t dw, db = NO_TENSOR;
+
+    kern_desc_matmul(&with, p->units, p->k, p->rows, true, false, KERN_BGRAD);
+    kern_desc_matmul(&without, p->units, p->k, p->rows, true, false, 0);
+    compile_type(b, &with, b->t);
+    compile_type(b, &without, b->t);
+    given = compile_grad_dtype(b, &with, &without);
+    both = bias && compile_fuses(b, &with, &without);
+    dw = compile_grad_at(b, i, p->kernel, given);
+    if (both)
+        db = compile_grad_at(b, i, p->kernel + 1, KERN_F32);
+    compile_emit(
+        b, i, both ? &with : &without,
+        (struct build_ref[]){WHOLE(dy), WHOLE(x), WHOLE(dw), WHOLE(db)});
+    compile_grad_home(b, i, p->kernel, dw, given);
+    if (both)
+        compile_grad_home(b, i, p->kernel + 1, db, KERN_F32);
+    else if (bias)
+        project_bias(b, i, p, dy);
+}

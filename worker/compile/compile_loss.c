@@ -58,6 +58,31 @@ static void categorical(struct build *b, struct kern_desc *d)
                      "softmax, or set from_logits: true");
     kern_desc_xent(d, b->o->batch, (int64_t)node->out.dim[0],
                    b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 0);
+    kern_desc_smooth(d, (float)b->o->smoothing);
+    if (b->o->top_k > 1)
+        kern_desc_top(d, (int32_t)b->o->top_k);
+}
+
+static void describe(struct build *b, struct kern_desc *d)
+{
+    const struct model_node *node = &b->model->nodes[b->model->output];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+
+    if (is_categorical(b->o->loss)) {
+        categorical(b, d);
+    } else if (b->o->loss == SPEC_LOSS_BINARY_CROSSENTROPY) {
+        kern_desc_bce(d,
+                      b->o->from_logits || b->loss_has_act
+                          ? KERN_BCE_LOGITS
+                          : KERN_BCE_PROBABILITIES,
+                      nd, dim, 0);
+        kern_desc_smooth(d, (float)b->o->smoothing);
+    } else {
+        kern_desc_mse(d, nd, dim, 0);
+        if (b->o->loss == SPEC_LOSS_MEAN_ABSOLUTE_ERROR)
+            kern_desc_absolute(d);
+    }
 }
 
 // In f32 whatever the layers compute in.
@@ -66,8 +91,6 @@ void compile_loss(struct build *b)
     const struct model *m = b->model;
     const struct model_node *node = &m->nodes[m->output];
     uint64_t elements = model_shape_elements(&node->out);
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
     int64_t count = (int64_t)(b->o->batch * elements);
     enum kern_dtype is = compile_dtype(b, m->output);
     size_t bytes = (size_t)count * b->real;
@@ -80,16 +103,7 @@ void compile_loss(struct build *b)
             (double)(elements / node->out.dim[node->out.rank - 1]);
     if (b->rc != SL_OK)
         return;
-    if (is_categorical(b->o->loss))
-        categorical(b, &d);
-    else if (b->o->loss == SPEC_LOSS_BINARY_CROSSENTROPY)
-        kern_desc_bce(&d,
-                      b->o->from_logits || b->loss_has_act
-                          ? KERN_BCE_LOGITS
-                          : KERN_BCE_PROBABILITIES,
-                      nd, dim, 0);
-    else
-        kern_desc_mse(&d, nd, dim, 0);
+    describe(b, &d);
     labels = compile_at(b, PROGRAM_LABELS, 0,
                         b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
                             ? b->o->batch * sizeof(int32_t)
@@ -103,6 +117,7 @@ void compile_loss(struct build *b)
                  (struct build_ref[]){WHOLE(logits), WHOLE(labels),
                                       WHOLE(scale), WHOLE(dlogits),
                                       WHOLE(stats)});
+    compile_penalties(b, stats);
     b->grad[m->output] = dlogits;
     if (b->o->train)
         b->grad[m->output] =

@@ -36,7 +36,7 @@ enum program_place {
     PROGRAM_GRADS,
     PROGRAM_X,
     PROGRAM_LABELS,
-    PROGRAM_CONSTANTS, // the program's own: ones and zeroes
+    PROGRAM_CONSTANTS, // the program's own: ones, zeroes, a causal mask
     PROGRAM_SCALE,     // f32[1]: what the loss's gradient is multiplied by
     PROGRAM_STATS,     // f64[2] of the loss
     PROGRAM_KEYS,      // i64[2] per dropout: {seed, step}

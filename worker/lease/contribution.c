@@ -162,7 +162,7 @@ void contribution_strange(const struct contribution *c, char *out, size_t size)
 void contribution_loss(struct contribution *c)
 {
     c->loss_sum += program_loss_sum(c->p->program);
-    if (c->job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+    if (spec_loss_counts(c->job->loss))
         c->right_sum += program_right_sum(c->p->program);
 }
 

@@ -368,6 +368,8 @@ enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
     struct compile_options o = {
         .loss = j->loss,
         .from_logits = spec_of(j)->from_logits,
+        .smoothing = spec_of(j)->label_smoothing,
+        .top_k = spec_of(j)->top_k,
         .train = use != JOB_EVALUATES,
         .add = use == JOB_ADDS,
         .batch = batch,

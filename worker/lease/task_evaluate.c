@@ -86,7 +86,7 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
     m->steps++;
     m->samples += batch.n;
     m->loss_sum += program_loss_sum(p);
-    if (job->loss != SPEC_LOSS_MEAN_SQUARED_ERROR)
+    if (spec_loss_counts(job->loss))
         m->right_sum += program_right_sum(p);
     m->input_ms += (double)(t1 - t0) / 1000;
     m->compute_ms += (double)(t2 - t1) / 1000;

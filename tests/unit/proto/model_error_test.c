@@ -7,12 +7,15 @@
     "known are dense, conv2d, max_pooling2d, average_pooling2d, "              \
     "global_average_pooling2d, flatten, dropout, batch_normalization, add, "   \
     "concatenate, activation, relu, sigmoid, tanh, softmax, elu, leaky_relu, " \
-    "gelu, softplus, gelu_tanh, relu6, silu, selu, zero_padding2d, "           \
-    "rescaling, reshape, permute, global_max_pooling2d, subtract, multiply, "  \
-    "average, depthwise_conv2d, separable_conv2d"
+    "gelu, softplus, gelu_tanh, relu6, silu, selu, softsign, exponential, "    \
+    "hard_sigmoid, hard_silu, mish, zero_padding2d, rescaling, reshape, "      \
+    "permute, global_max_pooling2d, subtract, multiply, average, "             \
+    "depthwise_conv2d, separable_conv2d, maximum, minimum, "                   \
+    "layer_normalization, embedding, multi_head_attention"
 #define KNOWN_ACTS                                                             \
     "known are linear, relu, sigmoid, tanh, softmax, elu, leaky_relu, gelu, "  \
-    "softplus, gelu_tanh, relu6, silu, selu"
+    "softplus, gelu_tanh, relu6, silu, selu, softsign, exponential, "          \
+    "hard_sigmoid, hard_silu, mish"
 
 static const struct wrong {
     const char *shape, *layers, *why;
@@ -95,6 +98,66 @@ static const struct wrong {
      "layer 'permute' (permute) wants each axis from 1 to 2 once in 'dims'"},
     {"[4,6]", "{'type':'permute','dims':[1,2,3]}",
      "layer 'permute' (permute) wants each axis from 1 to 2 once in 'dims'"},
+    {"[4]", "{'type':'dense','units':1,'kernel_regularizer':{'l2':-1}}",
+     "layer 'dense' (dense) wants 'l1' and 'l2' of a regularizer between 0 and "
+     "1e6, got 0 and -1"},
+    {"[4]",
+     "{'type':'dense','units':1,'use_bias':false,"
+     "'bias_regularizer':{'l2':1}}",
+     "layer 'dense' (dense) has a 'bias_regularizer' but no bias"},
+    {"[4]", "{'type':'layer_normalization','kernel_regularizer':{'l2':1}}",
+     "layer 'layer_normalization' (layer_normalization) takes no "
+     "'kernel_regularizer'"},
+    {"[4]", "{'type':'layer_normalization','epsilon':0}",
+     "layer 'layer_normalization' (layer_normalization) wants 'epsilon' above "
+     "0, got 0"},
+    {"[4,3]", "{'type':'layer_normalization','axis':1}",
+     "layer 'layer_normalization' (layer_normalization) works along the last "
+     "axis (-1), got axis 1"},
+    {"[4]", "{'type':'embedding','input_dim':3}",
+     "layer 'embedding' (embedding) needs 'input_dim' and 'output_dim' of at "
+     "least 1"},
+    {"[4,1,1,1]", "{'type':'embedding','input_dim':3,'output_dim':2}",
+     "layer 'embedding' (embedding) wants an input of at most 3 axes, got 4"},
+    {"[4]", "{'type':'relu'},{'type':'embedding','input_dim':3,'output_dim':2}",
+     "layer 'relu' (relu) reads the sample, which is numbers of rows for an "
+     "embedding; read that one"},
+    {"[4]",
+     "{'type':'embedding','name':'e','input_dim':3,'output_dim':2},"
+     "{'type':'embedding','input_dim':3,'output_dim':2}",
+     "layer 'embedding' (embedding) reads numbers of rows: it wants the "
+     "sample, "
+     "or a reshape or flatten of it"},
+    {"[4]",
+     "{'type':'embedding','name':'e','input_dim':3,'output_dim':1},"
+     "{'type':'flatten','name':'f'},"
+     "{'type':'add','inputs':['f','input']}",
+     "layer 'add' (add) reads the sample, which is numbers of rows for an "
+     "embedding; read that one"},
+    {"[4]", "{'type':'multi_head_attention','num_heads':2,'key_dim':2}",
+     "layer 'multi_head_attention' (multi_head_attention) wants inputs of "
+     "shape (length, features), got (4,)"},
+    {"[4,2]", "{'type':'multi_head_attention','num_heads':2}",
+     "layer 'multi_head_attention' (multi_head_attention) needs 'num_heads' "
+     "and 'key_dim' of at least 1"},
+    {"[4,2]",
+     "{'type':'multi_head_attention','num_heads':2,'key_dim':2,'rate':1}",
+     "layer 'multi_head_attention' (multi_head_attention) wants 'rate' in [0, "
+     "1)"},
+    {"[4,2]",
+     "{'type':'multi_head_attention','num_heads':2,'key_dim':2,"
+     "'inputs':['input','input','input','input']}",
+     "layer 'multi_head_attention' (multi_head_attention) reads the query, and "
+     "if they are others the value and the key; got 4 inputs"},
+    {"[4,2]",
+     "{'type':'reshape','name':'r','target_shape':[2,4]},"
+     "{'type':'multi_head_attention','num_heads':2,'key_dim':2,"
+     "'inputs':['input','input','r']}",
+     "layer 'multi_head_attention' (multi_head_attention) wants a key as long "
+     "as its value (4), got (2, 4)"},
+    {"[40000,2]", "{'type':'multi_head_attention','num_heads':1,'key_dim':2}",
+     "layer 'multi_head_attention' (multi_head_attention) has more than "
+     "1000000000 scores of all heads"},
     {"[4]", "{'type':'subtract','inputs':['input','input','input']}",
      "layer 'subtract' (subtract) reads exactly two layers, got 3 inputs"},
     {"[64]", "{'type':'conv2d','filters':1,'kernel_size':3}",

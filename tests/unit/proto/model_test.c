@@ -272,6 +272,58 @@ TEST(model, layers_of_the_second_edition)
     model_free(m);
 }
 
+// Numbers of rows, normalized rows, attention: names and orders of Keras.
+TEST(model, sequences)
+{
+    struct model *m = make(
+        "{'input_shape':[6],'layers':["
+        "{'type':'embedding','name':'e','input_dim':9,'output_dim':8},"
+        "{'type':'layer_normalization','name':'n'},"
+        "{'type':'multi_head_attention','name':'a','num_heads':2,'key_dim':3,"
+        "'value_dim':5},"
+        "{'type':'maximum','name':'m','inputs':['a','e']},"
+        "{'type':'multi_head_attention','name':'b','num_heads':4,'key_dim':2,"
+        "'use_bias':false,'inputs':['m','a']}]}");
+    static const struct {
+        const char *name, *shape, *keras;
+    } variables[] = {
+        {"e/embeddings", "(9, 8)", ""},
+        {"n/gamma", "(8,)", ""},
+        {"n/beta", "(8,)", ""},
+        {"a/query/kernel", "(2, 3, 8)", "201"},
+        {"a/query/bias", "(2, 3)", ""},
+        {"a/key/kernel", "(2, 3, 8)", "201"},
+        {"a/key/bias", "(2, 3)", ""},
+        {"a/value/kernel", "(2, 5, 8)", "201"},
+        {"a/value/bias", "(2, 5)", ""},
+        {"a/attention_output/kernel", "(8, 2, 5)", "120"},
+        {"a/attention_output/bias", "(8,)", ""},
+        {"b/query/kernel", "(4, 2, 8)", "201"},
+        {"b/key/kernel", "(4, 2, 8)", "201"},
+        {"b/value/kernel", "(4, 2, 8)", "201"},
+        {"b/attention_output/kernel", "(8, 4, 2)", "120"},
+    };
+
+    T_EQ(m->variables_count, SL_COUNT(variables));
+    for (unsigned i = 0; i < SL_COUNT(variables); i++) {
+        const struct model_variable *v = &m->variables[i];
+
+        T_STR(v->name, variables[i].name);
+        has_shape(&v->shape, variables[i].shape);
+        T_EQ(v->keras_rank, strlen(variables[i].keras));
+        for (uint32_t k = 0; k < v->keras_rank; k++)
+            T_EQ(v->keras_order[k], (uint32_t)(variables[i].keras[k] - '0'));
+    }
+    T_TRUE(m->nodes[0].ids);
+    T_FALSE(m->nodes[1].ids);
+    has_shape(&m->nodes[5].out, "(6, 8)");
+    // Keras' fans of (8, 2, 3) and of (2, 5, 8).
+    T_NEAR(m->variables[3].init.b, sqrt(6.0 / (8 * 2 + 8 * 3)), 1e-15);
+    T_NEAR(m->variables[9].init.b, sqrt(6.0 / (2 * 5 + 2 * 8)), 1e-15);
+    T_NEAR(m->variables[0].init.b, 0.05, 1e-15);
+    model_free(m);
+}
+
 // Only what is new asks for newer workers.
 TEST(model, says_which_edition_it_needs)
 {

@@ -41,6 +41,45 @@ static void refused(const char *text, const char *why)
     wire_free(&spec->base);
 }
 
+// Only who asks for what older workers do not know asks for newer ones.
+TEST(spec, says_which_edition_a_worker_must_know)
+{
+    static const struct {
+        const char *model, *loss;
+        unsigned edition;
+    } cases[] = {
+        {MODEL, LOSS, 0},
+        {MODEL, LOSS ",'label_smoothing':0,'top_k':1", 0},
+        {MODEL, LOSS ",'label_smoothing':0.1", 1},
+        {MODEL, LOSS ",'top_k':2", 1},
+        {ONE, "'loss':'mean_squared_error'", 0},
+        {ONE, "'loss':'mean_absolute_error'", 1},
+        {"'model':{'input_shape':[4],'layers':[{'type':'dense','units':3,"
+         "'kernel_regularizer':{'l2':0}}]}",
+         LOSS, 0},
+        {"'model':{'input_shape':[4],'layers':[{'type':'dense','units':3,"
+         "'kernel_regularizer':{'l2':0.1}}]}",
+         LOSS, 1},
+        {"'model':{'input_shape':[4],'edition':7,'layers':[{'type':'dense',"
+         "'units':3}]}",
+         LOSS, 0},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        Sluice__V1__JobSpec *s;
+        char text[500];
+
+        snprintf(text, sizeof(text), "{" NAME ",%s,%s," OPTIM "," DATA "}",
+                 cases[i].model, cases[i].loss);
+        s = checked(text);
+        T_EQ(s->model->edition, cases[i].edition);
+        T_EQ(s->model->has_edition != 0, cases[i].edition > 0);
+        T_OK(spec_check(s, t_err())); // once more, nothing changes
+        T_EQ(s->model->edition, cases[i].edition);
+        wire_free(&s->base);
+    }
+}
+
 TEST(spec, defaults)
 {
     Sluice__V1__JobSpec *s =
@@ -243,7 +282,8 @@ static const struct {
     {"{" NAME "}", "model is missing: give input_shape and layers"},
     {"{" NAME "," MODEL "}",
      "loss is missing; known are sparse_categorical_crossentropy, "
-     "categorical_crossentropy, binary_crossentropy, mean_squared_error"},
+     "categorical_crossentropy, binary_crossentropy, mean_squared_error, "
+     "mean_absolute_error"},
     {"{" NAME "," ONE "," LOSS "}",
      "loss: sparse_categorical_crossentropy wants one output per class, got "
      "(1,) from layer 'dense'; for two classes and one output use "
@@ -260,6 +300,14 @@ static const struct {
      "from_logits is false, but layer 'dense' ends in linear"},
     {"{" NAME "," ONE ",'loss':'mean_squared_error','from_logits':false}",
      "from_logits says nothing about mean_squared_error; leave it out"},
+    {"{" NAME "," ONE ",'loss':'mean_absolute_error','from_logits':false}",
+     "from_logits says nothing about mean_absolute_error; leave it out"},
+    {"{" NAME "," ONE ",'loss':'mean_absolute_error','label_smoothing':0.1}",
+     "label_smoothing says nothing about mean_absolute_error; leave it out"},
+    {"{" NAME "," ONE ",'loss':'binary_crossentropy','top_k':2}",
+     "top_k says nothing about binary_crossentropy; leave it out"},
+    {"{" NAME "," MODEL "," LOSS ",'label_smoothing':1}",
+     "label_smoothing: wants a number in [0, 1), got 1"},
     {"{" NAME "," MODEL "," LOSS "}",
      "optimizer is missing, e.g. optimizer: {type: adam}"},
     {"{" NAME "," MODEL "," LOSS "," OPTIM "}", "data.train is missing"},
@@ -283,8 +331,8 @@ static const struct {
      "steps that is larger than a message may be; at most 39321 closures of so "
      "many steps"},
     {"{" NAME "," EXTERNAL "," OPTIM "," LOSS "}",
-     "loss: the program of an external model computes its own; leave loss and "
-     "from_logits out"},
+     "loss: the program of an external model computes its own; leave loss, "
+     "from_logits, label_smoothing and top_k out"},
 };
 
 TEST(spec, wrong_specs)

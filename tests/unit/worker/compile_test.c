@@ -61,8 +61,10 @@ static void fill(struct net *n, uint32_t batch, const double *numbers)
                 put(n, n->io.params, var->first + i, numbers[k++] + 0.5);
         }
     }
-    for (size_t i = 0; i < batch * n->features; i++)
-        put(n, n->io.x, i, 2 * numbers[k++] - 1);
+    for (size_t i = 0; i < batch * n->features; i++, k++)
+        put(n, n->io.x, i,
+            n->model->nodes[0].ids ? (double)(int)(9 * numbers[k])
+                                   : 2 * numbers[k] - 1);
     for (size_t i = 0; i < batch; i++) {
         size_t label = (size_t)(numbers[k++] * (double)n->outputs);
 
@@ -74,7 +76,7 @@ static void fill(struct net *n, uint32_t batch, const double *numbers)
             put(n, n->io.labels, i * n->outputs + o, o == label);
         for (size_t o = 0;
              o < n->outputs && (n->loss == SPEC_LOSS_BINARY_CROSSENTROPY ||
-                                n->loss == SPEC_LOSS_MEAN_SQUARED_ERROR);
+                                !spec_loss_counts(n->loss));
              o++)
             put(n, n->io.labels, i * n->outputs + o, numbers[k++] > 0.5);
     }
@@ -253,6 +255,100 @@ TEST(compile, gradient_of_groups)
     check_gradient(NET_GROUPS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
                    3);
     check_gradient(NET_GROUPS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
+TEST(compile, gradient_of_picks)
+{
+    check_gradient(NET_PICKS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   3);
+    check_gradient(NET_PICKS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
+TEST(compile, gradient_of_tokens)
+{
+    check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   3);
+    check_gradient(NET_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
+TEST(compile, gradient_of_penalties)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 3, true);
+
+    check_gradient_as(NET_PENALTIES, &o);
+    o.part_bytes = NET_WIDE_PART;
+    check_gradient_as(NET_PENALTIES, &o);
+}
+
+TEST(compile, gradient_of_smoothed_labels_and_absolute_errors)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, true, 4, true);
+
+    check_gradient_as(NET_MLP, &o);
+    o.smoothing = 0.2;
+    o.from_logits = true;
+    o.loss = SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+    check_gradient_as(NET_MLP, &o);
+    o.loss = SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    o.top_k = 2;
+    check_gradient_as(NET_MLP, &o);
+    o.loss = SPEC_LOSS_BINARY_CROSSENTROPY;
+    check_gradient_as(NET_RESIDUAL, &o);
+    o.from_logits = false;
+    check_gradient_as(NET_RESIDUAL, &o);
+}
+
+// The loss is larger by l1 sum |w| + l2 sum w^2, to train and to evaluate.
+TEST(compile, penalties_are_added_to_the_loss)
+{
+    static const char plain[] =
+        "{'input_shape': [3], 'layers': [{'type': 'dense', 'units': 2}]}";
+    static const char heavy[] =
+        "{'input_shape': [3], 'layers': [{'type': 'dense', 'units': 2,"
+        " 'kernel_regularizer': {'l1': 0.5, 'l2': 2}}]}";
+
+    for (int train = 0; train < 2; train++) {
+        struct net a, b;
+        double want = 0;
+
+        draw();
+        net_open(&a, "cpu", plain, SPEC_LOSS_MEAN_SQUARED_ERROR, false, train,
+                 5, false);
+        net_open(&b, "cpu", heavy, SPEC_LOSS_MEAN_SQUARED_ERROR, false, train,
+                 5, false);
+        for (size_t i = 0; i < 6; i++) {
+            double w = get(&a, a.io.params, i);
+
+            want += 0.5 * fabs(w) + 2 * w * w;
+        }
+        T_NEAR(loss_at(&b) - loss_at(&a), want, 1e-5);
+        net_close(&a);
+        net_close(&b);
+    }
+}
+
+// Of forty samples, how many have their class among k of four.
+TEST(compile, right_is_among_the_first_k)
+{
+    double right[5];
+
+    for (uint32_t k = 1; k <= 4; k++) {
+        struct compile_options o = options(
+            SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, false, 40, false);
+        struct net n;
+
+        draw();
+        o.top_k = k;
+        net_open_as(&n, "cpu", NET_MLP, &o);
+        (void)loss_at(&n);
+        right[k] = program_right_sum(n.p);
+        net_close(&n);
+    }
+    T_LT(right[1], right[2]);
+    T_LT(right[2], right[3]);
+    T_NEAR(right[4], 40, 0); // of four classes all are
 }
 
 static double distance(const struct net *a, const struct net *b, const void *va,
@@ -435,6 +531,99 @@ TEST(compile, parts_are_for_those_who_train_on_a_host)
     net_close(&whole);
 }
 
+// ---- attention
+
+// The output of a model whose loss is the mean square.
+static const double *output_of(const struct net *n)
+{
+    const struct program_arg *y = &n->p->ops[n->p->forward - 1].arg[0];
+
+    T_EQ(y->place, PROGRAM_ARENA);
+    return (const double *)(const void *)((const uint8_t *)n->memory.arena.at +
+                                          y->offset);
+}
+
+enum { LENGTH = 4, FEATURES = 3, HEADS = 2, EACH = 5 };
+
+// As Keras' layer says it: all in loops, one sample, one head, one position.
+// What a head found is added to y through its part of the output kernel.
+static void attend(const struct net *n, size_t sample, int head, int at,
+                   bool causal, double y[FEATURES])
+{
+    const struct model_variable *v = n->model->variables;
+    const double *w = n->io.params, *x = n->io.x;
+    double q[EACH], share[LENGTH], sum = 0;
+    int seen = causal ? at + 1 : LENGTH;
+
+    x += sample * LENGTH * FEATURES;
+    for (int e = 0; e < EACH; e++) {
+        q[e] = w[v[1].first + head * EACH + e];
+        for (int f = 0; f < FEATURES; f++)
+            q[e] += x[at * FEATURES + f] *
+                    w[v[0].first + (head * EACH + e) * FEATURES + f];
+    }
+    for (int k = 0; k < seen; k++) {
+        double score = 0;
+
+        for (int e = 0; e < EACH; e++) {
+            double key = w[v[3].first + head * EACH + e];
+
+            for (int f = 0; f < FEATURES; f++)
+                key += x[k * FEATURES + f] *
+                       w[v[2].first + (head * EACH + e) * FEATURES + f];
+            score += q[e] * key / sqrt(EACH);
+        }
+        share[k] = exp(score);
+        sum += share[k];
+    }
+    for (int k = 0; k < seen; k++)
+        for (int e = 0; e < EACH; e++) {
+            double value = w[v[5].first + head * EACH + e];
+
+            for (int f = 0; f < FEATURES; f++)
+                value += x[k * FEATURES + f] *
+                         w[v[4].first + (head * EACH + e) * FEATURES + f];
+            for (int f = 0; f < FEATURES; f++)
+                y[f] += share[k] / sum * value *
+                        w[v[6].first + (f * HEADS + head) * EACH + e];
+        }
+}
+
+static void check_attention(bool causal)
+{
+    enum { BATCH = 2 };
+    char text[400];
+    struct net n;
+
+    snprintf(text, sizeof(text),
+             "{'input_shape': [4, 3], 'layers': [{'type': "
+             "'multi_head_attention', 'num_heads': 2, 'key_dim': 5, "
+             "'use_causal_mask': %s}, {'type': 'flatten'}]}",
+             causal ? "true" : "false");
+    draw();
+    net_open(&n, "ref", text, SPEC_LOSS_MEAN_SQUARED_ERROR, false, false, BATCH,
+             true);
+    T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+    for (size_t i = 0; i < BATCH * LENGTH; i++) {
+        const double *bias = (const double *)n.io.params;
+        double y[FEATURES];
+
+        bias += n.model->variables[7].first;
+        memcpy(y, bias, sizeof(y));
+        for (int head = 0; head < HEADS; head++)
+            attend(&n, i / LENGTH, head, i % LENGTH, causal, y);
+        for (int f = 0; f < FEATURES; f++)
+            T_NEAR(output_of(&n)[i * FEATURES + f], y[f], 1e-6);
+    }
+    net_close(&n);
+}
+
+TEST(compile, attention_is_what_it_says)
+{
+    check_attention(false);
+    check_attention(true);
+}
+
 // ---- backends
 
 static void check_backends(const char *text, enum spec_loss loss,
@@ -460,6 +649,10 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 33);
     check_backends(NET_VIEWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_GROUPS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_PICKS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_PENALTIES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
 
 // Bytes as input: the same gradient as of the numbers that they stand for.
@@ -640,8 +833,8 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION, NET_RESIDUAL, NET_MLP,
-        NET_WIDE,       NET_VIEWS,   NET_GROUPS};
+        NET_EVERYTHING, NET_FASHION, NET_RESIDUAL, NET_MLP,    NET_WIDE,
+        NET_VIEWS,      NET_GROUPS,  NET_PICKS,    NET_TOKENS, NET_PENALTIES};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -779,6 +972,9 @@ TEST(compile, gradients_in_16_bits)
                        dtypes[t]);
             check_half(backends[b], NET_VIEWS, SPARSE, dtypes[t]);
             check_half(backends[b], NET_GROUPS, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_PICKS, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_TOKENS, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_PENALTIES, SPARSE, dtypes[t]);
         }
     }
 }
@@ -925,7 +1121,8 @@ TEST(compile, micro_batches_are_the_large_batch)
 TEST(compile, micro_batches_add_up)
 {
     static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL, NET_MLP,
-                                       NET_VIEWS, NET_GROUPS};
+                                       NET_VIEWS,      NET_GROUPS,   NET_PICKS,
+                                       NET_TOKENS,     NET_PENALTIES};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -987,8 +1184,9 @@ static bool is_product(enum kern_op op)
 // nothing else changes.
 TEST(compile, operands_of_a_device_are_aligned)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION, NET_MLP,
-                                       NET_VIEWS, NET_GROUPS};
+    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,  NET_MLP,
+                                       NET_VIEWS,      NET_GROUPS,   NET_PICKS,
+                                       NET_TOKENS,     NET_PENALTIES};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

@@ -144,6 +144,73 @@ static inline struct model *t_model(const char *text)
     "{'type': 'flatten'},"                                                     \
     "{'type': 'dense', 'units': 10}]}"
 
+// Who is largest and smallest, normalized rows, activations of all kinds.
+#define NET_PICKS                                                              \
+    "{'input_shape': [4, 5], 'layers': ["                                      \
+    "{'type': 'dense', 'name': 'a', 'units': 6, 'inputs': ['input'],"          \
+    " 'activation': 'mish'},"                                                  \
+    "{'type': 'dense', 'name': 'b', 'units': 6, 'inputs': ['input'],"          \
+    " 'activation': 'softsign'},"                                              \
+    "{'type': 'maximum', 'name': 'm', 'inputs': ['a', 'b', 'a']},"             \
+    "{'type': 'layer_normalization', 'name': 'n', 'inputs': ['m']},"           \
+    "{'type': 'hard_silu', 'name': 's', 'inputs': ['n']},"                     \
+    "{'type': 'minimum', 'name': 'l', 'inputs': ['s', 'b']},"                  \
+    "{'type': 'hard_sigmoid', 'name': 'h', 'inputs': ['n']},"                  \
+    "{'type': 'multiply', 'name': 'p', 'inputs': ['l', 'h']},"                 \
+    "{'type': 'layer_normalization', 'name': 'o', 'scale': false,"             \
+    " 'epsilon': 0.01, 'inputs': ['p']},"                                      \
+    "{'type': 'layer_normalization', 'name': 'c', 'center': false,"            \
+    " 'inputs': ['o']},"                                                       \
+    "{'type': 'dense', 'name': 'e', 'units': 3, 'inputs': ['c'],"              \
+    " 'activation': 'exponential'},"                                           \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['e']},"                       \
+    "{'type': 'dense', 'name': 'd', 'units': 10, 'inputs': ['f']}]}"
+
+// Sizes of variables in the loss: of each kind of layer that can say so.
+#define NET_PENALTIES                                                          \
+    "{'input_shape': [6, 5, 2], 'layers': ["                                   \
+    "{'type': 'conv2d', 'filters': 4, 'kernel_size': 2, 'activation': 'relu'," \
+    " 'kernel_regularizer': {'l2': 0.3},"                                      \
+    " 'bias_regularizer': {'l1': 0.1, 'l2': 0.2}},"                            \
+    "{'type': 'depthwise_conv2d', 'kernel_size': 2,"                           \
+    " 'depthwise_regularizer': {'l1': 0.2}},"                                  \
+    "{'type': 'separable_conv2d', 'filters': 3, 'kernel_size': 2,"             \
+    " 'depthwise_regularizer': {'l2': 0.1},"                                   \
+    " 'pointwise_regularizer': {'l1': 0.3, 'l2': 0.1}},"                       \
+    "{'type': 'reshape', 'target_shape': [-1, 3]},"                            \
+    "{'type': 'multi_head_attention', 'num_heads': 2, 'key_dim': 2,"           \
+    " 'kernel_regularizer': {'l2': 0.2}, 'bias_regularizer': {'l2': 0.4}},"    \
+    "{'type': 'flatten'},"                                                     \
+    "{'type': 'dense', 'units': 200, 'activation': 'tanh',"                    \
+    " 'kernel_regularizer': {'l1': 0.01, 'l2': 0.02}},"                        \
+    "{'type': 'dense', 'units': 10, 'kernel_regularizer': {'l2': 0.1}}]}"
+
+// A small transformer: numbers below 9 are its samples.
+#define NET_TOKENS                                                             \
+    "{'input_shape': [12], 'layers': ["                                        \
+    "{'type': 'reshape', 'name': 'ids', 'target_shape': [6, 2],"               \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'embedding', 'name': 'm', 'input_dim': 9, 'output_dim': 5,"      \
+    " 'inputs': ['ids']},"                                                     \
+    "{'type': 'reshape', 'name': 'e', 'target_shape': [12, 5],"                \
+    " 'inputs': ['m']},"                                                       \
+    "{'type': 'embedding', 'name': 'w', 'input_dim': 9, 'output_dim': 3,"      \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'layer_normalization', 'name': 'n', 'inputs': ['e']},"           \
+    "{'type': 'multi_head_attention', 'name': 'a', 'num_heads': 2,"            \
+    " 'key_dim': 3, 'value_dim': 4, 'rate': 0.2, 'use_causal_mask': true,"     \
+    " 'inputs': ['n']},"                                                       \
+    "{'type': 'add', 'name': 'r', 'inputs': ['e', 'a']},"                      \
+    "{'type': 'multi_head_attention', 'name': 'x', 'num_heads': 3,"            \
+    " 'key_dim': 2, 'use_bias': false, 'inputs': ['r', 'w', 'r']},"            \
+    "{'type': 'multi_head_attention', 'name': 'y', 'num_heads': 1,"            \
+    " 'key_dim': 4, 'inputs': ['x', 'w']},"                                    \
+    "{'type': 'dense', 'name': 'h', 'units': 7, 'activation': 'gelu',"         \
+    " 'inputs': ['y']},"                                                       \
+    "{'type': 'dense', 'name': 'b', 'units': 2, 'inputs': ['h']},"             \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['b']},"                       \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['f']}]}"
+
 // Its wide layers are computed in parts, if those have NET_WIDE_PART bytes.
 #define NET_WIDE_PART 4000
 #define NET_WIDE                                                               \

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/own_rows.c -- layer norm, rows of a table: launches of rows.cu.
+#include "kernels/cuda/own.h"
+
+#define ROWS_PER_BLOCK (CUDA_THREADS / 32) // a warp each
+#define TABLE_COLS 128                     // rows.cu
+
+static enum sl_err ln(const struct own_call *c, enum cuda_kernel f32)
+{
+    const struct kern_desc *d = c->d;
+    bool back = d->op == KERN_LN_BWD;
+    const struct args_ln a = {
+        .x = c->io[0],
+        .dy = back ? c->io[1] : NULL,
+        .gamma = back ? c->io[2] : c->io[1],
+        .beta = back ? NULL : c->io[2],
+        .y = c->io[3],
+        .t = back ? c->io[4] : NULL,
+        .rows = kern_rows(&d->io[0]),
+        .cols = (int32_t)kern_cols(&d->io[0]),
+        .epsilon = d->u.norm.epsilon,
+    };
+
+    return OWN_LAUNCH(c, own_typed(f32, d->io[0].dtype),
+                      own_ceil(a.rows, ROWS_PER_BLOCK), 1, &a);
+}
+
+static enum sl_err ln_fwd(const struct own_call *c)
+{
+    return ln(c, CUDA_ln_fwd_f32);
+}
+
+static enum sl_err ln_bwd(const struct own_call *c)
+{
+    return ln(c, CUDA_ln_bwd_f32);
+}
+
+const struct own_op own_ln_fwd = {ln_fwd, NULL};
+const struct own_op own_ln_bwd = {ln_bwd, NULL};
+
+static struct args_gather table_of(const struct own_call *c,
+                                   const struct kern_shape *table)
+{
+    return (struct args_gather){
+        .ids = c->io[0],
+        .from = c->io[1],
+        .to = c->io[2],
+        .n = c->d->io[0].dim[0],
+        .rows = table->dim[0],
+        .cols = (int32_t)table->dim[1],
+    };
+}
+
+static enum sl_err gather(const struct own_call *c)
+{
+    const struct args_gather a = table_of(c, &c->d->io[1]);
+
+    return OWN_LAUNCH(c, own_typed(CUDA_gather_f32, c->d->io[2].dtype),
+                      own_ceil(a.n, ROWS_PER_BLOCK), 1, &a);
+}
+
+static enum sl_err gather_bwd(const struct own_call *c)
+{
+    const struct args_gather a = table_of(c, &c->d->io[2]);
+
+    return OWN_LAUNCH(c, own_typed(CUDA_gather_bwd_f32, c->d->io[1].dtype),
+                      own_ceil(a.rows, ROWS_PER_BLOCK),
+                      own_ceil(a.cols, TABLE_COLS), &a);
+}
+
+const struct own_op own_gather = {gather, NULL};
+const struct own_op own_gather_bwd = {gather_bwd, NULL};

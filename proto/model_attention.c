@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/model_attention.c -- layers of sequences: rows of a table for numbers,
+// and attention.
+#include "proto/model_build.h"
+
+enum sl_err build_embedding(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+
+    if (l->input_dim == 0 || l->output_dim == 0)
+        return build_fail(b, "needs 'input_dim' and 'output_dim' of at least "
+                             "1");
+    if (n->in.rank > 3)
+        return build_fail(b, "wants an input of at most 3 axes, got %u",
+                          n->in.rank);
+    n->out.dim[n->out.rank++] = l->output_dim;
+    return build_embedding_variables(b);
+}
+
+// ---- numbers of rows
+
+static bool is_view(const struct model_node *n)
+{
+    return n->type == MODEL_RESHAPE || n->type == MODEL_FLATTEN;
+}
+
+static enum sl_err reads_ids(struct build *b, bool ids)
+{
+    struct model_node *n = b->node;
+
+    n->ids = ids && is_view(n);
+    if (n->type == MODEL_EMBEDDING && !ids)
+        return build_fail(b, "reads numbers of rows: it wants the sample, or a "
+                             "reshape or flatten of it");
+    if (ids && n->type != MODEL_EMBEDDING && !is_view(n))
+        return build_fail(b, "reads the sample, which is numbers of rows for "
+                             "an embedding; read that one");
+    return SL_OK;
+}
+
+enum sl_err build_ids(struct build *b)
+{
+    struct model *m = b->m;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 1; i < m->nodes_count; i++)
+        m->nodes[0].ids |= m->nodes[i].type == MODEL_EMBEDDING;
+    for (b->at = 1; b->at < m->nodes_count && m->nodes[0].ids && rc == SL_OK;
+         b->at++) {
+        bool ids = false;
+
+        b->node = &m->nodes[b->at];
+        b->layer = b->spec->layers[b->at - 1];
+        for (uint32_t k = 0; k < b->node->inputs; k++)
+            ids |= m->nodes[b->node->input[k]].ids;
+        rc = reads_ids(b, ids);
+    }
+    return rc;
+}
+
+// ---- attention
+
+static const struct model_shape *value_of(const struct build *b)
+{
+    const struct model_node *n = b->node;
+
+    return &b->m->nodes[n->input[n->inputs > 1 ? 1 : 0]].out;
+}
+
+static enum sl_err want_sequences(const struct build *b)
+{
+    const struct model_node *n = b->node;
+    uint64_t length = value_of(b)->dim[0];
+
+    if (n->inputs > 3)
+        return build_fail(b,
+                          "reads the query, and if they are others the value "
+                          "and the key; got %u inputs",
+                          n->inputs);
+    for (uint32_t k = 0; k < n->inputs; k++) {
+        const struct model_shape *s = &b->m->nodes[n->input[k]].out;
+        char got[MODEL_SHAPE_TEXT];
+
+        if (s->rank != 2)
+            return build_fail(b,
+                              "wants inputs of shape (length, features), "
+                              "got %s",
+                              model_shape_text(got, s));
+        if (k == 2 && s->dim[0] != length)
+            return build_fail(b,
+                              "wants a key as long as its value (%llu), got "
+                              "%s",
+                              (unsigned long long)length,
+                              model_shape_text(got, s));
+    }
+    return SL_OK;
+}
+
+// What the heads make must not be larger than any tensor may be.
+static enum sl_err check_sizes(const struct build *b)
+{
+    const struct model_node *n = b->node;
+    uint64_t length[2] = {n->in.dim[0], value_of(b)->dim[0]}, elements;
+    struct model_shape scores = {3, {n->heads, length[0], length[1]}};
+    uint32_t each = n->key_dim > n->value_dim ? n->key_dim : n->value_dim;
+
+    if (shape_product(&elements, &scores) != SL_OK)
+        return build_fail(b, "has more than %llu scores of all heads",
+                          (unsigned long long)MODEL_VARIABLE_MAX);
+    for (int i = 0; i < 2; i++) {
+        struct model_shape all = {3, {n->heads, length[i], each}};
+
+        if (shape_product(&elements, &all) != SL_OK)
+            return build_fail(b, "has more than %llu elements in all heads",
+                              (unsigned long long)MODEL_VARIABLE_MAX);
+    }
+    return SL_OK;
+}
+
+enum sl_err build_attention(struct build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    enum sl_err rc = want_sequences(b);
+
+    if (rc != SL_OK)
+        return rc;
+    if (l->num_heads == 0 || l->key_dim == 0)
+        return build_fail(b, "needs 'num_heads' and 'key_dim' of at least 1");
+    if (l->has_value_dim && l->value_dim == 0)
+        return build_fail(b, "wants 'value_dim' of at least 1");
+    if (l->has_rate && !(l->rate >= 0 && l->rate < 1))
+        return build_fail(b, "wants 'rate' in [0, 1)");
+    if (l->has_use_bias && !l->use_bias && l->bias_initializer != NULL)
+        return build_fail(b, "has a 'bias_initializer' but no bias");
+    if (l->has_use_bias && !l->use_bias && l->bias_regularizer != NULL)
+        return build_fail(b, "has a 'bias_regularizer' but no bias");
+    n->heads = l->num_heads;
+    n->key_dim = l->key_dim;
+    n->value_dim = l->has_value_dim ? l->value_dim : l->key_dim;
+    n->rate = l->rate;
+    n->seed = l->seed;
+    n->causal = l->use_causal_mask;
+    rc = check_sizes(b);
+    return rc == SL_OK ? build_attention_variables(b) : rc;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_attention.c -- attention of several heads.
+//
+// Of a query [n, lq, ..] and a value and a key, both [n, lv, ..]: each is
+// projected to [n, length, heads, each] by a dense layer, and turned to [n,
+// heads, length, each], so that all heads of all samples are one batch of
+// products:
+//   scores = query key^T / sqrt(key_dim)  (+ mask)      [n heads, lq, lv]
+//   shares = softmax(scores)              (dropped)
+//   found  = shares value                               [n heads, lq,
+//   value_dim]
+// which is turned back and projected to the output. The query is scaled when it
+// is turned.
+#include <math.h>
+
+#include "worker/compile/compile_build.h"
+
+// What the backward pass wants, of b->kept.
+enum kept { QUERY, KEY, VALUE, SHARES, DROPPED, FOUND };
+
+struct attention {
+    uint32_t node;
+    int64_t n, heads, lq, lv, key_dim, value_dim;
+    uint32_t query, key, value; // nodes
+    uint32_t *kept;
+    float scale;
+};
+
+static struct attention attention_of(const struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t value = node->input[node->inputs > 1 ? 1 : 0];
+
+    return (struct attention){
+        .node = i,
+        .n = b->o->batch,
+        .heads = node->heads,
+        .lq = (int64_t)node->in.dim[0],
+        .lv = (int64_t)b->model->nodes[value].out.dim[0],
+        .key_dim = node->key_dim,
+        .value_dim = node->value_dim,
+        .query = node->input[0],
+        .value = value,
+        .key = node->inputs > 2 ? node->input[2] : value,
+        .kept = b->kept + (size_t)COMPILE_KEPT * i,
+        .scale = (float)(1 / sqrt(node->key_dim)),
+    };
+}
+
+// What is projected: which layer, how long, to how many of each head.
+struct side {
+    enum model_weight kernel;
+    uint32_t from; // node
+    int64_t length, each;
+};
+
+static struct side side_of(const struct attention *a, enum kept which)
+{
+    if (which == QUERY)
+        return (struct side){MODEL_QUERY_KERNEL, a->query, a->lq, a->key_dim};
+    if (which == KEY)
+        return (struct side){MODEL_KEY_KERNEL, a->key, a->lv, a->key_dim};
+    return (struct side){MODEL_VALUE_KERNEL, a->value, a->lv, a->value_dim};
+}
+
+static struct compile_projection projection(const struct build *b,
+                                            const struct attention *a,
+                                            const struct side *s)
+{
+    return (struct compile_projection){
+        .kernel = s->kernel,
+        .rows = a->n * s->length,
+        .k = (int64_t)b->model->nodes[s->from].out.dim[1],
+        .units = a->heads * s->each,
+    };
+}
+
+static struct compile_projection output(const struct build *b,
+                                        const struct attention *a)
+{
+    return (struct compile_projection){
+        .kernel = MODEL_ATTENTION_OUTPUT_KERNEL,
+        .rows = a->n * a->lq,
+        .k = a->heads * a->value_dim,
+        .units = (int64_t)b->model->nodes[a->node].out.dim[1],
+    };
+}
+
+// [n, length, heads, each] to [n, heads, length, each], or back; scaled.
+static uint32_t turn(struct build *b, const struct attention *a, uint32_t x,
+                     int64_t length, int64_t each, bool back, float scale)
+{
+    int64_t dim[4] = {a->n, a->heads, length, each};
+    struct kern_shape heads = kern_shape(b->t, 4, dim), flat = heads;
+    uint32_t y = compile_tensor(b, (size_t)kern_shape_count(&heads) * b->act);
+    struct kern_desc d;
+
+    flat.stride[1] = each;
+    flat.stride[2] = a->heads * each;
+    kern_desc_axpby(&d, back ? &heads : &flat, back ? &flat : &heads, scale, 0);
+    compile_emit(b, a->node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
+    return y;
+}
+
+// One product per head and sample: [m, k] by [k, n] each.
+static uint32_t product(struct build *b, const struct attention *a, uint32_t x,
+                        uint32_t y, const int64_t mnk[3], bool trans_x,
+                        bool trans_y)
+{
+    int64_t batch = a->n * a->heads;
+    uint32_t z = compile_tensor(b, (size_t)(batch * mnk[0] * mnk[1]) * b->act);
+    struct kern_desc d;
+
+    kern_desc_matmul_batch(&d, batch, mnk[0], mnk[1], mnk[2], trans_x, trans_y,
+                           0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, a->node, &d,
+                 (struct build_ref[]){WHOLE(x), WHOLE(y), WHOLE(z)});
+    return z;
+}
+
+static void scores_dims(const struct attention *a, int64_t dim[3])
+{
+    dim[0] = a->n * a->heads;
+    dim[1] = a->lq;
+    dim[2] = a->lv;
+}
+
+static void add_mask(struct build *b, const struct attention *a,
+                     uint32_t scores)
+{
+    uint32_t mask = compile_at(b, PROGRAM_CONSTANTS, 2 * b->constants * b->real,
+                               b->mask * b->mask * b->real);
+    struct kern_shape to, from;
+    struct kern_desc d;
+    int64_t dim[3];
+
+    scores_dims(a, dim);
+    to = kern_shape(b->t, 3, dim);
+    from = kern_shape(KERN_F32, 3, dim);
+    from.stride[0] = 0;
+    from.stride[1] = (int64_t)b->mask;
+    kern_desc_axpby(&d, &from, &to, 1, 1);
+    compile_emit(b, a->node, &d,
+                 (struct build_ref[]){WHOLE(mask), WHOLE(scores)});
+}
+
+// scores -> shares, in place; what is dropped of them is another tensor.
+static void share(struct build *b, const struct attention *a, uint32_t scores)
+{
+    const struct model_node *node = &b->model->nodes[a->node];
+    struct kern_desc d;
+    int64_t dim[3];
+
+    scores_dims(a, dim);
+    if (node->causal)
+        add_mask(b, a, scores);
+    kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 3, dim);
+    compile_type(b, &d, b->t);
+    compile_emit(b, a->node, &d,
+                 (struct build_ref[]){WHOLE(scores), WHOLE(scores)});
+    a->kept[SHARES] = a->kept[DROPPED] = scores;
+    if (!b->o->train || node->rate <= 0)
+        return;
+    a->kept[DROPPED] =
+        compile_tensor(b, (size_t)(dim[0] * dim[1] * dim[2]) * b->act);
+    compile_drop(b, a->node, 3, dim, scores, a->kept[DROPPED]);
+}
+
+void compile_attention_forward(struct build *b, uint32_t i)
+{
+    struct attention a = attention_of(b, i);
+    struct compile_projection out = output(b, &a);
+    uint32_t t;
+
+    for (enum kept which = QUERY; which <= VALUE; which++) {
+        struct side s = side_of(&a, which);
+        struct compile_projection p = projection(b, &a, &s);
+
+        t = compile_project(b, i, &p, b->value[s.from]);
+        a.kept[which] = turn(b, &a, t, s.length, s.each, false,
+                             which == QUERY ? a.scale : 1);
+    }
+    t = product(b, &a, a.kept[QUERY], a.kept[KEY],
+                (int64_t[]){a.lq, a.lv, a.key_dim}, false, true);
+    share(b, &a, t);
+    t = product(b, &a, a.kept[DROPPED], a.kept[VALUE],
+                (int64_t[]){a.lq, a.value_dim, a.lv}, false, false);
+    a.kept[FOUND] = turn(b, &a, t, a.lq, a.value_dim, true, 1);
+    b->value[i] = compile_project(b, i, &out, a.kept[FOUND]);
+}
+
+// dx = dy kernel.
+static void project_input(struct build *b, const struct attention *a,
+                          const struct compile_projection *p, uint32_t dy,
+                          uint32_t dx)
+{
+    struct kern_desc d;
+
+    kern_desc_matmul(&d, p->rows, p->k, p->units, false, false, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, a->node, &d,
+                 (struct build_ref[]){
+                     WHOLE(dy), WHOLE(compile_operand(b, a->node, p->kernel)),
+                     WHOLE(dx)});
+}
+
+// The gradient of what was found, [n, heads, lq, value_dim].
+static uint32_t output_backward(struct build *b, const struct attention *a)
+{
+    struct compile_projection p = output(b, a);
+    uint32_t dy = b->grad[a->node];
+    uint32_t t = compile_tensor(b, (size_t)(p.rows * p.k) * b->act);
+
+    compile_project_grads(b, a->node, &p, a->kept[FOUND], dy);
+    project_input(b, a, &p, dy, t);
+    return turn(b, a, t, a->lq, a->value_dim, false, 1);
+}
+
+// From the gradient of the dropped shares to that of the scores, in place.
+static void share_backward(struct build *b, const struct attention *a,
+                           uint32_t ds)
+{
+    struct kern_desc d;
+    int64_t dim[3];
+
+    scores_dims(a, dim);
+    if (a->kept[DROPPED] != a->kept[SHARES])
+        compile_drop(b, a->node, 3, dim, ds, ds);
+    kern_desc_softmax(&d, KERN_SOFTMAX_BWD, 3, dim);
+    compile_type(b, &d, b->t);
+    compile_emit(
+        b, a->node, &d,
+        (struct build_ref[]){WHOLE(a->kept[SHARES]), WHOLE(ds), WHOLE(ds)});
+}
+
+// From the gradient of a projected side to its kernel's, bias's and input's.
+static void side_backward(struct build *b, const struct attention *a,
+                          enum kept which, uint32_t dt)
+{
+    struct side s = side_of(a, which);
+    struct compile_projection p = projection(b, a, &s);
+    uint32_t dy =
+        turn(b, a, dt, s.length, s.each, true, which == QUERY ? a->scale : 1);
+    uint32_t dx;
+
+    compile_project_grads(b, a->node, &p, b->value[s.from], dy);
+    if (!b->needs_grad[s.from])
+        return;
+    dx = compile_target(b, s.from);
+    project_input(b, a, &p, dy, dx);
+    compile_took(b, s.from, dx);
+}
+
+void compile_attention_backward(struct build *b, uint32_t i)
+{
+    struct attention a = attention_of(b, i);
+    uint32_t df = output_backward(b, &a), ds, t;
+
+    t = product(b, &a, a.kept[DROPPED], df,
+                (int64_t[]){a.lv, a.value_dim, a.lq}, true, false);
+    side_backward(b, &a, VALUE, t);
+    ds = product(b, &a, df, a.kept[VALUE], (int64_t[]){a.lq, a.lv, a.value_dim},
+                 false, true);
+    share_backward(b, &a, ds);
+    t = product(b, &a, ds, a.kept[QUERY], (int64_t[]){a.lv, a.key_dim, a.lq},
+                true, false);
+    side_backward(b, &a, KEY, t);
+    t = product(b, &a, ds, a.kept[KEY], (int64_t[]){a.lq, a.key_dim, a.lv},
+                false, false);
+    side_backward(b, &a, QUERY, t);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_drop.c -- dropout, of a layer or within one. Masks are
+// a function of (seed, step, layer, element), so the same op goes back.
+#include "common/base/rng.h"
+#include "worker/compile/compile_build.h"
+
+static void make_key(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t k = b->dropouts++;
+
+    b->p->seeds[k] = sl_mix64(b->o->seed) ^ sl_mix64(~node->seed);
+    b->aux[i] = compile_at(b, PROGRAM_KEYS, 2 * k * sizeof(int64_t),
+                           2 * sizeof(int64_t));
+}
+
+void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
+                  uint32_t x, uint32_t y)
+{
+    struct kern_desc d;
+
+    if (b->rc != SL_OK)
+        return;
+    if (b->aux[i] == NO_TENSOR)
+        make_key(b, i);
+    kern_desc_dropout(&d, (float)b->model->nodes[i].rate, i, nd, dim);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(y)});
+}

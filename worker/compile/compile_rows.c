@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/compile/compile_rows.c -- layer norm, and rows of a table.
+#include "worker/compile/compile_build.h"
+
+// ---- layer norm
+
+void compile_layer_norm_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
+    uint32_t beta = compile_scale_or_center(b, node, MODEL_BETA);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->in, dim);
+    struct kern_desc d;
+
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    kern_desc_ln(&d, KERN_LN_FWD, nd, dim, (float)node->epsilon);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
+                                      WHOLE(gamma), WHOLE(beta),
+                                      WHOLE(b->value[i])});
+}
+
+// The sum over all rows of x is the gradient of gamma or beta.
+static void sum_rows(struct build *b, uint32_t i, enum model_weight w,
+                     uint32_t x, enum kern_dtype t)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->in, dim);
+    struct kern_desc d;
+    uint32_t sum;
+
+    if (node->weight[w] == MODEL_NONE)
+        return;
+    sum = compile_grad(b, i, w);
+    kern_desc_reduce(&d, nd, dim, 0);
+    compile_type(b, &d, t);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(x), WHOLE(sum)});
+    compile_grad_home(b, i, w, sum, KERN_F32);
+}
+
+void compile_layer_norm_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dy = b->grad[i], x = b->value[node->input[0]], t;
+    size_t elements = b->o->batch * (size_t)model_shape_elements(&node->in);
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->in, dim);
+    struct kern_desc d;
+
+    sum_rows(b, i, MODEL_BETA, dy, b->t); // before dx takes its place
+    t = compile_tensor(b, elements * b->real);
+    kern_desc_ln(&d, KERN_LN_BWD, nd, dim, (float)node->epsilon);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){
+                     WHOLE(x), WHOLE(dy),
+                     WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
+                     WHOLE(dy), WHOLE(t)});
+    sum_rows(b, i, MODEL_GAMMA, t, KERN_F32);
+    if (compile_wants_grad(b, node, 0))
+        compile_pass(b, node->input[0], dy, true);
+}
+
+// ---- rows of a table
+
+static void describe(const struct build *b, const struct model_node *node,
+                     struct kern_desc *d, enum kern_op op)
+{
+    const struct model_variable *v =
+        &b->model->variables[node->weight[MODEL_EMBEDDINGS]];
+    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->in));
+
+    kern_desc_gather(d, op, n, (int64_t)v->shape.dim[0],
+                     (int64_t)v->shape.dim[1]);
+    if (b->t != KERN_F32)
+        kern_desc_dtype(d, b->t);
+}
+
+void compile_embedding_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t table = compile_weight(b, node, MODEL_EMBEDDINGS, PROGRAM_PARAMS);
+    struct kern_desc d;
+
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    describe(b, node, &d, KERN_GATHER);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
+                                      WHOLE(table), WHOLE(b->value[i])});
+}
+
+void compile_embedding_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t sum = compile_grad(b, i, MODEL_EMBEDDINGS);
+    struct kern_desc d;
+
+    describe(b, node, &d, KERN_GATHER_BWD);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
+                                      WHOLE(b->grad[i]), WHOLE(sum)});
+    compile_grad_home(b, i, MODEL_EMBEDDINGS, sum, KERN_F32);
+}
