@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Layers are those of Keras: with its values they give its outputs, and jobs
+train to where its `fit` does. Left out where Keras is not: it is taken from the
+peers' environment (bench/setup)."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from cluster import ROOT, Cluster, check, check_counts, main, mlp_job
+
+PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
+                                    ROOT / "build-bench" / "peers-venv"))
+
+# Writes each model's values and, of 64 drawn samples, its outputs.
+KERAS = """
+import json, pathlib, re, struct, sys
+import keras, numpy as np
+from keras import layers as L, regularizers as R
+folder, draw = pathlib.Path(sys.argv[1]), np.random.default_rng(1)
+
+def save(path, model):
+    head, blob = {}, b""
+    for v in model.variables:
+        if "seed" not in v.path:
+            data = np.asarray(v, np.float32).tobytes()
+            head[re.sub("^sequential[^/]*/", "", v.path)] = {
+                "dtype": "F32", "shape": list(v.shape),
+                "data_offsets": [len(blob), len(blob) + len(data)]}
+            blob += data
+    text = json.dumps(head).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + blob)
+
+def case(name, model, ids=0, values=True):
+    shape = (64,) + model.input_shape[1:]
+    for v in model.variables if values else []:
+        if "seed" not in v.path:
+            v.assign(draw.normal(0.1, 0.3, v.shape))
+    x = draw.integers(0, ids, shape) if ids else draw.normal(0, 1, shape)
+    y = np.asarray(model(x.astype(np.float32))).reshape(64, -1)
+    np.savez(folder / f"{name}.npz", x=x.astype(np.float32), y=y.astype(np.float32))
+    save(folder / f"{name}.safetensors", model)
+
+def seq(*layers):
+    return keras.Sequential([*layers, L.Flatten(), L.Dense(3, name="last")])
+
+case("views", seq(L.Input((5, 6, 2)), L.ZeroPadding2D(((1, 2), (3, 4))),
+                  L.Rescaling(0.5, -0.2), L.Permute((3, 1, 2)), L.Reshape((13, -1))))
+case("depthwise", seq(
+    L.Input((9, 8, 3)), L.DepthwiseConv2D((3, 2), strides=2, padding="same",
+        depth_multiplier=2, activation="relu6", name="a"),
+    L.DepthwiseConv2D(2, dilation_rate=(2, 1), name="b"),
+    L.GlobalMaxPooling2D(keepdims=True)))
+case("separable", seq(
+    L.Input((9, 8, 3)), L.SeparableConv2D(5, 3, padding="same", name="a",
+        depth_multiplier=2, activation="silu"),
+    L.SeparableConv2D(4, (2, 3), strides=2, use_bias=False, name="b"),
+    L.Conv2D(6, 2, groups=2, name="c"),
+    L.Conv2D(4, 2, dilation_rate=2, padding="same", name="d")))
+case("embedding", seq(L.Input((6,)), L.Embedding(9, 5, name="e")), ids=9)
+for act in sys.argv[2].split():
+    case(act, seq(L.Input((4, 5)), L.Dense(6, activation=act, name="d")))
+case("gelu_tanh", seq(L.Input((4, 5)), L.Dense(6, name="d", activation=
+     lambda x: keras.activations.gelu(x, approximate=True))))
+x = L.Input((4, 5))
+n = L.LayerNormalization(name="n", epsilon=0.01)(x)
+a = L.MultiHeadAttention(2, 3, value_dim=4, name="a")(n, n, use_causal_mask=True)
+b = L.MultiHeadAttention(3, 2, use_bias=False, name="b")(a, x, n)
+m = L.Maximum()([a, b, x])
+s = L.Subtract()([L.Minimum()([m, n]), b])
+v = L.Average()([L.Multiply()([s, a, n]), m])
+case("attention", keras.Model(x, L.Dense(3, name="last")(L.Flatten()(v))))
+
+# One pass of fit, in order: penalties, smoothed labels, ties and all.
+keras.utils.set_random_seed(3)
+x = L.Input((6, 6, 2))
+c = L.Conv2D(4, 3, kernel_regularizer=R.L1L2(0.002, 0.01), activation="relu",
+             bias_regularizer=R.L2(0.1), name="c")(x)
+d = L.DepthwiseConv2D(2, depthwise_regularizer=R.L1(0.003), name="d")(c)
+r = L.LayerNormalization(name="n")(L.Reshape((9, 4))(d))
+a = L.MultiHeadAttention(2, 3, kernel_regularizer=R.L2(0.02), name="a")(r, r)
+m = L.Maximum()([a, r])
+model = keras.Model(x, L.Dense(5, name="o", kernel_regularizer=R.L2(0.05))(L.Flatten()(m)))
+case("fit", model, values=False)
+data = np.load(folder / "fit.npz")
+labels = draw.integers(0, 5, 64)
+np.savez(folder / "fit.npz", x=data["x"], y=labels.astype(np.int32))
+model.compile(keras.optimizers.SGD(0.05), keras.losses.CategoricalCrossentropy(
+    from_logits=True, label_smoothing=0.1))
+one_hot = np.eye(5, dtype=np.float32)[labels]
+model.fit(data["x"], one_hot, batch_size=8, epochs=5, shuffle=False, verbose=0)
+save(folder / "fitted.safetensors", model)
+print("loss", model.evaluate(data["x"], one_hot, verbose=0))
+"""
+
+ACTIVATIONS = ("elu exponential gelu hard_sigmoid hard_silu leaky_relu mish "
+               "relu6 selu sigmoid silu softmax softplus softsign tanh")
+
+
+def layer(kind, **keys):
+    return {"type": kind, **keys}
+
+
+def models():
+    dense = [layer("dense", units=6, name="d")]
+    all_of = {
+        "views": [(5, 6, 2), layer("zero_padding2d", pad=[1, 2, 3, 4]),
+                  layer("rescaling", factor=0.5, offset=-0.2),
+                  layer("permute", dims=[3, 1, 2]),
+                  layer("reshape", target_shape=[13, -1])],
+        "depthwise": [(9, 8, 3),
+                      layer("depthwise_conv2d", name="a", kernel_size=[3, 2],
+                            strides=2, padding="same", depth_multiplier=2,
+                            activation="relu6"),
+                      layer("depthwise_conv2d", name="b", kernel_size=2,
+                            dilation_rate=[2, 1]),
+                      layer("global_max_pooling2d", keepdims=True)],
+        "separable": [(9, 8, 3),
+                      layer("separable_conv2d", name="a", filters=5, kernel_size=3,
+                            padding="same", depth_multiplier=2, activation="silu"),
+                      layer("separable_conv2d", name="b", filters=4, strides=2,
+                            kernel_size=[2, 3], use_bias=False),
+                      layer("conv2d", name="c", filters=6, kernel_size=2, groups=2),
+                      layer("conv2d", name="d", filters=4, kernel_size=2,
+                            dilation_rate=2, padding="same")],
+        "embedding": [(6,), layer("embedding", name="e", input_dim=9, output_dim=5)],
+        "attention": [(4, 5), layer("layer_normalization", name="n", epsilon=0.01),
+                      layer("multi_head_attention", name="a", num_heads=2, key_dim=3,
+                            value_dim=4, use_causal_mask=True),
+                      layer("multi_head_attention", name="b", num_heads=3, key_dim=2,
+                            use_bias=False, inputs=["a", "input", "n"]),
+                      layer("maximum", name="m", inputs=["a", "b", "input"]),
+                      layer("minimum", name="i", inputs=["m", "n"]),
+                      layer("subtract", name="s", inputs=["i", "b"]),
+                      layer("multiply", name="u", inputs=["s", "a", "n"]),
+                      layer("average", name="v", inputs=["u", "m"])]}
+    for act in ACTIVATIONS.split() + ["gelu_tanh"]:
+        all_of[act] = [(4, 5), *dense, layer("activation", activation=act)]
+    end = [layer("flatten"), layer("dense", units=3, name="last")]
+    return {name: {"input_shape": list(shape), "layers": layers + end}
+            for name, (shape, *layers) in all_of.items()}
+
+
+FIT = {"input_shape": [6, 6, 2], "layers": [
+    layer("conv2d", name="c", filters=4, kernel_size=3, activation="relu",
+          kernel_regularizer={"l1": 0.002, "l2": 0.01},
+          bias_regularizer={"l2": 0.1}),
+    layer("depthwise_conv2d", name="d", kernel_size=2,
+          depthwise_regularizer={"l1": 0.003}),
+    layer("reshape", target_shape=[9, 4]),
+    layer("layer_normalization", name="n"),
+    layer("multi_head_attention", name="a", num_heads=2, key_dim=3,
+          kernel_regularizer={"l2": 0.02}),
+    layer("maximum", name="m", inputs=["a", "n"]),
+    layer("flatten"),
+    layer("dense", name="o", units=5, kernel_regularizer={"l2": 0.05})]}
+
+
+def of_keras(c):
+    """What it wrote, and what it said last."""
+    done = subprocess.run(
+        [str(PEERS / "bin" / "python"), "-c", KERAS, str(c.dir), ACTIVATIONS],
+        check=False, text=True, capture_output=True,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "",
+             "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
+    check(done.returncode == 0, "Keras failed", done.stdout, done.stderr)
+    return done.stdout.split()[-1]
+
+
+def job_of(c, name, model, loss, rate, **more):
+    spec = mlp_job(name.replace("_", "-"), samples=64, epochs=5, batch=8, shuffle=False)
+    source = {"format": "npz", "x": str(c.dir / f"{name}.npz")}
+    spec.update(model=model, loss=loss, data={"train": source, "test": source},
+                optimizer={"type": "sgd", "learning_rate": rate}, **more)
+    return spec
+
+
+def with_keras_values_layers_give_its_outputs(c):
+    for name, model in models().items():
+        # So small a rate that no value moves.
+        spec = job_of(c, name, model, "mean_squared_error", 1e-30)
+        spec["train"]["epochs"] = 1
+        done = c.wait_state(c.submit(spec, "--weights", c.dir / f"{name}.safetensors"))
+        apart = done["evaluations"][-1]["loss"] ** 0.5
+        check(apart < 1e-5, f"{name}: outputs are {apart} apart (root of mean square)")
+
+
+def a_job_trains_to_where_fit_does(c, loss):
+    import numpy as np
+    from safetensors.numpy import load_file
+    job = c.submit(job_of(c, "fit", FIT, "sparse_categorical_crossentropy", 0.05,
+                          label_smoothing=0.1), "--weights", c.dir / "fit.safetensors")
+    done = c.wait_state(job)
+    check_counts(done)
+    check(abs(done["evaluations"][-1]["loss"] - loss) < 1e-5 * loss,
+          f"the loss is {done['evaluations'][-1]['loss']}, Keras says {loss}")
+    c.run("export", job, "--to", c.dir / "ours.safetensors")
+    ours, theirs = (load_file(str(c.dir / f"{n}.safetensors")) for n in ("ours", "fitted"))
+    check(set(ours) == set(theirs), f"variables: {json.dumps([*ours, *theirs])}")
+    for name, value in theirs.items():
+        apart = np.abs(ours[name] - value).max()
+        check(apart < 1e-5, f"{name} is {apart} apart")
+
+
+def layers_losses_and_penalties_are_those_of_keras():
+    with Cluster(psservers=2, workers=1) as c:
+        loss = float(of_keras(c))
+        with_keras_values_layers_give_its_outputs(c)
+        a_job_trains_to_where_fit_does(c, loss)
+
+
+if __name__ == "__main__":
+    if not (PEERS / "bin" / "python").exists():
+        print("no Keras: bench/setup installs it")
+        sys.exit(77)
+    main([layers_losses_and_penalties_are_those_of_keras])
