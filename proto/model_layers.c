@@ -356,8 +356,8 @@ static enum sl_err build_layer_norm(struct build *b)
     return build_layer_norm_variables(b);
 }
 
-// All inputs have the shape of the first, but for `free` last axes.
-static enum sl_err same_shapes(const struct build *b, uint32_t free)
+// All inputs have the shape of the first, but for the last axis.
+static enum sl_err same_shapes(const struct build *b)
 {
     const struct model_node *n = b->node;
     char first[MODEL_SHAPE_TEXT], other[MODEL_SHAPE_TEXT];
@@ -367,22 +367,54 @@ static enum sl_err same_shapes(const struct build *b, uint32_t free)
 
         if (from->out.rank != n->in.rank ||
             memcmp(from->out.dim, n->in.dim,
-                   (n->in.rank - free) * sizeof(n->in.dim[0])) != 0)
+                   (n->in.rank - 1) * sizeof(n->in.dim[0])) != 0)
             return build_fail(
-                b, "wants inputs of one shape%s, got %s and %s ('%s')",
-                free > 0 ? " but for the last axis" : "",
+                b,
+                "wants inputs of one shape but for the last axis, got %s and "
+                "%s ('%s')",
                 model_shape_text(first, &n->in),
                 model_shape_text(other, &from->out), from->name);
     }
     return SL_OK;
 }
 
+// (1, ..., 1, c), of a rank above 1.
+static bool is_row(const struct model_shape *s)
+{
+    for (uint32_t i = 0; i + 1 < s->rank; i++)
+        if (s->dim[i] != 1)
+            return false;
+    return s->rank > 1;
+}
+
+// Inputs have one shape, or are a row of it, which stands at every place.
 static enum sl_err build_combination(struct build *b)
 {
-    if (b->node->type == MODEL_SUBTRACT && b->node->inputs != 2)
+    struct model_node *n = b->node;
+    char first[MODEL_SHAPE_TEXT], other[MODEL_SHAPE_TEXT];
+
+    if (n->type == MODEL_SUBTRACT && n->inputs != 2)
         return build_fail(b, "reads exactly two layers, got %u inputs",
-                          b->node->inputs);
-    return same_shapes(b, 0);
+                          n->inputs);
+    for (uint32_t i = 1; i < n->inputs && is_row(&n->out); i++)
+        n->out = b->m->nodes[n->input[i]].out;
+    for (uint32_t i = 0; i < n->inputs; i++) {
+        const struct model_node *from = &b->m->nodes[n->input[i]];
+        const struct model_shape *s = &from->out;
+        uint32_t last = n->out.rank - 1;
+
+        if (s->rank == n->out.rank &&
+            memcmp(s->dim, n->out.dim, s->rank * sizeof(s->dim[0])) == 0)
+            continue;
+        if (s->rank != n->out.rank || !is_row(s) ||
+            s->dim[last] != n->out.dim[last])
+            return build_fail(b,
+                              "wants inputs of one shape, got %s and %s ('%s')",
+                              model_shape_text(first, &n->out),
+                              model_shape_text(other, s), from->name);
+        b->m->edition = MODEL_EDITION;
+    }
+    return SL_OK;
 }
 
 static enum sl_err build_concatenate(struct build *b)
@@ -392,7 +424,7 @@ static enum sl_err build_concatenate(struct build *b)
     enum sl_err rc = last_axis_only(b);
 
     if (rc == SL_OK)
-        rc = same_shapes(b, 1);
+        rc = same_shapes(b);
     if (rc != SL_OK)
         return rc;
     n->out.dim[last] = 0;

@@ -64,6 +64,11 @@ for act in sys.argv[2].split():
     case(act, seq(L.Input((4, 5)), L.Dense(6, activation=act, name="d")))
 case("gelu_tanh", seq(L.Input((4, 5)), L.Dense(6, name="d", activation=
      lambda x: keras.activations.gelu(x, approximate=True))))
+x = L.Input((5, 4, 3))
+g = L.GlobalAveragePooling2D(keepdims=True)(x)
+s = L.Multiply()([x, L.Conv2D(3, 1, activation="sigmoid", name="s")(g)])
+s = L.Average()([L.Subtract()([L.Add()([g, s]), g]), L.Maximum()([g, x])])
+case("rows", keras.Model(x, L.Dense(3, name="last")(L.Flatten()(s))))
 x = L.Input((4, 5))
 n = L.LayerNormalization(name="n", epsilon=0.01)(x)
 a = L.MultiHeadAttention(2, 3, value_dim=4, name="a")(n, n, use_causal_mask=True)
@@ -125,6 +130,15 @@ def models():
                       layer("conv2d", name="c", filters=6, kernel_size=2, groups=2),
                       layer("conv2d", name="d", filters=4, kernel_size=2,
                             dilation_rate=2, padding="same")],
+        "rows": [(5, 4, 3),
+                 layer("global_average_pooling2d", name="g", keepdims=True),
+                 layer("conv2d", name="s", filters=3, kernel_size=1,
+                       activation="sigmoid"),
+                 layer("multiply", name="p", inputs=["input", "s"]),
+                 layer("add", name="a", inputs=["g", "p"]),
+                 layer("subtract", name="b", inputs=["a", "g"]),
+                 layer("maximum", name="m", inputs=["g", "input"]),
+                 layer("average", inputs=["b", "m"])],
         "embedding": [(6,), layer("embedding", name="e", input_dim=9, output_dim=5)],
         "attention": [(4, 5), layer("layer_normalization", name="n", epsilon=0.01),
                       layer("multi_head_attention", name="a", num_heads=2, key_dim=3,

@@ -15,7 +15,7 @@
 #include "worker/compile/compile.h"
 
 #define NO_TENSOR UINT32_MAX
-#define COMPILE_KEPT 6
+#define COMPILE_KEPT MODEL_INPUTS_MAX
 
 struct tensor {
     enum program_place place;
@@ -50,7 +50,7 @@ struct build {
     uint32_t *value;  // tensor of its output; NO_TENSOR before
     uint32_t *grad;   // tensor of its output's gradient; NO_TENSOR before
     uint32_t *aux;    // max pool: winners; dropout: its key; separable: between
-    uint32_t *kept;   // COMPILE_KEPT of each: attention
+    uint32_t *kept;   // COMPILE_KEPT of each: attention; repeated inputs
     uint32_t *saved;  // what its activation's backward wants
     bool *needs_grad; // something trainable lies at or before it
     bool *act_done;   // its activation's backward is somebody else's

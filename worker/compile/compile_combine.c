@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/compile_combine.c -- layers of several inputs of one shape:
-// sum, difference, product, mean, maximum, minimum.
+// worker/compile/compile_combine.c -- layers of several inputs of one shape, or
+// of a row of it: sum, difference, product, mean, maximum, minimum.
 #include "worker/compile/compile_build.h"
 
 static enum kern_binary_kind kind_of(const struct model_node *node)
@@ -19,6 +19,91 @@ static enum kern_binary_kind kind_of(const struct model_node *node)
     }
 }
 
+// ---- inputs that are a row, (1, ..., 1, c), of the output's shape
+
+static bool repeats(const struct build *b, const struct model_node *node,
+                    uint32_t k)
+{
+    const struct model_shape *s = &b->model->nodes[node->input[k]].out;
+
+    return model_shape_elements(s) < model_shape_elements(&node->out);
+}
+
+// The k-th input in the output's shape.
+static uint32_t operand(struct build *b, uint32_t i, uint32_t k)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t *kept = &b->kept[(size_t)COMPILE_KEPT * i + k];
+    struct kern_shape row, all;
+    int64_t dim[KERN_DIMS];
+    struct kern_desc d;
+
+    if (!repeats(b, node, k))
+        return b->value[node->input[k]];
+    if (*kept != NO_TENSOR)
+        return *kept;
+    all = kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
+    row = all;
+    for (unsigned axis = 1; axis + 1 < row.nd; axis++)
+        row.stride[axis] = 0;
+    row.stride[0] = dim[row.nd - 1];
+    *kept = compile_tensor(b, compile_bytes(b, &node->out));
+    kern_desc_axpby(&d, &row, &all, 1, 0);
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(b->value[node->input[k]]), WHOLE(*kept)});
+    return *kept;
+}
+
+// The k-th input's own gradient, of one in the output's shape: for a row, the
+// sum over all its places, which is their mean times so many.
+static void give(struct build *b, uint32_t i, uint32_t k, uint32_t dx,
+                 bool away)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    const struct model_shape *in = &b->model->nodes[node->input[k]].out;
+    int64_t c = (int64_t)in->dim[in->rank - 1];
+    int64_t places = (int64_t)model_shape_elements(&node->out) / c;
+    struct kern_window all = kern_window((int32_t)places, 1, 1, 1);
+    struct kern_desc d;
+    uint32_t sum;
+
+    if (!repeats(b, node, k)) {
+        compile_pass(b, node->input[k], dx, away);
+        return;
+    }
+    sum = compile_tensor(b, compile_bytes(b, in));
+    kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG,
+                   (int64_t[]){b->o->batch, places, 1, c}, &all, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(dx), WHOLE(sum)});
+    compile_scale(b, i, sum, (float)places);
+    compile_pass(b, node->input[k], sum, true);
+}
+
+// Where an op may write the k-th input's gradient in the output's shape, and
+// that it has.
+static uint32_t begin(struct build *b, uint32_t i, uint32_t k)
+{
+    const struct model_node *node = &b->model->nodes[i];
+
+    if (repeats(b, node, k))
+        return compile_tensor(b, compile_bytes(b, &node->out));
+    return compile_target(b, node->input[k]);
+}
+
+static void done(struct build *b, uint32_t i, uint32_t k, uint32_t dx)
+{
+    const struct model_node *node = &b->model->nodes[i];
+
+    if (repeats(b, node, k))
+        give(b, i, k, dx, true);
+    else
+        compile_took(b, node->input[k], dx);
+}
+
+// ----
+
 static void describe(struct build *b, const struct model_node *node,
                      struct kern_desc *d)
 {
@@ -36,7 +121,7 @@ void compile_combine_forward(struct build *b, uint32_t i)
     struct kern_desc d;
 
     for (uint32_t k = 0; k < node->inputs; k++)
-        refs[k] = WHOLE(b->value[node->input[k]]);
+        refs[k] = WHOLE(operand(b, i, k));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     refs[node->inputs] = WHOLE(b->value[i]);
     describe(b, node, &d);
@@ -57,7 +142,7 @@ static void pass_to_all(struct build *b, uint32_t i)
     }
     for (uint32_t k = 0; k < node->inputs; k++) {
         if (compile_wants_grad(b, node, k))
-            compile_pass(b, node->input[k], b->grad[i], k == last);
+            give(b, i, k, b->grad[i], k == last);
     }
 }
 
@@ -67,10 +152,10 @@ static void subtract(struct build *b, uint32_t i)
     const struct model_node *node = &b->model->nodes[i];
 
     if (compile_wants_grad(b, node, 0))
-        compile_pass(b, node->input[0], b->grad[i], false);
+        give(b, i, 0, b->grad[i], false);
     if (compile_wants_grad(b, node, 1)) {
         compile_scale(b, i, b->grad[i], -1);
-        compile_pass(b, node->input[1], b->grad[i], true);
+        give(b, i, 1, b->grad[i], true);
     }
 }
 
@@ -87,12 +172,12 @@ static void multiply(struct build *b, uint32_t i)
         if (!compile_wants_grad(b, node, k))
             continue;
         for (uint32_t j = 0; j < node->inputs; j++)
-            refs[j] = WHOLE(j == k ? b->grad[i] : b->value[node->input[j]]);
-        dx = compile_target(b, node->input[k]);
+            refs[j] = WHOLE(j == k ? b->grad[i] : operand(b, i, j));
+        dx = begin(b, i, k);
         refs[node->inputs] = WHOLE(dx);
         describe(b, node, &d);
         compile_emit(b, i, &d, refs);
-        compile_took(b, node->input[k], dx);
+        done(b, i, k, dx);
     }
 }
 
@@ -107,18 +192,18 @@ static void pick(struct build *b, uint32_t i)
 
     refs[0] = WHOLE(b->grad[i]);
     for (uint32_t k = 0; k < node->inputs; k++)
-        refs[k + 1] = WHOLE(b->value[node->input[k]]);
+        refs[k + 1] = WHOLE(operand(b, i, k));
     for (uint32_t k = 0; k < node->inputs; k++) {
         uint32_t dx;
 
         if (!compile_wants_grad(b, node, k))
             continue;
-        dx = compile_target(b, node->input[k]);
+        dx = begin(b, i, k);
         refs[node->inputs + 1] = WHOLE(dx);
         kern_desc_pick(&d, kind_of(node), node->inputs, k, nd, dim);
         compile_type(b, &d, b->t);
         compile_emit(b, i, &d, refs);
-        compile_took(b, node->input[k], dx);
+        done(b, i, k, dx);
     }
 }
 

@@ -158,6 +158,16 @@ static const struct wrong {
     {"[40000,2]", "{'type':'multi_head_attention','num_heads':1,'key_dim':2}",
      "layer 'multi_head_attention' (multi_head_attention) has more than "
      "1000000000 scores of all heads"},
+    {"[4,4,3]",
+     "{'type':'global_max_pooling2d','name':'g'},"
+     "{'type':'multiply','inputs':['input','g']}",
+     "layer 'multiply' (multiply) wants inputs of one shape, got (4, 4, 3) and "
+     "(3,) ('g')"},
+    {"[4,4,3]",
+     "{'type':'conv2d','name':'c','filters':1,'kernel_size':1},"
+     "{'type':'multiply','inputs':['input','c']}",
+     "layer 'multiply' (multiply) wants inputs of one shape, got (4, 4, 3) and "
+     "(4, 4, 1) ('c')"},
     {"[4]", "{'type':'subtract','inputs':['input','input','input']}",
      "layer 'subtract' (subtract) reads exactly two layers, got 3 inputs"},
     {"[64]", "{'type':'conv2d','filters':1,'kernel_size':3}",

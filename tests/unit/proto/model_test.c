@@ -343,6 +343,13 @@ TEST(model, says_which_edition_it_needs)
         {"{'type':'global_average_pooling2d','keepdims':true},"
          "{'type':'flatten'},{'type':'dense','units':2}",
          1},
+        {"{'type':'add','inputs':['input','input']},{'type':'flatten'},"
+         "{'type':'dense','units':2}",
+         0},
+        {"{'type':'global_average_pooling2d','keepdims':true,'name':'g'},"
+         "{'type':'add','inputs':['g','input']},{'type':'flatten'},"
+         "{'type':'dense','units':2}",
+         1},
         {"{'type':'dense','units':2}", 1}, // not of a flat input
         {"{'type':'flatten'},{'type':'dense','units':2,'activation':'silu'}",
          1},

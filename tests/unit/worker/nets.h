@@ -144,6 +144,24 @@ static inline struct model *t_model(const char *text)
     "{'type': 'flatten'},"                                                     \
     "{'type': 'dense', 'units': 10}]}"
 
+// Rows of one pixel that stand at every pixel, in each of the combinations.
+#define NET_ROWS                                                               \
+    "{'input_shape': [5, 4, 2], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'c', 'filters': 3, 'kernel_size': 2,"          \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'global_average_pooling2d', 'name': 'g', 'keepdims': true,"      \
+    " 'inputs': ['c']},"                                                       \
+    "{'type': 'dense', 'name': 's', 'units': 3, 'activation': 'sigmoid',"      \
+    " 'inputs': ['g']},"                                                       \
+    "{'type': 'multiply', 'name': 'm', 'inputs': ['s', 'c', 's']},"            \
+    "{'type': 'add', 'name': 'a', 'inputs': ['g', 'm', 'c']},"                 \
+    "{'type': 'subtract', 'name': 'd', 'inputs': ['a', 's']},"                 \
+    "{'type': 'maximum', 'name': 'x', 'inputs': ['d', 'g']},"                  \
+    "{'type': 'average', 'name': 'v', 'inputs': ['s', 'x']},"                  \
+    "{'type': 'subtract', 'name': 'e', 'inputs': ['g', 'v']},"                 \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['e']},"                       \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['f']}]}"
+
 // Who is largest and smallest, normalized rows, activations of all kinds.
 #define NET_PICKS                                                              \
     "{'input_shape': [4, 5], 'layers': ["                                      \
