@@ -315,7 +315,8 @@ bool specfile_blame_set(struct sl_error *err, const char *name,
 
 // ---- all of it
 
-static enum sl_err read_stdin(struct buf *out, struct sl_error *err)
+static enum sl_err read_stdin(struct buf *out, size_t most,
+                              struct sl_error *err)
 {
     for (;;) {
         uint8_t *to = buf_extend(out, 4096);
@@ -330,11 +331,9 @@ static enum sl_err read_stdin(struct buf *out, struct sl_error *err)
             return SL_OK;
         if (n < 0 && errno != EINTR)
             return sl_fail(err, SL_EIO, "standard input: %s", strerror(errno));
-        if (out->len > YAML_BYTES_MAX)
+        if (out->len > most)
             return sl_fail(err, SL_ERANGE,
-                           "standard input: longer than %zu "
-                           "bytes",
-                           YAML_BYTES_MAX);
+                           "standard input: longer than %zu bytes", most);
     }
 }
 
@@ -357,8 +356,8 @@ static enum sl_err folder_of(char **out, const char *path, struct sl_error *err)
     return *out != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
 }
 
-static enum sl_err to_spec(Sluice__V1__JobSpec **out, json_t *root,
-                           const char *name, struct sl_error *err)
+enum sl_err specfile_spec(Sluice__V1__JobSpec **out, json_t *root,
+                          const char *name, struct sl_error *err)
 {
     ProtobufCMessage *msg = NULL;
     enum sl_err rc =
@@ -377,38 +376,72 @@ static enum sl_err to_spec(Sluice__V1__JobSpec **out, json_t *root,
     return SL_OK;
 }
 
-enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
-                          const char *const *sets, size_t count,
+const char *specfile_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+enum sl_err specfile_read(struct buf *out, const char *path, size_t most,
                           struct sl_error *err)
 {
-    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    struct buf text = BUF_INIT;
-    json_t *root = NULL, *lines = NULL;
-    char *folder = NULL;
-    enum sl_err rc;
+    return strcmp(path, "-") == 0
+               ? read_stdin(out, most, err)
+               : fs_read_all(fs_posix(), path, most, out, err);
+}
 
-    rc = strcmp(path, "-") == 0
-             ? read_stdin(&text, err)
-             : fs_read_all(fs_posix(), path, YAML_BYTES_MAX, &text, err);
+// `sets` come before the paths are looked at: they may give some.
+static enum sl_err open_with(json_t **out, json_t **lines, const char *path,
+                             const char *const *sets, size_t count,
+                             struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    json_t *root = NULL, *where = NULL;
+    char *folder = NULL;
+    enum sl_err rc = specfile_read(&text, path, YAML_BYTES_MAX, err);
+
     if (rc == SL_OK)
         rc = folder_of(&folder, path, err);
     if (rc == SL_OK)
-        rc =
-            specfile_parse(&root, &lines, name, buf_text(&text), text.len, err);
+        rc = specfile_parse(&root, &where, specfile_name(path), buf_text(&text),
+                            text.len, err);
     for (size_t i = 0; rc == SL_OK && i < count; i++)
         rc = specfile_set(root, sets[i], err);
     if (rc == SL_OK)
         rc = specfile_paths(root, folder, err);
-    if (rc == SL_OK) {
-        rc = to_spec(out, root, name, err);
-        if (rc != SL_OK && err != NULL &&
-            !specfile_blame_set(err, name, sets, count))
-            specfile_locate(err, name, lines);
-    }
-    json_decref(root);
-    json_decref(lines);
     sl_free(folder);
     buf_release(&text);
+    if (rc != SL_OK) {
+        json_decref(root);
+        json_decref(where);
+        return rc;
+    }
+    *out = root;
+    *lines = where;
+    return SL_OK;
+}
+
+enum sl_err specfile_open(json_t **out, json_t **lines, const char *path,
+                          struct sl_error *err)
+{
+    return open_with(out, lines, path, NULL, 0, err);
+}
+
+enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
+                          const char *const *sets, size_t count,
+                          struct sl_error *err)
+{
+    const char *name = specfile_name(path);
+    json_t *root = NULL, *lines = NULL;
+    enum sl_err rc = open_with(&root, &lines, path, sets, count, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = specfile_spec(out, root, name, err);
+    if (rc != SL_OK && err != NULL &&
+        !specfile_blame_set(err, name, sets, count))
+        specfile_locate(err, name, lines);
+    json_decref(root);
+    json_decref(lines);
     return rc;
 }
 

@@ -28,12 +28,25 @@ enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
                           const char *const *sets, size_t count,
                           struct sl_error *err);
 
-// The steps, for tests. specfile_parse: *lines as in yaml.h, or empty.
+// The steps. specfile_parse: *lines as in yaml.h, or empty.
 enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
                            const char *text, size_t len, struct sl_error *err);
 enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err);
 enum sl_err specfile_paths(json_t *root, const char *folder,
                            struct sl_error *err);
+// The last two. `name` is what the text was called; it begins the error.
+enum sl_err specfile_spec(Sluice__V1__JobSpec **out, json_t *root,
+                          const char *name, struct sl_error *err);
+
+// All of a file of at most so many bytes, or of standard input ("-"), and what
+// to call it.
+enum sl_err specfile_read(struct buf *out, const char *path, size_t most,
+                          struct sl_error *err);
+const char *specfile_name(const char *path);
+
+// What a file says, parsed, with its paths made absolute. *lines as above.
+enum sl_err specfile_open(json_t **out, json_t **lines, const char *path,
+                          struct sl_error *err);
 
 // An error of what a --set gave is not one of the file: "a.yaml: train.batch:
 // ..." becomes "--set train.batch=x: train.batch: ...". False: none of them

@@ -159,6 +159,21 @@ static const struct conf_key checkpoint_keys[] = {
 
 static const struct conf_key set_keys[] = {SET_KEY, {.name = NULL}};
 
+static const struct conf_key import_keys[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = CONF_STRING,
+     .value = "-",
+     .help = "File to write, JSON if it ends in .json; -: stdout.",
+     .min = 1,
+     .max = 4096},
+    {.name = "base",
+     .kind = CONF_STRING,
+     .help = "Take all but the model from this job spec."},
+    SET_KEY,
+    {.name = NULL},
+};
+
 static const struct conf_key jobs_keys[] = {
     {.name = "limit",
      .kind = CONF_INT,
@@ -296,6 +311,22 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_validate},
+    {.name = "import",
+     .usage = "sluice import FILE [OPTION]...",
+     .brief = "make a job spec of a Keras model",
+     .text = "Makes of what model.to_json() writes in Keras 2 or 3 ('-' for "
+             "standard input) a job spec for our workers. Optimizer and loss "
+             "are those it was compiled with, unless --base or --set say "
+             "others; where samples are is yours to say. What a job cannot "
+             "have is refused. The result goes back with "
+             "sluice.keras.load_weights.",
+     .example = "sluice import model.keras.json -o job.yaml --set "
+                "data.train.format=npz\n         --set data.train.x=train.npz",
+     .keys = import_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .exits = not_found,
+     .run = verb_import},
     {.name = "jobs",
      .usage = "sluice jobs [OPTION]...",
      .brief = "list jobs, newest first",

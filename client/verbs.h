@@ -12,6 +12,7 @@ int verb_up(struct cli *cli);          // up.c
 int verb_down(struct cli *cli);        // down.c
 int verb_submit(struct cli *cli);      // submit.c
 int verb_validate(struct cli *cli);    // submit.c
+int verb_import(struct cli *cli);      // import.c
 int verb_jobs(struct cli *cli);        // jobs.c
 int verb_status(struct cli *cli);      // status.c
 int verb_watch(struct cli *cli);       // jobs.c

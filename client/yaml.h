@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/yaml.h -- a spec file's YAML as JSON values.
+// client/yaml.h -- a spec file's YAML as JSON values, and back.
 //
 // The part of YAML that means the same to everybody: block and flow mappings,
 // sequences and scalars of one document. Scalars have the types of JSON: a
@@ -17,6 +17,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "common/base/buf.h"
 #include "common/base/status.h"
 
 #define YAML_BYTES_MAX ((size_t)1 << 20)
@@ -27,5 +28,9 @@
 // a value's path, "model.layers[2].units", to the line that it begins on.
 enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
                       const char *text, size_t len, struct sl_error *err);
+
+// Appends an object as YAML that yaml_read, within its limits, reads as the
+// same; SL_ENOMEM. No key in it is empty. What is short stands on one line.
+enum sl_err yaml_write(struct buf *out, const json_t *object);
 
 #endif

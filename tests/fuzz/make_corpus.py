@@ -478,6 +478,44 @@ def model():
               {"name": "s", "shape": []}]}))
 
 
+def keras():
+    """Some of what Keras wrote (tests/unit/client/keras), and what it never would."""
+    def call(name, *reads, kind="Dense", **config):
+        return {"class_name": kind, "name": name, "config": {"units": 2, **config},
+                "inbound_nodes": [[[read, 0, 0] for read in reads]]}
+
+    def functional(*layers, outputs=(("a", 0, 0),)):
+        return json.dumps({"class_name": "Functional", "keras_version": "2.9", "config": {
+            "name": "m", "output_layers": outputs, "layers": [
+                {"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
+                 "config": {"batch_input_shape": [None, 3]}}, *layers]}})
+
+    deep = {"class_name": "Dense", "config": {"name": "d", "units": 1}}
+    for _ in range(12):
+        deep = {"class_name": "Sequential", "config": {"name": "m", "layers": [deep]}}
+    tensor = {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}
+    files = ROOT / "tests" / "unit" / "client" / "keras"
+    for name in ("mlp_built-k3", "nested_sequential-k2", "padding-k2", "embedding-k3",
+                 "names-k2", "refused/lambda-k3", "refused/shared-k3"):
+        text = json.dumps(json.loads((files / f"{name}.json").read_text()))
+        write("keras", **{name.replace("/", "_"): text})
+    write("keras", circle=functional(call("a", "b"), call("b", "a")),
+          itself=functional(call("a", "a")), dangling=functional(call("a", "z")),
+          order=functional(call("a", "b"), call("b", "x")),
+          tensor=functional({**call("a"), "inbound_nodes": [{"args": [tensor], "kwargs": {}}]}),
+          kwargs=functional({**call("a", kind="MultiHeadAttention"), "inbound_nodes": [
+              {"args": [], "kwargs": {"query": tensor, "value": [tensor] * 9}}]}),
+          no_output=functional(call("a", "x"), outputs=[]),
+          outputs=functional(call("a", "x"), outputs={"a": ["a", 0, 0]}),
+          names=functional(call("a", "\u0085\u2028'\""), call("\u0085\u2028'\"", "x")),
+          many=functional(call("a", *["x"] * 9, kind="Add")), deep=json.dumps(deep),
+          tuple=json.dumps({"class_name": "Sequential", "config": [
+              {"class_name": "Dense", "config": {"name": "d", "units": 1, "batch_input_shape":
+               {"class_name": "__tuple__", "items": [None, 3]}}}]}),
+          nan='{"class_name": "Sequential", "config": {"layers": []}, "x": NaN}',
+          nothing="", list="[]", object="{}")
+
+
 def conf():
     write("conf",
           all="# a file\nname = a b\nthreads=3\nroom = 2 GiB\ngrace-ms = 1.5s\n"
@@ -881,15 +919,17 @@ def dictionaries():
     for name in ("model.h", "spec.h"):
         words |= set(re.findall(r'"([a-z][a-z_0-9]+)"',
                                 (ROOT / "proto" / name).read_text()))
+    for path in (ROOT / "client").glob("keras*.c"):
+        words |= set(re.findall(r'"([A-Za-z_][A-Za-z_0-9]+)"', path.read_text()))
     words |= {"&a", "*a", "<<", "!!", "---", "1e400", "18446744073709551616"}
     text = "".join(f'"{word}"\n' for word in sorted(words))
     (HERE / "words.dict").write_text(
-        "# Written by make_corpus.py from proto/.\n" + text)
+        "# Written by make_corpus.py from proto/ and client/.\n" + text)
 
 
 def main():
     for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
-                  spec_json, spec_yaml, model, conf, idx, images, npy, npz, csv,
+                  spec_json, spec_yaml, model, keras, conf, idx, images, npy, npz, csv,
                   tensorfile, manifest, resume, snapshot, dictionaries):
         seeds()
 

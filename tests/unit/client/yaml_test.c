@@ -162,3 +162,67 @@ TEST(yaml, lines_of_values_by_path)
     json_decref(value);
     json_decref(lines);
 }
+
+// ---- writing
+
+// JSON with ' for ".
+static json_t *json_of(const char *text)
+{
+    char json[2048];
+    json_t *value;
+    size_t n = strlen(text);
+
+    T_LT(n, sizeof(json));
+    for (size_t i = 0; i <= n; i++)
+        json[i] = text[i] == '\'' ? '"' : text[i];
+    value = json_loads(json, 0, NULL);
+    T_TRUE(value != NULL);
+    return value;
+}
+
+TEST(yaml, what_is_written_is_what_people_write)
+{
+    json_t *value = json_of(
+        "{'name': 'net', 'model': {'input_shape': [28, 28], 'layers': [{'type':"
+        " 'dense', 'units': 3, 'l2': {'l2': 0.5}}, {'type': 'relu'}]}, 'data': "
+        "{'train': {'x': '/a/b.npz', 'scale': 0.1}, 'test': {}}, 'none': []}");
+    struct buf text = BUF_INIT;
+
+    T_OK(yaml_write(&text, value));
+    T_STR(buf_text(&text), "name: net\n"
+                           "model:\n"
+                           "  input_shape: [28, 28]\n"
+                           "  layers:\n"
+                           "    - {type: dense, units: 3, l2: {l2: 0.5}}\n"
+                           "    - {type: relu}\n"
+                           "data:\n"
+                           "  train: {x: /a/b.npz, scale: 0.1}\n"
+                           "  test: {}\n"
+                           "none: []\n");
+    buf_release(&text);
+    json_decref(value);
+}
+
+TEST(yaml, what_is_written_is_read_as_the_same)
+{
+    json_t *value = json_of(
+        "{'words': ['null', 'true', 'false', 'no', '~', '', ' ', '1', '1e3', "
+        "'-', '- a', 'a: b', '#', 'a #b', '{', '[', '*a', '&a', '!a', '%', "
+        "'@', "
+        "'a\\nb', '\\ta', 'ü', '\\u0001', '.inf', '0x1', '<<', '---', "
+        "'a\\\\b'],"
+        " 'numbers': [0, -1, 0.1, 1e300, -1.5e-7, 3.0], 'rest': [true, null, "
+        "[1, [2]], {'a b': {'c': 'd'}, '1': 2}], 'true': {'x': {'y': "
+        "{'z': ['a long list', 'of several words', 'that does not stand on one "
+        "line', 'whatever is done']}}}}");
+    struct buf text = BUF_INIT;
+    json_t *again = NULL;
+
+    T_OK(yaml_write(&text, value));
+    T_OK(yaml_read(&again, NULL, "a.yaml", buf_text(&text), text.len, t_err()));
+    if (!json_equal(again, value))
+        T_FAIL("it is another:\n%s", buf_text(&text));
+    json_decref(again);
+    json_decref(value);
+    buf_release(&text);
+}

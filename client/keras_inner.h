@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras_inner.h -- what the keras*.c files share. For them only.
+#ifndef CLIENT_KERAS_INNER_H
+#define CLIENT_KERAS_INNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/keras.h"
+#include "common/base/map.h"
+#include "proto/model.h"
+
+#define KERAS_NESTED_MAX 8 // models in models
+#define KERAS_EDGES_MAX 100000
+
+// A layer with its edges; the sample is node 0, nodes[i] node i + 1.
+struct keras_node {
+    char *name;             // in the job; owned
+    const char *class_name; // borrowed, as config
+    const json_t *config;
+    uint32_t inputs;
+    uint32_t input[MODEL_INPUTS_MAX];
+    bool causal; // called with use_causal_mask
+};
+
+// The layers of all models in the file, each after its inputs.
+struct keras_graph {
+    struct keras_node *nodes; // owned
+    uint32_t count, cap;
+    uint32_t called; // layers and models seen
+    size_t edges;
+    uint32_t output;       // node
+    const json_t *shape;   // of the input, with the batch's axis; borrowed
+    const char *precision; // f16, bf16, or NULL
+    bool keras2;
+    struct sl_error *err;
+};
+
+// ---- keras_graph.c
+
+enum sl_err keras_graph(struct keras_graph *g, const json_t *model);
+void keras_graph_release(struct keras_graph *g);
+
+bool keras_is_model(const json_t *layer); // with layers of its own
+const char *keras_name(const json_t *layer);
+
+// ---- keras_call.c
+
+// What a layer reads, as numbers of layers in the list of its model.
+struct keras_call {
+    uint32_t inputs, input[MODEL_INPUTS_MAX];
+    bool causal; // with use_causal_mask
+};
+
+// `numbers`: name of a layer -> its number + 1.
+enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
+                       const struct strmap *numbers, const json_t *layer);
+
+// The name of the layer that a tensor comes from, and which of its tensors;
+// NULL if it is none: {"class_name": "__keras_tensor__", ...}, ["dense", 0, 0].
+const char *keras_tensor(const json_t *value, json_int_t *tensor);
+
+// ---- keras_layer.c
+
+bool keras_offered(const char *class_name);
+
+// A LayerSpec without its inputs, of a class that is offered. May set
+// g->precision.
+enum sl_err keras_layer(json_t **out, struct keras_graph *g,
+                        const struct keras_node *node);
+
+// ---- keras_value.c: words and numbers as Keras writes them
+
+// "layer 'x' (Dense) ...". Returns SL_ENOTSUP.
+enum sl_err keras_refuse(struct keras_graph *g, const char *name,
+                         const char *class_name, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+const char *keras_str(const json_t *object, const char *key); // or NULL
+
+// What {"class_name": "__tuple__", "items": ...} means.
+const json_t *keras_plain(const json_t *value);
+
+// Equal, where 1 is 1.0.
+bool keras_same(const json_t *a, const json_t *b);
+// Equal to what this text says as JSON.
+bool keras_is(const json_t *value, const char *text);
+
+// The value as it is written, cut. Returns `out`.
+#define KERAS_TEXT 80
+const char *keras_text(char out[KERAS_TEXT], const json_t *value);
+
+// Is an object of Keras' own: not registered by somebody, of no module but
+// Keras'? Of strings and so on: true.
+bool keras_own(const json_t *object);
+
+// The name of a function or of an object's class: "relu", "GlorotUniform".
+// NULL: it has none.
+const char *keras_word(const json_t *value);
+// Its arguments; NULL: none.
+const json_t *keras_config(const json_t *value);
+
+// "GlorotUniform" and "glorot_uniform" are one.
+bool keras_alike(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Keras wrote against what it said of it: variables, shapes, numbers. What
+// cannot be imported, and in which words.
+#include "keras_corpus.h"
+
+#include "client/specfile.h"
+#include "client/yaml.h"
+#include "common/base/json.h"
+#include "proto/spec.h"
+
+// ---- the corpus
+
+static void check_variables(const struct model *m, const json_t *want)
+{
+    uint64_t parameters = 0;
+
+    for (uint32_t i = 0; i < m->variables_count; i++) {
+        const struct model_variable *v = &m->variables[i];
+        struct layout_variable as = corpus_variable(v);
+        struct model_shape shape = layout_keras_shape(&as);
+        const json_t *dims = json_object_get(want, v->name);
+
+        if (dims == NULL)
+            T_FAIL("%s is no variable of Keras'", v->name);
+        T_EQ(shape.rank, json_array_size(dims));
+        for (uint32_t a = 0; a < shape.rank; a++)
+            T_EQ(shape.dim[a], json_integer_value(json_array_get(dims, a)));
+        parameters += v->elements;
+    }
+    T_EQ(m->variables_count, json_object_size(want));
+    T_EQ(parameters, m->elements);
+}
+
+// Names, shapes and counts are Keras' own; what is written is read again as the
+// same.
+static void check_file(const char *name)
+{
+    json_t *want = corpus_want(name), *again = NULL;
+    struct buf text = BUF_INIT;
+    struct keras k;
+    struct model *m;
+
+    t_again(name);
+    corpus_import(&k, name);
+    m = corpus_model(&k);
+    check_variables(m, json_object_get(want, "variables"));
+    T_EQ(m->elements, json_integer_value(json_object_get(want, "parameters")));
+    T_OK(yaml_write(&text, k.model));
+    T_OK(yaml_read(&again, NULL, name, buf_text(&text), text.len, t_err()));
+    if (!json_equal(again, k.model))
+        T_FAIL("%s is read as something else:\n%s", name, buf_text(&text));
+    json_decref(again);
+    json_decref(want);
+    buf_release(&text);
+    model_free(m);
+    keras_release(&k);
+}
+
+TEST(keras, files_have_the_variables_that_keras_says)
+{
+#define CHECK(name)                                                            \
+    check_file(#name "-k2");                                                   \
+    check_file(#name "-k3");
+    KERAS_CORPUS(CHECK)
+#undef CHECK
+}
+
+// ---- what it was compiled with
+
+static json_t *filled(const char *name, const char *said, struct buf *notes)
+{
+    json_t *spec = json_object(), *own = json_loads(said, 0, NULL);
+    struct keras k;
+
+    corpus_import(&k, name);
+    T_OK(keras_fill(spec, own, &k, notes, name, t_err()));
+    keras_release(&k);
+    json_decref(own);
+    return spec;
+}
+
+static void check_filled(const char *name, const char *said, const char *want)
+{
+    struct buf text = BUF_INIT, notes = BUF_INIT;
+    json_t *spec = filled(name, said, &notes);
+
+    T_OK(sl_json_write(&text, spec, false));
+    T_STR(buf_text(&text), want);
+    T_STR(buf_text(&notes), "");
+    buf_release(&text);
+    buf_release(&notes);
+    json_decref(spec);
+}
+
+TEST(keras, a_compiled_model_brings_optimizer_and_loss)
+{
+    check_filled(
+        "mlp_built-k3", "{}",
+        "{\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":"
+        "0.10000000149011612,\"momentum\":0.9,\"nesterov\":true},"
+        "\"loss\":\"categorical_crossentropy\",\"from_logits\":false}");
+    check_filled("resnet-k3", "{}",
+                 "{\"optimizer\":{\"type\":\"sgd\",\"schedule\":{\"type\":"
+                 "\"cosine_decay\",\"decay_steps\":1000,\"alpha\":0.01},"
+                 "\"learning_rate\":0.1,\"clipnorm\":1,\"momentum\":0.9},"
+                 "\"loss\":\"sparse_categorical_crossentropy\","
+                 "\"from_logits\":true}");
+    check_filled("mixed-k3", "{}",
+                 "{\"optimizer\":{\"type\":\"adamw\",\"learning_rate\":"
+                 "0.0010000000474974513,\"weight_decay\":0.01,"
+                 "\"global_clipnorm\":1},\"loss\":\"mean_squared_error\","
+                 "\"train\":{\"precision\":\"f16\"}}");
+}
+
+TEST(keras, what_is_said_is_not_asked_of_keras)
+{
+    // Keras 2 writes no compile_config.
+    check_filled("mlp_built-k2", "{}", "{}");
+    check_filled("mlp_built-k3",
+                 "{\"optimizer\": {\"type\": \"adam\"}, \"loss\": "
+                 "\"mean_squared_error\"}",
+                 "{}");
+    check_filled("mlp_built-k3",
+                 "{\"optimizer\": {\"momentum\": 0.5}, \"from_logits\": true}",
+                 "{\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":"
+                 "0.10000000149011612,\"momentum\":0.5,\"nesterov\":true},"
+                 "\"loss\":\"categorical_crossentropy\"}");
+    check_filled("mixed-k3",
+                 "{\"optimizer\": {\"type\": \"adam\"}, \"loss\": "
+                 "\"mean_squared_error\", \"train\": {\"precision\": \"f32\"}}",
+                 "{}");
+}
+
+// ---- what is refused
+
+// Text with ' for ".
+static enum sl_err import_text(struct keras *k, const char *text,
+                               struct sl_error *err)
+{
+    struct buf json = BUF_INIT;
+    enum sl_err rc;
+
+    for (; *text != '\0'; text++)
+        T_OK(buf_append_char(&json, *text == '\'' ? '"' : *text));
+    rc = keras_read(k, "m.json", buf_text(&json), json.len, err);
+    buf_release(&json);
+    return rc;
+}
+
+static void refused_text(enum sl_err code, const char *text, const char *words)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct keras k = {.model = NULL};
+
+    T_FAILS(code, import_text(&k, text, &err));
+    T_HAS(err.text, "m.json:");
+    T_HAS(err.text, words);
+    T_PTR(k.model, NULL);
+}
+
+static void refused_file(const char *name, const char *words)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct buf text = BUF_INIT;
+    char file[128];
+    struct keras k;
+    const char *path;
+
+    snprintf(file, sizeof(file), "refused/%s.json", name);
+    t_again(file);
+    path = corpus_read(&text, file);
+    T_FAILS(SL_ENOTSUP, keras_read(&k, path, buf_text(&text), text.len, &err));
+    T_HAS(err.text, words);
+    T_HAS(err.text, path);
+    buf_release(&text);
+}
+
+TEST(keras, models_that_keras_wrote_are_refused_by_name)
+{
+    static const struct {
+        const char *name, *words;
+    } both[] = {
+        {"lambda", "layer 'times' (Lambda) holds code"},
+        {"custom", "layer 'm' (Mine) is no layer of Keras' own"},
+        {"registered", "layer 'd' (Dense) is no layer of Keras' own"},
+        {"shared", "layer 'twice' (Dense) is called 2 times"},
+        {"two_inputs", "layer 'b' (InputLayer) is a second input"},
+        {"two_outputs", "the model has 2 outputs"},
+        {"unknown", "layer 'memory' (LSTM) is of a class that is not known"},
+        {"frozen", "layer 'd' (Dense) has trainable: false"},
+        {"frozen_model", "trainable: false; all variables of a job"},
+        {"constraint", "layer 'd' (Dense) has kernel_constraint"},
+        {"initializer", "layer 'd' (Dense) has kernel_initializer"},
+        {"channels_first", "layer 'c' (Conv2D) has data_format"},
+        {"float64", "known are float32, mixed_float16 and mixed_bfloat16"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(both); i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s-k2", both[i].name);
+        refused_file(name, both[i].words);
+        snprintf(name, sizeof(name), "%s-k3", both[i].name);
+        refused_file(name, both[i].words);
+    }
+    refused_file("in_training-k2", "(Dropout) is called with training=true");
+    refused_file("renorm-k2", "layer 'bn' (BatchNormalization) has renorm");
+    refused_file("renorm-k3", "(BatchNormalization) has synchronized: true");
+    refused_file("hard_sigmoid-k2", "Keras 2 has another function");
+}
+
+#define DENSE(name, reads)                                                     \
+    "{'class_name': 'Dense', 'name': '" name "', 'config': {'units': 2}, "     \
+    "'inbound_nodes': [[['" reads "', 0, 0]]]}"
+#define FUNCTIONAL(layers, output)                                             \
+    "{'class_name': 'Functional', 'keras_version': '2.9', 'config': "          \
+    "{'name': 'm', 'layers': [{'class_name': 'InputLayer', 'name': 'x', "      \
+    "'config': {'batch_input_shape': [null, 3]}, 'inbound_nodes': "            \
+    "[]}, " layers "], 'output_layers': [['" output "', 0, 0]]}}"
+
+TEST(keras, a_graph_that_is_none_is_refused)
+{
+    struct keras k;
+
+    refused_text(SL_EINVAL,
+                 FUNCTIONAL(DENSE("a", "b") "," DENSE("b", "a"), "b"),
+                 "are a circle: 'b' reads 'a'");
+    refused_text(SL_EINVAL, FUNCTIONAL(DENSE("a", "a"), "a"), "are a circle");
+    refused_text(SL_EINVAL, FUNCTIONAL(DENSE("a", "c"), "a"),
+                 "reads 'c', which is no layer");
+    refused_text(SL_EINVAL, FUNCTIONAL(DENSE("a", "x"), "b"), "output_layers");
+    refused_text(SL_EINVAL,
+                 FUNCTIONAL(DENSE("a", "x") "," DENSE("a", "x"), "a"),
+                 "two layers are called 'a'");
+    refused_text(SL_ENOTSUP, FUNCTIONAL(DENSE("a", "x"), "x"), "no layers");
+    // In any order is fine.
+    T_OK(import_text(&k, FUNCTIONAL(DENSE("b", "a") "," DENSE("a", "x"), "b"),
+                     t_err()));
+    T_STR(json_string_value(json_object_get(
+              json_array_get(json_object_get(k.model, "layers"), 1), "name")),
+          "b");
+    keras_release(&k);
+}
+
+#define SEQUENTIAL(layer)                                                      \
+    "{'module': 'keras', 'class_name': 'Sequential', 'config': {'name': 'm', " \
+    "'build_input_shape': [null, 3], 'layers': [" layer "]}}"
+
+TEST(keras, what_is_no_model_is_refused)
+{
+    refused_text(SL_EINVAL, "{'class_name': 1}", "no model of Keras");
+    refused_text(SL_EINVAL, "[1, 2]", "no model of Keras");
+    refused_text(SL_ENOTSUP, "{'class_name': 'Mine', 'config': {}}",
+                 "a Mine is code");
+    refused_text(SL_ENOTSUP, "{'class_name': 'Functional', 'config': {}}",
+                 "is code");
+    refused_text(SL_EINVAL,
+                 "{'class_name': 'Sequential', 'config': {'layers': []},\n"
+                 "'x': NaN}",
+                 "m.json:2: NaN or Infinity is no JSON");
+    refused_text(SL_EINVAL, "{'a': 'NaN', 'b': -Infinity}", "m.json:1: NaN or");
+    refused_text(SL_EINVAL, "{'a': 'NaN', 'a': 1}", "duplicate");
+    refused_text(SL_EINVAL, "{'class_name': 'Sequential'", "m.json:1:");
+    refused_text(SL_EINVAL, "PK\3\4...", "a saved model, which is not read");
+    refused_text(SL_EINVAL,
+                 "{'class_name': 'Sequential', 'config': [{'class_name': "
+                 "'Dense', 'config': {'name': 'd', 'units': 1}}]}",
+                 "does not say what shape");
+    refused_text(SL_ENOTSUP,
+                 SEQUENTIAL("{'module': 'os', 'class_name': 'Dense', "
+                            "'config': {'name': 'd'}}"),
+                 "is no layer of Keras' own");
+    refused_text(SL_ENOTSUP,
+                 SEQUENTIAL("{'class_name': 'Dense', 'config': {'name': 'd', "
+                            "'units': 3, 'lora_rank': 4}}"),
+                 "has lora_rank: 4; that argument is not known");
+    refused_text(SL_ENOTSUP,
+                 SEQUENTIAL("{'class_name': 'Dense', 'config': {'name': 'd', "
+                            "'units': 3, 'activation': {'module': 'mine', "
+                            "'class_name': 'function', 'config': 'relu'}}}"),
+                 "only functions of Keras' own");
+    refused_text(SL_ENOTSUP,
+                 SEQUENTIAL("{'class_name': 'InputLayer', 'config': {'name': "
+                            "'x', 'batch_shape': [null, null, 3]}}, "
+                            "{'class_name': 'Flatten', 'config': {'name': "
+                            "'f'}}"),
+                 "each axis but the batch's must be a number");
+}
+
+TEST(keras, models_in_models_have_an_end)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct buf text = BUF_INIT;
+    struct keras k;
+
+    for (int i = 0; i < 10; i++)
+        T_OK(buf_append_str(&text, "{\"class_name\":\"Sequential\",\"config\":"
+                                   "{\"name\":\"m\",\"layers\":["));
+    for (int i = 0; i < 10; i++)
+        T_OK(buf_append_str(&text, "]}}"));
+    T_FAILS(SL_ENOTSUP,
+            keras_read(&k, "m.json", buf_text(&text), text.len, &err));
+    T_HAS(err.text, "models within models, 8 deep");
+    buf_release(&text);
+}
+
+TEST(keras, old_files_are_read)
+{
+    struct keras k;
+    struct model *m;
+
+    // Keras 2.1: a bare list, and the shape in the first layer.
+    T_OK(import_text(
+        &k,
+        "{'class_name': 'Sequential', 'config': [{'class_name': 'Dense', "
+        "'config': {'name': 'd', 'units': 2, 'batch_input_shape': {"
+        "'class_name': '__tuple__', 'items': [null, 3]}, "
+        "'kernel_initializer': {'class_name': 'VarianceScaling', 'config': "
+        "{'scale': 1.0, 'mode': 'fan_avg', 'distribution': 'uniform', "
+        "'seed': null}}}}], 'keras_version': '2.1.6', 'backend': "
+        "'tensorflow'}",
+        t_err()));
+    m = corpus_model(&k);
+    T_EQ(m->elements, 8);
+    T_STR(k.name, "model");
+    model_free(m);
+    keras_release(&k);
+}
+
+TEST(keras, names_are_those_of_a_job)
+{
+    static const struct {
+        const char *is, *becomes;
+    } cases[] = {
+        {"My Model_2", "my-model-2"},
+        {"j-17", "model"},
+        {"j-net", "j-net"},
+        {"__", "model"},
+        {"a--b-", "a-b"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        char text[256];
+        struct keras k;
+
+        snprintf(text, sizeof(text),
+                 "{'class_name': 'Sequential', 'config': {'name': '%s', "
+                 "'build_input_shape': [null, 3], 'layers': [{'class_name': "
+                 "'Dense', 'config': {'name': 'd', 'units': 1}}]}}",
+                 cases[i].is);
+        T_OK(import_text(&k, text, t_err()));
+        T_STR(k.name, cases[i].becomes);
+        keras_release(&k);
+    }
+}
+
+// ---- compile_config, by hand
+
+#define DENSE_COMPILED(config)                                                 \
+    "{'module': 'keras', 'class_name': 'Sequential', 'config': {'name': 'm', " \
+    "'build_input_shape': [null, 3], 'layers': [{'class_name': 'Dense', "      \
+    "'config': {'name': 'd', 'units': 2}}]}, 'compile_config': {" config "}}"
+#define OPTIMIZER(name, config)                                                \
+    DENSE_COMPILED("'optimizer': {'module': 'keras.optimizers', "              \
+                   "'class_name': '" name "', 'config': {" config "}}")
+#define SCHEDULE(name, config)                                                 \
+    "'learning_rate': {'module': 'keras.optimizers.schedules', 'class_name': " \
+    "'" name "', 'config': {" config "}}"
+#define LOSS(loss) DENSE_COMPILED("'loss': " loss)
+
+static enum sl_err fill_text(json_t *spec, const char *text, struct buf *notes,
+                             struct sl_error *err)
+{
+    struct keras k;
+    enum sl_err rc;
+
+    T_OK(import_text(&k, text, t_err()));
+    rc = keras_fill(spec, NULL, &k, notes, "m.json", err);
+    keras_release(&k);
+    return rc;
+}
+
+// As JSON with ' for ".
+static void fills(const char *text, const char *want)
+{
+    struct buf json = BUF_INIT, notes = BUF_INIT;
+    json_t *spec = json_object();
+
+    T_OK(fill_text(spec, text, &notes, t_err()));
+    T_OK(sl_json_write(&json, spec, false));
+    for (size_t i = 0; i < json.len; i++)
+        if (json.data[i] == '"')
+            json.data[i] = '\'';
+    T_STR(buf_text(&json), want);
+    T_STR(buf_text(&notes), "");
+    buf_release(&json);
+    buf_release(&notes);
+    json_decref(spec);
+}
+
+static void fill_refused(const char *text, const char *words)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct buf notes = BUF_INIT;
+    json_t *spec = json_object();
+
+    T_FAILS(SL_ENOTSUP, fill_text(spec, text, &notes, &err));
+    T_HAS(err.text, "m.json: ");
+    T_HAS(err.text, words);
+    json_decref(spec);
+    buf_release(&notes);
+}
+
+TEST(keras, optimizers_and_schedules_are_taken_over)
+{
+    fills(OPTIMIZER("Adam", "'beta_1': 0.8, 'amsgrad': true, 'epsilon': 1e-07,"
+                            "'use_ema': false, 'ema_momentum': 0.99"),
+          "{'optimizer':{'type':'adam','beta_1':0.8,'amsgrad':true}}");
+    fills(OPTIMIZER("Adam", "'gradient_accumulation_steps': 4"),
+          "{'optimizer':{'type':'adam'},'train':{'accumulate':4}}");
+    fills(OPTIMIZER("RMSprop", SCHEDULE("PiecewiseConstantDecay",
+                                        "'boundaries': [10, 20], 'values': "
+                                        "[0.1, 0.01, 0.001], 'name': 'p'")),
+          "{'optimizer':{'type':'rmsprop','schedule':{'type':"
+          "'piecewise_constant_decay','boundaries':[10,20],'values':[0.1,0.01,"
+          "0.001]}}}");
+    fills(
+        OPTIMIZER("SGD", SCHEDULE("CosineDecayRestarts",
+                                  "'initial_learning_rate': 0.1, "
+                                  "'first_decay_steps': 1000.0, 't_mul': 2.0")),
+        "{'optimizer':{'type':'sgd','schedule':{'type':"
+        "'cosine_decay_restarts','decay_steps':1000},'learning_rate':0.1}}");
+    // Around the one of mixed precision.
+    fills(DENSE_COMPILED(
+              "'optimizer': {'module': 'keras.optimizers', 'class_name': "
+              "'LossScaleOptimizer', 'config': {'inner_optimizer': {"
+              "'class_name': 'Adagrad', 'config': {'learning_rate': 0.5}}}}"),
+          "{'optimizer':{'type':'adagrad','learning_rate':0.5}}");
+    fill_refused(OPTIMIZER("Lion", ""), "optimizer Lion is not known");
+    fill_refused(OPTIMIZER("Adam", "'use_ema': true"),
+                 "Adam has use_ema: true");
+    fill_refused(OPTIMIZER("Adam", "'beta_3': 1"), "Adam has beta_3: 1");
+    fill_refused(OPTIMIZER("SGD", SCHEDULE("Mine", "")), "rate is a Mine");
+    fill_refused(
+        OPTIMIZER(
+            "SGD",
+            SCHEDULE(
+                "InverseTimeDecay",
+                "'decay_steps': 3, 'decay_rate': 1") ", "
+                                                     "'gradient_accumulation_"
+                                                     "steps': 2"),
+        "a schedule, which a job counts in steps");
+}
+
+TEST(keras, losses_are_taken_over)
+{
+    fills(LOSS("'mse'"), "{'loss':'mean_squared_error'}");
+    fills(LOSS("{'d': 'mean_squared_error'}"), "{'loss':'mean_squared_error'}");
+    fills(LOSS("['binary_crossentropy']"),
+          "{'loss':'binary_crossentropy','from_logits':false}");
+    fills(LOSS("{'module': 'builtins', 'class_name': 'function', 'config': "
+               "'categorical_crossentropy', 'registered_name': "
+               "'categorical_crossentropy'}"),
+          "{'loss':'categorical_crossentropy','from_logits':false}");
+    fills(LOSS("{'module': 'keras.losses', 'class_name': "
+               "'CategoricalCrossentropy', 'config': {'from_logits': true, "
+               "'label_smoothing': 0.1, 'axis': -1, 'reduction': "
+               "'sum_over_batch_size', 'name': 'c'}, 'registered_name': null}"),
+          "{'label_smoothing':0.1,'loss':'categorical_crossentropy',"
+          "'from_logits':true}");
+    fill_refused(LOSS("'huber'"), "loss huber is not known");
+    fill_refused(LOSS("['mse', 'mse']"), "loss of several is not known");
+    fill_refused(LOSS("{'module': 'mine', 'class_name': 'MeanSquaredError', "
+                      "'config': {}}"),
+                 "is not known");
+    fill_refused(LOSS("{'class_name': 'MeanSquaredError', 'config': "
+                      "{'reduction': 'sum'}}"),
+                 "reduction: sum");
+    fill_refused(LOSS("'mse', 'loss_weights': [0.5]"), "loss_weights");
+}
+
+TEST(keras, metrics_that_nobody_counts_are_named)
+{
+    struct buf notes = BUF_INIT;
+    json_t *spec = json_object();
+
+    T_OK(fill_text(spec,
+                   DENSE_COMPILED("'metrics': {'d': ['accuracy', {'class_name':"
+                                  " 'AUC', 'config': {}}]}, 'weighted_metrics':"
+                                  " ['Precision']"),
+                   &notes, t_err()));
+    T_HAS(buf_text(&notes), "metric AUC is left out");
+    T_HAS(buf_text(&notes), "metric Precision is left out");
+    T_FALSE(strstr(buf_text(&notes), "accuracy is left out"));
+    buf_release(&notes);
+    json_decref(spec);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that Keras wrote, computed here: the same outputs for the same values,
+// within 1e-5.
+#include <math.h>
+
+#include "common/base/mem.h"
+#include "tests/unit/client/keras_corpus.h"
+#include "worker/compile/compile.h"
+
+#define ROWS 2 // as make.py has it
+#define TOLERANCE 1e-5
+
+// As make.py's value(): a number in [-1/4, 1/4) of a name and an index.
+static double value(const char *name, uint64_t i)
+{
+    uint32_t h = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        h = (h ^ (uint8_t)*name) * 16777619u;
+    h += (uint32_t)i * 0x9E3779B1u;
+    h ^= h >> 15;
+    h *= 0x85EBCA6Bu;
+    h ^= h >> 13;
+    return ((double)(h % 1024) - 512) / 2048;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+// Elements are counted in Keras' order of axes.
+static void set_variable(float *params, const struct model_variable *v)
+{
+    struct layout_variable as = corpus_variable(v);
+    double around =
+        ends_with(v->name, "gamma") || ends_with(v->name, "moving_variance");
+    float *ours = sl_malloc_array(v->elements, sizeof(*ours));
+    float *keras = sl_malloc_array(v->elements, sizeof(*keras));
+
+    for (uint64_t i = 0; i < v->elements; i++)
+        ours[i] = (float)i; // exact: they are small
+    layout_to_keras(&as, keras, ours);
+    for (uint64_t i = 0; i < v->elements; i++)
+        params[v->first + (uint64_t)keras[i]] =
+            (float)(around + value(v->name, i));
+    sl_free(ours);
+    sl_free(keras);
+}
+
+static float *samples(const struct model *m, json_int_t ids)
+{
+    uint64_t count = ROWS * model_shape_elements(&m->nodes[0].out);
+    float *x = sl_malloc_array(count, sizeof(*x));
+
+    for (uint64_t i = 0; i < count; i++) {
+        double v = value("input", i);
+
+        x[i] = (float)(ids > 0 ? fmod(v * 2048 + 512, (double)ids) : v * 8);
+    }
+    return x;
+}
+
+// What the loss sees; before anything that comes after it runs, such as what
+// regularizers add.
+static const float *run(struct program *p, struct program_io *io)
+{
+    uint32_t at = p->forward - 1;
+    const struct program_op *loss;
+
+    while (at > 0 && p->ops[at].op != KERN_MSE)
+        at--;
+    loss = &p->ops[at];
+    T_EQ(loss->op, KERN_MSE);
+    T_EQ(loss->arg[0].place, PROGRAM_ARENA);
+    T_OK(program_run(p, io, 0, at + 1, t_err()));
+    return (const float *)((uint8_t *)p->memory->arena.at +
+                           loss->arg[0].offset);
+}
+
+static void check_outputs(const char *name, const char *backend)
+{
+    struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                .batch = ROWS};
+    json_t *want = corpus_want(name), *outputs;
+    struct program_memory memory = {.dev = NULL};
+    struct program_io io = {.params = NULL};
+    struct program *p;
+    struct kern_dev *dev;
+    struct keras k;
+    struct model *m;
+    uint64_t count;
+    const float *y;
+
+    t_again(name);
+    corpus_import(&k, name);
+    m = corpus_model(&k);
+    T_OK(kern_open(&dev, backend, NULL, t_err()));
+    T_OK(compile(&p, dev, m, &o, &memory, t_err()));
+    count = ROWS * model_shape_elements(&m->nodes[m->output].out);
+    io.params = sl_calloc(m->elements, sizeof(float));
+    io.labels = sl_calloc(count, sizeof(float));
+    io.x = samples(m, json_integer_value(json_object_get(want, "ids")));
+    for (uint32_t i = 0; i < m->variables_count; i++)
+        set_variable(io.params, &m->variables[i]);
+    y = run(p, &io);
+    outputs = json_object_get(want, "outputs");
+    T_EQ(count, json_array_size(outputs));
+    for (uint64_t i = 0; i < count; i++) {
+        double keras = json_number_value(json_array_get(outputs, i));
+
+        T_NEAR(y[i], keras, TOLERANCE * fmax(1, fabs(keras)));
+    }
+    program_free(p);
+    program_memory_release(&memory);
+    kern_close(dev);
+    sl_free(io.params);
+    sl_free((void *)(uintptr_t)io.x);
+    sl_free((void *)(uintptr_t)io.labels);
+    model_free(m);
+    keras_release(&k);
+    json_decref(want);
+}
+
+#define CHECK(name)                                                            \
+    check_outputs(#name "-k2", backend);                                       \
+    check_outputs(#name "-k3", backend);
+
+TEST(keras, outputs_on_ref_are_those_of_keras)
+{
+    const char *backend = "ref";
+
+    KERAS_CORPUS(CHECK)
+}
+
+TEST(keras, outputs_on_cpu_are_those_of_keras)
+{
+    const char *backend = "cpu";
+
+    KERAS_CORPUS(CHECK)
+}
