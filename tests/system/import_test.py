@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice import`: a model that Keras wrote trains, and its values come back.
+
+With Keras itself where it is (bench/setup has installed it for the peers);
+without, with what it once wrote (tests/unit/client/keras)."""
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy
+from safetensors.numpy import load_file
+
+from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
+
+PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
+                                    ROOT / "build-bench" / "peers-venv"))
+FILES = ROOT / "tests" / "unit" / "client" / "keras"
+
+# Makes a model with its first values and data; or loads what a job has made of it.
+PROGRAM = """
+import sys, numpy
+which, what, folder = sys.argv[1:]
+k = __import__(which)
+from sluice.client import load_safetensors, save_safetensors
+from sluice.keras_weights import load_weights, save_weights
+l = k.layers
+def model():
+    x = k.Input((6, 5, 1))
+    y = l.Conv2D(4, (2, 3), name="conv")(x)
+    y = l.ReLU()(l.BatchNormalization(name="norm")(y))
+    y = l.Flatten()(l.MaxPooling2D((1, 3))(y))
+    m = k.Model(x, k.Sequential([k.Input((20,)), l.Dense(8, "tanh", name="d"),
+                                 l.Dense(2, name="d2")], name="head")(y))
+    m.compile(k.optimizers.Adam(0.01), metrics=["accuracy"],
+              loss=k.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return m
+m = model()
+random = numpy.random.default_rng(5)
+x = random.normal(size=(640, 6, 5, 1)).astype("f4")
+y = (x.mean((1, 2, 3)) > 0).astype("i4")
+if what == "make":
+    open(f"{folder}/model.json", "w").write(m.to_json())
+    save_weights(m, f"{folder}/first.safetensors")
+    numpy.savez(f"{folder}/data.npz", x=x, y=y)
+    other = model()
+    load_weights(other, f"{folder}/first.safetensors")
+    assert numpy.array_equal(other.predict(x, verbose=0), m.predict(x, verbose=0))
+    first = load_safetensors(f"{folder}/first.safetensors")
+    def refused(text, **change):
+        save_safetensors(f"{folder}/bad.safetensors", {**first, **change})
+        try:
+            load_weights(other, f"{folder}/bad.safetensors")
+        except ValueError as error:
+            assert text in str(error), error
+        else:
+            assert False, "it took " + text
+        assert numpy.array_equal(other.predict(x, verbose=0), m.predict(x, verbose=0))
+    zeros = numpy.zeros((3, 2), "f4")
+    refused("more is no variable of the model", more=zeros, **{"conv/bias": zeros[0, :0]})
+    refused("conv/bias is (3, 2) in the file, (4,) in the model", **{"conv/bias": zeros})
+    first.pop("conv/bias")
+    refused("conv/bias is not in the file")
+else:
+    load_weights(m, f"{folder}/{what}.safetensors")
+    loss, accuracy = m.evaluate(x, y, verbose=0)
+    print("loss", loss, "accuracy", accuracy)
+"""
+
+
+def says(done, *texts):
+    for text in texts:
+        check(text in done.stderr, f"it does not say '{text}'", done.stdout, done.stderr)
+
+
+def keras(which, what, folder):
+    done = subprocess.run(
+        [PEERS / "bin" / "python", "-c", PROGRAM, which, what, folder], check=False,
+        text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "KERAS_BACKEND": "torch",
+             "OMP_NUM_THREADS": "1",
+             "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
+    check_equal(done.returncode, 0, done.stdout + done.stderr)
+    return done.stdout.split()
+
+
+def data(path):
+    """--set words for both sets."""
+    return [f"--set=data.{part}.{key}={value}" for part in ("train", "test")
+            for key, value in (("format", "npz"), ("x", path))]
+
+
+def what_keras_wrote_trains_under_the_names_that_keras_has():
+    with Cluster(psservers=2, workers=1) as c:
+        random = numpy.random.default_rng(3)
+        x = random.normal(size=(640, 6)).astype("f4")
+        numpy.savez(c.dir / "data.npz", x=x, y=(x[:, 0] > x[:, 1]).astype("i4"))
+        spec = c.dir / "job.yaml"
+        # Optimizer and loss are those it was compiled with.
+        done = c.run("import", FILES / "mlp-k3.json", "-o", spec, *data("data.npz"),
+                     "--set", "optimizer.learning_rate=0.01", "--set", "train.epochs=3",
+                     "--set", "evaluate.every_epochs=1")
+        check_equal(done.stdout + done.stderr, "", "what it says")
+        job = c.run("submit", spec, "--no-wait").stdout.strip()
+        end = c.wait_state(job)
+        check_counts(end)
+        check(end["evaluations"][-1]["accuracy"] > 0.8, end["evaluations"])
+        c.run("export", job, "--to", c.dir / "out.safetensors")
+        want = json.loads((FILES / "mlp-k3.want.json").read_text())["variables"]
+        check_equal({name: list(v.shape) for name, v in
+                     load_file(c.dir / "out.safetensors").items()}, want, "variables")
+
+
+def all_but_the_model_may_come_from_another_spec():
+    with Cluster(psservers=0, workers=0) as c:
+        base = c.dir / "base" / "base.yaml"
+        base.parent.mkdir()
+        base.write_text("name: mine\nloss: categorical_crossentropy\n"
+                        "optimizer: {type: sgd, learning_rate: 0.5}\n"
+                        "data:\n  train: {format: npz, x: train.npz}\n")
+        done = c.run("import", FILES / "mlp_built-k2.json", "--base", base)
+        check_equal(done.stderr, "", "what it says")
+        (c.dir / "job.yaml").write_text(done.stdout)
+        said = json.loads(c.run("validate", c.dir / "job.yaml", "-o", "json").stdout)
+        check_equal((said["name"], said["loss"], said["optimizer"]["learning_rate"]),
+                    ("mine", "categorical_crossentropy", 0.5), "of the base")
+        check_equal(said["data"]["train"]["x"], str(base.parent / "train.npz"), "path")
+        # As JSON, from standard input.
+        text = (FILES / "mlp_built-k2.json").read_bytes()
+        subprocess.run([BIN / "sluice", "import", "-", "-o", c.dir / "job.json", "--base", base],
+                       input=text, check=True)
+        again = json.loads(c.run("validate", c.dir / "job.json", "-o", "json").stdout)
+        check_equal(again, said, "the spec as JSON")
+
+
+def what_is_missing_or_cannot_be_is_said():
+    with Cluster(psservers=0, workers=0) as c:
+        spec = c.dir / "job.yaml"
+        done = c.run("import", FILES / "mlp_built-k2.json", "-o", spec)
+        says(done, *(f"{spec} has no '{what}' yet" for what in ("loss", "optimizer", "data")))
+        says(c.run("validate", spec, want=2), "loss is missing")
+        spec.unlink()
+        for name, text in (("lambda-k3", "layer 'times' (Lambda) holds code"),
+                           ("shared-k2", "layer 'twice' (Dense) is called 2 times"),
+                           ("unknown-k3", "layer 'memory' (LSTM) is of a class")):
+            done = c.run("import", FILES / "refused" / f"{name}.json", "-o", spec, want=2)
+            says(done, text, "Known are models of Activation, Add,")
+            check(not spec.exists(), "it wrote a spec")
+        done = c.run("import", FILES / "mlp-k3.json", "-o", spec, "--set", "train.epoch=3", want=2)
+        says(done, "--set train.epoch=3: train: unknown key 'epoch'")
+        done = c.run("import", FILES / "mlp-k3.json", "--set", "from_logits=false", want=2)
+        says(done, "from_logits is false, but layer 'dense_1' ends in linear")
+        says(c.run("import", spec, want=3), f"{spec}: open: No such file")
+        says(c.run("import", FILES / "mlp-k3.json", "-o", c.dir, want=2), "is a folder")
+        says(c.run("import", "-", "--base", "-", want=2), "standard input is one file")
+
+
+def values_of_keras_go_to_a_job_and_come_back(which):
+    with Cluster(psservers=2, workers=1) as c:
+        keras(which, "make", c.dir)
+        spec = c.dir / "job.yaml"
+        more = [] if which == "keras" else [  # Keras 2 writes no compile_config
+            "--set", "loss=sparse_categorical_crossentropy", "--set", "optimizer.type=adam",
+            "--set", "optimizer.learning_rate=0.01"]
+        c.run("import", c.dir / "model.json", "-o", spec, *data("data.npz"), *more,
+              "--set", "train.epochs=5", "--set", "evaluate.every_epochs=5")
+        job = c.run("submit", spec, "--no-wait", "--weights",
+                    c.dir / "first.safetensors").stdout.strip()
+        end = c.wait_state(job)
+        check_counts(end)
+        ours = end["evaluations"][-1]
+        c.run("export", job, "--to", c.dir / "last.safetensors")
+        _, loss, _, accuracy = keras(which, "last", c.dir)
+        check(abs(float(loss) - ours["loss"]) < 1e-4, "loss", loss, ours)
+        check(abs(float(accuracy) - ours["accuracy"]) < 1e-6, "accuracy", accuracy, ours)
+        check(ours["accuracy"] > 0.8, ours)
+
+
+def values_of_keras_3():
+    values_of_keras_go_to_a_job_and_come_back("keras")
+
+
+def values_of_keras_2():
+    values_of_keras_go_to_a_job_and_come_back("tf_keras")
+
+
+if __name__ == "__main__":
+    TESTS = [what_keras_wrote_trains_under_the_names_that_keras_has,
+             all_but_the_model_may_come_from_another_spec,
+             what_is_missing_or_cannot_be_is_said]
+    if (PEERS / "bin" / "python").exists():
+        TESTS += [values_of_keras_3, values_of_keras_2]
+    else:
+        print("no Keras: bench/setup installs it")
+    main(TESTS)
