@@ -29,6 +29,7 @@ static const struct part {
      "\"mean_squared_error\""},
     {"label_smoothing", NULL, NULL},
     {"from_logits", NULL, NULL},
+    {"top_k", NULL, NULL},
     {"optimizer",
      "The model was not compiled with an optimizer. For example:\n"
      "# optimizer: {type: adam, learning_rate: 0.001}\n",

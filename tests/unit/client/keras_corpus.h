@@ -30,7 +30,18 @@
     X(sums)                                                                    \
     X(deep)                                                                    \
     X(names)                                                                   \
-    X(mixed)
+    X(mixed)                                                                   \
+    X(padding)                                                                 \
+    X(shapes)                                                                  \
+    X(joins)                                                                   \
+    X(extremes)                                                                \
+    X(mobile)                                                                  \
+    X(dilated)                                                                 \
+    X(more_activations)                                                        \
+    X(rare_activations)                                                        \
+    X(transformer)                                                             \
+    X(embedding)                                                               \
+    X(regularized)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

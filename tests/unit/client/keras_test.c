@@ -468,6 +468,7 @@ TEST(keras, losses_are_taken_over)
                "'sum_over_batch_size', 'name': 'c'}, 'registered_name': null}"),
           "{'label_smoothing':0.1,'loss':'categorical_crossentropy',"
           "'from_logits':true}");
+    fills(LOSS("'mae'"), "{'loss':'mean_absolute_error'}");
     fill_refused(LOSS("'huber'"), "loss huber is not known");
     fill_refused(LOSS("['mse', 'mse']"), "loss of several is not known");
     fill_refused(LOSS("{'module': 'mine', 'class_name': 'MeanSquaredError', "
@@ -477,6 +478,29 @@ TEST(keras, losses_are_taken_over)
                       "{'reduction': 'sum'}}"),
                  "reduction: sum");
     fill_refused(LOSS("'mse', 'loss_weights': [0.5]"), "loss_weights");
+}
+
+TEST(keras, the_accuracy_is_that_of_the_metrics)
+{
+    struct buf notes = BUF_INIT;
+    json_t *spec = json_object();
+
+    fills(DENSE_COMPILED("'metrics': ['sparse_categorical_accuracy', 'mse']"),
+          "{}");
+    fills(DENSE_COMPILED("'metrics': ['top_k_categorical_accuracy']"),
+          "{'top_k':5}");
+    fills(
+        DENSE_COMPILED("'metrics': [{'class_name': "
+                       "'SparseTopKCategoricalAccuracy', 'config': {'k': 3}}]"),
+        "{'top_k':3}");
+    T_OK(fill_text(spec,
+                   DENSE_COMPILED("'metrics': ['accuracy', "
+                                  "'top_k_categorical_accuracy']"),
+                   &notes, t_err()));
+    T_HAS(buf_text(&notes), "an evaluation has one accuracy");
+    T_EQ(json_object_size(spec), 0);
+    buf_release(&notes);
+    json_decref(spec);
 }
 
 TEST(keras, metrics_that_nobody_counts_are_named)
