@@ -118,6 +118,61 @@ static inline int64_t chunk_rows(int64_t rows, int64_t cols)
     return want > most ? want : most;
 }
 
+// Sums of a row in f64, in as many lanes whatever the instruction set; its
+// largest element. n is 1 or more.
+#define ROW_LANES 16
+static inline double row_join(const double sum[ROW_LANES])
+{
+    double all = 0;
+
+    for (int k = 0; k < ROW_LANES; k++)
+        all += sum[k];
+    return all;
+}
+
+static inline double row_sum(const float *x, int64_t n)
+{
+    double sum[ROW_LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + ROW_LANES <= n; i += ROW_LANES)
+        for (int k = 0; k < ROW_LANES; k++)
+            sum[k] += x[i + k];
+    for (; i < n; i++)
+        sum[i % ROW_LANES] += x[i];
+    return row_join(sum);
+}
+
+static inline double row_dot(const float *x, const float *y, int64_t n)
+{
+    double sum[ROW_LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + ROW_LANES <= n; i += ROW_LANES)
+        for (int k = 0; k < ROW_LANES; k++)
+            sum[k] += (double)x[i + k] * y[i + k];
+    for (; i < n; i++)
+        sum[i % ROW_LANES] += (double)x[i] * y[i];
+    return row_join(sum);
+}
+
+static inline float row_largest(const float *x, int64_t n)
+{
+    float most[ROW_LANES], all = x[0];
+    int64_t i = 0;
+
+    for (int k = 0; k < ROW_LANES; k++)
+        most[k] = x[0];
+    for (; i + ROW_LANES <= n; i += ROW_LANES)
+        for (int k = 0; k < ROW_LANES; k++)
+            most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
+    for (; i < n; i++)
+        all = x[i] > all ? x[i] : all;
+    for (int k = 0; k < ROW_LANES; k++)
+        all = most[k] > all ? most[k] : all;
+    return all;
+}
+
 extern const struct loop_op LOOPS(pool_fwd), LOOPS(pool_bwd);
 extern const struct loop_op LOOPS(bn_fwd), LOOPS(bn_infer), LOOPS(bn_bwd);
 extern const struct loop_op LOOPS(unary_fwd), LOOPS(unary_bwd);

@@ -35,14 +35,10 @@ static float largest(const float *x, int64_t n, int64_t *at)
 // y = exp(x - max), and their sum. y may be x.
 static double exps(const float *x, float max, float *y, int64_t n)
 {
-    double sum = 0;
-
     LOOPS_IVDEP
     for (int64_t i = 0; i < n; i++)
         y[i] = vm_exp(x[i] - max);
-    for (int64_t i = 0; i < n; i++)
-        sum += y[i];
-    return sum;
+    return row_sum(y, n);
 }
 
 static void softmax_fwd_part(const struct loop_args *a, int64_t chunk)
@@ -50,10 +46,9 @@ static void softmax_fwd_part(const struct loop_args *a, int64_t chunk)
     struct rows r = rows_of(a, chunk);
     const float *x = (const float *)a->io[0] + r.first * r.cols;
     float *y = (float *)a->io[1] + r.first * r.cols;
-    int64_t at;
 
     for (int64_t i = 0; i < r.count; i++, x += r.cols, y += r.cols) {
-        float max = largest(x, r.cols, &at);
+        float max = row_largest(x, r.cols);
         float scale = (float)(1 / exps(x, max, y, r.cols));
 
         for (int64_t c = 0; c < r.cols; c++)
@@ -72,12 +67,8 @@ static void softmax_bwd_part(const struct loop_args *a, int64_t chunk)
     float *dx = (float *)a->io[2] + r.first * r.cols;
 
     for (int64_t i = 0; i < r.count; i++) {
-        double dot = 0;
-        float mean;
+        float mean = (float)row_dot(y, dy, r.cols);
 
-        for (int64_t c = 0; c < r.cols; c++)
-            dot += (double)y[c] * dy[c];
-        mean = (float)dot;
         LOOPS_IVDEP
         for (int64_t c = 0; c < r.cols; c++)
             dx[c] = y[c] * (dy[c] - mean);

@@ -31,19 +31,18 @@ struct stats {
 static struct stats stats_of(const struct loop_args *a, const float *x,
                              int64_t n)
 {
-    double sum = 0, square = 0;
+    double square[ROW_LANES] = {0}, var;
     struct stats s;
+    int64_t c = 0;
 
-    for (int64_t c = 0; c < n; c++)
-        sum += x[c];
-    s.mean = (float)(sum / (double)n);
-    for (int64_t c = 0; c < n; c++) {
-        float far = x[c] - s.mean;
-
-        square += (double)far * far;
-    }
-    s.rstd =
-        (float)(1 / sqrt(square / (double)n + (double)a->d->u.norm.epsilon));
+    s.mean = (float)(row_sum(x, n) / (double)n);
+    for (; c + ROW_LANES <= n; c += ROW_LANES)
+        for (int k = 0; k < ROW_LANES; k++)
+            square[k] += (double)(x[c + k] - s.mean) * (x[c + k] - s.mean);
+    for (; c < n; c++)
+        square[c % ROW_LANES] += (double)(x[c] - s.mean) * (x[c] - s.mean);
+    var = row_join(square) / (double)n;
+    s.rstd = (float)(1 / sqrt(var + (double)a->d->u.norm.epsilon));
     return s;
 }
 
@@ -66,6 +65,20 @@ static void ln_fwd_part(const struct loop_args *a, int64_t chunk)
 const struct loop_op LOOPS(ln_fwd) = {.chunks = LOOPS(row_chunks),
                                       .step = {{ln_fwd_part, NULL}}};
 
+static double row_dot3(const float *x, const float *y, const float *z,
+                       int64_t n)
+{
+    double sum[ROW_LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + ROW_LANES <= n; i += ROW_LANES)
+        for (int k = 0; k < ROW_LANES; k++)
+            sum[k] += (double)x[i + k] * y[i + k] * z[i + k];
+    for (; i < n; i++)
+        sum[i % ROW_LANES] += (double)x[i] * y[i] * z[i];
+    return row_join(sum);
+}
+
 static void ln_bwd_part(const struct loop_args *a, int64_t chunk)
 {
     struct rows r = rows_of(a, chunk);
@@ -77,16 +90,13 @@ static void ln_bwd_part(const struct loop_args *a, int64_t chunk)
 
     for (int64_t i = 0; i < r.count; i++) {
         struct stats s = stats_of(a, x, r.cols);
-        double sum = 0, dot = 0;
-        float mean, slope;
+        float mean = (float)(row_dot(dy, gamma, r.cols) / (double)r.cols);
+        float slope;
 
-        for (int64_t c = 0; c < r.cols; c++) {
+        LOOPS_IVDEP
+        for (int64_t c = 0; c < r.cols; c++)
             t[c] = (x[c] - s.mean) * s.rstd;
-            sum += (double)dy[c] * gamma[c];
-            dot += (double)dy[c] * gamma[c] * t[c];
-        }
-        mean = (float)(sum / (double)r.cols);
-        slope = (float)(dot / (double)r.cols);
+        slope = (float)(row_dot3(dy, gamma, t, r.cols) / (double)r.cols);
         LOOPS_IVDEP
         for (int64_t c = 0; c < r.cols; c++) {
             float g = dy[c], xhat = t[c];
