@@ -86,9 +86,12 @@ static struct compile_projection output(const struct build *b,
     };
 }
 
-// [n, length, heads, each] to [n, heads, length, each], or back; scaled.
+enum turn { AWAY, BACK, BACK_FLIPPED };
+
+// [n, length, heads, each] to [n, heads, length, each], or back from there, or
+// from [n, heads, each, length]; scaled.
 static uint32_t turn(struct build *b, const struct attention *a, uint32_t x,
-                     int64_t length, int64_t each, bool back, float scale)
+                     int64_t length, int64_t each, enum turn way, float scale)
 {
     int64_t dim[4] = {a->n, a->heads, length, each};
     struct kern_shape heads = kern_shape(b->t, 4, dim), flat = heads;
@@ -97,7 +100,12 @@ static uint32_t turn(struct build *b, const struct attention *a, uint32_t x,
 
     flat.stride[1] = each;
     flat.stride[2] = a->heads * each;
-    kern_desc_axpby(&d, back ? &heads : &flat, back ? &flat : &heads, scale, 0);
+    if (way == BACK_FLIPPED) {
+        heads.stride[2] = 1;
+        heads.stride[3] = length;
+    }
+    kern_desc_axpby(&d, way == AWAY ? &flat : &heads,
+                    way == AWAY ? &heads : &flat, scale, 0);
     compile_emit(b, a->node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
     return y;
 }
@@ -178,7 +186,7 @@ void compile_attention_forward(struct build *b, uint32_t i)
         struct compile_projection p = projection(b, &a, &s);
 
         t = compile_project(b, i, &p, b->value[s.from]);
-        a.kept[which] = turn(b, &a, t, s.length, s.each, false,
+        a.kept[which] = turn(b, &a, t, s.length, s.each, AWAY,
                              which == QUERY ? a.scale : 1);
     }
     t = product(b, &a, a.kept[QUERY], a.kept[KEY],
@@ -186,7 +194,7 @@ void compile_attention_forward(struct build *b, uint32_t i)
     share(b, &a, t);
     t = product(b, &a, a.kept[DROPPED], a.kept[VALUE],
                 (int64_t[]){a.lq, a.value_dim, a.lv}, false, false);
-    a.kept[FOUND] = turn(b, &a, t, a.lq, a.value_dim, true, 1);
+    a.kept[FOUND] = turn(b, &a, t, a.lq, a.value_dim, BACK, 1);
     b->value[i] = compile_project(b, i, &out, a.kept[FOUND]);
 }
 
@@ -214,7 +222,7 @@ static uint32_t output_backward(struct build *b, const struct attention *a)
 
     compile_project_grads(b, a->node, &p, a->kept[FOUND], dy);
     project_input(b, a, &p, dy, t);
-    return turn(b, a, t, a->lq, a->value_dim, false, 1);
+    return turn(b, a, t, a->lq, a->value_dim, AWAY, 1);
 }
 
 // From the gradient of the dropped shares to that of the scores, in place.
@@ -235,13 +243,15 @@ static void share_backward(struct build *b, const struct attention *a,
 }
 
 // From the gradient of a projected side to its kernel's, bias's and input's.
+// Those of key and value come flipped: so scores are read along their rows.
 static void side_backward(struct build *b, const struct attention *a,
                           enum kept which, uint32_t dt)
 {
     struct side s = side_of(a, which);
     struct compile_projection p = projection(b, a, &s);
+    enum turn way = which == QUERY ? BACK : BACK_FLIPPED;
     uint32_t dy =
-        turn(b, a, dt, s.length, s.each, true, which == QUERY ? a->scale : 1);
+        turn(b, a, dt, s.length, s.each, way, which == QUERY ? a->scale : 1);
     uint32_t dx;
 
     compile_project_grads(b, a->node, &p, b->value[s.from], dy);
@@ -257,13 +267,13 @@ void compile_attention_backward(struct build *b, uint32_t i)
     struct attention a = attention_of(b, i);
     uint32_t df = output_backward(b, &a), ds, t;
 
-    t = product(b, &a, a.kept[DROPPED], df,
-                (int64_t[]){a.lv, a.value_dim, a.lq}, true, false);
+    t = product(b, &a, df, a.kept[DROPPED],
+                (int64_t[]){a.value_dim, a.lv, a.lq}, true, false);
     side_backward(b, &a, VALUE, t);
     ds = product(b, &a, df, a.kept[VALUE], (int64_t[]){a.lq, a.lv, a.value_dim},
                  false, true);
     share_backward(b, &a, ds);
-    t = product(b, &a, ds, a.kept[QUERY], (int64_t[]){a.lv, a.key_dim, a.lq},
+    t = product(b, &a, a.kept[QUERY], ds, (int64_t[]){a.key_dim, a.lv, a.lq},
                 true, false);
     side_backward(b, &a, KEY, t);
     t = product(b, &a, ds, a.kept[KEY], (int64_t[]){a.lq, a.key_dim, a.lv},
