@@ -268,6 +268,7 @@ struct kern_desc {
         struct {
             float rate;
             uint32_t layer; // tells the dropouts of one model apart
+            uint64_t first; // of a part of a tensor: elements before it
         } dropout;
         uint8_t raw[96];
     } u;
@@ -481,6 +482,8 @@ void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
                    const int64_t *x, uint32_t epilogue);
 void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
                    uint32_t epilogue);
+// u.dropout.first, 0 here, lets a part of a batch have the mask that it has in
+// the whole of it.
 void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
                        unsigned nd, const int64_t *x);
 void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,
