@@ -16,7 +16,28 @@
 
 const unsigned char cuda_fatbin[1]; // there is no machine code here
 
-static cudaError_t last, broken; // broken: sticky
+#define DEVICES 8
+
+static int devices = 1;
+static _Thread_local int current;
+static _Thread_local cudaError_t last;
+static cudaError_t breaks[DEVICES]; // sticky, of each
+#define broken breaks[current]
+
+void emul_devices(int count)
+{
+    devices = count < DEVICES ? count : DEVICES;
+}
+
+int emul_current(void)
+{
+    return current;
+}
+
+void emul_choose(int device)
+{
+    current = device;
+}
 
 static struct {
     const char *what;
@@ -35,7 +56,8 @@ void emul_fail(const char *what, unsigned nth, cudaError_t code, bool sticky)
 
 void emul_heal(void)
 {
-    last = broken = cudaSuccess;
+    last = cudaSuccess;
+    memset(breaks, 0, sizeof(breaks));
     fault.what = NULL;
 }
 
@@ -103,12 +125,15 @@ cudaError_t emul_enter(const char *what)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = devices;
     return enter("count");
 }
 
 cudaError_t cudaSetDevice(int device)
 {
+    if (device < 0 || device >= devices)
+        return done(cudaErrorInvalidDevice);
+    current = device;
     return enter("set");
 }
 

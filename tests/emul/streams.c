@@ -28,7 +28,8 @@ struct CUgraph_st {
 
 struct CUstream_st {
     struct CUstream_st *next;
-    unsigned number;   // of all that there ever were, from 1
+    unsigned number; // of all that there ever were, from 1
+    int device;
     struct queue work; // lazy: what is to be done
     struct CUgraph_st *recording;
 };
@@ -152,10 +153,14 @@ static bool can_run(const struct CUstream_st *s)
 static void run_first(struct CUstream_st *s)
 {
     struct node *n = s->work.first;
-    cudaError_t rc = n->work.run ? n->work.run(n->args) : cudaSuccess;
+    int caller = emul_current();
+    cudaError_t rc;
 
+    emul_choose(s->device);
+    rc = n->work.run ? n->work.run(n->args) : cudaSuccess;
     if (rc != cudaSuccess)
         emul_broke(rc);
+    emul_choose(caller);
     if (n->reaches && n->reaches->reached < n->mark)
         n->reaches->reached = n->mark;
     pop(&s->work);
@@ -212,7 +217,7 @@ cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
     struct queue now;
     cudaError_t rc;
 
-    if (!lives(s))
+    if (!lives(s) || (s && s->device != emul_current()))
         return emul_done(cudaErrorInvalidResourceHandle);
     if (emul_records(s) && s->recording->spoilt)
         return emul_done(cudaErrorStreamCaptureInvalidated);
@@ -336,7 +341,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
         return rc;
     *out = ended ? ended : malloc(sizeof(**out));
     ended = ended ? ended->next : NULL;
-    **out = (struct CUstream_st){.next = streams, .number = ++made};
+    **out = (struct CUstream_st){
+        .next = streams, .number = ++made, .device = emul_current()};
     queue_init(&(*out)->work);
     streams = *out;
     alive++;

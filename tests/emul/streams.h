@@ -51,6 +51,9 @@ unsigned emul_streams_alive(void);
 
 // cudart.c: a failure of work that ran later.
 void emul_broke(cudaError_t rc);
+// cudart.c: the device whose calls this thread makes, until it chooses another.
+int emul_current(void);
+void emul_choose(int device);
 // cudart.c: every call begins with it.
 cudaError_t emul_enter(const char *what);
 cudaError_t emul_done(cudaError_t rc);

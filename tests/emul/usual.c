@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/usual.c -- in place of kernels/module.c: the module "cuda" is the
-// emulated one, and there is a driver with one device. Streams are as lazy as
-// EMUL_LAZY says (a seed; 0: not). EMUL_LOST=graph:400 loses the device at the
-// 400th call of that kind, for good.
+// emulated one, and there is a driver with EMUL_DEVICES devices (1). Streams
+// are as lazy as EMUL_LAZY says (a seed; 0: not). EMUL_LOST=graph:400 loses the
+// device that makes the 400th call of that kind, for good.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 const struct kern_backend *module_usual(const char *name, char *why, size_t n)
 {
-    return emul_module();
+    return emul_locked();
 }
 
 static void lose_it(const char *at)
@@ -27,11 +27,13 @@ static void lose_it(const char *at)
 int module_driver(char *why, size_t n)
 {
     const char *seed = getenv("EMUL_LAZY"), *lost = getenv("EMUL_LOST");
+    const char *devices = getenv("EMUL_DEVICES");
+    int count = devices != NULL ? atoi(devices) : 1;
 
     if (lost != NULL)
         lose_it(lost);
-
     if (seed != NULL)
         emul_lazy((unsigned)atoi(seed));
-    return 1;
+    emul_devices(count);
+    return count;
 }
