@@ -95,6 +95,22 @@ static void free_batches(struct rig *r)
     }
 }
 
+static enum sl_err open_devices(struct rig *r, const char *list)
+{
+    struct team_names names;
+    enum sl_err rc = team_names_read(&names, list, &r->err);
+
+    if (rc == SL_OK)
+        rc = kern_open(&r->dev, names.name[0], "cuda.tf32=0", &r->err);
+    if (rc == SL_OK && !r->dev->backend->host)
+        rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
+    if (rc == SL_OK)
+        rc = team_new(&r->team, &names, "cuda.tf32=0", &r->err);
+    if (rc == SL_OK)
+        rc = team_job_new(&r->step.team, r->team, r->model, &r->err);
+    return rc;
+}
+
 enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges)
 {
     enum sl_err rc;
@@ -106,9 +122,7 @@ enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges)
     r->own = sl_calloc(2 * r->model->elements, sizeof(float));
     r->step.params = r->own;
     r->step.grads = r->own + r->model->elements;
-    rc = kern_open(&r->dev, device, "cuda.tf32=0", &r->err);
-    if (rc == SL_OK && !r->dev->backend->host)
-        rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
+    rc = open_devices(r, device);
     if (rc == SL_OK)
         rc = make_batches(r);
     if (rc != SL_OK)
@@ -126,13 +140,16 @@ void rig_close(struct rig *r)
     if (r->step.device != NULL)
         (void)device_settle(r->step.device, NULL);
     for (unsigned i = 0; i < PROGRAMS; i++) {
+        team_program_free(r->placed[i].mates);
         device_program_free(r->placed[i].at);
         overlap_release(&r->placed[i].overlap);
         program_free(r->placed[i].program);
     }
     program_memory_release(&r->memory);
+    team_job_free(r->step.team);
     device_free(r->step.device);
     free_batches(r);
+    team_free(r->team);
     kern_close(r->dev);
     model_free(r->model);
     sl_free(r->own);
@@ -151,12 +168,13 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
                                     SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
                                 .from_logits = true,
                                 .train = train,
-                                .batch = batch,
+                                .batch = team_own(r->step.team, batch),
                                 .seed = 5,
                                 .compute = rig_compute};
     struct device *d = r->step.device;
     enum sl_err rc = d == NULL ? SL_OK : device_settle(d, &r->err);
 
+    p->batch = batch;
     if (rc == SL_OK)
         rc = compile(&p->program, r->dev, r->model, &o, &r->memory, &r->err);
     if (rc == SL_OK && train)
@@ -165,6 +183,12 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
     if (rc == SL_OK && d != NULL)
         rc = device_place(&p->at, d, p->program, train ? &p->overlap : NULL,
                           r->ranges, clips() ? r->model : NULL, &r->err);
+    if (rc == SL_OK && r->step.team != NULL)
+        rc = team_program_new(&p->mates, r->step.team, &o, batch,
+                              train ? r->ranges : NULL,
+                              train ? r->ranges_count : 0, NULL, &r->err);
+    if (rc == SL_OK)
+        program_set_samples(p->program, batch);
     return rc;
 }
 
@@ -174,7 +198,7 @@ enum sl_err rig_place(struct rig *r, bool train, uint32_t batch,
     struct placed *p = r->placed;
 
     while (p->program != NULL &&
-           (p->program->batch != batch || p->program->train != train))
+           (p->batch != batch || p->program->train != train))
         p++;
     *out = p;
     return p->program != NULL ? SL_OK : make(r, p, train, batch);
@@ -224,6 +248,11 @@ static void apply(struct rig *r, uint32_t range)
             r->step.grads[at] = NAN;
         }
     }
+}
+
+struct step_program rig_step_program(const struct placed *p)
+{
+    return (struct step_program){p->program, p->at, p->mates};
 }
 
 enum sl_err rig_run_all(struct rig *r, const struct placed *p)
@@ -303,6 +332,7 @@ static enum sl_err take_all(struct rig *r, const struct placed *p,
 enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
 {
     struct placed *p = NULL;
+    struct step_program run;
     struct batch b;
     enum sl_err rc;
 
@@ -315,8 +345,9 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
     if (rig_compute == KERN_F16) // another scale in every step
         program_set_loss_scale(p->program, 1 << (step % 5 + 4));
     r->step.kept = clips();
-    rc = step_begin(&r->step, p->program, p->at, &b, &r->err);
-    if (step_runs_ahead(&r->step) && !b.pinned)
+    run = rig_step_program(p);
+    rc = step_begin(&r->step, &run, &b, &r->err);
+    if (r->step.device != NULL && !b.pinned)
         spoil(r, step);
     if (rc == SL_OK)
         rc = rig_run_all(r, p);
@@ -324,6 +355,8 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
         rc = take_all(r, p, step + 1, next_n);
     if (rc == SL_OK && b.pinned)
         rc = device_free_batch(r->step.device, &b);
+    if (r->step.team != NULL)
+        team_free_batch(r->step.team, &b);
     if (b.pinned)
         spoil(r, step);
     return rc;
@@ -333,13 +366,17 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
 
 enum sl_err rig_evaluate(struct rig *r, const float *w, uint64_t name)
 {
-    struct step s = {.device = r->step.device, .params = (float *)(uintptr_t)w};
+    struct step s = {.device = r->step.device,
+                     .team = r->step.team,
+                     .params = (float *)(uintptr_t)w};
+    struct step_program run;
     struct placed *p = NULL;
     struct batch b = rig_batch(r, 77, 5);
     enum sl_err rc = rig_place(r, false, 5, &p);
 
+    run = rig_step_program(p);
     if (rc == SL_OK)
-        rc = step_begin(&s, p->program, p->at, &b, &r->err);
+        rc = step_begin(&s, &run, &b, &r->err);
     if (rc == SL_OK)
         rc = step_vector(&s, name, &r->err);
     if (rc == SL_OK)

@@ -373,15 +373,12 @@ static void dropout(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i];
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
     struct kern_desc d;
 
     if (!wants_grad(b, node, 0))
         return;
     if (b->aux[i] != NO_TENSOR) {
-        kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
-        compile_type(b, &d, b->t);
+        compile_dropout(b, &d, i);
         compile_emit(
             b, i, &d,
             (struct build_ref[]){WHOLE(dy), WHOLE(b->aux[i]), WHOLE(dy)});

@@ -158,6 +158,9 @@ bool compile_is_wide(const struct build *b, uint32_t i);
 enum kern_dtype compile_dtype(const struct build *b, uint32_t i);
 // The bytes of node i's value.
 size_t compile_value_bytes(const struct build *b, uint32_t i);
+// Describes the dropout of a node, forward or backward.
+void compile_dropout(struct build *b, struct kern_desc *d, uint32_t i);
+
 // Gives a described op its dtypes, and a product its mathematics.
 void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
 // `count` elements in another dtype: x itself if it has it already.

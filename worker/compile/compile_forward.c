@@ -213,12 +213,23 @@ static void batch_norm(struct build *b, uint32_t i)
     }
 }
 
+// Of a part of a batch the mask begins behind that of the samples before it.
+void compile_dropout(struct build *b, struct kern_desc *d, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+
+    kern_desc_dropout(d, (float)node->rate, i, nd, dim);
+    d->u.dropout.first =
+        b->o->first * (uint64_t)model_shape_elements(&node->out);
+    compile_type(b, d, b->t);
+}
+
 static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t x = input_of(b, node), k;
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
     struct kern_desc d;
 
     b->value[i] = x;
@@ -229,8 +240,7 @@ static void dropout(struct build *b, uint32_t i, uint32_t *ordinal)
     b->aux[i] = compile_at(b, PROGRAM_KEYS, 2 * k * sizeof(int64_t),
                            2 * sizeof(int64_t));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    kern_desc_dropout(&d, (float)node->rate, i, nd, dim);
-    compile_type(b, &d, b->t);
+    compile_dropout(b, &d, i);
     compile_emit(
         b, i, &d,
         (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(b->value[i])});

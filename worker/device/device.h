@@ -79,12 +79,18 @@ enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
 bool device_finite(const struct device *d, uint32_t range);
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
+// Instead of another micro-batch behind those that were held: their gradients
+// come out. `p` is the program of the last of them.
+enum sl_err device_let_go(struct device *d, struct device_program *p,
+                          float *grads, struct sl_error *err);
 
 // A batch of the step after this one, which is not needed any more when this
 // returns; unless it is pinned: then it goes back to `in` when it is unstaged,
-// or by whom device_staged gives it to.
+// or by whom device_staged gives it to. Only the first n samples are copied,
+// with which a program of such batches begins; 'in' may be NULL.
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
-                         const struct batch *batch, struct sl_error *err);
+                         const struct batch *batch, uint32_t n,
+                         struct sl_error *err);
 bool device_staged(struct device *d, const void *run, uint32_t step,
                    struct batch *out);
 void device_unstage(struct device *d);

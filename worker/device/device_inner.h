@@ -26,6 +26,7 @@ struct device_slot {
     const void *run;
     struct input *lender; // of that batch; NULL: it was copied
     struct batch batch;
+    uint32_t n; // samples of it that were copied
 };
 
 struct device {
