@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that drive several devices: each computes its part of a batch, and
 one gradient leaves."""
+import os
+import pathlib
+import shutil
 import subprocess
+import tempfile
 
 from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
@@ -122,6 +126,37 @@ def a_team_loses_a_device_and_is_back():
         check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
 
 
+def one_command_starts_a_worker_for_several_gpus():
+    """The folder of programs is as installed, with the worker of the emulated
+    GPUs."""
+    if not EMULATED:
+        return
+    with tempfile.TemporaryDirectory(prefix="sluice-up-") as top:
+        top = pathlib.Path(top)
+        (top / "bin").mkdir()
+        for name in ("sluice", "coordinator", "psserver"):
+            shutil.copy(BIN / name, top / "bin")
+        shutil.copy(BIN / "worker-emul", top / "bin" / "worker")
+        up = [top / "bin" / "sluice", "up", "--dir", top / "cluster", "--psservers", "1",
+              "--listen", f"unix:{top}/c.sock", "--data-root", "/"]
+        wrong = subprocess.run([*up, "--gpus-per-worker", "2"], capture_output=True, text=True,
+                               timeout=60, check=False)
+        check_equal(wrong.returncode, 2, "exit status without --gpus")
+        check("--gpus all" in wrong.stderr, f"what it says: {wrong.stderr}")
+        process = subprocess.Popen([*up, "--gpus", "all", "--gpus-per-worker", "2"],
+                                   env={**os.environ, "EMUL_DEVICES": "3"})
+        try:
+            def told():
+                done = subprocess.run([top / "bin" / "sluice", "--coordinator",
+                                       f"unix:{top}/c.sock", "status"], capture_output=True,
+                                      text=True, timeout=60, check=False)
+                return "2 devices, cuda:0" in done.stdout and "cuda:2" in done.stdout
+            wait_for("two workers for three GPUs", told)
+        finally:
+            process.terminate()
+            check_equal(process.wait(60), 0, "exit status of sluice up")
+
+
 def a_team_is_told_of_and_a_bad_one_refused():
     with Team(psservers=1, workers=0) as c:
         c.start("w-0", extra=["--device", "ref,ref"])
@@ -138,4 +173,5 @@ def a_team_is_told_of_and_a_bad_one_refused():
 if __name__ == "__main__":
     main([devices_train_as_one_does_micro_batches, devices_train_in_every_mode,
           moving_statistics_are_the_mean_of_the_parts,
-          a_team_loses_a_device_and_is_back, a_team_is_told_of_and_a_bad_one_refused])
+          a_team_loses_a_device_and_is_back, one_command_starts_a_worker_for_several_gpus,
+          a_team_is_told_of_and_a_bad_one_refused])
