@@ -168,15 +168,17 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
                                     SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
                                 .from_logits = true,
                                 .train = train,
-                                .batch = team_own(r->step.team, batch),
+                                .batch = batch,
                                 .seed = 5,
                                 .compute = rig_compute};
+    struct compile_options own = o;
     struct device *d = r->step.device;
     enum sl_err rc = d == NULL ? SL_OK : device_settle(d, &r->err);
 
     p->batch = batch;
+    team_cut(r->step.team, 0, &own);
     if (rc == SL_OK)
-        rc = compile(&p->program, r->dev, r->model, &o, &r->memory, &r->err);
+        rc = compile(&p->program, r->dev, r->model, &own, &r->memory, &r->err);
     if (rc == SL_OK && train)
         rc = overlap_make(&p->overlap, p->program, r->ranges, r->ranges_count,
                           &r->err);
@@ -184,7 +186,7 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
         rc = device_place(&p->at, d, p->program, train ? &p->overlap : NULL,
                           r->ranges, clips() ? r->model : NULL, &r->err);
     if (rc == SL_OK && r->step.team != NULL)
-        rc = team_program_new(&p->mates, r->step.team, &o, batch,
+        rc = team_program_new(&p->mates, r->step.team, &o,
                               train ? r->ranges : NULL,
                               train ? r->ranges_count : 0, NULL, &r->err);
     if (rc == SL_OK)

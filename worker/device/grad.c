@@ -11,8 +11,8 @@
 // The moving statistics among elements [first, first + count), times a number
 // that depends on their momentum.
 static void scale_statistics(float *g, const struct model *model,
-                             uint64_t first, uint64_t count, double n,
-                             double (*factor)(double momentum, double n))
+                             uint64_t first, uint64_t count, uint32_t n,
+                             double (*factor)(double momentum, uint32_t n))
 {
     for (uint32_t i = 0; i < model->variables_count; i++) {
         const struct model_variable *v = &model->variables[i];
@@ -25,12 +25,12 @@ static void scale_statistics(float *g, const struct model *model,
     }
 }
 
-static double mean_of(double momentum, double n)
+static double mean_of(double momentum, uint32_t n)
 {
     return (1 - momentum) / (1 - pow(momentum, n));
 }
 
-static double kept_after(double momentum, double n)
+static double kept_after(double momentum, uint32_t n)
 {
     return pow(momentum, n);
 }
@@ -50,17 +50,6 @@ void grad_statistics_share(float *g, const struct model *model, uint64_t first,
 {
     if (after > 0)
         scale_statistics(g, model, first, count, after, kept_after);
-}
-
-static double as_said(double momentum, double weight)
-{
-    return weight;
-}
-
-void grad_statistics_weigh(float *g, const struct model *model, uint64_t first,
-                           uint64_t count, double weight)
-{
-    scale_statistics(g, model, first, count, weight, as_said);
 }
 
 // By bits, which the compiler makes one vector loop of.

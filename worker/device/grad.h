@@ -29,11 +29,6 @@ void grad_statistics(float *g, const struct model *model, uint64_t first,
 void grad_statistics_share(float *g, const struct model *model, uint64_t first,
                            uint64_t count, uint32_t after);
 
-// The moving statistics among elements [first, first + count) of g times
-// `weight`: what one of several counts in their mean.
-void grad_statistics_weigh(float *g, const struct model *model, uint64_t first,
-                           uint64_t count, double weight);
-
 // No NaN and no infinity among n numbers.
 bool grad_finite(const float *g, size_t n);
 

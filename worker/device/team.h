@@ -63,7 +63,7 @@ uint32_t team_part(const struct team *t, unsigned member, uint32_t n,
 typedef enum sl_err (*team_fn)(struct kern_dev *dev, const void *args,
                                struct sl_error *err);
 
-#define TEAM_ARGS 192 // bytes, at most
+#define TEAM_ARGS 256 // bytes, at most
 
 // Behind what the mate has been given before; waits only if that is a lot.
 void team_post(struct team *t, unsigned mate, team_fn fn, const void *args,

@@ -14,7 +14,6 @@ struct mate_program {
     struct program *program; // NULL: its part of such a batch is empty
     struct overlap overlap;  // of one that trains
     struct device_program *placed;
-    uint32_t first;               // samples before the part
     size_t x_bytes, labels_bytes; // of a sample
     const struct overlap_range *ranges;
     uint32_t ranges_count;
@@ -51,9 +50,10 @@ struct team_job {
 
     // Of the step under way: what the compute thread knows.
     struct team_program *p;
-    bool active[TEAM_MOST - 1];  // its part is not empty
-    uint64_t samples[TEAM_MOST]; // of all micro-batches so far, by member
-    bool *taken;                 // by range; owned
+    bool active[TEAM_MOST - 1];      // its part is not empty
+    uint64_t samples[TEAM_MOST - 1]; // of all micro-batches so far
+    uint32_t missed[TEAM_MOST - 1];  // of these: only the last may be so short
+    bool *taken;                     // by range; owned
     uint32_t taken_capacity;
     struct input *lender; // of a batch that is staged and not begun with
     struct batch lent;

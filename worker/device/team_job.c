@@ -106,6 +106,17 @@ uint64_t team_job_bytes(const struct team_job *j)
     return bytes;
 }
 
+void team_cut(const struct team_job *j, unsigned member,
+              struct compile_options *o)
+{
+    uint32_t all = o->batch;
+
+    if (j == NULL)
+        return;
+    o->batch = team_part(j->t, member, all, &o->first);
+    o->share = o->batch < all ? (double)o->batch / all : 0;
+}
+
 uint32_t team_own(const struct team_job *j, uint32_t batch)
 {
     uint32_t first;
@@ -119,8 +130,7 @@ struct program_args {
     struct mate_job *m;
     struct mate_program *p;
     const struct model *model;
-    const struct compile_options *options; // of the whole
-    uint32_t batch;                        // of the part
+    struct compile_options options; // of the part
     struct pulse *pulse;
 };
 
@@ -163,16 +173,14 @@ static enum sl_err make_program(struct kern_dev *dev, const void *args,
                                 struct sl_error *err)
 {
     const struct program_args *a = args;
-    struct compile_options o = *a->options;
     struct mate_program *p = a->p;
     bool train = p->ranges != NULL;
     enum sl_err rc = settle(a->m, err);
 
-    o.batch = a->batch;
-    o.first = p->first;
     kern_beat_to(on_beat, a->pulse); // timing candidates takes its time
     if (rc == SL_OK)
-        rc = compile(&p->program, dev, a->model, &o, &a->m->memory, err);
+        rc = compile(&p->program, dev, a->model, &a->options, &a->m->memory,
+                     err);
     kern_beat_to(NULL, NULL);
     if (rc == SL_OK && train)
         rc = overlap_make(&p->overlap, p->program, p->ranges, p->ranges_count,
@@ -201,14 +209,12 @@ static enum sl_err drop_program(struct kern_dev *dev, const void *args,
 
 // Posts of a mate's program, if there is one for it.
 static void post(struct team_program *p, unsigned k, team_fn fn,
-                 const struct compile_options *options, uint32_t batch,
-                 struct pulse *pulse)
+                 const struct compile_options *options, struct pulse *pulse)
 {
     const struct program_args a = {.m = &p->j->of[k],
                                    .p = &p->of[k],
                                    .model = p->j->model,
-                                   .options = options,
-                                   .batch = batch,
+                                   .options = *options,
                                    .pulse = pulse};
 
     TEAM_POST(p->j, k, fn, &a);
@@ -216,9 +222,8 @@ static void post(struct team_program *p, unsigned k, team_fn fn,
 
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
-                             uint32_t batch, const struct overlap_range *ranges,
-                             uint32_t count, struct pulse *pulse,
-                             struct sl_error *err)
+                             const struct overlap_range *ranges, uint32_t count,
+                             struct pulse *pulse, struct sl_error *err)
 {
     struct team_program *p = sl_calloc(1, sizeof(*p));
     enum sl_err rc;
@@ -230,12 +235,13 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
     p->ranges_count = count;
     p->adds = options->add;
     for (unsigned k = 0; k < team_mates(j->t); k++) {
-        uint32_t n = team_part(j->t, k + 1, batch, &p->of[k].first);
+        struct compile_options part = *options;
 
+        team_cut(j, k + 1, &part);
         p->of[k].ranges = ranges;
         p->of[k].ranges_count = count;
-        if (n > 0)
-            post(p, k, make_program, options, n, pulse);
+        if (part.batch > 0)
+            post(p, k, make_program, &part, pulse);
     }
     rc = team_wait_all(j->t, err);
     if (rc != SL_OK) {
@@ -248,10 +254,12 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
 
 void team_program_free(struct team_program *p)
 {
+    const struct compile_options none = {.batch = 0};
+
     if (p == NULL)
         return;
     for (unsigned k = 0; k < team_mates(p->j->t); k++)
-        post(p, k, drop_program, NULL, 0, NULL);
+        post(p, k, drop_program, &none, NULL);
     (void)team_wait_all(p->j->t, NULL);
     if (p->j->p == p)
         p->j->p = NULL;

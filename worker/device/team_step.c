@@ -252,15 +252,17 @@ static enum sl_err note_step(struct team_job *j, struct team_program *p,
     }
     if (n > 0)
         memset(j->taken, 0, n * sizeof(*j->taken));
-    if (!p->adds)
+    if (!p->adds) {
         memset(j->samples, 0, sizeof(j->samples));
+        memset(j->missed, 0, sizeof(j->missed));
+    }
     j->p = p;
-    for (unsigned k = 0; k <= team_mates(j->t); k++) {
-        uint32_t first, own = team_part(j->t, k, b->n, &first);
+    for (unsigned k = 0; k < team_mates(j->t); k++) {
+        uint32_t first, own = team_part(j->t, k + 1, b->n, &first);
 
         j->samples[k] += own;
-        if (k > 0)
-            j->active[k - 1] = own > 0;
+        j->active[k] = own > 0;
+        j->missed[k] += own == 0;
     }
     return SL_OK;
 }
@@ -285,7 +287,7 @@ enum sl_err team_begin(struct team_job *j, struct team_program *p,
         a.part = part_of(p, k, s->batch, &n);
         if (n > 0)
             TEAM_POST(j, k, begin, &a);
-        else if (!s->held && p->ranges != NULL && j->samples[k + 1] > 0)
+        else if (!s->held && p->ranges != NULL && j->samples[k] > 0)
             post(j, k, let_go, (struct mate_args){0});
     }
     // What is not pinned is copied now.
@@ -329,19 +331,6 @@ static void add(float *restrict to, const float *restrict from, uint64_t n)
         to[i] += from[i];
 }
 
-// The moving statistics in a member's gradient count by its samples.
-static void weigh(const struct team_job *j, float *g, unsigned member,
-                  const struct overlap_range *r)
-{
-    uint64_t all = 0;
-
-    for (unsigned k = 0; k <= team_mates(j->t); k++)
-        all += j->samples[k];
-    if (j->samples[member] < all)
-        grad_statistics_weigh(g, j->model, r->first, r->count,
-                              (double)j->samples[member] / (double)all);
-}
-
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err)
 {
@@ -351,19 +340,20 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
     if (j->taken[range])
         return SL_OK;
     for (unsigned k = 0; k < team_mates(j->t); k++) {
-        if (j->samples[k + 1] > 0)
+        if (j->samples[k] > 0)
             post(j, k, take, (struct mate_args){.range = range});
     }
     rc = wait_all(j, err);
     if (rc != SL_OK)
         return rc;
     j->taken[range] = true;
-    weigh(j, grads, 0, r);
     for (unsigned k = 0; k < team_mates(j->t); k++) {
-        if (j->samples[k + 1] == 0)
+        float *g = j->of[k].grads;
+
+        if (j->samples[k] == 0)
             continue;
-        weigh(j, j->of[k].grads, k + 1, r);
-        add(grads + r->first, j->of[k].grads + r->first, r->count);
+        grad_statistics_share(g, j->model, r->first, r->count, j->missed[k]);
+        add(grads + r->first, g + r->first, r->count);
     }
     return SL_OK;
 }

@@ -21,8 +21,8 @@
 //
 // What batch norm knows of its batch is what it knows of a part: a part is
 // normalized by its own statistics, and what is pushed of them is their mean,
-// weighted by samples. Dropout's masks are those of the whole batch. A mate
-// whose part is empty does nothing.
+// weighted by samples (compile_options.share). Dropout's masks are those of the
+// whole batch. A mate whose part is empty does nothing.
 //
 // Threads  the compute thread; what is posted runs on the mates'.
 // Memory   team_job_free and team_program_free wait. The vectors are the
@@ -50,14 +50,18 @@ void team_job_free(struct team_job *j); // NULL; its programs are gone
 
 uint64_t team_job_bytes(const struct team_job *j); // of NULL: 0
 
-// The programs of the mates for a batch of so many samples. `options` are those
-// of the whole; `ranges` is NULL for one that does not train, and borrowed.
+// The programs of the mates for a batch, with the options of the whole.
+// `ranges` is NULL for one that does not train, and borrowed.
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
-                             uint32_t batch, const struct overlap_range *ranges,
-                             uint32_t count, struct pulse *pulse,
-                             struct sl_error *err);
+                             const struct overlap_range *ranges, uint32_t count,
+                             struct pulse *pulse, struct sl_error *err);
 void team_program_free(struct team_program *p); // NULL; nothing is under way
+
+// The options of a program for a whole batch become those of a member's part;
+// without a team (NULL) they stay.
+void team_cut(const struct team_job *j, unsigned member,
+              struct compile_options *o);
 
 // Samples of a batch that are the first member's.
 uint32_t team_own(const struct team_job *j, uint32_t batch);

@@ -399,6 +399,7 @@ enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
 
     if (rc != SL_OK)
         return rc;
+    team_cut(j->team, 0, &o);
     kern_beat_to(on_beat, j->pulse); // timing candidates takes its time
     rc = compile(out, j->env->dev, j->model, &o, &j->memory, err);
     kern_beat_to(NULL, NULL);
@@ -416,7 +417,7 @@ static enum sl_err make_mates(struct job *j, enum job_use use, uint32_t batch,
         return SL_OK;
     rc = set_options(j, use, batch, &o, err);
     return rc == SL_OK
-               ? team_program_new(&slot->mates, j->team, &o, batch,
+               ? team_program_new(&slot->mates, j->team, &o,
                                   train ? j->ranges : NULL,
                                   train ? j->ranges_count : 0, j->pulse, err)
                : rc;
@@ -430,7 +431,7 @@ static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
 
     slot->batch = batch;
     if (rc == SL_OK)
-        rc = job_compile(j, use, team_own(j->team, batch), &slot->program, err);
+        rc = job_compile(j, use, batch, &slot->program, err);
     if (rc == SL_OK)
         tell_precision(j);
     if (rc == SL_OK && train)

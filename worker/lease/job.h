@@ -111,8 +111,8 @@ enum sl_err job_cut(struct job *j, struct sl_error *err);
 // The sync, made when first wanted. SL_ESTATE if the job is not placed.
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
 
-// A program for a batch of that size: with the job's loss and precision, and
-// fed with what its data is. Opens that.
+// A program for a batch of that size, or for the first device's part of it:
+// with the job's loss and precision, and fed with what its data is. Opens that.
 enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
 
