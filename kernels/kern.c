@@ -169,6 +169,13 @@ void kern_about(char *out, size_t n, struct kern_dev *dev)
         b->about(out, n, dev);
 }
 
+bool kern_has_peers(const struct kern_backend *backend)
+{
+    return backend->size >=
+               offsetof(struct kern_backend, part) + sizeof(backend->part) &&
+           backend->join != NULL;
+}
+
 void kern_close(struct kern_dev *dev)
 {
     struct kern_dev *fallback;

@@ -299,6 +299,17 @@ struct kern_info {
     bool tf32;        // products of f32 that do not say may use TF32
 };
 
+// What devs of one process swap, as one of them sees it.
+struct kern_exchange {
+    unsigned self, n;          // which it is of those that joined
+    const void *const *mine;   // [n] here: what goes to each
+    const size_t *bytes;       // [n] of that; [self] comes from each of them
+    const void *const *theirs; // [n] there: what comes from each
+    void *const *to;           // [n] here: where it comes to
+};
+
+#define KERN_PEERS 8 // devs that may join
+
 // The seam for modules. Append-only: `size` tells what a module knows, and an
 // entry beyond it is not called. All entries run on the dev's own thread.
 struct kern_backend {
@@ -372,6 +383,22 @@ struct kern_backend {
 
     // What people want to know of how the dev computes so far, into out[n].
     void (*about)(char *out, size_t n, struct kern_dev *dev);
+
+    // Of devs that one process drives; NULL: theirs meet in host memory only
+    // (kern_has_peers). The thread of the first lets all of them join, once,
+    // while nothing is under way on any; how[size] says by what they reach each
+    // other. On failure they have not.
+    enum sl_err (*join)(struct kern_dev *const *devs, unsigned n, char *how,
+                        size_t size, struct sl_error *err);
+    // Enqueues on a stream of each, in one order on all: what is at theirs[i]
+    // comes to to[i], for all i but its own. What it reads on other devs is
+    // there, and stays until this is over: the caller sees to that (event_wait
+    // takes events of any of them). All of them call it, or none.
+    enum sl_err (*exchange)(struct kern_stream *s,
+                            const struct kern_exchange *x);
+    // Any thread, when one of them is lost: what the others wait for ends, with
+    // whatever is there. They have not joined any more.
+    void (*part)(struct kern_dev *const *devs, unsigned n);
 };
 
 // ---- Opening, planning, running ------------------------------------------
@@ -400,6 +427,9 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
 
 // backend->about(), or "" of one that has nothing to tell.
 void kern_about(char *out, size_t n, struct kern_dev *dev);
+
+// True if join(), exchange() and part() may be called: a module may be older.
+bool kern_has_peers(const struct kern_backend *backend);
 
 // Frees the device; its plans, streams and memory must be gone. NULL allowed.
 void kern_close(struct kern_dev *dev);

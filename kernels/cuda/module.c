@@ -164,6 +164,9 @@ static const struct kern_backend cuda = {
     .record_end = cuda_record_end,
     .fault = fault,
     .about = about,
+    .join = cuda_join,
+    .exchange = cuda_exchange,
+    .part = cuda_part,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

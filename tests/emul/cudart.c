@@ -331,6 +331,54 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
     return rc == cudaSuccess ? copy_now(&c) : rc;
 }
 
+// ---- Several devices ------------------------------------------------------
+
+// Who reaches whom, by bits: two neighbours each, as on boards with two
+// sockets.
+static unsigned reach[DEVICES];
+
+static bool can_reach(int device, int peer)
+{
+    return device != peer && device / 2 == peer / 2;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    if (device < 0 || device >= devices || peer < 0 || peer >= devices)
+        return done(cudaErrorInvalidDevice);
+    *can = can_reach(device, peer);
+    return enter("can_access_peer");
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    cudaError_t rc = enter("enable_peer");
+
+    if (rc != cudaSuccess)
+        return rc;
+    if (flags != 0 || peer < 0 || peer >= devices)
+        return done(cudaErrorInvalidValue);
+    if (!can_reach(current, peer))
+        return done(cudaErrorPeerAccessUnsupported);
+    if (reach[current] & 1u << peer)
+        return done(cudaErrorPeerAccessAlreadyEnabled);
+    reach[current] |= 1u << peer;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                int from_device, size_t bytes, cudaStream_t s)
+{
+    static const struct emul_work work = {copy_now, NULL};
+    struct copy c = {to, from, bytes, cudaMemcpyDeviceToDevice};
+    cudaError_t rc = enter("copy_peer");
+
+    if (rc == cudaSuccess &&
+        (to_device != current || from_device < 0 || from_device >= devices))
+        return done(cudaErrorInvalidDevice);
+    return rc == cudaSuccess ? emul_enqueue(s, &work, &c, sizeof(c)) : rc;
+}
+
 struct filling {
     void *to;
     int byte;

@@ -64,6 +64,13 @@ LOCKED(enum sl_err, event_wait, (struct kern_stream * s, struct kern_event *e),
 LOCKED(enum sl_err, event_query, (struct kern_event * e), (e))
 LOCKED(enum sl_err, event_sync, (struct kern_event * e), (e))
 LOCKED(enum sl_err, record_begin, (struct kern_stream * s), (s))
+LOCKED(enum sl_err, join,
+       (struct kern_dev *const *devs, unsigned n, char *how, size_t size,
+        struct sl_error *err),
+       (devs, n, how, size, err))
+LOCKED(enum sl_err, exchange,
+       (struct kern_stream * s, const struct kern_exchange *x), (s, x))
+LOCKED_VOID(part, (struct kern_dev *const *devs, unsigned n), (devs, n))
 LOCKED(const char *, fault, (struct kern_dev * dev), (dev))
 LOCKED_VOID(close, (struct kern_dev * dev), (dev))
 LOCKED_VOID(info, (struct kern_info * out, struct kern_dev *dev), (out, dev))
@@ -143,6 +150,9 @@ static void make(void)
     locked.record_end = record_end;
     locked.fault = fault;
     locked.about = about;
+    locked.join = join;
+    locked.exchange = exchange;
+    locked.part = part;
 }
 
 const struct kern_backend *emul_locked(void)

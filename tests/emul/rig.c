@@ -105,9 +105,10 @@ static enum sl_err open_devices(struct rig *r, const char *list)
     if (rc == SL_OK && !r->dev->backend->host)
         rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
     if (rc == SL_OK)
-        rc = team_new(&r->team, &names, "cuda.tf32=0", &r->err);
+        rc = team_new(&r->team, r->dev, &names, "cuda.tf32=0", &r->err);
     if (rc == SL_OK)
-        rc = team_job_new(&r->step.team, r->team, r->model, &r->err);
+        rc = team_job_new(&r->step.team, r->team, r->model, r->step.device,
+                          &r->err);
     return rc;
 }
 

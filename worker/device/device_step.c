@@ -140,7 +140,7 @@ enum sl_err device_free_batch(struct device *d, const struct batch *batch)
 // ---- before the ops
 
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, bool held, bool kept,
+                         const struct batch *batch, enum device_way way,
                          struct sl_error *err)
 {
     struct device_slot *s = next_slot(d);
@@ -159,8 +159,9 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
     d->p = p;
     d->segment = 0;
     d->loss_sent = false;
-    d->held = held;
-    d->kept = kept && !held;
+    d->held = way == DEVICE_HOLDS;
+    d->kept = way == DEVICE_KEEPS;
+    d->summed = way == DEVICE_SUMS;
     d->gated = true;
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, d->computed);
@@ -296,11 +297,15 @@ static enum sl_err hand_out_behind(struct device *d, float *grads,
         return SL_OK;
     rc = let_out_follow(d);
     if (rc == SL_OK)
-        rc =
-            d->held ? tell(d, 0) : tell_ranges(d, s->whole_first, s->whole_end);
+        rc = d->held || d->summed
+                 ? tell(d, 0)
+                 : tell_ranges(d, s->whole_first, s->whole_end);
     for (uint32_t i = s->whole_first; !d->held && i < s->whole_end; i++) {
+        uint32_t range = d->p->overlap->by_send[i];
+
         if (rc == SL_OK)
-            rc = hand_out(d, grads, d->p->overlap->by_send[i]);
+            rc = d->summed ? device_mark_whole(d, range)
+                           : hand_out(d, grads, range);
     }
     return rc;
 }
@@ -406,6 +411,7 @@ enum sl_err device_let_go(struct device *d, struct device_program *p,
     enum sl_err rc;
 
     d->p = p;
+    d->summed = false;
     rc = hand_out_all(d, grads);
     return rc == SL_OK ? rc : device_fail(d, rc, "copying held gradients", err);
 }

@@ -28,6 +28,15 @@ static enum sl_err begin_mates(struct step *s, struct team_program *mates,
     return s->team == NULL ? SL_OK : team_begin(s->team, mates, &t, err);
 }
 
+static enum device_way way_of(const struct step *s)
+{
+    if (s->held)
+        return DEVICE_HOLDS;
+    if (s->team != NULL)
+        return team_sums(s->team) ? DEVICE_SUMS : DEVICE_GIVES;
+    return s->kept ? DEVICE_KEEPS : DEVICE_GIVES;
+}
+
 enum sl_err step_begin(struct step *s, const struct step_program *p,
                        const struct batch *batch, struct sl_error *err)
 {
@@ -40,8 +49,7 @@ enum sl_err step_begin(struct step *s, const struct step_program *p,
     if (rc != SL_OK)
         return rc;
     if (s->device != NULL)
-        return device_begin(s->device, p->placed, batch, s->held,
-                            s->kept && s->team == NULL, err);
+        return device_begin(s->device, p->placed, batch, way_of(s), err);
     s->io = (struct program_io){.params = s->params,
                                 .grads = s->grads,
                                 .x = batch->x,
@@ -69,11 +77,17 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err)
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err)
 {
+    enum sl_err rc;
+
     if (s->team != NULL) // they compute while the first one does
         team_run(s->team, end == s->program->count);
     if (s->device == NULL)
         return program_run(s->program, &s->io, first, end, err);
-    return device_run(s->device, s->grads, first, end, s->pulse, err);
+    rc = device_run(s->device, s->grads, first, end, s->pulse, err);
+    if (rc == SL_OK && s->team != NULL && end == s->program->count &&
+        team_sums(s->team))
+        rc = team_sum(s->team, s->grads, err);
+    return rc;
 }
 
 // The norms of a sum are those of the whole.
@@ -116,7 +130,9 @@ enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
 bool step_finite(const struct step *s, uint32_t range,
                  const struct overlap_range *r)
 {
-    return s->device != NULL && s->team == NULL
+    if (s->team != NULL)
+        return team_finite(s->team, s->grads, range);
+    return s->device != NULL
                ? device_finite(s->device, range)
                : grad_finite(s->grads + r->first, (size_t)r->count);
 }

@@ -36,6 +36,8 @@ struct mate {
 };
 
 struct team {
+    bool joined;
+    char by[100];
     unsigned count;
     struct mate mate[TEAM_MOST - 1];
 };
@@ -242,8 +244,28 @@ static enum sl_err start(struct team *t, const char *name, const char *options,
     return team_wait(t, t->count - 1, err);
 }
 
-enum sl_err team_new(struct team **out, const struct team_names *names,
-                     const char *options, struct sl_error *err)
+// Devices that do not reach each other meet in host memory.
+static void join(struct team *t, struct kern_dev *first)
+{
+    struct kern_dev *devs[TEAM_MOST] = {first};
+    struct sl_error why = SL_ERROR_INIT;
+    const struct kern_backend *b = first->backend;
+    enum sl_err rc;
+
+    snprintf(t->by, sizeof(t->by), "host memory");
+    for (unsigned i = 0; i < t->count; i++)
+        devs[i + 1] = t->mate[i].dev;
+    if (b->host || !kern_has_peers(b))
+        return;
+    rc = b->join(devs, t->count + 1, t->by, sizeof(t->by), &why);
+    t->joined = rc == SL_OK;
+    if (rc != SL_OK)
+        snprintf(t->by, sizeof(t->by), "host memory, since %.80s", why.text);
+}
+
+enum sl_err team_new(struct team **out, struct kern_dev *first,
+                     const struct team_names *names, const char *options,
+                     struct sl_error *err)
 {
     struct team *t = NULL;
     enum sl_err rc = SL_OK;
@@ -259,6 +281,8 @@ enum sl_err team_new(struct team **out, const struct team_names *names,
         team_free(t);
         return rc;
     }
+    if (t != NULL)
+        join(t, first);
     *out = t;
     return SL_OK;
 }
@@ -283,6 +307,16 @@ void team_free(struct team *t)
 unsigned team_mates(const struct team *t)
 {
     return t == NULL ? 0 : t->count;
+}
+
+const char *team_by(const struct team *t)
+{
+    return t->by;
+}
+
+bool team_joined(const struct team *t)
+{
+    return t->joined;
 }
 
 // A module may be older than fault(), and host backends have none.

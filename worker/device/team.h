@@ -18,6 +18,7 @@
 #ifndef WORKER_DEVICE_TEAM_H
 #define WORKER_DEVICE_TEAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,15 +40,22 @@ struct team_names {
 enum sl_err team_names_read(struct team_names *out, const char *list,
                             struct sl_error *err);
 
-// Opens all devices but the first, one after the other. *out is NULL if there
-// is only one.
-enum sl_err team_new(struct team **out, const struct team_names *names,
-                     const char *options, struct sl_error *err);
+// Opens all devices but the first, which is `first`, one after the other. *out
+// is NULL if there is only one.
+enum sl_err team_new(struct team **out, struct kern_dev *first,
+                     const struct team_names *names, const char *options,
+                     struct sl_error *err);
 // Closes them; what was made on them is gone. NULL is allowed.
 void team_free(struct team *t);
 
 // 0 of NULL.
 unsigned team_mates(const struct team *t);
+
+// By what their gradients meet, for people: "host memory", or what the backend
+// says of devices that reach each other.
+const char *team_by(const struct team *t);
+// True if they do.
+bool team_joined(const struct team *t);
 
 // Mates that have lost their device: why, of the first of them; "" if none has.
 // Nothing is under way.

@@ -47,12 +47,15 @@ struct team_job {
     const struct model *model;
     uint64_t elements;
     struct mate_job of[TEAM_MOST - 1];
+    struct device *all[TEAM_MOST]; // by member
+    bool met, apart;               // their devices make sums; or cannot
 
     // Of the step under way: what the compute thread knows.
     struct team_program *p;
     bool active[TEAM_MOST - 1];      // its part is not empty
     uint64_t samples[TEAM_MOST - 1]; // of all micro-batches so far
     uint32_t missed[TEAM_MOST - 1];  // of these: only the last may be so short
+    bool sums;                       // on the devices
     bool *taken;                     // by range; owned
     uint32_t taken_capacity;
     struct input *lender; // of a batch that is staged and not begun with

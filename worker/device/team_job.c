@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "kernels/beat.h"
 #include "worker/device/team_inner.h"
 
@@ -41,6 +42,8 @@ static enum sl_err free_job(struct kern_dev *dev, const void *args,
     const struct make_args *a = args;
 
     program_memory_release(&a->m->memory);
+    if (a->m->device != NULL)
+        device_part(a->m->device);
     device_free(a->m->device);
     sl_free(a->m->own);
     sl_free(a->m->fresh);
@@ -49,7 +52,8 @@ static enum sl_err free_job(struct kern_dev *dev, const void *args,
 }
 
 enum sl_err team_job_new(struct team_job **out, struct team *t,
-                         const struct model *model, struct sl_error *err)
+                         const struct model *model, struct device *first,
+                         struct sl_error *err)
 {
     struct team_job *j;
     enum sl_err rc;
@@ -74,6 +78,10 @@ enum sl_err team_job_new(struct team_job **out, struct team *t,
         team_job_free(j);
         return rc;
     }
+    j->all[0] = first;
+    for (unsigned k = 0; k < team_mates(t); k++)
+        j->all[k + 1] = j->of[k].device;
+    j->apart = !team_joined(t);
     *out = j;
     return SL_OK;
 }
@@ -89,6 +97,8 @@ void team_job_free(struct team_job *j)
         TEAM_POST(j, k, free_job, &a);
     }
     (void)team_wait_all(j->t, NULL);
+    if (j->all[0] != NULL)
+        device_part(j->all[0]);
     sl_free(j->taken);
     sl_free(j);
 }
@@ -220,6 +230,53 @@ static void post(struct team_program *p, unsigned k, team_fn fn,
     TEAM_POST(p->j, k, fn, &a);
 }
 
+struct meet_args {
+    struct team_job *j;
+    unsigned member;
+    const struct overlap_range *ranges;
+    uint32_t count;
+};
+
+static enum sl_err meet_one(struct kern_dev *dev, const void *args,
+                            struct sl_error *err)
+{
+    const struct meet_args *a = args;
+
+    return device_meet(a->j->all[a->member], a->j->all, team_mates(a->j->t) + 1,
+                       a->member, a->ranges, a->count, err);
+}
+
+// With the first program that trains. Without room for it sums are made in host
+// memory.
+static enum sl_err meet(struct team_job *j, const struct overlap_range *ranges,
+                        uint32_t count, struct sl_error *err)
+{
+    struct meet_args a = {.j = j, .ranges = ranges, .count = count};
+    struct sl_error why = SL_ERROR_INIT, more = SL_ERROR_INIT;
+    enum sl_err rc, rest;
+
+    if (j->met || j->apart)
+        return SL_OK;
+    for (unsigned k = 0; k < team_mates(j->t); k++) {
+        a.member = k + 1;
+        TEAM_POST(j, k, meet_one, &a);
+    }
+    a.member = 0;
+    rc = meet_one(NULL, &a, &why);
+    rest = team_wait_all(j->t, &more);
+    if (rc == SL_OK && rest != SL_OK) {
+        rc = rest;
+        why = more;
+    }
+    j->met = rc == SL_OK;
+    j->apart = rc != SL_OK;
+    if (rc == SL_ELOST)
+        return sl_fail(err, rc, "%s", why.text);
+    if (rc != SL_OK)
+        LOG(WARN, "gradients are summed by the host", "error=%s", why.text);
+    return SL_OK;
+}
+
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct overlap_range *ranges, uint32_t count,
@@ -244,6 +301,8 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
             post(p, k, make_program, &part, pulse);
     }
     rc = team_wait_all(j->t, err);
+    if (rc == SL_OK && ranges != NULL)
+        rc = meet(j, ranges, count, err);
     if (rc != SL_OK) {
         team_program_free(p);
         return rc;

@@ -18,7 +18,8 @@ struct begin_args {
     double loss_scale;
     const float *params;
     struct pulse *pulse;
-    bool held, all_fresh;
+    enum device_way way;
+    bool all_fresh;
 };
 
 static enum sl_err note_fresh(struct mate_job *m, bool fresh,
@@ -61,9 +62,9 @@ static enum sl_err begin(struct kern_dev *dev, const void *args,
         program_set_samples(p, a->samples);
     program_set_loss_scale(p, a->loss_scale);
     program_set_step(p, a->number);
-    return m->device == NULL ? SL_OK
-                             : device_begin(m->device, a->p->placed, &a->part,
-                                            a->held, false, err);
+    return m->device == NULL
+               ? SL_OK
+               : device_begin(m->device, a->p->placed, &a->part, a->way, err);
 }
 
 struct mate_args {
@@ -74,6 +75,8 @@ struct mate_args {
     const void *run;
     struct batch part;
     uint32_t n;
+    float *grads; // the host's
+    const uint32_t *order;
 };
 
 static enum sl_err fresh(struct kern_dev *dev, const void *args,
@@ -126,6 +129,14 @@ static enum sl_err run(struct kern_dev *dev, const void *args,
     if (m->device == NULL)
         return program_run(m->p->program, &m->io, from, end, err);
     return device_run(m->device, m->grads, from, end, m->io.pulse, err);
+}
+
+static enum sl_err sum(struct kern_dev *dev, const void *args,
+                       struct sl_error *err)
+{
+    const struct mate_args *a = args;
+
+    return device_sum(a->m->device, a->grads, a->order, err);
 }
 
 static enum sl_err take_stats(struct kern_dev *dev, const void *args,
@@ -267,11 +278,22 @@ static enum sl_err note_step(struct team_job *j, struct team_program *p,
     return SL_OK;
 }
 
+bool team_is_whole(const struct team_job *j)
+{
+    unsigned k = 0;
+
+    while (k < team_mates(j->t) && j->active[k])
+        k++;
+    return k == team_mates(j->t);
+}
+
 enum sl_err team_begin(struct team_job *j, struct team_program *p,
                        const struct team_step *s, struct sl_error *err)
 {
     enum sl_err rc = note_step(j, p, s->batch, err);
 
+    j->sums = rc == SL_OK && j->met && p->ranges != NULL && !s->held &&
+              team_is_whole(j);
     for (unsigned k = 0; k < team_mates(j->t) && rc == SL_OK; k++) {
         struct begin_args a = {.m = &j->of[k],
                                .p = &p->of[k],
@@ -280,7 +302,9 @@ enum sl_err team_begin(struct team_job *j, struct team_program *p,
                                .loss_scale = s->front->loss_scale,
                                .params = s->params,
                                .pulse = s->pulse,
-                               .held = s->held,
+                               .way = s->held   ? DEVICE_HOLDS
+                                      : j->sums ? DEVICE_SUMS
+                                                : DEVICE_GIVES,
                                .all_fresh = p->adds};
         uint32_t n;
 
@@ -307,6 +331,24 @@ void team_vector(struct team_job *j, uint64_t name)
 void team_run(struct team_job *j, bool all)
 {
     post_active(j, run, (struct mate_args){.all = all});
+}
+
+bool team_sums(const struct team_job *j)
+{
+    return j->sums;
+}
+
+// Events are recorded before anybody is let to wait for them: so each of them
+// has run all before any begins.
+enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err)
+{
+    struct mate_args a = {.grads = grads, .order = device_order(j->all[0])};
+    enum sl_err rc = wait_all(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    post_active(j, sum, a);
+    return device_sum(j->all[0], grads, a.order, err);
 }
 
 enum sl_err team_stats(struct team_job *j, struct program *front,
@@ -347,6 +389,8 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
     if (rc != SL_OK)
         return rc;
     j->taken[range] = true;
+    if (j->sums)
+        return SL_OK;
     for (unsigned k = 0; k < team_mates(j->t); k++) {
         float *g = j->of[k].grads;
 
@@ -356,6 +400,18 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
         add(grads + r->first, g + r->first, r->count);
     }
     return SL_OK;
+}
+
+bool team_finite(const struct team_job *j, const float *grads, uint32_t range)
+{
+    const struct overlap_range *r = &j->p->ranges[range];
+    unsigned k = 0;
+
+    if (!j->sums)
+        return grad_finite(grads + r->first, (size_t)r->count);
+    while (k <= team_mates(j->t) && device_sum_finite(j->all[k], range))
+        k++;
+    return k > team_mates(j->t);
 }
 
 uint32_t team_ranges(const struct team_job *j)
@@ -382,15 +438,6 @@ void team_stop(struct team_job *j)
 void team_unstage(struct team_job *j)
 {
     post_to_all(j, unstage);
-}
-
-bool team_is_whole(const struct team_job *j)
-{
-    unsigned k = 0;
-
-    while (k < team_mates(j->t) && j->active[k])
-        k++;
-    return k == team_mates(j->t);
 }
 
 // With the sizes of a sample that the step under way has: they are the same for

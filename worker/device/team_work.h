@@ -5,8 +5,9 @@
 // A batch is cut by samples, a run for each member in order. Each computes the
 // gradient of its part's share of the mean, as if the part were a micro-batch
 // (contribution.h): so their sum is the step's, and the bits are those of as
-// many micro-batches on one device. The sums are made in host memory, in the
-// order of the members:
+// many micro-batches on one device. Where devices reach each other the sums are
+// made on them (device_sum.c). Else, and of a step in which one of them has
+// nothing to do, in host memory, in the order of the members:
 //
 //   the first   its gradient of a range -> the host's vector
 //   a mate      its gradient of a range -> a vector of its own
@@ -43,9 +44,11 @@
 struct team_job;
 struct team_program;
 
-// `model` is borrowed. *out is NULL of no team.
+// `model` is borrowed, and the first member's device, which is NULL in host
+// memory and freed after this. *out is NULL of no team.
 enum sl_err team_job_new(struct team_job **out, struct team *t,
-                         const struct model *model, struct sl_error *err);
+                         const struct model *model, struct device *first,
+                         struct sl_error *err);
 void team_job_free(struct team_job *j); // NULL; its programs are gone
 
 uint64_t team_job_bytes(const struct team_job *j); // of NULL: 0
@@ -80,11 +83,17 @@ void team_fresh(struct team_job *j, uint32_t range);
 void team_vector(struct team_job *j, uint64_t name);
 // `all`: the first member runs to its end.
 void team_run(struct team_job *j, bool all);
+// The step that has begun is summed on the devices: when the first member has
+// run all, and before anything is taken.
+bool team_sums(const struct team_job *j);
+enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
 // Adds the mates' gradients of a range to `grads`, which has the first's.
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);
+// Of a range that was taken.
+bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
 uint32_t team_ranges(const struct team_job *j); // of the step under way
 void team_stop(struct team_job *j);
 

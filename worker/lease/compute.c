@@ -534,7 +534,7 @@ static enum sl_err open_all(struct compute *c, const char *list,
         return rc;
     rc = kern_open(&c->dev, names.name[0], c->setup.options, err);
     if (rc == SL_OK)
-        rc = team_new(&c->team, &names, c->setup.options, err);
+        rc = team_new(&c->team, c->dev, &names, c->setup.options, err);
     if (rc != SL_OK) {
         kern_close(c->dev);
         c->dev = NULL;
@@ -542,8 +542,9 @@ static enum sl_err open_all(struct compute *c, const char *list,
     }
     c->env.team = c->team;
     if (c->team != NULL)
-        LOG(INFO, "devices compute each step together", "devices=%s members=%u",
-            list, names.count);
+        LOG(INFO, "devices compute each step together",
+            "devices=%s members=%u sums=%s", list, names.count,
+            team_by(c->team));
     return SL_OK;
 }
 

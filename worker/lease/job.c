@@ -274,11 +274,11 @@ enum sl_err job_device(struct job *j, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
-    if (j->team == NULL)
-        rc = team_job_new(&j->team, j->env->team, j->model, err);
-    if (rc != SL_OK || j->device != NULL || j->env->dev->backend->host)
-        return rc;
-    return device_new(&j->device, j->env->dev, j->model->elements, err);
+    if (j->device == NULL && !j->env->dev->backend->host)
+        rc = device_new(&j->device, j->env->dev, j->model->elements, err);
+    if (rc == SL_OK && j->team == NULL)
+        rc = team_job_new(&j->team, j->env->team, j->model, j->device, err);
+    return rc;
 }
 
 static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
