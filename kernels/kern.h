@@ -418,7 +418,8 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        uses)
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
-//        product), workspace=MIB (most of one plan; default: a quarter of the
+//        product), nccl=0|1 (default 1: devs that join swap by NCCL if there
+//        is one), workspace=MIB (most of one plan; default: a quarter of the
 //        device's memory), plans=FILE (chosen plans are kept there)
 // On failure *out is untouched.
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host.

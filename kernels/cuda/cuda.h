@@ -33,7 +33,8 @@ enum cuda_kernel {
 
 // Of a dev that has joined others.
 struct cuda_peers {
-    unsigned n, self;
+    _Atomic unsigned n; // 0 again if they have parted: any thread
+    unsigned self;
     int ordinal[KERN_PEERS];
     void *comm; // NCCL's; NULL: copies
 };

@@ -56,8 +56,10 @@ enum sl_err cuda_exchange(struct kern_stream *s, const struct kern_exchange *x)
     const struct cuda_peers *p = &dev->peers;
     cudaError_t rc = cudaSuccess;
 
-    if (p->n != x->n || p->self != x->self)
-        return SL_ENOTSUP; // it has not joined, or parted
+    if (p->n != x->n) { // it has parted: one of them is lost, and says why
+        dev->lost = true;
+        return SL_ELOST;
+    }
     for (unsigned i = 0; i < x->n && rc == cudaSuccess; i++) {
         if (i != x->self && x->bytes[x->self] > 0)
             rc = cudaMemcpyPeerAsync(x->to[i], dev->ordinal, x->theirs[i],

@@ -6,7 +6,11 @@
 // emulator knows of one. A lock around each call of the backend is enough:
 // what a call leaves to be done, any other may do.
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
+#include "tests/emul/streams.h"
 #include "tests/emul/whole.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -121,8 +125,23 @@ static enum sl_err record_end(struct kern_plan **out, struct kern_stream *s)
     return rc;
 }
 
+// Another thread may lead to what this one waits for: it is let in.
+static void let_others(void)
+{
+    static _Thread_local unsigned times;
+
+    if (++times > 100000) { // looks, of a millisecond or more
+        fprintf(stderr, "emul: threads wait for each other\n");
+        abort();
+    }
+    pthread_mutex_unlock(&lock);
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    pthread_mutex_lock(&lock);
+}
+
 static void make(void)
 {
+    emul_when_stuck(let_others);
     inner = emul_module();
     locked = *inner;
     locked.probe = probe;

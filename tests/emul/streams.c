@@ -12,6 +12,7 @@
 struct node {
     struct node *next;
     struct emul_work work;
+    bool (*ready)(void *args);          // NULL: always
     struct CUevent_st *reaches, *wants; // of a lazy stream: an event's mark
     uint64_t mark;
     _Alignas(16) char args[];
@@ -147,7 +148,8 @@ static bool can_run(const struct CUstream_st *s)
 {
     const struct node *n = s->work.first;
 
-    return n && (!n->wants || n->wants->reached >= n->mark);
+    return n && (!n->wants || n->wants->reached >= n->mark) &&
+           (!n->ready || n->ready(((struct node *)(uintptr_t)n)->args));
 }
 
 static void run_first(struct CUstream_st *s)
@@ -186,13 +188,24 @@ static bool turn(void)
     return true;
 }
 
+static void give_up(void)
+{
+    fprintf(stderr, "emul: streams wait for each other\n");
+    abort();
+}
+
+static void (*stuck)(void) = give_up;
+
+void emul_when_stuck(void (*wait)(void))
+{
+    stuck = wait;
+}
+
 static void until_empty(struct CUstream_st *s)
 {
     while (s->work.first)
-        if (!turn()) {
-            fprintf(stderr, "emul: streams wait for each other\n");
-            abort();
-        }
+        if (!turn())
+            stuck();
 }
 
 bool emul_drain(void)
@@ -231,10 +244,30 @@ cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
         return cudaSuccess;
     }
     emul_drain();
+    if (s && s->work.first) {
+        push(&s->work, work, args, bytes);
+        return cudaSuccess;
+    }
     queue_init(&now);
     rc = work->run(push(&now, work, args, bytes)->args);
     clear(&now);
     return rc;
+}
+
+cudaError_t emul_enqueue_when(cudaStream_t s, const struct emul_work *work,
+                              const void *args, size_t bytes,
+                              bool (*ready)(void *args))
+{
+    if (!s || !lives(s) || s->device != emul_current())
+        return emul_done(cudaErrorInvalidResourceHandle);
+    if (emul_records(s))
+        return emul_forbidden();
+    push(&s->work, work, args, bytes)->ready = ready;
+    if (lazy)
+        maybe_run();
+    else
+        emul_drain();
+    return cudaSuccess;
 }
 
 // ---- Recording ------------------------------------------------------------
@@ -417,14 +450,15 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     if (rc != cudaSuccess)
         return rc;
     e->asked++;
-    if (!s || !lazy) {
+    if (!s || (!lazy && !s->work.first)) {
         e->reached = e->asked;
         return cudaSuccess;
     }
     n = push(&s->work, NULL, NULL, 0);
     n->reaches = e;
     n->mark = e->asked;
-    maybe_run();
+    if (lazy)
+        maybe_run();
     return cudaSuccess;
 }
 
@@ -438,6 +472,8 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
         return rc;
     if (lazy)
         maybe_run();
+    else
+        emul_drain();
     return e->reached == e->asked ? cudaSuccess : emul_done(cudaErrorNotReady);
 }
 
@@ -450,10 +486,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     if (rc != cudaSuccess)
         return rc;
     while (e->reached < e->asked)
-        if (!turn()) {
-            fprintf(stderr, "emul: nothing leads to an event\n");
-            abort();
-        }
+        if (!turn())
+            stuck();
     return emul_enter("synced");
 }
 
@@ -464,11 +498,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
 
     if (rc == cudaSuccess && emul_records(s))
         return emul_forbidden();
-    if (rc != cudaSuccess || !s || !lazy)
+    if (rc != cudaSuccess || !s ||
+        (!lazy && !s->work.first && e->reached == e->asked))
         return rc;
     n = push(&s->work, NULL, NULL, 0);
     n->wants = e;
     n->mark = e->asked;
-    maybe_run();
+    if (lazy)
+        maybe_run();
     return cudaSuccess;
 }

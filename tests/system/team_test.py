@@ -36,11 +36,12 @@ def exported(c, job):
     return load_file(str(path))
 
 
-def trained(device, spec, mode="async", **train):
+def trained(device, spec, mode="async", nccl=0, **train):
     """The parameters in the end, of a job with one worker."""
     name = "w-gpu" if "cuda" in device else "w-cpu"
     with Team(psservers=0 if mode == "allreduce" else 1, workers=0) as c:
-        c.start(name, environment={"EMUL_DEVICES": "3", "EMUL_LAZY": "5"},
+        c.start(name, environment={"EMUL_DEVICES": "3", "EMUL_LAZY": "5",
+                                   "EMUL_NCCL": str(nccl)},
                 extra=["--device", device, "--store", str(c.dir / "store")])
         spec["train"].update(mode=mode, **train)
         job = c.submit(spec)
@@ -48,7 +49,8 @@ def trained(device, spec, mode="async", **train):
         check_equal("devices compute each step together" in c.log(name), "," in device,
                     f"{device} is a team")
         if "," in device and "cuda" in device:
-            check("copies between GPUs, 2 of 6 directly" in c.log(name), "by what they meet")
+            by = "sums\":\"NCCL 2" if nccl else "copies between GPUs, 2 of 6 directly"
+            check(by in c.log(name), f"their gradients do not meet by {by}")
         return exported(c, job)
 
 
@@ -69,8 +71,8 @@ def devices_train_as_one_does_micro_batches():
         return mlp_job("team", samples=480, epochs=1)
     for device, n in [("ref", 2), ("cpu", 3)] + [("cuda", 3)] * EMULATED:
         one = bits(trained(device, job(), batch=8, accumulate=n))
-        for _ in range(2):
-            several = bits(trained(team(device, n), job(), batch=8 * n))
+        for nccl in (0, 1):
+            several = bits(trained(team(device, n), job(), batch=8 * n, nccl=nccl))
             check(one == several, f"{n} x {device} are not {n} micro-batches")
 
 
@@ -114,12 +116,14 @@ def a_team_loses_a_device_and_is_back():
     if not EMULATED:
         return
     with Team(psservers=1, workers=0) as c:
-        for name, call in (("w-gpu-1", "graph:30"), ("w-gpu-2", "graph:41")):
-            c.start(name, environment={"EMUL_DEVICES": "2", "EMUL_LOST": call},
+        for name, call, nccl in (("w-gpu-1", "graph:30", "0"), ("w-gpu-2", "graph:41", "1"),
+                                 ("w-gpu-3", "nccl_send:31", "1")):
+            c.start(name, environment={"EMUL_DEVICES": "2", "EMUL_LOST": call,
+                                       "EMUL_NCCL": nccl},
                     extra=["--device", "cuda:0,cuda:1", "--on-device-loss", "reopen",
                            "--device-wait", "50ms"])
         job = c.submit(mlp_job("lost", samples=1280, epochs=5))
-        for name in ("w-gpu-1", "w-gpu-2"):
+        for name in ("w-gpu-1", "w-gpu-2", "w-gpu-3"):
             wait_for(f"{name} to be back", lambda: "device is back" in c.log(name))
             check('"device":"cuda:0,cuda:1"' in c.log(name), f"{name} does not say what it was")
             check("error 700" in c.log(name), f"{name} does not say why")

@@ -151,10 +151,12 @@ enum sl_err step_clip(struct step *s, const struct model *model,
 // If the device is lost, nothing is under way any more.
 void step_stop(struct step *s)
 {
+    enum sl_err rc = s->device == NULL ? SL_OK : device_settle(s->device, NULL);
+
+    if (s->team != NULL && rc == SL_ELOST)
+        team_break(s->team);
     if (s->team != NULL)
         team_stop(s->team);
-    if (s->device != NULL)
-        (void)device_settle(s->device, NULL);
     give_back(s);
     if (s->team != NULL)
         team_unstage(s->team);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ struct command {
 struct mate {
     pthread_t thread;
     bool started;
+    struct team *team;
     struct kern_dev *dev; // its thread's; NULL: it is not open
 
     struct {
@@ -36,7 +38,8 @@ struct mate {
 };
 
 struct team {
-    bool joined;
+    _Atomic bool joined;
+    struct kern_dev *devs[TEAM_MOST]; // by member
     char by[100];
     unsigned count;
     struct mate mate[TEAM_MOST - 1];
@@ -149,6 +152,12 @@ static void finished(struct mate *m, enum sl_err rc, const struct sl_error *err)
     pthread_mutex_unlock(&m->shared.lock);
 }
 
+void team_sever(struct team *t)
+{
+    if (atomic_exchange(&t->joined, false))
+        t->devs[0]->backend->part(t->devs, t->count + 1);
+}
+
 static void *work(void *arg)
 {
     struct mate *m = arg;
@@ -158,6 +167,8 @@ static void *work(void *arg)
         struct sl_error err = SL_ERROR_INIT;
         enum sl_err rc = c.fn(m->dev, c.args, &err);
 
+        if (rc == SL_ELOST)
+            team_sever(m->team);
         finished(m, rc, &err);
     }
     kern_close(m->dev);
@@ -235,6 +246,7 @@ static enum sl_err start(struct team *t, const char *name, const char *options,
 
     pthread_mutex_init(&m->shared.lock, NULL);
     pthread_cond_init(&m->shared.changed, NULL);
+    m->team = t;
     t->count++;
     if (pthread_create(&m->thread, NULL, work, m) != 0)
         return sl_fail(err, SL_ENOMEM, "cannot start a thread for %s", name);
@@ -247,17 +259,17 @@ static enum sl_err start(struct team *t, const char *name, const char *options,
 // Devices that do not reach each other meet in host memory.
 static void join(struct team *t, struct kern_dev *first)
 {
-    struct kern_dev *devs[TEAM_MOST] = {first};
     struct sl_error why = SL_ERROR_INIT;
     const struct kern_backend *b = first->backend;
     enum sl_err rc;
 
     snprintf(t->by, sizeof(t->by), "host memory");
+    t->devs[0] = first;
     for (unsigned i = 0; i < t->count; i++)
-        devs[i + 1] = t->mate[i].dev;
+        t->devs[i + 1] = t->mate[i].dev;
     if (b->host || !kern_has_peers(b))
         return;
-    rc = b->join(devs, t->count + 1, t->by, sizeof(t->by), &why);
+    rc = b->join(t->devs, t->count + 1, t->by, sizeof(t->by), &why);
     t->joined = rc == SL_OK;
     if (rc != SL_OK)
         snprintf(t->by, sizeof(t->by), "host memory, since %.80s", why.text);

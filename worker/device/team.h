@@ -57,6 +57,10 @@ const char *team_by(const struct team *t);
 // True if they do.
 bool team_joined(const struct team *t);
 
+// One of them is lost: what the others wait for from it ends. A mate that loses
+// its device does it by itself. Any thread.
+void team_sever(struct team *t);
+
 // Mates that have lost their device: why, of the first of them; "" if none has.
 // Nothing is under way.
 const char *team_lost(struct team *t);

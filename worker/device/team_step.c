@@ -131,12 +131,20 @@ static enum sl_err run(struct kern_dev *dev, const void *args,
     return device_run(m->device, m->grads, from, end, m->io.pulse, err);
 }
 
+// The others wait for what did not come.
+static enum sl_err all_or_lost(enum sl_err rc, struct sl_error *err)
+{
+    if (rc != SL_OK && err != NULL)
+        err->code = SL_ELOST;
+    return rc == SL_OK ? rc : SL_ELOST;
+}
+
 static enum sl_err sum(struct kern_dev *dev, const void *args,
                        struct sl_error *err)
 {
     const struct mate_args *a = args;
 
-    return device_sum(a->m->device, a->grads, a->order, err);
+    return all_or_lost(device_sum(a->m->device, a->grads, a->order, err), err);
 }
 
 static enum sl_err take_stats(struct kern_dev *dev, const void *args,
@@ -348,7 +356,15 @@ enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     post_active(j, sum, a);
-    return device_sum(j->all[0], grads, a.order, err);
+    rc = all_or_lost(device_sum(j->all[0], grads, a.order, err), err);
+    if (rc != SL_OK)
+        team_sever(j->t);
+    return rc;
+}
+
+void team_break(struct team_job *j)
+{
+    team_sever(j->t);
 }
 
 enum sl_err team_stats(struct team_job *j, struct program *front,

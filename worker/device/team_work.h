@@ -95,6 +95,8 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
 // Of a range that was taken.
 bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
 uint32_t team_ranges(const struct team_job *j); // of the step under way
+// The first member's device is lost: the others shall not wait for it.
+void team_break(struct team_job *j);
 void team_stop(struct team_job *j);
 
 // False: one of them has nothing to do in this step, so that it cannot copy the
