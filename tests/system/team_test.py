@@ -162,6 +162,16 @@ def one_command_starts_a_worker_for_several_gpus():
             check_equal(process.wait(60), 0, "exit status of sluice up")
 
 
+def the_list_of_devices_says_who_may_compute_together():
+    if not EMULATED:
+        return
+    for count, line in (("1", False), ("2", True)):
+        done = subprocess.run([BIN / "worker-emul", "--list-devices"], capture_output=True,
+                              text=True, timeout=60, check=True,
+                              env={**os.environ, "EMUL_DEVICES": count})
+        check_equal("together --device cuda:0,cuda:1:" in done.stdout, line, done.stdout)
+
+
 def a_team_is_told_of_and_a_bad_one_refused():
     with Team(psservers=1, workers=0) as c:
         c.start("w-0", extra=["--device", "ref,ref"])
@@ -179,4 +189,5 @@ if __name__ == "__main__":
     main([devices_train_as_one_does_micro_batches, devices_train_in_every_mode,
           moving_statistics_are_the_mean_of_the_parts,
           a_team_loses_a_device_and_is_back, one_command_starts_a_worker_for_several_gpus,
+          the_list_of_devices_says_who_may_compute_together,
           a_team_is_told_of_and_a_bad_one_refused])
