@@ -110,7 +110,8 @@ uint64_t team_job_bytes(const struct team_job *j)
     for (unsigned k = 0; j != NULL && k < team_mates(j->t); k++) {
         const struct mate_job *m = &j->of[k];
 
-        bytes += (m->device != NULL ? 4 : 1) * j->elements * sizeof(float) +
+        // Here and there, and with what comes from the others.
+        bytes += (m->device != NULL ? 5 : 1) * j->elements * sizeof(float) +
                  m->memory.arena.bytes + m->memory.workspace.bytes;
     }
     return bytes;
