@@ -98,7 +98,8 @@ const struct conf_key server_keys[] = {
      .min = 0,
      .max = 1024,
      .unit = "threads",
-     .help = "Threads that compute; 0: one per core this process may use."},
+     .help = "Threads that compute, of each device on the CPU; 0: one per core "
+             "this process may use."},
     {.name = "isa",
      .kind = CONF_CHOICE,
      .choices = "base|avx2|avx512",
