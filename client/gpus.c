@@ -111,3 +111,20 @@ enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
     buf_release(&text);
     return rc;
 }
+
+unsigned gpus_workers(const struct gpus *g, unsigned each)
+{
+    return (g->count + each - 1) / each;
+}
+
+void gpus_list(char out[GPUS_LIST], const struct gpus *g, unsigned each,
+               unsigned worker)
+{
+    size_t at = 0;
+
+    for (unsigned i = worker * each; i < (worker + 1) * each; i++) {
+        if (i < g->count)
+            at += (size_t)snprintf(out + at, GPUS_LIST - at, "%scuda:%u",
+                                   at > 0 ? "," : "", g->ordinal[i]);
+    }
+}

@@ -28,4 +28,15 @@ enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
 enum sl_err gpus_choose(struct gpus *out, const char *listing,
                         const char *wanted, struct sl_error *err);
 
+// How many workers there are for them, with `each` for one (up to
+// GPUS_PER_WORKER): the last may have fewer.
+unsigned gpus_workers(const struct gpus *g, unsigned each);
+
+#define GPUS_PER_WORKER 16
+#define GPUS_LIST 160
+
+// Those of one of these workers, as its --device has them: "cuda:0,cuda:1".
+void gpus_list(char out[GPUS_LIST], const struct gpus *g, unsigned each,
+               unsigned worker);
+
 #endif

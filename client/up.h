@@ -32,7 +32,8 @@ struct up {
     struct updir dir;
     char *address;     // where the coordinator listens; owned
     unsigned threads;  // of each worker
-    struct gpus gpus;  // a worker for each, before those without
+    struct gpus gpus;  // workers for them, before those without
+    unsigned each;     // of them, for one worker
     char *notify_path; // owned; or an abstract name "@..."
     int notify;        // datagram socket, -1: none
     int signals;       // signalfd

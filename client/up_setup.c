@@ -283,6 +283,12 @@ static enum sl_err find_gpus(struct up *u, struct sl_error *err)
     char path[PATH_MAX];
     enum sl_err rc;
 
+    u->each = (unsigned)conf_int(u->conf, "gpus-per-worker");
+    if (!conf_is_set(u->conf, "gpus") && u->each > 1)
+        return sl_fail(err, SL_EINVAL,
+                       "--gpus-per-worker %u: say which GPUs with --gpus all, "
+                       "or so many",
+                       u->each);
     if (!conf_is_set(u->conf, "gpus"))
         return SL_OK;
     rc = program_path(path, "worker", err);
@@ -310,12 +316,12 @@ static enum sl_err data_roots(const struct up *u, struct child *c,
 static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
                                struct sl_error *err)
 {
-    char gpu[32];
+    char gpu[GPUS_LIST];
     const char *device = conf_str(u->conf, "device");
     enum sl_err rc;
 
-    if (i < u->gpus.count) {
-        snprintf(gpu, sizeof(gpu), "cuda:%u", u->gpus.ordinal[i]);
+    if (i < gpus_workers(&u->gpus, u->each)) {
+        gpus_list(gpu, &u->gpus, u->each, i);
         device = gpu;
     } else if (u->gpus.count > 0 && strcmp(device, "auto") == 0) {
         device = "cpu"; // every GPU has its worker
@@ -341,7 +347,7 @@ static enum sl_err make_children(struct up *u, struct sl_error *err)
         return rc;
     if (u->gpus.count > 0 && conf_origin(u->conf, "workers") == CONF_DEFAULT)
         workers = 0;
-    workers += u->gpus.count;
+    workers += gpus_workers(&u->gpus, u->each);
     u->threads = (unsigned)conf_int(u->conf, "threads");
     if (u->threads == 0)
         u->threads = cores > (long)workers && workers > 0

@@ -3,6 +3,7 @@
 #include "client/verbs.h"
 
 #include "client/cli.h"
+#include "client/gpus.h"
 
 #define SET_KEY                                                                \
     {                                                                          \
@@ -63,15 +64,23 @@ static const struct conf_key up_keys[] = {
     {.name = "device",
      .kind = CONF_STRING,
      .value = "auto",
-     .help = "What workers compute with: auto, cuda:N, cpu or ref.",
+     .help = "What workers compute with: auto, cuda:N, cpu or ref, or several "
+             "for one step as in cpu,cpu.",
      .min = 1,
-     .max = 32},
+     .max = 159},
     {.name = "gpus",
      .kind = CONF_STRING,
      .help = "Start one worker per GPU: all of this host, or so many. Then "
              "there are workers without a GPU only if --workers says so.",
      .min = 1,
      .max = 8},
+    {.name = "gpus-per-worker",
+     .kind = CONF_INT,
+     .value = "1",
+     .min = 1,
+     .max = GPUS_PER_WORKER,
+     .help = "With --gpus: so many compute each step together, as one worker "
+             "that pushes once. The last one may have fewer."},
     GRACE_KEY,
     {.name = NULL},
 };

@@ -318,8 +318,11 @@ static enum sl_err check_rest(const struct kern_desc *d, struct kern_desc *want,
             return bad(d, "rate must be in [0, 1)", err);
         if (d->u.dropout.layer > 0xffff)
             return bad(d, "layer must be below 65536", err);
+        if (d->u.dropout.first >= UINT64_C(1) << 50)
+            return bad(d, "first must be below 2^50", err);
         kern_desc_dropout(want, d->u.dropout.rate, d->u.dropout.layer, x->nd,
                           x->dim);
+        want->u.dropout.first = d->u.dropout.first;
         return SL_OK;
     case KERN_IMAGE_U8:
         kern_desc_image_u8(want, x->nd, x->dim, d->u.unary.a, d->u.unary.b);

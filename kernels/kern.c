@@ -175,6 +175,13 @@ bool kern_has_optim(const struct kern_backend *b)
            b->optim;
 }
 
+bool kern_has_peers(const struct kern_backend *backend)
+{
+    return backend->size >=
+               offsetof(struct kern_backend, part) + sizeof(backend->part) &&
+           backend->join != NULL;
+}
+
 void kern_close(struct kern_dev *dev)
 {
     struct kern_dev *fallback;

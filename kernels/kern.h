@@ -313,6 +313,7 @@ struct kern_desc {
         struct {
             float rate;
             uint32_t layer; // tells the dropouts of one model apart
+            uint64_t first; // of a part of a tensor: elements before it
         } dropout;
         uint8_t raw[96];
     } u;
@@ -342,6 +343,17 @@ struct kern_info {
     uint32_t threads; // host backends
     bool tf32;        // products of f32 that do not say may use TF32
 };
+
+// What devs of one process swap, as one of them sees it.
+struct kern_exchange {
+    unsigned self, n;          // which it is of those that joined
+    const void *const *mine;   // [n] here: what goes to each
+    const size_t *bytes;       // [n] of that; [self] comes from each of them
+    const void *const *theirs; // [n] there: what comes from each
+    void *const *to;           // [n] here: where it comes to
+};
+
+#define KERN_PEERS 8 // devs that may join
 
 // The seam for modules. Append-only: `size` tells what a module knows, and an
 // entry beyond it is not called. All entries run on the dev's own thread.
@@ -425,6 +437,21 @@ struct kern_backend {
     enum sl_err (*optim)(struct kern_stream *s, const struct optim *o, size_t n,
                          const float *grad, float *w, float *const *slots,
                          const struct optim_consts *consts);
+    // Of devs that one process drives; NULL: theirs meet in host memory only
+    // (kern_has_peers). The thread of the first lets all of them join, once,
+    // while nothing is under way on any; how[size] says by what they reach each
+    // other. On failure they have not.
+    enum sl_err (*join)(struct kern_dev *const *devs, unsigned n, char *how,
+                        size_t size, struct sl_error *err);
+    // Enqueues on a stream of each, in one order on all: what is at theirs[i]
+    // comes to to[i], for all i but its own. What it reads on other devs is
+    // there, and stays until this is over: the caller sees to that (event_wait
+    // takes events of any of them). All of them call it, or none.
+    enum sl_err (*exchange)(struct kern_stream *s,
+                            const struct kern_exchange *x);
+    // Any thread, when one of them is lost: what the others wait for ends, with
+    // whatever is there. They have not joined any more.
+    void (*part)(struct kern_dev *const *devs, unsigned n);
 };
 
 // ---- Opening, planning, running ------------------------------------------
@@ -444,7 +471,8 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        uses)
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
-//        product), workspace=MIB (most of one plan; default: a quarter of the
+//        product), nccl=0|1 (default 1: devs that join swap by NCCL if there
+//        is one), workspace=MIB (most of one plan; default: a quarter of the
 //        device's memory), plans=FILE (chosen plans are kept there)
 // On failure *out is untouched.
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host.
@@ -456,6 +484,8 @@ void kern_about(char *out, size_t n, struct kern_dev *dev);
 
 // True if backend->optim may be called: a module may be older.
 bool kern_has_optim(const struct kern_backend *backend);
+// True if join(), exchange() and part() may be called: a module may be older.
+bool kern_has_peers(const struct kern_backend *backend);
 
 // Frees the device; its plans, streams and memory must be gone. NULL allowed.
 void kern_close(struct kern_dev *dev);
@@ -538,6 +568,8 @@ void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
                    const int64_t *x, uint32_t epilogue);
 void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
                    uint32_t epilogue);
+// u.dropout.first, 0 here, lets a part of a batch have the mask that it has in
+// the whole of it.
 void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
                        unsigned nd, const int64_t *x);
 void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,

@@ -260,13 +260,13 @@ static void dropout_part(const struct loop_args *a, int64_t chunk)
                             .layer = a->d->u.dropout.layer};
     uint64_t below = dropout_threshold(a->d->u.dropout.rate);
     float keep = (float)(1 / (1 - (double)a->d->u.dropout.rate));
+    uint64_t at = a->d->u.dropout.first + (uint64_t)first;
     uint32_t words[4];
 
-    // LOOPS_CHUNK is a multiple of 4, so a chunk starts with a whole block.
-    for (int64_t i = 0; i < n; i++) {
-        if (i % 4 == 0)
-            dropout_words(words, &k, (uint64_t)(first + i) / 4);
-        y[i] = words[i % 4] < below ? 0 : x[i] * keep;
+    for (int64_t i = 0; i < n; i++, at++) {
+        if (i == 0 || at % 4 == 0)
+            dropout_words(words, &k, at / 4);
+        y[i] = words[at % 4] < below ? 0 : x[i] * keep;
     }
 }
 

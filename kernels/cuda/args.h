@@ -67,6 +67,7 @@ struct args_dropout {
     uint32_t below, layer;
     float keep; // 1 / (1 - rate)
     int32_t wide;
+    uint64_t first; // the element of the mask that x begins with
 };
 
 struct args_image {

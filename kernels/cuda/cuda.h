@@ -31,6 +31,14 @@ enum cuda_kernel {
 
 #define CUDA_FAULT_TEXT 200
 
+// Of a dev that has joined others.
+struct cuda_peers {
+    _Atomic unsigned n; // 0 again if they have parted: any thread
+    unsigned self;
+    int ordinal[KERN_PEERS];
+    void *comm; // NCCL's; NULL: copies
+};
+
 struct cuda_dev {
     struct kern_dev base;
     int ordinal;
@@ -44,6 +52,7 @@ struct cuda_dev {
     void *vendor; // of the parts that need other libraries; theirs
     // Theirs or NULL: before a stream ends, whoever keeps it lets go.
     void (*stream_ends)(struct cuda_dev *dev, cudaStream_t s);
+    struct cuda_peers peers; // n is 0: it has not joined
 };
 
 struct cuda_stream {
@@ -113,6 +122,14 @@ enum sl_err cuda_event_wait(struct kern_stream *s, struct cuda_event *e);
 // SL_OK: has happened; SL_EBUSY: not yet.
 enum sl_err cuda_event_query(struct cuda_event *e);
 enum sl_err cuda_event_sync(struct cuda_event *e);
+
+// ---- Several devices ------------------------------------------------------
+
+// By copies, directly where the hardware can.
+enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
+                      size_t size, struct sl_error *err);
+enum sl_err cuda_exchange(struct kern_stream *s, const struct kern_exchange *x);
+void cuda_part(struct kern_dev *const *devs, unsigned n);
 
 // ---- Recording ------------------------------------------------------------
 

@@ -231,9 +231,10 @@ enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *base,
     cudaError_t rc = cudaSetDevice(dev->ordinal);
     enum sl_err code;
 
-    if (rc == cudaSuccess)
-        rc = place == KERN_HOST ? cudaHostAlloc(&at, some, cudaHostAllocDefault)
-                                : cudaMalloc(&at, some);
+    if (rc == cudaSuccess) // pinned: for the other devices of a team, too
+        rc = place == KERN_HOST
+                 ? cudaHostAlloc(&at, some, cudaHostAllocPortable)
+                 : cudaMalloc(&at, some);
     code = cuda_result(dev, rc, "allocating memory");
     if (code == SL_OK)
         *out = (struct kern_mem){.at = at, .bytes = bytes};

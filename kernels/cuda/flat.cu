@@ -199,6 +199,27 @@ DEV void dropout_words(uint32_t out[4], const struct args_dropout &a,
     philox(out, counter, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 
+// The words of four elements from number `at` on. Where they do not begin a
+// block they lie in two; picked without an index, which would be memory.
+DEV void dropout_words_from(uint32_t out[4], const struct args_dropout &a,
+                            uint64_t at)
+{
+    uint32_t more[4];
+
+    dropout_words(out, a, at / 4);
+    if (at % 4 == 0) // of all threads, or of none
+        return;
+    dropout_words(more, a, at / 4 + 1);
+    for (uint32_t shift = at % 4; shift > 0; shift--) {
+        out[0] = out[1];
+        out[1] = out[2];
+        out[2] = out[3];
+        out[3] = more[0];
+        more[0] = more[1];
+        more[1] = more[2];
+    }
+}
+
 template <class T> DEV void dropout_of(const struct args_dropout &a)
 {
     const int V = pack<T>::n;
@@ -213,7 +234,7 @@ template <class T> DEV void dropout_of(const struct args_dropout &a)
     for (int k = 0; k < V; k += 4) {
         uint32_t words[4];
 
-        dropout_words(words, a, (uint64_t)(at + k) / 4);
+        dropout_words_from(words, a, a.first + (uint64_t)(at + k));
         for (int l = 0; l < 4; l++)
             x[k + l] = words[l] < a.below ? 0 : x[k + l] * a.keep;
     }

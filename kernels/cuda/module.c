@@ -6,8 +6,12 @@
 // vtable. Sticky errors of the device end in SL_ELOST, from whichever part.
 #include "kernels/module.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/mem.h"
 #include "kernels/cuda/hostside.h"
+#include "kernels/cuda/nccl.h"
 #include "kernels/cuda/vendor.h"
 
 const struct kern_backend *kern_module(uint32_t abi,
@@ -19,6 +23,7 @@ static void close_dev(struct kern_dev *dev)
 {
     if (!dev)
         return;
+    nccl_leave(cuda_dev(dev));
     vendor_free(cuda_dev(dev));
     cuda_close(dev);
 }
@@ -127,6 +132,39 @@ static enum sl_err event_sync(struct kern_event *e)
     return cuda_event_sync((struct cuda_event *)e);
 }
 
+// ---- Several devices: by NCCL, or by copies -------------------------------
+
+static enum sl_err join(struct kern_dev *const *devs, unsigned n, char *how,
+                        size_t size, struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = SL_ENOTSUP;
+    size_t len;
+
+    if (vendor(cuda_dev(devs[0]))->options.nccl)
+        rc = nccl_join(devs, n, how, size, &why);
+    if (rc == SL_OK)
+        return rc;
+    rc = cuda_join(devs, n, how, size, err);
+    len = strlen(how);
+    if (rc == SL_OK && why.text[0] != '\0')
+        snprintf(how + len, size - len, " (%.40s)", why.text);
+    return rc;
+}
+
+static enum sl_err exchange(struct kern_stream *s,
+                            const struct kern_exchange *x)
+{
+    return cuda_dev(s->dev)->peers.comm ? nccl_exchange(s, x)
+                                        : cuda_exchange(s, x);
+}
+
+static void part(struct kern_dev *const *devs, unsigned n)
+{
+    nccl_part(devs, n);
+    cuda_part(devs, n);
+}
+
 static void module_info(struct kern_info *out, struct kern_dev *dev)
 {
     cuda_info(out, dev);
@@ -165,6 +203,9 @@ static const struct kern_backend cuda = {
     .fault = fault,
     .about = about,
     .optim = cuda_optim,
+    .join = join,
+    .exchange = exchange,
+    .part = part,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

@@ -55,6 +55,17 @@ set_target_properties(sluice_cuda_vendor PROPERTIES
 target_link_libraries(sluice_cuda_vendor PUBLIC sluice_cudnn
     sluice_kernels_cuda sluice_cuda_fatbin ${vendor_libraries})
 
+# Several GPUs of one process: NCCL's header declares what is loaded later.
+find_path(SLUICE_NCCL_INCLUDE nccl.h
+    HINTS ${SLUICE_CUDA_INCLUDE} PATHS /usr/local/cuda/include)
+if(SLUICE_NCCL_INCLUDE)
+    set(nccl nccl.c nccl_load.c)
+else()
+    set(nccl nccl_none.c)
+    message(STATUS "CUDA: nccl.h is missing, so GPUs of one worker swap by "
+        "copies")
+endif()
+
 # The module has its own copy of what is pure; memory and log are the
 # program's (hostside.c), so it links none of our libraries.
 set(pure common/base/status.c common/base/buf.c kernels/desc.c kernels/check.c
@@ -63,6 +74,7 @@ list(TRANSFORM pure PREPEND ${CMAKE_SOURCE_DIR}/)
 add_library(sluice-kernels-cuda MODULE
     module.c
     hostside.c
+    ${nccl}
     ${pure}
     $<TARGET_OBJECTS:sluice_kernels_cuda>
     $<TARGET_OBJECTS:sluice_cuda_fatbin>
@@ -70,7 +82,8 @@ add_library(sluice-kernels-cuda MODULE
     $<TARGET_OBJECTS:sluice_cuda_vendor>
 )
 target_include_directories(sluice-kernels-cuda SYSTEM PRIVATE
-    ${SLUICE_CUDA_INCLUDE} ${SLUICE_CUDNN_INCLUDE})
+    ${SLUICE_CUDA_INCLUDE} ${SLUICE_CUDNN_INCLUDE}
+    $<$<BOOL:${SLUICE_NCCL_INCLUDE}>:${SLUICE_NCCL_INCLUDE}>)
 target_link_libraries(sluice-kernels-cuda PRIVATE ${vendor_libraries} m)
 # Of the optimizers only the questions about them are wanted, not the loops.
 target_compile_options(sluice-kernels-cuda PRIVATE -ffunction-sections)

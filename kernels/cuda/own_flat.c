@@ -197,6 +197,7 @@ static enum sl_err dropout(const struct own_call *c)
         .layer = d->u.dropout.layer,
         .keep = (float)(1 / (1 - (double)d->u.dropout.rate)),
         .wide = own_wide(2, wide),
+        .first = d->u.dropout.first,
     };
     uint8_t t = d->io[0].dtype;
 

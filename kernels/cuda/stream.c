@@ -106,7 +106,8 @@ enum sl_err cuda_event_record(struct cuda_event *e, struct kern_stream *s)
 
 enum sl_err cuda_event_wait(struct kern_stream *s, struct cuda_event *e)
 {
-    return cuda_result(e->dev, cudaStreamWaitEvent(cuda_stream(s), e->at, 0),
+    return cuda_result(cuda_dev(s->dev),
+                       cudaStreamWaitEvent(cuda_stream(s), e->at, 0),
                        "letting a stream wait");
 }
 

@@ -35,6 +35,7 @@ static enum sl_err set_option(struct vendor_options *o, const char *word,
         {"tf32=", &o->tf32},
         {"deterministic=", &o->deterministic},
         {"autotune=", &o->autotune},
+        {"nccl=", &o->nccl},
     };
     int64_t n;
 
@@ -54,8 +55,8 @@ static enum sl_err set_option(struct vendor_options *o, const char *word,
     }
     return sl_fail(err, SL_EINVAL,
                    "backend cuda: option \"%s\" is not tf32=0|1, "
-                   "deterministic=0|1, autotune=0|1, workspace=MIB or "
-                   "plans=FILE",
+                   "deterministic=0|1, autotune=0|1, nccl=0|1, workspace=MIB "
+                   "or plans=FILE",
                    word);
 }
 
@@ -82,6 +83,7 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 {
     struct vendor_options o = {
         .tf32 = true, // as TensorFlow
+        .nccl = true,
         .deterministic = true,
         .workspace_bytes = VENDOR_WORKSPACE_AUTO,
     };

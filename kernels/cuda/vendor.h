@@ -29,7 +29,7 @@
 #define VENDOR_WORKSPACE_AUTO SIZE_MAX // a quarter of the device's memory
 
 struct vendor_options {
-    bool tf32, deterministic, autotune;
+    bool tf32, deterministic, autotune, nccl;
     size_t workspace_bytes; // most for one plan, or VENDOR_WORKSPACE_AUTO
     char *plans;            // file, or NULL; owned
 };
@@ -45,9 +45,9 @@ struct vendor {
     unsigned told_count;
 };
 
-// Reads tf32=, deterministic=, autotune= (0 or 1), workspace= (MiB) and plans=
-// (a path, the last option: it may hold commas). SL_EINVAL names what it does
-// not know.
+// Reads tf32=, deterministic=, autotune=, nccl= (0 or 1), workspace= (MiB) and
+// plans= (a path, the last option: it may hold commas). SL_EINVAL names what it
+// does not know.
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 

@@ -89,9 +89,11 @@ void REF(dropout)(const struct kern_desc *d, void *const *io)
     uint32_t words[4];
 
     for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++) {
-        if (i % 4 == 0)
-            dropout_words(words, &k, (uint64_t)i / 4);
-        y[i] = words[i % 4] < below ? 0 : (real)(x[i] * keep);
+        uint64_t at = d->u.dropout.first + (uint64_t)i;
+
+        if (i == 0 || at % 4 == 0)
+            dropout_words(words, &k, at / 4);
+        y[i] = words[at % 4] < below ? 0 : (real)(x[i] * keep);
     }
 }
 

@@ -263,6 +263,16 @@ static void xent_cases(struct list *l, int64_t n, int64_t c, bool sparse,
     kern_desc_top(d, 3);
 }
 
+// A part of a batch may begin anywhere in a block of the mask.
+static void dropout_case(struct list *l, unsigned i, unsigned nd,
+                         const int64_t *x)
+{
+    struct kern_desc *d = next(l);
+
+    kern_desc_dropout(d, (float)i * 0.09f, i, nd, x);
+    d->u.dropout.first = i < 2 ? 0 : (UINT64_C(1) << 33) + i;
+}
+
 static void loss_cases(struct list *l, enum kern_op op)
 {
     for (size_t i = 0; i < SL_COUNT(flats); i++) {
@@ -301,7 +311,7 @@ static void other_cases(struct list *l, enum kern_op op)
         const int64_t *x = flats[i].dim;
 
         if (op == KERN_DROPOUT)
-            kern_desc_dropout(next(l), (float)i * 0.09f, (uint32_t)i, nd, x);
+            dropout_case(l, (unsigned)i, nd, x);
         else if (op == KERN_IMAGE_U8)
             image_case(l, nd, x, i % 3 ? 0 : 5);
         else if (op == KERN_REDUCE)
@@ -468,10 +478,11 @@ static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
                       epilogue);
     else if (op == KERN_MSE)
         kern_desc_mse(out, nd, x, epilogue);
-    else if (op == KERN_DROPOUT)
+    else if (op == KERN_DROPOUT) {
         kern_desc_dropout(out, draw_float(r) * 0.9f, (uint32_t)below(r, 9), nd,
                           x);
-    else if (op == KERN_IMAGE_U8)
+        out->u.dropout.first = below(r, 99);
+    } else if (op == KERN_IMAGE_U8)
         kern_desc_image_u8(out, nd, x, draw_float(r), draw_float(r));
     else if (op == KERN_REDUCE)
         kern_desc_reduce(out, nd, x, epilogue);

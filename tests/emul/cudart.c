@@ -16,7 +16,28 @@
 
 const unsigned char cuda_fatbin[1]; // there is no machine code here
 
-static cudaError_t last, broken; // broken: sticky
+#define DEVICES 8
+
+static int devices = 1;
+static _Thread_local int current;
+static _Thread_local cudaError_t last;
+static cudaError_t breaks[DEVICES]; // sticky, of each
+#define broken breaks[current]
+
+void emul_devices(int count)
+{
+    devices = count < DEVICES ? count : DEVICES;
+}
+
+int emul_current(void)
+{
+    return current;
+}
+
+void emul_choose(int device)
+{
+    current = device;
+}
 
 static struct {
     const char *what;
@@ -35,7 +56,8 @@ void emul_fail(const char *what, unsigned nth, cudaError_t code, bool sticky)
 
 void emul_heal(void)
 {
-    last = broken = cudaSuccess;
+    last = cudaSuccess;
+    memset(breaks, 0, sizeof(breaks));
     fault.what = NULL;
 }
 
@@ -103,12 +125,15 @@ cudaError_t emul_enter(const char *what)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = devices;
     return enter("count");
 }
 
 cudaError_t cudaSetDevice(int device)
 {
+    if (device < 0 || device >= devices)
+        return done(cudaErrorInvalidDevice);
+    current = device;
     return enter("set");
 }
 
@@ -312,6 +337,54 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
     emul_drain(); // memory that is not pinned: the call waits
     rc = enter("unpinned");
     return rc == cudaSuccess ? copy_now(&c) : rc;
+}
+
+// ---- Several devices ------------------------------------------------------
+
+// Who reaches whom, by bits: two neighbours each, as on boards with two
+// sockets.
+static unsigned reach[DEVICES];
+
+static bool can_reach(int device, int peer)
+{
+    return device != peer && device / 2 == peer / 2;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    if (device < 0 || device >= devices || peer < 0 || peer >= devices)
+        return done(cudaErrorInvalidDevice);
+    *can = can_reach(device, peer);
+    return enter("can_access_peer");
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    cudaError_t rc = enter("enable_peer");
+
+    if (rc != cudaSuccess)
+        return rc;
+    if (flags != 0 || peer < 0 || peer >= devices)
+        return done(cudaErrorInvalidValue);
+    if (!can_reach(current, peer))
+        return done(cudaErrorPeerAccessUnsupported);
+    if (reach[current] & 1u << peer)
+        return done(cudaErrorPeerAccessAlreadyEnabled);
+    reach[current] |= 1u << peer;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                int from_device, size_t bytes, cudaStream_t s)
+{
+    static const struct emul_work work = {copy_now, NULL};
+    struct copy c = {to, from, bytes, cudaMemcpyDeviceToDevice};
+    cudaError_t rc = enter("copy_peer");
+
+    if (rc == cudaSuccess &&
+        (to_device != current || from_device < 0 || from_device >= devices))
+        return done(cudaErrorInvalidDevice);
+    return rc == cudaSuccess ? emul_enqueue(s, &work, &c, sizeof(c)) : rc;
 }
 
 struct filling {

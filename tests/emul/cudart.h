@@ -24,6 +24,10 @@ uint64_t emul_copied(enum cudaMemcpyKind dir);
 // Allocations, streams, events and recordings that there are.
 unsigned emul_alive(void);
 
+// So many devices are there from now on. A thread's calls are those of the
+// device that it has chosen; what breaks one leaves the others alone.
+void emul_devices(int count);
+
 // The compute capability of the device from now on: 90 is 9.0.
 void emul_capability(int sm);
 

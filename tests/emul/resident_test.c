@@ -422,10 +422,12 @@ static void train(struct trained *t, uint32_t step)
     struct step *s = &t->rig.step;
     struct batch b = rig_batch(&t->rig, step, 4);
     struct placed *p = NULL;
+    struct step_program run;
 
     T_OK(rig_place(&t->rig, true, 4, &p));
+    run = rig_step_program(p);
     program_set_step(p->program, step);
-    T_OK(step_begin(s, p->program, p->at, &b, t_err()));
+    T_OK(step_begin(s, &run, &b, t_err()));
     T_OK(rig_run_all(&t->rig, p));
     T_OK(step_stats(s, t_err()));
     t->rig.loss = program_loss_sum(p->program);

@@ -104,6 +104,23 @@ static void free_batches(struct rig *r)
     }
 }
 
+static enum sl_err open_devices(struct rig *r, const char *list)
+{
+    struct team_names names;
+    enum sl_err rc = team_names_read(&names, list, &r->err);
+
+    if (rc == SL_OK)
+        rc = kern_open(&r->dev, names.name[0], "cuda.tf32=0", &r->err);
+    if (rc == SL_OK && !r->dev->backend->host)
+        rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
+    if (rc == SL_OK)
+        rc = team_new(&r->team, r->dev, &names, "cuda.tf32=0", &r->err);
+    if (rc == SL_OK)
+        rc = team_job_new(&r->step.team, r->team, r->model, r->step.device,
+                          &r->err);
+    return rc;
+}
+
 enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges)
 {
     enum sl_err rc;
@@ -115,9 +132,7 @@ enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges)
     r->own = sl_calloc(2 * r->model->elements, sizeof(float));
     r->step.params = r->own;
     r->step.grads = r->own + r->model->elements;
-    rc = kern_open(&r->dev, device, "cuda.tf32=0", &r->err);
-    if (rc == SL_OK && !r->dev->backend->host)
-        rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
+    rc = open_devices(r, device);
     if (rc == SL_OK)
         rc = make_batches(r);
     if (rc != SL_OK)
@@ -135,13 +150,16 @@ void rig_close(struct rig *r)
     if (r->step.device != NULL)
         (void)device_settle(r->step.device, NULL);
     for (unsigned i = 0; i < PROGRAMS; i++) {
+        team_program_free(r->placed[i].mates);
         device_program_free(r->placed[i].at);
         overlap_release(&r->placed[i].overlap);
         program_free(r->placed[i].program);
     }
     program_memory_release(&r->memory);
+    team_job_free(r->step.team);
     device_free(r->step.device);
     free_batches(r);
+    team_free(r->team);
     kern_close(r->dev);
     model_free(r->model);
     sl_free(r->own);
@@ -165,17 +183,26 @@ static enum sl_err make(struct rig *r, struct placed *p, bool train,
                                 .input = rig_bytes ? KERN_U8 : KERN_F32,
                                 .input_scale = 1.0 / 255,
                                 .compute = rig_compute};
+    struct compile_options own = o;
     struct device *d = r->step.device;
     enum sl_err rc = d == NULL ? SL_OK : device_settle(d, &r->err);
 
+    p->batch = batch;
+    team_cut(r->step.team, 0, &own);
     if (rc == SL_OK)
-        rc = compile(&p->program, r->dev, r->model, &o, &r->memory, &r->err);
+        rc = compile(&p->program, r->dev, r->model, &own, &r->memory, &r->err);
     if (rc == SL_OK && train)
         rc = overlap_make(&p->overlap, p->program, r->ranges, r->ranges_count,
                           &r->err);
     if (rc == SL_OK && d != NULL)
         rc = device_place(&p->at, d, p->program, train ? &p->overlap : NULL,
                           r->ranges, clips() ? r->model : NULL, &r->err);
+    if (rc == SL_OK && r->step.team != NULL)
+        rc = team_program_new(&p->mates, r->step.team, &o,
+                              train ? r->ranges : NULL,
+                              train ? r->ranges_count : 0, NULL, &r->err);
+    if (rc == SL_OK)
+        program_set_samples(p->program, batch);
     return rc;
 }
 
@@ -185,7 +212,7 @@ enum sl_err rig_place(struct rig *r, bool train, uint32_t batch,
     struct placed *p = r->placed;
 
     while (p->program != NULL &&
-           (p->program->batch != batch || p->program->train != train))
+           (p->batch != batch || p->program->train != train))
         p++;
     *out = p;
     return p->program != NULL ? SL_OK : make(r, p, train, batch);
@@ -238,6 +265,11 @@ static void apply(struct rig *r, uint32_t range)
             r->step.grads[at] = NAN;
         }
     }
+}
+
+struct step_program rig_step_program(const struct placed *p)
+{
+    return (struct step_program){p->program, p->at, p->mates};
 }
 
 enum sl_err rig_run_all(struct rig *r, const struct placed *p)
@@ -317,6 +349,7 @@ static enum sl_err take_all(struct rig *r, const struct placed *p,
 enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
 {
     struct placed *p = NULL;
+    struct step_program run;
     struct batch b;
     enum sl_err rc;
 
@@ -329,8 +362,9 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
     if (rig_compute == KERN_F16) // another scale in every step
         program_set_loss_scale(p->program, 1 << (step % 5 + 4));
     r->step.kept = clips();
-    rc = step_begin(&r->step, p->program, p->at, &b, &r->err);
-    if (step_runs_ahead(&r->step) && !b.pinned)
+    run = rig_step_program(p);
+    rc = step_begin(&r->step, &run, &b, &r->err);
+    if (r->step.device != NULL && !b.pinned)
         spoil(r, step);
     if (rc == SL_OK)
         rc = rig_run_all(r, p);
@@ -338,6 +372,8 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
         rc = take_all(r, p, step + 1, next_n);
     if (rc == SL_OK && b.pinned)
         rc = device_free_batch(r->step.device, &b);
+    if (r->step.team != NULL)
+        team_free_batch(r->step.team, &b);
     if (b.pinned)
         spoil(r, step);
     return rc;
@@ -347,13 +383,17 @@ enum sl_err rig_train(struct rig *r, uint32_t step, uint32_t n, uint32_t next_n)
 
 enum sl_err rig_evaluate(struct rig *r, const float *w, uint64_t name)
 {
-    struct step s = {.device = r->step.device, .params = (float *)(uintptr_t)w};
+    struct step s = {.device = r->step.device,
+                     .team = r->step.team,
+                     .params = (float *)(uintptr_t)w};
+    struct step_program run;
     struct placed *p = NULL;
     struct batch b = rig_batch(r, 77, 5);
     enum sl_err rc = rig_place(r, false, 5, &p);
 
+    run = rig_step_program(p);
     if (rc == SL_OK)
-        rc = step_begin(&s, p->program, p->at, &b, &r->err);
+        rc = step_begin(&s, &run, &b, &r->err);
     if (rc == SL_OK)
         rc = step_vector(&s, name, &r->err);
     if (rc == SL_OK)

@@ -28,12 +28,15 @@ extern double rig_clipnorm, rig_global_clipnorm; // 0: not clipped
 
 struct placed {
     struct program *program;
+    uint32_t batch;
     struct overlap overlap;
     struct device_program *at;
+    struct team_program *mates;
 };
 
 struct rig {
     struct kern_dev *dev;
+    struct team *team;
     struct model *model;
     struct program_memory memory;
     struct overlap_range ranges[RANGES];
@@ -54,8 +57,8 @@ struct rig {
 
 // The same for every device.
 
-// `device` as kern_open has it; parameters in so many ranges. Also one that was
-// not opened is to be closed.
+// `device` as kern_open has it, or several as team.h has them; parameters in so
+// many ranges. Also one that was not opened is to be closed.
 enum sl_err rig_open(struct rig *r, const char *device, uint32_t ranges);
 void rig_close(struct rig *r);
 
@@ -63,6 +66,7 @@ void rig_close(struct rig *r);
 enum sl_err rig_place(struct rig *r, bool train, uint32_t batch,
                       struct placed **out);
 struct batch rig_batch(struct rig *r, uint32_t step, uint32_t n);
+struct step_program rig_step_program(const struct placed *p);
 // All ops of the step that has begun.
 enum sl_err rig_run_all(struct rig *r, const struct placed *p);
 // A whole step. next_n: samples of the one after it, if that is to be staged.

@@ -9,6 +9,11 @@
 #include "tests/emul/rig.h"
 #include "tests/unit/worker/nets.h"
 
+#ifndef GPU // CMakeLists.txt: or two that compute each step together
+#define GPU "cuda"
+#define REF "ref"
+#endif
+
 // Variables that begin and end anywhere.
 static const char odd[] =
     "{'input_shape': [7, 6, 3], 'layers': ["
@@ -38,7 +43,12 @@ static void train_some(struct rig *r, double *losses, uint32_t steps)
 
 static void train_all(struct rig *r, double *losses)
 {
+    unsigned met = emul_calls("copy_peer") + emul_calls("nccl_recv");
+
     train_some(r, losses, STEPS);
+    if (r->team != NULL) // their gradients meet on them
+        T_GE(emul_calls("copy_peer") + emul_calls("nccl_recv"),
+             met + STEPS * RANGES);
 }
 
 static void near(const struct rig *a, const struct rig *b, double most)
@@ -57,8 +67,8 @@ static void as_ref(uint32_t steps, double loss_apart, double apart)
     double here[STEPS], there[STEPS];
     struct rig ref, gpu;
 
-    T_OK(rig_open(&ref, "ref", RANGES));
-    T_OK(rig_open(&gpu, "cuda", RANGES));
+    T_OK(rig_open(&ref, REF, RANGES));
+    T_OK(rig_open(&gpu, GPU, RANGES));
     train_some(&ref, here, steps);
     train_some(&gpu, there, steps);
     for (uint32_t i = 0; i < steps; i++)
@@ -140,19 +150,19 @@ TEST(step, clips_as_ref_does)
 
     for (unsigned seed = 0; seed < 4; seed++) {
         emul_lazy(seed);
-        T_OK(rig_open(&far, "cuda", RANGES)); // not clipped
+        T_OK(rig_open(&far, GPU, RANGES)); // not clipped
         train_some(&far, losses, 6);
         *(seed % 2 == 0 ? &rig_clipnorm : &rig_global_clipnorm) = 0.3;
         rig_net = seed == 3 ? odd : NULL;
         as_ref(6, 1e-3, 1e-4);
-        T_OK(rig_open(&ref, "ref", RANGES));
+        T_OK(rig_open(&ref, REF, RANGES));
         train_some(&ref, losses, 6);
         T_NE(memcmp(far.step.params, ref.step.params, 4000), 0);
         rig_close(&ref);
         rig_clipnorm = rig_global_clipnorm = 1e6; // longer than any
         rig_global_clipnorm = 0;
         rig_net = NULL;
-        T_OK(rig_open(&ref, "cuda", RANGES));
+        T_OK(rig_open(&ref, GPU, RANGES));
         train_some(&ref, losses, 6);
         same_bits(&far, &ref);
         rig_close(&ref);
@@ -167,7 +177,7 @@ TEST(step, clips_as_ref_does)
 // The rig holds what the device says of each range against what has come out.
 TEST(step, what_is_not_finite_is_said_of_its_range)
 {
-    static const char *const devices[] = {"ref", "cuda"};
+    static const char *const devices[] = {REF, GPU};
 
     for (unsigned i = 0; i < 2 * SL_COUNT(devices); i++) {
         struct rig r;
@@ -200,8 +210,8 @@ TEST(step, recorded_and_directly_run_give_equal_bits)
     unsigned graphs, launches;
 
     emul_lazy(0);
-    T_OK(rig_open(&recorded, "cuda", RANGES));
-    T_OK(rig_open(&direct, "cuda", RANGES));
+    T_OK(rig_open(&recorded, GPU, RANGES));
+    T_OK(rig_open(&direct, GPU, RANGES));
     graphs = emul_calls("graph");
     train_all(&recorded, here);
     T_GT(emul_calls("graph"), graphs);
@@ -214,7 +224,8 @@ TEST(step, recorded_and_directly_run_give_equal_bits)
         there[i] = direct.loss;
     }
     emul_heal();
-    T_EQ(emul_calls("graph"), graphs);
+    if (strchr(GPU, ',') == NULL) // of two one records
+        T_EQ(emul_calls("graph"), graphs);
     T_GT(emul_calls("launch"), launches);
     T_MEM(here, there, sizeof(here));
     same_bits(&recorded, &direct);
@@ -232,11 +243,11 @@ TEST(step, any_order_of_streams_gives_equal_bits)
     struct rig plain, lazy;
 
     emul_lazy(0);
-    T_OK(rig_open(&plain, "cuda", RANGES));
+    T_OK(rig_open(&plain, GPU, RANGES));
     train_all(&plain, here);
     for (unsigned seed = 1; seed <= 24; seed++) {
         emul_lazy(seed);
-        T_OK(rig_open(&lazy, "cuda", RANGES));
+        T_OK(rig_open(&lazy, GPU, RANGES));
         train_all(&lazy, there);
         T_MEM(here, there, sizeof(here));
         same_bits(&plain, &lazy);
@@ -255,8 +266,8 @@ TEST(step, evaluates_between_steps)
 
     for (unsigned seed = 0; seed < 6; seed++) {
         emul_lazy(seed);
-        T_OK(rig_open(&ref, "ref", RANGES));
-        T_OK(rig_open(&gpu, "cuda", RANGES));
+        T_OK(rig_open(&ref, REF, RANGES));
+        T_OK(rig_open(&gpu, GPU, RANGES));
         other = sl_calloc(ref.model->elements, sizeof(float));
         memcpy(other, ref.step.params, ref.model->elements * sizeof(float));
         for (uint32_t i = 0; i < 3; i++) {
@@ -290,9 +301,9 @@ TEST(step, pinned_batches_are_not_copied_by_the_host)
 
     for (unsigned seed = 0; seed < 12; seed++) {
         emul_lazy(seed);
-        T_OK(rig_open(&copied, "cuda", RANGES));
+        T_OK(rig_open(&copied, GPU, RANGES));
         rig_pinned = true;
-        T_OK(rig_open(&pinned, "cuda", RANGES));
+        T_OK(rig_open(&pinned, GPU, RANGES));
         rig_pinned = false;
         train_all(&copied, here);
         train_all(&pinned, there);
@@ -310,18 +321,20 @@ TEST(step, one_that_is_given_up_leaves_nothing)
 {
     unsigned before = emul_alive();
     struct rig plain, broken;
+    struct step_program run;
     struct placed *p = NULL;
     struct batch b;
 
     for (unsigned seed = 0; seed < 6; seed++) {
         emul_lazy(seed);
-        T_OK(rig_open(&plain, "cuda", RANGES));
-        T_OK(rig_open(&broken, "cuda", RANGES));
+        T_OK(rig_open(&plain, GPU, RANGES));
+        T_OK(rig_open(&broken, GPU, RANGES));
         for (uint32_t i = 0; i < 4; i++) {
             T_OK(rig_train(&plain, i, 4, 0));
             b = rig_batch(&broken, 50 + i, 4);
             T_OK(rig_place(&broken, true, 4, &p));
-            T_OK(step_begin(&broken.step, p->program, p->at, &b, t_err()));
+            run = rig_step_program(p);
+            T_OK(step_begin(&broken.step, &run, &b, t_err()));
             if (i % 2 == 0) // all is under way, or next to nothing
                 T_OK(rig_run_all(&broken, p));
             else

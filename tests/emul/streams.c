@@ -12,6 +12,7 @@
 struct node {
     struct node *next;
     struct emul_work work;
+    bool (*ready)(void *args);          // NULL: always
     struct CUevent_st *reaches, *wants; // of a lazy stream: an event's mark
     uint64_t mark;
     _Alignas(16) char args[];
@@ -28,7 +29,8 @@ struct CUgraph_st {
 
 struct CUstream_st {
     struct CUstream_st *next;
-    unsigned number;   // of all that there ever were, from 1
+    unsigned number; // of all that there ever were, from 1
+    int device;
     struct queue work; // lazy: what is to be done
     struct CUgraph_st *recording;
 };
@@ -146,16 +148,21 @@ static bool can_run(const struct CUstream_st *s)
 {
     const struct node *n = s->work.first;
 
-    return n && (!n->wants || n->wants->reached >= n->mark);
+    return n && (!n->wants || n->wants->reached >= n->mark) &&
+           (!n->ready || n->ready(((struct node *)(uintptr_t)n)->args));
 }
 
 static void run_first(struct CUstream_st *s)
 {
     struct node *n = s->work.first;
-    cudaError_t rc = n->work.run ? n->work.run(n->args) : cudaSuccess;
+    int caller = emul_current();
+    cudaError_t rc;
 
+    emul_choose(s->device);
+    rc = n->work.run ? n->work.run(n->args) : cudaSuccess;
     if (rc != cudaSuccess)
         emul_broke(rc);
+    emul_choose(caller);
     if (n->reaches && n->reaches->reached < n->mark)
         n->reaches->reached = n->mark;
     pop(&s->work);
@@ -181,13 +188,24 @@ static bool turn(void)
     return true;
 }
 
+static void give_up(void)
+{
+    fprintf(stderr, "emul: streams wait for each other\n");
+    abort();
+}
+
+static void (*stuck)(void) = give_up;
+
+void emul_when_stuck(void (*wait)(void))
+{
+    stuck = wait;
+}
+
 static void until_empty(struct CUstream_st *s)
 {
     while (s->work.first)
-        if (!turn()) {
-            fprintf(stderr, "emul: streams wait for each other\n");
-            abort();
-        }
+        if (!turn())
+            stuck();
 }
 
 bool emul_drain(void)
@@ -212,7 +230,7 @@ cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
     struct queue now;
     cudaError_t rc;
 
-    if (!lives(s))
+    if (!lives(s) || (s && s->device != emul_current()))
         return emul_done(cudaErrorInvalidResourceHandle);
     if (emul_records(s) && s->recording->spoilt)
         return emul_done(cudaErrorStreamCaptureInvalidated);
@@ -226,10 +244,30 @@ cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
         return cudaSuccess;
     }
     emul_drain();
+    if (s && s->work.first) {
+        push(&s->work, work, args, bytes);
+        return cudaSuccess;
+    }
     queue_init(&now);
     rc = work->run(push(&now, work, args, bytes)->args);
     clear(&now);
     return rc;
+}
+
+cudaError_t emul_enqueue_when(cudaStream_t s, const struct emul_work *work,
+                              const void *args, size_t bytes,
+                              bool (*ready)(void *args))
+{
+    if (!s || !lives(s) || s->device != emul_current())
+        return emul_done(cudaErrorInvalidResourceHandle);
+    if (emul_records(s))
+        return emul_forbidden();
+    push(&s->work, work, args, bytes)->ready = ready;
+    if (lazy)
+        maybe_run();
+    else
+        emul_drain();
+    return cudaSuccess;
 }
 
 // ---- Recording ------------------------------------------------------------
@@ -336,7 +374,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
         return rc;
     *out = ended ? ended : malloc(sizeof(**out));
     ended = ended ? ended->next : NULL;
-    **out = (struct CUstream_st){.next = streams, .number = ++made};
+    **out = (struct CUstream_st){
+        .next = streams, .number = ++made, .device = emul_current()};
     queue_init(&(*out)->work);
     streams = *out;
     alive++;
@@ -411,14 +450,15 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     if (rc != cudaSuccess)
         return rc;
     e->asked++;
-    if (!s || !lazy) {
+    if (!s || (!lazy && !s->work.first)) {
         e->reached = e->asked;
         return cudaSuccess;
     }
     n = push(&s->work, NULL, NULL, 0);
     n->reaches = e;
     n->mark = e->asked;
-    maybe_run();
+    if (lazy)
+        maybe_run();
     return cudaSuccess;
 }
 
@@ -432,6 +472,8 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
         return rc;
     if (lazy)
         maybe_run();
+    else
+        emul_drain();
     return e->reached == e->asked ? cudaSuccess : emul_done(cudaErrorNotReady);
 }
 
@@ -444,10 +486,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     if (rc != cudaSuccess)
         return rc;
     while (e->reached < e->asked)
-        if (!turn()) {
-            fprintf(stderr, "emul: nothing leads to an event\n");
-            abort();
-        }
+        if (!turn())
+            stuck();
     return emul_enter("synced");
 }
 
@@ -458,11 +498,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
 
     if (rc == cudaSuccess && emul_records(s))
         return emul_forbidden();
-    if (rc != cudaSuccess || !s || !lazy)
+    if (rc != cudaSuccess || !s ||
+        (!lazy && !s->work.first && e->reached == e->asked))
         return rc;
     n = push(&s->work, NULL, NULL, 0);
     n->wants = e;
     n->mark = e->asked;
-    maybe_run();
+    if (lazy)
+        maybe_run();
     return cudaSuccess;
 }

@@ -30,6 +30,16 @@ struct emul_work {
 cudaError_t emul_enqueue(cudaStream_t s, const struct emul_work *work,
                          const void *args, size_t bytes);
 
+// The same of work that waits for something besides its turn: until ready()
+// says so. Also if streams are not lazy: then this one is, until it is over.
+cudaError_t emul_enqueue_when(cudaStream_t s, const struct emul_work *work,
+                              const void *args, size_t bytes,
+                              bool (*ready)(void *args));
+
+// What is called when somebody waits for a stream that cannot get on: another
+// thread may let it. At first, that is the end of the process.
+void emul_when_stuck(void (*wait)(void));
+
 // True while this thread has a stream record: then nothing may wait or
 // allocate.
 bool emul_recording(void);
@@ -51,6 +61,9 @@ unsigned emul_streams_alive(void);
 
 // cudart.c: a failure of work that ran later.
 void emul_broke(cudaError_t rc);
+// cudart.c: the device whose calls this thread makes, until it chooses another.
+int emul_current(void);
+void emul_choose(int device);
 // cudart.c: every call begins with it.
 cudaError_t emul_enter(const char *what);
 cudaError_t emul_done(cudaError_t rc);

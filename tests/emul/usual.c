@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/emul/usual.c -- in place of kernels/module.c: the module "cuda" is the
-// emulated one, and there is a driver with one device. Streams are as lazy as
-// EMUL_LAZY says (a seed; 0: not). EMUL_LOST=graph:400 loses the device at the
-// 400th call of that kind, for good. EMUL_OPTIM=0: a module without optimizers.
+// emulated one, and there is a driver with EMUL_DEVICES devices (1). Streams
+// are as lazy as EMUL_LAZY says (a seed; 0: not). EMUL_LOST=graph:400 loses the
+// device that makes the 400th call of that kind, for good. EMUL_OPTIM=0: a
+// module without optimizers.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static struct kern_backend without;
 static enum sl_err open_without(struct kern_dev **out, int ordinal,
                                 const char *options, struct sl_error *err)
 {
-    enum sl_err rc = emul_module()->open(out, ordinal, options, err);
+    enum sl_err rc = emul_locked()->open(out, ordinal, options, err);
 
     if (rc == SL_OK)
         (*out)->backend = &without;
@@ -28,8 +29,8 @@ const struct kern_backend *module_usual(const char *name, char *why, size_t n)
     const char *optim = getenv("EMUL_OPTIM");
 
     if (optim == NULL || strcmp(optim, "0") != 0)
-        return emul_module();
-    without = *emul_module();
+        return emul_locked();
+    without = *emul_locked();
     without.open = open_without;
     without.optim = NULL;
     return &without;
@@ -47,11 +48,13 @@ static void lose_it(const char *at)
 int module_driver(char *why, size_t n)
 {
     const char *seed = getenv("EMUL_LAZY"), *lost = getenv("EMUL_LOST");
+    const char *devices = getenv("EMUL_DEVICES");
+    int count = devices != NULL ? atoi(devices) : 1;
 
     if (lost != NULL)
         lose_it(lost);
-
     if (seed != NULL)
         emul_lazy((unsigned)atoi(seed));
-    return 1;
+    emul_devices(count);
+    return count;
 }

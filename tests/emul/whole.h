@@ -8,4 +8,7 @@
 // Its backend, "cuda": our kernels run on the emulator, products on stand-ins.
 const struct kern_backend *emul_module(void);
 
+// The same for several threads.
+const struct kern_backend *emul_locked(void);
+
 #endif

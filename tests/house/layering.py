@@ -53,6 +53,7 @@ OPENED_BY = {
     "cuda": r"kernels/cuda/",
     "cudnn": r"kernels/cuda/(cudnn_|conv_graph)",
     "cublas": r"kernels/cuda/(vendor|gemm)",
+    "nccl.h": r"kernels/cuda/nccl",
     "dlfcn": r"(kernels|common)/",
     # A module that is loaded when there is a GPU: nobody links it.
     "kernels/cuda/": r"kernels/cuda/",

@@ -43,6 +43,10 @@ struct compile_options {
     bool train;
     bool add; // to the gradient that is there: after a step's first micro-batch
     uint32_t batch;
+    // Of a part of a batch: samples before it, for dropout, and what its moving
+    // statistics count in those of the batch (0: they are all).
+    uint32_t first;
+    double share;
     uint64_t seed; // of the job: mixed into each dropout's
     // What x is: KERN_F32 (or 0), or KERN_U8: bytes that the first op makes
     // numbers of, input_scale * byte + input_offset.

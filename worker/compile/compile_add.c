@@ -8,6 +8,10 @@
 // much more memory as its largest variable has. The op that adds is the last
 // that writes the variable's elements of the vector, which is what overlap.h
 // looks for.
+//
+// The statistics of a part of a batch go the same way: there are those that the
+// layer is normalized by, and what they count in the mean of all parts is put
+// into the vector, or added.
 #include "worker/compile/compile_build.h"
 
 static const struct model_variable *variable(const struct build *b, uint32_t i,
@@ -31,22 +35,29 @@ static uint32_t in_vector(struct build *b, uint32_t i, enum model_weight w)
     return rows(b, i, w, 0, (int64_t)variable(b, i, w)->elements);
 }
 
-// to = from + kept to.
-static void add(struct build *b, uint32_t i, int64_t count, uint32_t from,
-                uint32_t to, double kept)
+// to = share from + kept to.
+static void add(struct build *b, uint32_t i, int64_t count, double share,
+                uint32_t from, uint32_t to, double kept)
 {
     struct kern_shape flat = kern_shape(KERN_F32, 1, &count);
     struct kern_desc d;
 
-    kern_desc_axpby(&d, &flat, &flat, 1, (float)kept);
+    kern_desc_axpby(&d, &flat, &flat, (float)share, (float)kept);
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(from), WHOLE(to)});
+}
+
+static double share_of(const struct build *b, uint32_t i, enum model_weight w)
+{
+    return variable(b, i, w)->kind == MODEL_MOVING && b->o->share > 0
+               ? b->o->share
+               : 1;
 }
 
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w)
 {
     uint32_t *own = &b->own[b->model->nodes[i].weight[w]];
 
-    if (!b->o->add)
+    if (!b->o->add && share_of(b, i, w) == 1)
         return in_vector(b, i, w);
     if (*own == NO_TENSOR)
         *own = compile_tensor(b, (size_t)variable(b, i, w)->elements * b->real);
@@ -56,9 +67,11 @@ uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w)
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept)
 {
-    if (b->o->add)
-        add(b, i, (int64_t)variable(b, i, w)->elements, compile_grad(b, i, w),
-            in_vector(b, i, w), kept);
+    double share = share_of(b, i, w);
+
+    if (b->o->add || share != 1)
+        add(b, i, (int64_t)variable(b, i, w)->elements, share,
+            compile_grad(b, i, w), in_vector(b, i, w), b->o->add ? kept : 0);
 }
 
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
@@ -74,5 +87,5 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 {
     compile_penalize(b, i, w, first, elements, t);
     if (b->o->add)
-        add(b, i, elements, t, rows(b, i, w, first, elements), 1);
+        add(b, i, elements, 1, t, rows(b, i, w, first, elements), 1);
 }

@@ -17,6 +17,7 @@ static void make_key(struct build *b, uint32_t i)
 void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
                   uint32_t x, uint32_t y)
 {
+    uint64_t elements = 1;
     struct kern_desc d;
 
     if (b->rc != SL_OK)
@@ -24,6 +25,10 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
     if (b->aux[i] == NO_TENSOR)
         make_key(b, i);
     kern_desc_dropout(&d, (float)b->model->nodes[i].rate, i, nd, dim);
+    for (unsigned k = 0; k < nd; k++)
+        elements *= (uint64_t)dim[k];
+    // Of a part of a batch the mask begins behind that of those before it.
+    d.u.dropout.first = elements / b->o->batch * b->o->first;
     compile_type(b, &d, b->t);
     compile_emit(b, i, &d,
                  (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(y)});

@@ -94,6 +94,7 @@ enum sl_err program_run(struct program *p, const struct program_io *io,
 
 void program_set_step(struct program *p, uint64_t number)
 {
+    p->number = number;
     for (uint32_t i = 0; i < p->dropouts; i++) {
         p->keys[2 * i] = (int64_t)p->seeds[i];
         p->keys[2 * i + 1] = (int64_t)number;
@@ -115,6 +116,7 @@ void program_set_loss_scale(struct program *p, double loss_scale)
 
 void program_set_samples(struct program *p, uint64_t samples)
 {
+    p->samples = samples;
     p->scale = 1.0 / ((double)samples * p->loss_rows);
     program_set_loss_scale(p, p->loss_scale);
 }

@@ -88,6 +88,7 @@ struct program {
     _Alignas(8) uint8_t scale_space[8]; // both multiplied, as f32 or f64
     float unscale;                      // 1 / loss_scale
     double stats[2];
+    uint64_t samples, number; // as they were set last, for other programs
     size_t arena_bytes, workspace_bytes;
 };
 

@@ -27,7 +27,7 @@
 // changes between steps (scale, keys) lies in device memory, so that recordings
 // stay right; they are made again if an address has changed.
 //
-// Threads  the compute thread: that of the kern_dev.
+// Threads  the compute thread, or a mate's (team.h): that of the kern_dev.
 // Memory   device_free waits for all that was enqueued; programs placed here
 //          are freed before. The vectors are pinned and zeroed.
 // Units    bytes; elements of the flat vectors; ops.
@@ -62,10 +62,17 @@ enum sl_err device_place(struct device_program **out, struct device *d,
                          const struct model *clips, struct sl_error *err);
 void device_program_free(struct device_program *p); // NULL; after a settle
 
-// The parts of a step, as step.h has them. `held`: gradients stay on the
-// device, only the loss comes out; `kept`: until they are clipped.
+// What becomes of a step's gradients.
+enum device_way {
+    DEVICE_GIVES, // they come out
+    DEVICE_HOLDS, // they stay on the device, only the loss comes out
+    DEVICE_KEEPS, // until they are clipped
+    DEVICE_SUMS,  // with those of other devices: device_sum
+};
+
+// The parts of a step, as step.h has them.
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, bool held, bool kept,
+                         const struct batch *batch, enum device_way way,
                          struct sl_error *err);
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
@@ -79,12 +86,36 @@ enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
 bool device_finite(const struct device *d, uint32_t range);
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
+// Instead of another micro-batch behind those that were held: their gradients
+// come out. `p` is the program of the last of them.
+enum sl_err device_let_go(struct device *d, struct device_program *p,
+                          float *grads, struct sl_error *err);
+
+// Devices whose gradients become one sum on them (device_sum.c): all[n] of
+// them, of whom this is `self`. The array and the ranges are borrowed, and
+// whole when the first step begins. On failure nothing has changed.
+enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
+                        unsigned self, const struct overlap_range *ranges,
+                        uint32_t count, struct sl_error *err);
+// Frees what that made; nothing is under way, and none of them computes with it
+// any more. It may not have met any.
+void device_part(struct device *d);
+// Of a step that is summed, when device_run has returned for its last op on all
+// of them, on all of them and in one order (that of one of them: device_order):
+// a slice of each range comes out. device_take waits for it.
+enum sl_err device_sum(struct device *d, float *grads, const uint32_t *order,
+                       struct sl_error *err);
+const uint32_t *device_order(const struct device *d);
+// Of the slice of a range that was taken; any thread.
+bool device_sum_finite(const struct device *d, uint32_t range);
 
 // A batch of the step after this one, which is not needed any more when this
 // returns; unless it is pinned: then it goes back to `in` when it is unstaged,
-// or by whom device_staged gives it to.
+// or by whom device_staged gives it to. Only the first n samples are copied,
+// with which a program of such batches begins; 'in' may be NULL.
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
-                         const struct batch *batch, struct sl_error *err);
+                         const struct batch *batch, uint32_t n,
+                         struct sl_error *err);
 bool device_staged(struct device *d, const void *run, uint32_t step,
                    struct batch *out);
 void device_unstage(struct device *d);

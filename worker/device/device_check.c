@@ -17,8 +17,6 @@
 #include "worker/device/device_inner.h"
 #include "worker/device/grad.h"
 
-#define WORD (2 * sizeof(double)) // of UNSCALE_CHECK: squares, not finite
-
 static bool is_clipped(const struct device_program *p, uint32_t variable)
 {
     return p->clips->variables[variable].kind == MODEL_TRAINABLE;
@@ -39,9 +37,9 @@ size_t device_check_lay(struct device_program *p, size_t at)
     struct device_check *c = &p->check;
 
     c->ranges_at = at;
-    at += ranges_of(p) * WORD;
+    at += ranges_of(p) * DEVICE_WORD;
     c->norms_at = at;
-    at += variables_of(p) * WORD;
+    at += variables_of(p) * DEVICE_WORD;
     c->factors_at = at;
     at += variables_of(p) * sizeof(float);
     c->one_at = at;
@@ -164,7 +162,7 @@ static enum sl_err run_norms(struct device_program *p)
     for (uint32_t i = 0; i < variables_of(p) && rc == SL_OK; i++) {
         if (is_clipped(p, i))
             rc = run(p, c->norms[i], p->clips->variables[i].first, c->one_at,
-                     c->norms_at + i * WORD);
+                     c->norms_at + i * DEVICE_WORD);
     }
     return rc;
 }
@@ -180,7 +178,7 @@ enum sl_err device_check_enqueue(struct device_program *p,
 
         if (c->ranges[at] != NULL)
             rc = run(p, c->ranges[at], p->ranges[range].first, c->one_at,
-                     c->ranges_at + at * WORD);
+                     c->ranges_at + at * DEVICE_WORD);
     }
     if (rc == SL_OK && s->end == p->p->count)
         rc = run_norms(p);
@@ -200,8 +198,8 @@ bool device_finite(const struct device *d, uint32_t range)
 
     if (p->check.ranges[p->check.place_of[range]] == NULL)
         return true; // 0, since nothing writes it
-    return word(p, p->check.ranges_at + p->check.place_of[range] * WORD)[1] ==
-           0;
+    return word(p, p->check.ranges_at +
+                       p->check.place_of[range] * DEVICE_WORD)[1] == 0;
 }
 
 enum sl_err device_check_send_factors(struct device_program *p, bool *any,
@@ -214,7 +212,7 @@ enum sl_err device_check_send_factors(struct device_program *p, bool *any,
 
     for (uint32_t i = 0; i < variables_of(p); i++)
         c->squares[i] =
-            is_clipped(p, i) ? word(p, c->norms_at + i * WORD)[0] : 0;
+            is_clipped(p, i) ? word(p, c->norms_at + i * DEVICE_WORD)[0] : 0;
     *any = grad_factors(factor, c->squares, variables_of(p), clipnorm, global);
     if (!*any)
         return SL_OK;
@@ -234,7 +232,8 @@ enum sl_err device_check_shrink(struct device_program *p)
     for (uint32_t i = 0; i < variables_of(p) && rc == SL_OK; i++) {
         if (is_clipped(p, i) && factor[i] != 1)
             rc = run(p, c->norms[i], p->clips->variables[i].first,
-                     c->factors_at + i * sizeof(float), c->norms_at + i * WORD);
+                     c->factors_at + i * sizeof(float),
+                     c->norms_at + i * DEVICE_WORD);
     }
     return rc;
 }

@@ -6,6 +6,7 @@
 //   device_step.c     the parts of a step, in order
 //   device_check.c    what it says of its gradient; clipping
 //   resident.c        parameters and slots that stay there (resident.h)
+//   device_sum.c      the sum with the gradients of other devices
 #ifndef WORKER_DEVICE_DEVICE_INNER_H
 #define WORKER_DEVICE_DEVICE_INNER_H
 
@@ -28,6 +29,23 @@ struct device_slot {
     const void *run;
     struct input *lender; // of that batch; NULL: it was copied
     struct batch batch;
+    uint32_t n; // samples of it that were copied
+};
+
+#define DEVICE_WORD (2 * sizeof(double)) // UNSCALE_CHECK: squares, not finite
+
+// Of a device whose gradients become one with others'. By range, where an array
+// is said to be.
+struct device_meeting {
+    unsigned n, self;
+    struct device *const *all; // [n]
+    const struct overlap_range *ranges;
+    uint32_t count;
+    struct kern_event **whole;       // by range; owned, as all of these
+    struct kern_plan **add, **check; // by range; NULL: its slice is empty
+    struct device_pair words; // by range: of the sum, squares, not finite
+    struct kern_mem scratch, workspace;
+    uint64_t longest; // slice
 };
 
 struct device {
@@ -51,6 +69,9 @@ struct device {
     bool loss_sent;   // the loss is on its way out
     bool held;        // and nothing else goes there
     bool kept;        // nor do gradients, until they are clipped
+    bool summed;      // nor do they, but as a sum
+
+    struct device_meeting *meeting; // NULL: it meets no others
 };
 
 struct device_segment {
@@ -129,6 +150,9 @@ enum sl_err device_check_enqueue(struct device_program *p,
 enum sl_err device_check_send_factors(struct device_program *p, bool *any,
                                       double clipnorm, double global);
 enum sl_err device_check_shrink(struct device_program *p);
+
+// On compute, behind its last op.
+enum sl_err device_mark_whole(struct device *d, uint32_t range);
 
 // Scale and keys, as the program has them now.
 enum sl_err device_program_upload(struct device_program *p);

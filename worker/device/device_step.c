@@ -63,11 +63,11 @@ static enum sl_err slot_grow(struct device *d, struct device_slot *s, size_t x,
 // The batch into a slot: into pinned memory now, to the device when the ops
 // that read the slot last are done.
 static enum sl_err slot_fill(struct device_program *p, struct device_slot *s,
-                             const struct batch *batch)
+                             const struct batch *batch, uint32_t n)
 {
     struct device *d = p->d;
-    size_t x = p->x_bytes / p->p->batch * batch->n;
-    size_t labels = p->labels_bytes / p->p->batch * batch->n;
+    size_t x = p->x_bytes / p->p->batch * n;
+    size_t labels = p->labels_bytes / p->p->batch * n;
     enum sl_err rc = slot_grow(d, s, x, labels);
 
     if (rc == SL_OK)
@@ -88,18 +88,20 @@ static struct device_slot *next_slot(struct device *d)
 }
 
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
-                         const struct batch *batch, struct sl_error *err)
+                         const struct batch *batch, uint32_t n,
+                         struct sl_error *err)
 {
     struct device_slot *s = next_slot(d);
     enum sl_err rc;
 
     assert(d->p != NULL && d->segment == d->p->segments_count);
-    rc = slot_fill(d->p, s, batch);
+    rc = slot_fill(d->p, s, batch, n);
     if (rc != SL_OK)
         return device_fail(d, rc, "copying a batch to the device", err);
     s->staged = true;
     s->run = run;
     s->batch = *batch;
+    s->n = n;
     s->lender = batch->pinned ? in : NULL;
     if (batch->pinned)
         return SL_OK;
@@ -138,17 +140,17 @@ enum sl_err device_free_batch(struct device *d, const struct batch *batch)
 // ---- before the ops
 
 enum sl_err device_begin(struct device *d, struct device_program *p,
-                         const struct batch *batch, bool held, bool kept,
+                         const struct batch *batch, enum device_way way,
                          struct sl_error *err)
 {
     struct device_slot *s = next_slot(d);
     enum sl_err rc = SL_OK;
 
     if (s->staged && s->batch.x == batch->x) {
-        assert(s->batch.n == p->p->batch);
+        assert(s->n == p->p->batch);
     } else {
-        assert(batch->x != NULL);
-        rc = slot_fill(p, s, batch);
+        assert(batch->x != NULL && batch->n >= p->p->batch);
+        rc = slot_fill(p, s, batch, p->p->batch);
         s->batch = *batch;
     }
     s->staged = false;
@@ -157,8 +159,9 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
     d->p = p;
     d->segment = 0;
     d->loss_sent = false;
-    d->held = held;
-    d->kept = kept && !held;
+    d->held = way == DEVICE_HOLDS;
+    d->kept = way == DEVICE_KEEPS;
+    d->summed = way == DEVICE_SUMS;
     d->gated = true;
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, d->computed);
@@ -296,11 +299,15 @@ static enum sl_err hand_out_behind(struct device *d, float *grads,
         return SL_OK;
     rc = let_out_follow(d);
     if (rc == SL_OK)
-        rc =
-            d->held ? tell(d, 0) : tell_ranges(d, s->whole_first, s->whole_end);
+        rc = d->held || d->summed
+                 ? tell(d, 0)
+                 : tell_ranges(d, s->whole_first, s->whole_end);
     for (uint32_t i = s->whole_first; !d->held && i < s->whole_end; i++) {
+        uint32_t range = d->p->overlap->by_send[i];
+
         if (rc == SL_OK)
-            rc = hand_out(d, grads, d->p->overlap->by_send[i]);
+            rc = d->summed ? device_mark_whole(d, range)
+                           : hand_out(d, grads, range);
     }
     return rc;
 }
@@ -398,4 +405,15 @@ enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
     if (rc == SL_OK)
         rc = hand_out_all(d, grads);
     return rc == SL_OK ? rc : device_fail(d, rc, "clipping a gradient", err);
+}
+
+enum sl_err device_let_go(struct device *d, struct device_program *p,
+                          float *grads, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    d->p = p;
+    d->summed = false;
+    rc = hand_out_all(d, grads);
+    return rc == SL_OK ? rc : device_fail(d, rc, "copying held gradients", err);
 }

@@ -8,6 +8,7 @@
 
 #include "common/base/json.h"
 #include "kernels/kern.h"
+#include "worker/device/team.h"
 
 struct found {
     char device[48]; // "cuda:1"
@@ -84,11 +85,39 @@ static void open_one(struct found *f)
     kern_close(dev);
 }
 
+// Of a kind that one worker may drive together: for people.
+struct together {
+    unsigned count;
+    char names[160];
+};
+
+static void note_usable(struct together *t, const char *device)
+{
+    size_t at = strlen(t->names);
+
+    if (t->count == TEAM_MOST)
+        return;
+    snprintf(t->names + at, sizeof(t->names) - at, "%s%s",
+             t->count > 0 ? "," : "", device);
+    t->count++;
+}
+
+static enum sl_err put_together(struct buf *out, const struct together *t)
+{
+    return t->count < 2
+               ? SL_OK
+               : buf_appendf(out,
+                             "together --device %s: a part of each batch for "
+                             "each, and one gradient\n",
+                             t->names);
+}
+
 // All devices of one backend, or the line that says there is none.
 static enum sl_err list_backend(struct buf *out, const struct kern_backend *b,
                                 bool json)
 {
     struct found f = {.usable = false};
+    struct together together = {.count = 0};
     int count = b->probe(f.why, sizeof(f.why));
     enum sl_err rc = SL_OK;
 
@@ -101,9 +130,13 @@ static enum sl_err list_backend(struct buf *out, const struct kern_backend *b,
             else
                 snprintf(f.device, sizeof(f.device), "%.32s:%d", b->name, i);
             open_one(&f);
+            if (f.usable && !b->host)
+                note_usable(&together, f.device);
         }
         rc = json ? put_json(out, &f) : put_text(out, &f);
     }
+    if (rc == SL_OK && !json)
+        rc = put_together(out, &together);
     return rc;
 }
 

@@ -10,9 +10,9 @@
 #include "common/base/buf.h"
 
 // One line per device, best first: its name for --device, and what it is or
-// why it is of no use. With json an array of objects {device, usable, and
-// either name, bytes, dtypes and what there is to say about it, or why} on one
-// line.
+// why it is of no use; and one for those that may compute together. With json
+// an array of objects {device, usable, and either name, bytes, dtypes and what
+// there is to say about it, or why} on one line.
 enum sl_err devices_list(struct buf *out, bool json);
 
 #endif

@@ -1,16 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/step.c -- in host memory, or by device.h; see step.h.
+// worker/device/step.c -- in host memory, or by device.h, and with the mates of
+// a team; see step.h.
 #include "worker/device/step.h"
 
 #include "worker/device/grad.h"
 
-enum sl_err step_begin(struct step *s, struct program *program,
-                       struct device_program *placed, const struct batch *batch,
-                       struct sl_error *err)
+// What was lent to be staged, and was not begun with, goes back.
+static void give_back(struct step *s)
 {
-    s->program = program;
+    struct batch batch;
+    struct input *lender =
+        s->team == NULL ? NULL : team_lender(s->team, &batch);
+
+    if (lender != NULL)
+        step_put(s, lender, &batch);
+}
+
+static enum sl_err begin_mates(struct step *s, struct team_program *mates,
+                               const struct batch *batch, struct sl_error *err)
+{
+    const struct team_step t = {.front = s->program,
+                                .batch = batch,
+                                .params = s->params,
+                                .pulse = s->pulse,
+                                .held = s->held};
+
+    return s->team == NULL ? SL_OK : team_begin(s->team, mates, &t, err);
+}
+
+static enum device_way way_of(const struct step *s)
+{
+    if (s->held)
+        return DEVICE_HOLDS;
+    if (s->team != NULL)
+        return team_sums(s->team) ? DEVICE_SUMS : DEVICE_GIVES;
+    return s->kept ? DEVICE_KEEPS : DEVICE_GIVES;
+}
+
+enum sl_err step_begin(struct step *s, const struct step_program *p,
+                       const struct batch *batch, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    s->program = p->program;
+    if (s->team != NULL && !team_took(s->team, batch))
+        give_back(s);
+    rc = begin_mates(s, p->mates, batch, err);
+    if (rc != SL_OK)
+        return rc;
     if (s->device != NULL)
-        return device_begin(s->device, placed, batch, s->held, s->kept, err);
+        return device_begin(s->device, p->placed, batch, way_of(s), err);
     s->io = (struct program_io){.params = s->params,
                                 .grads = s->grads,
                                 .x = batch->x,
@@ -21,6 +60,8 @@ enum sl_err step_begin(struct step *s, struct program *program,
 
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err)
 {
+    if (s->team != NULL)
+        team_fresh(s->team, range);
     if (s->device == NULL)
         return SL_OK;
     return s->resident != NULL ? resident_come_back(s->resident, err)
@@ -29,6 +70,8 @@ enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err)
 
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err)
 {
+    if (s->team != NULL)
+        team_vector(s->team, name);
     return s->device == NULL ? SL_OK
                              : device_vector(s->device, s->params, name, err);
 }
@@ -36,30 +79,61 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err)
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err)
 {
+    enum sl_err rc;
+
+    if (s->team != NULL) // they compute while the first one does
+        team_run(s->team, end == s->program->count);
     if (s->device == NULL)
         return program_run(s->program, &s->io, first, end, err);
-    return device_run(s->device, s->grads, first, end, s->pulse, err);
+    rc = device_run(s->device, s->grads, first, end, s->pulse, err);
+    if (rc == SL_OK && s->team != NULL && end == s->program->count &&
+        team_sums(s->team))
+        rc = team_sum(s->team, s->grads, err);
+    return rc;
+}
+
+// The norms of a sum are those of the whole.
+static bool keeps_sum(const struct step *s)
+{
+    return s->team != NULL && s->kept && !s->held;
 }
 
 enum sl_err step_stats(struct step *s, struct sl_error *err)
 {
-    return s->device == NULL ? SL_OK : device_take_stats(s->device, err);
+    enum sl_err rc =
+        s->device == NULL ? SL_OK : device_take_stats(s->device, err);
+
+    if (rc == SL_OK && s->team != NULL)
+        rc = team_stats(s->team, s->program, err);
+    for (uint32_t i = 0; keeps_sum(s) && i < team_ranges(s->team); i++) {
+        if (rc == SL_OK)
+            rc = step_take(s, i, err);
+    }
+    return rc;
+}
+
+static enum sl_err take_own(struct step *s, uint32_t range,
+                            struct sl_error *err)
+{
+    return s->device == NULL ? SL_OK : device_take(s->device, range, err);
 }
 
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
 {
-    enum sl_err rc;
+    enum sl_err rc = take_own(s, range, err);
 
-    if (s->device == NULL)
-        return SL_OK;
-    rc = device_take(s->device, range, err);
-    pulse_beat(s->pulse);
+    if (rc == SL_OK && s->team != NULL)
+        rc = team_take(s->team, s->grads, range, err);
+    if (s->device != NULL || s->team != NULL)
+        pulse_beat(s->pulse);
     return rc;
 }
 
 bool step_finite(const struct step *s, uint32_t range,
                  const struct overlap_range *r)
 {
+    if (s->team != NULL)
+        return team_finite(s->team, s->grads, range);
     return s->device != NULL
                ? device_finite(s->device, range)
                : grad_finite(s->grads + r->first, (size_t)r->count);
@@ -69,7 +143,7 @@ enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,
                       struct sl_error *err)
 {
-    if (s->device != NULL)
+    if (s->device != NULL && s->team == NULL)
         return device_clip(s->device, s->grads, clipnorm, global_clipnorm, err);
     grad_clipnorm(s->grads, model, clipnorm);
     grad_global_clipnorm(s->grads, model, global_clipnorm);
@@ -79,18 +153,34 @@ enum sl_err step_clip(struct step *s, const struct model *model,
 // If the device is lost, nothing is under way any more.
 void step_stop(struct step *s)
 {
-    if (s->device == NULL)
-        return;
-    (void)device_settle(s->device, NULL);
-    device_unstage(s->device);
+    enum sl_err rc = s->device == NULL ? SL_OK : device_settle(s->device, NULL);
+
+    if (s->team != NULL && rc == SL_ELOST)
+        team_break(s->team);
+    if (s->team != NULL)
+        team_stop(s->team);
+    give_back(s);
+    if (s->team != NULL)
+        team_unstage(s->team);
+    if (s->device != NULL)
+        device_unstage(s->device);
 }
 
 enum sl_err step_stage(struct step *s, const struct input_run *run,
                        struct input *in, const struct batch *batch,
                        struct sl_error *err)
 {
-    return s->device == NULL ? SL_OK
-                             : device_stage(s->device, run, in, batch, err);
+    enum sl_err rc;
+
+    if (s->device == NULL)
+        return SL_OK;
+    if (s->team == NULL)
+        return device_stage(s->device, run, in, batch, batch->n, err);
+    give_back(s);
+    rc = team_stage(s->team, run, in, batch, err);
+    return rc == SL_OK ? device_stage(s->device, run, NULL, batch,
+                                      team_own(s->team, batch->n), err)
+                       : rc;
 }
 
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
@@ -112,6 +202,8 @@ void step_put(struct step *s, struct input *in, const struct batch *batch)
 {
     if (batch->x == NULL)
         return;
+    if (s->team != NULL)
+        team_free_batch(s->team, batch);
     if (s->device != NULL)
         (void)device_free_batch(s->device, batch);
     input_put(in, batch);
@@ -124,8 +216,9 @@ enum sl_err step_look_ahead(struct step *s, struct input *in,
     struct batch batch;
     enum sl_err rc;
 
-    if (s->device == NULL || step >= input_run_steps(run) ||
-        step_staged(s, run, step, &batch) || !input_ready(in, run, step))
+    if (s->device == NULL || (s->team != NULL && !team_is_whole(s->team)) ||
+        step >= input_run_steps(run) || step_staged(s, run, step, &batch) ||
+        !input_ready(in, run, step))
         return SL_OK;
     if (input_get(in, run, step, &batch, NULL) != SL_OK)
         return SL_OK; // it will say it again when its turn comes

@@ -10,6 +10,10 @@
 //   stop    of a step that is given up, and before anybody else writes to the
 //           vectors that it read; what was staged is forgotten
 //
+// With a team (team_work.h) each member computes its part of the batch, and the
+// sum of their gradients is made when it is taken: it is the host that looks
+// whether it is finite, and clips it.
+//
 // In host memory run() has computed when it returns, and the rest is nothing.
 // On a device run() enqueues, and gradients are on their way as soon as the
 // last op of their range is done; so the caller runs ahead: all ops first, then
@@ -32,9 +36,11 @@
 
 #include "worker/device/device.h"
 #include "worker/device/resident.h"
+#include "worker/device/team_work.h"
 
 struct step {
     struct device *device; // NULL: in host memory
+    struct team_job *team; // others that compute parts of it; NULL: none
     float *params, *grads; // the host's
     // The device's own parameters are read; NULL: those that are fresh.
     struct resident *resident;
@@ -49,13 +55,19 @@ struct step {
 // True if all is run first and taken then.
 static inline bool step_runs_ahead(const struct step *s)
 {
-    return s->device != NULL;
+    return s->device != NULL || s->team != NULL;
 }
 
-// `placed` is NULL in host memory.
-enum sl_err step_begin(struct step *s, struct program *program,
-                       struct device_program *placed, const struct batch *batch,
-                       struct sl_error *err);
+// What a step runs. `placed` is NULL in host memory, `mates` without a team;
+// with one the program is that of the first member's part (team_own).
+struct step_program {
+    struct program *program;
+    struct device_program *placed;
+    struct team_program *mates;
+};
+
+enum sl_err step_begin(struct step *s, const struct step_program *p,
+                       const struct batch *batch, struct sl_error *err);
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
 // All of s->params; once for a name, until a range is fresh. Not 0.
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);

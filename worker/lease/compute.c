@@ -14,10 +14,12 @@
 #include "worker/lease/kept.h"
 #include "worker/lease/task.h"
 
+#define DEVICE_TEXT 192 // what people are told of it
+
 struct change {
     bool posted; // the loop will look at it
     enum compute_state state;
-    char device[96], why[SL_ERROR_TEXT];
+    char device[DEVICE_TEXT], why[SL_ERROR_TEXT];
     struct lost_row row;
 };
 
@@ -26,12 +28,13 @@ struct compute {
     pthread_t thread;
     bool started;
     _Atomic unsigned posted;  // on their way to the loop
-    char device[96];          // set before compute_new returns; then the loop's
+    char device[DEVICE_TEXT]; // set before compute_new returns; then the loop's
     char away[SL_ERROR_TEXT]; // likewise
     struct lost_row told;     // the loop's
 
     // The compute thread's.
     struct kern_dev *dev; // NULL: there is none
+    struct team *team;    // that computes with it; NULL: nobody does
     bool lost;            // dev is, as the last lease or opening it showed
     struct lost_row row;  // tried: openings since a lease ended well
     struct input *input;
@@ -308,20 +311,30 @@ static void on_change(void *arg)
     atomic_fetch_sub(&c->posted, 1);
 }
 
+// "2 devices, cuda:0: NVIDIA H100, ..." of a team.
+static void tell_name(char out[DEVICE_TEXT], const struct compute *c)
+{
+    unsigned members = team_mates(c->team) + 1;
+    struct kern_info info;
+
+    c->dev->backend->info(&info, c->dev);
+    if (members > 1)
+        snprintf(out, DEVICE_TEXT, "%u devices, %s", members, info.name);
+    else
+        snprintf(out, DEVICE_TEXT, "%s", info.name);
+}
+
 static void tell(struct compute *c, enum compute_state state, const char *why)
 {
     struct change *change = &c->shared.change;
-    struct kern_info info;
     bool post;
 
     pthread_mutex_lock(&c->shared.lock);
     change->state = state;
     snprintf(change->why, sizeof(change->why), "%s", why);
     change->row = c->row;
-    if (state == COMPUTE_READY) {
-        c->dev->backend->info(&info, c->dev);
-        snprintf(change->device, sizeof(change->device), "%s", info.name);
-    }
+    if (state == COMPUTE_READY)
+        tell_name(change->device, c);
     post = !change->posted;
     change->posted = true;
     pthread_mutex_unlock(&c->shared.lock);
@@ -331,11 +344,22 @@ static void tell(struct compute *c, enum compute_state state, const char *why)
     loop_post_task(c->setup.loop, &c->tell_change, on_change, c);
 }
 
+// A team that lacks one is lost: what the others have of a step is of no use.
+static const char *why_lost(struct compute *c, const struct lease *l)
+{
+    const char *why = lost_of(c->dev, l);
+
+    if (why[0] != '\0' || l->outcome.kind != OUTCOME_FAILED ||
+        l->outcome.err.code != SL_ELOST)
+        return why;
+    return team_lost(c->team);
+}
+
 // After each lease, before it is given back: so the loop knows first, and asks
 // for nothing more.
 static void note_device(struct compute *c, struct lease *l)
 {
-    const char *why = lost_of(c->dev, l);
+    const char *why = why_lost(c, l);
     enum lost_turn turn;
 
     if (why[0] == '\0') {
@@ -433,6 +457,8 @@ static void close_device(struct compute *c)
 {
     drop_all_jobs(c);
     input_memory(c->input, NULL);
+    team_free(c->team);
+    c->team = c->env.team = NULL;
     kern_close(c->dev);
     c->dev = c->env.dev = NULL;
 }
@@ -497,21 +523,45 @@ static enum sl_err open_lost(struct compute *c, enum sl_err rc,
     return SL_OK;
 }
 
+// The first on this thread, its mates on theirs.
+static enum sl_err open_all(struct compute *c, const char *list,
+                            struct sl_error *err)
+{
+    struct team_names names;
+    enum sl_err rc = team_names_read(&names, list, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = kern_open(&c->dev, names.name[0], c->setup.options, err);
+    if (rc == SL_OK)
+        rc = team_new(&c->team, c->dev, &names, c->setup.options, err);
+    if (rc != SL_OK) {
+        kern_close(c->dev);
+        c->dev = NULL;
+        return rc;
+    }
+    c->env.team = c->team;
+    if (c->team != NULL)
+        LOG(INFO, "devices compute each step together",
+            "devices=%s members=%u sums=%s", list, names.count,
+            team_by(c->team));
+    return SL_OK;
+}
+
 static enum sl_err open_device(struct compute *c, struct sl_error *err)
 {
     bool again = c->row.tried > 0;
     struct kern_info info;
     char about[160];
-    enum sl_err rc = kern_open(&c->dev, again ? c->row.name : c->setup.device,
-                               c->setup.options, err);
+    enum sl_err rc = open_all(c, again ? c->row.name : c->setup.device, err);
 
     if (again)
         rc = open_lost(c, rc, err);
     if (rc != SL_OK)
         return rc;
     if (c->dev != NULL) {
+        tell_name(c->device, c);
         c->dev->backend->info(&info, c->dev);
-        snprintf(c->device, sizeof(c->device), "%s", info.name);
         kern_about(about, sizeof(about), c->dev);
         if (!c->dev->backend->host)
             LOG(INFO, "computing on a GPU", "device=%s about=%s", info.name,
@@ -558,6 +608,7 @@ static void *compute(void *arg)
     }
     drop_all_jobs(c);
     input_free(c->input);
+    team_free(c->team);
     kern_close(c->dev);
     pthread_mutex_lock(&c->shared.lock);
     c->shared.ended = true;

@@ -35,10 +35,12 @@ struct compute_setup {
     struct loop *loop;
     struct peers *peers;
     const struct sl_clock *clock;
-    const char *device;  // as kern_open has it: "auto", "cuda:1", "cpu", "ref"
-    const char *options; // of kern_open; both are copied
-    uint64_t keep_bytes; // what is kept of jobs may take, as kept.h has it
-    unsigned input_threads;    // as input_new has it
+    // As kern_open has it: "auto", "cuda:1", "cpu", "ref"; or several that
+    // compute each step together (team.h): "cuda:0,cuda:1".
+    const char *device;
+    const char *options;    // of kern_open; both are copied
+    uint64_t keep_bytes;    // what is kept of jobs may take, as kept.h has it
+    unsigned input_threads; // as input_new has it
     const struct roots *roots; // of job_env; outlives the compute
     void (*done)(void *arg, struct lease *l);
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
@@ -59,7 +61,8 @@ struct compute_setup {
 enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                         struct sl_error *err);
 
-// "cpu: oneDNN 2.6.3, avx512, 2 threads"; while there is none, the last.
+// "cpu: oneDNN 2.6.3, avx512, 2 threads", of several that compute together
+// "2 devices, cpu: ..."; while there is none, the last.
 const char *compute_device(const struct compute *c);
 
 // After COMPUTE_ANEW: the `row` of the next life.

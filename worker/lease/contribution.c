@@ -83,12 +83,14 @@ enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
 {
     enum job_use use = contribution_is_first(c) ? JOB_TRAINS : JOB_ADDS;
     enum sl_err rc = job_program(c->job, use, c->batch.n, &c->p, err);
+    struct step_program p;
 
     if (rc != SL_OK)
         return rc;
     set_numbers(c);
     c->device->held = !contribution_is_last(c);
-    return step_begin(c->device, c->p->program, c->p->placed, &c->batch, err);
+    p = job_step_program(c->p);
+    return step_begin(c->device, &p, &c->batch, err);
 }
 
 // ---- what is not finite

@@ -28,7 +28,8 @@ struct lost_row lost_row_of(const char *note)
 {
     struct lost_row row = {0, ""};
 
-    if (sscanf(note, "lost-device %" SCNu32 " %47s", &row.tried, row.name) != 2)
+    if (sscanf(note, "lost-device %" SCNu32 " %159s", &row.tried, row.name) !=
+        2)
         row = (struct lost_row){0, ""};
     return row;
 }

@@ -41,12 +41,12 @@ struct lost_rule {
 // Where the row stands.
 struct lost_row {
     uint32_t tried; // 0: the device was never lost
-    char name[48];  // of kern_open: the device that it was
+    char name[160]; // the device that it was, or those: as team.h has them
 };
 
 // As a note to the next life, and from there; what is no such note is an empty
 // row.
-#define LOST_NOTE 80
+#define LOST_NOTE 200
 void lost_note(char out[LOST_NOTE], const struct lost_row *row);
 struct lost_row lost_row_of(const char *note);
 

@@ -84,6 +84,7 @@ enum sl_err job_new(struct job **out, struct record *record,
 
 static void program_drop(struct job_program *p)
 {
+    team_program_free(p->mates);
     device_program_free(p->placed);
     overlap_release(&p->overlap);
     program_free(p->program);
@@ -102,6 +103,7 @@ void job_free(struct job *j)
     }
     for (unsigned i = 0; i < JOB_PROGRAMS; i++)
         program_drop(&j->programs[i]);
+    team_job_free(j->team);
     program_memory_release(&j->memory);
     job_ring_free(j->ring);
     hybrid_free(j->hybrid);
@@ -263,9 +265,13 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 
 enum sl_err job_device(struct job *j, struct sl_error *err)
 {
-    if (j->device != NULL || j->env->dev->backend->host)
-        return SL_OK;
-    return device_new(&j->device, j->env->dev, j->model->elements, err);
+    enum sl_err rc = SL_OK;
+
+    if (j->device == NULL && !j->env->dev->backend->host)
+        rc = device_new(&j->device, j->env->dev, j->model->elements, err);
+    if (rc == SL_OK && j->team == NULL)
+        rc = team_job_new(&j->team, j->env->team, j->model, j->device, err);
+    return rc;
 }
 
 static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
@@ -362,10 +368,10 @@ static void on_beat(void *pulse)
     pulse_beat(pulse);
 }
 
-enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
-                        struct program **out, struct sl_error *err)
+static enum sl_err set_options(struct job *j, enum job_use use, uint32_t batch,
+                               struct compile_options *o, struct sl_error *err)
 {
-    struct compile_options o = {
+    *o = (struct compile_options){
         .loss = j->loss,
         .from_logits = spec_of(j)->from_logits,
         .smoothing = spec_of(j)->label_smoothing,
@@ -377,14 +383,39 @@ enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
         .compute = compute_of(j->precision),
         .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
     };
-    enum sl_err rc = set_input(j, use == JOB_EVALUATES, &o, err);
+    return set_input(j, use == JOB_EVALUATES, o, err);
+}
+
+enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
+                        struct program **out, struct sl_error *err)
+{
+    struct compile_options o;
+    enum sl_err rc = set_options(j, use, batch, &o, err);
 
     if (rc != SL_OK)
         return rc;
+    team_cut(j->team, 0, &o);
     kern_beat_to(on_beat, j->pulse); // timing candidates takes its time
     rc = compile(out, j->env->dev, j->model, &o, &j->memory, err);
     kern_beat_to(NULL, NULL);
     return rc;
+}
+
+static enum sl_err make_mates(struct job *j, enum job_use use, uint32_t batch,
+                              struct job_program *slot, struct sl_error *err)
+{
+    bool train = use != JOB_EVALUATES;
+    struct compile_options o;
+    enum sl_err rc;
+
+    if (j->team == NULL)
+        return SL_OK;
+    rc = set_options(j, use, batch, &o, err);
+    return rc == SL_OK
+               ? team_program_new(&slot->mates, j->team, &o,
+                                  train ? j->ranges : NULL,
+                                  train ? j->ranges_count : 0, j->pulse, err)
+               : rc;
 }
 
 static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
@@ -393,6 +424,7 @@ static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
     bool train = use != JOB_EVALUATES;
     enum sl_err rc = job_device(j, err);
 
+    slot->batch = batch;
     if (rc == SL_OK)
         rc = job_compile(j, use, batch, &slot->program, err);
     if (rc == SL_OK)
@@ -404,9 +436,16 @@ static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
         rc = device_place(&slot->placed, j->device, slot->program,
                           train ? &slot->overlap : NULL, j->ranges,
                           clips_its_own(j) ? j->model : NULL, err);
+    if (rc == SL_OK)
+        rc = make_mates(j, use, batch, slot, err);
     if (rc != SL_OK)
         program_drop(slot);
     return rc;
+}
+
+struct step_program job_step_program(const struct job_program *p)
+{
+    return (struct step_program){p->program, p->placed, p->mates};
 }
 
 static enum job_use use_of(const struct program *p)
@@ -424,7 +463,7 @@ enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
         struct job_program *p = &j->programs[i];
 
         if (p->program != NULL && use_of(p->program) == use &&
-            p->program->batch == batch) {
+            p->batch == batch) {
             p->used = ++j->uses;
             *out = p;
             return SL_OK;
@@ -471,6 +510,7 @@ uint64_t job_bytes(const struct job *j)
         vectors++;
     return SMALL + vectors * j->model->elements * sizeof(float) +
            j->memory.arena.bytes + j->memory.workspace.bytes +
+           team_job_bytes(j->team) +
            (j->train == NULL ? 0 : data_memory(j->train)) +
            (j->test == NULL ? 0 : data_memory(j->test));
 }

@@ -16,6 +16,8 @@
 #include "worker/compile/compile.h"
 #include "worker/data/input.h"
 #include "worker/device/device.h"
+#include "worker/device/step.h"
+#include "worker/device/team_work.h"
 #include "worker/device/loss_scale.h"
 #include "worker/sync/peers.h"
 #include "worker/lease/record.h"
@@ -25,6 +27,7 @@
 // What jobs are made of; one per compute thread.
 struct job_env {
     struct kern_dev *dev;
+    struct team *team; // that computes with it; NULL: nobody does
     struct peers *peers;
     const struct sl_clock *clock;
     const struct roots *roots; // where data may lie; NULL: nowhere
@@ -39,8 +42,10 @@ enum job_use { JOB_EVALUATES, JOB_TRAINS, JOB_ADDS };
 
 struct job_program {
     struct program *program;
-    struct overlap overlap;        // of one that trains
+    uint32_t batch;         // of a team, all of it; the program's is less
+    struct overlap overlap; // of one that trains
     struct device_program *placed; // NULL: it runs in host memory
+    struct team_program *mates;    // NULL: there is no team
     uint64_t used;
 };
 
@@ -69,6 +74,7 @@ struct job {
     float *cut;            // parameters to evaluate; NULL until then
     uint64_t cut_number;   // whose they are; 0: nobody's
     struct device *device; // NULL: steps compute in host memory
+    struct team_job *team; // what mates have of it; NULL: there are none
     struct program_memory memory;
     struct job_program programs[JOB_PROGRAMS];
     uint64_t uses;
@@ -105,10 +111,13 @@ enum sl_err job_cut(struct job *j, struct sl_error *err);
 // The sync, made when first wanted. SL_ESTATE if the job is not placed.
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
 
-// A program for a batch of that size: with the job's loss and precision, and
-// fed with what its data is. Opens that.
+// A program for a batch of that size, or for the first device's part of it:
+// with the job's loss and precision, and fed with what its data is. Opens that.
 enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
+
+// What a step runs of a program.
+struct step_program job_step_program(const struct job_program *p);
 
 // The program for a batch of that size, made when first wanted.
 enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,

@@ -68,7 +68,9 @@ static enum sl_err make_resident(struct job *j, struct sl_error *err)
     uint32_t runs = 0;
     enum sl_err rc;
 
-    if (r->resident != NULL || r->stays_here || j->device == NULL)
+    // Of a team the sum is the host's, and each device wants the parameters.
+    if (r->resident != NULL || r->stays_here || j->device == NULL ||
+        j->team != NULL)
         return SL_OK;
     for (uint32_t i = 0; i < r->rank.count; i++)
         runs += (uint32_t)r->rank.parts[i]->plan.run_count;

@@ -19,6 +19,7 @@ void round_init(struct ring_round *r, const struct task_env *env,
     *r = (struct ring_round){
         .env = env, .job = job, .lease = lease, .m = lease_progress(lease)};
     r->step = (struct step){.device = job->device,
+                            .team = job->team,
                             .grads = job->ring->grads,
                             .pulse = &lease->gate.pulse};
     r->c = (struct contribution){

@@ -43,9 +43,12 @@ static enum sl_err compute_batch(const struct task_env *env, struct job *job,
 {
     struct job_program *p = NULL;
     enum sl_err rc = job_program(job, JOB_EVALUATES, batch->n, &p, err);
+    struct step_program run;
 
-    if (rc == SL_OK)
-        rc = step_begin(s, p->program, p->placed, batch, err);
+    if (rc != SL_OK)
+        return rc;
+    run = job_step_program(p);
+    rc = step_begin(s, &run, batch, err);
     if (rc == SL_OK)
         rc = step_vector(s, l->cut, err);
     if (rc == SL_OK)
@@ -64,8 +67,10 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
                              struct lease_metrics *m, struct sl_error *err)
 {
     uint64_t t0 = sl_now_us(env->clock), t1, t2;
-    struct step s = {
-        .device = job->device, .params = job->cut, .pulse = &l->gate.pulse};
+    struct step s = {.device = job->device,
+                     .team = job->team,
+                     .params = job->cut,
+                     .pulse = &l->gate.pulse};
     struct program *p = NULL;
     struct batch batch;
     enum sl_err rc;
@@ -129,7 +134,7 @@ static void evaluate(const struct task_env *env, struct job *job,
 
 void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
 {
-    struct step s = {.device = job->device};
+    struct step s = {.device = job->device, .team = job->team};
 
     evaluate(env, job, l);
     step_stop(&s); // gives back what was staged in vain

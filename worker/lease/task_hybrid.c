@@ -215,6 +215,7 @@ void task_hybrid(const struct task_env *env, struct job *job, struct lease *l)
         return;
     }
     t.step = (struct step){.device = job->device,
+                           .team = job->team,
                            .params = t.sync->params,
                            .grads = t.sync->grads,
                            .pulse = &l->gate.pulse};

@@ -552,6 +552,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
         return;
     }
     t.step = (struct step){.device = job->device,
+                           .team = job->team,
                            .params = t.sync->params,
                            .grads = t.sync->grads,
                            .pulse = &l->gate.pulse};

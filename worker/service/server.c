@@ -49,9 +49,11 @@ const struct conf_key server_keys[] = {
      .kind = CONF_STRING,
      .value = "auto",
      .help = "What computes: cuda or cuda:N (a GPU, counted from 0), cpu "
-             "(oneDNN), ref (plain C, slow), or auto: the best there is.",
+             "(oneDNN), ref (plain C, slow), or auto: the best there is. "
+             "Several, as in cuda:0,cuda:1, compute each step together: a "
+             "part of its batch each, and one gradient leaves.",
      .min = 1,
-     .max = 32},
+     .max = 159},
     {.name = "on-device-loss",
      .kind = CONF_CHOICE,
      .value = "exit",
@@ -97,7 +99,8 @@ const struct conf_key server_keys[] = {
      .min = 0,
      .max = 1024,
      .unit = "threads",
-     .help = "Threads that compute; 0: one per core this process may use."},
+     .help = "Threads that compute, of each device on the CPU; 0: one per core "
+             "this process may use."},
     {.name = "isa",
      .kind = CONF_CHOICE,
      .choices = "base|avx2|avx512",

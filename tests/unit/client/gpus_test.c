@@ -71,3 +71,23 @@ TEST(gpus, what_is_wanted_is_read_strictly)
     T_FAILS(SL_EINVAL, gpus_find(&g, "/no/such/worker", "x", &err));
     T_FAILS(SL_ENOENT, gpus_find(&g, "/no/such/worker", "all", &err));
 }
+
+TEST(gpus, a_worker_may_have_several)
+{
+    struct gpus g = {.count = 5, .ordinal = {0, 2, 3, 6, 63}};
+    char list[GPUS_LIST];
+
+    T_EQ(gpus_workers(&g, 1), 5);
+    gpus_list(list, &g, 1, 4);
+    T_STR(list, "cuda:63");
+    T_EQ(gpus_workers(&g, 2), 3);
+    gpus_list(list, &g, 2, 1);
+    T_STR(list, "cuda:3,cuda:6");
+    gpus_list(list, &g, 2, 2);
+    T_STR(list, "cuda:63");
+    T_EQ(gpus_workers(&g, GPUS_PER_WORKER), 1);
+    gpus_list(list, &g, GPUS_PER_WORKER, 0);
+    T_STR(list, "cuda:0,cuda:2,cuda:3,cuda:6,cuda:63");
+    g.count = 0;
+    T_EQ(gpus_workers(&g, 4), 0);
+}

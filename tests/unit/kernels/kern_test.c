@@ -192,6 +192,47 @@ TEST(kern, nothing_can_be_scored)
     kern_close(dev);
 }
 
+// ---- Parts ----------------------------------------------------------------
+
+#define WHOLE 5003 // elements, more than a chunk
+
+// Of WHOLE ones, from `first` on, on a host backend.
+static void drop_some(const char *device, uint64_t first, float *out)
+{
+    int64_t n = WHOLE - (int64_t)first;
+    struct kern_dev *dev = NULL;
+    struct kern_plan *plan = NULL;
+    int64_t key[2] = {3, 14};
+    static float x[WHOLE];
+    struct kern_desc d;
+    size_t bytes;
+
+    for (unsigned i = 0; i < WHOLE; i++)
+        x[i] = 1;
+    T_OK(kern_open(&dev, device, NULL, t_err()));
+    kern_desc_dropout(&d, 0.4f, 2, 1, &n);
+    d.u.dropout.first = first;
+    T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
+    T_OK(kern_run(plan, NULL, (void *[]){x, key, out}, NULL));
+    kern_plan_free(plan);
+    kern_close(dev);
+}
+
+TEST(kern, a_part_is_dropped_as_it_is_in_the_whole)
+{
+    static const char *const hosts[] = {"ref", "cpu"};
+    static const uint64_t firsts[] = {1, 2, 3, 4, 1026, 4099};
+    static float whole[WHOLE], part[WHOLE];
+
+    for (unsigned i = 0; i < SL_COUNT(hosts); i++) {
+        drop_some(hosts[i], 0, whole);
+        for (unsigned k = 0; k < SL_COUNT(firsts); k++) {
+            drop_some(hosts[i], firsts[k], part);
+            T_MEM(part, whole + firsts[k], (WHOLE - firsts[k]) * sizeof(*part));
+        }
+    }
+}
+
 // ---- Memory ---------------------------------------------------------------
 
 TEST(kern, device_memory_and_streams)

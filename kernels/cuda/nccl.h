@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/nccl.h -- several devices of one process: what they swap goes by
+// NCCL, where there is one.
+//
+// NCCL only moves: it knows the links between the devices. What has come is
+// added up elsewhere, so the bits do not depend on it. The library is loaded
+// when devices join; without it, or built without its header, they swap by
+// copies (cuda_join).
+//
+// Threads  nccl_join: that of the first dev. nccl_exchange: the stream's dev's.
+//          nccl_part: any.
+// Memory   nccl_part, or cuda_close by way of peers_leave, ends a communicator.
+// Errors   nccl_join: SL_ENOTSUP and why. If NCCL itself fails later, its devs
+//          are lost: what the others wait for does not come.
+#ifndef KERNELS_CUDA_NCCL_H
+#define KERNELS_CUDA_NCCL_H
+
+#include "kernels/cuda/cuda.h"
+
+enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
+                      size_t size, struct sl_error *err);
+enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x);
+void nccl_part(struct kern_dev *const *devs, unsigned n);
+// Of one dev that closes.
+void nccl_leave(struct cuda_dev *dev);
+
+#endif

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/nccl_calls.h -- the calls of NCCL that we make, by pointers.
+//
+// Threads  nccl_calls: one at a time.
+// Memory   the table and the library stay until the process ends.
+// Errors   NULL and the reason in why[n].
+#ifndef KERNELS_CUDA_NCCL_CALLS_H
+#define KERNELS_CUDA_NCCL_CALLS_H
+
+#include <nccl.h>
+#include <stddef.h>
+
+#define NCCL_CALLS(X)                                                          \
+    X(GetVersion)                                                              \
+    X(GetErrorString)                                                          \
+    X(CommInitAll)                                                             \
+    X(CommDestroy)                                                             \
+    X(CommAbort)                                                               \
+    X(GroupStart)                                                              \
+    X(GroupEnd)                                                                \
+    X(Send)                                                                    \
+    X(Recv)
+
+struct nccl_calls {
+#define NCCL_CALL(name) __typeof__(&nccl##name) name;
+    NCCL_CALLS(NCCL_CALL)
+#undef NCCL_CALL
+};
+
+const struct nccl_calls *nccl_calls(char *why, size_t n);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/device/team_work.h -- a job's memory, programs and steps on the mates
+// of a team.
+//
+// A batch is cut by samples, a run for each member in order. Each computes the
+// gradient of its part's share of the mean, as if the part were a micro-batch
+// (contribution.h): so their sum is the step's, and the bits are those of as
+// many micro-batches on one device. Where devices reach each other the sums are
+// made on them (device_sum.c). Else, and of a step in which one of them has
+// nothing to do, in host memory, in the order of the members:
+//
+//   the first   its gradient of a range -> the host's vector
+//   a mate      its gradient of a range -> a vector of its own
+//   take        vector += each mate's, mate by mate
+//
+//   begin    the parts begin, each with its numbers of the front's program
+//     fresh    a range of the host's parameters
+//     run      as far as its own ops may, with the ranges that are fresh
+//     stats    losses and right ones are added to the front's
+//     take     of a range; twice is once
+//   stop     nothing is under way
+//
+// What batch norm knows of its batch is what it knows of a part: a part is
+// normalized by its own statistics, and what is pushed of them is their mean,
+// weighted by samples (compile_options.share). Dropout's masks are those of the
+// whole batch. A mate whose part is empty does nothing.
+//
+// Threads  the compute thread; what is posted runs on the mates'.
+// Memory   team_job_free and team_program_free wait. The vectors are the
+//          host's, pinned for a device; batches are borrowed until
+//          team_free_batch, but for those that a device copies at once: those
+//          only for the call.
+// Units    elements of the flat vectors; samples; ops.
+// Errors   as step.h, of any mate.
+#ifndef WORKER_DEVICE_TEAM_WORK_H
+#define WORKER_DEVICE_TEAM_WORK_H
+
+#include "proto/model.h"
+#include "worker/compile/compile.h"
+#include "worker/compile/overlap.h"
+#include "worker/data/input.h"
+#include "worker/device/team.h"
+
+struct team_job;
+struct team_program;
+
+// `model` is borrowed, and the first member's device, which is NULL in host
+// memory and freed after this. *out is NULL of no team.
+enum sl_err team_job_new(struct team_job **out, struct team *t,
+                         const struct model *model, struct device *first,
+                         struct sl_error *err);
+void team_job_free(struct team_job *j); // NULL; its programs are gone
+
+uint64_t team_job_bytes(const struct team_job *j); // of NULL: 0
+
+// The programs of the mates for a batch, with the options of the whole.
+// `ranges` is NULL for one that does not train, and borrowed.
+enum sl_err team_program_new(struct team_program **out, struct team_job *j,
+                             const struct compile_options *options,
+                             const struct overlap_range *ranges, uint32_t count,
+                             struct pulse *pulse, struct sl_error *err);
+void team_program_free(struct team_program *p); // NULL; nothing is under way
+
+// The options of a program for a whole batch become those of a member's part;
+// without a team (NULL) they stay.
+void team_cut(const struct team_job *j, unsigned member,
+              struct compile_options *o);
+
+// Samples of a batch that are the first member's.
+uint32_t team_own(const struct team_job *j, uint32_t batch);
+
+// How the parts of a step are computed.
+struct team_step {
+    const struct program *front; // the first member's, with its numbers
+    const struct batch *batch;   // the whole
+    const float *params;         // the host's
+    struct pulse *pulse;
+    bool held; // their gradients are not taken
+};
+enum sl_err team_begin(struct team_job *j, struct team_program *p,
+                       const struct team_step *s, struct sl_error *err);
+void team_fresh(struct team_job *j, uint32_t range);
+void team_vector(struct team_job *j, uint64_t name);
+// `all`: the first member runs to its end.
+void team_run(struct team_job *j, bool all);
+// The step that has begun is summed on the devices: when the first member has
+// run all, and before anything is taken.
+bool team_sums(const struct team_job *j);
+enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
+enum sl_err team_stats(struct team_job *j, struct program *front,
+                       struct sl_error *err);
+// Adds the mates' gradients of a range to `grads`, which has the first's.
+enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
+                      struct sl_error *err);
+// Of a range that was taken.
+bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
+uint32_t team_ranges(const struct team_job *j); // of the step under way
+// The first member's device is lost: the others shall not wait for it.
+void team_break(struct team_job *j);
+void team_stop(struct team_job *j);
+
+// False: one of them has nothing to do in this step, so that it cannot copy the
+// next one's batch meanwhile.
+bool team_is_whole(const struct team_job *j);
+// As device_stage, for the mates, when that is so. What is pinned is lent by
+// `in` until somebody asks for its lender, or begins with it.
+enum sl_err team_stage(struct team_job *j, const void *run, struct input *in,
+                       const struct batch *batch, struct sl_error *err);
+struct input *team_lender(struct team_job *j, struct batch *out);
+bool team_took(struct team_job *j, const struct batch *batch);
+void team_unstage(struct team_job *j);
+void team_free_batch(struct team_job *j, const struct batch *batch);
+
+#endif
