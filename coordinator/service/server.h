@@ -17,6 +17,7 @@
 #include "coordinator/service/audit.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/tasks/tasks.h"
 #include "proto/introspect.h"
 
 struct server {
@@ -28,6 +29,7 @@ struct server {
     struct api *api;
     struct audit *audit;
     struct introspect *introspect;
+    struct tasks *tasks;
     struct rpc_io *io;
     struct rpc_server *rpc;
     struct loop_timer *tick, *ending;
