@@ -443,7 +443,7 @@ TEST(tasks, a_payload_over_the_limit_is_refused)
     shop_open(&s);
     one.name = "square";
     one.body = (ProtobufCBinaryData){WIRE_TASK_BYTES + 1,
-                                        sl_calloc(1, WIRE_TASK_BYTES + 1)};
+                                     sl_calloc(1, WIRE_TASK_BYTES + 1)};
     m.queue = "q";
     m.client = CLIENT;
     m.first = 1;
