@@ -304,8 +304,11 @@ static enum sl_err make_tasks(struct server *s, struct sl_error *err)
         .clock = s->options.clock,
         .folder = s->options.state_dir,
         .lease_ms = s->options.lease_ms,
+        .changed = notes_take,
+        .arg = &s->notes,
     };
 
+    s->notes = (struct notes){s->loop, s->audit};
     return tasks_new(&s->tasks, &options, err);
 }
 

@@ -15,6 +15,7 @@
 #include "coordinator/service/api.h"
 #include "coordinator/service/attend.h"
 #include "coordinator/service/audit.h"
+#include "coordinator/service/notes.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/tasks/tasks.h"
@@ -30,6 +31,7 @@ struct server {
     struct audit *audit;
     struct introspect *introspect;
     struct tasks *tasks;
+    struct notes notes; // of tasks
     struct rpc_io *io;
     struct rpc_server *rpc;
     struct loop_timer *tick, *ending;

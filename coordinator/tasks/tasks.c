@@ -16,6 +16,8 @@
 
 struct tasks {
     const struct sl_clock *clock;
+    void (*changed)(void *arg, const struct tasks_change *change);
+    void *arg;
     char *path; // owned
     pthread_t thread;
     bool started;
@@ -52,13 +54,23 @@ static void answer(struct visit *v, enum sl_err rc, const struct sl_error *err)
     wire_free(reply);
 }
 
-static void answer_each(struct list *visits)
+static void tell_change(struct tasks *t, const struct visit *v)
+{
+    const struct tasks_change change = {&v->who, v->changes, v->queue, v->rc,
+                                        &v->err};
+
+    if (v->changes != NULL && t->changed != NULL)
+        t->changed(t->arg, &change);
+}
+
+static void answer_each(struct tasks *t, struct list *visits)
 {
     list_for_safe(n, visits)
     {
         struct visit *v = list_entry(n, struct visit, node);
         struct sl_error err = v->err;
 
+        tell_change(t, v);
         answer(v, v->rc, &err);
     }
 }
@@ -174,7 +186,7 @@ static void run_round(struct tasks *t, struct list *calls)
         d->failed = rc;
     }
     if (d->failed == SL_OK) {
-        answer_each(&done);
+        answer_each(t, &done);
         return;
     }
     // What is in memory is ahead of the file.
@@ -320,6 +332,8 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
     if (t == NULL)
         return sl_fail(err, SL_ENOMEM, "tasks");
     t->clock = options->clock;
+    t->changed = options->changed;
+    t->arg = options->arg;
     t->desk.lease_ms = options->lease_ms;
     book_init(&t->desk.book);
     list_init(&t->waiting);

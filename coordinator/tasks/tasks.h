@@ -20,15 +20,29 @@
 
 #include "common/base/clock.h"
 #include "common/net/rpc.h"
+#include "proto/access.h"
 
 #define TASKS_FILE "tasks.sqlite"
 
 struct tasks;
 
+// A queue was made or deleted, or that was refused.
+struct tasks_change {
+    const struct access_who *who;
+    const char *call; // "MakeQueue", "DeleteQueue"
+    const char *queue;
+    enum sl_err result;
+    const struct sl_error *why; // of a failure
+};
+
 struct tasks_options {
     const struct sl_clock *clock;
     const char *folder; // of the file
     uint32_t lease_ms;  // of a worker's silence
+
+    // On the thread of tasks, when it is durable; NULL: nobody is told.
+    void (*changed)(void *arg, const struct tasks_change *change);
+    void *arg;
 };
 
 enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,

@@ -82,6 +82,8 @@ static enum sl_err make_queue(struct desk *d, struct visit *v,
     uint64_t id = 0;
     enum sl_err rc;
 
+    v->changes = "MakeQueue";
+    v->queue = m->queue;
     if (d->book.queues_count >= BOOK_QUEUES)
         return sl_fail(&v->err, SL_EBUSY,
                        "there are %u queues: delete one (`sluice tasks "
@@ -360,6 +362,8 @@ enum sl_err visit_delete(struct desk *d, struct visit *v)
     Sluice__V1__TaskDeleteReply *reply;
     enum sl_err rc;
 
+    v->changes = "DeleteQueue";
+    v->queue = m->queue;
     if (q == NULL)
         return no_queue(v, m->queue);
     reply = visit_reply(v, &sluice__v1__task_delete_reply__descriptor);

@@ -37,6 +37,8 @@ struct visit {
     ProtobufCMessage *request;
     ProtobufCMessage *reply; // owned
     uint64_t until_ms;       // it waits; 0: it does not
+    const char *changes;     // what is told of it (tasks.h); NULL: nothing
+    const char *queue;       // then
     enum sl_err rc;
     struct sl_error err;
 };

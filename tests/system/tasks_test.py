@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks: handlers of Python do them while workers and the coordinator are
 killed; each ends once, with its result. SLUICE_KILLS: how often."""
+import json
 import os
 import random
 import signal
@@ -266,7 +267,10 @@ def another_tenant_sees_and_gets_nothing():
                 check_equal(tenants, want, f"tenants that {who} sees")
             told = c.run("tasks", "--delete", "q", "--tenant", "alice",
                          who="submitter-bob").stderr
-            check("with 0 tasks" in told, "bob deletes alice's", told)
+            check("with 1 tasks" in told or "with 0 tasks" in told, "not his own", told)
+            told = c.run("tasks", "--delete", "q", "--tenant", "alice",
+                         who="submitter-bob", want=3).stderr
+            check("no queue" in told, "bob deletes alice's", told)
             with Workers(c, 1, tls=c.certs / "worker"):  # everybody's
                 check_equal(secret.fetch(60), b"144", "alice's result")
             for words in (("worker",), ("viewer-vic",)):
@@ -277,6 +281,12 @@ def another_tenant_sees_and_gets_nothing():
                     check(False, f"{words[0]} may schedule")
                 except sluice.TaskFailed as error:
                     check("may not call" in str(error), str(error))
+            log = c.dir / "coordinator" / "audit.log"
+            lines = [(x["tenant"], x["call"], x["job"], x["result"])
+                     for x in map(json.loads, log.read_text().splitlines())]
+            check(("alice", "MakeQueue", "q", "SL_OK") in lines and
+                  ("bob", "DeleteQueue", "q", "SL_ENOENT") in lines, "no audit", lines)
+            check(any(x[1::2] == ("MakeQueue", "SL_EDENIED") for x in lines), lines)
             try:
                 sluice.serve({"square": lambda b: b}, c.address, tls=str(his))
                 check(False, "a submitter may work")
