@@ -52,6 +52,7 @@ void link_stop(struct link *l)
         pthread_join(l->thread, NULL);
         l->started = false;
     }
+    l->over = true;
     rpc_channel_free(l->channel); // no callback runs after it
     rpc_io_free(l->io);
     l->channel = NULL;
@@ -69,7 +70,7 @@ static void on_loop(void *arg)
     struct line *l = arg;
 
     l->busy = false;
-    if (l->link->started) // else it is over: what was posted only runs out
+    if (!l->link->over) // else what was posted only runs out
         l->answered(l->arg, l->rc, &l->err, l->reply);
 }
 
@@ -119,6 +120,21 @@ void line_release(struct line *l)
 {
     wire_arena_release(&l->arena);
     l->reply = NULL;
+}
+
+enum sl_err link_options_read(void *all, const void *said, struct sl_error *err)
+{
+    size_t known, size;
+
+    memcpy(&known, all, sizeof(known));
+    if (said == NULL)
+        return SL_OK;
+    memcpy(&size, said, sizeof(size));
+    if (size < sizeof(size))
+        return sl_fail(err, SL_EINVAL,
+                       "options.size is %zu; set it to sizeof(options)", size);
+    memcpy(all, said, size < known ? size : known);
+    return SL_OK;
 }
 
 bool link_is_name(const char *text)

@@ -26,7 +26,8 @@ struct link_options {
 struct link {
     struct loop *loop;
     pthread_t thread;
-    bool started;
+    bool started; // the opener's
+    bool over;    // set when the thread has ended
     struct rpc_io *io;
     struct rpc_channel *channel;
 };
@@ -63,6 +64,11 @@ void line_call(struct line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
 void line_cancel(struct line *l); // it ends soon
 void line_release(struct line *l);
+
+// Options as this library knows them, `all`, which begins with its size: what
+// the caller, perhaps an older or newer one, does not know of them stays 0.
+enum sl_err link_options_read(void *all, const void *said,
+                              struct sl_error *err);
 
 // What names of queues and handlers may be; NULL is none.
 bool link_is_name(const char *text);

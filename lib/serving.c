@@ -595,9 +595,13 @@ enum sl_err sluice_serving_open(struct sluice_serving **out,
                                 const struct sluice_serving_options *o,
                                 struct sl_error *err)
 {
-    struct sluice_serving *s = sl_calloc(1, sizeof(*s));
-    enum sl_err rc;
+    struct sluice_serving_options all = {.size = sizeof(all)};
+    struct sluice_serving *s;
+    enum sl_err rc = link_options_read(&all, o, err);
 
+    if (rc != SL_OK)
+        return rc;
+    s = sl_calloc(1, sizeof(*s));
     if (s == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     s->lease_ms = LEASE_MS;
@@ -611,7 +615,7 @@ enum sl_err sluice_serving_open(struct sluice_serving **out,
                             .decode = decode_task_work_reply,
                             .answered = on_worked,
                             .arg = s};
-    rc = begin(s, o, err);
+    rc = begin(s, &all, err);
     if (rc != SL_OK) {
         free_all(s);
         return rc;

@@ -76,7 +76,8 @@ struct sluice_tasks {
         uint64_t last;
         size_t unsent_bytes, accepted;
         uint32_t limit;
-        bool kicked; // the kick is posted
+        bool kicked;           // the kick is posted
+        bool closing, settled; // settled: nothing is left to be forgotten
         struct loop_task kick;
         enum sl_err broken; // we are refused
         struct sl_error why;
@@ -290,18 +291,25 @@ static void on_scheduled(void *arg, enum sl_err rc, const struct sl_error *err,
 static void pump_ended(struct sluice_tasks *t)
 {
     Sluice__V1__TaskEndedRequest m = SLUICE__V1__TASK_ENDED_REQUEST__INIT;
-    bool any;
+    bool wanted, closing;
 
     lock(t);
-    any = t->shared.accepted > 0 || t->forget.count > 0;
+    closing = t->shared.closing;
+    wanted = t->shared.accepted > 0 && !closing;
+    if (closing && t->forget.count == 0) {
+        t->shared.settled = true;
+        pthread_cond_broadcast(&t->shared.changed);
+    }
     unlock(t);
-    if (t->ended.busy || !any)
+    if (closing)
+        line_cancel(&t->ended); // it may wait for what nobody receives
+    if (t->ended.busy || (!wanted && t->forget.count == 0))
         return;
     m.queue = t->queue;
     m.client = t->client;
     m.incarnation = t->incarnation;
     m.after = t->after;
-    m.max = WIRE_TASKS_MAX;
+    m.max = wanted ? WIRE_TASKS_MAX : 0;
     m.wait_ms = WAIT_MS;
     m.forget = t->forget.at;
     m.n_forget = t->forget.count;
@@ -332,11 +340,25 @@ static void receive(struct sluice_tasks *t, const Sluice__V1__TaskEndedReply *m)
     unlock(t);
 }
 
+static bool is_closing(struct sluice_tasks *t)
+{
+    bool closing;
+
+    lock(t);
+    closing = t->shared.closing;
+    unlock(t);
+    return closing;
+}
+
 static void on_ended(void *arg, enum sl_err rc, const struct sl_error *err,
                      const ProtobufCMessage *reply)
 {
     struct sluice_tasks *t = arg;
 
+    if (rc == SL_ECANCELED && is_closing(t)) {
+        pump(t); // by ourselves: what is to be forgotten is said once more
+        return;
+    }
     if (rc != SL_OK) {
         failed(t, rc, err);
         return;
@@ -682,9 +704,13 @@ enum sl_err sluice_tasks_open(struct sluice_tasks **out,
                               const struct sluice_tasks_options *o,
                               struct sl_error *err)
 {
-    struct sluice_tasks *t = sl_calloc(1, sizeof(*t));
-    enum sl_err rc;
+    struct sluice_tasks_options all = {.size = sizeof(all)};
+    struct sluice_tasks *t;
+    enum sl_err rc = link_options_read(&all, o, err);
 
+    if (rc != SL_OK)
+        return rc;
+    t = sl_calloc(1, sizeof(*t));
     if (t == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     list_init(&t->handed);
@@ -697,7 +723,7 @@ enum sl_err sluice_tasks_open(struct sluice_tasks **out,
     line_set(t, &t->ended, WIRE_TASK_ENDED, decode_task_ended_reply, on_ended);
     line_set(t, &t->cancel, WIRE_TASK_CANCEL, decode_task_cancel_reply,
              on_cancelled);
-    rc = begin(t, o, err);
+    rc = begin(t, &all, err);
     if (rc != SL_OK) {
         free_all(t);
         return rc;
@@ -713,7 +739,10 @@ void sluice_tasks_close(struct sluice_tasks *t)
     if (t == NULL)
         return;
     lock(t);
-    while (!list_empty(&t->shared.unsent) &&
+    t->shared.closing = true;
+    kick_locked(t);
+    while ((!list_empty(&t->shared.unsent) || !t->shared.settled) &&
+           t->shared.broken == SL_OK &&
            deadline_wait(&until, &t->shared.changed, &t->shared.lock))
         ;
     unlock(t);

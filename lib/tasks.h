@@ -100,7 +100,8 @@ SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
 // How many were scheduled here and have not been received.
 SLUICE_API uint64_t sluice_tasks_open_count(struct sluice_tasks *t);
 
-// Sends what was scheduled, for two seconds at most, and frees. NULL is
+// Sends what was scheduled and what was received, for two seconds at most, and
+// frees. NULL is
 // allowed.
 SLUICE_API void sluice_tasks_close(struct sluice_tasks *t);
 

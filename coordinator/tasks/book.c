@@ -192,8 +192,24 @@ static void kind_drop(struct book_queue *q, struct book_kind *k)
 
 // ---- tasks
 
-enum sl_err book_room(const struct book_queue *q, const char *name,
-                      size_t bytes, struct sl_error *err)
+static enum sl_err room_in_all(const struct book *b, size_t bytes,
+                               struct sl_error *err)
+{
+    if (b->tasks.len >= BOOK_ALL_TASKS)
+        return sl_fail(err, SL_EBUSY,
+                       "all queues together keep %zu tasks, and may keep no "
+                       "more",
+                       b->tasks.len);
+    if (b->bytes + bytes > BOOK_ALL_BYTES && b->bytes > 0)
+        return sl_fail(err, SL_EBUSY,
+                       "all queues together keep %" PRIu64 " bytes, and may "
+                       "keep %llu",
+                       b->bytes, BOOK_ALL_BYTES);
+    return SL_OK;
+}
+
+enum sl_err book_room(const struct book *b, const struct book_queue *q,
+                      const char *name, size_t bytes, struct sl_error *err)
 {
     if (book_queue_tasks(q) >= q->limit)
         return sl_fail(err, SL_EBUSY,
@@ -210,7 +226,7 @@ enum sl_err book_room(const struct book_queue *q, const char *name,
                        "queue '%s' has tasks for %u handlers, and may have no "
                        "more",
                        q->name, q->kinds_count);
-    return SL_OK;
+    return room_in_all(b, bytes, err);
 }
 
 // The one place where a task's state changes.
@@ -249,6 +265,7 @@ struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
         .id = id, .number = number, .bytes = bytes, .client = c, .kind = k};
     k->tasks++;
     c->queue->bytes += bytes;
+    b->bytes += bytes;
     c->queue->count[0]++;
     put(b, t, BOOK_PENDING);
     list_push_back(&k->pending, &t->node);
@@ -269,8 +286,8 @@ void book_ended(struct book *b, struct book_task *t, enum book_state state,
 {
     put(b, t, state);
     t->worker = NULL;
-    t->client->queue->bytes += result_bytes;
-    t->client->queue->bytes -= t->bytes;
+    t->client->queue->bytes += result_bytes - t->bytes;
+    b->bytes += result_bytes - t->bytes;
     t->bytes = result_bytes;
     t->ended = ended;
     if (ended > b->last_ended)
@@ -291,6 +308,7 @@ static void drop(struct book *b, struct book_task *t)
     put(b, t, 0);
     q->count[0]--;
     q->bytes -= t->bytes;
+    b->bytes -= t->bytes;
     map_remove(&b->tasks, t->id);
     t->kind->tasks--;
     kind_drop(q, t->kind);
@@ -360,7 +378,10 @@ struct book_task *book_take(struct book *b, struct book_worker *w,
     list_for(n, &b->busy)
     {
         struct book_queue *q = list_entry(n, struct book_queue, busy);
-        struct book_task *t = serves(offer, q) ? oldest(q, offer) : NULL;
+        bool over =
+            q->bytes >= 2 * BOOK_BYTES || b->bytes >= 2 * BOOK_ALL_BYTES;
+        struct book_task *t =
+            serves(offer, q) && !over ? oldest(q, offer) : NULL;
 
         if (t == NULL)
             continue;

@@ -32,9 +32,11 @@
 #include "proto/access.h"
 #include "proto/wire.h"
 
-#define BOOK_LOSSES 3             // workers that a task may take down
-#define BOOK_LIMIT 10000          // tasks of a queue, where nobody says
-#define BOOK_BYTES (256ull << 20) // of payloads and results of a queue
+#define BOOK_LOSSES 3               // workers that a task may take down
+#define BOOK_LIMIT 10000            // tasks of a queue, where nobody says
+#define BOOK_BYTES (256ull << 20)   // of payloads and results of a queue
+#define BOOK_ALL_TASKS 1000000      // of all queues
+#define BOOK_ALL_BYTES (1ull << 30) // likewise
 #define BOOK_QUEUES 1000
 #define BOOK_KINDS 1000   // names of handlers in a queue
 #define BOOK_CLIENTS 1000 // of a queue; the oldest without a task goes
@@ -98,7 +100,7 @@ struct book {
     struct list queues, busy, workers;
     uint32_t queues_count, workers_count;
     struct map tasks, processes;
-    uint64_t last_id, last_ended, pending;
+    uint64_t last_id, last_ended, pending, bytes;
 };
 
 void book_init(struct book *b);
@@ -124,9 +126,9 @@ struct book_client *book_client_surplus(struct book_queue *q);
 // ---- tasks
 
 // SL_EBUSY: the queue keeps as many tasks or bytes as it may, or as many names
-// of handlers; the text says which.
-enum sl_err book_room(const struct book_queue *q, const char *name,
-                      size_t bytes, struct sl_error *err);
+// of handlers, or all queues do; the text says which.
+enum sl_err book_room(const struct book *b, const struct book_queue *q,
+                      const char *name, size_t bytes, struct sl_error *err);
 
 // Pending, under an id that the caller has drawn (above last_id) or loaded.
 // NULL: no memory.
@@ -159,7 +161,8 @@ struct book_offer {     // what a worker would do
 };
 
 // The next task for it, leased: of the queue that was served longest ago, the
-// oldest one. NULL: there is none.
+// oldest one; not of one whose results are twice what it may keep, until they
+// are received. NULL: there is none.
 struct book_task *book_take(struct book *b, struct book_worker *w,
                             const struct book_offer *offer);
 

@@ -2,6 +2,7 @@
 // coordinator/tasks/tasks_calls.c -- what clients ask: schedule, fetch, cancel,
 // delete.
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "coordinator/tasks/visit.h"
@@ -171,7 +172,8 @@ static enum sl_err add_some(struct desk *d, struct visit *v,
 
         if (m->first + *accepted <= last)
             continue;
-        if (book_room(c->queue, one->name, one->body.len, full) != SL_OK)
+        if (book_room(&d->book, c->queue, one->name, one->body.len, full) !=
+            SL_OK)
             break;
         rc = add(d, v, c, m->first + *accepted, one);
     }
@@ -278,9 +280,11 @@ enum sl_err visit_ended(struct desk *d, struct visit *v)
     return SL_OK;
 }
 
+// *bytes grows by what it takes in the answer.
 static enum sl_err tell(struct desk *d, struct visit *v,
                         const struct book_task *t,
-                        Sluice__V1__TaskEndedReply *reply, size_t *space)
+                        Sluice__V1__TaskEndedReply *reply, size_t *space,
+                        size_t *bytes)
 {
     Sluice__V1__TaskEnded *one =
         reply_more((void ***)&reply->tasks, &reply->n_tasks, space,
@@ -294,6 +298,8 @@ static enum sl_err tell(struct desk *d, struct visit *v,
     one->state = (Sluice__V1__TaskState)t->state;
     one->losses = t->losses;
     rc = store_read(d->store, t->id, &one->result, &one->error, &v->err);
+    if (rc == SL_OK)
+        *bytes += one->result.len + strlen(one->error);
     return rc == SL_OK || rc == SL_ENOMEM ? rc : desk_failed(d, rc, &v->err);
 }
 
@@ -316,10 +322,9 @@ enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready)
             continue;
         if (reply->n_tasks >= m->max || bytes > DESK_REPLY_BYTES)
             break;
-        rc = tell(d, v, t, reply, &space);
+        rc = tell(d, v, t, reply, &space, &bytes);
         if (rc != SL_OK)
             return rc;
-        bytes += t->bytes;
     }
     *ready = reply->n_tasks > 0;
     return SL_OK;

@@ -63,12 +63,12 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-// The oldest ones, as many as are asked for.
+// The oldest ones, as many as are asked for, and as an answer can hold.
 static enum sl_err add_tasks(struct desk *d, struct visit *v,
                              const struct book_queue *q, size_t most,
                              Sluice__V1__TaskQueuesReply *reply)
 {
-    size_t count = 0, space = 0, at = 0;
+    size_t count = 0, space = 0, at = 0, bytes = 0;
     struct book_task **all =
         sl_malloc_array(d->book.tasks.len, sizeof(struct book_task *));
     enum sl_err rc = SL_OK;
@@ -84,8 +84,12 @@ static enum sl_err add_tasks(struct desk *d, struct visit *v,
             all[count++] = t;
     }
     qsort(all, count, sizeof(*all), by_id);
-    for (size_t i = 0; rc == SL_OK && i < count && i < most; i++)
+    for (size_t i = 0; rc == SL_OK && i < count && i < most; i++) {
         rc = add_task(v, all[i], reply, &space);
+        bytes += strlen(all[i]->kind->name) + 2 * WIRE_NAME_BYTES;
+        if (bytes > DESK_REPLY_BYTES)
+            break;
+    }
     sl_free(all);
     return rc;
 }

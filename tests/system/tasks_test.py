@@ -227,6 +227,19 @@ def a_signal_drains_and_nothing_is_lost_or_blamed():
         check_equal(sum(f.losses for f in futures), 0, "losses of a drain")
 
 
+def who_leaves_leaves_nothing_that_was_received():
+    """Closed at once after the last result."""
+    with Cluster(psservers=0, workers=0) as c, Workers(c, 1):
+        for _ in range(8):
+            with sluice.Coordinator(c.address, queue="q") as coord:
+                for i in range(20):
+                    coord.schedule("square", b"%d" % i)
+                coord.join(60)
+            left = queue_of(c, "q")
+            check(all(int(left.get(k, 0)) == 0 for k in
+                      ("pending", "leased", "done", "failed")), "something is left", left)
+
+
 def the_command_lists_and_deletes():
     with Cluster(psservers=0, workers=0) as c, \
             sluice.Coordinator(c.address, queue="left", limit=50) as coord:
@@ -347,6 +360,7 @@ if __name__ == "__main__":
     main([whoever_is_killed_each_task_ends_once, failed_ones_are_told_with_their_error,
           a_task_that_kills_its_workers_fails_and_the_others_do_not,
           cancelled_ones_end_and_the_worker_goes_on, a_full_queue_has_schedule_wait,
-          a_signal_drains_and_nothing_is_lost_or_blamed, the_command_lists_and_deletes,
+          a_signal_drains_and_nothing_is_lost_or_blamed,
+          who_leaves_leaves_nothing_that_was_received, the_command_lists_and_deletes,
           another_tenant_sees_and_gets_nothing, what_is_wrong_is_said,
           *([a_full_disk_fails_these_calls_and_is_waited_for] if spaces() else [])])

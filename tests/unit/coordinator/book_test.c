@@ -201,18 +201,53 @@ TEST(book, a_queue_is_bounded_until_results_are_forgotten)
     hall_open(&h);
     h.q->limit = 2;
     t = ask(&h, "a");
-    T_OK(book_room(h.q, "a", 10, t_err()));
+    T_OK(book_room(&h.b, h.q, "a", 10, t_err()));
     ask(&h, "a");
-    T_FAILS(SL_EBUSY, book_room(h.q, "a", 10, &err));
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "a", 10, &err));
     T_HAS(err.text, "queue 'q' keeps 2 tasks");
     book_end(&h.b, t, BOOK_DONE, 5);
     T_EQ(h.q->bytes, 15);
-    T_FAILS(SL_EBUSY, book_room(h.q, "a", 10, &err));
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "a", 10, &err));
     book_forget(&h.b, t);
     T_EQ(h.q->bytes, 10);
-    T_OK(book_room(h.q, "a", 10, t_err()));
-    T_FAILS(SL_EBUSY, book_room(h.q, "a", BOOK_BYTES, &err));
+    T_OK(book_room(&h.b, h.q, "a", 10, t_err()));
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "a", BOOK_BYTES, &err));
     T_HAS(err.text, "bytes of payloads and results");
+    book_release(&h.b);
+}
+
+TEST(book, results_beyond_the_bound_wait_to_be_received)
+{
+    struct hall h;
+    struct sl_error err = SL_ERROR_INIT;
+    struct book_task *t;
+
+    hall_open(&h);
+    t = ask(&h, "a");
+    ask(&h, "a");
+    book_end(&h.b, t, BOOK_DONE, 2 * BOOK_BYTES);
+    T_PTR(take(&h, 1), NULL);
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "a", 1, &err));
+    book_forget(&h.b, t);
+    T_EQ(take(&h, 1)->id, 2);
+    T_OK(book_room(&h.b, h.q, "a", 1, t_err()));
+    book_release(&h.b);
+}
+
+TEST(book, all_queues_together_are_bounded)
+{
+    struct hall h;
+    struct sl_error err = SL_ERROR_INIT;
+    struct book_queue *other;
+
+    hall_open(&h);
+    book_end(&h.b, ask(&h, "a"), BOOK_DONE, BOOK_ALL_BYTES);
+    other = book_queue_add(&h.b, 2, "alice", "q", 0);
+    T_FAILS(SL_EBUSY, book_room(&h.b, other, "a", 1, &err));
+    T_HAS(err.text, "all queues together");
+    book_queue_remove(&h.b, h.q);
+    T_OK(book_room(&h.b, other, "a", 1, t_err()));
+    T_EQ(h.b.bytes, 0);
     book_release(&h.b);
 }
 
@@ -227,8 +262,8 @@ TEST(book, names_of_handlers_are_bounded)
         snprintf(name, sizeof(name), "n%d", i);
         ask(&h, name);
     }
-    T_OK(book_room(h.q, "n5", 1, t_err()));
-    T_FAILS(SL_EBUSY, book_room(h.q, "other", 1, &err));
+    T_OK(book_room(&h.b, h.q, "n5", 1, t_err()));
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "other", 1, &err));
     T_HAS(err.text, "handlers");
     book_release(&h.b);
 }
@@ -278,6 +313,7 @@ static void check(struct hall *h, uint64_t alive)
     for (int i = 0; i < BOOK_STATES; i++)
         T_EQ(h->q->count[i], count[i]);
     T_EQ(h->q->bytes, bytes);
+    T_EQ(h->b.bytes, bytes);
     T_EQ(h->b.pending, count[BOOK_PENDING]);
     T_EQ(book_queue_tasks(h->q), alive);
     T_EQ(list_on(&h->q->busy), count[BOOK_PENDING] > 0);

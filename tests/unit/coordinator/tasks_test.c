@@ -84,9 +84,10 @@ static enum sl_err call(struct shop *s, const char *method,
 }
 
 // `count` tasks "square" from number `first`, each with its number as payload.
-static enum sl_err schedule(struct shop *s, uint64_t first, size_t count,
-                            Sluice__V1__TaskScheduled **out,
-                            struct sl_error *err)
+static enum sl_err schedule_up_to(struct shop *s, uint32_t limit,
+                                  uint64_t first, size_t count,
+                                  Sluice__V1__TaskScheduled **out,
+                                  struct sl_error *err)
 {
     Sluice__V1__TaskSchedule m = SLUICE__V1__TASK_SCHEDULE__INIT;
     Sluice__V1__TaskAsked one[8], *list[8];
@@ -95,7 +96,7 @@ static enum sl_err schedule(struct shop *s, uint64_t first, size_t count,
         one[i] = (Sluice__V1__TaskAsked)SLUICE__V1__TASK_ASKED__INIT;
         one[i].name = "square";
         one[i].body =
-            (ProtobufCBinaryData){1, (uint8_t *)"012345678" + first + i};
+            (ProtobufCBinaryData){1, (uint8_t *)"012345678" + (first + i) % 8};
         list[i] = &one[i];
     }
     m.queue = "q";
@@ -103,9 +104,16 @@ static enum sl_err schedule(struct shop *s, uint64_t first, size_t count,
     m.first = first;
     m.tasks = list;
     m.n_tasks = count;
-    m.limit = 4;
+    m.limit = limit;
     return call(s, WIRE_TASK_SCHEDULE, &m.base,
                 &sluice__v1__task_scheduled__descriptor, out, err);
+}
+
+static enum sl_err schedule(struct shop *s, uint64_t first, size_t count,
+                            Sluice__V1__TaskScheduled **out,
+                            struct sl_error *err)
+{
+    return schedule_up_to(s, 4, first, count, out, err);
 }
 
 static void scheduled(struct shop *s, uint64_t first, size_t count)
@@ -172,7 +180,7 @@ static enum sl_err ask_ended(struct shop *s, uint64_t forget,
 
     m.queue = "q";
     m.client = CLIENT;
-    m.max = 100;
+    m.max = 1024;
     m.forget = &forget;
     m.n_forget = forget != 0;
     return call(s, WIRE_TASK_ENDED, &m.base,
@@ -497,6 +505,31 @@ TEST(tasks, a_call_that_waits_is_answered_when_something_ends)
     shop_close(&s);
     wait_for(&o.done);
     T_NE(o.code, SL_OK);
+}
+
+// Errors have no share in a queue's bytes, and a message has its bound.
+TEST(tasks, many_long_errors_come_in_several_answers)
+{
+    struct shop s;
+    char *words = sl_calloc(1, 4096);
+    uint64_t id = 0;
+    Sluice__V1__TaskEndedReply *back;
+
+    shop_open(&s);
+    memset(words, 'x', 4095);
+    for (uint64_t first = 1; first < 1024; first += 8) {
+        Sluice__V1__TaskScheduled *reply = NULL;
+
+        T_OK(schedule_up_to(&s, 2000, first, 8, &reply, t_err()));
+        for (int i = 0; i < 8; i++)
+            work(&s,
+                 (struct work){.process = 1, .ended = ++id, .error = words});
+    }
+    back = ended(&s, 0);
+    T_GT(back->n_tasks, 0);
+    T_LT(back->n_tasks, 100 + 512);
+    shop_close(&s);
+    sl_free(words);
 }
 
 // As a disk without space: the file may not grow.
