@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 
 from access_test import Guarded
 from cluster import BIN, ROOT, Cluster, check, check_equal, main, wait_for
 from full_test import Small, spaces
+from proxy import Proxy
 
 os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
 sys.path.insert(0, str(ROOT / "python"))
@@ -123,6 +125,33 @@ def whoever_is_killed_each_task_ends_once():
             int(queue_of(c, "numbers").get(k, 0)) == 0
             for k in ("pending", "leased", "done", "failed", "cancelled")))
         c.kill("coordinator", signal.SIGTERM)
+
+
+def a_connection_that_breaks_loses_and_doubles_nothing():
+    """Calls and answers are cut in their midst, of client and workers alike."""
+    draw = random.Random(SEED)
+    with Cluster(psservers=0, workers=0, coordinator_args=["--lease-ms", "20000"]) as c, \
+            Proxy(c.dir / "p.sock", c.dir / "coordinator.sock", seed=SEED) as link:
+        near = types.SimpleNamespace(dir=c.dir, address=f"unix:{c.dir}/p.sock")
+        with Workers(near, 2), sluice.Coordinator(near.address, queue="q") as coord:
+            futures = []
+            for _ in range(25):
+                futures += [coord.schedule(draw.choice(["square", "tired"]), b"%d" % n)
+                            for n in range(len(futures), len(futures) + 100)]
+                seen = sum(f.done() for f in futures)
+                way = draw.choice(["up", "down"])
+                link.cut_after(draw.randrange(4000), way)
+                wait_for("the cut", lambda way=way: link.ways[way].left is None or all(
+                    f.done() for f in futures))
+                link.heal()
+                wait_for("one to end", lambda seen=seen: sum(
+                    f.done() for f in futures) > seen)
+            check(link.connections > 10, "few connections broke", link.connections)
+            coord.join(60)
+            check_equal([f.fetch() for f in futures],
+                        [b"%d" % (n * n) for n in range(len(futures))], "results")
+            check_equal(sum(f.losses for f in futures), 0, "workers that were lost")
+            check(not coord._early and not coord._futures, "something ended twice")
 
 
 def failed_ones_are_told_with_their_error():
@@ -357,7 +386,8 @@ def what_is_wrong_is_said():
 
 
 if __name__ == "__main__":
-    main([whoever_is_killed_each_task_ends_once, failed_ones_are_told_with_their_error,
+    main([whoever_is_killed_each_task_ends_once,
+          a_connection_that_breaks_loses_and_doubles_nothing, failed_ones_are_told_with_their_error,
           a_task_that_kills_its_workers_fails_and_the_others_do_not,
           cancelled_ones_end_and_the_worker_goes_on, a_full_queue_has_schedule_wait,
           a_signal_drains_and_nothing_is_lost_or_blamed,
