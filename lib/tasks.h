@@ -51,6 +51,10 @@ struct sluice_tasks_options {
     const char *queue;       // 1 to 200 bytes; made when it is first used
     uint32_t limit;          // tasks that it may keep; 0: 10,000, or as it is
     const char *tls_ca, *tls_cert, *tls_key; // all three or none
+    const char
+        *client; // a name, 1 to 200 bytes: another process may go on under
+                 // it, and results stay until sluice_tasks_forget; NULL:
+                 // nobody goes on, and what is received is forgotten
 };
 
 enum sluice_task_state { // numbers of proto/tasks.proto
@@ -83,8 +87,24 @@ SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,
                                              uint64_t *number,
                                              struct sl_error *err);
 
+// Of a client with a name: which tasks an earlier process left, of those that
+// were not forgotten. They end here like ours. Up to `max` numbers into `out`;
+// *count says how many there are. Waits for the coordinator; SL_ETIMEDOUT. From
+// then on that process, if it still lives, is refused.
+SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
+                                         int64_t wait_ms, uint64_t *out,
+                                         size_t max, size_t *count,
+                                         struct sl_error *err);
+
+// Of a client with a name: the result of a task that was received is not needed
+// any more. Until then it counts against the queue's limit.
+SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
+                                           uint64_t number,
+                                           struct sl_error *err);
+
 // Tasks that have ended, up to `max` of them, each once. SL_ETIMEDOUT: none
-// has. The coordinator forgets what is received here.
+// has. The coordinator forgets what is received here, if the client has no
+// name.
 SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           int64_t wait_ms,
                                           struct sluice_task_ended *out,

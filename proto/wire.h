@@ -61,6 +61,7 @@
 #define WIRE_TASK_BYTES (1 << 20)    // a task's payload or result
 #define WIRE_TASKS_MAX 1024          // of one message
 #define WIRE_TASK_NUMBERS_MAX 16384  // of one message that names them
+#define WIRE_TASK_LEFT_MAX 200000    // that a client goes on with
 #define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
 
 // Methods, as rpc.h wants them.

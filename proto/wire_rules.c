@@ -293,6 +293,7 @@ static const struct wire_rule task_schedule[] = {
     COUNT(4, WIRE_TASKS_MAX),
     RANGE(5, 0, 1000000),
 };
+static const struct wire_rule task_scheduled[] = {COUNT(5, WIRE_TASK_LEFT_MAX)};
 static const struct wire_rule task_ended_request[] = {
     NAME(1),
     RANGE(2, 1, UINT64_MAX),
@@ -410,6 +411,7 @@ static const struct wire_rules all[] = {
     RULES(quota_reply, quota_reply, NULL),
     RULES(task_asked, task_asked, NULL),
     RULES(task_schedule, task_schedule, NULL),
+    RULES(task_scheduled, task_scheduled, NULL),
     RULES(task_ended_request, task_ended_request, NULL),
     RULES(task_ended, task_ended, NULL),
     RULES(task_ended_reply, task_ended_reply, NULL),

@@ -61,6 +61,7 @@ struct book_client {
     struct list_node node; // the newest last
     struct book_queue *queue;
     uint64_t id, last;
+    uint64_t session; // the only one that schedules for it
     struct map tasks; // by number
     struct list ended;
 };

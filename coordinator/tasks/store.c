@@ -23,6 +23,7 @@ static const char tables[] =
     " name TEXT NOT NULL, most INTEGER NOT NULL, UNIQUE(tenant, name));"
     "CREATE TABLE clients("
     " queue INTEGER NOT NULL, client INTEGER NOT NULL, last INTEGER NOT NULL,"
+    " session INTEGER NOT NULL,"
     " born INTEGER PRIMARY KEY AUTOINCREMENT, UNIQUE(queue, client));"
     "CREATE TABLE tasks("
     " id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, client INTEGER NOT NULL,"
@@ -113,6 +114,7 @@ static enum sl_err load_client(struct book *b, sqlite3_stmt *row,
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "tasks: clients");
     c->last = journal_u64(row, 2);
+    c->session = journal_u64(row, 3);
     return SL_OK;
 }
 
@@ -161,7 +163,9 @@ enum sl_err store_load(struct store *s, struct book *b, struct sl_error *err)
                           load_queue, err);
 
     if (rc == SL_OK)
-        rc = load(s, b, "SELECT queue, client, last FROM clients ORDER BY born",
+        rc = load(s, b,
+                  "SELECT queue, client, last, session FROM clients"
+                  " ORDER BY born",
                   load_client, err);
     // Those that have ended in the order of that; the others by id.
     if (rc == SL_OK)
@@ -273,13 +277,16 @@ enum sl_err store_queue_remove(struct store *s, uint64_t id,
     return rc;
 }
 
-enum sl_err store_client(struct store *s, uint64_t queue, uint64_t client,
-                         uint64_t last, struct sl_error *err)
+enum sl_err store_client(struct store *s, const struct book_client *c,
+                         struct sl_error *err)
 {
     return write(s, err,
-                 "INSERT INTO clients(queue, client, last) VALUES(?1, ?2, ?3)"
-                 " ON CONFLICT(queue, client) DO UPDATE SET last = ?3",
-                 JOURNAL_VALUES(U64(queue), U64(client), U64(last)));
+                 "INSERT INTO clients(queue, client, last, session)"
+                 " VALUES(?1, ?2, ?3, ?4)"
+                 " ON CONFLICT(queue, client)"
+                 " DO UPDATE SET last = ?3, session = ?4",
+                 JOURNAL_VALUES(U64(c->queue->id), U64(c->id), U64(c->last),
+                                U64(c->session)));
 }
 
 enum sl_err store_client_remove(struct store *s, uint64_t queue,

@@ -41,8 +41,8 @@ enum sl_err store_queue_limit(struct store *s, uint64_t id, uint32_t limit,
                               struct sl_error *err);
 enum sl_err store_queue_remove(struct store *s, uint64_t id,
                                struct sl_error *err);
-enum sl_err store_client(struct store *s, uint64_t queue, uint64_t client,
-                         uint64_t last, struct sl_error *err);
+enum sl_err store_client(struct store *s, const struct book_client *c,
+                         struct sl_error *err);
 enum sl_err store_client_remove(struct store *s, uint64_t queue,
                                 uint64_t client, struct sl_error *err);
 enum sl_err store_add(struct store *s, const struct book_task *t,

@@ -121,17 +121,23 @@ static enum sl_err open_queue(struct desk *d, struct visit *v,
 }
 
 static enum sl_err open_client(struct desk *d, struct visit *v,
-                               struct book_queue *q, uint64_t id,
+                               struct book_queue *q,
+                               const Sluice__V1__TaskSchedule *m,
                                struct book_client **out)
 {
-    struct book_client *c = book_client_find(q, id);
+    struct book_client *c = book_client_find(q, m->client);
     struct book_client *old;
     enum sl_err rc;
 
+    if (c != NULL && c->session != m->session && !m->resume)
+        return sl_fail(&v->err, SL_ESTALE,
+                       "another process goes on as this client of queue '%s'",
+                       q->name);
     if (c == NULL)
-        c = book_client_add(q, id);
+        c = book_client_add(q, m->client);
     if (c == NULL)
         return sl_fail(&v->err, SL_ENOMEM, "no memory for a client");
+    c->session = m->session;
     *out = c;
     old = book_client_surplus(q);
     if (old == NULL || old == c)
@@ -190,9 +196,8 @@ static enum sl_err add_all(struct desk *d, struct visit *v,
     struct sl_error full = SL_ERROR_INIT;
     enum sl_err rc = add_some(d, v, c, m, &reply->accepted, &full);
 
-    if (c->last != last) {
-        enum sl_err wrote =
-            store_client(d->store, c->queue->id, c->id, c->last, &v->err);
+    if (c->last != last || m->resume) {
+        enum sl_err wrote = store_client(d->store, c, &v->err);
 
         if (wrote != SL_OK)
             return desk_failed(d, wrote, &v->err);
@@ -203,6 +208,28 @@ static enum sl_err add_all(struct desk *d, struct visit *v,
     return reply->full != NULL
                ? SL_OK
                : sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+}
+
+static enum sl_err tell_left(struct visit *v, const struct book_client *c,
+                             Sluice__V1__TaskScheduled *reply)
+{
+    size_t at = 0;
+    uint64_t number;
+    void *task;
+
+    if (c->tasks.len > WIRE_TASK_LEFT_MAX)
+        return sl_fail(
+            &v->err, SL_EBUSY,
+            "the client has %zu tasks in queue '%s', and could go on "
+            "with %d",
+            c->tasks.len, c->queue->name, WIRE_TASK_LEFT_MAX);
+    reply->last = c->last;
+    reply->left = sl_malloc_array(c->tasks.len, sizeof(uint64_t));
+    if (reply->left == NULL)
+        return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+    while (map_next(&c->tasks, &at, &number, &task))
+        reply->left[reply->n_left++] = number;
+    return SL_OK;
 }
 
 enum sl_err visit_schedule(struct desk *d, struct visit *v)
@@ -216,11 +243,12 @@ enum sl_err visit_schedule(struct desk *d, struct visit *v)
     enum sl_err rc = reply == NULL ? SL_ENOMEM : open_queue(d, v, m, &q);
 
     if (rc == SL_OK)
-        rc = open_client(d, v, q, m->client, &c);
+        rc = open_client(d, v, q, m, &c);
     if (rc != SL_OK)
         return rc;
     reply->incarnation = q->id;
-    return add_all(d, v, c, m, reply);
+    rc = add_all(d, v, c, m, reply);
+    return rc == SL_OK && m->resume ? tell_left(v, c, reply) : rc;
 }
 
 // ---- Ended

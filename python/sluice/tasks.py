@@ -24,7 +24,7 @@ import time
 import traceback
 from ctypes import (POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t,
                     c_uint32, c_uint64, c_void_p)
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from . import _native as native
 from .session import SLICE_S, Tls, _bytes, tls_files
@@ -39,7 +39,7 @@ SLICE_MS = int(SLICE_S * 1000)
 class _Options(Structure):
     _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("queue", c_char_p),
                 ("limit", c_uint32), ("tls_ca", c_char_p), ("tls_cert", c_char_p),
-                ("tls_key", c_char_p)]
+                ("tls_key", c_char_p), ("client", c_char_p)]
 
 
 class _Ended(Structure):
@@ -67,6 +67,9 @@ native.declare({
     "sluice_tasks_ended": (c_int, [c_void_p, c_int64, POINTER(_Ended), c_size_t,
                                    POINTER(c_size_t), _err]),
     "sluice_tasks_cancel": (c_int, [c_void_p, c_uint64, _err]),
+    "sluice_tasks_forget": (c_int, [c_void_p, c_uint64, _err]),
+    "sluice_tasks_left": (c_int, [c_void_p, c_int64, POINTER(c_uint64), c_size_t,
+                                  POINTER(c_size_t), _err]),
     "sluice_tasks_close": (None, [c_void_p]),
     "sluice_serving_open": (c_int, [POINTER(c_void_p), POINTER(_Serving), _err]),
     "sluice_serving_take": (c_int, [c_void_p, c_int64, POINTER(_Task), _err]),
@@ -119,17 +122,27 @@ class Future:
         not interrupted; its result does not count."""
         native.call("sluice_tasks_cancel", self._of._handle(), self.id)
 
+    def forget(self) -> None:
+        """Of a Coordinator with a `client`: the result is not needed any more, by
+        this process or a later one. It has ended."""
+        native.call("sluice_tasks_forget", self._of._handle(), self.id)
+
 
 class Coordinator:
     """A client of one queue. `limit`: how many tasks the queue keeps before
     `schedule` waits (10,000 unless said). `tls` is as of Session, with a
-    submitter's certificate. From any thread."""
+    submitter's certificate. From any thread.
+
+    With `client`, a name, another process may go on where this one ends or dies:
+    `left` are the tasks that were not forgotten, and `Future.forget` says when a
+    result is not needed any more. One process at a time: an older one that still
+    lives is refused. Without, a result is this process's alone."""
 
     def __init__(self, coordinator: Optional[str] = None, *, queue: str = "default",
-                 limit: int = 0, tls: Tls = None) -> None:
+                 limit: int = 0, tls: Tls = None, client: Optional[str] = None) -> None:
         ca, cert, key = tls_files(tls) or (None, None, None)
         options = _Options(ctypes.sizeof(_Options), _bytes(coordinator), queue.encode(),
-                           limit, _bytes(ca), _bytes(cert), _bytes(key))
+                           limit, _bytes(ca), _bytes(cert), _bytes(key), _bytes(client))
         handle = c_void_p()
         self._open: Optional[c_void_p] = None
         native.call("sluice_tasks_open", byref(handle), byref(options))
@@ -173,11 +186,32 @@ class Coordinator:
                 break
             if code != native.ETIMEDOUT:  # full: handlers of signals had their turn
                 raise native.Error(code, error.text.decode(errors="replace"))
-        future = Future(self, number.value, name)
+        return self._known(number.value, name)
+
+    def left(self, timeout: Optional[float] = None) -> List[Future]:
+        """The tasks that earlier processes of this `client` left, by number: they
+        have ended or will. Waits for the coordinator, `timeout` seconds at most
+        (TimeoutError). Of each task the one future: call it once."""
+        until = None if timeout is None else time.monotonic() + timeout
+        numbers, count = (c_uint64 * 0)(), c_size_t()
+        while True:
+            code = native.call("sluice_tasks_left", self._handle(), SLICE_MS, numbers,
+                               len(numbers), byref(count),
+                               fine=(native.OK, native.ETIMEDOUT))
+            if code == native.ETIMEDOUT:
+                if until is not None and time.monotonic() > until:
+                    raise TimeoutError("no coordinator has said what is left")
+            elif count.value > len(numbers):
+                numbers = (c_uint64 * count.value)()
+            else:
+                return [self._known(n, "") for n in sorted(numbers)]
+
+    def _known(self, number: int, name: str) -> Future:
+        future = Future(self, number, name)
         with self._changed:
-            early = self._early.pop(future.id, None)
+            early = self._early.pop(number, None)
             if early is None:
-                self._futures[future.id] = future
+                self._futures[number] = future
             else:
                 self._end(future, *early)
         return future

@@ -154,6 +154,58 @@ def a_connection_that_breaks_loses_and_doubles_nothing():
             check(not coord._early and not coord._futures, "something ended twice")
 
 
+CLIENT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import sluice
+coord = sluice.Coordinator(sys.argv[2], queue="q", client="grid")
+have = {f.id for f in coord.left(30)}
+for i in range(int(sys.argv[3])):
+    coord.schedule("tired", b"%d" % i)
+print(len(have), flush=True)
+sys.stdin.read()  # until it is killed
+"""
+
+
+def another_process_goes_on_for_a_client_that_was_killed():
+    with Cluster(psservers=0, workers=0) as c, Workers(c, 2):
+        seen = []
+        for count in (300, 200):
+            with subprocess.Popen(
+                    [sys.executable, "-c", CLIENT, str(ROOT / "python"), c.address,
+                     str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+                seen.append(int(client.stdout.readline()))
+                wait_for("all to be accepted", lambda: sum(
+                    int(queue_of(c, "q").get(k, 0))
+                    for k in ("pending", "leased", "done")) == seen[-1] + count)
+                client.kill()
+        check_equal(seen, [0, 300], "what each of them found")
+        c.restart("coordinator")
+        with sluice.Coordinator(c.address, queue="q", client="grid") as coord, \
+                sluice.Coordinator(c.address, queue="q", client="other") as other:
+            left = coord.left(30)
+            check_equal([f.id for f in left], list(range(1, 501)), "numbers that are left")
+            check_equal(other.left(30), [], "what another client finds")
+            more = coord.schedule("square", b"9")
+            check_equal(more.id, 501, "the next number")
+            coord.join(60)
+            check_equal([f.fetch() for f in left], [b"%d" % (i * i) for n in (300, 200)
+                                                    for i in range(n)], "results")
+            for f in left[:499]:
+                f.forget()
+        with sluice.Coordinator(c.address, queue="q", client="grid") as coord, \
+                sluice.Coordinator(c.address, queue="q", client="grid") as newer:
+            coord.left(30)
+            check_equal([f.fetch(30) for f in newer.left(30)], [b"%d" % 199 ** 2, b"81"],
+                        "what was not forgotten")
+            try:
+                coord.schedule("square", b"1").fetch(30)
+                check(False, "two processes are one client")
+            except sluice.TaskFailed as error:
+                check("another process" in str(error), str(error))
+            check_equal(newer.schedule("square", b"7").fetch(30), b"49", "of the newer one")
+
+
 def failed_ones_are_told_with_their_error():
     with Cluster(psservers=0, workers=0) as c, Workers(c, 1), \
             sluice.Coordinator(c.address, queue="q") as coord:
@@ -387,7 +439,8 @@ def what_is_wrong_is_said():
 
 if __name__ == "__main__":
     main([whoever_is_killed_each_task_ends_once,
-          a_connection_that_breaks_loses_and_doubles_nothing, failed_ones_are_told_with_their_error,
+          a_connection_that_breaks_loses_and_doubles_nothing,
+          another_process_goes_on_for_a_client_that_was_killed, failed_ones_are_told_with_their_error,
           a_task_that_kills_its_workers_fails_and_the_others_do_not,
           cancelled_ones_end_and_the_worker_goes_on, a_full_queue_has_schedule_wait,
           a_signal_drains_and_nothing_is_lost_or_blamed,

@@ -256,6 +256,46 @@ TEST(tasks, a_repeated_call_schedules_nothing_twice)
     shop_close(&s);
 }
 
+// Nothing but that it is us.
+static enum sl_err go_on(struct shop *s, uint64_t session, bool resume,
+                         Sluice__V1__TaskScheduled **out, struct sl_error *err)
+{
+    Sluice__V1__TaskSchedule m = SLUICE__V1__TASK_SCHEDULE__INIT;
+
+    m.queue = "q";
+    m.client = CLIENT;
+    m.first = 1;
+    m.session = session;
+    m.resume = resume;
+    return call(s, WIRE_TASK_SCHEDULE, &m.base,
+                &sluice__v1__task_scheduled__descriptor, out, err);
+}
+
+TEST(tasks, one_session_at_a_time_goes_on_as_a_client)
+{
+    struct shop s;
+    Sluice__V1__TaskScheduled *reply = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+
+    shop_open(&s);
+    T_OK(go_on(&s, 5, true, &reply, t_err()));
+    T_EQ(reply->last, 0);
+    T_FAILS(SL_ESTALE, schedule(&s, 1, 1, &reply, &err)); // of session 0
+    T_HAS(err.text, "another process");
+    T_OK(go_on(&s, 0, true, &reply, t_err()));
+    scheduled(&s, 1, 3);
+    work(&s, (struct work){.process = 1, .ended = 2, .result = "x"});
+    T_EQ(ended(&s, 2)->n_tasks, 0);
+    T_OK(go_on(&s, 6, true, &reply, t_err()));
+    T_EQ(reply->last, 3);
+    T_EQ(reply->n_left, 2);
+    end(&s);
+    begin(&s); // it is remembered
+    T_FAILS(SL_ESTALE, schedule(&s, 4, 1, &reply, &err));
+    T_OK(go_on(&s, 6, false, &reply, t_err()));
+    shop_close(&s);
+}
+
 TEST(tasks, the_first_result_counts)
 {
     struct shop s;
