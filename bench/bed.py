@@ -20,7 +20,8 @@ from cluster import Failed, check, wait_for  # noqa: E402,F401
 STEPS = 1 << 36
 STEPS_PER_CLOSURE = 16
 ONEDNN_ISAS = {"avx2": "AVX2", "avx512": "AVX512_CORE"}
-DAEMONS = ["coordinator", "psserver", "worker", "sluice"]
+BUILT = {"psserver": ["coordinator", "psserver", "worker", "sluice"],
+         "libsluice": ["sluice_lib"]}
 
 
 def at_one_pace(ours, peer):
@@ -121,7 +122,7 @@ class Bench:
         """Release, into a folder of its own; only what the rows want."""
         targets = set()
         for need in needs:
-            targets.update(DAEMONS if need == "psserver" else [f"bench.{need}"])
+            targets.update(BUILT.get(need, [f"bench.{need}"]))
         if not targets:
             return
         self.quietly([str(ROOT / "tools" / "install-packages")])

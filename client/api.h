@@ -41,6 +41,10 @@ int64_t api_timeout_ms(const struct api *a);
       checkpoints_reply)                                                       \
     X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
     X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)                     \
+    X(task_queues, TASK_QUEUES, TaskQueuesRequest, TaskQueuesReply,            \
+      task_queues_reply)                                                       \
+    X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply,                   \
+      task_delete_reply)                                                       \
     X(checkpoint, CHECKPOINT, CheckpointRequest, CheckpointReply,              \
       checkpoint_reply)                                                        \
     X(pause, PAUSE, PauseRequest, JobStatus, job_status)                       \

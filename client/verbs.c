@@ -193,6 +193,26 @@ static const struct conf_key jobs_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key tasks_keys[] = {
+    {.name = "limit",
+     .kind = CONF_INT,
+     .value = "100",
+     .min = 1,
+     .max = 10000,
+     .help = "The oldest so many of a queue."},
+    {.name = "delete",
+     .kind = CONF_STRING,
+     .help = "Delete this queue, with all its tasks and results.",
+     .min = 1,
+     .max = 200},
+    {.name = "tenant",
+     .kind = CONF_STRING,
+     .help = "Whose queue, for those who see all.",
+     .min = 1,
+     .max = 64},
+    {.name = NULL},
+};
+
 static const struct conf_key status_keys[] = {
     {.name = "shards",
      .kind = CONF_BOOL,
@@ -471,6 +491,20 @@ const struct cli_verb cli_verbs[] = {
      .remote = true,
      .json = true,
      .run = verb_quota},
+    {.name = "tasks",
+     .usage = "sluice tasks [QUEUE] [OPTION]...",
+     .brief = "queues of tasks, or the tasks of one",
+     .text = "Lists the queues of tasks (docs/tasks.md) with what they keep: "
+             "pending, leased to a worker, and ended with a result that its "
+             "client has not received. With QUEUE, its tasks; 'lost' is how "
+             "many workers fell silent while they did one.",
+     .example = "sluice tasks eval",
+     .keys = tasks_keys,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = not_found,
+     .run = verb_tasks},
     {.name = "export",
      .usage = "sluice export [JOB] [OPTION]...",
      .brief = "write a checkpoint as one safetensors file",

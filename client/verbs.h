@@ -24,6 +24,7 @@ int verb_resume(struct cli *cli);      // pause.c
 int verb_checkpoint(struct cli *cli);  // checkpoint.c
 int verb_checkpoints(struct cli *cli); // checkpoints.c
 int verb_quota(struct cli *cli);       // quota.c
+int verb_tasks(struct cli *cli);       // tasks.c
 int verb_export(struct cli *cli);      // export.c
 int verb_doctor(struct cli *cli);      // doctor.c
 int verb_audit(struct cli *cli);

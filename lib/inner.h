@@ -104,6 +104,17 @@ void jobs_free(struct sluice *s);
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
+// ---- session.c, for whoever dials
+
+// As it was said, or of the environment, or the usual one.
+const char *lib_coordinator(const char *said);
+// "host-pid", into an allocated string; NULL: no memory.
+char *lib_name(const char *said);
+// All three files or none: then *tls is not set.
+enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
+                    const char *key, struct sl_error *err);
+void lib_log_once(void);
+
 // ---- session.c, for closures
 
 // Gives a lease back with its outcome.

@@ -54,7 +54,7 @@ static void log_start(void)
     log_set_sink(on_line, NULL);
 }
 
-static void log_once(void)
+void lib_log_once(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -64,7 +64,7 @@ static void log_once(void)
 void sluice_set_log(void (*line)(void *arg, const char *text, size_t len),
                     void *arg)
 {
-    log_once();
+    lib_log_once();
     log_to.arg = arg;
     log_to.line = line;
 }
@@ -206,17 +206,27 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
-                              struct sl_error *err)
+const char *lib_coordinator(const char *said)
 {
-    const char *at =
-        o->coordinator != NULL ? o->coordinator : getenv("SLUICE_COORDINATOR");
+    const char *at = said != NULL ? said : getenv("SLUICE_COORDINATOR");
+
+    return at != NULL ? at : "127.0.0.1:7070";
+}
+
+char *lib_name(const char *said)
+{
     char host[256] = "host", name[300];
 
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
-    s->coordinator = sl_strdup(at != NULL ? at : "127.0.0.1:7070");
-    s->name = sl_strdup(o->name != NULL ? o->name : name);
+    return sl_strdup(said != NULL ? said : name);
+}
+
+static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
+                              struct sl_error *err)
+{
+    s->coordinator = sl_strdup(lib_coordinator(o->coordinator));
+    s->name = lib_name(o->name);
     s->job = o->job;
     s->device = sl_strdup(o->device != NULL ? o->device : "a program");
     if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
@@ -226,18 +236,16 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     return rpc_address_check(s->coordinator, err);
 }
 
-static enum sl_err read_tls(struct rpc_tls *tls, const struct sluice_options *o,
-                            struct sl_error *err)
+enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
+                    const char *key, struct sl_error *err)
 {
-    int said =
-        (o->tls_ca != NULL) + (o->tls_cert != NULL) + (o->tls_key != NULL);
+    int said = (ca != NULL) + (cert != NULL) + (key != NULL);
 
     if (said != 0 && said != 3)
         return sl_fail(err, SL_EINVAL,
                        "tls_ca, tls_cert and tls_key go together: all three "
                        "or none");
-    *tls = (struct rpc_tls){
-        .ca_file = o->tls_ca, .cert_file = o->tls_cert, .key_file = o->tls_key};
+    *tls = (struct rpc_tls){.ca_file = ca, .cert_file = cert, .key_file = key};
     return SL_OK;
 }
 
@@ -247,7 +255,7 @@ static enum sl_err start_rpc(struct sluice *s, const struct sluice_options *o,
     struct rpc_io_options io = {.threads = o->io_threads};
     struct rpc_tls tls;
     const struct rpc_tls *with = o->tls_ca != NULL ? &tls : NULL;
-    enum sl_err rc = read_tls(&tls, o, err);
+    enum sl_err rc = lib_tls(&tls, o->tls_ca, o->tls_cert, o->tls_key, err);
 
     if (rc == SL_OK)
         rc = rpc_io_new(&s->io, &io, err);
@@ -358,7 +366,7 @@ enum sl_err sluice_open(struct sluice **out, const struct sluice_options *o,
                        o->size);
     if (o != NULL)
         memcpy(&all, o, o->size < sizeof(all) ? o->size : sizeof(all));
-    log_once();
+    lib_log_once();
     s = sl_calloc(1, sizeof(*s));
     if (s == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");

@@ -41,6 +41,7 @@
 #include "proto/jobs.pb-c.h"
 #include "proto/ps.pb-c.h"
 #include "proto/ranks.pb-c.h"
+#include "proto/tasks.pb-c.h"
 
 #define WIRE_PROTOCOL 2           // Hello.protocol
 #define WIRE_NAME_BYTES 200       // names and ids: printable, no blanks at ends
@@ -57,6 +58,10 @@
 #define WIRE_RANKS_MAX 4096          // of one ring
 #define WIRE_GROUP_MAX 64            // members of one group
 #define WIRE_CONTRIBUTIONS_MAX 65536 // of one round
+#define WIRE_TASK_BYTES (1 << 20)    // a task's payload or result
+#define WIRE_TASKS_MAX 1024          // of one message
+#define WIRE_TASK_NUMBERS_MAX 16384  // of one message that names them
+#define WIRE_TASK_LEFT_MAX 200000    // that a client goes on with
 #define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
 
 // Methods, as rpc.h wants them.
@@ -81,6 +86,12 @@
 #define WIRE_RESUME "/sluice.v1.Jobs/Resume"
 #define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
 #define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
+#define WIRE_TASK_SCHEDULE "/sluice.v1.Tasks/Schedule"
+#define WIRE_TASK_ENDED "/sluice.v1.Tasks/Ended"
+#define WIRE_TASK_CANCEL "/sluice.v1.Tasks/Cancel"
+#define WIRE_TASK_QUEUES "/sluice.v1.Tasks/Queues"
+#define WIRE_TASK_DELETE "/sluice.v1.Tasks/Delete"
+#define WIRE_TASK_WORK "/sluice.v1.Tasks/Work"
 
 // ---- ordered pairs
 
@@ -328,7 +339,19 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(state_request, StateRequest)                                             \
     X(checkpoint_request, CheckpointRequest)                                   \
     X(checkpoint_reply, CheckpointReply)                                       \
-    X(pause_request, PauseRequest)
+    X(pause_request, PauseRequest)                                             \
+    X(task_schedule, TaskSchedule)                                             \
+    X(task_scheduled, TaskScheduled)                                           \
+    X(task_ended_request, TaskEndedRequest)                                    \
+    X(task_ended_reply, TaskEndedReply)                                        \
+    X(task_cancel, TaskCancel)                                                 \
+    X(task_cancel_reply, TaskCancelReply)                                      \
+    X(task_queues_request, TaskQueuesRequest)                                  \
+    X(task_queues_reply, TaskQueuesReply)                                      \
+    X(task_delete, TaskDelete)                                                 \
+    X(task_delete_reply, TaskDeleteReply)                                      \
+    X(task_work, TaskWork)                                                     \
+    X(task_work_reply, TaskWorkReply)
 #define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
     enum sl_err wire_unpack_##name(                                            \
         Sluice__V1__##Type **out, struct wire_arena *arena,                    \

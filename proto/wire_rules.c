@@ -282,6 +282,54 @@ static const struct wire_rule quota_tenant[] = {FILL(2), FILL(3), FILL(4),
                                                 FILL(5)};
 static const struct wire_rule quota_reply[] = {COUNT(1, 100000)};
 
+// ---- tasks.proto
+
+static const struct wire_rule task_asked[] = {NAME(1),
+                                              BYTES(2, 0, WIRE_TASK_BYTES)};
+static const struct wire_rule task_schedule[] = {
+    NAME(1),
+    RANGE(2, 1, UINT64_MAX),
+    RANGE(3, 1, UINT64_C(1) << 62),
+    COUNT(4, WIRE_TASKS_MAX),
+    RANGE(5, 0, 1000000),
+};
+static const struct wire_rule task_scheduled[] = {COUNT(5, WIRE_TASK_LEFT_MAX)};
+static const struct wire_rule task_ended_request[] = {
+    NAME(1),
+    RANGE(2, 1, UINT64_MAX),
+    RANGE(5, 0, WIRE_TASKS_MAX),
+    COUNT(7, WIRE_TASK_NUMBERS_MAX),
+};
+static const struct wire_rule task_ended[] = {BYTES(4, 0, WIRE_TASK_BYTES)};
+static const struct wire_rule task_ended_reply[] = {COUNT(1, WIRE_TASKS_MAX)};
+static const struct wire_rule task_cancel[] = {
+    NAME(1),
+    RANGE(2, 1, UINT64_MAX),
+    COUNT(4, WIRE_TASK_NUMBERS_MAX),
+};
+static const struct wire_rule task_queues_request[] = {
+    MAYBE_NAME(1), MAYBE_NAME(2), RANGE(3, 0, 10000)};
+static const struct wire_rule task_queues_reply[] = {COUNT(1, 10000),
+                                                     COUNT(2, 10000)};
+static const struct wire_rule task_delete[] = {NAME(1), MAYBE_NAME(2)};
+static const struct wire_rule task_result[] = {RANGE(1, 1, UINT64_MAX),
+                                               BYTES(2, 0, WIRE_TASK_BYTES)};
+static const struct wire_rule task_work[] = {
+    MAYBE_NAME(1),
+    NAME(2),
+    RANGE(3, 1, UINT64_MAX),
+    {4, RULE_NAME, 1, WIRE_NAME_BYTES},
+    COUNT(5, WIRE_TASKS_MAX),
+    COUNT(6, WIRE_TASKS_MAX),
+    RANGE(7, 0, WIRE_TASKS_MAX),
+};
+static const struct wire_rule task_given[] = {NAME(3),
+                                              BYTES(4, 0, WIRE_TASK_BYTES)};
+static const struct wire_rule task_work_reply[] = {
+    COUNT(1, WIRE_TASKS_MAX),
+    COUNT(2, WIRE_TASKS_MAX),
+};
+
 #define OF(name) &sluice__v1__##name##__descriptor
 #define RULES(name, list, check)                                               \
     {                                                                          \
@@ -361,6 +409,20 @@ static const struct wire_rules all[] = {
     RULES(cluster_reply, cluster_reply, NULL),
     RULES(quota_tenant, quota_tenant, NULL),
     RULES(quota_reply, quota_reply, NULL),
+    RULES(task_asked, task_asked, NULL),
+    RULES(task_schedule, task_schedule, NULL),
+    RULES(task_scheduled, task_scheduled, NULL),
+    RULES(task_ended_request, task_ended_request, NULL),
+    RULES(task_ended, task_ended, NULL),
+    RULES(task_ended_reply, task_ended_reply, NULL),
+    RULES(task_cancel, task_cancel, NULL),
+    RULES(task_queues_request, task_queues_request, NULL),
+    RULES(task_queues_reply, task_queues_reply, NULL),
+    RULES(task_delete, task_delete, NULL),
+    RULES(task_result, task_result, NULL),
+    RULES(task_work, task_work, NULL),
+    RULES(task_given, task_given, NULL),
+    RULES(task_work_reply, task_work_reply, NULL),
 };
 
 const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of)

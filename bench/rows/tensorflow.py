@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What moves and schedules, against TensorFlow's parameter servers."""
-from bed import cluster
-from peers.start import peer
+import json
+import os
+import pathlib
+import subprocess
+
+from bed import check, cluster
+from peers.start import interpreter, peer
 from rows.jobs import LONG_TF, Job
 from table import MIB, at_least, row
 
@@ -67,6 +72,39 @@ def closures(bench):
     def ours():
         with EmptyClosures(cpus) as c:
             return c.steps_per_s(c.begin(cpus), bench.seconds)
+
+    def theirs():
+        return peer(bench, "tf_closures.py", seconds=bench.seconds)["per_s"]
+    return bench.alternate(ours, theirs)
+
+
+class OnFirst(Job):
+    """A cluster of a coordinator alone, on the first core."""
+
+    def command(self, name):
+        return ["taskset", "-c", str(self.cpu), *super().command(name)]
+
+
+def tasks_per_s(bench, c):
+    script = pathlib.Path(__file__).parents[1] / "tasks_load.py"
+    done = subprocess.run(
+        ["taskset", "-c", str(bench.server_cpu), interpreter(bench), script,
+         "--coordinator", c.address, "--cpu", str(bench.client_cpu),
+         "--seconds", str(bench.seconds)],
+        capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "SLUICE_LIBRARY": str(bench.folder / "lib" / "libsluice.so")})
+    check(done.returncode == 0, f"tasks_load.py: exit {done.returncode}", done.stderr)
+    return json.loads(done.stdout)["per_s"]
+
+
+@row("schedule", unit="tasks/s", peer="TensorFlow's coordinator", bar=at_least(5),
+     needs=["psserver", "libsluice"], long=LONG_TF)
+def schedule(bench):
+    """Tasks of 16 bytes through the Python package, handlers in Python: client and
+    coordinator on one core, 2 workers on the other."""
+    def ours():
+        with OnFirst(over="unix", cpu=bench.server_cpu, psservers=0) as c:
+            return tasks_per_s(bench, c)
 
     def theirs():
         return peer(bench, "tf_closures.py", seconds=bench.seconds)["per_s"]

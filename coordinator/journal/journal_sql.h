@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/journal/journal_sql.h -- how the journal uses SQLite:
-// connection, prepared statements, transactions. For journal_*.c only.
+// connection, prepared statements, transactions. For journal_*.c, and for other
+// files of that kind (coordinator/tasks/store.c).
 #ifndef COORDINATOR_JOURNAL_JOURNAL_SQL_H
 #define COORDINATOR_JOURNAL_JOURNAL_SQL_H
 
@@ -24,8 +25,18 @@ struct journal_queued {
     char psserver[WIRE_NAME_BYTES + 1];
 };
 
+// What a file is, beside how it is used.
+struct journal_kind {
+    const char *name; // in errors
+    const char *ends; // what follows from a failure: "the coordinator ..."
+    int schema;       // the newest that is known
+    // Makes of `version` what `schema` is, in a transaction.
+    enum sl_err (*make)(struct journal *j, int version, struct sl_error *err);
+};
+
 struct journal {
     sqlite3 *db;
+    const struct journal_kind *kind;
     bool failed; // a write failed: nothing is believed any more
     bool full;   // for want of space
     struct {
@@ -64,6 +75,13 @@ static inline const char *journal_or_null(const char *text)
 #define JOURNAL_VALUES(...)                                                    \
     (const struct journal_value[]){__VA_ARGS__},                               \
         SL_COUNT(((const struct journal_value[]){__VA_ARGS__}))
+
+// journal_open of another kind.
+enum sl_err journal_open_kind(struct journal **out, const char *path,
+                              const struct journal_kind *kind,
+                              struct sl_error *err);
+enum sl_err journal_exec(struct journal *j, const char *sql,
+                         struct sl_error *err);
 
 // A prepared statement with its values. NULL on failure. `sql` must be a
 // literal.

@@ -98,21 +98,26 @@ enum sl_err journal_bad(struct journal *j, const char *what,
     j->failed = true;
     if (j->full)
         return sl_fail(err, SL_EUNAVAIL,
-                       "journal: no space left for %s: nothing is accepted "
-                       "until there is",
-                       sqlite3_db_filename(j->db, "main"));
+                       "%s: no space left for %s: nothing is accepted until "
+                       "there is",
+                       j->kind->name, sqlite3_db_filename(j->db, "main"));
     return sl_fail(err,
                    code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? SL_ECORRUPT
                                                                    : SL_EIO,
-                   "journal: %s: %s; the coordinator cannot go on", what,
-                   sqlite3_errmsg(j->db));
+                   "%s: %s: %s; %s", j->kind->name, what, sqlite3_errmsg(j->db),
+                   j->kind->ends);
 }
 
-static enum sl_err exec(struct journal *j, const char *sql,
-                        struct sl_error *err)
+static enum sl_err failed_before(struct journal *j, struct sl_error *err)
+{
+    return sl_fail(err, SL_EIO, "%s: a write failed before", j->kind->name);
+}
+
+enum sl_err journal_exec(struct journal *j, const char *sql,
+                         struct sl_error *err)
 {
     if (j->failed)
-        return sl_fail(err, SL_EIO, "journal: a write failed before");
+        return failed_before(j, err);
     if (sqlite3_exec(j->db, sql, NULL, NULL, NULL) != SQLITE_OK)
         return journal_bad(j, "exec", err);
     return SL_OK;
@@ -145,7 +150,7 @@ static sqlite3_stmt *prepared(struct journal *j, const char *sql,
     sqlite3_stmt *stmt = NULL;
 
     if (j->failed) {
-        sl_fail(err, SL_EIO, "journal: a write failed before");
+        failed_before(j, err);
         return NULL;
     }
     for (unsigned i = 0; i < j->cached; i++) {
@@ -235,7 +240,7 @@ enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc)
 
 enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 {
-    enum sl_err rc = exec(j, "BEGIN IMMEDIATE", err);
+    enum sl_err rc = journal_exec(j, "BEGIN IMMEDIATE", err);
 
     if (rc == SL_OK && j->queued_count > 0)
         rc = j->write_queued(j, err);
@@ -248,7 +253,7 @@ enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
     FAULT("journal.commit");
     if (rc == SL_OK)
-        rc = exec(j, "COMMIT", err);
+        rc = journal_exec(j, "COMMIT", err);
     if (rc == SL_OK) {
         j->queued_count = 0;
         return SL_OK;
@@ -302,42 +307,63 @@ static enum sl_err set_up(struct journal *j, const char *path,
     enum sl_err rc;
     int version = 0;
 
-    rc = exec(j,
-              "PRAGMA locking_mode = EXCLUSIVE;"
-              "PRAGMA journal_mode = WAL;"
-              "PRAGMA synchronous = FULL;"
-              "PRAGMA journal_size_limit = 16777216;"
-              "PRAGMA foreign_keys = OFF;",
-              err);
+    rc = journal_exec(j,
+                      "PRAGMA locking_mode = EXCLUSIVE;"
+                      "PRAGMA journal_mode = WAL;"
+                      "PRAGMA synchronous = FULL;"
+                      "PRAGMA journal_size_limit = 16777216;"
+                      "PRAGMA foreign_keys = OFF;",
+                      err);
     if (rc == SL_OK)
         rc = pragma_int(j, "PRAGMA user_version", &version, err);
     if (rc != SL_OK)
         return rc;
-    if (version > JOURNAL_SCHEMA)
+    if (version > j->kind->schema)
         return sl_fail(err, SL_ENOTSUP,
                        "%s has schema %d, this program knows %d: it was "
                        "written by a newer coordinator",
-                       path, version, JOURNAL_SCHEMA);
+                       path, version, j->kind->schema);
     rc = journal_begin(j, err);
     if (rc != SL_OK)
         return rc;
+    return journal_end(j, j->kind->make(j, version, err), err);
+}
+
+static enum sl_err make_tables(struct journal *j, int version,
+                               struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
     if (version < 1)
-        rc = exec(j, schema, err);
+        rc = journal_exec(j, schema, err);
     if (rc == SL_OK && version < 2)
-        rc = exec(j, schema_2, err);
-    if (rc == SL_OK)
-        rc = exec(j, more, err);
-    return journal_end(j, rc, err);
+        rc = journal_exec(j, schema_2, err);
+    return rc == SL_OK ? journal_exec(j, more, err) : rc;
 }
 
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err)
+{
+    static const struct journal_kind kind = {
+        .name = "journal",
+        .ends = "the coordinator cannot go on",
+        .schema = JOURNAL_SCHEMA,
+        .make = make_tables,
+    };
+
+    return journal_open_kind(out, path, &kind, err);
+}
+
+enum sl_err journal_open_kind(struct journal **out, const char *path,
+                              const struct journal_kind *kind,
+                              struct sl_error *err)
 {
     struct journal *j = sl_calloc(1, sizeof(*j));
     enum sl_err rc;
 
     if (j == NULL)
         return sl_fail(err, SL_ENOMEM, "%s", path);
+    j->kind = kind;
     if (sqlite3_open_v2(path, &j->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOMUTEX,

@@ -255,7 +255,10 @@ static const struct rpc_method methods[] = {
     {PATH, changes},
 static const struct {
     const char *path, *changes;
-} what_changes[] = {METHODS(CHANGES)};
+} what_changes[] = {METHODS(CHANGES) //
+                    {WIRE_TASK_SCHEDULE, "MakeQueue"},
+                    {WIRE_TASK_CANCEL, "CancelTasks"},
+                    {WIRE_TASK_DELETE, "DeleteQueue"}};
 
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why)

@@ -298,6 +298,20 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     return rc == SL_OK ? begin_coord(s, err) : rc;
 }
 
+static enum sl_err make_tasks(struct server *s, struct sl_error *err)
+{
+    struct tasks_options options = {
+        .clock = s->options.clock,
+        .folder = s->options.state_dir,
+        .lease_ms = s->options.lease_ms,
+        .changed = notes_take,
+        .arg = &s->notes,
+    };
+
+    s->notes = (struct notes){s->loop, s->audit};
+    return tasks_new(&s->tasks, &options, err);
+}
+
 static enum sl_err bind_all(struct server *s, const struct conf *conf,
                             struct sl_error *err)
 {
@@ -362,11 +376,11 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
                              struct sl_error *err)
 {
     static const char *const services[] = {"sluice.v1.Coordinator",
-                                           "sluice.v1.Jobs"};
+                                           "sluice.v1.Jobs", "sluice.v1.Tasks"};
     struct rpc_limits limits;
     const struct rpc_server_options access = {
         .allow = allow, .shared = access_shared, .limits = &limits};
-    struct rpc_table tables[3];
+    struct rpc_table tables[4];
     enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
     if (rc == SL_OK)
@@ -376,6 +390,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     tables[0] = attend_table(s->attend);
     tables[1] = api_table(s->api);
     tables[2] = introspect_table(s->introspect);
+    tables[3] = tasks_table(s->tasks);
     atomic_store(&told_of_refusals, s->api);
     rpc_limits_read(&limits, conf);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
@@ -439,6 +454,8 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
     if (rc == SL_OK)
         rc = make_coord(s, conf, err);
     if (rc == SL_OK)
+        rc = make_tasks(s, err);
+    if (rc == SL_OK)
         rc = make_port(s, conf, err);
     if (rc == SL_OK)
         rc = loop_timer_new(&s->tick, s->loop, on_tick, s);
@@ -477,6 +494,7 @@ static void begin_end(struct server *s)
     introspect_set_serving(s->introspect, false);
     attend_set_coord(s->attend, NULL);
     api_set_coord(s->api, NULL, NULL);
+    tasks_close(s->tasks);
     loop_timer_stop(s->tick);
     loop_timer_stop(s->again);
     rpc_server_stop(s->rpc);
@@ -519,6 +537,7 @@ void server_stop(struct daemon *d, void *server)
     loop_timer_free(s->again);
     loop_timer_free(s->ending);
     rpc_server_free(s->rpc);
+    tasks_free(s->tasks);
     atomic_store(&told_of_refusals, NULL);
     loop_turn(s->loop); // the ends of streams, posted by I/O threads
     introspect_free(s->introspect);

@@ -15,8 +15,10 @@
 #include "coordinator/service/api.h"
 #include "coordinator/service/attend.h"
 #include "coordinator/service/audit.h"
+#include "coordinator/service/notes.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/tasks/tasks.h"
 #include "proto/introspect.h"
 
 struct server {
@@ -28,6 +30,8 @@ struct server {
     struct api *api;
     struct audit *audit;
     struct introspect *introspect;
+    struct tasks *tasks;
+    struct notes notes; // of tasks
     struct rpc_io *io;
     struct rpc_server *rpc;
     struct loop_timer *tick, *ending;

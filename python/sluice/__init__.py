@@ -4,12 +4,16 @@
 Session      a program as a worker, in NumPy
 submit, jobs, status, watch, stop, export
              jobs, as the `sluice` command has them
+Coordinator, serve
+             tasks: work of your own, as bytes, done by programs of yours
 sluice.torch a torch model on a cluster; sluice.jax, sluice.keras likewise
 """
 from ._native import Error
 from .client import CommandError, export, jobs, status, stop, submit, watch
 from .session import Closure, Drained, Ended, Lost, Session, Step, Variable
+from .tasks import Coordinator, Future, TaskCancelled, TaskFailed, serve
 
 __version__ = "0.1.0"
-__all__ = ["Closure", "CommandError", "Drained", "Ended", "Error", "Lost", "Session",
-           "Step", "Variable", "export", "jobs", "status", "stop", "submit", "watch"]
+__all__ = ["Closure", "CommandError", "Coordinator", "Drained", "Ended", "Error", "Future",
+           "Lost", "Session", "Step", "TaskCancelled", "TaskFailed", "Variable", "export",
+           "jobs", "serve", "status", "stop", "submit", "watch"]

@@ -86,6 +86,11 @@ _SIGNATURES = {
 _lib: Optional[ctypes.CDLL] = None
 
 
+def declare(signatures: dict[str, Any]) -> None:
+    """More functions of the library; before it is loaded."""
+    _SIGNATURES.update(signatures)
+
+
 def found() -> str:
     """The library: $SLUICE_LIBRARY, beside this file, or where the system looks."""
     said = os.environ.get("SLUICE_LIBRARY")

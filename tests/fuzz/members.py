@@ -5,8 +5,8 @@
     build/venv/bin/python tests/fuzz/members.py [--seconds 600] [--seed N]
 
 Beside a real coordinator, psservers and workers that train an honest job, some
-threads attach as workers and psservers, call shards, and submit, stop and
-delete jobs of their own: any message, any field, in any order, with numbers
+threads attach as workers and psservers, call shards, submit, stop and delete
+jobs of their own, schedule tasks and work at them: any message, any field, in any order, with numbers
 that they have heard. Whatever they say: no daemon ends, the honest job
 finishes with every sample counted once, and a job that comes after them trains.
 To the coordinator they claim of the honest job what they like, since they hold
@@ -41,6 +41,7 @@ sys.path.insert(0, str(ROOT / "proto"))
 COORD, _ = grpc.protos_and_services("coord.proto")
 JOBS, _ = grpc.protos_and_services("jobs.proto")
 SHARDS, _ = grpc.protos_and_services("ps.proto")
+TASKS, _ = grpc.protos_and_services("tasks.proto")
 
 ATTEND = "/sluice.v1.Coordinator/Attend"
 PROTOCOL = 2
@@ -56,6 +57,12 @@ CALLS = {"Submit": ("SubmitRequest", "SubmitReply"),
          "Stop": ("StopRequest", "JobStatus"), "Delete": ("JobRequest", "DeleteReply"),
          "Checkpoints": ("JobRequest", "CheckpointsReply"),
          "Cluster": ("ClusterRequest", "ClusterReply")}
+TASK_CALLS = {"Schedule": ("TaskSchedule", "TaskScheduled"),
+              "Ended": ("TaskEndedRequest", "TaskEndedReply"),
+              "Cancel": ("TaskCancel", "TaskCancelReply"),
+              "Queues": ("TaskQueuesRequest", "TaskQueuesReply"),
+              "Delete": ("TaskDelete", "TaskDeleteReply"),
+              "Work": ("TaskWork", "TaskWorkReply")}
 SHARD_CALLS = {"Ask": ("AskRequest", "AskReply"), "Pull": ("PullRequest", "PullReply"),
                "Push": ("PushRequest", "PushReply"),
                "PushPull": ("PushRequest", "PushReply"),
@@ -347,6 +354,27 @@ class ShardCaller(Caller):
         return request
 
 
+class TaskCaller(Caller):
+    """Clients and workers of tasks, a few of each, that mean nothing by them."""
+    service, calls, protos = "Tasks", TASK_CALLS, TASKS
+
+    def request(self, method):
+        request = super().request(method)
+        few = {"queue": ["p", "q"], "client": [1, 2], "process": [1, 2, 3], "first": range(1, 40),
+               "limit": [0, 5, 100], "incarnation": [0], "worker": ["w"]}
+        for name, values in few.items():
+            if name in request.DESCRIPTOR.fields_by_name and self.rng.random() < 0.9:
+                setattr(request, name, self.rng.choice(values))
+        if method in ("Ended", "Work"):
+            request.wait_ms = self.rng.randrange(20)  # it is waited for
+        if method == "Schedule" and self.rng.random() < 0.8:
+            for task in request.tasks:
+                task.name = self.rng.choice("ab")
+        if method == "Work" and self.rng.random() < 0.8:
+            request.handlers[:] = ["a", "b"]
+        return request
+
+
 class Party:
     """The strangers. `external`: they take work of external models, else of
     nets; the honest job is of the other kind."""
@@ -357,7 +385,8 @@ class Party:
         self.honest, self.theirs, self.cluster = honest, [], 0
         self.over = threading.Event()
         self.guests = [kind(self, n) for kind, count in
-                       ((Worker, 3), (Psserver, 2), (Client, 1), (ShardCaller, 1))
+                       ((Worker, 3), (Psserver, 2), (Client, 1), (ShardCaller, 1),
+                        (TaskCaller, 1))
                        for n in range(count)]
 
     def begin(self):

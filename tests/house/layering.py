@@ -29,7 +29,7 @@ FLOORS = {
     "common": ["base", "plan run", "net net/local", "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],
-    "coordinator": ["rules", "journal", "core", "service"],
+    "coordinator": ["rules", "journal", "core tasks", "service"],
     "state": ["shard", "snap"],
     "psserver": ["local", "roster", "service"],
 }
@@ -42,7 +42,7 @@ OPENED_BY = {
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",
     "curl/": r"common/notice/notice_web",
-    "sqlite3": r"coordinator/journal/journal",
+    "sqlite3": r"coordinator/(journal/journal|tasks/store)",
     "yaml.h": r"client/yaml",
     "zlib": r"worker/data/data",
     "jpeglib": r"worker/data/data_image_jpeg",

@@ -261,12 +261,13 @@ TEST(schema, payloads_are_the_last_fields)
 TEST(schema, methods_have_their_names_in_wire_h)
 {
     static const char *const paths[] = {
-        WIRE_ATTEND,      WIRE_ASK,     WIRE_PUSH,       WIRE_PULL,
-        WIRE_PUSH_PULL,   WIRE_LOCAL,   WIRE_SUBMIT,     WIRE_GET,
-        WIRE_LIST,        WIRE_WATCH,   WIRE_STOP,       WIRE_DELETE,
-        WIRE_CHECKPOINTS, WIRE_CLUSTER, WIRE_PIECE,      WIRE_SHARE,
-        WIRE_STATE,       WIRE_QUOTA,   WIRE_CHECKPOINT, WIRE_PAUSE,
-        WIRE_RESUME,
+        WIRE_ATTEND,      WIRE_ASK,           WIRE_PUSH,       WIRE_PULL,
+        WIRE_PUSH_PULL,   WIRE_LOCAL,         WIRE_SUBMIT,     WIRE_GET,
+        WIRE_LIST,        WIRE_WATCH,         WIRE_STOP,       WIRE_DELETE,
+        WIRE_CHECKPOINTS, WIRE_CLUSTER,       WIRE_PIECE,      WIRE_SHARE,
+        WIRE_STATE,       WIRE_QUOTA,         WIRE_CHECKPOINT, WIRE_PAUSE,
+        WIRE_RESUME,      WIRE_TASK_SCHEDULE, WIRE_TASK_ENDED, WIRE_TASK_CANCEL,
+        WIRE_TASK_QUEUES, WIRE_TASK_DELETE,   WIRE_TASK_WORK,
     };
     unsigned ours = 0;
 

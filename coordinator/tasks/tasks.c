@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/tasks/tasks.c -- the thread: rounds of calls, each one
+// transaction, and the calls that wait.
+#include "coordinator/tasks/tasks.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "common/base/deadline.h"
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/tasks/visit.h"
+
+#define AGAIN_MS 500 // until a file that failed is opened again
+
+struct tasks {
+    const struct sl_clock *clock;
+    void (*changed)(void *arg, const struct tasks_change *change);
+    void *arg;
+    char *path; // owned
+    pthread_t thread;
+    bool started;
+
+    // The thread's.
+    struct desk desk;
+    struct list waiting; // of struct visit
+    uint64_t again_ms;
+    uint64_t due_ms; // when the last wait was to end
+    bool told;       // that the file cannot be used
+
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        struct list calls;
+        bool closed, ending;
+    } shared;
+};
+
+// ---- answers
+
+static void answer(struct visit *v, enum sl_err rc, const struct sl_error *err)
+{
+    ProtobufCMessage *reply = v->reply;
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    if (rc == SL_OK && wire_msg(&msg, reply) != SL_OK)
+        rc = SL_ENOMEM;
+    list_remove(&v->node);
+    wire_arena_release(&v->arena);
+    rpc_answer(v->call, rc, rc == SL_OK || err->text[0] == '\0' ? NULL : err,
+               &msg); // the visit is gone
+    wire_free(reply);
+}
+
+static void tell_change(struct tasks *t, const struct visit *v)
+{
+    const struct tasks_change change = {&v->who, v->changes, v->queue, v->rc,
+                                        &v->err};
+
+    if (v->changes != NULL && t->changed != NULL)
+        t->changed(t->arg, &change);
+}
+
+static void answer_each(struct tasks *t, struct list *visits)
+{
+    list_for_safe(n, visits)
+    {
+        struct visit *v = list_entry(n, struct visit, node);
+        struct sl_error err = v->err;
+
+        tell_change(t, v);
+        answer(v, v->rc, &err);
+    }
+}
+
+static void fail_all(struct list *visits, enum sl_err rc,
+                     const struct sl_error *err)
+{
+    list_for_safe(n, visits) answer(list_entry(n, struct visit, node), rc, err);
+}
+
+// ---- the file
+
+static void put_away(struct tasks *t)
+{
+    store_close(t->desk.store);
+    t->desk.store = NULL;
+    book_release(&t->desk.book);
+    t->again_ms = t->desk.now_ms + AGAIN_MS;
+}
+
+// A failure is logged once, and so is its end.
+static void say(struct tasks *t, const struct sl_error *err)
+{
+    if (err != NULL && !t->told)
+        LOG(ERROR, "tasks cannot be kept", "why=%s", err->text);
+    else if (err == NULL && t->told)
+        LOG(INFO, "tasks are kept again", "file=%s", t->path);
+    t->told = err != NULL;
+}
+
+static enum sl_err open_store(struct tasks *t)
+{
+    struct desk *d = &t->desk;
+    enum sl_err rc;
+
+    if (d->store != NULL)
+        return SL_OK;
+    if (d->failed != SL_OK && d->now_ms < t->again_ms)
+        return d->failed;
+    d->failed = SL_OK;
+    d->why = (struct sl_error)SL_ERROR_INIT;
+    rc = store_open(&d->store, t->path, &d->why);
+    if (rc == SL_OK)
+        rc = store_load(d->store, &d->book, &d->why);
+    if (rc != SL_OK) {
+        put_away(t);
+        d->failed = rc;
+        say(t, &d->why);
+        return rc;
+    }
+    say(t, NULL);
+    return SL_OK;
+}
+
+// ---- a round
+
+static void decide(struct tasks *t, struct visit *v, struct list *done)
+{
+    wire_arena_init(&v->arena);
+    v->rc = v->method->decode(&v->request, &v->arena, rpc_call_body(v->call),
+                              &v->err);
+    if (v->rc == SL_OK)
+        v->rc = v->method->decide(&t->desk, v);
+    list_remove(&v->node);
+    list_push_back(v->rc == SL_OK && v->until_ms > 0 ? &t->waiting : done,
+                   &v->node);
+}
+
+static void look(struct tasks *t, struct list *done)
+{
+    list_for_safe(n, &t->waiting)
+    {
+        struct visit *v = list_entry(n, struct visit, node);
+        bool ready = false;
+
+        v->rc = v->method->look(&t->desk, v, &ready);
+        if (v->rc == SL_OK && !ready && v->until_ms > t->desk.now_ms)
+            continue;
+        list_remove(&v->node);
+        list_push_back(done, &v->node);
+    }
+}
+
+// Late by a quarter of a lease: the silence was ours.
+static void look_at_clock(struct tasks *t)
+{
+    struct desk *d = &t->desk;
+
+    d->now_ms = sl_now_ms(t->clock);
+    if (d->now_ms > t->due_ms && d->now_ms - t->due_ms > d->lease_ms / 4)
+        book_forgive(&d->book, d->now_ms, d->lease_ms);
+}
+
+static void run_round(struct tasks *t, struct list *calls)
+{
+    struct desk *d = &t->desk;
+    struct list done;
+    enum sl_err rc;
+
+    list_init(&done);
+    look_at_clock(t);
+    if (list_empty(calls) && d->store == NULL)
+        return;
+    if (open_store(t) != SL_OK) {
+        fail_all(calls, d->failed, &d->why);
+        return;
+    }
+    list_for_safe(n, calls) decide(t, list_entry(n, struct visit, node), &done);
+    visit_expire(d);
+    look(t, &done);
+    if (d->failed == SL_OK) {
+        rc = store_commit(d->store, &d->book, &d->why);
+        d->failed = rc;
+    }
+    if (d->failed == SL_OK) {
+        answer_each(t, &done);
+        return;
+    }
+    // What is in memory is ahead of the file.
+    say(t, &d->why);
+    fail_all(&done, d->failed, &d->why);
+    fail_all(&t->waiting, d->failed, &d->why);
+    put_away(t);
+}
+
+static uint64_t next_ms(struct tasks *t)
+{
+    uint64_t next = book_next_ms(&t->desk.book);
+
+    list_for(n, &t->waiting)
+    {
+        uint64_t until = list_entry(n, struct visit, node)->until_ms;
+
+        if (until < next)
+            next = until;
+    }
+    return next;
+}
+
+// Calls, or the time when something is due. False: it is over.
+static bool wait_for_calls(struct tasks *t, struct list *calls, bool *closed)
+{
+    uint64_t now = sl_now_ms(t->clock);
+    struct deadline until;
+    bool ending;
+
+    t->due_ms = next_ms(t);
+    until = deadline_in_ms(t->due_ms > now ? t->due_ms - now : 0);
+    pthread_mutex_lock(&t->shared.lock);
+    while (list_empty(&t->shared.calls) && t->shared.closed == *closed &&
+           !t->shared.ending &&
+           deadline_wait(&until, &t->shared.changed, &t->shared.lock))
+        ;
+    list_take_all(calls, &t->shared.calls);
+    *closed = t->shared.closed;
+    ending = t->shared.ending;
+    pthread_mutex_unlock(&t->shared.lock);
+    return !ending || !list_empty(calls);
+}
+
+static void *run(void *arg)
+{
+    struct tasks *t = arg;
+    struct sl_error stopping = SL_ERROR_INIT;
+    bool closed = false;
+    struct list calls;
+
+    sl_fail(&stopping, SL_EUNAVAIL, "the coordinator is stopping");
+    list_init(&calls);
+    while (wait_for_calls(t, &calls, &closed)) {
+        if (!closed) {
+            run_round(t, &calls);
+            continue;
+        }
+        fail_all(&calls, SL_EUNAVAIL, &stopping);
+        fail_all(&t->waiting, SL_EUNAVAIL, &stopping);
+    }
+    put_away(t);
+    return NULL;
+}
+
+// ---- calls come
+
+static void start(struct rpc_call *call, struct tasks *t,
+                  const struct visit_method *method)
+{
+    struct visit *v = rpc_call_scratch(call, sizeof(*v));
+    struct sl_error err = SL_ERROR_INIT;
+    struct rpc_peer peer;
+    enum sl_err rc;
+
+    if (v == NULL) {
+        rpc_answer(call, SL_ENOMEM, NULL, NULL);
+        return;
+    }
+    v->call = call;
+    v->method = method;
+    rpc_call_peer(call, &peer);
+    rc = access_who(&v->who, &peer, &err);
+    if (rc != SL_OK) {
+        rpc_answer(call, rc, &err, NULL);
+        return;
+    }
+    pthread_mutex_lock(&t->shared.lock);
+    if (list_empty(&t->shared.calls))
+        pthread_cond_signal(&t->shared.changed);
+    list_push_back(&t->shared.calls, &v->node);
+    pthread_mutex_unlock(&t->shared.lock);
+}
+
+#define METHOD(name, PATH, request_, Request, decide_, look_)                  \
+    static enum sl_err decode_##name(                                          \
+        ProtobufCMessage **out, struct wire_arena *arena,                      \
+        const struct sl_slices *bytes, struct sl_error *err)                   \
+    {                                                                          \
+        Sluice__V1__##Request *m = NULL;                                       \
+        enum sl_err rc = wire_unpack_##request_(&m, arena, bytes, err);        \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            *out = &m->base;                                                   \
+        return rc;                                                             \
+    }                                                                          \
+    static void call_##name(struct rpc_call *call, void *arg)                  \
+    {                                                                          \
+        static const struct visit_method m = {decode_##name, decide_, look_};  \
+                                                                               \
+        start(call, arg, &m);                                                  \
+    }
+
+#define METHODS(X)                                                             \
+    X(schedule, WIRE_TASK_SCHEDULE, task_schedule, TaskSchedule,               \
+      visit_schedule, NULL)                                                    \
+    X(ended, WIRE_TASK_ENDED, task_ended_request, TaskEndedRequest,            \
+      visit_ended, visit_ended_look)                                           \
+    X(cancel, WIRE_TASK_CANCEL, task_cancel, TaskCancel, visit_cancel, NULL)   \
+    X(queues, WIRE_TASK_QUEUES, task_queues_request, TaskQueuesRequest,        \
+      visit_queues, NULL)                                                      \
+    X(delete, WIRE_TASK_DELETE, task_delete, TaskDelete, visit_delete, NULL)   \
+    X(work, WIRE_TASK_WORK, task_work, TaskWork, visit_work, visit_work_look)
+
+METHODS(METHOD)
+
+#define UNARY(name, PATH, request_, Request, decide_, look_)                   \
+    {.path = PATH, .kind = RPC_UNARY, .unary = call_##name},
+static const struct rpc_method methods[] = {METHODS(UNARY)};
+
+struct rpc_table tasks_table(struct tasks *t)
+{
+    return (struct rpc_table){methods, SL_COUNT(methods), t};
+}
+
+// ---- life
+
+enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
+                      struct sl_error *err)
+{
+    struct tasks *t = sl_calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        return sl_fail(err, SL_ENOMEM, "tasks");
+    t->clock = options->clock;
+    t->changed = options->changed;
+    t->arg = options->arg;
+    t->desk.lease_ms = options->lease_ms;
+    book_init(&t->desk.book);
+    list_init(&t->waiting);
+    list_init(&t->shared.calls);
+    pthread_mutex_init(&t->shared.lock, NULL);
+    pthread_cond_init(&t->shared.changed, NULL);
+    t->path = fs_join(options->folder, TASKS_FILE);
+    t->started =
+        t->path != NULL && pthread_create(&t->thread, NULL, run, t) == 0;
+    if (!t->started) {
+        tasks_free(t);
+        return sl_fail(err, SL_ENOMEM, "a thread for tasks");
+    }
+    pthread_setname_np(t->thread, "tasks");
+    *out = t;
+    return SL_OK;
+}
+
+static void tell(struct tasks *t, bool *flag)
+{
+    pthread_mutex_lock(&t->shared.lock);
+    *flag = true;
+    pthread_cond_signal(&t->shared.changed);
+    pthread_mutex_unlock(&t->shared.lock);
+}
+
+void tasks_close(struct tasks *t)
+{
+    if (t != NULL)
+        tell(t, &t->shared.closed);
+}
+
+void tasks_free(struct tasks *t)
+{
+    if (t == NULL)
+        return;
+    if (t->started) {
+        tasks_close(t);
+        tell(t, &t->shared.ending);
+        pthread_join(t->thread, NULL);
+    }
+    pthread_cond_destroy(&t->shared.changed);
+    pthread_mutex_destroy(&t->shared.lock);
+    sl_free(t->path);
+    sl_free(t);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/tasks/tasks.h -- the Tasks service: its thread, and its calls.
+//
+//   call -> I/O thread -> queue -> the thread: all that wait are decoded and
+//   decided in one transaction, then committed, then answered
+//
+// It shares nothing with the training jobs but the port: a thread, a book and a
+// file of its own. So neither its load nor its disk delays the loop. A file
+// that cannot be written ends calls with an error, and is opened again; the
+// coordinator goes on.
+//
+// The file is made with the first call: who has no tasks has none.
+//
+// Threads  handlers: I/O threads; the rest: the loop.
+// Memory   what the options name is borrowed until tasks_free.
+// Units    milliseconds, monotonic.
+// Errors   of a call, to its caller.
+#ifndef COORDINATOR_TASKS_TASKS_H
+#define COORDINATOR_TASKS_TASKS_H
+
+#include "common/base/clock.h"
+#include "common/net/rpc.h"
+#include "proto/access.h"
+
+#define TASKS_FILE "tasks.sqlite"
+
+struct tasks;
+
+// A queue was made or deleted, or that was refused.
+struct tasks_change {
+    const struct access_who *who;
+    const char *call; // "MakeQueue", "DeleteQueue"
+    const char *queue;
+    enum sl_err result;
+    const struct sl_error *why; // of a failure
+};
+
+struct tasks_options {
+    const struct sl_clock *clock;
+    const char *folder; // of the file
+    uint32_t lease_ms;  // of a worker's silence
+
+    // On the thread of tasks, when it is durable; NULL: nobody is told.
+    void (*changed)(void *arg, const struct tasks_change *change);
+    void *arg;
+};
+
+enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
+                      struct sl_error *err);
+
+struct rpc_table tasks_table(struct tasks *t);
+
+// Calls that wait are answered SL_EUNAVAIL, and so is every later one.
+void tasks_close(struct tasks *t); // NULL is allowed
+
+// After the server was freed. NULL is allowed.
+void tasks_free(struct tasks *t);
+
+#endif

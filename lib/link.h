@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/link.h -- a way to the coordinator for calls: a loop with a thread, and
+// lines, on each of which one call is under way at a time.
+//
+// Threads  link_open, link_close: the user's. line_call and what is answered:
+//          the loop's.
+// Memory   a reply holds until the line's next call.
+// Units    milliseconds.
+// Errors   of a call, to who is answered.
+#ifndef LIB_LINK_H
+#define LIB_LINK_H
+
+#include <pthread.h>
+
+#include "common/run/loop.h"
+#include "lib/sluice.h"
+#include "proto/wire.h"
+
+#define LINK_AGAIN_MS 200 // after a call that failed, and may succeed later
+
+struct link_options {
+    const char *coordinator;
+    const char *tls_ca, *tls_cert, *tls_key;
+};
+
+struct link {
+    struct loop *loop;
+    pthread_t thread;
+    bool started; // the opener's
+    bool over;    // set when the thread has ended
+    struct rpc_io *io;
+    struct rpc_channel *channel;
+};
+
+// The loop does not run yet.
+enum sl_err link_open(struct link *l, const struct link_options *o,
+                      struct sl_error *err);
+enum sl_err link_start(struct link *l, struct sl_error *err);
+// Ends what is under way; nothing of it is answered. Timers are freed between
+// the two, which leave a link that is all zeroes.
+void link_stop(struct link *l);
+void link_release(struct link *l);
+
+struct line {
+    struct link *link;
+    const char *method;
+    enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
+                          const struct sl_slices *bytes, struct sl_error *err);
+    void (*answered)(void *arg, enum sl_err rc, const struct sl_error *err,
+                     const ProtobufCMessage *reply);
+    void *arg;
+
+    bool busy;
+    struct rpc_ticket ticket;
+    struct loop_task task;
+    struct wire_arena arena;
+    ProtobufCMessage *reply;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+// The line is not busy.
+void line_call(struct line *l, const ProtobufCMessage *request,
+               uint32_t deadline_ms);
+void line_cancel(struct line *l); // it ends soon
+void line_release(struct line *l);
+
+// Options as this library knows them, `all`, which begins with its size: what
+// the caller, perhaps an older or newer one, does not know of them stays 0.
+enum sl_err link_options_read(void *all, const void *said,
+                              struct sl_error *err);
+
+// What names of queues and handlers may be; NULL is none.
+bool link_is_name(const char *text);
+
+// A later call may succeed.
+bool link_may_retry(enum sl_err rc);
+
+#define LINK_DECODE(name, Type)                                                \
+    static enum sl_err decode_##name(                                          \
+        ProtobufCMessage **out, struct wire_arena *arena,                      \
+        const struct sl_slices *bytes, struct sl_error *err)                   \
+    {                                                                          \
+        Sluice__V1__##Type *m = NULL;                                          \
+        enum sl_err rc = wire_unpack_##name(&m, arena, bytes, err);            \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            *out = &m->base;                                                   \
+        return rc;                                                             \
+    }
+
+#endif

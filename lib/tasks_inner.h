@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/tasks_inner.h -- a client of a queue from inside: what its two halves
+// share. tasks.c is what the user calls, tasks_loop.c what the loop does.
+//
+//   user's threads   schedule -> unsent;  results -> ended
+//   loop's thread    unsent -> Schedule -> alive;  Ended -> results, forget
+//
+// A task is in `alive` from schedule until its end was received. What Schedule
+// did not accept stays in front of `unsent` and is sent again under the same
+// numbers, whether the call arrived or not.
+//
+// Threads  as said of each part; `shared` under its lock.
+// Memory   a task belongs to `alive`, a result to the list that it is in.
+// Errors   without memory nothing has changed.
+#ifndef LIB_TASKS_INNER_H
+#define LIB_TASKS_INNER_H
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "lib/link.h"
+#include "lib/tasks.h"
+
+struct asked {
+    struct list_node node; // unsent, until it is accepted
+    uint64_t number;
+    size_t bytes;
+    bool accepted;
+    bool told;        // that it shall be cancelled
+    const char *name; // behind the body
+    uint8_t body[];
+};
+
+struct result {
+    struct list_node node;
+    struct sluice_task_ended ended;
+    uint8_t bytes[]; // the result or the error
+};
+
+struct numbers { // that a call will name
+    uint64_t *at;
+    size_t count, space;
+};
+
+struct sluice_tasks {
+    struct link link;
+    char *queue; // owned
+    uint64_t client;
+    uint64_t session;    // 0: the client has no name
+    uint32_t said_limit; // to the coordinator
+
+    // The loop's.
+    struct line schedule, ended, cancel, forgetting;
+    struct loop_timer *again;
+    uint64_t incarnation, after;
+    uint64_t sending; // the first of the call under way
+    struct numbers forget;
+    bool full; // of others' tasks too: tried again at the timer
+    bool late; // a call failed: nothing is started before the timer
+
+    // Of whoever receives.
+    struct list handed;  // of struct result
+    struct numbers left; // by an earlier process; set before `resumed`
+
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        struct list unsent, results;
+        struct map alive; // number -> struct asked, owned
+        struct numbers to_cancel, to_forget;
+        size_t forgetting; // so many of these are in the call under way
+        bool resumed;      // or nobody goes on here
+        uint64_t last;
+        size_t unsent_bytes, accepted;
+        uint32_t limit;
+        bool kicked;           // the kick is posted
+        bool closing, settled; // settled: nothing is left to be forgotten
+        struct loop_task kick;
+        enum sl_err broken; // we are refused
+        struct sl_error why;
+    } shared;
+};
+
+static inline void tasks_lock(struct sluice_tasks *t)
+{
+    pthread_mutex_lock(&t->shared.lock);
+}
+
+static inline void tasks_unlock(struct sluice_tasks *t)
+{
+    pthread_mutex_unlock(&t->shared.lock);
+}
+
+// False, NULL: no memory.
+bool numbers_add(struct numbers *n, uint64_t number);
+struct asked *asked_new(const char *name, const void *body, size_t bytes);
+
+// ---- tasks_loop.c
+
+// Sets the lines and the kick's function; before the link is opened.
+void tasks_loop_init(struct sluice_tasks *t);
+
+// For the timer.
+void tasks_loop_again(void *tasks);
+
+// There is something to send: the loop looks soon. Under the lock.
+void tasks_loop_kick(struct sluice_tasks *t);
+
+#endif
