@@ -61,6 +61,45 @@ print("relative", ((a - b).norm() / b.norm()).item())
 assert len(seen) == 200
 """
 
+# What accumulates, is scaled or is read elsewhere is the same training.
+WAYS = """
+import os, sys, torch, sluice.torch
+address, way = sys.argv[1:]
+torch.manual_seed(7)
+x, y = torch.randn(640, 12), torch.randint(0, 4, (640,))
+torch.manual_seed(3)
+model = torch.nn.Sequential(torch.nn.Linear(12, 24), torch.nn.Tanh(),
+                            torch.nn.Linear(24, 4))
+loss_fn, readers, steps = torch.nn.CrossEntropyLoss(), set(), 0
+class Items(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(x)
+    def __getitem__(self, i):
+        return (x[i], os.getpid()), y[i]
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+data = Items() if way == "workers" else (x.numpy(), y.numpy())
+with sluice.torch.Trainer(model, way, address, train={"shuffle": False},
+                          workers=2 if way == "workers" else 0) as t:
+    for batch in t.batches(data, batch_size=16):
+        steps += 1
+        inputs = batch.x
+        if way == "workers":
+            inputs, pids = batch.x
+            readers |= set(pids.tolist())
+        if way == "parts":
+            t.step(lambda part: loss_fn(model(part.x), part.y), parts=batch.parts(3))
+        elif way in ("scaler", "skip"):
+            large = float("inf") if way == "skip" and steps == 5 else 1.0
+            t.step(lambda: loss_fn(model(inputs), batch.y) * large, scaler=scaler)
+        else:
+            t.step(lambda: loss_fn(model(inputs), batch.y))
+    t.load()
+    done = t.status()
+assert os.getpid() not in readers and len(readers) == (2 if way == "workers" else 0)
+print(sum(p.detach().double().abs().sum() for p in model.parameters()).item(),
+      done["updates_skipped"], scaler.get_scale())
+"""
+
 
 def python():
     return str(PEERS / "bin" / "python")
@@ -80,6 +119,21 @@ def optimizers_are_those_of_torch():
             said = run(SAME, c.address, kind)
             print(kind, said.strip(), flush=True)
             check(float(said.split()[1]) < 1e-5, f"{kind}: {said}")
+
+
+def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
+    with Cluster(psservers=2, workers=0) as c:
+        said = {way: [float(w) for w in run(WAYS, c.address, way).split()]
+                for way in ("plain", "parts", "scaler", "skip", "workers")}
+        print(said, flush=True)
+        plain = said["plain"][0]
+        for way in ("parts", "scaler", "workers"):
+            check(abs(said[way][0] - plain) < 1e-5 * plain, f"{way}: {said}")
+            check_equal(said[way][1], 0.0, f"steps that were skipped: {way}")
+        check_equal(said["skip"][1:], [1.0, 512.0], "steps skipped, and the scale")
+        check(abs(said["skip"][0] - plain) > 1e-5 * plain, "a skipped step changed it")
+        for job in c.json("jobs")["jobs"]:
+            check_counts(c.json("status", job["id"]))
 
 
 def programs_of_torch_train_and_die():
@@ -109,4 +163,6 @@ if __name__ == "__main__":
     if not os.path.exists(python()):
         print("no torch: bench/setup installs it")
         sys.exit(77)
-    main([optimizers_are_those_of_torch, programs_of_torch_train_and_die])
+    main([optimizers_are_those_of_torch,
+          accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
+          programs_of_torch_train_and_die])
