@@ -4,7 +4,8 @@
 Session      a program as a worker, in NumPy
 submit, jobs, status, watch, stop, export
              jobs, as the `sluice` command has them
-sluice.torch a torch model on a cluster; sluice.jax, sluice.keras likewise
+sluice.torch a torch model on a cluster
+sluice.keras `fit` of a Keras 3 model there
 """
 from ._native import Error
 from .client import CommandError, export, jobs, status, stop, submit, watch

@@ -69,7 +69,7 @@ class Program:
         self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
         self._session: Optional[Session] = None
         self._step: Optional[Step] = None
-        self._taken = False
+        self._taken = self._leaving = False
         self._where: Tuple[int, int] = (0, 0)  # addresses of the vectors
         self._ranges: Dict[str, Tuple[int, int]] = {}
         self._old_handlers: Dict[int, Any] = {}
@@ -107,29 +107,44 @@ class Program:
                 "train": train}
 
     def _join(self, spec: Json) -> str:
-        """The id of the job of our name that has not ended; else of a new one. Who
-        looks at the same moment asks for the same one."""
+        """The id of the job of our name that has not ended; else of a new one. Of
+        those who look at the same moment one submits."""
+        there, ended = self._listed()
+        if there is not None:
+            return there
+        words = json.dumps([self.job, ended])
+        request = hashlib.sha256(words.encode()).hexdigest()[:32]
+        try:
+            return client.submit(spec, self.coordinator, tls=self.submit_tls,
+                                 request_id=request, weights=self._weights())
+        except client.CommandError:  # with other first values than somebody else
+            there, _ = self._listed()
+            if there is None:
+                raise
+            return there
+
+    def _listed(self) -> Tuple[Optional[str], int]:
+        """The job of our name that has not ended, and how many have."""
         listed = [j for j in client.jobs(self.coordinator, tls=self.submit_tls)
                   if j["name"] == self.job]
-        for j in listed:
-            if j["state"] not in ENDED:
-                return str(j["id"])
-        words = json.dumps([self.job, len(listed)])
-        request = hashlib.sha256(words.encode()).hexdigest()[:32]
-        return client.submit(spec, self.coordinator, tls=self.submit_tls,
-                             request_id=request, weights=self._weights(request))
+        return (next((str(j["id"]) for j in listed if j["state"] not in ENDED), None),
+                len(listed))
 
-    def _weights(self, request: str) -> Optional[str]:
+    def _weights(self) -> Optional[str]:
+        """A file of the model's values, named by what is in it."""
         if self._init != "model":
             return None
         folder = self._share or os.path.join(tempfile.gettempdir(), "sluice-weights")
         os.makedirs(folder, exist_ok=True)
-        path = os.path.join(os.path.abspath(folder), f"{self.job}-{request}.safetensors")
+        values = {n: np.asarray(v, np.float32) for n, v in self._values().items()}
+        said = hashlib.sha256()
+        for n, shape in self.variables:
+            said.update(json.dumps([n, shape]).encode() + values[n].tobytes())
+        path = os.path.join(os.path.abspath(folder),
+                            f"{self.job}-{said.hexdigest()[:32]}.safetensors")
         if not os.path.exists(path):
-            values = self._values()
-            client.save_safetensors(path, {
-                n: np.asarray(values[n], np.float32).reshape(shape)
-                for n, shape in self.variables})
+            client.save_safetensors(path, {n: values[n].reshape(shape)
+                                           for n, shape in self.variables})
         return path
 
     # ---- life
@@ -148,6 +163,7 @@ class Program:
 
     def drain(self) -> None:
         """The step under way ends, `batches` ends, the rest goes to others."""
+        self._leaving = True
         if self._session is not None:
             self._session.drain()
 
@@ -189,7 +205,8 @@ class Program:
 
         data: by sample number: a data set with `len` and `[number]`, or a tree of
         arrays with one row per sample, as (x, y). The order is the cluster's: each
-        sample once an epoch. ValueError for what cannot be indexed."""
+        sample once an epoch. ValueError for what cannot be indexed, RuntimeError if
+        the job has failed."""
         samples = length(data)
         reader = Reader(data, type(self).collate, self.workers, self._start)
         try:
@@ -201,6 +218,7 @@ class Program:
             for closure in self._session.closures():
                 self._look(closure)
                 yield from self._steps(closure, reader)
+            self.ended()
         finally:
             reader.close()
 
@@ -249,6 +267,17 @@ class Program:
         """Of the whole job, as `sluice status` says it."""
         return client.status(self._id(), self.coordinator, tls=self.submit_tls)
 
+    def ended(self) -> bool:
+        """Whether the job has ended: False if it is we who left. RuntimeError, with
+        the reason, if it failed."""
+        if self._leaving:
+            return False
+        said = self.status()
+        if said["state"] == "failed":
+            raise RuntimeError(f"job {self.id} ({self.job}) has failed: "
+                               f"{said.get('reason', '')}")
+        return said["state"] in ENDED
+
     def learnt(self) -> Dict[str, Floats]:
         """The parameters of the job's newest checkpoint, by name: after the end
         those of the whole job, not what this program saw last."""
@@ -262,9 +291,10 @@ class Program:
         """Ends the job, after a checkpoint, for all of its programs."""
         client.stop(self._id(), self.coordinator, tls=self.submit_tls)
 
-    def read(self, data: Any, first: int, end: int) -> Tuple[Any, Any]:
+    @classmethod
+    def read(cls, data: Any, first: int, end: int) -> Tuple[Any, Any]:
         """Samples [first, end) of `data`, collated as in `batches`."""
-        return halves(read(data, np.arange(first, end), type(self).collate))
+        return halves(read(data, np.arange(first, end), cls.collate))
 
 
 def chunks(data: Any, batch_size: int) -> List[Tuple[int, int]]:

@@ -1,23 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch on exactly-once servers: programs of `sluice.torch` train while they are
-killed, and a psserver's optimizers are torch's. Left out where torch is not: it
-is taken from the peers' environment (bench/setup)."""
-import os
-import pathlib
-import subprocess
-import sys
-
-from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
-                     wait_for)
-from external_test import Program, Programs
-
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
-                                    ROOT / "build-bench" / "peers-venv"))
-EXAMPLE = ROOT / "examples" / "torch_fashion.py"
-ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
-               "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
-               "PYTHONPATH": str(ROOT / "python")}
+killed, and a psserver's optimizers are torch's."""
+from cluster import Cluster, check, check_counts, check_equal, wait_for
+from external_test import Programs
+from frames import begin, main_with, run
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
@@ -101,17 +88,6 @@ print(sum(p.detach().double().abs().sum() for p in model.parameters()).item(),
 """
 
 
-def python():
-    return str(PEERS / "bin" / "python")
-
-
-def run(code, *words):
-    done = subprocess.run([python(), "-c", code, *words], check=False, text=True,
-                          capture_output=True, env={**os.environ, **ENVIRONMENT})
-    check_equal(done.returncode, 0, done.stdout + done.stderr)
-    return done.stdout
-
-
 def optimizers_are_those_of_torch():
     with Cluster(psservers=2, workers=0) as c:
         for kind in ("sgd", "momentum", "nesterov", "adam", "amsgrad", "adamw",
@@ -138,10 +114,7 @@ def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        def begin(name):
-            return Program(c, name, EXAMPLE, python=python(), **ENVIRONMENT)
-
-        with Programs(begin) as programs:
+        with Programs(begin(c, "torch_fashion.py")) as programs:
             job = wait_for("a job", lambda: next(
                 (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
             for steps in (100, 300, 500):
@@ -160,9 +133,7 @@ def programs_of_torch_train_and_die():
 
 
 if __name__ == "__main__":
-    if not os.path.exists(python()):
-        print("no torch: bench/setup installs it")
-        sys.exit(77)
-    main([optimizers_are_those_of_torch,
-          accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
-          programs_of_torch_train_and_die])
+    main_with("torch", [
+        optimizers_are_those_of_torch,
+        accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
+        programs_of_torch_train_and_die])
