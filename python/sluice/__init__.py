@@ -6,6 +6,7 @@ submit, jobs, status, watch, stop, export
              jobs, as the `sluice` command has them
 sluice.torch a torch model on a cluster
 sluice.keras `fit` of a Keras 3 model there
+sluice.jax   pytrees there
 """
 from ._native import Error
 from .client import CommandError, export, jobs, status, stop, submit, watch

@@ -68,6 +68,7 @@ class Program:
         self.id: Optional[str] = None  # of the job
         self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
         self._session: Optional[Session] = None
+        self._closure: Optional[Closure] = None  # whose steps are given out
         self._step: Optional[Step] = None
         self._taken = self._leaving = False
         self._where: Tuple[int, int] = (0, 0)  # addresses of the vectors
@@ -81,8 +82,8 @@ class Program:
         raise NotImplementedError
 
     def _attach(self, closure: Closure) -> None:
-        """The vectors are new: `_ranges` says where the variables lie."""
-        raise NotImplementedError
+        """The vectors are new: `_ranges` says where the variables lie, which is one
+        behind another, as in `variables`."""
 
     def _fresh(self) -> None:
         """Parameters of the vector into the model, before each batch."""
@@ -178,18 +179,18 @@ class Program:
 
     def _look(self, closure: Closure) -> None:
         """Is the job's model ours? Then `_attach`, if the vectors are new."""
+        self._closure = closure
         where = (closure.params.ctypes.data, closure.grads.ctypes.data)
         if where == self._where:
             return
         self._let_go()
-        by_name = {v.name: v for v in closure.variables}
-        ours = dict(self.variables)
-        theirs = {n: v.shape for n, v in by_name.items()}
-        if ours != theirs:
-            differ = sorted(set(ours.items()) ^ set(theirs.items()))
+        theirs = [(v.name, v.shape) for v in closure.variables]
+        if self.variables != theirs:
+            differ = (sorted(set(self.variables) ^ set(theirs))
+                      or "the order of the variables")
             closure.fail(f"the program's model is another than the job's: {differ[:4]}")
             raise ValueError(f"job {self.job} has another model; differing: {differ}")
-        self._ranges = {n: (v.first, v.elements) for n, v in by_name.items()}
+        self._ranges = {v.name: (v.first, v.elements) for v in closure.variables}
         self._attach(closure)
         self._where = where
 

@@ -29,7 +29,6 @@ import numpy as np
 
 from ._data import Batch, length
 from ._program import Json, Program
-from .session import Closure
 
 __all__ = ["fit", "optimizer_spec"]
 
@@ -146,23 +145,10 @@ class _Keras(Program):
         if keras.backend.backend() == "jax":
             self._start = "spawn"  # JAX has threads that a fork leaves behind
         self._assign = _assigner(model.trainable_variables)
-        self._closure: Optional[Closure] = None
 
     def _values(self) -> Dict[str, Any]:
         return {v.path: keras.ops.convert_to_numpy(v.value)
                 for v in self.model.trainable_variables}
-
-    def _attach(self, closure: Closure) -> None:
-        at = 0
-        for n, _ in self.variables:
-            first, elements = self._ranges[n]
-            if first != at:
-                raise RuntimeError(f"{n} does not lie where it should")
-            at = first + elements
-
-    def _look(self, closure: Closure) -> None:
-        super()._look(closure)
-        self._closure = closure
 
     def _fresh(self) -> None:
         assert self._closure is not None
