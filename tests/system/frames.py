@@ -6,8 +6,8 @@ import pathlib
 import subprocess
 import sys
 
-from cluster import BIN, ROOT, check_equal, main
-from external_test import Program
+from cluster import BIN, ROOT, check_counts, check_equal, main, wait_for
+from external_test import Program, Programs
 
 PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
                                     ROOT / "build-bench" / "peers-venv"))
@@ -30,6 +30,28 @@ def begin(c, example):
     """name -> an example as a program of cluster `c`."""
     return lambda name: Program(c, name, ROOT / "examples" / example, python=PYTHON,
                                 **ENVIRONMENT)
+
+
+def train_and_die(c, example, at):
+    """Two programs of an example train the job that the first one submits; one is
+    killed and replaced at each count of steps of `at`, then a psserver. Gives what
+    those that are left have printed."""
+    with Programs(begin(c, example)) as programs:
+        job = wait_for("a job", lambda: next(
+            (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+        for steps in at:
+            c.wait_steps(job, steps)
+            programs.replace()
+        c.restart("ps-1")
+        done = c.wait_state(job)
+        for program in programs.running:
+            check_equal(program.process.wait(timeout=60), 0, "exit of a program")
+    check_counts(done)
+    check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
+    said = "".join((c.dir / f"program-{i}.log").read_text()
+                   for i in (programs.begun - 2, programs.begun - 1))
+    print(said, flush=True)
+    return said
 
 
 def main_with(module, cases):

@@ -5,7 +5,7 @@ loop of one's own does, and what would be compiled anew at each step is refused.
 import json
 
 from cluster import Cluster, check, check_counts, check_equal
-from frames import main_with, run
+from frames import main_with, run, train_and_die
 
 BEGIN = """
 import json, os, sys, jax, jax.numpy as jnp, numpy as np, sluice.jax
@@ -116,7 +116,14 @@ def gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said():
         check_equal(int(done["updates_skipped"]), 1, "skipped")
 
 
+def programs_of_jax_train_and_die():
+    with Cluster(psservers=2, workers=0) as c:
+        said = train_and_die(c, "jax_fashion.py", (200, 800))
+        check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
+
+
 if __name__ == "__main__":
     main_with("jax", [
         a_worker_alone_trains_as_a_loop_of_ones_own,
-        gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said])
+        gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said,
+        programs_of_jax_train_and_die])

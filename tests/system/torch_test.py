@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch on exactly-once servers: programs of `sluice.torch` train while they are
 killed, and a psserver's optimizers are torch's."""
-from cluster import Cluster, check, check_counts, check_equal, wait_for
-from external_test import Programs
-from frames import begin, main_with, run
+from cluster import Cluster, check, check_counts, check_equal
+from frames import main_with, run, train_and_die
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
@@ -114,26 +113,25 @@ def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        with Programs(begin(c, "torch_fashion.py")) as programs:
-            job = wait_for("a job", lambda: next(
-                (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
-            for steps in (100, 300, 500):
-                c.wait_steps(job, steps)
-                programs.replace()
-            c.restart("ps-1")
-            done = c.wait_state(job)
-            for program in programs.running:
-                check_equal(program.process.wait(timeout=60), 0, "exit of a program")
-        check_counts(done)
-        check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
-        log = "".join((c.dir / f"program-{i}.log").read_text() for i in (3, 4))
-        print(log, flush=True)
-        accuracy = float(log.rsplit("accuracy", 1)[1].split()[0])
-        check(accuracy > 0.8, log)
+        said = train_and_die(c, "torch_fashion.py", (100, 300, 500))
+        check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
+
+
+def a_resnet_with_batch_norm_learns():
+    with Cluster(psservers=2, workers=0) as c:
+        said = train_and_die(c, "torch_resnet.py", ())
+        check(float(said.rsplit("mean loss of all", 1)[1].split(",")[0]) < 2.2, said)
+
+
+def a_gpt_learns_bytes_that_a_process_reads_ahead():
+    with Cluster(psservers=2, workers=0) as c:
+        said = train_and_die(c, "torch_gpt.py", (20,))
+        check(float(said.rsplit("loss", 1)[1].split(":")[0]) < 3.5, said)
 
 
 if __name__ == "__main__":
     main_with("torch", [
         optimizers_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
-        programs_of_torch_train_and_die])
+        programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
+        a_gpt_learns_bytes_that_a_process_reads_ahead])
