@@ -12,11 +12,12 @@ import concurrent.futures
 import dataclasses
 import multiprocessing
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 import numpy as np
 
-__all__ = ["Batch", "Reader", "first_axis", "length", "map_arrays", "stacked"]
+__all__ = ["Batch", "Reader", "Rows", "halves", "length", "map_arrays", "reader_of",
+           "stacked"]
 
 Collate = Callable[[List[Any]], Any]
 AHEAD = 2  # batches asked for beyond those that workers compute
@@ -99,15 +100,36 @@ def stacked(items: List[Any]) -> Any:
     return np.stack([np.asarray(item) for item in items])
 
 
-def read(data: Any, samples: Any, collate: Collate) -> Any:
-    """The samples of these numbers."""
-    numbers = samples.astype(np.int64)
+class Rows:
+    """How rows are taken from arrays: the numbers are made ready once a batch."""
+
+    @staticmethod
+    def numbers(samples: Any) -> Any:
+        return samples
+
+    @staticmethod
+    def of(array: Any, numbers: Any) -> Any:
+        return array[numbers]
+
+
+def reader_of(data: Any, collate: Collate = stacked, rows: Type[Rows] = Rows
+              ) -> Callable[[Any], Any]:
+    """A function: numbers of samples (i64) -> what is read of `data`."""
+    def pair(samples: Any) -> Any:
+        numbers = rows.numbers(samples)
+        return rows.of(data[0], numbers), rows.of(data[1], numbers)
+
+    def tree(samples: Any) -> Any:
+        numbers = rows.numbers(samples)
+        return map_arrays(lambda a: rows.of(a, numbers), data)
+
     if is_tree(data):
-        return map_arrays(lambda a: a[numbers], data)
-    whole: List[int] = numbers.tolist()
+        two = isinstance(data, tuple) and len(data) == 2 and all(map(is_array, data))
+        return pair if two else tree
     at_once = getattr(data, "__getitems__", None)
-    return collate(list(at_once(whole)) if at_once is not None
-                   else [data[n] for n in whole])
+    if at_once is not None:
+        return lambda samples: collate(list(at_once(samples.tolist())))
+    return lambda samples: collate([data[n] for n in samples.tolist()])
 
 
 def halves(batch: Any) -> Tuple[Any, Any]:
@@ -118,20 +140,19 @@ def halves(batch: Any) -> Tuple[Any, Any]:
 
 # ---- processes that read
 
-_data: Any = None  # of a process that reads
-_collate: Collate = stacked
+_read: Callable[[Any], Any]  # of a process that reads
 
 
 def _begin(data: Any, collate: Collate) -> None:
-    global _data, _collate
-    _data, _collate = data, collate
+    global _read
+    _read = reader_of(data, collate)
     torch = sys.modules.get("torch")
     if torch is not None:  # its threads did not come along
         torch.set_num_threads(1)
 
 
 def _task(samples: Any) -> Any:
-    return map_arrays(np.asarray, read(_data, samples, _collate))
+    return map_arrays(np.asarray, _read(samples))
 
 
 class Reader:
@@ -142,9 +163,10 @@ class Reader:
     start  "fork": the data is what it is here; "spawn": it travels by pickle
     """
 
-    def __init__(self, data: Any, collate: Collate = stacked, workers: int = 0,
-                 start: str = "fork") -> None:
-        self.data, self.collate, self.workers = data, collate, workers
+    def __init__(self, data: Any, collate: Collate, rows: Type[Rows],
+                 workers: int = 0, start: str = "fork") -> None:
+        self.workers = workers
+        self._read = reader_of(data, collate, rows)
         self._pool: Optional[concurrent.futures.ProcessPoolExecutor] = None
         self._asked: Dict[Any, "concurrent.futures.Future[Any]"] = {}
         if workers > 0:
@@ -161,11 +183,11 @@ class Reader:
     def ask(self, key: Any, samples: Callable[[], Any]) -> None:
         """The samples of `key` will be wanted."""
         if self._pool is not None and key not in self._asked:
-            self._asked[key] = self._pool.submit(_task, samples())
+            self._asked[key] = self._pool.submit(_task, samples().view(np.int64))
 
     def get(self, key: Any, samples: Any) -> Any:
         if self._pool is None:
-            return read(self.data, samples, self.collate)
+            return self._read(samples.view(np.int64))
         self.ask(key, lambda: samples)
         try:
             return self._asked.pop(key).result()

@@ -7,19 +7,18 @@ A framework adds how its parameters and gradients come into the session's vector
 """
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import signal
 import tempfile
 import threading
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 import numpy as np
 
 from . import client
-from ._data import Batch, Collate, Reader, halves, length, read, stacked
+from ._data import Batch, Collate, Reader, Rows, halves, length, reader_of, stacked
 from .session import Closure, Floats, Lost, Session, Step, Tls
 
 __all__ = ["Json", "Program", "Shape"]
@@ -50,6 +49,7 @@ class Program:
     """
 
     collate: Collate = staticmethod(stacked)
+    rows: Type[Rows] = Rows
     device = "python"
     _start = "fork"  # of processes that read
 
@@ -87,6 +87,10 @@ class Program:
 
     def _fresh(self) -> None:
         """Parameters of the vector into the model, before each batch."""
+
+    def _given(self, x: Any) -> Any:
+        """What was read, as the program is given it."""
+        return x
 
     def _let_go(self) -> None:
         """The vectors go away."""
@@ -209,7 +213,7 @@ class Program:
         sample once an epoch. ValueError for what cannot be indexed, RuntimeError if
         the job has failed."""
         samples = length(data)
-        reader = Reader(data, type(self).collate, self.workers, self._start)
+        reader = Reader(data, type(self).collate, self.rows, self.workers, self._start)
         try:
             self.id = self._join(self.spec(samples, batch_size, epochs))
             number = int(client.status(self.id, self.coordinator,
@@ -226,14 +230,15 @@ class Program:
     def _steps(self, closure: Closure, reader: Reader) -> Iterator[Batch]:
         try:
             for step in closure.steps():
-                for later in range(step.number, min(step.number + reader.ahead,
-                                                    closure.step_count)):
+                number, ahead = step.number, reader.ahead
+                for later in range(number, min(number + ahead, closure.step_count)):
                     reader.ask(later, lambda: closure.order(*closure.positions(later)))
                 self._fresh()
                 samples = step.samples
-                x, y = halves(reader.get(step.number, samples))
+                x, y = halves(reader.get(number, samples))
                 self._step, self._taken = step, False
-                yield Batch(x, y, samples, closure.epoch, step.number, closure.number)
+                yield Batch(self._given(x), self._given(y), samples, closure.epoch,
+                            number, closure.number)
                 self._step = None
                 if not self._taken:
                     raise RuntimeError("a batch was passed over: call step for each")
@@ -251,11 +256,14 @@ class Program:
     def _done(self, loss: float, right: float = 0.0, skip: bool = False) -> None:
         """The gradient is whole; `loss`: the batch's mean."""
         step, self._step = self._begun(), None
-        with contextlib.suppress(Lost):  # the next batch is another closure's
-            step.done(loss_sum=loss * step.count, right=right, skip=skip)
-            self.metrics["steps"] += 1
-            self.metrics["samples"] += step.count
-            self.metrics["loss"] = loss
+        try:
+            step.done(loss * step.count, right, skip)
+        except Lost:  # the next batch is another closure's
+            return
+        said = self.metrics
+        said["steps"] += 1
+        said["samples"] += step.count
+        said["loss"] = loss
 
     # ---- results
 
@@ -295,7 +303,7 @@ class Program:
     @classmethod
     def read(cls, data: Any, first: int, end: int) -> Tuple[Any, Any]:
         """Samples [first, end) of `data`, collated as in `batches`."""
-        return halves(read(data, np.arange(first, end), cls.collate))
+        return halves(reader_of(data, cls.collate, cls.rows)(np.arange(first, end)))
 
 
 def chunks(data: Any, batch_size: int) -> List[Tuple[int, int]]:

@@ -84,7 +84,10 @@ class Step:
     @property
     def samples(self) -> npt.NDArray[np.uint64]:
         """The numbers of its samples, in the order of the epoch. Shape (count,)."""
-        return self._closure.order(self.first, self.count)
+        of = self._closure
+        if of._samples is None:  # of all steps at once
+            of._samples = of.order(of.first, of.count)
+        return of._samples[self.first - of.first:self.first - of.first + self.count]
 
     def ready(self, first: int, count: int) -> None:
         """Elements [first, first + count) of the gradient are whole, and their
@@ -118,6 +121,7 @@ class Closure:
         self.batch, self.seed = int(info.batch), int(info.seed)
         self.elements = int(info.elements)
         self._variables = int(info.variables)
+        self._samples: Optional[npt.NDArray[np.uint64]] = None
         self.params = self._vector("sluice_params")
         self.grads = self._vector("sluice_grads")
 
@@ -143,9 +147,7 @@ class Closure:
         """The samples at positions [first, first + count) of the epoch's order.
         Shape (count,)."""
         out = np.empty(count, np.uint64)
-        native.lib().sluice_samples(
-            self._handle(), first, count,
-            out.ctypes.data_as(ctypes.POINTER(ctypes.c_uint64)))
+        native.lib().sluice_samples(self._handle(), first, count, out.ctypes.data)
         return out
 
     def positions(self, step: int) -> Tuple[int, int]:

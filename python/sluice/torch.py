@@ -23,9 +23,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
+import numpy as np
 import torch
 
-from ._data import Batch, map_arrays
+from ._data import Batch, Rows, map_arrays
 from ._program import Json, Program, chunks
 from .session import Closure, Lost
 
@@ -108,6 +109,10 @@ class _Ready:
         return told
 
 
+def _dense(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
 class _Pinned:
     """The session's vectors as a CUDA device sees them: page-locked where they lie,
     so that copies run beside the computing. Where the system does not let them be
@@ -162,6 +167,19 @@ class _Marks:
 
 # ---- the trainer
 
+class _Rows(Rows):
+    @staticmethod
+    def numbers(samples: Any) -> Any:
+        return torch.from_numpy(samples)
+
+    @staticmethod
+    def of(array: Any, numbers: Any) -> Any:
+        if isinstance(array, torch.Tensor):
+            return array.index_select(0, numbers if array.is_cpu else
+                                      numbers.to(array.device))
+        return array[numbers.numpy()]
+
+
 class Trainer(Program):
     """A torch model that trains on a cluster. See the module.
 
@@ -173,6 +191,7 @@ class Trainer(Program):
     """
 
     collate = staticmethod(torch.utils.data.default_collate)
+    rows = _Rows
 
     def __init__(self, model: torch.nn.Module, job: str,
                  coordinator: Optional[str] = None, *,
@@ -201,7 +220,8 @@ class Trainer(Program):
         self._hooks: List[Any] = []
         self._grads: Optional[torch.Tensor] = None
         self._params: Optional[torch.Tensor] = None
-        self._views: Dict[str, torch.Tensor] = {}  # of the gradient
+        self._views: List[torch.Tensor] = []  # of the gradient, by parameter
+        self._here: List[bool] = []  # those that have got there in this step
         self._ready = _Ready()
         self._pinned: Optional[_Pinned] = None
         self._push = False  # what backward has is whole
@@ -223,22 +243,24 @@ class Trainer(Program):
             for _, p in self.parameters:
                 p.data = p.data.clone()
                 p.grad = None
-        self._grads, self._params, self._views = None, None, {}
+        self._grads, self._params, self._views = None, None, []
         super()._let_go()
 
     def _attach(self, closure: Closure) -> None:
-        """Parameters and gradients of a CPU's model become views of the vectors;
-        those of a GPU are copied."""
+        """Parameters of a CPU's model become views of the vector; those of a GPU are
+        copied. Gradients are copied: autograd's own need not be zeroed, nor added to."""
         self._params = torch.from_numpy(closure.params)
         self._grads = torch.from_numpy(closure.grads)
         if self._device.type == "cuda":
             self._pinned = _Pinned([self._params, self._grads], self._device)
-        for n, p in self.parameters:
-            self._views[n] = self._part(self._grads, n).view(p.shape)
+        whole = closure.elements < READY  # leaves at the end alone
+        for i, (n, p) in enumerate(self.parameters):
+            self._views.append(self._part(self._grads, n).view(p.shape))
             if self._pinned is None:
                 p.data = self._part(self._params, n).view(p.shape)
-                p.grad = self._views[n]
-            self._hooks.append(p.register_post_accumulate_grad_hook(self._hook(n)))
+            if not whole:
+                self._hooks.append(p.register_post_accumulate_grad_hook(
+                    self._hook(i, self._ranges[n])))
 
     def _fresh(self) -> None:
         if self._pinned is None:
@@ -247,25 +269,40 @@ class Trainer(Program):
             for n, p in self.parameters:
                 p.copy_(self._part(self._params, n).view(p.shape), non_blocking=True)
 
-    def _hook(self, n: str) -> Callable[[torch.Tensor], None]:
+    def _hook(self, i: int, where: Tuple[int, int]) -> Callable[[torch.Tensor], None]:
         """Backward has this gradient: what makes up a shard leaves."""
-        view, where = self._views[n], self._ranges[n]
-        address = view.data_ptr()
+        view = self._views[i]
 
         def whole(p: torch.Tensor) -> None:
-            pinned = self._pinned
-            if pinned is None and p.grad is not None and p.grad.data_ptr() != address:
-                view.copy_(p.grad)  # somebody replaced it
-                p.grad = view
             if not self._push:
                 return
-            if pinned is None:
+            assert p.grad is not None
+            gradient, self._here[i] = _dense(p.grad), True
+            if self._pinned is None:
+                view.copy_(gradient)
+                p.grad = view  # autograd's own can go
                 self._tell(self._ready.add(*where))
-            elif p.grad is not None:
-                pinned.fetch(view, p.grad, where)
-                for arrived in pinned.arrived():
-                    self._tell(self._ready.add(*arrived))
+                return
+            self._pinned.fetch(view, gradient, where)
+            for arrived in self._pinned.arrived():
+                self._tell(self._ready.add(*arrived))
         return whole
+
+    def _collect(self) -> None:
+        """Whatever hooks have not taken; what has no gradient has a zero."""
+        views, gradients = [], []
+        for (_, p), view, here in zip(self.parameters, self._views, self._here):
+            if here:
+                continue
+            if p.grad is None:
+                view.zero_()
+            else:
+                views.append(view)
+                gradients.append(_dense(p.grad))
+        if gradients:
+            torch._foreach_copy_(views, gradients)
+        if self._pinned is not None:
+            self._pinned.wait()
 
     def _tell(self, told: List[Tuple[int, int]]) -> None:
         for first, count in told:
@@ -282,11 +319,13 @@ class Trainer(Program):
         tree of arrays or tensors with one row per sample, as (x, y); items are
         collated as torch's DataLoader does. The order is the cluster's: each sample
         once an epoch. With `workers` of the Trainer so many processes read ahead."""
-        for batch in super().batches(data, batch_size, epochs):
-            yield Batch(self._tensors(batch.x), self._tensors(batch.y), batch.samples,
-                        batch.epoch, batch.step, batch.closure)
+        yield from super().batches(
+            map_arrays(lambda a: torch.from_numpy(a) if isinstance(a, np.ndarray) else a,
+                       data), batch_size, epochs)
 
-    def _tensors(self, x: Any) -> Any:
+    def _given(self, x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.device == self._device:
+            return x
         return map_arrays(lambda a: torch.as_tensor(a).to(self._device), x)
 
     def step(self, compute: Callable[..., torch.Tensor], right: float = 0.0,
@@ -303,27 +342,21 @@ class Trainer(Program):
                  their gradients are accumulated, weighed by their samples
         """
         step = self._begun()
-        assert self._grads is not None
-        if self._pinned is None:
-            self._grads.zero_()
-        else:
-            for _, p in self.parameters:
-                p.grad = None
+        for _, p in self.parameters:
+            p.grad = None
+        self._here = [False] * len(self.parameters)
         value, self._ready = 0.0, _Ready()
-        if parts is None:
-            parts = []
-        for i in range(max(1, len(parts))):
-            loss = compute(parts[i]) if parts else compute()
-            weight = len(parts[i].samples) / step.count if parts else 1.0
-            value += float(loss.detach()) * weight
-            if weight != 1.0:
-                loss = loss * weight
-            self._push = scaler is None and i + 1 >= len(parts)
+        count = 1 if parts is None else len(parts)
+        for i in range(count):
+            loss = compute() if parts is None else compute(parts[i])
+            if parts is not None:
+                loss = loss * (len(parts[i].samples) / step.count)
+            value += loss.item()
+            self._push = scaler is None and i + 1 == count
             (loss if scaler is None else scaler.scale(loss)).backward()
         self._push = False
         skip = scaler is not None and not self._unscaled(scaler)
-        if self._pinned is not None:
-            self._pinned.wait()
+        self._collect()
         self._done(value, right, skip)
         return value
 
@@ -332,14 +365,9 @@ class Trainer(Program):
         if self._marks is None:
             self._marks = _Marks([p for _, p in self.parameters])
         self._marks.went = False
-        if all(p.grad is None for _, p in self.parameters):
-            return True
         scaler.unscale_(self._marks)
         scaler.step(self._marks)
         scaler.update()
-        for n, p in self.parameters:
-            if self._pinned is not None and p.grad is not None:
-                self._pinned.fetch(self._views[n], p.grad, self._ranges[n])
         return self._marks.went
 
     # ---- results
@@ -361,7 +389,7 @@ class Trainer(Program):
         self.model.eval()
         with torch.no_grad():
             for first, end in chunks(data, batch_size):
-                x, y = map(self._tensors, self.read(data, first, end))
+                x, y = map(self._given, self.read(data, first, end))
                 total += float(metric(self.model(x), y).float().sum())
         self.model.train(was)
         return total / end
