@@ -121,7 +121,8 @@ class Bench:
         """Release, into a folder of its own; only what the rows want."""
         targets = set()
         for need in needs:
-            targets.update(DAEMONS if need == "psserver" else [f"bench.{need}"])
+            targets.update({"psserver": DAEMONS, "lib": ["sluice_lib"]}.get(
+                need, [f"bench.{need}"]))
         if not targets:
             return
         self.quietly([str(ROOT / "tools" / "install-packages")])
