@@ -30,7 +30,7 @@ from ._data import Batch, Rows, map_arrays
 from ._program import Json, Program, chunks
 from .session import Closure, Lost
 
-__all__ = ["Batch", "Trainer", "optimizer_spec"]
+__all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
 
@@ -58,28 +58,72 @@ def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
     if kind != "SGD":
         spec["torch_epsilon"] = True
     if kind == "SGD":
-        refuse("weight_decay", "dampening")
+        refuse("dampening")
         spec.update(type="sgd", momentum=group["momentum"], nesterov=group["nesterov"])
     elif kind in ("Adam", "AdamW"):
-        if kind == "Adam":
-            refuse("weight_decay")
         spec.update(type=kind.lower(), beta_1=group["betas"][0],
                     beta_2=group["betas"][1], epsilon=group["eps"],
                     amsgrad=group["amsgrad"])
-        if kind == "AdamW":
+        if kind == "AdamW" or group.get("decoupled_weight_decay"):
             spec.update(weight_decay=group["weight_decay"])
     elif kind == "Adagrad":
-        refuse("weight_decay", "lr_decay")
+        refuse("lr_decay")
         spec.update(type="adagrad", epsilon=group["eps"],
                     initial_accumulator_value=group["initial_accumulator_value"])
     elif kind == "RMSprop":
-        refuse("weight_decay")
         spec.update(type="rmsprop", rho=group["alpha"], epsilon=group["eps"],
                     momentum=group["momentum"], centered=group["centered"])
     else:
         raise ValueError(f"{kind} is not offered by psservers: SGD, Adam, AdamW, "
                          "Adagrad and RMSprop are, or say it as a dict")
     return spec
+
+
+def _l2(optimizer: Any) -> float:
+    """What the program adds to the gradient, of each parameter: `weight_decay` of
+    optimizers that do not decouple it."""
+    if isinstance(optimizer, dict) or type(optimizer).__name__ == "AdamW":
+        return 0.0
+    group = optimizer.param_groups[0]
+    return 0.0 if group.get("decoupled_weight_decay") else float(
+        group.get("weight_decay", 0.0))
+
+
+def schedule_spec(scheduler: Any) -> Json:
+    """`learning_rate` and `schedule` of a job's optimizer for a scheduler of torch
+    that is stepped after each batch; ValueError for one that has no equal."""
+    kind, rate = type(scheduler).__name__, float(scheduler.base_lrs[0])
+    if scheduler.last_epoch != 0:
+        raise ValueError(f"{kind} has been stepped: jobs begin at the first step")
+    s: Json
+    if kind == "ExponentialLR":
+        s = {"type": "exponential_decay", "decay_steps": 1,
+             "decay_rate": scheduler.gamma}
+    elif kind == "StepLR":
+        s = {"type": "exponential_decay", "decay_steps": scheduler.step_size,
+             "decay_rate": scheduler.gamma, "staircase": True}
+    elif kind == "MultiStepLR":
+        steps = sorted(scheduler.milestones.elements())
+        values = [rate * scheduler.gamma ** i for i in range(len(steps) + 1)]
+        last = {m: values[i + 1] for i, m in enumerate(steps)}  # of those twice there
+        s = {"type": "piecewise_constant_decay", "boundaries": [m - 1 for m in last],
+             "values": [rate, *last.values()]}
+        return {"schedule": s}
+    elif kind == "CosineAnnealingLR":
+        s = {"type": "cosine_decay", "decay_steps": scheduler.T_max,
+             "alpha": scheduler.eta_min / rate}
+    elif kind == "PolynomialLR":
+        s = {"type": "polynomial_decay", "decay_steps": scheduler.total_iters,
+             "end_learning_rate": 0.0, "power": scheduler.power}
+    elif kind == "LinearLR":
+        s = {"type": "polynomial_decay", "decay_steps": scheduler.total_iters,
+             "end_learning_rate": rate * scheduler.end_factor}
+        rate *= scheduler.start_factor
+    else:
+        raise ValueError(
+            f"{kind} is not offered: ExponentialLR, StepLR, MultiStepLR, "
+            "CosineAnnealingLR, PolynomialLR and LinearLR are, or say it as a dict")
+    return {"learning_rate": rate, "schedule": s}
 
 
 # ---- gradients on their way
@@ -107,10 +151,6 @@ class _Ready:
         told = [(i, j - i) for i, j in self._ranges]
         self._ranges, self._count = [], 0
         return told
-
-
-def _dense(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 class _Pinned:
@@ -186,6 +226,10 @@ class Trainer(Program):
     model        its parameters that require a gradient are the job's variables;
                  float32, on a CPU or on one CUDA device
     optimizer    of torch, or a dict as a job has it
+    scheduler    of torch: as if it were stepped after each update of the whole job
+    clip_norm, clip_value   the gradient of each step is clipped by the program, as
+                 torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
+                 leaves before it is whole
     cluster      tls, name, init, share, train, wait, workers: as of `Program`
                  (sluice/_program.py)
     """
@@ -196,7 +240,8 @@ class Trainer(Program):
     def __init__(self, model: torch.nn.Module, job: str,
                  coordinator: Optional[str] = None, *,
                  optimizer: Union[torch.optim.Optimizer, Json, None] = None,
-                 **cluster: Any) -> None:
+                 scheduler: Optional[Any] = None, clip_norm: float = 0.0,
+                 clip_value: float = 0.0, **cluster: Any) -> None:
         self.model = model
         self.parameters = [(n, p) for n, p in model.named_parameters()
                            if p.requires_grad]
@@ -211,9 +256,19 @@ class Trainer(Program):
         self._device = devices.pop()
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
+        optimizer = optimizer or {"type": "sgd", "learning_rate": 0.01}
+        self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
+        spec = optimizer_spec(optimizer)
+        if scheduler is not None and spec.get("momentum"):
+            raise ValueError(
+                "momentum with a scheduler: psservers keep the rate within the "
+                "velocity, as Keras does, and torch outside, which differs while the "
+                "rate changes. To have Keras' way say the optimizer as a dict")
+        if scheduler is not None:
+            spec = {k: v for k, v in spec.items() if k != "learning_rate"}
+            spec.update(schedule_spec(scheduler))
         super().__init__(
-            job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters],
-            optimizer_spec(optimizer or {"type": "sgd", "learning_rate": 0.01}),
+            job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters], spec,
             **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
@@ -277,7 +332,7 @@ class Trainer(Program):
             if not self._push:
                 return
             assert p.grad is not None
-            gradient, self._here[i] = _dense(p.grad), True
+            gradient, self._here[i] = self._gradient(p), True
             if self._pinned is None:
                 view.copy_(gradient)
                 p.grad = view  # autograd's own can go
@@ -287,6 +342,20 @@ class Trainer(Program):
             for arrived in self._pinned.arrived():
                 self._tell(self._ready.add(*arrived))
         return whole
+
+    def _gradient(self, p: torch.Tensor) -> torch.Tensor:
+        gradient = p.grad
+        assert gradient is not None
+        if gradient.is_sparse:
+            gradient = gradient.to_dense()
+        return gradient.add(p.detach(), alpha=self._l2) if self._l2 else gradient
+
+    def _clip(self) -> None:
+        parameters = [p for _, p in self.parameters if p.grad is not None]
+        if self._clip_norm:
+            torch.nn.utils.clip_grad_norm_(parameters, self._clip_norm)
+        if self._clip_value:
+            torch.nn.utils.clip_grad_value_(parameters, self._clip_value)
 
     def _collect(self) -> None:
         """Whatever hooks have not taken; what has no gradient has a zero."""
@@ -298,7 +367,7 @@ class Trainer(Program):
                 view.zero_()
             else:
                 views.append(view)
-                gradients.append(_dense(p.grad))
+                gradients.append(self._gradient(p))
         if gradients:
             torch._foreach_copy_(views, gradients)
         if self._pinned is not None:
@@ -346,16 +415,19 @@ class Trainer(Program):
             p.grad = None
         self._here = [False] * len(self.parameters)
         value, self._ready = 0.0, _Ready()
+        early = scaler is None and not (self._clip_norm or self._clip_value)
         count = 1 if parts is None else len(parts)
         for i in range(count):
             loss = compute() if parts is None else compute(parts[i])
             if parts is not None:
                 loss = loss * (len(parts[i].samples) / step.count)
             value += loss.item()
-            self._push = scaler is None and i + 1 == count
+            self._push = early and i + 1 == count
             (loss if scaler is None else scaler.scale(loss)).backward()
         self._push = False
         skip = scaler is not None and not self._unscaled(scaler)
+        if not early and not skip:
+            self._clip()
         self._collect()
         self._done(value, right, skip)
         return value

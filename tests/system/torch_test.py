@@ -8,7 +8,7 @@ from frames import main_with, run, train_and_die
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
 import sys, numpy, torch, sluice.torch
-address, kind = sys.argv[1:]
+address = sys.argv[1]
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9),
@@ -19,7 +19,20 @@ OPTIMIZERS = {
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05,
                                              initial_accumulator_value=0.1),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.003, alpha=0.9, momentum=0.5),
+    "l2": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.01),
+    "adam-l2": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.02),
 }
+L = torch.optim.lr_scheduler
+SCHEDULERS = {
+    "sgd": lambda o: L.StepLR(o, 40, 0.7),
+    "adam": lambda o: L.CosineAnnealingLR(o, 220, 0.001),
+    "amsgrad": lambda o: L.MultiStepLR(o, [50, 120, 120], 0.5),
+    "adamw": lambda o: L.LinearLR(o, 0.1, 1.0, 60),
+    "adagrad": lambda o: L.PolynomialLR(o, 250, 2.0),
+    "adam-l2": lambda o: L.ExponentialLR(o, 0.99),
+}
+CLIPS = {"momentum": {"clip_norm": 0.3}, "adam": {"clip_value": 0.01},
+         "l2": {"clip_norm": 0.2}}
 torch.manual_seed(7)
 x, y = torch.randn(3200, 12), torch.randint(0, 4, (3200,))
 def net():
@@ -27,24 +40,60 @@ def net():
     return torch.nn.Sequential(torch.nn.Linear(12, 24), torch.nn.Tanh(),
                                torch.nn.Linear(24, 4))
 loss_fn = torch.nn.CrossEntropyLoss()
-ours, theirs = net(), net()
-seen = []
-with sluice.torch.Trainer(ours, kind, address, train={"shuffle": False},
-                          optimizer=OPTIMIZERS[kind](ours.parameters())) as t:
-    for batch in t.batches((x, y), batch_size=16):
-        seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
-    t.load()
-optimizer = OPTIMIZERS[kind](theirs.parameters())
-for i in range(200):
-    optimizer.zero_grad()
-    loss = loss_fn(theirs(x[16 * i:16 * i + 16]), y[16 * i:16 * i + 16])
-    loss.backward()
-    optimizer.step()
-    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
-a = torch.cat([p.detach().flatten() for p in ours.parameters()])
-b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
-print("relative", ((a - b).norm() / b.norm()).item())
-assert len(seen) == 200
+def trained(kind):
+    scheduled, clip = SCHEDULERS.get(kind, lambda o: None), CLIPS.get(kind, {})
+    ours, theirs = net(), net()
+    seen = []
+    optimizer = OPTIMIZERS[kind](ours.parameters())
+    with sluice.torch.Trainer(ours, kind, address, train={"shuffle": False},
+                              optimizer=optimizer, scheduler=scheduled(optimizer),
+                              **clip) as t:
+        for batch in t.batches((x, y), batch_size=16):
+            seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
+        t.load()
+    optimizer = OPTIMIZERS[kind](theirs.parameters())
+    scheduler = scheduled(optimizer)
+    for i in range(200):
+        optimizer.zero_grad()
+        loss = loss_fn(theirs(x[16 * i:16 * i + 16]), y[16 * i:16 * i + 16])
+        loss.backward()
+        if "clip_norm" in clip:
+            torch.nn.utils.clip_grad_norm_(theirs.parameters(), clip["clip_norm"])
+        if "clip_value" in clip:
+            torch.nn.utils.clip_grad_value_(theirs.parameters(), clip["clip_value"])
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+    a = torch.cat([p.detach().flatten() for p in ours.parameters()])
+    b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
+    assert len(seen) == 200
+    return ((a - b).norm() / b.norm()).item()
+for kind in OPTIMIZERS:
+    print(kind, trained(kind))
+"""
+
+REFUSED = """
+import sys, torch, sluice.torch
+def refused(words, make, **more):
+    model = torch.nn.Linear(2, 2)
+    try:
+        optimizer = make(model.parameters())
+        if more:
+            more = {"scheduler": more["scheduler"](optimizer)}
+        sluice.torch.Trainer(model, "refused", sys.argv[1], optimizer=optimizer, **more)
+    except ValueError as error:
+        assert words in str(error), (words, error)
+    else:
+        assert False, words
+O, L = torch.optim, torch.optim.lr_scheduler
+refused("NAdam is not offered", lambda p: O.NAdam(p))
+refused("maximize=True", lambda p: O.SGD(p, lr=0.1, maximize=True))
+refused("one group", lambda p: O.SGD([{"params": [q]} for q in p], lr=0.1))
+refused("within the velocity", lambda p: O.SGD(p, lr=0.1, momentum=0.9),
+        scheduler=lambda o: L.StepLR(o, 10))
+refused("OneCycleLR is not offered", lambda p: O.Adam(p),
+        scheduler=lambda o: L.OneCycleLR(o, 0.1, 100))
 """
 
 # What accumulates, is scaled or is read elsewhere is the same training.
@@ -87,13 +136,12 @@ print(sum(p.detach().double().abs().sum() for p in model.parameters()).item(),
 """
 
 
-def optimizers_are_those_of_torch():
+def optimizers_schedules_and_clipping_are_those_of_torch():
     with Cluster(psservers=2, workers=0) as c:
-        for kind in ("sgd", "momentum", "nesterov", "adam", "amsgrad", "adamw",
-                     "adagrad", "rmsprop"):
-            said = run(SAME, c.address, kind)
-            print(kind, said.strip(), flush=True)
-            check(float(said.split()[1]) < 1e-5, f"{kind}: {said}")
+        for line in run(SAME, c.address).splitlines():
+            print(line, flush=True)
+            check(float(line.split()[1]) < 1e-5, line)
+        run(REFUSED, c.address)
 
 
 def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
@@ -131,7 +179,7 @@ def a_gpt_learns_bytes_that_a_process_reads_ahead():
 
 if __name__ == "__main__":
     main_with("torch", [
-        optimizers_are_those_of_torch,
+        optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
         a_gpt_learns_bytes_that_a_process_reads_ahead])
