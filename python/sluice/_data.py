@@ -9,8 +9,10 @@ cluster's, so nothing here shuffles.
 from __future__ import annotations
 
 import concurrent.futures
+import ctypes
 import dataclasses
 import multiprocessing
+import signal
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
@@ -20,6 +22,7 @@ __all__ = ["Batch", "Reader", "Rows", "halves", "length", "map_arrays", "reader_
            "stacked"]
 
 Collate = Callable[[List[Any]], Any]
+PR_SET_PDEATHSIG = 1
 AHEAD = 2  # batches asked for beyond those that workers compute
 
 
@@ -146,6 +149,10 @@ _read: Callable[[Any], Any]  # of a process that reads
 def _begin(data: Any, collate: Collate) -> None:
     global _read
     _read = reader_of(data, collate)
+    # It ends with the program, however that ends; signals are the program's.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch = sys.modules.get("torch")
     if torch is not None:  # its threads did not come along
         torch.set_num_threads(1)

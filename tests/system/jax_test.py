@@ -3,9 +3,11 @@
 """JAX on exactly-once servers: pytrees go there and back, a worker alone trains as a
 loop of one's own does, and what would be compiled anew at each step is refused."""
 import json
+import os
+import subprocess
 
 from cluster import Cluster, check, check_counts, check_equal
-from frames import main_with, run, train_and_die
+from frames import ENVIRONMENT, PYTHON, main_with, run, train_and_die
 
 BEGIN = """
 import json, os, sys, jax, jax.numpy as jnp, numpy as np, sluice.jax
@@ -99,6 +101,29 @@ try:
 except ValueError as error:
     assert "int32" in str(error), error
 """
+# Begun at one moment with first values of their own; processes of each read.
+MEETS = """
+import json, os, sys, numpy as np, jax.numpy as jnp, sluice.jax
+class Items:
+    def __len__(self):
+        return 640
+    def __getitems__(self, numbers):
+        return [{"x": np.full(3, n, np.float32), "reader": os.getpid()}
+                for n in numbers]
+def loss_fn(params, x):
+    return jnp.mean((params["w"] - x / 640) ** 2)
+if __name__ == "__main__":
+    address, seed = sys.argv[1:]
+    readers, first = set(), {"w": jnp.full(3, float(seed))}
+    with sluice.jax.Trainer(first, "meets", address, name=f"jax-{seed}",
+                            workers=1) as t:
+        for batch in t.batches(Items(), batch_size=16, epochs=4):
+            readers |= set(batch.x["reader"].tolist())
+            t.step(loss_fn, batch.x["x"])
+        learnt = t.load()["w"].tolist()
+    assert os.getpid() not in readers, readers
+    print(json.dumps([learnt, t.id, t.metrics["samples"]]))
+"""
 
 
 def a_worker_alone_trains_as_a_loop_of_ones_own():
@@ -116,6 +141,22 @@ def gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said():
         check_equal(int(done["updates_skipped"]), 1, "skipped")
 
 
+def programs_that_begin_at_one_moment_train_one_job():
+    with Cluster(psservers=1, workers=0) as c:
+        path = c.dir / "meets.py"
+        path.write_text(MEETS)
+        programs = [subprocess.Popen(
+            [PYTHON, str(path), c.address, str(seed)], stdout=subprocess.PIPE,
+            text=True, env={**os.environ, **ENVIRONMENT}) for seed in (1, 2, 3)]
+        said = [json.loads(p.communicate(timeout=120)[0]) for p in programs]
+        print(said, flush=True)
+        check_equal([p.returncode for p in programs], [0, 0, 0], "exits")
+        check_equal(len(c.json("jobs")["jobs"]), 1, "jobs")
+        check(all(s[:2] == said[0][:2] for s in said), "what all have learnt", said)
+        done = c.wait_state(said[0][1])
+        check_counts(done)
+
+
 def programs_of_jax_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
         said = train_and_die(c, "jax_fashion.py", (200, 800))
@@ -126,4 +167,4 @@ if __name__ == "__main__":
     main_with("jax", [
         a_worker_alone_trains_as_a_loop_of_ones_own,
         gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said,
-        programs_of_jax_train_and_die])
+        programs_that_begin_at_one_moment_train_one_job, programs_of_jax_train_and_die])

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch on exactly-once servers: programs of `sluice.torch` train while they are
 killed, and a psserver's optimizers are torch's."""
-from cluster import Cluster, check, check_counts, check_equal
-from frames import main_with, run, train_and_die
+import pathlib
+
+from cluster import Cluster, check, check_counts, check_equal, wait_for
+from frames import begin, main_with, run, train_and_die
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
@@ -177,9 +179,28 @@ def a_gpt_learns_bytes_that_a_process_reads_ahead():
         check(float(said.rsplit("loss", 1)[1].split(":")[0]) < 3.5, said)
 
 
+def processes_that_read_end_with_their_program():
+    """Also with one that is killed."""
+    with Cluster(psservers=1, workers=0) as c:
+        program = begin(c, "torch_gpt.py")("gpt")
+        try:
+            job = wait_for("a job", lambda: next(
+                (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+            c.wait_steps(job, 1)
+            pid = program.process.pid
+            children = [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                        for child in (task / "children").read_text().split()]
+            check(children, "a process that reads")
+        finally:
+            program.end()
+        wait_for("the end of those that read", lambda: not any(
+            pathlib.Path(f"/proc/{child}").exists() for child in children), 20)
+
+
 if __name__ == "__main__":
     main_with("torch", [
         optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
-        a_gpt_learns_bytes_that_a_process_reads_ahead])
+        a_gpt_learns_bytes_that_a_process_reads_ahead,
+        processes_that_read_end_with_their_program])
