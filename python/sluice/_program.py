@@ -7,6 +7,7 @@ A framework adds how its parameters and gradients come into the session's vector
 """
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -66,6 +67,7 @@ class Program:
         self._init, self._share = init, share
         self._train, self._optimizer = dict(train or {}), optimizer
         self.id: Optional[str] = None  # of the job
+        self._file: Optional[str] = None  # of first values, if it is ours
         self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
         self._session: Optional[Session] = None
         self._closure: Optional[Closure] = None  # whose steps are given out
@@ -148,6 +150,7 @@ class Program:
         path = os.path.join(os.path.abspath(folder),
                             f"{self.job}-{said.hexdigest()[:32]}.safetensors")
         if not os.path.exists(path):
+            self._file = path
             client.save_safetensors(path, {n: values[n].reshape(shape)
                                            for n, shape in self.variables})
         return path
@@ -223,7 +226,9 @@ class Program:
             for closure in self._session.closures():
                 self._look(closure)
                 yield from self._steps(closure, reader)
-            self.ended()
+            if self.ended() and self._file is not None:
+                with contextlib.suppress(OSError):  # nobody reads it any more
+                    os.unlink(self._file)
         finally:
             reader.close()
 

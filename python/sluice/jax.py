@@ -171,9 +171,12 @@ class Trainer(Program):
     # ---- results
 
     def load(self) -> Any:
-        """The parameters of the job's newest checkpoint, as a pytree: after the end
-        those of the whole job, not what this program saw last. Also in `params`."""
-        values = self.learnt()
-        flat: Floats = np.concatenate([values[n].ravel() for n, _ in self.variables])
-        self._flat, self._params = jnp.asarray(flat), None
+        """What the whole job has learnt, as a pytree, which is `params` from here on:
+        the parameters of its last checkpoint. If it is we who left (SIGTERM), what
+        this program saw last."""
+        if self.ended():
+            values = self.learnt()
+            flat: Floats = np.concatenate([values[n].ravel()
+                                           for n, _ in self.variables])
+            self._flat, self._params = jnp.asarray(flat), None
         return self.params

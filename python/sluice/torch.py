@@ -444,14 +444,18 @@ class Trainer(Program):
 
     # ---- results
 
-    def load(self) -> None:
-        """The parameters of the job's newest checkpoint into the model: after the
-        end those of the whole job, not what this program saw last."""
+    def load(self) -> bool:
+        """What the whole job has learnt into the model: the parameters of its last
+        checkpoint, not what this program saw last. False, and the model stays as it
+        is, if it is we who left (SIGTERM) and the job goes on."""
+        if not self.ended():
+            return False
         values = self.learnt()
         self._let_go()
         with torch.no_grad():
             for n, p in self.parameters:
                 p.copy_(torch.from_numpy(values[n]).view(p.shape))
+        return True
 
     def evaluate(self, data: Any, metric: Callable[[Any, Any], torch.Tensor],
                  batch_size: int = 256) -> float:

@@ -3,6 +3,7 @@
 the peers' environment (bench/setup). Where that is absent their tests are left out."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -52,6 +53,20 @@ def train_and_die(c, example, at):
                    for i in (programs.begun - 2, programs.begun - 1))
     print(said, flush=True)
     return said
+
+
+def leave(c, example, steps):
+    """SIGTERM lets a step end: nothing is done twice, and another program goes on."""
+    with Programs(begin(c, example)) as programs:
+        job = wait_for("a job", lambda: next(
+            (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+        c.wait_steps(job, steps)
+        programs.running[0].end(signal.SIGTERM)
+        check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
+        done = c.wait_state(job)
+        check_equal(programs.running[1].process.wait(timeout=60), 0, "exit of the other")
+    check_counts(done)
+    check_equal(int(done["closures_retried"]), 0, "closures that were done again")
 
 
 def main_with(module, cases):

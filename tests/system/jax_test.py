@@ -7,7 +7,7 @@ import os
 import subprocess
 
 from cluster import Cluster, check, check_counts, check_equal
-from frames import ENVIRONMENT, PYTHON, main_with, run, train_and_die
+from frames import ENVIRONMENT, PYTHON, leave, main_with, run, train_and_die
 
 BEGIN = """
 import json, os, sys, jax, jax.numpy as jnp, numpy as np, sluice.jax
@@ -163,8 +163,14 @@ def programs_of_jax_train_and_die():
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
+def a_program_of_jax_leaves_in_order():
+    with Cluster(psservers=1, workers=0) as c:
+        leave(c, "jax_fashion.py", 200)
+
+
 if __name__ == "__main__":
     main_with("jax", [
         a_worker_alone_trains_as_a_loop_of_ones_own,
         gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said,
-        programs_that_begin_at_one_moment_train_one_job, programs_of_jax_train_and_die])
+        programs_that_begin_at_one_moment_train_one_job, programs_of_jax_train_and_die,
+        a_program_of_jax_leaves_in_order])

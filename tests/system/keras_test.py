@@ -5,7 +5,7 @@ with each of Keras' backends; what callbacks say is heard or refused."""
 import json
 
 from cluster import Cluster, check, check_counts, check_equal
-from frames import main_with, run, train_and_die
+from frames import leave, main_with, run, train_and_die
 
 BEGIN = """
 import json, sys, numpy as np, keras, sluice.keras
@@ -203,10 +203,16 @@ def programs_of_keras_train_and_die():
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
+def a_program_of_keras_leaves_in_order():
+    with Cluster(psservers=1, workers=0) as c:
+        leave(c, "keras_fashion.py", 200)
+
+
 if __name__ == "__main__":
     main_with("keras", [
         optimizers_schedules_and_clipping_are_those_of_keras,
         it_is_the_same_on_each_backend, callbacks_see_what_fit_tells_them,
         a_callback_that_stops_ends_the_job, what_psservers_cannot_do_is_refused,
         a_step_that_keras_would_skip_is_counted_as_skipped,
-        programs_of_keras_train_and_die])
+        programs_of_keras_train_and_die,
+        a_program_of_keras_leaves_in_order])

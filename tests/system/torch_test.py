@@ -5,7 +5,7 @@ killed, and a psserver's optimizers are torch's."""
 import pathlib
 
 from cluster import Cluster, check, check_counts, check_equal, wait_for
-from frames import begin, main_with, run, train_and_die
+from frames import begin, leave, main_with, run, train_and_die
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
@@ -197,10 +197,16 @@ def processes_that_read_end_with_their_program():
             pathlib.Path(f"/proc/{child}").exists() for child in children), 20)
 
 
+def a_program_of_torch_leaves_in_order():
+    with Cluster(psservers=1, workers=0) as c:
+        leave(c, "torch_fashion.py", 200)
+
+
 if __name__ == "__main__":
     main_with("torch", [
         optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
         a_gpt_learns_bytes_that_a_process_reads_ahead,
-        processes_that_read_end_with_their_program])
+        processes_that_read_end_with_their_program,
+        a_program_of_torch_leaves_in_order])
