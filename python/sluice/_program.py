@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import signal
 import tempfile
 import threading
@@ -20,7 +21,7 @@ import numpy as np
 
 from . import client
 from ._data import Batch, Collate, Reader, Rows, halves, length, reader_of, stacked
-from .session import Closure, Floats, Lost, Session, Step, Tls
+from .session import Closure, Drained, Ended, Floats, Lost, Session, Step, Tls
 
 __all__ = ["Json", "Program", "Shape"]
 
@@ -29,6 +30,7 @@ Shape = Tuple[int, ...]
 Self = TypeVar("Self", bound="Program")
 
 ENDED = ("finished", "failed", "stopped")
+ASK_S = 5.0  # how long nothing is given before the job is asked for
 
 
 class Program:
@@ -138,22 +140,19 @@ class Program:
                 len(listed))
 
     def _weights(self) -> Optional[str]:
-        """A file of the model's values, named by what is in it."""
+        """A file of the model's values, this program's alone."""
         if self._init != "model":
             return None
-        folder = self._share or os.path.join(tempfile.gettempdir(), "sluice-weights")
+        folder = self._share or os.path.join(tempfile.gettempdir(),
+                                             f"sluice-weights-{os.getuid()}")
         os.makedirs(folder, exist_ok=True)
-        values = {n: np.asarray(v, np.float32) for n, v in self._values().items()}
-        said = hashlib.sha256()
-        for n, shape in self.variables:
-            said.update(json.dumps([n, shape]).encode() + values[n].tobytes())
-        path = os.path.join(os.path.abspath(folder),
-                            f"{self.job}-{said.hexdigest()[:32]}.safetensors")
-        if not os.path.exists(path):
-            self._file = path
-            client.save_safetensors(path, {n: values[n].reshape(shape)
-                                           for n, shape in self.variables})
-        return path
+        self._file = os.path.join(os.path.abspath(folder),
+                                  f"{self.job}-{secrets.token_hex(8)}.safetensors")
+        values = self._values()
+        client.save_safetensors(self._file, {
+            n: np.asarray(values[n], np.float32).reshape(shape)
+            for n, shape in self.variables})
+        return self._file
 
     # ---- life
 
@@ -223,7 +222,7 @@ class Program:
                                        tls=self.submit_tls)["job"])
             self._session = Session(self.coordinator, name=self.name, job=number,
                                     device=self.device, tls=self.tls, wait=self.wait)
-            for closure in self._session.closures():
+            for closure in self._closures(self._session):
                 self._look(closure)
                 yield from self._steps(closure, reader)
             if self.ended() and self._file is not None:
@@ -231,6 +230,23 @@ class Program:
                     os.unlink(self._file)
         finally:
             reader.close()
+
+    def _closures(self, session: Session) -> Iterator[Closure]:
+        """Those of the job, until it has ended or we are leaving. A session is told
+        of the end of a job that it has trained; of one that ended before it was
+        given anything it has to ask."""
+        while True:
+            try:
+                closure = session.take(wait=ASK_S)
+            except TimeoutError:
+                with contextlib.suppress(client.CommandError):  # it may be away
+                    if self.ended():
+                        return
+                continue
+            except (Drained, Ended):
+                return
+            yield closure
+            closure.let_go("the program let go of it")
 
     def _steps(self, closure: Closure, reader: Reader) -> Iterator[Batch]:
         try:
@@ -302,8 +318,13 @@ class Program:
         client.export(self._id(), self.coordinator, tls=self.submit_tls, to=path)
 
     def stop(self) -> None:
-        """Ends the job, after a checkpoint, for all of its programs."""
-        client.stop(self._id(), self.coordinator, tls=self.submit_tls)
+        """Ends the job, after a checkpoint, for all of its programs. Nothing if it
+        has ended."""
+        try:
+            client.stop(self._id(), self.coordinator, tls=self.submit_tls)
+        except client.CommandError:
+            if not self.ended():
+                raise
 
     @classmethod
     def read(cls, data: Any, first: int, end: int) -> Tuple[Any, Any]:

@@ -103,7 +103,7 @@ except ValueError as error:
 """
 # Begun at one moment with first values of their own; processes of each read.
 MEETS = """
-import json, os, sys, numpy as np, jax.numpy as jnp, sluice.jax
+import json, os, pathlib, sys, time, numpy as np, jax.numpy as jnp, sluice.jax
 class Items:
     def __len__(self):
         return 640
@@ -112,17 +112,38 @@ class Items:
                 for n in numbers]
 def loss_fn(params, x):
     return jnp.mean((params["w"] - x / 640) ** 2)
+def all_have(what):
+    (folder / f"{what}-{seed}").touch()
+    return all((folder / f"{what}-{n}").exists() for n in (1, 2, 3))
 if __name__ == "__main__":
     address, seed = sys.argv[1:]
-    readers, first = set(), {"w": jnp.full(3, float(seed))}
-    with sluice.jax.Trainer(first, "meets", address, name=f"jax-{seed}",
-                            workers=1) as t:
-        for batch in t.batches(Items(), batch_size=16, epochs=4):
+    folder, readers = pathlib.Path(__file__).parent, set()
+    while not all_have("begun"):
+        time.sleep(0.01)
+    with sluice.jax.Trainer({"w": jnp.full(3, float(seed))}, "meets", address,
+                            name=f"jax-{seed}", workers=1) as t:
+        for batch in t.batches(Items(), batch_size=16, epochs=30000):
             readers |= set(batch.x["reader"].tolist())
             t.step(loss_fn, batch.x["x"])
+            if all_have("met") and seed == "1":
+                t.stop()
         learnt = t.load()["w"].tolist()
     assert os.getpid() not in readers, readers
-    print(json.dumps([learnt, t.id, t.metrics["samples"]]))
+    print(json.dumps([learnt, t.id]))
+"""
+# Joins a job that ends before it is given anything.
+LATE = BEGIN + """
+import sluice._program
+sluice._program.ASK_S = 0.2
+class Late(sluice.jax.Trainer):
+    def _join(self, spec):
+        with sluice.jax.Trainer(first(), "late", address) as other:
+            for batch in other.batches((x, y), batch_size=160):
+                other.step(loss_fn, batch.x, batch.y)
+        return other.id
+with Late(first(), "late", address) as t:
+    assert not list(t.batches((x, y), batch_size=160))
+    assert jax.tree.structure(t.load()) == jax.tree.structure(first())
 """
 
 
@@ -148,13 +169,21 @@ def programs_that_begin_at_one_moment_train_one_job():
         programs = [subprocess.Popen(
             [PYTHON, str(path), c.address, str(seed)], stdout=subprocess.PIPE,
             text=True, env={**os.environ, **ENVIRONMENT}) for seed in (1, 2, 3)]
-        said = [json.loads(p.communicate(timeout=120)[0]) for p in programs]
+        try:
+            said = [json.loads(p.communicate(timeout=300)[0]) for p in programs]
+        finally:
+            for program in programs:
+                program.kill()
         print(said, flush=True)
         check_equal([p.returncode for p in programs], [0, 0, 0], "exits")
         check_equal(len(c.json("jobs")["jobs"]), 1, "jobs")
-        check(all(s[:2] == said[0][:2] for s in said), "what all have learnt", said)
-        done = c.wait_state(said[0][1])
-        check_counts(done)
+        check(all(s == said[0] for s in said), "what all have learnt", said)
+        c.wait_state(said[0][1], "stopped")
+
+
+def one_that_comes_at_the_end_ends():
+    with Cluster(psservers=1, workers=0) as c:
+        run(LATE, c.address)
 
 
 def programs_of_jax_train_and_die():
@@ -172,5 +201,6 @@ if __name__ == "__main__":
     main_with("jax", [
         a_worker_alone_trains_as_a_loop_of_ones_own,
         gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said,
-        programs_that_begin_at_one_moment_train_one_job, programs_of_jax_train_and_die,
+        programs_that_begin_at_one_moment_train_one_job,
+        one_that_comes_at_the_end_ends, programs_of_jax_train_and_die,
         a_program_of_jax_leaves_in_order])
