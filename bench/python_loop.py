@@ -31,7 +31,6 @@ def options():
     parser.add_argument("--job", type=int, default=0)
     parser.add_argument("--name")
     parser.add_argument("--cpu", type=int)
-    parser.add_argument("--compile", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--windows", type=int, default=1)
     parser.add_argument("--warmup", type=float, default=1.0)
@@ -123,10 +122,9 @@ def trained(o):
     adam = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     with sluice.torch.Trainer(model, "fashion", o.coordinator, optimizer=adam,
                               name=o.name, init="glorot_uniform") as t:
-        run = torch.compile(model) if o.compile else model
         for batch in t.batches((x, torch.from_numpy(y)), 64, ENDLESS):
-            t.step(lambda: loss_fn(run(batch.x), batch.y))
-            if t.metrics["steps"] == READY:  # compiled, if it is to be
+            t.step(lambda: loss_fn(model(batch.x), batch.y))
+            if t.metrics["steps"] == READY:
                 print("ready", flush=True)
 
 

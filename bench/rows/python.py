@@ -39,9 +39,9 @@ def loop(bench, what, *words):
 class Programs(Job):
     """Two programs of torch, a core each, and 2 psservers on either."""
 
-    def __init__(self, bench, compile):
+    def __init__(self, bench):
         super().__init__(over="tcp", psservers=2, cpu=None)
-        self.bench, self.compile, self.programs = bench, compile, []
+        self.bench, self.programs = bench, []
 
     def __enter__(self):
         super().__enter__()
@@ -49,8 +49,7 @@ class Programs(Job):
             with open(self.dir / f"torch-{i}.log", "wb") as log:
                 self.programs.append(subprocess.Popen(
                     line(self.bench, "fashion", "--coordinator", self.address,
-                         "--name", f"torch-{i}", "--cpu", cpu,
-                         "--compile", self.compile),
+                         "--name", f"torch-{i}", "--cpu", cpu),
                     stdout=log, stderr=log, env=environment()))
         return self
 
@@ -69,8 +68,8 @@ class Programs(Job):
         return BATCH * self.steps_per_s(job, self.bench.window(4))
 
 
-def torch_images_per_s(bench, compile=0):
-    with Programs(bench, compile) as c:
+def torch_images_per_s(bench):
+    with Programs(bench) as c:
         return c.images_per_s()
 
 
@@ -87,10 +86,11 @@ def job_torch(bench):
 @row("job-torch-ddp", unit="images/s", peer="torch DDP, gloo, 2 ranks",
      bar=at_least(1.2), needs=NEEDS, long=LONG_TORCH)
 def job_torch_ddp(bench):
-    """The same with torch.compile, against DistributedDataParallel with it."""
-    return alternate(bench, lambda: torch_images_per_s(bench, compile=1),
-                     lambda: peer(bench, "torch_ddp.py",
-                                  seconds=bench.seconds)["per_s"])
+    """The same against DistributedDataParallel, eager or compiled."""
+    def theirs():  # which of the two is faster depends on the machine
+        return max(peer(bench, "torch_ddp.py", seconds=bench.seconds,
+                        compile=way)["per_s"] for way in (0, 1))
+    return alternate(bench, lambda: torch_images_per_s(bench), theirs)
 
 
 # ---- what the package costs
