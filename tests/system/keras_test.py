@@ -151,6 +151,33 @@ said = sluice.keras.fit(model, x[:160], y[:160], job="scaled", coordinator=addre
 print(json.dumps(sluice.status(said.job, address)))
 """
 
+ITEMS = BEGIN + """
+import os, pathlib
+folder = pathlib.Path(sys.argv[2])
+class Items:                                 # (x, y, weight) by number
+    def __len__(self):
+        return 400
+    def __getitem__(self, n):
+        (folder / str(os.getpid())).touch()
+        return {"in": x[n]}, y[n], np.float32(1 + n % 2)
+def named():
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((12,), name="in")
+    model = keras.Model({"in": inputs}, keras.layers.Dense(4)(inputs))
+    model.compile(O.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True))
+    return model
+ours, theirs = named(), named()
+sluice.keras.fit(ours, Items(), job="items", coordinator=address, batch_size=50,
+                 verbose=0, workers=2, train={"shuffle": False})
+theirs.fit({"in": x[:400]}, y[:400], sample_weight=1 + np.arange(400) % 2, verbose=0,
+           batch_size=50, shuffle=False)
+assert np.allclose(flat(ours), flat(theirs), rtol=1e-5, atol=1e-7)
+readers = {int(p.name) for p in folder.iterdir()} - {os.getpid()}
+assert len(readers) == 2, readers
+"""
+
 
 def same(c, *words, **environment):
     for line in run(SAME, c.address, *words, **environment).splitlines():
@@ -174,6 +201,13 @@ def callbacks_see_what_fit_tells_them():
     with Cluster(psservers=1, workers=0) as c:
         job = json.loads(run(EVENTS, c.address))
         check_counts(c.wait_state(job))
+
+
+def data_sets_are_read_ahead_by_processes():
+    with Cluster(psservers=1, workers=0) as c:
+        readers = c.dir / "readers"
+        readers.mkdir()
+        run(ITEMS, c.address, str(readers))
 
 
 def a_callback_that_stops_ends_the_job():
@@ -212,7 +246,8 @@ if __name__ == "__main__":
     main_with("keras", [
         optimizers_schedules_and_clipping_are_those_of_keras,
         it_is_the_same_on_each_backend, callbacks_see_what_fit_tells_them,
-        a_callback_that_stops_ends_the_job, what_psservers_cannot_do_is_refused,
+        data_sets_are_read_ahead_by_processes, a_callback_that_stops_ends_the_job,
+        what_psservers_cannot_do_is_refused,
         a_step_that_keras_would_skip_is_counted_as_skipped,
         programs_of_keras_train_and_die,
         a_program_of_keras_leaves_in_order])

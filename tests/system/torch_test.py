@@ -101,7 +101,7 @@ refused("OneCycleLR is not offered", lambda p: O.Adam(p),
 # What accumulates, is scaled or is read elsewhere is the same training.
 WAYS = """
 import os, sys, torch, sluice.torch
-address, way = sys.argv[1:]
+address, way = sys.argv[1:3]
 torch.manual_seed(7)
 x, y = torch.randn(640, 12), torch.randint(0, 4, (640,))
 torch.manual_seed(3)
@@ -131,7 +131,10 @@ with sluice.torch.Trainer(model, way, address, train={"shuffle": False},
         else:
             t.step(lambda: loss_fn(model(inputs), batch.y))
     t.load()
+    t.save(sys.argv[3])
     done = t.status()
+for n, values in sluice.client.load_safetensors(sys.argv[3]).items():
+    assert torch.equal(model.state_dict()[n], torch.from_numpy(values)), n
 assert os.getpid() not in readers and len(readers) == (2 if way == "workers" else 0)
 print(sum(p.detach().double().abs().sum() for p in model.parameters()).item(),
       done["updates_skipped"], scaler.get_scale())
@@ -148,7 +151,8 @@ def optimizers_schedules_and_clipping_are_those_of_torch():
 
 def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
     with Cluster(psservers=2, workers=0) as c:
-        said = {way: [float(w) for w in run(WAYS, c.address, way).split()]
+        said = {way: [float(w) for w in run(
+            WAYS, c.address, way, str(c.dir / "saved.safetensors")).split()]
                 for way in ("plain", "parts", "scaler", "skip", "workers")}
         print(said, flush=True)
         plain = said["plain"][0]
