@@ -9,23 +9,11 @@ The images are those of Debian's dataset-fashion-mnist. Needs torch and the
 package of python/.
 """
 import argparse
-import gzip
 
-import numpy as np
 import sluice.torch
 import torch
+from fashion_data import images
 from torch import nn
-
-FOLDER = "/usr/share/datasets/fashion-mnist"
-
-
-def images(kind):
-    """(x, y): bytes of shape (n, 28, 28) and classes."""
-    def read(name, header):
-        with gzip.open(f"{FOLDER}/{kind}-{name}-ubyte.gz") as f:
-            return np.frombuffer(f.read(), np.uint8, offset=header).copy()
-    return (read("images-idx3", 16).reshape(-1, 28, 28),
-            read("labels-idx1", 8).astype(np.int64))
 
 
 class Net(nn.Sequential):

@@ -21,7 +21,10 @@ def main():
     o = options(__doc__, ("threads", 2, "of torch"),
                 ("layout", "contiguous", "or channels_last"),
                 ("compile", 1, "torch.compile (inductor); 0: eager"),
-                ("adam", "fused", "fused or foreach"))
+                ("adam", "fused", "fused or foreach"),
+                ("cpu", -1, "the only core; -1: any"))
+    if o.cpu >= 0:
+        os.sched_setaffinity(0, {o.cpu})
     import torch
     torch.set_num_threads(o.threads)
     trainer, steps = Local(torch, o), 0

@@ -6,7 +6,9 @@ submit, jobs, status, watch, stop, export
              jobs, as the `sluice` command has them
 Coordinator, serve
              tasks: work of your own, as bytes, done by programs of yours
-sluice.torch a torch model on a cluster; sluice.jax, sluice.keras likewise
+sluice.torch a torch model on a cluster
+sluice.keras `fit` of a Keras 3 model there
+sluice.jax   pytrees there
 """
 from ._native import Error
 from .client import CommandError, export, jobs, status, stop, submit, watch

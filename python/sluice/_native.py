@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import threading
 from ctypes import (POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double,
                     c_float, c_int, c_int64, c_size_t, c_uint, c_uint32, c_uint64,
                     c_void_p)
@@ -73,7 +74,7 @@ _SIGNATURES = {
     "sluice_take": (c_int, [c_void_p, c_int64, POINTER(c_void_p), _err]),
     "sluice_closure_info": (POINTER(Info), [c_void_p]),
     "sluice_closure_variable": (c_bool, [c_void_p, c_uint32, POINTER(Variable)]),
-    "sluice_samples": (None, [c_void_p, c_uint64, c_uint64, POINTER(c_uint64)]),
+    "sluice_samples": (None, [c_void_p, c_uint64, c_uint64, c_void_p]),
     "sluice_params": (POINTER(c_float), [c_void_p]),
     "sluice_grads": (POINTER(c_float), [c_void_p]),
     "sluice_begin": (c_int, [c_void_p, POINTER(Step), _err]),
@@ -117,10 +118,20 @@ def lib() -> Any:
     return _lib
 
 
+class _Errors(threading.local):
+    """One per thread, since every call of every step wants one."""
+
+    def __init__(self) -> None:
+        self.error = sl_error()
+        self.at = byref(self.error)
+
+
+_errors = _Errors()
+
+
 def call(name: str, *words: Any, fine: tuple[int, ...] = (OK,)) -> int:
     """Calls a function whose last argument is an error; raises what it says."""
-    error = sl_error()
-    code: int = getattr(lib(), name)(*words, byref(error))
+    code: int = getattr(_lib or lib(), name)(*words, _errors.at)
     if code not in fine:
-        raise Error(code, error.text.decode(errors="replace"))
+        raise Error(code, _errors.error.text.decode(errors="replace"))
     return code

@@ -160,8 +160,9 @@ def save_safetensors(path: str, tensors: Tensors) -> None:
         at += 4 * tensor.size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(f"{path}.part", "wb") as f:
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "wb") as f:
         f.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
             f.write(np.ascontiguousarray(tensor, np.float32).tobytes())
-    os.replace(f"{path}.part", path)
+    os.replace(part, path)

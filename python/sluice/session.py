@@ -84,11 +84,10 @@ class Step:
     @property
     def samples(self) -> npt.NDArray[np.uint64]:
         """The numbers of its samples, in the order of the epoch. Shape (count,)."""
-        out = np.empty(self.count, np.uint64)
-        native.lib().sluice_samples(
-            self._closure._handle(), self.first, self.count,
-            out.ctypes.data_as(ctypes.POINTER(ctypes.c_uint64)))
-        return out
+        of = self._closure
+        if of._samples is None:  # of all steps at once
+            of._samples = of.order(of.first, of.count)
+        return of._samples[self.first - of.first:self.first - of.first + self.count]
 
     def ready(self, first: int, count: int) -> None:
         """Elements [first, first + count) of the gradient are whole, and their
@@ -122,6 +121,7 @@ class Closure:
         self.batch, self.seed = int(info.batch), int(info.seed)
         self.elements = int(info.elements)
         self._variables = int(info.variables)
+        self._samples: Optional[npt.NDArray[np.uint64]] = None
         self.params = self._vector("sluice_params")
         self.grads = self._vector("sluice_grads")
 
@@ -142,6 +142,18 @@ class Closure:
             if error.number == native.ECANCELED:
                 raise Lost(str(error)) from None
             raise
+
+    def order(self, first: int, count: int) -> npt.NDArray[np.uint64]:
+        """The samples at positions [first, first + count) of the epoch's order.
+        Shape (count,)."""
+        out = np.empty(count, np.uint64)
+        native.lib().sluice_samples(self._handle(), first, count, out.ctypes.data)
+        return out
+
+    def positions(self, step: int) -> Tuple[int, int]:
+        """(first, count) of a step of this closure, counted or not."""
+        first = self.first + step * self.batch
+        return first, min(self.batch, self.first + self.count - first)
 
     @property
     def variables(self) -> list[Variable]:

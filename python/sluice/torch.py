@@ -21,37 +21,18 @@ What is different from a loop of one's own:
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import hashlib
-import json
-import os
-import signal
-import tempfile
-import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 import torch
 
-from . import client
-from .session import Closure, Lost, Session, Step, Tls
+from ._data import Batch, Rows, map_arrays
+from ._program import Json, Program, chunks
+from .session import Closure, Lost
 
-__all__ = ["Batch", "Trainer", "optimizer_spec"]
+__all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
 
-Json = Dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """Samples of one step. x, y: collated as torch's DataLoader does; where items
-    are no pairs, `x` is all of it and `y` None."""
-
-    x: Any
-    y: Any
-    samples: Any  # numbers in the data set, shape (n,)
-    epoch: int
-    step: int  # in the closure
-    closure: int
+READY = 1 << 14  # elements of the gradient that are worth a call of the library
 
 
 # ---- torch's words -> the job's
@@ -77,22 +58,19 @@ def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
     if kind != "SGD":
         spec["torch_epsilon"] = True
     if kind == "SGD":
-        refuse("weight_decay", "dampening")
+        refuse("dampening")
         spec.update(type="sgd", momentum=group["momentum"], nesterov=group["nesterov"])
     elif kind in ("Adam", "AdamW"):
-        if kind == "Adam":
-            refuse("weight_decay")
         spec.update(type=kind.lower(), beta_1=group["betas"][0],
                     beta_2=group["betas"][1], epsilon=group["eps"],
                     amsgrad=group["amsgrad"])
-        if kind == "AdamW":
+        if kind == "AdamW" or group.get("decoupled_weight_decay"):
             spec.update(weight_decay=group["weight_decay"])
     elif kind == "Adagrad":
-        refuse("weight_decay", "lr_decay")
+        refuse("lr_decay")
         spec.update(type="adagrad", epsilon=group["eps"],
                     initial_accumulator_value=group["initial_accumulator_value"])
     elif kind == "RMSprop":
-        refuse("weight_decay")
         spec.update(type="rmsprop", rho=group["alpha"], epsilon=group["eps"],
                     momentum=group["momentum"], centered=group["centered"])
     else:
@@ -101,209 +79,304 @@ def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
     return spec
 
 
-def _numpy(p: torch.Tensor) -> Any:
-    return p.detach().to("cpu", torch.float32).numpy()
+def _l2(optimizer: Any) -> float:
+    """What the program adds to the gradient, of each parameter: `weight_decay` of
+    optimizers that do not decouple it."""
+    if isinstance(optimizer, dict) or type(optimizer).__name__ == "AdamW":
+        return 0.0
+    group = optimizer.param_groups[0]
+    return 0.0 if group.get("decoupled_weight_decay") else float(
+        group.get("weight_decay", 0.0))
 
 
-# ---- data
-
-def _collated(items: List[Any]) -> Tuple[Any, Any]:
-    batch = torch.utils.data.default_collate(items)
-    if isinstance(batch, (list, tuple)) and len(batch) == 2:
-        return batch[0], batch[1]
-    return batch, None
-
-
-def _read(data: Any, samples: Any) -> Tuple[Any, Any]:
-    """A torch Dataset (or anything with len and [i]), or a tuple of two tensors or
-    arrays with one row per sample."""
-    if isinstance(data, tuple) and len(data) == 2:
-        index = torch.from_numpy(samples.astype(np.int64))
-        x, y = (torch.as_tensor(part) for part in data)
-        return x[index], y[index]
-    return _collated([data[int(n)] for n in samples])
-
-
-def _length(data: Any) -> int:
-    try:
-        return len(data[0]) if isinstance(data, tuple) else len(data)
-    except TypeError:
+def schedule_spec(scheduler: Any) -> Json:
+    """`learning_rate` and `schedule` of a job's optimizer for a scheduler of torch
+    that is stepped after each batch; ValueError for one that has no equal."""
+    kind, rate = type(scheduler).__name__, float(scheduler.base_lrs[0])
+    if scheduler.last_epoch != 0:
+        raise ValueError(f"{kind} has been stepped: jobs begin at the first step")
+    s: Json
+    if kind == "ExponentialLR":
+        s = {"type": "exponential_decay", "decay_steps": 1,
+             "decay_rate": scheduler.gamma}
+    elif kind == "StepLR":
+        s = {"type": "exponential_decay", "decay_steps": scheduler.step_size,
+             "decay_rate": scheduler.gamma, "staircase": True}
+    elif kind == "MultiStepLR":
+        steps = sorted(scheduler.milestones.elements())
+        values = [rate * scheduler.gamma ** i for i in range(len(steps) + 1)]
+        last = {m: values[i + 1] for i, m in enumerate(steps)}  # of those twice there
+        s = {"type": "piecewise_constant_decay", "boundaries": [m - 1 for m in last],
+             "values": [rate, *last.values()]}
+        return {"schedule": s}
+    elif kind == "CosineAnnealingLR":
+        s = {"type": "cosine_decay", "decay_steps": scheduler.T_max,
+             "alpha": scheduler.eta_min / rate}
+    elif kind == "PolynomialLR":
+        s = {"type": "polynomial_decay", "decay_steps": scheduler.total_iters,
+             "end_learning_rate": 0.0, "power": scheduler.power}
+    elif kind == "LinearLR":
+        s = {"type": "polynomial_decay", "decay_steps": scheduler.total_iters,
+             "end_learning_rate": rate * scheduler.end_factor}
+        rate *= scheduler.start_factor
+    else:
         raise ValueError(
-            "the data has no length: samples are asked for by number, so that each "
-            "counts once whoever dies; a stream cannot give that") from None
+            f"{kind} is not offered: ExponentialLR, StepLR, MultiStepLR, "
+            "CosineAnnealingLR, PolynomialLR and LinearLR are, or say it as a dict")
+    return {"learning_rate": rate, "schedule": s}
 
 
-class Trainer:
+# ---- gradients on their way
+
+class _Ready:
+    """Ranges of the gradient that are whole, kept until they are worth a call:
+    neighbours become one, since a layer's variables lie side by side. What is
+    left at the end of a step need not be told."""
+
+    def __init__(self) -> None:
+        self._ranges: List[Tuple[int, int]] = []  # [first, end)
+        self._count = 0
+
+    def add(self, first: int, count: int) -> List[Tuple[int, int]]:
+        """One more; gives the (first, count) that are to be told now."""
+        end = first + count
+        self._count += count
+        if self._ranges and self._ranges[-1][0] == end:
+            end = self._ranges.pop()[1]
+        elif self._ranges and self._ranges[-1][1] == first:
+            first = self._ranges.pop()[0]
+        self._ranges.append((first, end))
+        if self._count < READY:
+            return []
+        told = [(i, j - i) for i, j in self._ranges]
+        self._ranges, self._count = [], 0
+        return told
+
+
+class _Pinned:
+    """The session's vectors as a CUDA device sees them: page-locked where they lie,
+    so that copies run beside the computing. Where the system does not let them be
+    locked, copies take longer and are as right."""
+
+    def __init__(self, vectors: List[torch.Tensor], device: torch.device) -> None:
+        self.stream = torch.cuda.Stream(device)
+        self.copies: List[Tuple[Any, Tuple[int, int]]] = []  # (event, range)
+        self._locked: List[int] = []
+        runtime = torch.cuda.cudart()
+        for vector in vectors:
+            if int(runtime.cudaHostRegister(vector.data_ptr(), 4 * vector.numel(),
+                                            0)) == 0:
+                self._locked.append(vector.data_ptr())
+
+    def fetch(self, to: torch.Tensor, gradient: torch.Tensor,
+              where: Tuple[int, int]) -> None:
+        """Begins to copy a gradient into its place."""
+        self.stream.wait_stream(torch.cuda.current_stream(gradient.device))
+        with torch.cuda.stream(self.stream):
+            to.copy_(gradient, non_blocking=True)
+        gradient.record_stream(self.stream)
+        self.copies.append((self.stream.record_event(), where))
+
+    def arrived(self) -> Iterator[Tuple[int, int]]:
+        """Ranges whose copies have ended, in the order that they were begun."""
+        while self.copies and self.copies[0][0].query():
+            yield self.copies.pop(0)[1]
+
+    def wait(self) -> None:
+        self.stream.synchronize()
+        self.copies = []
+
+    def close(self) -> None:
+        self.stream.synchronize()
+        for address in self._locked:
+            torch.cuda.cudart().cudaHostUnregister(address)
+        self._locked = []
+
+
+class _Marks:
+    """Stands where a GradScaler wants an optimizer: `went` says whether it let it
+    step."""
+
+    def __init__(self, parameters: List[torch.Tensor]) -> None:
+        self.param_groups = [{"params": parameters}]
+        self.went = False
+
+    def step(self) -> None:
+        self.went = True
+
+
+# ---- the trainer
+
+class _Rows(Rows):
+    @staticmethod
+    def numbers(samples: Any) -> Any:
+        return torch.from_numpy(samples)
+
+    @staticmethod
+    def of(array: Any, numbers: Any) -> Any:
+        if isinstance(array, torch.Tensor):
+            return array.index_select(0, numbers if array.is_cpu else
+                                      numbers.to(array.device))
+        return array[numbers.numpy()]
+
+
+class Trainer(Program):
     """A torch model that trains on a cluster. See the module.
 
-    model        its parameters that require a gradient are the job's variables
-    job          name; programs that say the same name train together
-    coordinator  address; None: $SLUICE_COORDINATOR
+    model        its parameters that require a gradient are the job's variables;
+                 float32, on a CPU or on one CUDA device
     optimizer    of torch, or a dict as a job has it
-    tls          a worker's certificate, "certs/worker"; `submit_tls` of who submits,
-                 if that is another one
-    init         "model": the first program's values, through a file in `share` that
-                 psservers can read (its folder is on one host, or shared); or
-                 an initializer's name, as "glorot_uniform"
-    train        more of the job's `train`, e.g. {"max_delay": 16}
+    scheduler    of torch: as if it were stepped after each update of the whole job
+    clip_norm, clip_value   the gradient of each step is clipped by the program, as
+                 torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
+                 leaves before it is whole
+    cluster      tls, name, init, share, train, wait, workers: as of `Program`
+                 (sluice/_program.py)
     """
+
+    collate = staticmethod(torch.utils.data.default_collate)
+    rows = _Rows
 
     def __init__(self, model: torch.nn.Module, job: str,
                  coordinator: Optional[str] = None, *,
                  optimizer: Union[torch.optim.Optimizer, Json, None] = None,
-                 tls: Tls = None, submit_tls: Tls = None, name: Optional[str] = None,
-                 init: str = "model", share: Optional[str] = None,
-                 train: Optional[Json] = None, wait: Optional[float] = None) -> None:
-        self.model, self.job, self.coordinator = model, job, coordinator
-        self.tls, self.submit_tls = tls, submit_tls or tls
-        self.name, self.wait = name, wait
-        self._init, self._share = init, share
-        self._train = dict(train or {})
-        self._optimizer = optimizer_spec(optimizer or {"type": "sgd",
-                                                       "learning_rate": 0.01})
+                 scheduler: Optional[Any] = None, clip_norm: float = 0.0,
+                 clip_value: float = 0.0, **cluster: Any) -> None:
+        self.model = model
         self.parameters = [(n, p) for n, p in model.named_parameters()
                            if p.requires_grad]
         for n, p in self.parameters:
             if p.dtype != torch.float32:
                 raise ValueError(f"{n} is {p.dtype}; parameters are float32 (compute "
                                  "in less under torch.autocast)")
-        self.id: Optional[str] = None  # of the job
-        self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
-        self._session: Optional[Session] = None
-        self._step: Optional[Step] = None
-        self._taken = False
-        self._where: Tuple[int, int] = (0, 0)  # addresses of the vectors
-        self._ranges: Dict[str, Tuple[int, int]] = {}
+        devices = {p.device for _, p in self.parameters}
+        if len(devices) != 1:
+            raise ValueError(f"the parameters lie on {sorted(map(str, devices))}: one "
+                             "device is wanted, a program each for more")
+        self._device = devices.pop()
+        if self._device.type not in ("cpu", "cuda"):
+            raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
+        optimizer = optimizer or {"type": "sgd", "learning_rate": 0.01}
+        self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
+        spec = optimizer_spec(optimizer)
+        if scheduler is not None and spec.get("momentum"):
+            raise ValueError(
+                "momentum with a scheduler: psservers keep the rate within the "
+                "velocity, as Keras does, and torch outside, which differs while the "
+                "rate changes. To have Keras' way say the optimizer as a dict")
+        if scheduler is not None:
+            spec = {k: v for k, v in spec.items() if k != "learning_rate"}
+            spec.update(schedule_spec(scheduler))
+        super().__init__(
+            job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters], spec,
+            **cluster)
+        self.device = f"torch, {torch.get_num_threads()} threads" + (
+            "" if self._device.type == "cpu" else f", {self._device}")
         self._hooks: List[Any] = []
         self._grads: Optional[torch.Tensor] = None
-        self._old_handlers: Dict[int, Any] = {}
+        self._params: Optional[torch.Tensor] = None
+        self._views: List[torch.Tensor] = []  # of the gradient, by parameter
+        self._here: List[bool] = []  # those that have got there in this step
+        self._ready = _Ready()
+        self._pinned: Optional[_Pinned] = None
+        self._push = False  # what backward has is whole
+        self._marks: Optional[_Marks] = None
 
-    # ---- the job
+    # ---- the model and the vectors
 
-    def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
-        """The job that the first program submits."""
-        initializer = "zeros" if self._init == "model" else self._init
-        train = {"batch": batch_size, "epochs": epochs, "steps_per_closure": 16,
-                 **self._train}
-        return {"name": self.job,
-                "model": {"type": "external", "variables": [
-                    {"name": n, "shape": list(p.shape) or [1],
-                     "initializer": initializer} for n, p in self.parameters]},
-                "optimizer": self._optimizer,
-                "data": {"train": {"format": "external", "samples": samples}},
-                "train": train}
-
-    def _join(self, spec: Json) -> str:
-        """The id of the job of our name that has not ended; else of a new one. Who
-        looks at the same moment asks for the same one."""
-        listed = [j for j in client.jobs(self.coordinator, tls=self.submit_tls)
-                  if j["name"] == self.job]
-        for j in listed:
-            if j["state"] not in ("finished", "failed", "stopped"):
-                return str(j["id"])
-        words = json.dumps([self.job, len(listed)])
-        request = hashlib.sha256(words.encode()).hexdigest()[:32]
-        return client.submit(spec, self.coordinator, tls=self.submit_tls,
-                             request_id=request, weights=self._weights(request))
-
-    def _weights(self, request: str) -> Optional[str]:
-        if self._init != "model":
-            return None
-        folder = self._share or os.path.join(tempfile.gettempdir(), "sluice-weights")
-        os.makedirs(folder, exist_ok=True)
-        path = os.path.join(os.path.abspath(folder), f"{self.job}-{request}.safetensors")
-        if not os.path.exists(path):
-            client.save_safetensors(path, {
-                n: _numpy(p).reshape(list(p.shape) or [1])
-                for n, p in self.parameters})
-        return path
-
-    # ---- life
-
-    def __enter__(self) -> "Trainer":
-        if threading.current_thread() is threading.main_thread():
-            self._old_handlers = {
-                signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: self.drain())}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
-        self._old_handlers = {}
-
-    def drain(self) -> None:
-        """The step under way ends, `batches` ends, the rest goes to others."""
-        if self._session is not None:
-            self._session.drain()
-
-    def close(self) -> None:
-        """Leaves the cluster. The model keeps the parameters that it saw last."""
-        self._let_go()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+    def _values(self) -> Dict[str, Any]:
+        return {n: p.detach().to("cpu").numpy() for n, p in self.parameters}
 
     def _let_go(self) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        if self._where == (0, 0):
-            return
-        for _, p in self.parameters:
-            p.data = p.data.clone()
-            p.grad = None
-        self._where, self._grads = (0, 0), None
-
-    # ---- the model and the vectors
+        if self._pinned is not None:
+            self._pinned.close()
+            self._pinned = None
+        if self._grads is not None:
+            for _, p in self.parameters:
+                p.data = p.data.clone()
+                p.grad = None
+        self._grads, self._params, self._views = None, None, []
+        super()._let_go()
 
     def _attach(self, closure: Closure) -> None:
-        """Parameters and gradients of a CPU's model become views of the vectors;
-        those of a GPU are copied."""
-        where = (closure.params.ctypes.data, closure.grads.ctypes.data)
-        if where == self._where:
-            return
-        self._let_go()
-        by_name = {v.name: v for v in closure.variables}
-        ours = {n: tuple(p.shape) or (1,) for n, p in self.parameters}
-        theirs = {n: v.shape for n, v in by_name.items()}
-        if ours != theirs:
-            differ = sorted(set(ours.items()) ^ set(theirs.items()))
-            closure.fail(f"the program's model is another than the job's: {differ[:4]}")
-            raise ValueError(f"job {self.job} has another model; differing: {differ}")
-        self._ranges = {n: (v.first, v.elements) for n, v in by_name.items()}
+        """Parameters of a CPU's model become views of the vector; those of a GPU are
+        copied. Gradients are copied: autograd's own need not be zeroed, nor added to."""
         self._params = torch.from_numpy(closure.params)
         self._grads = torch.from_numpy(closure.grads)
-        for n, p in self.parameters:
-            if p.device.type == "cpu":
-                p.data = self._view(self._params, n, p)
-                p.grad = self._view(self._grads, n, p)
-            self._hooks.append(p.register_post_accumulate_grad_hook(
-                lambda q, n=n: self._whole(n, q)))
-        self._where = where
-
-    def _view(self, vector: torch.Tensor, n: str, p: torch.Tensor) -> torch.Tensor:
-        first, elements = self._ranges[n]
-        return vector[first:first + elements].view(p.shape)
+        if self._device.type == "cuda":
+            self._pinned = _Pinned([self._params, self._grads], self._device)
+        whole = closure.elements < READY  # leaves at the end alone
+        for i, (n, p) in enumerate(self.parameters):
+            self._views.append(self._part(self._grads, n).view(p.shape))
+            if self._pinned is None:
+                p.data = self._part(self._params, n).view(p.shape)
+            if not whole:
+                self._hooks.append(p.register_post_accumulate_grad_hook(
+                    self._hook(i, self._ranges[n])))
 
     def _fresh(self) -> None:
-        for n, p in self.parameters:
-            if p.device.type != "cpu":
-                with torch.no_grad():
-                    p.copy_(self._view(self._params, n, p))
-
-    def _whole(self, n: str, p: torch.Tensor) -> None:
-        """Backward has this gradient: what makes up a shard leaves."""
-        if self._step is None or self._scaled:
+        if self._pinned is None:
             return
-        assert self._grads is not None and p.grad is not None
-        if p.device.type != "cpu":
-            self._view(self._grads, n, p).copy_(p.grad)
-        elif p.grad.data_ptr() != self._view(self._grads, n, p).data_ptr():
-            self._view(self._grads, n, p).copy_(p.grad)  # somebody replaced it
-            p.grad = self._view(self._grads, n, p)
-        with contextlib.suppress(Lost):  # the next batch is another closure's
-            self._step.ready(*self._ranges[n])
+        with torch.no_grad():
+            for n, p in self.parameters:
+                p.copy_(self._part(self._params, n).view(p.shape), non_blocking=True)
+
+    def _hook(self, i: int, where: Tuple[int, int]) -> Callable[[torch.Tensor], None]:
+        """Backward has this gradient: what makes up a shard leaves."""
+        view = self._views[i]
+
+        def whole(p: torch.Tensor) -> None:
+            if not self._push:
+                return
+            assert p.grad is not None
+            gradient, self._here[i] = self._gradient(p), True
+            if self._pinned is None:
+                view.copy_(gradient)
+                p.grad = view  # autograd's own can go
+                self._tell(self._ready.add(*where))
+                return
+            self._pinned.fetch(view, gradient, where)
+            for arrived in self._pinned.arrived():
+                self._tell(self._ready.add(*arrived))
+        return whole
+
+    def _gradient(self, p: torch.Tensor) -> torch.Tensor:
+        gradient = p.grad
+        assert gradient is not None
+        if gradient.is_sparse:
+            gradient = gradient.to_dense()
+        return gradient.add(p.detach(), alpha=self._l2) if self._l2 else gradient
+
+    def _clip(self) -> None:
+        parameters = [p for _, p in self.parameters if p.grad is not None]
+        if self._clip_norm:
+            torch.nn.utils.clip_grad_norm_(parameters, self._clip_norm)
+        if self._clip_value:
+            torch.nn.utils.clip_grad_value_(parameters, self._clip_value)
+
+    def _collect(self) -> None:
+        """Whatever hooks have not taken; what has no gradient has a zero."""
+        views, gradients = [], []
+        for (_, p), view, here in zip(self.parameters, self._views, self._here):
+            if here:
+                continue
+            if p.grad is None:
+                view.zero_()
+            else:
+                views.append(view)
+                gradients.append(self._gradient(p))
+        if gradients:
+            torch._foreach_copy_(views, gradients)
+        if self._pinned is not None:
+            self._pinned.wait()
+
+    def _tell(self, told: List[Tuple[int, int]]) -> None:
+        for first, count in told:
+            with contextlib.suppress(Lost):  # the next batch is another closure's
+                self._begun().ready(first, count)
 
     # ---- training
 
@@ -311,113 +384,88 @@ class Trainer:
         """The batches that the cluster gives to this program, until the job has
         ended or we are leaving. Each is to be finished by one `step`.
 
-        data: indexable by sample number: a torch Dataset, or (x, y) with one row
-        per sample. The order is the cluster's: each sample once an epoch."""
-        self.id = self._join(self.spec(_length(data), batch_size, epochs))
-        number = int(client.status(self.id, self.coordinator,
-                                   tls=self.submit_tls)["job"])
-        self._session = Session(self.coordinator, name=self.name, job=number,
-                                device=f"torch, {torch.get_num_threads()} threads",
-                                tls=self.tls, wait=self.wait)
-        for closure in self._session.closures():
-            self._attach(closure)
-            yield from self._steps(closure, data)
+        data: indexable by sample number: a torch Dataset, one of Hugging Face, or a
+        tree of arrays or tensors with one row per sample, as (x, y); items are
+        collated as torch's DataLoader does. The order is the cluster's: each sample
+        once an epoch. With `workers` of the Trainer so many processes read ahead."""
+        yield from super().batches(
+            map_arrays(lambda a: torch.from_numpy(a) if isinstance(a, np.ndarray) else a,
+                       data), batch_size, epochs)
 
-    def _steps(self, closure: Closure, data: Any) -> Iterator[Batch]:
-        try:
-            for step in closure.steps():
-                self._fresh()
-                samples = step.samples
-                x, y = _read(data, samples)
-                self._step, self._taken = step, False
-                yield Batch(x, y, samples, closure.epoch, step.number, closure.number)
-                self._step = None
-                if not self._taken:
-                    raise RuntimeError("a batch was passed over: call step for each")
-        finally:
-            self._step = None
+    def _given(self, x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.device == self._device:
+            return x
+        return map_arrays(lambda a: torch.as_tensor(a).to(self._device), x)
 
-    _scaled = False
+    def step(self, compute: Callable[..., torch.Tensor], right: float = 0.0,
+             scaler: Optional[Any] = None,
+             parts: Optional[List[Batch]] = None) -> float:
+        """Computes the batch's loss and its gradient, and pushes it. Returns the
+        loss.
 
-    def step(self, compute: Callable[[], torch.Tensor], right: float = 0.0,
-             scaler: Optional[Any] = None) -> float:
-        """Computes the batch's loss and its gradient, and pushes it. `compute`
-        returns the mean loss; `right`: how many were predicted right. With a
-        GradScaler a step that it would skip is counted as skipped. Returns the
-        loss."""
-        step = self._step
-        if step is None:
-            raise RuntimeError("step is called for a batch of `batches`, once")
-        assert self._grads is not None
-        self._taken, self._scaled = True, scaler is not None
-        self._grads.zero_()
+        compute  returns the mean loss, a scalar
+        right    how many samples were predicted right
+        scaler   a torch.amp.GradScaler: a step that it would skip is counted as
+                 skipped, and it is updated
+        parts    micro-batches, as batch.parts(4): `compute` is called with each, and
+                 their gradients are accumulated, weighed by their samples
+        """
+        step = self._begun()
         for _, p in self.parameters:
-            if p.device.type != "cpu":
-                p.grad = None
-        loss = compute()
-        value = float(loss.detach())
-        skip = False
-        if scaler is None:
-            loss.backward()
-        else:
-            scaler.scale(loss).backward()
-            skip = self._unscale(scaler)
-        self._scaled = False
-        with contextlib.suppress(Lost):
-            step.done(loss_sum=value * step.count, right=right, skip=skip)
-            self.metrics["steps"] += 1
-            self.metrics["samples"] += step.count
-            self.metrics["loss"] = value
-        self._step = None
+            p.grad = None
+        self._here = [False] * len(self.parameters)
+        value, self._ready = 0.0, _Ready()
+        early = scaler is None and not (self._clip_norm or self._clip_value)
+        count = 1 if parts is None else len(parts)
+        for i in range(count):
+            loss = compute() if parts is None else compute(parts[i])
+            if parts is not None:
+                loss = loss * (len(parts[i].samples) / step.count)
+            value += loss.item()
+            self._push = early and i + 1 == count
+            (loss if scaler is None else scaler.scale(loss)).backward()
+        self._push = False
+        skip = scaler is not None and not self._unscaled(scaler)
+        if not early and not skip:
+            self._clip()
+        self._collect()
+        self._done(value, right, skip)
         return value
 
-    def _unscale(self, scaler: Any) -> bool:
-        """The whole gradient, divided by the scale; True if it is not finite."""
-        assert self._grads is not None
-        for n, p in self.parameters:
-            if p.grad is not None and p.device.type != "cpu":
-                self._view(self._grads, n, p).copy_(p.grad)
-        self._grads /= scaler.get_scale()
-        finite = bool(torch.isfinite(self._grads).all())
-        if finite:
-            scaler.update(scaler.get_scale())
-        else:
-            scaler.update(scaler.get_scale() * scaler.get_backoff_factor())
-        return not finite
+    def _unscaled(self, scaler: Any) -> bool:
+        """The whole gradient, divided by the scale; False if it is not finite."""
+        if self._marks is None:
+            self._marks = _Marks([p for _, p in self.parameters])
+        self._marks.went = False
+        scaler.unscale_(self._marks)
+        scaler.step(self._marks)
+        scaler.update()
+        return self._marks.went
 
     # ---- results
 
-    def status(self) -> Json:
-        """Of the whole job, as `sluice status` says it."""
-        assert self.id is not None, "batches has not begun"
-        return client.status(self.id, self.coordinator, tls=self.submit_tls)
-
-    def load(self) -> None:
-        """The parameters of the job's newest checkpoint into the model: after the
-        end those of the whole job, not what this program saw last."""
-        assert self.id is not None, "batches has not begun"
+    def load(self) -> bool:
+        """What the whole job has learnt into the model: the parameters of its last
+        checkpoint, not what this program saw last. False, and the model stays as it
+        is, if it is we who left (SIGTERM) and the job goes on."""
+        if not self.ended():
+            return False
+        values = self.learnt()
         self._let_go()
-        values = client.export(self.id, self.coordinator, tls=self.submit_tls)
         with torch.no_grad():
             for n, p in self.parameters:
                 p.copy_(torch.from_numpy(values[n]).view(p.shape))
-
-    def save(self, path: str) -> None:
-        """The newest checkpoint as a safetensors file, by the model's names."""
-        assert self.id is not None, "batches has not begun"
-        client.export(self.id, self.coordinator, tls=self.submit_tls, to=path)
+        return True
 
     def evaluate(self, data: Any, metric: Callable[[Any, Any], torch.Tensor],
                  batch_size: int = 256) -> float:
         """The mean of `metric(model(x), y)`, which has one value per sample, over
         `data`, with the parameters that the model has now."""
-        total, n = 0.0, _length(data)
-        was = self.model.training
+        total, was = 0.0, self.model.training
         self.model.eval()
         with torch.no_grad():
-            for first in range(0, n, batch_size):
-                numbers = np.arange(first, min(first + batch_size, n))
-                x, y = _read(data, numbers)
+            for first, end in chunks(data, batch_size):
+                x, y = map(self._given, self.read(data, first, end))
                 total += float(metric(self.model(x), y).float().sum())
         self.model.train(was)
-        return total / n
+        return total / end

@@ -1,28 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch on exactly-once servers: programs of `sluice.torch` train while they are
-killed, and a psserver's optimizers are torch's. Left out where torch is not: it
-is taken from the peers' environment (bench/setup)."""
-import os
+killed, and a psserver's optimizers are torch's."""
 import pathlib
-import subprocess
-import sys
 
-from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
-                     wait_for)
-from external_test import Program, Programs
-
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
-                                    ROOT / "build-bench" / "peers-venv"))
-EXAMPLE = ROOT / "examples" / "torch_fashion.py"
-ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
-               "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
-               "PYTHONPATH": str(ROOT / "python")}
+from cluster import Cluster, check, check_counts, check_equal, wait_for
+from frames import begin, leave, main_with, run, train_and_die
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
 import sys, numpy, torch, sluice.torch
-address, kind = sys.argv[1:]
+address = sys.argv[1]
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9),
@@ -33,7 +21,20 @@ OPTIMIZERS = {
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05,
                                              initial_accumulator_value=0.1),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.003, alpha=0.9, momentum=0.5),
+    "l2": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.01),
+    "adam-l2": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.02),
 }
+L = torch.optim.lr_scheduler
+SCHEDULERS = {
+    "sgd": lambda o: L.StepLR(o, 40, 0.7),
+    "adam": lambda o: L.CosineAnnealingLR(o, 220, 0.001),
+    "amsgrad": lambda o: L.MultiStepLR(o, [50, 120, 120], 0.5),
+    "adamw": lambda o: L.LinearLR(o, 0.1, 1.0, 60),
+    "adagrad": lambda o: L.PolynomialLR(o, 250, 2.0),
+    "adam-l2": lambda o: L.ExponentialLR(o, 0.99),
+}
+CLIPS = {"momentum": {"clip_norm": 0.3}, "adam": {"clip_value": 0.01},
+         "l2": {"clip_norm": 0.2}}
 torch.manual_seed(7)
 x, y = torch.randn(3200, 12), torch.randint(0, 4, (3200,))
 def net():
@@ -41,72 +42,175 @@ def net():
     return torch.nn.Sequential(torch.nn.Linear(12, 24), torch.nn.Tanh(),
                                torch.nn.Linear(24, 4))
 loss_fn = torch.nn.CrossEntropyLoss()
-ours, theirs = net(), net()
-seen = []
-with sluice.torch.Trainer(ours, kind, address, train={"shuffle": False},
-                          optimizer=OPTIMIZERS[kind](ours.parameters())) as t:
-    for batch in t.batches((x, y), batch_size=16):
-        seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
+def trained(kind):
+    scheduled, clip = SCHEDULERS.get(kind, lambda o: None), CLIPS.get(kind, {})
+    ours, theirs = net(), net()
+    seen = []
+    optimizer = OPTIMIZERS[kind](ours.parameters())
+    with sluice.torch.Trainer(ours, kind, address, train={"shuffle": False},
+                              optimizer=optimizer, scheduler=scheduled(optimizer),
+                              **clip) as t:
+        for batch in t.batches((x, y), batch_size=16):
+            seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
+        t.load()
+    optimizer = OPTIMIZERS[kind](theirs.parameters())
+    scheduler = scheduled(optimizer)
+    for i in range(200):
+        optimizer.zero_grad()
+        loss = loss_fn(theirs(x[16 * i:16 * i + 16]), y[16 * i:16 * i + 16])
+        loss.backward()
+        if "clip_norm" in clip:
+            torch.nn.utils.clip_grad_norm_(theirs.parameters(), clip["clip_norm"])
+        if "clip_value" in clip:
+            torch.nn.utils.clip_grad_value_(theirs.parameters(), clip["clip_value"])
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+    a = torch.cat([p.detach().flatten() for p in ours.parameters()])
+    b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
+    assert len(seen) == 200
+    return ((a - b).norm() / b.norm()).item()
+for kind in OPTIMIZERS:
+    print(kind, trained(kind))
+"""
+
+REFUSED = """
+import sys, torch, sluice.torch
+def refused(words, make, **more):
+    model = torch.nn.Linear(2, 2)
+    try:
+        optimizer = make(model.parameters())
+        if more:
+            more = {"scheduler": more["scheduler"](optimizer)}
+        sluice.torch.Trainer(model, "refused", sys.argv[1], optimizer=optimizer, **more)
+    except ValueError as error:
+        assert words in str(error), (words, error)
+    else:
+        assert False, words
+O, L = torch.optim, torch.optim.lr_scheduler
+refused("NAdam is not offered", lambda p: O.NAdam(p))
+refused("maximize=True", lambda p: O.SGD(p, lr=0.1, maximize=True))
+refused("one group", lambda p: O.SGD([{"params": [q]} for q in p], lr=0.1))
+refused("within the velocity", lambda p: O.SGD(p, lr=0.1, momentum=0.9),
+        scheduler=lambda o: L.StepLR(o, 10))
+refused("OneCycleLR is not offered", lambda p: O.Adam(p),
+        scheduler=lambda o: L.OneCycleLR(o, 0.1, 100))
+"""
+
+# What accumulates, is scaled or is read elsewhere is the same training.
+WAYS = """
+import os, sys, torch, sluice.torch
+address, way = sys.argv[1:3]
+torch.manual_seed(7)
+x, y = torch.randn(640, 12), torch.randint(0, 4, (640,))
+torch.manual_seed(3)
+model = torch.nn.Sequential(torch.nn.Linear(12, 24), torch.nn.Tanh(),
+                            torch.nn.Linear(24, 4))
+loss_fn, readers, steps = torch.nn.CrossEntropyLoss(), set(), 0
+class Items(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(x)
+    def __getitem__(self, i):
+        return (x[i], os.getpid()), y[i]
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+data = Items() if way == "workers" else (x.numpy(), y.numpy())
+with sluice.torch.Trainer(model, way, address, train={"shuffle": False},
+                          workers=2 if way == "workers" else 0) as t:
+    for batch in t.batches(data, batch_size=16):
+        steps += 1
+        inputs = batch.x
+        if way == "workers":
+            inputs, pids = batch.x
+            readers |= set(pids.tolist())
+        if way == "parts":
+            t.step(lambda part: loss_fn(model(part.x), part.y), parts=batch.parts(3))
+        elif way in ("scaler", "skip"):
+            large = float("inf") if way == "skip" and steps == 5 else 1.0
+            t.step(lambda: loss_fn(model(inputs), batch.y) * large, scaler=scaler)
+        else:
+            t.step(lambda: loss_fn(model(inputs), batch.y))
     t.load()
-optimizer = OPTIMIZERS[kind](theirs.parameters())
-for i in range(200):
-    optimizer.zero_grad()
-    loss = loss_fn(theirs(x[16 * i:16 * i + 16]), y[16 * i:16 * i + 16])
-    loss.backward()
-    optimizer.step()
-    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
-a = torch.cat([p.detach().flatten() for p in ours.parameters()])
-b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
-print("relative", ((a - b).norm() / b.norm()).item())
-assert len(seen) == 200
+    t.save(sys.argv[3])
+    done = t.status()
+for n, values in sluice.client.load_safetensors(sys.argv[3]).items():
+    assert torch.equal(model.state_dict()[n], torch.from_numpy(values)), n
+assert os.getpid() not in readers and len(readers) == (2 if way == "workers" else 0)
+print(sum(p.detach().double().abs().sum() for p in model.parameters()).item(),
+      done["updates_skipped"], scaler.get_scale())
 """
 
 
-def python():
-    return str(PEERS / "bin" / "python")
-
-
-def run(code, *words):
-    done = subprocess.run([python(), "-c", code, *words], check=False, text=True,
-                          capture_output=True, env={**os.environ, **ENVIRONMENT})
-    check_equal(done.returncode, 0, done.stdout + done.stderr)
-    return done.stdout
-
-
-def optimizers_are_those_of_torch():
+def optimizers_schedules_and_clipping_are_those_of_torch():
     with Cluster(psservers=2, workers=0) as c:
-        for kind in ("sgd", "momentum", "nesterov", "adam", "amsgrad", "adamw",
-                     "adagrad", "rmsprop"):
-            said = run(SAME, c.address, kind)
-            print(kind, said.strip(), flush=True)
-            check(float(said.split()[1]) < 1e-5, f"{kind}: {said}")
+        for line in run(SAME, c.address).splitlines():
+            print(line, flush=True)
+            check(float(line.split()[1]) < 1e-5, line)
+        run(REFUSED, c.address)
+
+
+def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
+    with Cluster(psservers=2, workers=0) as c:
+        said = {way: [float(w) for w in run(
+            WAYS, c.address, way, str(c.dir / "saved.safetensors")).split()]
+                for way in ("plain", "parts", "scaler", "skip", "workers")}
+        print(said, flush=True)
+        plain = said["plain"][0]
+        for way in ("parts", "scaler", "workers"):
+            check(abs(said[way][0] - plain) < 1e-5 * plain, f"{way}: {said}")
+            check_equal(said[way][1], 0.0, f"steps that were skipped: {way}")
+        check_equal(said["skip"][1:], [1.0, 512.0], "steps skipped, and the scale")
+        check(abs(said["skip"][0] - plain) > 1e-5 * plain, "a skipped step changed it")
+        for job in c.json("jobs")["jobs"]:
+            check_counts(c.json("status", job["id"]))
 
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        def begin(name):
-            return Program(c, name, EXAMPLE, python=python(), **ENVIRONMENT)
+        said = train_and_die(c, "torch_fashion.py", (100, 300, 500))
+        check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
-        with Programs(begin) as programs:
+
+def a_resnet_with_batch_norm_learns():
+    with Cluster(psservers=2, workers=0) as c:
+        said = train_and_die(c, "torch_resnet.py", ())
+        check(float(said.rsplit("mean loss of all", 1)[1].split(",")[0]) < 2.2, said)
+
+
+def a_gpt_learns_bytes_that_a_process_reads_ahead():
+    with Cluster(psservers=2, workers=0) as c:
+        said = train_and_die(c, "torch_gpt.py", (20,))
+        check(float(said.rsplit("loss", 1)[1].split(":")[0]) < 3.5, said)
+
+
+def processes_that_read_end_with_their_program():
+    """Also with one that is killed."""
+    with Cluster(psservers=1, workers=0) as c:
+        program = begin(c, "torch_gpt.py")("gpt")
+        try:
             job = wait_for("a job", lambda: next(
                 (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
-            for steps in (100, 300, 500):
-                c.wait_steps(job, steps)
-                programs.replace()
-            c.restart("ps-1")
-            done = c.wait_state(job)
-            for program in programs.running:
-                check_equal(program.process.wait(timeout=60), 0, "exit of a program")
-        check_counts(done)
-        check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
-        log = "".join((c.dir / f"program-{i}.log").read_text() for i in (3, 4))
-        print(log, flush=True)
-        accuracy = float(log.rsplit("accuracy", 1)[1].split()[0])
-        check(accuracy > 0.8, log)
+            c.wait_steps(job, 1)
+            pid = program.process.pid
+            children = [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                        for child in (task / "children").read_text().split()]
+            check(children, "a process that reads")
+        finally:
+            program.end()
+        wait_for("the end of those that read", lambda: not any(
+            pathlib.Path(f"/proc/{child}").exists() for child in children), 20)
+
+
+def a_program_of_torch_leaves_in_order():
+    with Cluster(psservers=1, workers=0) as c:
+        leave(c, "torch_fashion.py", 200)
 
 
 if __name__ == "__main__":
-    if not os.path.exists(python()):
-        print("no torch: bench/setup installs it")
-        sys.exit(77)
-    main([optimizers_are_those_of_torch, programs_of_torch_train_and_die])
+    main_with("torch", [
+        optimizers_schedules_and_clipping_are_those_of_torch,
+        accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
+        programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
+        a_gpt_learns_bytes_that_a_process_reads_ahead,
+        processes_that_read_end_with_their_program,
+        a_program_of_torch_leaves_in_order])

@@ -55,7 +55,8 @@ def a_wheel_has_what_it_says():
             names = set(wheel.namelist())
             info = next(n for n in names if n.endswith("METADATA"))
             text = wheel.read(info).decode()
-        check({"sluice/__init__.py", "sluice/torch.py", "sluice/py.typed",
+        check({"sluice/__init__.py", "sluice/torch.py", "sluice/keras.py", "sluice/jax.py",
+               "sluice/py.typed",
                "sluice/lib/libsluice.so.0", "sluice/lib/sluice"} <= names, names)
         check("Requires-Dist: numpy\n" in text, text)
         check('Requires-Dist: torch; extra == "torch"' in text, text)

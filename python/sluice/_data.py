@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples by number: how data sets are read, here or by processes of their own.
+
+A data set is a tree (tuple, list, dict) of arrays with one row per sample, or
+anything with `len` and `[number]`, as torch's Datasets and those of Hugging Face
+are; one with `__getitems__` is asked for a whole batch at once. The order is the
+cluster's, so nothing here shuffles.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import dataclasses
+import multiprocessing
+import signal
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+
+import numpy as np
+
+__all__ = ["Batch", "Reader", "Rows", "halves", "length", "map_arrays", "reader_of",
+           "stacked"]
+
+Collate = Callable[[List[Any]], Any]
+PR_SET_PDEATHSIG = 1
+AHEAD = 2  # batches asked for beyond those that workers compute
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Samples of one step. Where items are pairs `x` and `y` are their halves,
+    collated; else `x` is all of it and `y` None."""
+
+    x: Any
+    y: Any
+    samples: Any  # their numbers in the data set, shape (n,)
+    epoch: int
+    step: int  # in the closure
+    closure: int
+
+    def parts(self, n: int) -> List["Batch"]:
+        """As up to `n` micro-batches, in order, of even size as far as it goes."""
+        count = len(self.samples)
+        ends = [count * i // n for i in range(n + 1)]
+        return [dataclasses.replace(
+            self, x=map_arrays(lambda a: a[i:j], self.x),
+            y=map_arrays(lambda a: a[i:j], self.y), samples=self.samples[i:j])
+            for i, j in zip(ends, ends[1:]) if i < j]
+
+
+def is_array(data: Any) -> bool:
+    return hasattr(data, "shape") and hasattr(data, "dtype")
+
+
+def is_tree(data: Any) -> bool:
+    """Whether `data` is an array, or a tuple, list or dict of nothing else."""
+    if isinstance(data, dict):
+        return bool(data) and all(is_tree(d) for d in data.values())
+    if isinstance(data, (tuple, list)):
+        return bool(data) and all(is_tree(d) for d in data)
+    return is_array(data)
+
+
+def map_arrays(change: Callable[[Any], Any], data: Any) -> Any:
+    """The same tree with each array changed; what is none stays."""
+    if isinstance(data, dict):
+        return {k: map_arrays(change, d) for k, d in data.items()}
+    if isinstance(data, (tuple, list)):
+        changed = [map_arrays(change, d) for d in data]
+        return type(data)(*changed) if hasattr(data, "_fields") else type(data)(changed)
+    return change(data) if is_array(data) else data
+
+
+def first_axis(data: Any) -> List[int]:
+    """Rows of each array of a tree."""
+    found: List[int] = []
+    map_arrays(lambda a: found.append(int(a.shape[0])), data)
+    return found
+
+
+def length(data: Any) -> int:
+    """How many samples there are; ValueError for what has no length, or several."""
+    if is_tree(data):
+        rows = sorted(set(first_axis(data)))
+        if len(rows) > 1:
+            raise ValueError(f"the arrays have {rows} rows: one per sample is wanted")
+        return rows[0]
+    try:
+        return len(data)
+    except TypeError:
+        raise ValueError(
+            "the data has no length: samples are asked for by number, so that each "
+            "counts once whoever dies; a stream cannot give that") from None
+
+
+def stacked(items: List[Any]) -> Any:
+    """Samples one behind another, as arrays: each of shape (n, ...)."""
+    first = items[0]
+    if isinstance(first, dict):
+        return {k: stacked([item[k] for item in items]) for k in first}
+    if isinstance(first, (tuple, list)):
+        return tuple(stacked(list(part)) for part in zip(*items))
+    return np.stack([np.asarray(item) for item in items])
+
+
+class Rows:
+    """How rows are taken from arrays: the numbers are made ready once a batch."""
+
+    @staticmethod
+    def numbers(samples: Any) -> Any:
+        return samples
+
+    @staticmethod
+    def of(array: Any, numbers: Any) -> Any:
+        return array[numbers]
+
+
+def reader_of(data: Any, collate: Collate = stacked, rows: Type[Rows] = Rows
+              ) -> Callable[[Any], Any]:
+    """A function: numbers of samples (i64) -> what is read of `data`."""
+    def pair(samples: Any) -> Any:
+        numbers = rows.numbers(samples)
+        return rows.of(data[0], numbers), rows.of(data[1], numbers)
+
+    def tree(samples: Any) -> Any:
+        numbers = rows.numbers(samples)
+        return map_arrays(lambda a: rows.of(a, numbers), data)
+
+    if is_tree(data):
+        two = isinstance(data, tuple) and len(data) == 2 and all(map(is_array, data))
+        return pair if two else tree
+    at_once = getattr(data, "__getitems__", None)
+    if at_once is not None:
+        return lambda samples: collate(list(at_once(samples.tolist())))
+    return lambda samples: collate([data[n] for n in samples.tolist()])
+
+
+def halves(batch: Any) -> Tuple[Any, Any]:
+    if isinstance(batch, (list, tuple)) and len(batch) == 2:
+        return batch[0], batch[1]
+    return batch, None
+
+
+# ---- processes that read
+
+_read: Callable[[Any], Any]  # of a process that reads
+
+
+def _begin(data: Any, collate: Collate) -> None:
+    global _read
+    _read = reader_of(data, collate)
+    # It ends with the program, however that ends; signals are the program's.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch = sys.modules.get("torch")
+    if torch is not None:  # its threads did not come along
+        torch.set_num_threads(1)
+
+
+def _task(samples: Any) -> Any:
+    return map_arrays(np.asarray, _read(samples))
+
+
+class Reader:
+    """Reads a data set; with `workers` in so many processes, ahead of time. They
+    are begun at once, before the program has threads of the library's, which a
+    fork does not take along.
+
+    start  "fork": the data is what it is here; "spawn": it travels by pickle
+    """
+
+    def __init__(self, data: Any, collate: Collate, rows: Type[Rows],
+                 workers: int = 0, start: str = "fork") -> None:
+        self.workers = workers
+        self._read = reader_of(data, collate, rows)
+        self._pool: Optional[concurrent.futures.ProcessPoolExecutor] = None
+        self._asked: Dict[Any, "concurrent.futures.Future[Any]"] = {}
+        if workers > 0:
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                workers, multiprocessing.get_context(start), _begin, (data, collate))
+            concurrent.futures.wait([self._pool.submit(_nothing)
+                                     for _ in range(workers)])
+
+    @property
+    def ahead(self) -> int:
+        """How many batches are worth to be asked for before they are needed."""
+        return 0 if self._pool is None else self.workers + AHEAD
+
+    def ask(self, key: Any, samples: Callable[[], Any]) -> None:
+        """The samples of `key` will be wanted."""
+        if self._pool is not None and key not in self._asked:
+            self._asked[key] = self._pool.submit(_task, samples().view(np.int64))
+
+    def get(self, key: Any, samples: Any) -> Any:
+        if self._pool is None:
+            return self._read(samples.view(np.int64))
+        self.ask(key, lambda: samples)
+        try:
+            return self._asked.pop(key).result()
+        except concurrent.futures.process.BrokenProcessPool:
+            raise RuntimeError("a process that reads data has died; what it said is "
+                               "above. The step was not counted: start again") from None
+
+    def forget(self) -> None:
+        """What was asked for is not wanted any more."""
+        for future in self._asked.values():
+            future.cancel()
+        self._asked.clear()
+
+    def close(self) -> None:
+        self.forget()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+
+def _nothing() -> None:
+    """Makes a process of the pool begin."""

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A JAX program on a cluster: `Trainer`, for any pytree of parameters.
+
+    def loss_fn(params, x, y):                       # the mean over the batch
+        return jnp.mean((predict(params, x) - y) ** 2)
+
+    with sluice.jax.Trainer(params, "fit", "10.0.0.1:7070", optimizer="adam") as t:
+        for batch in t.batches((x, y), batch_size=64, epochs=5):
+            t.step(loss_fn, batch.x, batch.y)
+        params = t.load()
+
+The first program that comes submits the job, the others join it; any may be
+killed at any time, others may come. Parameters lie on the psservers, and so does
+the optimizer's state. `loss_fn` and its gradient are compiled as one program from
+flat vector to flat vector; with `t.params` and `t.push` a program does that itself.
+
+What is different from a loop of one's own:
+- `t.params` are new arrays for each batch: nothing is stepped here
+- an optimizer is a name, or a dict as a job has it: optax' are functions, of which
+  nobody can say which they are
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional, Tuple, Union
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._data import Batch
+from ._program import Json, Program
+from .session import Floats
+
+__all__ = ["Batch", "Trainer"]
+
+FUNCTIONS = 16  # that one Trainer compiles; more are an accident
+
+
+def _name(path: Any) -> str:
+    """A leaf's place in its tree, as "dense/0/kernel"; of a lone leaf "params"."""
+    keys = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
+            for key in path]
+    return "/".join(keys) or "params"
+
+
+def _one_vector(tree: Any) -> Any:
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in
+                            jax.tree_util.tree_leaves(tree)])
+
+
+class Trainer(Program):
+    """Parameters in a pytree that train on a cluster. See the module.
+
+    params     a pytree of float32 arrays: the first values
+    optimizer  a job's: a name, as "adam", or a dict, as {"type": "sgd",
+               "learning_rate": 0.1, "schedule": {...}, "global_clipnorm": 1.0}
+    cluster    tls, name, init, share, train, wait, workers: as of `Program`
+               (sluice/_program.py)
+    """
+
+    # JAX has threads that a fork leaves behind: data travels by pickle.
+    _start = "spawn"
+
+    def __init__(self, params: Any, job: str, coordinator: Optional[str] = None, *,
+                 optimizer: Union[str, Json] = "sgd", **cluster: Any) -> None:
+        leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
+        names = [_name(path) for path, _ in leaves]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two leaves have one name, of {sorted(names)}")
+        for n, (_, leaf) in zip(names, leaves):
+            if jnp.asarray(leaf).dtype != jnp.float32:
+                raise ValueError(f"{n} is {jnp.asarray(leaf).dtype}; parameters are "
+                                 "float32 (cast them where they are used)")
+        self._shapes = [tuple(np.shape(leaf)) for _, leaf in leaves]
+        super().__init__(
+            job, coordinator, list(zip(names, self._shapes)),
+            {"type": optimizer} if isinstance(optimizer, str) else optimizer,
+            **cluster)
+        self.device = f"jax, {jax.devices()[0]}"
+        self._params: Any = params
+        self._flat: Any = None  # the same as one vector
+        self._functions: Dict[Tuple[Any, bool], Any] = {}
+        self._unflatten = jax.jit(self._trees)
+
+    # ---- the tree and the vector
+
+    def _values(self) -> Dict[str, Any]:
+        return {n: np.asarray(leaf) for (n, _), leaf in
+                zip(self.variables, jax.tree_util.tree_leaves(self.params))}
+
+    def _trees(self, flat: Any) -> Any:
+        leaves, at = [], 0
+        for shape in self._shapes:
+            n = int(np.prod(shape))
+            leaves.append(flat[at:at + n].reshape(shape))
+            at += n
+        return jax.tree_util.tree_unflatten(self._tree, leaves)
+
+    def _fresh(self) -> None:
+        assert self._closure is not None
+        # A copy: the session's memory changes, and goes.
+        self._flat = jnp.array(self._closure.params, copy=True)
+        self._params = None
+
+    @property
+    def params(self) -> Any:
+        """As fresh as the batch: a pytree, made when somebody looks."""
+        if self._params is None:
+            self._params = self._unflatten(self._flat)
+        return self._params
+
+    # ---- training
+
+    def step(self, loss_fn: Callable[..., Any], *args: Any, has_aux: bool = False,
+             right: float = 0.0) -> Any:
+        """The loss of the batch and its gradient, which is pushed. Returns the loss,
+        or with `has_aux` (loss, aux).
+
+        loss_fn  (params, *args) -> the mean loss, a scalar, or (loss, aux). Compiled
+                 when it is first seen: the same function each time, not a lambda of
+                 the loop
+        right    how many samples were predicted right
+        """
+        value, aux, gradient = self._compiled(loss_fn, has_aux)(self._flat, *args)
+        loss = self._push(gradient, value, right)
+        return (loss, aux) if has_aux else loss
+
+    def push(self, gradient: Any, loss: Any = 0.0, right: float = 0.0,
+             skip: bool = False) -> float:
+        """For programs that compute it themselves from `t.params`: pushes a gradient
+        (a pytree like params, of the mean loss) and the mean loss, which it returns.
+        `skip`: count the step, apply nothing."""
+        self._begun()
+        if skip:
+            self._done(float(loss), right, skip=True)
+            return float(loss)
+        leaves = jax.tree_util.tree_leaves(gradient)
+        shapes = [tuple(leaf.shape) for leaf in leaves]
+        if shapes != self._shapes:
+            raise ValueError(f"a gradient of shapes {shapes}; parameters have "
+                             f"{self._shapes}")
+        return self._push(_one_vector(gradient), loss, right)
+
+    def _push(self, flat: Any, loss: Any, right: float) -> float:
+        self._begun()
+        assert self._closure is not None
+        np.copyto(self._closure.grads, np.asarray(flat))
+        value = float(loss)
+        self._done(value, right)
+        return value
+
+    def _compiled(self, loss_fn: Callable[..., Any], has_aux: bool) -> Any:
+        key = (loss_fn, has_aux)
+        if key not in self._functions:
+            if len(self._functions) >= FUNCTIONS:
+                raise ValueError(
+                    f"{loss_fn} is the {FUNCTIONS + 1}th function that step is given: "
+                    "each is compiled, so give it the same one each time, and what "
+                    "changes as arguments")
+
+            gradient_of = jax.value_and_grad(
+                loss_fn if has_aux else lambda *words: (loss_fn(*words), None),
+                has_aux=True)
+
+            def compute(flat: Any, *args: Any) -> Any:
+                (loss, aux), gradient = gradient_of(self._trees(flat), *args)
+                return loss, aux, _one_vector(gradient)
+            self._functions[key] = jax.jit(compute)
+        return self._functions[key]
+
+    # ---- results
+
+    def load(self) -> Any:
+        """What the whole job has learnt, as a pytree, which is `params` from here on:
+        the parameters of its last checkpoint. If it is we who left (SIGTERM), what
+        this program saw last."""
+        if self.ended():
+            values = self.learnt()
+            flat: Floats = np.concatenate([values[n].ravel()
+                                           for n, _ in self.variables])
+            self._flat, self._params = jnp.asarray(flat), None
+        return self.params

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in frameworks that the suite does not install: torch, Keras and JAX of
+the peers' environment (bench/setup). Where that is absent their tests are left out."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from cluster import BIN, ROOT, check_counts, check_equal, main, wait_for
+from external_test import Program, Programs
+
+PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
+                                    ROOT / "build-bench" / "peers-venv"))
+PYTHON = str(PEERS / "bin" / "python")
+ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
+               "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
+               "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT / "python")}
+
+
+def run(code, *words, **environment):
+    """What a program prints that is to end well."""
+    done = subprocess.run([PYTHON, "-c", code, *words], check=False, text=True,
+                          capture_output=True,
+                          env={**os.environ, **ENVIRONMENT, **environment})
+    check_equal(done.returncode, 0, done.stdout + done.stderr)
+    return done.stdout
+
+
+def begin(c, example):
+    """name -> an example as a program of cluster `c`."""
+    return lambda name: Program(c, name, ROOT / "examples" / example, python=PYTHON,
+                                **ENVIRONMENT)
+
+
+def train_and_die(c, example, at):
+    """Two programs of an example train the job that the first one submits; one is
+    killed and replaced at each count of steps of `at`, then a psserver. Gives what
+    those that are left have printed."""
+    with Programs(begin(c, example)) as programs:
+        job = wait_for("a job", lambda: next(
+            (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+        for steps in at:
+            c.wait_steps(job, steps)
+            programs.replace()
+        c.restart("ps-1")
+        done = c.wait_state(job)
+        for program in programs.running:
+            check_equal(program.process.wait(timeout=60), 0, "exit of a program")
+    check_counts(done)
+    check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
+    said = "".join((c.dir / f"program-{i}.log").read_text()
+                   for i in (programs.begun - 2, programs.begun - 1))
+    print(said, flush=True)
+    return said
+
+
+def leave(c, example, steps):
+    """SIGTERM lets a step end: nothing is done twice, and another program goes on."""
+    with Programs(begin(c, example)) as programs:
+        job = wait_for("a job", lambda: next(
+            (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+        c.wait_steps(job, steps)
+        programs.running[0].end(signal.SIGTERM)
+        check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
+        done = c.wait_state(job)
+        check_equal(programs.running[1].process.wait(timeout=60), 0, "exit of the other")
+    check_counts(done)
+    check_equal(int(done["closures_retried"]), 0, "closures that were done again")
+
+
+def main_with(module, cases):
+    if not os.path.exists(PYTHON) or subprocess.run(
+            [PYTHON, "-c", f"import importlib.util as u, sys; "
+             f"sys.exit(u.find_spec({module!r}) is None)"], check=False).returncode:
+        print(f"no {module}: bench/setup installs it")
+        sys.exit(77)
+    main(cases)
