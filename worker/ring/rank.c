@@ -153,11 +153,6 @@ void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
                    tag);
 }
 
-const struct once *rank_once(const struct rank *r)
-{
-    return &r->parts[0]->once;
-}
-
 float *rank_flat(const struct rank *r)
 {
     return r->parts[0]->memory.values;

@@ -53,7 +53,10 @@ static inline bool rank_has_state(const struct rank *r)
 }
 
 // What all parts have counted; there is a state.
-const struct once *rank_once(const struct rank *r);
+static inline const struct once *rank_once(const struct rank *r)
+{
+    return &r->parts[0]->once;
+}
 
 // The parameters: the flat vector that the parts' values are pieces of. Each
 // round changes it, unless it is away; it goes with the state.
