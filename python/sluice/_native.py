@@ -31,7 +31,7 @@ class Error(RuntimeError):
 
 
 class sl_error(Structure):
-    _fields_ = [("code", c_int), ("text", c_char * 400)]
+    _fields_ = [("code", c_int), ("text", c_char * 1000)]  # SL_ERROR_TEXT
 
 
 class Options(Structure):

@@ -3,6 +3,7 @@
 """The Python package: a NumPy program is a worker, what it does counts once
 while it is killed, a signal drains it; and jobs as a client sees them."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
 sys.path.insert(0, str(ROOT / "python"))
 import sluice  # noqa: E402
+from sluice import _native  # noqa: E402
 
 
 def numpy_programs_train_and_die():
@@ -147,6 +149,13 @@ def others_go_on_while_one_waits():
             thread.join()
 
 
+def an_error_has_the_size_that_it_has_in_c():
+    """Else the library writes behind it."""
+    header = (ROOT / "common" / "base" / "status.h").read_text()
+    text = int(re.search(r"#define SL_ERROR_TEXT (\d+)", header)[1])
+    check_equal(_native.sl_error.text.size, text, "bytes of an error's text")
+
+
 def what_is_wrong_is_said():
     try:
         sluice.Session("nowhere")
@@ -167,7 +176,7 @@ def what_is_wrong_is_said():
 
 
 if __name__ == "__main__":
-    main([numpy_programs_train_and_die, what_killed_programs_did_adds_up,
+    main([an_error_has_the_size_that_it_has_in_c, numpy_programs_train_and_die, what_killed_programs_did_adds_up,
           a_signal_drains,
           a_session_works_for_one_job_alone, others_go_on_while_one_waits,
           what_is_wrong_is_said])
