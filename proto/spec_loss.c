@@ -74,7 +74,8 @@ static enum sl_err check_output(enum spec_loss loss, const struct model *m,
 
     if (last->out.rank != 1)
         return sl_fail(err, SL_EINVAL,
-                       "loss: %s wants a flat output, got %s from layer '%s'",
+                       "loss: %s wants a flat output, got %s from layer '%s'; "
+                       "put a flatten where it shall become flat",
                        spec_loss_name(loss),
                        model_shape_text(shape, &last->out), last->name);
     if (classes && last->out.dim[0] < 2)

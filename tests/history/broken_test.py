@@ -239,7 +239,7 @@ def ring(c, more=(), **train):
 
 def ranks_die(c):
     """One that others replace, and then all of them."""
-    job = ring(c, epochs=30)
+    job = ring(c, epochs=60)
     wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0, c.limit_s)
     c.restart("w-0")
     c.wait_steps(job, c.steps(job) + 200)

@@ -71,7 +71,7 @@ def libraries_come_from_the_bundle():
             said = b.run("/usr/bin/ldd", path).stdout
             for name, where in re.findall(r"(\S+) => (.*) \(0x", said):
                 where = pathlib.Path(where).resolve()
-                glibc = re.match(r"(ld-linux|lib(c|m|dl|rt|pthread)\.so)", name)
+                glibc = re.match(r"(ld-linux|lib(c|m|dl|rt|pthread|resolv)\.so)", name)
                 check(glibc or b.folder.resolve() in where.parents,
                       f"{path.name} takes {name} from {where}")
             said = b.run("/usr/bin/readelf", "-d", path).stdout

@@ -291,7 +291,7 @@ static const struct {
     {"{" NAME ",'model':{'input_shape':[2,2,1],'layers':[{'type':'conv2d',"
      "'filters':2,'kernel_size':1}]},'loss':'mean_squared_error'}",
      "loss: mean_squared_error wants a flat output, got (2, 2, 2) from layer "
-     "'conv2d'"},
+     "'conv2d'; put a flatten where it shall become flat"},
     {"{" NAME ",'model':{'input_shape':[4],'layers':[{'type':'dense','units':1,"
      "'activation':'softmax'}]},'loss':'binary_crossentropy'}",
      "loss: binary_crossentropy wants sigmoid at the end or no activation, but "
