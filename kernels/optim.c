@@ -157,6 +157,7 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
         .decay = (float)(o->weight_decay * lr),
         .lr = (float)lr,
         .epsilon = (float)o->epsilon,
+        .far = 1,
     };
     switch (o->kind) {
     case OPTIM_SGD:
@@ -179,6 +180,11 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
         break;
     default:
         break;
+    }
+    if (o->torch_momentum && o->momentum != 0 &&
+        (o->kind == OPTIM_SGD || o->kind == OPTIM_RMSPROP)) {
+        out->far = out->lr;
+        out->lr = 1;
     }
     if (o->torch_epsilon &&
         (o->kind == OPTIM_ADAGRAD || o->kind == OPTIM_RMSPROP)) {

@@ -45,6 +45,9 @@ struct optim {
     enum optim_kind kind;
     double momentum;            // sgd, rmsprop: 0 means none
     bool nesterov;              // sgd
+    bool torch_momentum;        // the velocity is of gradients, and the rate is
+                                // multiplied in behind it, as in torch; in
+                                // Keras it is of steps
     double beta_1, beta_2;      // adam, adamw
     bool amsgrad;               // adam, adamw
     double rho;                 // rmsprop
@@ -91,6 +94,7 @@ struct optim_consts {
     float rest;    // rmsprop: 1 - rho
     float epsilon; // adam: after the root; adagrad, rmsprop: within
     float outer;   // adagrad, rmsprop: after it; one of these two is 0
+    float far;     // with momentum: times the velocity; lr or this is 1
 };
 
 // Those of update t with the scheduled rate lr. For loops that run elsewhere:

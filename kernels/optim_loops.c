@@ -49,26 +49,26 @@ static void sgd(const struct optim_call *c)
 static void sgd_momentum(const struct optim_call *c)
 {
     float *restrict m = c->slot[0];
-    const float mu = c->k.a;
+    const float mu = c->k.a, far = c->k.far;
 
     EACH(c)
     {
         m[i] = mu * m[i] - lr * clipped(grad[i], clip);
-        w[i] = w[i] - w[i] * decay + m[i];
+        w[i] = w[i] - w[i] * decay + far * m[i];
     }
 }
 
 static void sgd_nesterov(const struct optim_call *c)
 {
     float *restrict m = c->slot[0];
-    const float mu = c->k.a;
+    const float mu = c->k.a, far = c->k.far;
 
     EACH(c)
     {
         float step = lr * clipped(grad[i], clip);
 
         m[i] = mu * m[i] - step;
-        w[i] = w[i] - w[i] * decay + (mu * m[i] - step);
+        w[i] = w[i] - w[i] * decay + far * (mu * m[i] - step);
     }
 }
 
@@ -137,7 +137,7 @@ static void rmsprop_momentum(const struct optim_call *c)
 {
     float *restrict v = c->slot[0], *restrict m = c->slot[1];
     const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
-                outer = c->k.outer, mu = c->k.a;
+                outer = c->k.outer, mu = c->k.a, far = c->k.far;
 
     EACH(c)
     {
@@ -145,7 +145,7 @@ static void rmsprop_momentum(const struct optim_call *c)
 
         v[i] = rho * v[i] + rest * (g * g);
         m[i] = mu * m[i] + lr * g / (sqrtf(v[i] + epsilon) + outer);
-        w[i] = w[i] - w[i] * decay - m[i];
+        w[i] = w[i] - w[i] * decay - far * m[i];
     }
 }
 
@@ -173,7 +173,7 @@ static void rmsprop_both(const struct optim_call *c)
     float *restrict v = c->slot[0], *restrict m = c->slot[1];
     float *restrict mean = c->slot[2];
     const float rho = c->k.b, rest = c->k.rest, epsilon = c->k.epsilon,
-                outer = c->k.outer, mu = c->k.a;
+                outer = c->k.outer, mu = c->k.a, far = c->k.far;
 
     EACH(c)
     {
@@ -183,7 +183,7 @@ static void rmsprop_both(const struct optim_call *c)
         mean[i] = rho * mean[i] + rest * g;
         m[i] = mu * m[i] +
                lr * g / (sqrtf(v[i] - mean[i] * mean[i] + epsilon) + outer);
-        w[i] = w[i] - w[i] * decay - m[i];
+        w[i] = w[i] - w[i] * decay - far * m[i];
     }
 }
 

@@ -182,7 +182,7 @@ struct spec_optimizer {
     bool centered;
     double initial_accumulator;
     double epsilon;
-    bool torch_epsilon;
+    bool torch_epsilon, torch_momentum;
     double weight_decay;              // 0: none
     double clipvalue;                 // at the shard; 0: none
     double clipnorm, global_clipnorm; // by the worker; 0: none

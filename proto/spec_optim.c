@@ -21,13 +21,14 @@ static const struct arguments {
     const char *fields; // each with a blank on both sides
     double learning_rate;
 } arguments[SPEC_OPTIM_COUNT] = {
-    [SPEC_OPTIM_SGD] = {ANY " momentum nesterov ", 0.01},
+    [SPEC_OPTIM_SGD] = {ANY " momentum nesterov torch_momentum ", 0.01},
     [SPEC_OPTIM_ADAM] = {ADAM_FIELDS, 0.001},
     [SPEC_OPTIM_ADAMW] = {ADAM_FIELDS, 0.001},
     [SPEC_OPTIM_ADAGRAD] = {ANY
                             " initial_accumulator_value epsilon torch_epsilon ",
                             0.001},
-    [SPEC_OPTIM_RMSPROP] = {ANY " rho momentum epsilon torch_epsilon centered ",
+    [SPEC_OPTIM_RMSPROP] = {ANY " rho momentum epsilon torch_epsilon "
+                                "torch_momentum centered ",
                             0.001},
 };
 
@@ -168,6 +169,7 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
     to.initial_accumulator = o->initial_accumulator_value;
     to.epsilon = o->epsilon;
     to.torch_epsilon = o->torch_epsilon;
+    to.torch_momentum = o->torch_momentum;
     to.weight_decay = o->weight_decay;
     to.clipvalue = o->clipvalue;
     to.clipnorm = o->clipnorm;

@@ -133,6 +133,9 @@ static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
     if (a.torch_epsilon != b.torch_epsilon)
         return differs("optimizer.torch_epsilon", a.torch_epsilon,
                        b.torch_epsilon, err);
+    if (a.torch_momentum != b.torch_momentum)
+        return differs("optimizer.torch_momentum", a.torch_momentum,
+                       b.torch_momentum, err);
     if (a.amsgrad != b.amsgrad)
         return differs("optimizer.amsgrad", a.amsgrad, b.amsgrad, err);
     if (a.centered != b.centered)

@@ -43,7 +43,7 @@ struct element {
 };
 
 struct constants {
-    struct exact decay, lr, a, b, rest, epsilon, outer;
+    struct exact decay, lr, a, b, rest, epsilon, outer, far;
 };
 
 DEV struct exact decayed(const struct element &e, const struct constants &k)
@@ -66,7 +66,7 @@ struct sgd_momentum {
                                                 const struct constants &k)
     {
         e.s[0] = k.a * e.s[0] - k.lr * e.g;
-        e.w = decayed(e, k) + e.s[0];
+        e.w = decayed(e, k) + k.far * e.s[0];
     }
 };
 
@@ -75,10 +75,10 @@ struct sgd_nesterov {
     static __device__ __forceinline__ void step(struct element &e,
                                                 const struct constants &k)
     {
-        struct exact far = k.lr * e.g;
+        struct exact step = k.lr * e.g;
 
-        e.s[0] = k.a * e.s[0] - far;
-        e.w = decayed(e, k) + (k.a * e.s[0] - far);
+        e.s[0] = k.a * e.s[0] - step;
+        e.w = decayed(e, k) + k.far * (k.a * e.s[0] - step);
     }
 };
 
@@ -114,17 +114,19 @@ template <bool centered, bool momentum> struct rmsprop {
     static __device__ __forceinline__ void step(struct element &e,
                                                 const struct constants &k)
     {
-        struct exact v, far;
+        struct exact v, step;
 
         v = e.s[0] = k.b * e.s[0] + k.rest * (e.g * e.g);
         if (centered) {
             e.s[mean] = k.b * e.s[mean] + k.rest * e.g;
             v = v - e.s[mean] * e.s[mean];
         }
-        far = k.lr * e.g / (root(v + k.epsilon) + k.outer);
-        if (momentum)
-            far = e.s[1] = k.a * e.s[1] + far;
-        e.w = decayed(e, k) - far;
+        step = k.lr * e.g / (root(v + k.epsilon) + k.outer);
+        if (momentum) {
+            e.s[1] = k.a * e.s[1] + step;
+            step = k.far * e.s[1];
+        }
+        e.w = decayed(e, k) - step;
     }
 };
 
@@ -157,7 +159,7 @@ template <class Rule> DEV void update(const struct args_optim &a)
     int m = pack_part<V>(a.n, at);
     const struct optim_consts c = *a.consts;
     const struct constants k = {ex(c.decay), ex(c.lr),      ex(c.a),    ex(c.b),
-                                ex(c.rest),  ex(c.epsilon), ex(c.outer)};
+                                ex(c.rest),  ex(c.epsilon), ex(c.outer), ex(c.far)};
 
     load(g, a.grad + at, m, a.wide);
     load(w, a.w + at, m, a.wide);

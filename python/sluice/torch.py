@@ -60,6 +60,7 @@ def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
     if kind == "SGD":
         refuse("dampening")
         spec.update(type="sgd", momentum=group["momentum"], nesterov=group["nesterov"])
+        spec["torch_momentum"] = bool(group["momentum"])
     elif kind in ("Adam", "AdamW"):
         spec.update(type=kind.lower(), beta_1=group["betas"][0],
                     beta_2=group["betas"][1], epsilon=group["eps"],
@@ -72,7 +73,8 @@ def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
                     initial_accumulator_value=group["initial_accumulator_value"])
     elif kind == "RMSprop":
         spec.update(type="rmsprop", rho=group["alpha"], epsilon=group["eps"],
-                    momentum=group["momentum"], centered=group["centered"])
+                    momentum=group["momentum"], centered=group["centered"],
+                    torch_momentum=bool(group["momentum"]))
     else:
         raise ValueError(f"{kind} is not offered by psservers: SGD, Adam, AdamW, "
                          "Adagrad and RMSprop are, or say it as a dict")
@@ -259,11 +261,6 @@ class Trainer(Program):
         optimizer = optimizer or {"type": "sgd", "learning_rate": 0.01}
         self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
         spec = optimizer_spec(optimizer)
-        if scheduler is not None and spec.get("momentum"):
-            raise ValueError(
-                "momentum with a scheduler: psservers keep the rate within the "
-                "velocity, as Keras does, and torch outside, which differs while the "
-                "rate changes. To have Keras' way say the optimizer as a dict")
         if scheduler is not None:
             spec = {k: v for k, v in spec.items() if k != "learning_rate"}
             spec.update(schedule_spec(scheduler))

@@ -71,6 +71,7 @@ static enum sl_err read_optim(struct plan *p,
         .initial_accumulator = o.initial_accumulator,
         .epsilon = o.epsilon,
         .torch_epsilon = o.torch_epsilon,
+        .torch_momentum = o.torch_momentum,
         .weight_decay = o.weight_decay,
         .clipvalue = o.clipvalue,
     };

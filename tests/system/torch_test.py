@@ -27,6 +27,9 @@ OPTIMIZERS = {
 L = torch.optim.lr_scheduler
 SCHEDULERS = {
     "sgd": lambda o: L.StepLR(o, 40, 0.7),
+    "momentum": lambda o: L.StepLR(o, 30, 0.6),
+    "nesterov": lambda o: L.LinearLR(o, 0.1, 1.0, 60),
+    "rmsprop": lambda o: L.ExponentialLR(o, 0.98),
     "adam": lambda o: L.CosineAnnealingLR(o, 220, 0.001),
     "amsgrad": lambda o: L.MultiStepLR(o, [50, 120, 120], 0.5),
     "adamw": lambda o: L.LinearLR(o, 0.1, 1.0, 60),
@@ -92,8 +95,6 @@ O, L = torch.optim, torch.optim.lr_scheduler
 refused("NAdam is not offered", lambda p: O.NAdam(p))
 refused("maximize=True", lambda p: O.SGD(p, lr=0.1, maximize=True))
 refused("one group", lambda p: O.SGD([{"params": [q]} for q in p], lr=0.1))
-refused("within the velocity", lambda p: O.SGD(p, lr=0.1, momentum=0.9),
-        scheduler=lambda o: L.StepLR(o, 10))
 refused("OneCycleLR is not offered", lambda p: O.Adam(p),
         scheduler=lambda o: L.OneCycleLR(o, 0.1, 100))
 """

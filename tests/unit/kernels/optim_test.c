@@ -247,6 +247,48 @@ TEST(optim, rmsprop_momentum_or_centered_alone)
     check_rmsprop(true, 0);
 }
 
+// While the rate changes torch's velocity and Keras' are not the same; against
+// torch's formulas in double.
+static void check_torch_momentum(bool nesterov, bool root)
+{
+    struct optim o;
+    float w[COUNT], slot[3][COUNT], grad[COUNT];
+    float *const slots[] = {slot[0], slot[1], slot[2]};
+    double x[COUNT], v[COUNT] = {0}, buf[COUNT] = {0};
+
+    optim_defaults(&o, root ? OPTIM_RMSPROP : OPTIM_SGD);
+    o.momentum = 0.9;
+    o.nesterov = nesterov;
+    o.torch_momentum = o.torch_epsilon = true;
+    o.weight_decay = 0.05;
+    start(w, slot, &o);
+    for (unsigned k = 0; k < COUNT; k++)
+        x[k] = w[k];
+    for (unsigned t = 1; t <= 10; t++) {
+        double lr = t < 4 ? 0 : 0.1 / t; // a warm-up from 0 has a velocity, too
+
+        gradient(grad, t);
+        optim_apply(&o, t, lr, COUNT, grad, w, slots);
+        for (unsigned k = 0; k < COUNT; k++) {
+            double g = grad[k];
+
+            v[k] = 0.9 * v[k] + 0.1 * g * g;
+            g = root ? g / (sqrt(v[k]) + 1e-7) : g;
+            buf[k] = 0.9 * buf[k] + g;
+            x[k] -= x[k] * 0.05 * lr;
+            x[k] -= lr * (nesterov ? g + 0.9 * buf[k] : buf[k]);
+            T_NEAR(w[k], x[k], 1e-5);
+        }
+    }
+}
+
+TEST(optim, momentum_as_torch_has_it)
+{
+    check_torch_momentum(false, false);
+    check_torch_momentum(true, false);
+    check_torch_momentum(false, true);
+}
+
 // ---- Ranges and addresses -------------------------------------------------
 
 #define MANY 1003
@@ -260,6 +302,7 @@ static void each_variant(void (*fn)(const struct optim *o))
             optim_defaults(&o, (enum optim_kind)kind);
             o.momentum = bits & 1 ? 0.9 : 0;
             o.nesterov = o.amsgrad = o.centered = (bits & 2) != 0;
+            o.torch_momentum = bits == 5 || bits == 7;
             o.weight_decay = bits & 4 ? 0.02 : 0;
             o.clipvalue = bits & 4 ? 0.7 : 0;
             fn(&o);
