@@ -118,6 +118,21 @@ static inline int64_t chunk_rows(int64_t rows, int64_t cols)
     return want > most ? want : most;
 }
 
+// Those of one chunk, of the first tensor.
+struct rows {
+    int64_t cols, first, count;
+};
+
+static inline struct rows rows_of(const struct loop_args *a, int64_t chunk)
+{
+    int64_t rows = kern_rows(&a->d->io[0]), cols = kern_cols(&a->d->io[0]);
+    int64_t each = chunk_rows(rows, cols);
+    struct rows r = {.cols = cols, .first = chunk * each};
+
+    r.count = rows - r.first < each ? rows - r.first : each;
+    return r;
+}
+
 // Sums of a row in f64, in as many lanes whatever the instruction set; its
 // largest element. n is 1 or more.
 #define ROW_LANES 16

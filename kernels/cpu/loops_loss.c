@@ -9,20 +9,6 @@
 
 #include "kernels/cpu/vmath.h"
 
-struct rows {
-    int64_t cols, first, count;
-};
-
-static struct rows rows_of(const struct loop_args *a, int64_t chunk)
-{
-    int64_t rows = kern_rows(&a->d->io[0]), cols = kern_cols(&a->d->io[0]);
-    int64_t each = chunk_rows(rows, cols);
-    struct rows r = {.cols = cols, .first = chunk * each};
-
-    r.count = rows - r.first < each ? rows - r.first : each;
-    return r;
-}
-
 static float largest(const float *x, int64_t n, int64_t *at)
 {
     *at = 0;

@@ -17,13 +17,11 @@ struct block {
 
 static struct block block_of(const struct loop_args *a, int64_t chunk)
 {
-    int64_t rows = kern_rows(&a->d->io[0]), cols = kern_cols(&a->d->io[0]);
-    int64_t each = chunk_rows(rows, cols);
-    struct block b = {.cols = cols, .first = chunk * each};
+    struct rows r = rows_of(a, chunk);
+    struct block b = {.cols = r.cols, .first = r.first, .rows = r.count};
 
-    b.rows = rows - b.first < each ? rows - b.first : each;
-    b.one = (float *)a->workspace + chunk * 2 * cols;
-    b.two = b.one + cols;
+    b.one = (float *)a->workspace + chunk * 2 * r.cols;
+    b.two = b.one + r.cols;
     return b;
 }
 

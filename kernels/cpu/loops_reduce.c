@@ -15,14 +15,13 @@ static size_t reduce_workspace(const struct kern_desc *d)
 
 static void reduce_part(const struct loop_args *a, int64_t chunk)
 {
-    int64_t rows = kern_rows(&a->d->io[0]), cols = kern_cols(&a->d->io[0]);
-    int64_t each = chunk_rows(rows, cols), first = chunk * each;
-    int64_t last = first + each < rows ? first + each : rows;
-    const float *x = (const float *)a->io[0] + first * cols;
+    struct rows r = rows_of(a, chunk);
+    int64_t cols = r.cols;
+    const float *x = (const float *)a->io[0] + r.first * cols;
     float *sum = (float *)a->workspace + chunk * cols;
 
     memset(sum, 0, (size_t)cols * sizeof(float));
-    for (int64_t i = first; i < last; i++, x += cols)
+    for (int64_t i = 0; i < r.count; i++, x += cols)
         for (int64_t c = 0; c < cols; c++)
             sum[c] += x[c];
 }
