@@ -76,17 +76,4 @@ bool link_is_name(const char *text);
 // A later call may succeed.
 bool link_may_retry(enum sl_err rc);
 
-#define LINK_DECODE(name, Type)                                                \
-    static enum sl_err decode_##name(                                          \
-        ProtobufCMessage **out, struct wire_arena *arena,                      \
-        const struct sl_slices *bytes, struct sl_error *err)                   \
-    {                                                                          \
-        Sluice__V1__##Type *m = NULL;                                          \
-        enum sl_err rc = wire_unpack_##name(&m, arena, bytes, err);            \
-                                                                               \
-        if (rc == SL_OK)                                                       \
-            *out = &m->base;                                                   \
-        return rc;                                                             \
-    }
-
 #endif

@@ -511,7 +511,7 @@ void sluice_serving_drain(struct sluice_serving *s)
 
 // ---- life
 
-LINK_DECODE(task_work_reply, TaskWorkReply)
+WIRE_DECODER(decode_task_work_reply, task_work_reply, TaskWorkReply)
 
 static enum sl_err copy_handlers(struct sluice_serving *s,
                                  const struct sluice_serving_options *o,

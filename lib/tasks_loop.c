@@ -533,9 +533,9 @@ line_set(struct sluice_tasks *t, struct line *l, const char *method,
                        .arg = t};
 }
 
-LINK_DECODE(task_scheduled, TaskScheduled)
-LINK_DECODE(task_ended_reply, TaskEndedReply)
-LINK_DECODE(task_cancel_reply, TaskCancelReply)
+WIRE_DECODER(decode_task_scheduled, task_scheduled, TaskScheduled)
+WIRE_DECODER(decode_task_ended_reply, task_ended_reply, TaskEndedReply)
+WIRE_DECODER(decode_task_cancel_reply, task_cancel_reply, TaskCancelReply)
 
 void tasks_loop_init(struct sluice_tasks *t)
 {

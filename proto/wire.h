@@ -359,6 +359,21 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 #undef WIRE_UNPACK_PROTOTYPE
 
+// A static function that does it for whoever knows the message by its base
+// alone: a table of methods, a line of calls. *out is set on SL_OK.
+#define WIRE_DECODER(function, name, Type)                                     \
+    static enum sl_err function(                                               \
+        ProtobufCMessage **out, struct wire_arena *arena,                      \
+        const struct sl_slices *bytes, struct sl_error *err)                   \
+    {                                                                          \
+        Sluice__V1__##Type *m = NULL;                                          \
+        enum sl_err rc = wire_unpack_##name(&m, arena, bytes, err);            \
+                                                                               \
+        if (rc == SL_OK)                                                       \
+            *out = &m->base;                                                   \
+        return rc;                                                             \
+    }
+
 // The validation alone, of a message that came otherwise (pbjson_read of a
 // manifest). Absent submessages are refused where wire_unpack would add them.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);

@@ -41,17 +41,7 @@ struct visit {
 };
 
 #define METHOD(name, PATH, request_, Request, function, Reply, changes)        \
-    static enum sl_err decode_##name(                                          \
-        ProtobufCMessage **out, struct wire_arena *arena,                      \
-        const struct sl_slices *bytes, struct sl_error *err)                   \
-    {                                                                          \
-        Sluice__V1__##Request *m = NULL;                                       \
-        enum sl_err rc = wire_unpack_##request_(&m, arena, bytes, err);        \
-                                                                               \
-        if (rc == SL_OK)                                                       \
-            *out = &m->base;                                                   \
-        return rc;                                                             \
-    }                                                                          \
+    WIRE_DECODER(decode_##name, request_, Request)                             \
     static enum sl_err decide_##name(                                          \
         struct coord *c, const ProtobufCMessage *request,                      \
         ProtobufCMessage **reply, struct sl_error *err)                        \

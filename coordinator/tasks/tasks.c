@@ -282,17 +282,7 @@ static void start(struct rpc_call *call, struct tasks *t,
 }
 
 #define METHOD(name, PATH, request_, Request, decide_, look_)                  \
-    static enum sl_err decode_##name(                                          \
-        ProtobufCMessage **out, struct wire_arena *arena,                      \
-        const struct sl_slices *bytes, struct sl_error *err)                   \
-    {                                                                          \
-        Sluice__V1__##Request *m = NULL;                                       \
-        enum sl_err rc = wire_unpack_##request_(&m, arena, bytes, err);        \
-                                                                               \
-        if (rc == SL_OK)                                                       \
-            *out = &m->base;                                                   \
-        return rc;                                                             \
-    }                                                                          \
+    WIRE_DECODER(decode_##name, request_, Request)                             \
     static void call_##name(struct rpc_call *call, void *arg)                  \
     {                                                                          \
         static const struct visit_method m = {decode_##name, decide_, look_};  \
