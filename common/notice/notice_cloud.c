@@ -180,8 +180,6 @@ static void gcp_watch(struct watch *w, const char *what, const char *bad)
             watch_stays(w);
         pause = watch_pause(w, &absent, &a);
         snprintf(etag, sizeof(etag), "%s", a.status == 200 ? a.etag : "");
-        if (etag[0] != '\0')
-            pause = 0;
         web_release(&a);
     } while (watch_wait(w, pause));
 }
