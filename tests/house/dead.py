@@ -30,6 +30,18 @@ SEAMS = {
     "local_bytes": "tests see what is mapped, and that it goes",
     "pool_kept_bytes": "tests see what the shelf keeps",
     "optim_defaults": "Keras' values, for tests and bench programs",
+    "http_connections": "tests see who is connected",
+    "http_viewers": "tests see who is connected",
+    "http_new": "what serves pages is above it",
+    "http_address": "what serves pages is above it",
+    "http_is_near": "what serves pages is above it",
+    "http_query": "what serves pages is above it",
+    "http_rest": "what serves pages is above it",
+    "http_is_post": "what serves pages is above it",
+    "http_body": "what serves pages is above it",
+    "http_stream_open": "what serves pages is above it",
+    "http_stream_send": "what serves pages is above it",
+    "http_stream_close": "what serves pages is above it",
     "graph_describe": "graphs are checked for a device that is not there",
 }
 

@@ -26,7 +26,8 @@ MAY = {
 # or in a lower one. Those of one line are strangers to each other. Files
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
-    "common": ["base", "plan run", "net net/local", "daemon notice"],
+    "common": ["base", "plan run", "net net/local http",
+               "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],
     "coordinator": ["rules", "journal", "core tasks", "service"],
@@ -42,6 +43,7 @@ OPENED_BY = {
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",
     "curl/": r"common/notice/notice_web",
+    "microhttpd": r"common/http/http_inner",
     "sqlite3": r"coordinator/(journal/journal|tasks/store)",
     "yaml.h": r"client/yaml",
     "zlib": r"worker/data/data",

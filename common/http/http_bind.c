@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/http/http_bind.c -- where a server listens, and by which names.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/http/http_inner.h"
+
+#define HOST_BYTES 256
+#define BACKLOG 64
+
+static enum sl_err malformed(const char *bind, struct sl_error *err)
+{
+    return sl_fail(err, SL_EINVAL,
+                   "'%.200s' is not an address to listen on; it looks like "
+                   "127.0.0.1:9100, [::1]:9100 or 0.0.0.0:9100",
+                   bind);
+}
+
+// Splits at the last colon; brackets around the host are left out, and the port
+// is "" if there is none.
+static bool split(const char *text, char host[HOST_BYTES], const char **port)
+{
+    size_t n = strlen(text);
+
+    *port = "";
+    if (text[0] == '[') {
+        const char *end = strchr(text, ']');
+
+        if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+            return false;
+        *port = end[1] == ':' ? end + 2 : "";
+        n = (size_t)(end - ++text);
+    } else if (strchr(text, ':') != NULL) {
+        n = (size_t)(strchr(text, ':') - text);
+        *port = text + n + 1;
+    }
+    if (n == 0 || n >= HOST_BYTES)
+        return false;
+    memcpy(host, text, n);
+    host[n] = '\0';
+    return true;
+}
+
+static bool all_digits(const char *text)
+{
+    return text[strspn(text, "0123456789")] == '\0';
+}
+
+static bool is_near(const struct sockaddr *at)
+{
+    if (at->sa_family == AF_INET) {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)at;
+
+        return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
+}
+
+static enum sl_err resolve(const char *bind, struct addrinfo **out,
+                           struct sl_error *err)
+{
+    struct addrinfo how = {.ai_socktype = SOCK_STREAM,
+                           .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    char host[HOST_BYTES];
+    const char *port, *name = host;
+
+    if (!split(bind, host, &port) || *port == '\0' || strlen(port) > 5 ||
+        !all_digits(port) || atoi(port) > 65535)
+        return malformed(bind, err);
+    if (strcmp(host, "localhost") == 0)
+        name = "127.0.0.1";
+    if (getaddrinfo(name, port, &how, out) != 0)
+        return malformed(bind, err);
+    return SL_OK;
+}
+
+static int open_socket(const struct addrinfo *at)
+{
+    int one = 1, fd = socket(at->ai_family,
+                             SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    // So that it can start again at once; two that listen still exclude each
+    // other.
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    one = errno;
+    close(fd);
+    errno = one;
+    return -1;
+}
+
+static void describe(struct http *h, int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t n = sizeof(at);
+    char host[64] = "?", service[8] = "0";
+
+    if (getsockname(fd, (struct sockaddr *)&at, &n) == 0)
+        (void)getnameinfo((struct sockaddr *)&at, n, host, sizeof(host),
+                          service, sizeof(service),
+                          NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(h->address, sizeof(h->address),
+             strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, service);
+}
+
+enum sl_err http_listen(int *out, const char *bind, struct http *h,
+                        struct sl_error *err)
+{
+    struct addrinfo *at;
+    int fd, why;
+    enum sl_err rc = resolve(bind, &at, err);
+
+    if (rc != SL_OK)
+        return rc;
+    fd = open_socket(at);
+    why = errno;
+    h->near = is_near(at->ai_addr);
+    freeaddrinfo(at);
+    if (fd < 0)
+        return sl_fail(err, sl_err_from_errno(why),
+                       "cannot listen on %s for HTTP: %s", bind, strerror(why));
+    describe(h, fd);
+    *out = fd;
+    return SL_OK;
+}
+
+static bool is_address(const char *host)
+{
+    struct in6_addr six;
+    struct in_addr four;
+
+    return inet_pton(AF_INET, host, &four) == 1 ||
+           inet_pton(AF_INET6, host, &six) == 1;
+}
+
+bool http_host_ok(const struct http *h, const char *text)
+{
+    char host[HOST_BYTES];
+    const char *port;
+
+    if (text == NULL || !split(text, host, &port) || !all_digits(port))
+        return false;
+    if (is_address(host) || strcasecmp(host, "localhost") == 0)
+        return true;
+    for (char **name = h->hosts; name != NULL && *name != NULL; name++) {
+        if (strcasecmp(host, *name) == 0)
+            return true;
+    }
+    return false;
+}

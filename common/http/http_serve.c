@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/http/http_serve.c -- from a request to its answer.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/base/mem.h"
+#include "common/http/http_inner.h"
+
+static const struct http_header usual[] = {
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cache-Control", "no-store"},
+    {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+    {NULL, NULL},
+};
+
+// ---- the answer
+
+static bool has(const struct http_header *headers, const char *name)
+{
+    for (; headers != NULL && headers->name != NULL; headers++) {
+        if (strcasecmp(headers->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+// A header of an earlier list keeps those of the same name in later ones out.
+static void put_headers(struct MHD_Response *r, const struct http_route *route,
+                        const struct http_answer *a)
+{
+    const struct http_header *lists[] = {
+        a->headers, route != NULL ? route->headers : NULL, usual};
+
+    for (size_t i = 0; i < SL_COUNT(lists); i++) {
+        const struct http_header *at = lists[i];
+
+        for (; at != NULL && at->name != NULL; at++) {
+            bool said = false;
+
+            for (size_t k = 0; k < i; k++)
+                said = said || has(lists[k], at->name);
+            if (!said)
+                (void)MHD_add_response_header(r, at->name, at->value);
+        }
+    }
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
+}
+
+// Takes the body; NULL without memory.
+static struct MHD_Response *response_of(struct http_request *q,
+                                        struct http_answer *a)
+{
+    size_t n;
+    void *bytes;
+
+    if (q->stream != NULL)
+        return http_stream_response(q->stream);
+    if (a->fixed != NULL)
+        return MHD_create_response_from_buffer(a->fixed_bytes, (void *)a->fixed,
+                                               MHD_RESPMEM_PERSISTENT);
+    bytes = buf_detach(&a->body, &n);
+    return MHD_create_response_from_buffer_with_free_callback(n, bytes,
+                                                              sl_free);
+}
+
+static enum MHD_Result send_answer(struct http_request *q,
+                                   struct http_answer *a)
+{
+    struct MHD_Response *r = response_of(q, a);
+    enum MHD_Result told;
+
+    buf_release(&a->body);
+    if (r == NULL)
+        return MHD_NO; // the connection ends
+    put_headers(r, q->route, a);
+    if (q->stream != NULL) // its end is the connection's
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+    told = MHD_queue_response(q->at, (unsigned)a->status, r);
+    MHD_destroy_response(r);
+    return told;
+}
+
+#define ANSWER_INIT                                                            \
+    {                                                                          \
+        .status = MHD_HTTP_OK, .type = "text/plain; charset=utf-8"             \
+    }
+
+static enum MHD_Result refuse(struct http_request *q, int status,
+                              const char *text)
+{
+    static const struct http_header allow[] = {{"Allow", "GET, HEAD, POST"},
+                                               {NULL, NULL}};
+    struct http_answer a = ANSWER_INIT;
+
+    q->refused = true;
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        a.headers = allow;
+    http_say(&a, status, text);
+    return send_answer(q, &a);
+}
+
+// ---- whose request it is
+
+static unsigned method_of(const char *method)
+{
+    if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
+        strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
+        return HTTP_GET;
+    return strcmp(method, MHD_HTTP_METHOD_POST) == 0 ? HTTP_POST : 0;
+}
+
+static bool fits(const struct http_route *route, const char *path)
+{
+    size_t n = strlen(route->path);
+
+    if (route->path[n - 1] == '*')
+        return strncmp(route->path, path, n - 1) == 0;
+    return strcmp(route->path, path) == 0;
+}
+
+// Finds the route; if none, the status that says why.
+static int find_route(struct http_request *q)
+{
+    unsigned method = method_of(q->method);
+    int status = MHD_HTTP_NOT_FOUND;
+
+    list_for(n, &q->http->tables)
+    {
+        struct http_table *t = list_entry(n, struct http_table, node);
+
+        for (const struct http_route *r = t->routes; r->path != NULL; r++) {
+            if (!fits(r, q->path) || (r->near_only && !q->http->near))
+                continue;
+            if (method & (r->methods != 0 ? r->methods : HTTP_GET)) {
+                q->route = r;
+                q->arg = t->arg;
+                return MHD_HTTP_OK;
+            }
+            status = MHD_HTTP_METHOD_NOT_ALLOWED;
+        }
+    }
+    return status;
+}
+
+// What its headers alone decide.
+static enum MHD_Result begin(struct http_request *q)
+{
+    const char *length = http_header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    int status = find_route(q);
+
+    if (method_of(q->method) == 0)
+        return refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed");
+    if ((q->route == NULL || !q->route->any_host) &&
+        !http_host_ok(q->http, http_header(q, MHD_HTTP_HEADER_HOST)))
+        return refuse(q, MHD_HTTP_MISDIRECTED_REQUEST,
+                      "not a name of this server");
+    if (status != MHD_HTTP_OK)
+        return refuse(q, status,
+                      status == MHD_HTTP_NOT_FOUND ? "not found"
+                                                   : "method not allowed");
+    if (length != NULL && strtoull(length, NULL, 10) > HTTP_BODY_MAX)
+        return refuse(q, MHD_HTTP_CONTENT_TOO_LARGE,
+                      "a body is at most 64 KiB");
+    return MHD_YES;
+}
+
+// A body without a length (chunked) shows its size only as it comes; what is
+// too much is read and forgotten, and refused at its end.
+static enum MHD_Result take(struct http_request *q, const char *data, size_t n)
+{
+    q->large = q->large || q->body.len + n > HTTP_BODY_MAX;
+    if (q->large || q->refused)
+        return MHD_YES;
+    return buf_append(&q->body, data, n) == SL_OK ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result answer(struct http_request *q)
+{
+    struct http_answer a = ANSWER_INIT;
+
+    if (q->large)
+        return refuse(q, MHD_HTTP_CONTENT_TOO_LARGE,
+                      "a body is at most 64 KiB");
+    q->route->fn(q->arg, q, &a);
+    return send_answer(q, &a);
+}
+
+enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
+                                const char *url, const char *method,
+                                const char *version, const char *data,
+                                size_t *bytes, void **context)
+{
+    struct http_request *q = *context;
+
+    if (q == NULL) {
+        q = sl_calloc(1, sizeof(*q));
+        if (q == NULL)
+            return MHD_NO;
+        q->http = cls;
+        q->at = at;
+        q->path = url;
+        q->method = method;
+        *context = q;
+        return begin(q);
+    }
+    if (*bytes > 0) {
+        size_t n = *bytes;
+
+        *bytes = 0;
+        return take(q, data, n);
+    }
+    return q->refused ? MHD_YES : answer(q);
+}
+
+void http_request_free(struct http_request *q)
+{
+    if (q->stream != NULL)
+        http_stream_ended(q->stream);
+    buf_release(&q->body);
+    sl_free(q);
+}

@@ -1,0 +1,706 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/http/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "tests/harness/t.h"
+
+#define LIMIT_US 20000000
+#define MANY 64
+
+struct world {
+    struct loop *loop;
+    struct http *http;
+    struct http_stream *streams[MANY];
+    unsigned opened, gone, asked;
+    char seen[256]; // what the last handler saw
+    enum sl_err refused;
+};
+
+// ---- what is served
+
+static void hello(void *arg, const struct http_request *q,
+                  struct http_answer *a)
+{
+    ((struct world *)arg)->asked++;
+    http_say(a, 200, "hello");
+}
+
+static void show(void *arg, const struct http_request *q, struct http_answer *a)
+{
+    const char *who = http_query(q, "who"), *bare = http_query(q, "bare"),
+               *token = http_header(q, "authorization");
+
+    ((struct world *)arg)->asked++;
+    a->type = "application/json";
+    (void)buf_appendf(&a->body,
+                      "rest=%s who=%s bare=%s none=%s token=%s post=%d",
+                      http_rest(q), who ? who : "-", bare ? bare : "-",
+                      http_query(q, "none") ? "?" : "-", token ? token : "-",
+                      http_is_post(q));
+    (void)buf_appendf(&a->body, " body=%zu", http_body(q)->len);
+}
+
+static void page(void *arg, const struct http_request *q, struct http_answer *a)
+{
+    static const char html[] = "<html></html>";
+
+    a->type = "text/html";
+    a->fixed = html;
+    a->fixed_bytes = sizeof(html) - 1;
+}
+
+static void gone(void *arg)
+{
+    ((struct world *)arg)->gone++;
+}
+
+static void events(void *arg, const struct http_request *q,
+                   struct http_answer *a)
+{
+    struct world *w = arg;
+    const char *last = http_header(q, "Last-Event-ID");
+
+    snprintf(w->seen, sizeof(w->seen), "%s", last != NULL ? last : "-");
+    w->refused = http_stream_open(&w->streams[w->opened % MANY], q, a, gone, w);
+    if (w->refused == SL_OK)
+        w->opened++;
+}
+
+static const struct http_header own[] = {
+    {"Content-Security-Policy", "default-src 'self'"},
+    {"X-Own", "yes"},
+    {NULL, NULL},
+};
+
+static const struct http_route routes[] = {
+    {.path = "/hello", .fn = hello, .any_host = true},
+    {.path = "/show/*", .fn = show, .methods = HTTP_GET | HTTP_POST},
+    {.path = "/page", .fn = page, .headers = own},
+    {.path = "/near", .fn = hello, .near_only = true},
+    {.path = "/events", .fn = events},
+    {.path = NULL},
+};
+
+static void open_world(struct world *w, const struct http_setup *like)
+{
+    static const char *const hosts[] = {"board.example", NULL};
+    struct http_setup setup = *like;
+
+    memset(w, 0, sizeof(*w));
+    T_OK(loop_new(&w->loop, t_err()));
+    setup.loop = w->loop;
+    setup.hosts = hosts;
+    if (setup.bind == NULL)
+        setup.bind = "127.0.0.1:0";
+    T_OK(http_new(&w->http, &setup, t_err()));
+    T_OK(http_route(w->http, routes, w));
+}
+
+static void close_world(struct world *w)
+{
+    http_free(w->http);
+    loop_free(w->loop);
+}
+
+// ---- a client on the same thread
+
+static int dial(const struct world *w)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(
+                                 strrchr(http_address(w->http), ':') + 1)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    T_ASSERT(fd >= 0);
+    T_ASSERT(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
+    T_ASSERT(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    return fd;
+}
+
+static uint64_t now_us(void)
+{
+    return sl_now_us(sl_clock_real());
+}
+
+static void turn(struct world *w, int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    loop_turn(w->loop);
+    (void)poll(&p, 1, 1);
+}
+
+// Sends all, or until the server has ended the connection.
+static void put(struct world *w, int fd, const char *bytes, size_t n)
+{
+    uint64_t until = now_us() + LIMIT_US;
+
+    while (n > 0 && now_us() < until) {
+        ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno != EAGAIN)
+            return;
+        if (sent > 0) {
+            bytes += sent;
+            n -= (size_t)sent;
+        }
+        loop_turn(w->loop);
+    }
+}
+
+// Reads until the end, or until `text` is there (NULL: only the end).
+static const char *get_until(struct world *w, int fd, struct buf *in,
+                             const char *text)
+{
+    uint64_t until = now_us() + LIMIT_US;
+    char some[4096];
+
+    while (now_us() < until) {
+        ssize_t n = recv(fd, some, sizeof(some), 0);
+
+        if (n > 0)
+            T_OK(buf_append(in, some, (size_t)n));
+        if (text != NULL && strstr(buf_text(in), text) != NULL)
+            return buf_text(in);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return buf_text(in);
+        turn(w, fd);
+    }
+    T_FAIL("nothing more came after: %s", buf_text(in));
+    return "";
+}
+
+// A whole exchange; the answer lives until the next one.
+static const char *ask_bytes(struct world *w, const char *bytes, size_t n)
+{
+    static struct buf in = BUF_INIT;
+    int fd = dial(w);
+
+    buf_reset(&in);
+    put(w, fd, bytes, n);
+    (void)shutdown(fd, SHUT_WR);
+    get_until(w, fd, &in, NULL);
+    close(fd);
+    return buf_text(&in);
+}
+
+static const char *ask(struct world *w, const char *bytes)
+{
+    return ask_bytes(w, bytes, strlen(bytes));
+}
+
+#define END "Host: localhost\r\nConnection: close\r\n\r\n"
+
+// ---- answers
+
+TEST(http, answers_what_a_route_says)
+{
+    struct world w;
+    const char *text;
+
+    open_world(&w, &(struct http_setup){0});
+    text = ask(&w, "GET /hello HTTP/1.1\r\n" END);
+    T_HAS(text, "HTTP/1.1 200 OK\r\n");
+    T_HAS(text, "Content-Type: text/plain; charset=utf-8\r\n");
+    T_HAS(text, "X-Content-Type-Options: nosniff\r\n");
+    T_HAS(text, "Content-Security-Policy: default-src 'none'");
+    T_HAS(text, "\r\n\r\nhello\n");
+    text = ask(&w, "GET /show/a/b?who=x%20y&bare HTTP/1.1\r\n"
+                   "Authorization: Bearer T\r\n" END);
+    T_HAS(text, "Content-Type: application/json\r\n");
+    T_HAS(text, "rest=a/b who=x y bare= none=- token=Bearer T post=0");
+    close_world(&w);
+}
+
+TEST(http, a_route_may_set_headers_of_its_own)
+{
+    struct world w;
+    const char *text;
+
+    open_world(&w, &(struct http_setup){0});
+    text = ask(&w, "GET /page HTTP/1.1\r\n" END);
+    T_HAS(text, "X-Own: yes\r\n");
+    T_HAS(text, "Content-Security-Policy: default-src 'self'\r\n");
+    T_TRUE(strstr(text, "frame-ancestors") == NULL);
+    T_HAS(text, "nosniff");
+    T_HAS(text, "<html></html>");
+    close_world(&w);
+}
+
+TEST(http, head_has_no_body)
+{
+    struct world w;
+    const char *text;
+
+    open_world(&w, &(struct http_setup){0});
+    text = ask(&w, "HEAD /hello HTTP/1.1\r\n" END);
+    T_HAS(text, "HTTP/1.1 200 OK\r\n");
+    T_HAS(text, "Content-Length: 6\r\n");
+    T_TRUE(strstr(text, "\r\n\r\nhello") == NULL);
+    T_EQ(w.asked, 1);
+    close_world(&w);
+}
+
+TEST(http, takes_a_body)
+{
+    struct world w;
+
+    open_world(&w, &(struct http_setup){0});
+    T_HAS(ask(&w, "POST /show/x HTTP/1.1\r\nContent-Length: 5\r\n" END "12345"),
+          "post=1 body=5");
+    T_HAS(ask(&w, "POST /show/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END
+                  "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"),
+          "post=1 body=7");
+    close_world(&w);
+}
+
+TEST(http, keeps_a_connection_for_more)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    int fd;
+
+    open_world(&w, &(struct http_setup){0});
+    fd = dial(&w);
+    for (int i = 0; i < 3; i++) {
+        const char *text = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+        buf_reset(&in);
+        put(&w, fd, text, strlen(text));
+        T_HAS(get_until(&w, fd, &in, "hello\n"), "200 OK");
+    }
+    T_EQ(w.asked, 3);
+    T_EQ(http_connections(w.http), 1);
+    close(fd);
+    buf_release(&in);
+    close_world(&w);
+}
+
+// ---- refusals
+
+struct refusal {
+    const char *what, *bytes, *answer;
+};
+
+static const struct refusal refusals[] = {
+    {"another path", "GET /other HTTP/1.1\r\n" END, "404 Not Found"},
+    {"a longer path", "GET /hello/x HTTP/1.1\r\n" END, "404 Not Found"},
+    {"a path above", "GET /show/../hello HTTP/1.1\r\n" END, "rest=../hello"},
+    {"an absolute one", "GET http://a.b/hello HTTP/1.1\r\n" END, "404 "},
+    {"a method of other routes", "POST /hello HTTP/1.1\r\n" END,
+     "405 Method Not Allowed"},
+    {"PUT", "PUT /show/x HTTP/1.1\r\nContent-Length: 1\r\n" END "x", "405 "},
+    {"DELETE", "DELETE /show/x HTTP/1.1\r\n" END, "405 "},
+    {"TRACE", "TRACE /hello HTTP/1.1\r\n" END, "405 "},
+    {"CONNECT", "CONNECT a.b:1 HTTP/1.1\r\n" END, "405 "},
+    {"a strange method", "get /hello HTTP/1.1\r\n" END, "405 "},
+    {"a body that is too long",
+     "POST /show/x HTTP/1.1\r\nContent-Length: 65537\r\n" END, "413 "},
+    {"a body without end",
+     "POST /show/x HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n" END,
+     "413 "},
+    {"a length that is none",
+     "POST /show/x HTTP/1.1\r\nContent-Length: many\r\n" END, "400 "},
+    {"a name of somebody else's",
+     "GET /show/x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+     "421 "},
+    {"the same on any path",
+     "GET /no HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+     "421 "},
+    {"no name", "GET /show/x HTTP/1.0\r\n\r\n", "421 "},
+    {"localhost as a part",
+     "GET /show/x HTTP/1.1\r\nHost: localhost.evil.example\r\n"
+     "Connection: close\r\n\r\n",
+     "421 "},
+    {"a port that is none",
+     "GET /show/x HTTP/1.1\r\nHost: localhost:x\r\nConnection: close\r\n\r\n",
+     "421 "},
+};
+
+TEST(http, refuses_with_the_right_status)
+{
+    struct world w;
+
+    open_world(&w, &(struct http_setup){0});
+    for (size_t i = 0; i < SL_COUNT(refusals); i++) {
+        const char *text = ask(&w, refusals[i].bytes);
+
+        if (strstr(text, refusals[i].answer) == NULL)
+            T_FAIL("%s: not %s but: %s", refusals[i].what, refusals[i].answer,
+                   text);
+    }
+    close_world(&w);
+}
+
+TEST(http, knows_its_names)
+{
+    static const char *const names[] = {
+        "localhost", "LOCALHOST:80",  "127.0.0.1:9",       "[::1]:9",
+        "10.1.2.3",  "board.example", "Board.Example:8443"};
+    struct world w;
+    char text[256];
+
+    open_world(&w, &(struct http_setup){0});
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        snprintf(text, sizeof(text),
+                 "GET /show/x HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n"
+                 "\r\n",
+                 names[i]);
+        T_HAS(ask(&w, text), "200 OK");
+    }
+    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\nHost: any.example\r\n"
+                  "Connection: close\r\n\r\n"),
+          "200 OK");
+    close_world(&w);
+}
+
+TEST(http, off_loopback_some_routes_are_not_there)
+{
+    struct world w;
+
+    open_world(&w, &(struct http_setup){.bind = "0.0.0.0:0"});
+    T_FALSE(http_is_near(w.http));
+    T_HAS(ask(&w, "GET /near HTTP/1.1\r\n" END), "404 Not Found");
+    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    close_world(&w);
+    open_world(&w, &(struct http_setup){0});
+    T_TRUE(http_is_near(w.http));
+    T_HAS(ask(&w, "GET /near HTTP/1.1\r\n" END), "200 OK");
+    close_world(&w);
+}
+
+TEST(http, headers_have_a_limit)
+{
+    struct buf big = BUF_INIT;
+    struct world w;
+
+    open_world(&w, &(struct http_setup){0});
+    T_OK(buf_append_str(&big, "GET /hello HTTP/1.1\r\n"));
+    while (big.len < 4 * HTTP_HEADERS_MAX)
+        T_OK(
+            buf_append_str(&big, "X-Filler: 0123456789012345678901234567\r\n"));
+    T_OK(buf_append_str(&big, END));
+    T_TRUE(strstr(ask(&w, buf_text(&big)), "200 OK") == NULL);
+    buf_reset(&big);
+    T_OK(buf_append_str(&big, "GET /"));
+    while (big.len < 4 * HTTP_HEADERS_MAX)
+        T_OK(buf_append_char(&big, 'a'));
+    T_OK(buf_append_str(&big, " HTTP/1.1\r\n" END));
+    T_TRUE(strstr(ask(&w, buf_text(&big)), "200 OK") == NULL);
+    T_EQ(w.asked, 0);
+    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    buf_release(&big);
+    close_world(&w);
+}
+
+TEST(http, a_body_in_chunks_has_the_same_limit)
+{
+    struct buf big = BUF_INIT;
+    struct world w;
+
+    open_world(&w, &(struct http_setup){0});
+    T_OK(buf_append_str(&big, "POST /show/x HTTP/1.1\r\n"
+                              "Transfer-Encoding: chunked\r\n" END));
+    for (int i = 0; i < 65; i++) {
+        T_OK(buf_append_str(&big, "400\r\n"));
+        memset(buf_extend(&big, 1024), 'x', 1024);
+        T_OK(buf_append_str(&big, "\r\n"));
+    }
+    T_OK(buf_append_str(&big, "0\r\n\r\n"));
+    T_HAS(ask(&w, buf_text(&big)), "413 ");
+    T_EQ(w.asked, 0);
+    buf_release(&big);
+    close_world(&w);
+}
+
+// One of many requests that are not quite right; how many bytes it has.
+static size_t spoil(char *bytes, size_t most, int kind)
+{
+    static const char seed[] = "POST /show/a?b=%41&c HTTP/1.1\r\n"
+                               "Content-Length: 3\r\nX: y\r\n" END "abc";
+    size_t n = sizeof(seed) - 1;
+
+    memcpy(bytes, seed, n);
+    if (kind == 0) { // noise alone
+        n = 1 + t_below(most);
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (char)t_rand();
+        return n;
+    }
+    for (size_t k = 1 + t_below(8); k > 0; k--)
+        bytes[t_below(n)] = (char)t_rand();
+    return kind == 1 ? t_below(n) : n; // cut off, or whole
+}
+
+// Bytes that a stranger may send: nothing of it ends the server.
+TEST(http, outlives_any_bytes)
+{
+    uint64_t until = now_us() + 2 * LIMIT_US;
+    struct world w;
+    char bytes[512];
+
+    open_world(&w, &(struct http_setup){.idle_s = 1});
+    for (int i = 0; i < 1000; i++) {
+        int fd = dial(&w);
+
+        put(&w, fd, bytes, spoil(bytes, sizeof(bytes), i % 4));
+        for (int k = 0; k < 3; k++)
+            loop_turn(w.loop);
+        close(fd);
+    }
+    while (http_connections(w.http) > 0 && now_us() < until)
+        turn(&w, -1);
+    T_EQ(http_connections(w.http), 0);
+    T_GT(w.asked, 0);
+    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    close_world(&w);
+}
+
+// ---- slow and many
+
+TEST(http, closes_who_is_idle)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    int fd;
+
+    open_world(&w, &(struct http_setup){.idle_s = 1});
+    fd = dial(&w);
+    put(&w, fd, "GET /hel", 8);
+    get_until(&w, fd, &in, NULL); // comes to its end
+    T_EQ(w.asked, 0);
+    close(fd);
+    buf_release(&in);
+    close_world(&w);
+}
+
+// A byte now and then keeps a connection from being idle.
+TEST(http, closes_who_trickles)
+{
+    struct world w;
+    uint64_t until = now_us() + LIMIT_US;
+    char c;
+    int fd;
+
+    open_world(&w, &(struct http_setup){.request_s = 1});
+    fd = dial(&w);
+    put(&w, fd, "GET /hello HTTP/1.1\r\nX: ", 24);
+    while (recv(fd, &c, 1, 0) < 0 && errno == EAGAIN && now_us() < until) {
+        (void)send(fd, "x", 1, MSG_NOSIGNAL);
+        turn(&w, fd);
+    }
+    T_LT(now_us(), until);
+    T_EQ(w.asked, 0);
+    close(fd);
+    close_world(&w);
+}
+
+TEST(http, one_address_has_so_many_connections)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    int fds[3], more;
+
+    open_world(&w, &(struct http_setup){.per_address = 3});
+    for (int i = 0; i < 3; i++) {
+        fds[i] = dial(&w);
+        put(&w, fds[i], "G", 1);
+    }
+    while (http_connections(w.http) < 3)
+        loop_turn(w.loop);
+    more = dial(&w);
+    T_STR(get_until(&w, more, &in, NULL), ""); // closed at once
+    close(more);
+    close(fds[0]);
+    while (http_connections(w.http) == 3)
+        loop_turn(w.loop);
+    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    for (int i = 1; i < 3; i++)
+        close(fds[i]);
+    close_world(&w);
+}
+
+// ---- events
+
+#define EVENTS "GET /events HTTP/1.1\r\nHost: localhost\r\n"
+
+static int view(struct world *w, struct buf *in)
+{
+    unsigned before = w->opened;
+    int fd = dial(w);
+
+    buf_reset(in);
+    put(w, fd, EVENTS "Last-Event-ID: 41\r\n\r\n",
+        sizeof(EVENTS "Last-Event-ID: 41\r\n\r\n") - 1);
+    T_HAS(get_until(w, fd, in, "\r\n\r\n"),
+          "Content-Type: text/event-stream\r\n");
+    T_EQ(w->opened, before + 1);
+    return fd;
+}
+
+TEST(http, sends_events)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    int fd;
+
+    open_world(&w, &(struct http_setup){0});
+    fd = view(&w, &in);
+    T_STR(w.seen, "41");
+    T_OK(http_stream_send(w.streams[0], "42", "step", "{\"n\":1}"));
+    get_until(&w, fd, &in, "id: 42\nevent: step\ndata: {\"n\":1}\n\n");
+    T_OK(http_stream_send(w.streams[0], NULL, NULL, "a\nb\r\nc"));
+    T_HAS(get_until(&w, fd, &in, "data: c"), "data: a\ndata: b\ndata: c\n\n");
+    T_EQ(http_viewers(w.http), 1);
+    http_stream_close(w.streams[0]);
+    T_HAS(get_until(&w, fd, &in, NULL), "data: c"); // comes to its end
+    T_EQ(w.gone, 0);
+    T_EQ(http_viewers(w.http), 0);
+    close(fd);
+    buf_release(&in);
+    close_world(&w);
+}
+
+TEST(http, tells_that_a_viewer_has_left)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    uint64_t until = now_us() + LIMIT_US;
+
+    open_world(&w, &(struct http_setup){0});
+    close(view(&w, &in));
+    while (w.gone == 0 && now_us() < until) {
+        (void)http_stream_send(w.streams[0], NULL, NULL, "are you there");
+        turn(&w, -1);
+    }
+    T_EQ(w.gone, 1);
+    T_EQ(http_viewers(w.http), 0);
+    buf_release(&in);
+    close_world(&w);
+}
+
+TEST(http, drops_a_viewer_who_does_not_read)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    uint64_t until = now_us() + LIMIT_US;
+    char big[8192];
+    enum sl_err rc = SL_OK;
+    size_t sent = 0;
+    int slow, quick;
+
+    memset(big, 'x', sizeof(big) - 1);
+    big[sizeof(big) - 1] = '\0';
+    open_world(&w, &(struct http_setup){0});
+    slow = view(&w, &in);
+    buf_reset(&in);
+    quick = view(&w, &in);
+    while (rc == SL_OK && now_us() < until) {
+        loop_turn(w.loop); // which ends what was dropped
+        rc = http_stream_send(w.streams[0], NULL, NULL, big);
+        sent += sizeof(big);
+    }
+    T_EQ(rc, SL_EBUSY);
+    T_GT(sent, (size_t)HTTP_QUEUE_MAX);
+    T_FAILS(SL_EBUSY, http_stream_send(w.streams[0], NULL, NULL, "x"));
+    while (w.gone == 0 && now_us() < until)
+        turn(&w, -1);
+    T_EQ(w.gone, 1);
+    T_OK(http_stream_send(w.streams[1], "1", NULL, "still here"));
+    get_until(&w, quick, &in, "still here");
+    close(slow);
+    close(quick);
+    buf_release(&in);
+    close_world(&w);
+    T_EQ(w.gone, 2); // the end tells the others
+}
+
+TEST(http, has_so_many_viewers)
+{
+    struct world w;
+    struct buf in = BUF_INIT;
+    int fds[2];
+
+    open_world(&w, &(struct http_setup){.viewers = 2});
+    for (int i = 0; i < 2; i++)
+        fds[i] = view(&w, &in);
+    T_HAS(ask(&w, EVENTS "Connection: close\r\n\r\n"), "503 ");
+    T_EQ(w.refused, SL_EBUSY);
+    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    buf_release(&in);
+    close_world(&w);
+}
+
+// A stream that only a HEAD has asked for has no viewer.
+TEST(http, a_stream_without_a_viewer_ends)
+{
+    struct world w;
+
+    open_world(&w, &(struct http_setup){0});
+    T_HAS(ask(&w, "HEAD /events HTTP/1.1\r\n" END), "text/event-stream");
+    T_EQ(w.gone, 1);
+    T_EQ(http_viewers(w.http), 0);
+    close_world(&w);
+}
+
+// ---- where it listens
+
+TEST(http, says_why_it_cannot_listen)
+{
+    static const char *const bad[] = {
+        "",       "127.0.0.1",     "127.0.0.1:", "x:y",
+        "::1:80", "1.2.3.4:65536", "[::1:80",    "a.b:80",
+        ":80",    "1.2.3.4:-1"};
+    struct http_setup setup = {.bind = NULL};
+    struct http *h;
+    struct world w;
+
+    open_world(&w, &(struct http_setup){0});
+    setup.loop = w.loop;
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        struct sl_error err = SL_ERROR_INIT;
+
+        setup.bind = bad[i];
+        T_FAILS(SL_EINVAL, http_new(&h, &setup, &err));
+        T_HAS(err.text, "not an address");
+    }
+    setup.bind = http_address(w.http);
+    struct sl_error err = SL_ERROR_INIT;
+    T_NE(http_new(&h, &setup, &err), SL_OK);
+    T_HAS(err.text, "Address already in use");
+    close_world(&w);
+}
+
+TEST(http, every_allocation_may_fail_at_the_start)
+{
+    struct http_setup setup = {.bind = "127.0.0.1:0"};
+    uint64_t live;
+    struct http *h = NULL;
+
+    T_OK(loop_new(&setup.loop, t_err()));
+    live = sl_mem_live();
+    for (uint64_t n = 1;; n++) {
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = http_new(&h, &setup, NULL);
+        if (!sl_mem_failed())
+            break;
+        T_EQ(rc, SL_ENOMEM);
+        loop_turn(setup.loop);
+        T_EQ(sl_mem_live(), live);
+    }
+    http_free(h);
+    loop_free(setup.loop);
+}
