@@ -15,7 +15,9 @@
 #include "client/cli.h"
 #include "client/verbs.h"
 #include "common/base/clock.h"
+#include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/daemon/daemon.h"
 #include "common/daemon/sdnotify.h"
 
 #define START_MS 60000  // until everybody must be ready
@@ -126,8 +128,23 @@ static void start_rest(struct up *u)
         start(u, &u->children[i]);
 }
 
+// Where the coordinator shows itself; "" if it did not say.
+static void read_ops(const struct up *u, char *out, size_t bytes)
+{
+    char *path = updir_path(&u->dir, "coordinator/" DAEMON_OPS_FILE);
+    FILE *f = path != NULL ? fopen(path, "re") : NULL;
+
+    out[0] = '\0';
+    if (f != NULL && fgets(out, (int)bytes, f) != NULL)
+        out[strcspn(out, "\n")] = '\0';
+    if (f != NULL)
+        fclose(f);
+    sl_free(path);
+}
+
 static void announce(struct up *u)
 {
+    char ops[128];
     unsigned workers = running(u, CHILD_WORKER);
     unsigned servers = running(u, CHILD_PSSERVER);
     bool usual = strcmp(u->address, "127.0.0.1:7070") == 0;
@@ -142,6 +159,9 @@ static void announce(struct up *u)
            u->address, servers, servers == 1 ? "" : "s", workers,
            workers == 1 ? "" : "s", u->dir.path, usual ? "" : "--coordinator ",
            usual ? "" : u->address, usual ? "" : " ");
+    read_ops(u, ops, sizeof(ops));
+    if (ops[0] != '\0')
+        printf("Look:  http://%s/metrics (and /readyz?verbose)\n", ops);
     fflush(stdout);
     sdnotify("READY=1");
 }

@@ -37,11 +37,11 @@ static enum sl_err no_memory(struct sl_error *err)
 static bool kept_from_children(const char *entry)
 {
     static const char *const names[] = {
-        "SLUICE_TLS_",       "SLUICE_CONFIG=",   "SLUICE_COORDINATOR=",
-        "SLUICE_NAME=",      "SLUICE_LISTEN=",   "SLUICE_ADVERTISE=",
-        "SLUICE_STATE=",     "SLUICE_STORE=",    "SLUICE_GRACE=",
-        "SLUICE_DATA_ROOT=", UPDIR_VARIABLE "=", "NOTIFY_SOCKET=",
-        "WATCHDOG_",
+        "SLUICE_TLS_",       "SLUICE_CONFIG=", "SLUICE_COORDINATOR=",
+        "SLUICE_NAME=",      "SLUICE_LISTEN=", "SLUICE_ADVERTISE=",
+        "SLUICE_STATE=",     "SLUICE_STORE=",  "SLUICE_GRACE=",
+        "SLUICE_DATA_ROOT=", "SLUICE_OPS_",    UPDIR_VARIABLE "=",
+        "NOTIFY_SOCKET=",    "WATCHDOG_",
     };
 
     for (size_t i = 0; i < SL_COUNT(names); i++)
@@ -233,6 +233,8 @@ static enum sl_err common_args(struct up *u, struct child *c,
         rc = child_arg(c, "--state=%s/%s", u->dir.path, c->name);
     if (rc == SL_OK)
         rc = child_arg(c, "--store=%s/checkpoints", u->dir.path);
+    if (rc == SL_OK)
+        rc = child_arg(c, "--ops-bind=127.0.0.1:0");
     c->lock = updir_path(&u->dir, "%s/lock", c->name);
     if (c->lock == NULL)
         rc = SL_ENOMEM;

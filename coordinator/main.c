@@ -16,6 +16,7 @@ static const struct daemon_hooks hooks = {
     .start = server_start,
     .drain = server_drain,
     .stop = server_stop,
+    .checks = server_checks,
 };
 
 int main(int argc, char **argv)

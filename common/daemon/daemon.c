@@ -23,6 +23,8 @@
 
 #define RESOURCES_MS 300 // between two looks, in a build with history
 
+#define OPS_HOSTS 16
+
 enum phase {
     STARTING, // the loop does not run yet
     RUNNING,
@@ -51,7 +53,11 @@ struct daemon {
     char state_dir[4096];
     char node[256];
 
+    struct ops *ops; // or NULL
+    char *ops_file;  // owned, or NULL
+
     enum phase phase;
+    bool started; // hooks.start has succeeded
     bool ready;
     int code;       // to exit with, unless
     bool by_signal; // the end began with `signum`
@@ -87,6 +93,15 @@ static const struct conf_key daemon_keys[] = {
      .min = 0,
      .max = 3600000,
      .help = "How long to drain after SIGTERM before ending anyway."},
+    {.name = "ops-bind",
+     .kind = CONF_STRING,
+     .help = "Address and port of /livez, /readyz and /metrics, without TLS: "
+             "127.0.0.1:9100; off loopback nothing else is served there. "
+             "Without it there is no such port."},
+    {.name = "ops-host",
+     .kind = CONF_LIST,
+     .help = "More names under which pages of the ops port are asked for, as "
+             "by a proxy before it; addresses and localhost always are."},
     {.name = NULL},
 };
 
@@ -110,6 +125,11 @@ const char *daemon_state_dir(const struct daemon *d)
 const struct rpc_tls *daemon_tls(const struct daemon *d)
 {
     return d->tls.ca_file != NULL ? &d->tls : NULL;
+}
+
+struct http *daemon_http(struct daemon *d)
+{
+    return d->ops != NULL ? ops_http(d->ops) : NULL;
 }
 
 bool daemon_draining(const struct daemon *d)
@@ -490,6 +510,87 @@ static enum sl_err set_up_loop(struct daemon *d, struct sl_error *err)
     return SL_OK;
 }
 
+// --- the ops port
+
+static void on_checks(void *arg, struct ops_checks *c)
+{
+    struct daemon *d = arg;
+
+    ops_check(c, "started", d->started && d->ready, "state is being restored");
+    ops_check(c, "staying", d->phase < DRAINING, "draining");
+    if (d->started && d->hooks->checks != NULL)
+        d->hooks->checks(d, d->arg, c);
+}
+
+static void on_measure(void *arg, struct expo *e)
+{
+    struct daemon *d = arg;
+
+    if (d->started && d->hooks->measure != NULL)
+        d->hooks->measure(d, d->arg, e);
+}
+
+// With port 0 nobody else knows it. A disk that is full keeps no daemon from
+// its work.
+static void note_ops(struct daemon *d)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct fs_file *file = NULL;
+    struct buf text = BUF_INIT;
+    enum sl_err rc;
+
+    if (strcmp(d->state_dir, "-") == 0)
+        return;
+    d->ops_file = fs_join(d->state_dir, DAEMON_OPS_FILE);
+    rc = d->ops_file == NULL ? SL_ENOMEM : SL_OK;
+    if (rc == SL_OK)
+        rc = buf_appendf(&text, "%s\n", http_address(ops_http(d->ops)));
+    if (rc == SL_OK)
+        rc = fs_open(fs_posix(), &file, d->ops_file, FS_WRITE, &err);
+    if (rc == SL_OK)
+        rc = fs_write(file, text.data, text.len, &err);
+    if (rc != SL_OK)
+        LOG(WARN, "ops port not noted", "why=%s", err.text);
+    fs_close(file);
+    buf_release(&text);
+}
+
+static enum sl_err open_ops(struct daemon *d, struct sl_error *err)
+{
+    const char *names[OPS_HOSTS + 1] = {NULL};
+    struct ops_setup setup = {.loop = d->loop,
+                              .bind = conf_str(d->conf, "ops-bind"),
+                              .hosts = names,
+                              .role = d->about->program,
+                              .checks = on_checks,
+                              .measure = on_measure,
+                              .arg = d};
+    size_t count = conf_list_count(d->conf, "ops-host");
+    enum sl_err rc;
+
+    if (setup.bind == NULL)
+        return SL_OK;
+    if (count > OPS_HOSTS)
+        return sl_fail(err, SL_EINVAL, "--ops-host: at most %d names",
+                       OPS_HOSTS);
+    for (size_t i = 0; i < count; i++)
+        names[i] = conf_list_at(d->conf, "ops-host", i);
+    rc = ops_new(&d->ops, &setup, err);
+    if (rc == SL_OK)
+        note_ops(d);
+    return rc;
+}
+
+static void close_ops(struct daemon *d)
+{
+    ops_free(d->ops);
+    d->ops = NULL;
+    if (d->ops_file != NULL)
+        unlink(d->ops_file);
+    sl_free(d->ops_file);
+    d->ops_file = NULL;
+}
+
 static enum sl_err listen_to_signals(struct daemon *d)
 {
     uint64_t watchdog_ms = sdnotify_watchdog_ms();
@@ -508,6 +609,7 @@ static enum sl_err listen_to_signals(struct daemon *d)
 
 static void tear_down(struct daemon *d)
 {
+    close_ops(d);
     loop_timer_free(d->grace);
     loop_timer_free(d->watchdog);
     loop_timer_free(d->look);
@@ -537,14 +639,18 @@ static enum sl_err live(struct daemon *d, struct sl_error *err)
     if (rc == SL_OK)
         rc = set_up_loop(d, err);
     if (rc == SL_OK)
+        rc = open_ops(d, err);
+    if (rc == SL_OK)
         rc = d->hooks->start(d, d->arg, err);
     if (rc != SL_OK)
         return rc;
+    d->started = true;
     rc = listen_to_signals(d);
     if (rc != SL_OK)
         sl_fail(err, rc, "cannot listen to signals");
     if (rc == SL_OK)
         run(d);
+    close_ops(d);
     if (d->hooks->stop != NULL)
         d->hooks->stop(d, d->arg);
     return rc;

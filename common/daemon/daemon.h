@@ -14,6 +14,7 @@
 //   2. log, limits, malloc's settings, ignored signals
 //   3. state folder made and locked    held by another: exit 2
 //   4. hooks.start                     usage-like errors: exit 2; else 1
+//      (before it the ops port opens, if --ops-bind names one)
 //   5. the start line (DAEMON_STARTED, by start); the loop runs
 //   6. the room calls daemon_ready     READY=1
 //   7. SIGTERM, SIGINT, daemon_stop    STOPPING=1, hooks.drain
@@ -33,6 +34,7 @@
 
 #include <stdbool.h>
 
+#include "common/daemon/ops.h"
 #include "common/run/conf.h"
 #include "common/run/log.h"
 #include "common/run/loop.h"
@@ -64,6 +66,12 @@ struct daemon_hooks {
     // Frees everything; the loop no longer runs, but still exists.
     void (*stop)(struct daemon *d, void *arg);
 
+    // Whether it can do its job (/readyz), and its figures (/metrics), when
+    // the ops port is asked; between a start that succeeded and stop. May be
+    // NULL.
+    void (*checks)(struct daemon *d, void *arg, struct ops_checks *c);
+    void (*measure)(struct daemon *d, void *arg, struct expo *e);
+
     // SIGHUP. The log level and the certificates are read again before. May
     // be NULL.
     void (*reload)(struct daemon *d, void *arg);
@@ -81,6 +89,12 @@ const struct conf *daemon_conf(const struct daemon *d);
 // daemon; files that are replaced are found within DAEMON_LOOK_MS.
 #define DAEMON_LOOK_MS 1000
 const struct rpc_tls *daemon_tls(const struct daemon *d);
+
+// The ops port, for a room's own routes, which it adds as the last thing of its
+// start; NULL without --ops-bind. It is gone before hooks.stop. A file of the
+// state folder says where it is.
+#define DAEMON_OPS_FILE "ops.address"
+struct http *daemon_http(struct daemon *d);
 
 // The state folder, which exists and is locked; "-" if there is none.
 const char *daemon_state_dir(const struct daemon *d);

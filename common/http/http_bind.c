@@ -127,7 +127,8 @@ enum sl_err http_listen(int *out, const char *bind, struct http *h,
     h->near = is_near(at->ai_addr);
     freeaddrinfo(at);
     if (fd < 0)
-        return sl_fail(err, sl_err_from_errno(why),
+        return sl_fail(err,
+                       why == EADDRINUSE ? SL_EBUSY : sl_err_from_errno(why),
                        "cannot listen on %s for HTTP: %s", bind, strerror(why));
     describe(h, fd);
     *out = fd;

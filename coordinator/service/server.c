@@ -475,6 +475,17 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
     return SL_OK;
 }
 
+// ---- what the ops port says
+
+void server_checks(struct daemon *d, void *server, struct ops_checks *c)
+{
+    const struct server *s = server;
+    bool serves = s->coord != NULL && s->full[0] == '\0';
+
+    ops_check(c, "journal", serves, s->full);
+    ops_check(c, "term", serves && coord_term(s->coord) > 0, "none was taken");
+}
+
 // ---- the end
 
 static void on_ending(void *arg)

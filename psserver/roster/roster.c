@@ -135,15 +135,25 @@ static bool term_holds(struct roster *r, uint64_t term, const char *what)
     return false;
 }
 
-size_t roster_admitted(const struct roster *r)
+static size_t count_in(const struct roster *r, enum hosted_state state)
 {
     struct pairmap_at at = {0};
     const struct hosted *h;
     size_t n = 0;
 
     while ((h = pairmap_next(&r->hosted, &at)) != NULL)
-        n += h->state == HOSTED_ADMITTED;
+        n += h->state == state;
     return n;
+}
+
+size_t roster_admitted(const struct roster *r)
+{
+    return count_in(r, HOSTED_ADMITTED);
+}
+
+size_t roster_failed(const struct roster *r)
+{
+    return count_in(r, HOSTED_FAILED);
 }
 
 void roster_attached(struct roster *r)

@@ -92,5 +92,6 @@ void roster_tick(struct roster *r, uint64_t seq, bool draining);
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 size_t roster_admitted(const struct roster *r);
+size_t roster_failed(const struct roster *r);
 
 #endif

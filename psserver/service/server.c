@@ -82,6 +82,8 @@ struct psserver {
     struct attend *attend;
     struct roster *roster;
 
+    bool attached;
+
     struct loop_timer *drain_timer;
     unsigned drain_looks;
 };
@@ -156,6 +158,7 @@ static void on_attached(void *arg, bool attached)
 {
     struct psserver *s = arg;
 
+    s->attached = attached;
     // Ready: known to the coordinator, or serving on without one.
     introspect_set_serving(s->introspect,
                            !daemon_draining(s->daemon) &&
@@ -356,6 +359,20 @@ static void drain(struct daemon *d, void *arg)
     loop_timer_start(s->drain_timer, 0, DRAIN_LOOK_MS);
 }
 
+// ---- what the ops port says
+
+// Once it holds shards it answers workers whoever else is there.
+static void checks(struct daemon *d, void *arg, struct ops_checks *c)
+{
+    const struct psserver *s = arg;
+
+    ops_check(c, "state", roster_failed(s->roster) == 0,
+              "a shard cannot be loaded; the log says why");
+    ops_check(c, "map", s->attached || roster_admitted(s->roster) > 0,
+              "waiting for the coordinator");
+    ops_check(c, "port", s->rpc != NULL, NULL);
+}
+
 static void stop(struct daemon *d, void *arg)
 {
     (void)d;
@@ -363,4 +380,4 @@ static void stop(struct daemon *d, void *arg)
 }
 
 const struct daemon_hooks server_hooks = {
-    .start = start, .drain = drain, .stop = stop};
+    .start = start, .drain = drain, .stop = stop, .checks = checks};

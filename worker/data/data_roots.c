@@ -48,6 +48,16 @@ static int open_root(const char *dir)
     return open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+enum sl_err roots_there(const struct roots *r, struct sl_error *err)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (access(r->dir[i], R_OK | X_OK) != 0)
+            return sl_fail(err, sl_err_from_errno(errno), "%.200s: %s",
+                           r->dir[i], strerror(errno));
+    }
+    return SL_OK;
+}
+
 // As it is written, from '/' on; links in it are whoever wrote it's business.
 static char *absolute(const char *dir)
 {

@@ -35,6 +35,9 @@ enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
 size_t roots_count(const struct roots *r);
 
+// Whether every root can be looked into now.
+enum sl_err roots_there(const struct roots *r, struct sl_error *err);
+
 // Opens a file for reading. NULL as roots: there are none, and it is refused.
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);

@@ -698,6 +698,21 @@ static void drain(struct daemon *d, void *arg)
         loop_timer_start(w->drain_timer, grace * 6 / 10, 0);
 }
 
+// ---- what the ops port says
+
+static void checks(struct daemon *d, void *arg, struct ops_checks *c)
+{
+    const struct worker *w = arg;
+    struct sl_error err = SL_ERROR_INIT;
+
+    ops_check(c, "device", !w->away, compute_away(w->compute));
+    ops_check(c, "registered", attendee_attached(w->attend),
+              "waiting for the coordinator");
+    ops_check(c, "notice", !going_is(w->going),
+              "this machine is about to be taken away");
+    ops_check(c, "data", roots_there(w->roots, &err) == SL_OK, err.text);
+}
+
 static void stop(struct daemon *d, void *arg)
 {
     stop_parts(arg);
@@ -708,4 +723,5 @@ const struct daemon_hooks server_hooks = {
     .start = start,
     .drain = drain,
     .stop = stop,
+    .checks = checks,
 };

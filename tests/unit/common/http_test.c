@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/http/http.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "tests/harness/t.h"
+#include "tests/unit/common/http_kit.h"
 
-#define LIMIT_US 20000000
 #define MANY 64
 
 struct world {
+    struct talk talk;
     struct loop *loop;
     struct http *http;
     struct http_stream *streams[MANY];
@@ -102,6 +94,7 @@ static void open_world(struct world *w, const struct http_setup *like)
         setup.bind = "127.0.0.1:0";
     T_OK(http_new(&w->http, &setup, t_err()));
     T_OK(http_route(w->http, routes, w));
+    w->talk = (struct talk){w->loop, http_address(w->http)};
 }
 
 static void close_world(struct world *w)
@@ -109,96 +102,6 @@ static void close_world(struct world *w)
     http_free(w->http);
     loop_free(w->loop);
 }
-
-// ---- a client on the same thread
-
-static int dial(const struct world *w)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)atoi(
-                                 strrchr(http_address(w->http), ':') + 1)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    T_ASSERT(fd >= 0);
-    T_ASSERT(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
-    T_ASSERT(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
-    return fd;
-}
-
-static uint64_t now_us(void)
-{
-    return sl_now_us(sl_clock_real());
-}
-
-static void turn(struct world *w, int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-
-    loop_turn(w->loop);
-    (void)poll(&p, 1, 1);
-}
-
-// Sends all, or until the server has ended the connection.
-static void put(struct world *w, int fd, const char *bytes, size_t n)
-{
-    uint64_t until = now_us() + LIMIT_US;
-
-    while (n > 0 && now_us() < until) {
-        ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
-
-        if (sent < 0 && errno != EAGAIN)
-            return;
-        if (sent > 0) {
-            bytes += sent;
-            n -= (size_t)sent;
-        }
-        loop_turn(w->loop);
-    }
-}
-
-// Reads until the end, or until `text` is there (NULL: only the end).
-static const char *get_until(struct world *w, int fd, struct buf *in,
-                             const char *text)
-{
-    uint64_t until = now_us() + LIMIT_US;
-    char some[4096];
-
-    while (now_us() < until) {
-        ssize_t n = recv(fd, some, sizeof(some), 0);
-
-        if (n > 0)
-            T_OK(buf_append(in, some, (size_t)n));
-        if (text != NULL && strstr(buf_text(in), text) != NULL)
-            return buf_text(in);
-        if (n == 0 || (n < 0 && errno != EAGAIN))
-            return buf_text(in);
-        turn(w, fd);
-    }
-    T_FAIL("nothing more came after: %s", buf_text(in));
-    return "";
-}
-
-// A whole exchange; the answer lives until the next one.
-static const char *ask_bytes(struct world *w, const char *bytes, size_t n)
-{
-    static struct buf in = BUF_INIT;
-    int fd = dial(w);
-
-    buf_reset(&in);
-    put(w, fd, bytes, n);
-    (void)shutdown(fd, SHUT_WR);
-    get_until(w, fd, &in, NULL);
-    close(fd);
-    return buf_text(&in);
-}
-
-static const char *ask(struct world *w, const char *bytes)
-{
-    return ask_bytes(w, bytes, strlen(bytes));
-}
-
-#define END "Host: localhost\r\nConnection: close\r\n\r\n"
 
 // ---- answers
 
@@ -208,14 +111,14 @@ TEST(http, answers_what_a_route_says)
     const char *text;
 
     open_world(&w, &(struct http_setup){0});
-    text = ask(&w, "GET /hello HTTP/1.1\r\n" END);
+    text = ask(&w.talk, "GET /hello HTTP/1.1\r\n" END);
     T_HAS(text, "HTTP/1.1 200 OK\r\n");
     T_HAS(text, "Content-Type: text/plain; charset=utf-8\r\n");
     T_HAS(text, "X-Content-Type-Options: nosniff\r\n");
     T_HAS(text, "Content-Security-Policy: default-src 'none'");
     T_HAS(text, "\r\n\r\nhello\n");
-    text = ask(&w, "GET /show/a/b?who=x%20y&bare HTTP/1.1\r\n"
-                   "Authorization: Bearer T\r\n" END);
+    text = ask(&w.talk, "GET /show/a/b?who=x%20y&bare HTTP/1.1\r\n"
+                        "Authorization: Bearer T\r\n" END);
     T_HAS(text, "Content-Type: application/json\r\n");
     T_HAS(text, "rest=a/b who=x y bare= none=- token=Bearer T post=0");
     close_world(&w);
@@ -227,7 +130,7 @@ TEST(http, a_route_may_set_headers_of_its_own)
     const char *text;
 
     open_world(&w, &(struct http_setup){0});
-    text = ask(&w, "GET /page HTTP/1.1\r\n" END);
+    text = ask(&w.talk, "GET /page HTTP/1.1\r\n" END);
     T_HAS(text, "X-Own: yes\r\n");
     T_HAS(text, "Content-Security-Policy: default-src 'self'\r\n");
     T_TRUE(strstr(text, "frame-ancestors") == NULL);
@@ -242,7 +145,7 @@ TEST(http, head_has_no_body)
     const char *text;
 
     open_world(&w, &(struct http_setup){0});
-    text = ask(&w, "HEAD /hello HTTP/1.1\r\n" END);
+    text = ask(&w.talk, "HEAD /hello HTTP/1.1\r\n" END);
     T_HAS(text, "HTTP/1.1 200 OK\r\n");
     T_HAS(text, "Content-Length: 6\r\n");
     T_TRUE(strstr(text, "\r\n\r\nhello") == NULL);
@@ -255,10 +158,12 @@ TEST(http, takes_a_body)
     struct world w;
 
     open_world(&w, &(struct http_setup){0});
-    T_HAS(ask(&w, "POST /show/x HTTP/1.1\r\nContent-Length: 5\r\n" END "12345"),
+    T_HAS(ask(&w.talk,
+              "POST /show/x HTTP/1.1\r\nContent-Length: 5\r\n" END "12345"),
           "post=1 body=5");
-    T_HAS(ask(&w, "POST /show/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END
-                  "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"),
+    T_HAS(ask(&w.talk,
+              "POST /show/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END
+              "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"),
           "post=1 body=7");
     close_world(&w);
 }
@@ -270,13 +175,13 @@ TEST(http, keeps_a_connection_for_more)
     int fd;
 
     open_world(&w, &(struct http_setup){0});
-    fd = dial(&w);
+    fd = dial(&w.talk);
     for (int i = 0; i < 3; i++) {
         const char *text = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
         buf_reset(&in);
-        put(&w, fd, text, strlen(text));
-        T_HAS(get_until(&w, fd, &in, "hello\n"), "200 OK");
+        put(&w.talk, fd, text, strlen(text));
+        T_HAS(get_until(&w.talk, fd, &in, "hello\n"), "200 OK");
     }
     T_EQ(w.asked, 3);
     T_EQ(http_connections(w.http), 1);
@@ -332,7 +237,7 @@ TEST(http, refuses_with_the_right_status)
 
     open_world(&w, &(struct http_setup){0});
     for (size_t i = 0; i < SL_COUNT(refusals); i++) {
-        const char *text = ask(&w, refusals[i].bytes);
+        const char *text = ask(&w.talk, refusals[i].bytes);
 
         if (strstr(text, refusals[i].answer) == NULL)
             T_FAIL("%s: not %s but: %s", refusals[i].what, refusals[i].answer,
@@ -355,10 +260,10 @@ TEST(http, knows_its_names)
                  "GET /show/x HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n"
                  "\r\n",
                  names[i]);
-        T_HAS(ask(&w, text), "200 OK");
+        T_HAS(ask(&w.talk, text), "200 OK");
     }
-    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\nHost: any.example\r\n"
-                  "Connection: close\r\n\r\n"),
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\nHost: any.example\r\n"
+                       "Connection: close\r\n\r\n"),
           "200 OK");
     close_world(&w);
 }
@@ -369,12 +274,12 @@ TEST(http, off_loopback_some_routes_are_not_there)
 
     open_world(&w, &(struct http_setup){.bind = "0.0.0.0:0"});
     T_FALSE(http_is_near(w.http));
-    T_HAS(ask(&w, "GET /near HTTP/1.1\r\n" END), "404 Not Found");
-    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    T_HAS(ask(&w.talk, "GET /near HTTP/1.1\r\n" END), "404 Not Found");
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
     close_world(&w);
     open_world(&w, &(struct http_setup){0});
     T_TRUE(http_is_near(w.http));
-    T_HAS(ask(&w, "GET /near HTTP/1.1\r\n" END), "200 OK");
+    T_HAS(ask(&w.talk, "GET /near HTTP/1.1\r\n" END), "200 OK");
     close_world(&w);
 }
 
@@ -389,15 +294,15 @@ TEST(http, headers_have_a_limit)
         T_OK(
             buf_append_str(&big, "X-Filler: 0123456789012345678901234567\r\n"));
     T_OK(buf_append_str(&big, END));
-    T_TRUE(strstr(ask(&w, buf_text(&big)), "200 OK") == NULL);
+    T_TRUE(strstr(ask(&w.talk, buf_text(&big)), "200 OK") == NULL);
     buf_reset(&big);
     T_OK(buf_append_str(&big, "GET /"));
     while (big.len < 4 * HTTP_HEADERS_MAX)
         T_OK(buf_append_char(&big, 'a'));
     T_OK(buf_append_str(&big, " HTTP/1.1\r\n" END));
-    T_TRUE(strstr(ask(&w, buf_text(&big)), "200 OK") == NULL);
+    T_TRUE(strstr(ask(&w.talk, buf_text(&big)), "200 OK") == NULL);
     T_EQ(w.asked, 0);
-    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
     buf_release(&big);
     close_world(&w);
 }
@@ -416,7 +321,7 @@ TEST(http, a_body_in_chunks_has_the_same_limit)
         T_OK(buf_append_str(&big, "\r\n"));
     }
     T_OK(buf_append_str(&big, "0\r\n\r\n"));
-    T_HAS(ask(&w, buf_text(&big)), "413 ");
+    T_HAS(ask(&w.talk, buf_text(&big)), "413 ");
     T_EQ(w.asked, 0);
     buf_release(&big);
     close_world(&w);
@@ -450,18 +355,18 @@ TEST(http, outlives_any_bytes)
 
     open_world(&w, &(struct http_setup){.idle_s = 1});
     for (int i = 0; i < 1000; i++) {
-        int fd = dial(&w);
+        int fd = dial(&w.talk);
 
-        put(&w, fd, bytes, spoil(bytes, sizeof(bytes), i % 4));
+        put(&w.talk, fd, bytes, spoil(bytes, sizeof(bytes), i % 4));
         for (int k = 0; k < 3; k++)
             loop_turn(w.loop);
         close(fd);
     }
     while (http_connections(w.http) > 0 && now_us() < until)
-        turn(&w, -1);
+        turn(&w.talk, -1);
     T_EQ(http_connections(w.http), 0);
     T_GT(w.asked, 0);
-    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
     close_world(&w);
 }
 
@@ -474,9 +379,9 @@ TEST(http, closes_who_is_idle)
     int fd;
 
     open_world(&w, &(struct http_setup){.idle_s = 1});
-    fd = dial(&w);
-    put(&w, fd, "GET /hel", 8);
-    get_until(&w, fd, &in, NULL); // comes to its end
+    fd = dial(&w.talk);
+    put(&w.talk, fd, "GET /hel", 8);
+    get_until(&w.talk, fd, &in, NULL); // comes to its end
     T_EQ(w.asked, 0);
     close(fd);
     buf_release(&in);
@@ -492,11 +397,11 @@ TEST(http, closes_who_trickles)
     int fd;
 
     open_world(&w, &(struct http_setup){.request_s = 1});
-    fd = dial(&w);
-    put(&w, fd, "GET /hello HTTP/1.1\r\nX: ", 24);
+    fd = dial(&w.talk);
+    put(&w.talk, fd, "GET /hello HTTP/1.1\r\nX: ", 24);
     while (recv(fd, &c, 1, 0) < 0 && errno == EAGAIN && now_us() < until) {
         (void)send(fd, "x", 1, MSG_NOSIGNAL);
-        turn(&w, fd);
+        turn(&w.talk, fd);
     }
     T_LT(now_us(), until);
     T_EQ(w.asked, 0);
@@ -512,18 +417,18 @@ TEST(http, one_address_has_so_many_connections)
 
     open_world(&w, &(struct http_setup){.per_address = 3});
     for (int i = 0; i < 3; i++) {
-        fds[i] = dial(&w);
-        put(&w, fds[i], "G", 1);
+        fds[i] = dial(&w.talk);
+        put(&w.talk, fds[i], "G", 1);
     }
     while (http_connections(w.http) < 3)
         loop_turn(w.loop);
-    more = dial(&w);
-    T_STR(get_until(&w, more, &in, NULL), ""); // closed at once
+    more = dial(&w.talk);
+    T_STR(get_until(&w.talk, more, &in, NULL), ""); // closed at once
     close(more);
     close(fds[0]);
     while (http_connections(w.http) == 3)
         loop_turn(w.loop);
-    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
     for (int i = 1; i < 3; i++)
         close(fds[i]);
     close_world(&w);
@@ -536,12 +441,12 @@ TEST(http, one_address_has_so_many_connections)
 static int view(struct world *w, struct buf *in)
 {
     unsigned before = w->opened;
-    int fd = dial(w);
+    int fd = dial(&w->talk);
 
     buf_reset(in);
-    put(w, fd, EVENTS "Last-Event-ID: 41\r\n\r\n",
+    put(&w->talk, fd, EVENTS "Last-Event-ID: 41\r\n\r\n",
         sizeof(EVENTS "Last-Event-ID: 41\r\n\r\n") - 1);
-    T_HAS(get_until(w, fd, in, "\r\n\r\n"),
+    T_HAS(get_until(&w->talk, fd, in, "\r\n\r\n"),
           "Content-Type: text/event-stream\r\n");
     T_EQ(w->opened, before + 1);
     return fd;
@@ -557,12 +462,13 @@ TEST(http, sends_events)
     fd = view(&w, &in);
     T_STR(w.seen, "41");
     T_OK(http_stream_send(w.streams[0], "42", "step", "{\"n\":1}"));
-    get_until(&w, fd, &in, "id: 42\nevent: step\ndata: {\"n\":1}\n\n");
+    get_until(&w.talk, fd, &in, "id: 42\nevent: step\ndata: {\"n\":1}\n\n");
     T_OK(http_stream_send(w.streams[0], NULL, NULL, "a\nb\r\nc"));
-    T_HAS(get_until(&w, fd, &in, "data: c"), "data: a\ndata: b\ndata: c\n\n");
+    T_HAS(get_until(&w.talk, fd, &in, "data: c"),
+          "data: a\ndata: b\ndata: c\n\n");
     T_EQ(http_viewers(w.http), 1);
     http_stream_close(w.streams[0]);
-    T_HAS(get_until(&w, fd, &in, NULL), "data: c"); // comes to its end
+    T_HAS(get_until(&w.talk, fd, &in, NULL), "data: c"); // comes to its end
     T_EQ(w.gone, 0);
     T_EQ(http_viewers(w.http), 0);
     close(fd);
@@ -580,7 +486,7 @@ TEST(http, tells_that_a_viewer_has_left)
     close(view(&w, &in));
     while (w.gone == 0 && now_us() < until) {
         (void)http_stream_send(w.streams[0], NULL, NULL, "are you there");
-        turn(&w, -1);
+        turn(&w.talk, -1);
     }
     T_EQ(w.gone, 1);
     T_EQ(http_viewers(w.http), 0);
@@ -613,10 +519,10 @@ TEST(http, drops_a_viewer_who_does_not_read)
     T_GT(sent, (size_t)HTTP_QUEUE_MAX);
     T_FAILS(SL_EBUSY, http_stream_send(w.streams[0], NULL, NULL, "x"));
     while (w.gone == 0 && now_us() < until)
-        turn(&w, -1);
+        turn(&w.talk, -1);
     T_EQ(w.gone, 1);
     T_OK(http_stream_send(w.streams[1], "1", NULL, "still here"));
-    get_until(&w, quick, &in, "still here");
+    get_until(&w.talk, quick, &in, "still here");
     close(slow);
     close(quick);
     buf_release(&in);
@@ -633,9 +539,9 @@ TEST(http, has_so_many_viewers)
     open_world(&w, &(struct http_setup){.viewers = 2});
     for (int i = 0; i < 2; i++)
         fds[i] = view(&w, &in);
-    T_HAS(ask(&w, EVENTS "Connection: close\r\n\r\n"), "503 ");
+    T_HAS(ask(&w.talk, EVENTS "Connection: close\r\n\r\n"), "503 ");
     T_EQ(w.refused, SL_EBUSY);
-    T_HAS(ask(&w, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
     for (int i = 0; i < 2; i++)
         close(fds[i]);
     buf_release(&in);
@@ -648,7 +554,7 @@ TEST(http, a_stream_without_a_viewer_ends)
     struct world w;
 
     open_world(&w, &(struct http_setup){0});
-    T_HAS(ask(&w, "HEAD /events HTTP/1.1\r\n" END), "text/event-stream");
+    T_HAS(ask(&w.talk, "HEAD /events HTTP/1.1\r\n" END), "text/event-stream");
     T_EQ(w.gone, 1);
     T_EQ(http_viewers(w.http), 0);
     close_world(&w);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/histogram.h -- how often a number fell where.
+//
+// Counting takes no lock and no allocation: two relaxed additions, of whoever
+// measures; the one who reads sees each of them once, though not all at one
+// instant.
+//
+//     static struct histogram waits = HISTOGRAM_DURATIONS;
+//     histogram_add(&waits, us);
+//
+// Threads  any.
+// Memory   values; static or part of their owner.
+// Units    integers of whatever is measured: microseconds, updates. `unit` says
+//          how many of what is shown one of them is: 1e-6 s.
+#ifndef COMMON_BASE_HISTOGRAM_H
+#define COMMON_BASE_HISTOGRAM_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define HISTOGRAM_BOUNDS 15
+
+struct histogram {
+    const uint64_t *bounds; // rising; a number equal to one falls below it
+    double unit;
+    _Atomic uint64_t sum;
+    _Atomic uint64_t count[HISTOGRAM_BOUNDS + 1]; // the last: above all bounds
+};
+
+// 0.5 ms to 30 s, in microseconds; 0 to 256 updates (fewer bounds: the rest are
+// UINT64_MAX, and not shown).
+extern const uint64_t histogram_durations[HISTOGRAM_BOUNDS];
+extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
+
+#define HISTOGRAM_DURATIONS                                                    \
+    {                                                                          \
+        .bounds = histogram_durations, .unit = 1e-6                            \
+    }
+#define HISTOGRAM_UPDATES                                                      \
+    {                                                                          \
+        .bounds = histogram_updates, .unit = 1                                 \
+    }
+
+void histogram_add(struct histogram *h, uint64_t value);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/run/expo.h -- writes figures as Prometheus reads them (text format
+// 0.0.4, or OpenMetrics 1.0.0).
+//
+//     expo_family(e, "sluice_jobs", EXPO_GAUGE, "Jobs, by state.");
+//     expo_value(e, 3, "state", "running", NULL);
+//
+// A family's name ends in _total if and only if it is a counter; its unit is in
+// the name. A label has few values, all known: no id, no name of a user's, no
+// path.
+//
+// Threads  one at a time.
+// Memory   the text is the buf's.
+// Errors   without memory what was written is incomplete: rc says so.
+#ifndef COMMON_RUN_EXPO_H
+#define COMMON_RUN_EXPO_H
+
+#include <stdbool.h>
+
+#include "common/base/buf.h"
+#include "common/base/histogram.h"
+
+enum expo_kind { EXPO_COUNTER, EXPO_GAUGE, EXPO_HISTOGRAM };
+
+struct expo {
+    struct buf *out;
+    bool open; // OpenMetrics
+    const char *name;
+    enum sl_err rc; // the first error
+};
+
+void expo_begin(struct expo *e, struct buf *out, bool open);
+enum sl_err expo_end(struct expo *e);
+
+// The next samples are of this family; `help` is one sentence.
+void expo_family(struct expo *e, const char *name, enum expo_kind kind,
+                 const char *help);
+
+// One sample, with pairs of label and value that NULL ends.
+void expo_value(struct expo *e, double value, ...) __attribute__((sentinel));
+
+// A family that is one sample without labels.
+void expo_single(struct expo *e, const char *name, enum expo_kind kind,
+                 const char *help, double value);
+
+// One histogram of the family, with labels as above.
+void expo_histogram(struct expo *e, const struct histogram *h, ...)
+    __attribute__((sentinel));
+
+#endif

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The ops port: who is alive, who can do its job, and figures that are true."""
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+
+from cluster import (BIN, Cluster, check, check_equal, main, mlp_job, wait_for)
+from scrape import OPS, address, get
+
+
+def cluster(**more):
+    return Cluster(coordinator_args=OPS, psserver_args=OPS, worker_args=OPS, **more)
+
+
+def becomes(c, name, status, text):
+    """/readyz?verbose of a daemon comes to that; /livez stays what it is."""
+    where = address(c, name)
+
+    def probe():
+        check_equal(get(where, "/livez")[0], 200, f"/livez of {name}")
+        return get(where, "/readyz?verbose")
+    wait_for(f"{name} to be {status} with '{text}'",
+             lambda: (lambda got: got[0] == status and text in got[1])(probe()))
+
+
+def members_without_a_coordinator_live_and_are_not_ready():
+    with cluster(psservers=0, workers=0) as c:
+        c.kill("coordinator")
+        c.start("ps-0")
+        c.start("w-0")
+        becomes(c, "ps-0", 503, "[-]map failed: waiting for the coordinator\n")
+        becomes(c, "w-0", 503, "[-]registered failed: waiting for the coordinator\n")
+        c.start("coordinator")
+        becomes(c, "coordinator", 200, "[+]journal ok\n[+]term ok\n")
+        becomes(c, "ps-0", 200, "[+]state ok\n[+]map ok\n[+]port ok\nready\n")
+        becomes(c, "w-0", 200, "[+]registered ok\n[+]notice ok\n[+]data ok\nready\n")
+        c.kill("coordinator")
+        becomes(c, "w-0", 503, "[-]registered failed")
+
+
+def a_drain_and_a_notice_are_not_ready():
+    with cluster(psservers=1, workers=1) as c:
+        going = c.dir / "going"
+        going.touch()
+        c.start("w-1", extra=["--preempt-source", f"file:{going}"])
+        becomes(c, "w-1", 503, "[-]notice failed")
+        going.unlink()
+        becomes(c, "w-1", 200, "[+]notice ok")
+        job = c.submit(mlp_job(epochs=100))
+        c.wait_steps(job, 20)
+        # A psserver that does not answer makes the drain of a worker last.
+        c.pause("ps-0")
+        c.processes["w-0"].send_signal(signal.SIGTERM)
+        becomes(c, "w-0", 503, "[-]staying failed: draining\n")
+        c.resume("ps-0")
+
+
+def a_data_root_that_goes_away_is_said():
+    class Here(Cluster):
+        def data_roots(self):
+            return [f"--data-root={self.dir}/data"]
+
+    with Here(psservers=0, workers=0, worker_args=OPS) as c:
+        (c.dir / "data").mkdir()
+        c.start("w-0")
+        becomes(c, "w-0", 200, "[+]data ok")
+        (c.dir / "data").rename(c.dir / "elsewhere")
+        becomes(c, "w-0", 503, f"[-]data failed: {c.dir}/data: No such file")
+
+
+def a_process_that_stands_still_does_not_answer():
+    with cluster(psservers=0, workers=0) as c:
+        where = address(c, "coordinator")
+        c.pause("coordinator")
+        check_equal(get(where, "/livez", limit_s=1)[0], 0, "/livez of a stopped process")
+        c.resume("coordinator")
+        wait_for("the coordinator to answer again",
+                 lambda: get(where, "/livez")[0] == 200)
+
+
+def a_wrong_address_ends_it_with_2():
+    with socket.socket() as taken, tempfile.TemporaryDirectory() as folder:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for bind, words in ((f"127.0.0.1:{taken.getsockname()[1]}", "in use"),
+                            ("nowhere", "not an address to listen on"),
+                            ("example.org:80", "not an address to listen on")):
+            done = subprocess.run(
+                [str(BIN / "coordinator"), "--state", f"{folder}/c", "--listen",
+                 f"unix:{folder}/sock", "--ops-bind", bind],
+                capture_output=True, text=True, timeout=60, check=False)
+            check_equal(done.returncode, 2, f"--ops-bind {bind}: {done.stderr}")
+            check("--ops-bind" in done.stderr and words in done.stderr,
+                  "it does not say why", done.stderr)
+
+
+def hostile_requests_leave_a_daemon_alive():
+    with cluster(psservers=0, workers=0) as c:
+        where = address(c, "coordinator")
+        host, port = where.split(":")
+        for text in (b"\0" * 4096, b"GET " + b"/x" * 40000 + b" HTTP/1.1\r\n\r\n",
+                     b"GET /metrics HTTP/9.9\r\nHost: \xff\r\n\r\n",
+                     b"POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00"):
+            with socket.create_connection((host, int(port)), timeout=20) as s:
+                s.sendall(text)
+        check_equal(get(where, "/livez"), (200, "ok\n"), "/livez")
+        check_equal(get(where, "/../../etc/passwd")[0], 404, "a path above")
+        check(c.processes["coordinator"].poll() is None, "the coordinator has ended")
+
+
+def up_gives_each_daemon_one():
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [str(BIN / "sluice"), "up", "--dir", f"{folder}/c", "--psservers", "1",
+             "--workers", "1", "--listen", f"unix:{folder}/s"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            said = [process.stdout.readline() for _ in range(3)]
+            where = pathlib.Path(folder, "c/coordinator/ops.address").read_text().strip()
+            check_equal(said[2], f"Look:  http://{where}/metrics (and /readyz?verbose)\n",
+                        "the third line")
+            for name in ("coordinator", "ps-0", "worker-0"):
+                where = pathlib.Path(folder, f"c/{name}/ops.address").read_text().strip()
+                wait_for(f"{name} to be ready", lambda: get(where, "/readyz")[0] == 200)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        check_equal(list(pathlib.Path(folder, "c").glob("*/ops.address")), [], "left behind")
+
+
+if __name__ == "__main__":
+    main([
+        members_without_a_coordinator_live_and_are_not_ready,
+        a_drain_and_a_notice_are_not_ready,
+        a_data_root_that_goes_away_is_said,
+        a_process_that_stands_still_does_not_answer,
+        a_wrong_address_ends_it_with_2,
+        hostile_requests_leave_a_daemon_alive,
+        up_gives_each_daemon_one,
+    ])
