@@ -29,7 +29,7 @@ const struct conf_key cli_globals[] = {
      .letter = 'o',
      .kind = CONF_CHOICE,
      .value = "text",
-     .choices = "text|json",
+     .choices = "text|wide|json|jsonl|name",
      .help = "Form of the data on stdout."},
     {.name = "color",
      .kind = CONF_BOOL,
@@ -177,15 +177,15 @@ enum sl_err cli_help(struct buf *out)
         rc = buf_appendf(out, "  %-12s %s\n", v->name, v->brief);
     if (rc == SL_OK)
         rc = buf_append_str(
-            out,
-            "\nOptions before or after the verb: --coordinator ADDRESS, "
-            "--timeout TIME,\n-o text|json, --no-color, --tls-ca, --tls-cert, "
-            "--tls-key, --help, --version.\nEach has a twin in the "
-            "environment: SLUICE_COORDINATOR and so on.\n\n"
-            "First steps:\n"
-            "  sluice up --psservers 2 --workers 2 --dir ./cluster\n"
-            "  sluice submit examples/fashion-mlp.yaml\n\n"
-            "sluice VERB --help tells the rest.\n");
+            out, "\nOptions before or after the verb: --coordinator ADDRESS, "
+                 "--timeout TIME,\n-o text|wide|json|jsonl|name, --no-color, "
+                 "--tls-ca, --tls-cert, --tls-key,\n--help, --version, "
+                 "--print-config. Each has a twin in the environment:\n"
+                 "SLUICE_COORDINATOR and so on.\n\n"
+                 "First steps:\n"
+                 "  sluice up --psservers 2 --workers 2 --dir ./cluster\n"
+                 "  sluice submit examples/fashion-mlp.yaml\n\n"
+                 "sluice VERB --help tells the rest.\n");
     return rc;
 }
 
@@ -327,8 +327,10 @@ static int run_verb(const struct cli_verb *verb, const struct conf *conf)
     if (args > verb->max_args)
         return cli_usage(&cli, "'%s' is one argument too many",
                          conf_arg(conf, verb->max_args));
-    out_init(&cli.out, strcmp(conf_str(conf, "output"), "json") == 0,
+    out_init(&cli.out, out_form_of(conf_str(conf, "output")),
              conf_bool(conf, "color"));
+    if (cli.out.form == OUT_NAME && !verb->names)
+        return cli_usage(&cli, "-o name: it has no names to print");
     return verb->run(&cli);
 }
 

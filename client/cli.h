@@ -52,6 +52,7 @@ struct cli_verb {
     size_t min_args, max_args;   // words beside flags
     bool remote;                 // talks to a coordinator: 4 and 5 may happen
     bool json;                   // -o json means something
+    bool names;                  // -o name, too
     const int *exits;            // further codes, ended by 0
     int (*run)(struct cli *cli);
 };

@@ -45,6 +45,24 @@ static enum sl_err print_jobs(const Sluice__V1__ListReply *reply,
     return table_print(&t, err);
 }
 
+static enum sl_err print_list(const struct cli *cli,
+                              const Sluice__V1__ListReply *reply,
+                              struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = SL_OK;
+
+    if (cli->out.json)
+        return out_list(&cli->out, &reply->base,
+                        (ProtobufCMessage *const *)reply->jobs, reply->n_jobs,
+                        err);
+    if (cli->out.form != OUT_NAME)
+        return print_jobs(reply, err);
+    for (size_t i = 0; rc == SL_OK && i < reply->n_jobs; i++)
+        rc = buf_appendf(&text, "%s\n", reply->jobs[i]->id);
+    return out_text(&text, rc, err);
+}
+
 int verb_jobs(struct cli *cli)
 {
     Sluice__V1__ListRequest request = SLUICE__V1__LIST_REQUEST__INIT;
@@ -57,8 +75,7 @@ int verb_jobs(struct cli *cli)
     if (rc == SL_OK)
         rc = api_list(api, &request, &reply, &err);
     if (rc == SL_OK)
-        rc = cli->out.json ? out_message(&reply->base, &err)
-                           : print_jobs(reply, &err);
+        rc = print_list(cli, reply, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

@@ -17,14 +17,28 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 
-void out_init(struct out *o, bool json, bool color)
+// Of this process, which writes in one form.
+static bool one_line;
+
+enum out_form out_form_of(const char *word)
+{
+    return strcmp(word, "wide") == 0    ? OUT_WIDE
+           : strcmp(word, "json") == 0  ? OUT_JSON
+           : strcmp(word, "jsonl") == 0 ? OUT_JSONL
+           : strcmp(word, "name") == 0  ? OUT_NAME
+                                        : OUT_TEXT;
+}
+
+void out_init(struct out *o, enum out_form form, bool color)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *term = getenv("TERM");
     bool able = term != NULL && strcmp(term, "dumb") != 0;
     bool wanted = color && (no_color == NULL || no_color[0] == '\0');
 
-    o->json = json;
+    o->form = form;
+    o->json = form == OUT_JSON || form == OUT_JSONL;
+    one_line = form == OUT_JSONL;
     o->color = able && wanted && isatty(STDOUT_FILENO);
     o->err_tty = able && isatty(STDERR_FILENO);
 }
@@ -90,7 +104,7 @@ static enum sl_err write_json(json_t *object, bool pretty, struct sl_error *err)
 
 enum sl_err out_json(json_t *object, struct sl_error *err)
 {
-    return write_json(object, true, err);
+    return write_json(object, !one_line, err);
 }
 
 enum sl_err out_json_line(json_t *object, struct sl_error *err)
@@ -104,6 +118,19 @@ enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err)
 
     (void)pbjson_write(&object, msg); // no memory: it is NULL
     return out_json(object, err);
+}
+
+enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
+                     ProtobufCMessage *const *items, size_t count,
+                     struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (o->form != OUT_JSONL)
+        return out_message(msg, err);
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = out_message(items[i], err);
+    return rc;
 }
 
 // ---- tables

@@ -23,13 +23,21 @@
 
 #define OUT_SCHEMA_VERSION 1
 
+// Values of --output. JSONL: what is a list is a line each; NAME: only what
+// other verbs are called with.
+enum out_form { OUT_TEXT, OUT_WIDE, OUT_JSON, OUT_JSONL, OUT_NAME };
+
 struct out {
-    bool json;
+    enum out_form form;
+    bool json;    // one of the two
     bool color;   // stdout may carry colours
     bool err_tty; // stderr is a terminal that can redraw a line
 };
 
-void out_init(struct out *o, bool json, bool color);
+// From here on out_json and out_message write lines, if the form is JSONL.
+void out_init(struct out *o, enum out_form form, bool color);
+
+enum out_form out_form_of(const char *word); // OUT_TEXT for any other
 
 // Columns of the terminal on stderr; 80 if it does not say.
 int out_columns(void);
@@ -50,6 +58,12 @@ enum sl_err out_json_line(json_t *object, struct sl_error *err);
 
 // The same for a message.
 enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err);
+
+// A message that is a list of others: with JSONL these, each with its
+// schema_version on a line of its own.
+enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
+                     ProtobufCMessage *const *items, size_t count,
+                     struct sl_error *err);
 
 // ---- tables: columns as wide as their widest cell, two blanks between
 

@@ -364,6 +364,7 @@ const struct cli_verb cli_verbs[] = {
      .keys = jobs_keys,
      .remote = true,
      .json = true,
+     .names = true,
      .run = verb_jobs},
     {.name = "status",
      .usage = "sluice status [JOB] [OPTION]...",

@@ -124,3 +124,42 @@ TEST(out, a_table_is_as_wide_as_its_cells)
     table_release(&t);
     buf_release(&text);
 }
+
+TEST(out, a_list_is_one_document_or_a_line_each)
+{
+    static const char document[] = "{\n"
+                                   "  \"schema_version\": 1,\n"
+                                   "  \"tasks\": [],\n"
+                                   "  \"gone\": [\n",
+                      lines[] = "{\"schema_version\":1,\"term\":1,\"n\":2}\n"
+                                "{\"schema_version\":1,\"term\":3,\"n\":4}\n";
+    Sluice__V1__Attempt one = SLUICE__V1__ATTEMPT__INIT, two = one;
+    Sluice__V1__TaskWorkReply all = SLUICE__V1__TASK_WORK_REPLY__INIT;
+    ProtobufCMessage *items[] = {&one.base, &two.base};
+    struct buf got = BUF_INIT;
+    uint64_t gone[] = {7};
+    struct out o;
+    enum sl_err rc;
+
+    one.term = 1, one.n = 2, two.term = 3, two.n = 4;
+    all.gone = gone;
+    all.n_gone = 1;
+    out_init(&o, out_form_of("json"), false);
+    T_TRUE(o.json);
+    catch_begin();
+    rc = out_list(&o, &all.base, items, 2, t_err());
+    catch_end(&got);
+    T_OK(rc);
+    T_EQ(strncmp(buf_text(&got), document, strlen(document)), 0);
+    buf_release(&got);
+    out_init(&o, out_form_of("jsonl"), false);
+    T_TRUE(o.json);
+    catch_begin();
+    rc = out_list(&o, &all.base, items, 2, t_err());
+    catch_end(&got);
+    T_OK(rc);
+    T_STR(buf_text(&got), lines);
+    buf_release(&got);
+    out_init(&o, out_form_of("text"), false);
+    T_FALSE(o.json);
+}
