@@ -56,10 +56,8 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
     return SL_OK;
 }
 
-void api_close(struct api *a)
+void api_forget(struct api *a)
 {
-    if (a == NULL)
-        return;
     while (a->replies != NULL) {
         struct reply *r = a->replies;
 
@@ -67,6 +65,13 @@ void api_close(struct api *a)
         wire_arena_release(&r->arena);
         sl_free(r);
     }
+}
+
+void api_close(struct api *a)
+{
+    if (a == NULL)
+        return;
+    api_forget(a);
     rpc_channel_free(a->channel);
     rpc_io_free(a->io);
     sl_free(a->address);

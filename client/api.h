@@ -24,6 +24,9 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
                      struct sl_error *err);
 void api_close(struct api *a); // NULL is allowed
 
+// The replies so far are not looked at any more: for who asks for ever.
+void api_forget(struct api *a);
+
 const char *api_address(const struct api *a);
 struct rpc_channel *api_channel(const struct api *a);
 struct rpc_io *api_io(const struct api *a);
@@ -41,6 +44,7 @@ int64_t api_timeout_ms(const struct api *a);
       checkpoints_reply)                                                       \
     X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
     X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)                     \
+    X(events, EVENTS, EventsRequest, EventsReply, events_reply)                \
     X(task_queues, TASK_QUEUES, TaskQueuesRequest, TaskQueuesReply,            \
       task_queues_reply)                                                       \
     X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply,                   \

@@ -233,6 +233,27 @@ static const struct conf_key watch_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key events_keys[] = {
+    {.name = "follow",
+     .letter = 'f',
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Go on with what happens, to the end of the job, or for ever."},
+    {.name = "last",
+     .kind = CONF_INT,
+     .value = "1000",
+     .min = 1,
+     .max = 1000,
+     .help = "Begin with the newest so many."},
+    {.name = "after",
+     .kind = CONF_INT,
+     .value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "Begin after the event of this id, with all that are kept."},
+    {.name = NULL},
+};
+
 static const struct conf_key export_keys[] = {
     {.name = "to",
      .kind = CONF_STRING,
@@ -392,6 +413,20 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = found_interrupt,
      .run = verb_watch},
+    {.name = "events",
+     .usage = "sluice events [JOB] [OPTION]...",
+     .brief = "what happened, when, and why",
+     .text = "Prints what happened to a job, or to all of them and the "
+             "cluster: who came and went, what was lost, retried, moved, saved "
+             "and refused, with times and reasons. It goes back over restarts "
+             "of the coordinator. With -o jsonl each line is an event.",
+     .example = "sluice events j-1 --follow",
+     .keys = events_keys,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = found_interrupt,
+     .run = verb_events},
     {.name = "wait",
      .usage = "sluice wait JOB [OPTION]...",
      .brief = "wait for a job's end, in silence",

@@ -16,6 +16,7 @@ int verb_import(struct cli *cli);      // import.c
 int verb_jobs(struct cli *cli);        // jobs.c
 int verb_status(struct cli *cli);      // status.c
 int verb_watch(struct cli *cli);       // jobs.c
+int verb_events(struct cli *cli);      // events.c
 int verb_wait(struct cli *cli);        // jobs.c
 int verb_stop(struct cli *cli);        // jobs.c
 int verb_delete(struct cli *cli);      // jobs.c

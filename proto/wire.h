@@ -37,6 +37,7 @@
 
 #include "proto/common.pb-c.h"
 #include "proto/coord.pb-c.h"
+#include "proto/events.pb-c.h"
 #include "proto/job.pb-c.h"
 #include "proto/jobs.pb-c.h"
 #include "proto/ps.pb-c.h"
@@ -62,6 +63,9 @@
 #define WIRE_TASKS_MAX 1024          // of one message
 #define WIRE_TASK_NUMBERS_MAX 16384  // of one message that names them
 #define WIRE_TASK_LEFT_MAX 200000    // that a client goes on with
+#define WIRE_EVENTS_MAX 1000         // of one page
+#define WIRE_SPANS_MAX 12000         // of one timeline
+#define WIRE_POINTS_MAX 3600         // of one curve
 #define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
 
 // Methods, as rpc.h wants them.
@@ -86,6 +90,9 @@
 #define WIRE_RESUME "/sluice.v1.Jobs/Resume"
 #define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
 #define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
+#define WIRE_EVENTS "/sluice.v1.Jobs/Events"
+#define WIRE_TIMELINE "/sluice.v1.Jobs/Timeline"
+#define WIRE_HISTORY "/sluice.v1.Jobs/History"
 #define WIRE_TASK_SCHEDULE "/sluice.v1.Tasks/Schedule"
 #define WIRE_TASK_ENDED "/sluice.v1.Tasks/Ended"
 #define WIRE_TASK_CANCEL "/sluice.v1.Tasks/Cancel"
@@ -312,7 +319,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 // facts, geometry and map of JobOpen (before the probe and the placement; do
 // not send empty ones), spec and geometry of JobStatus. An Attend message of no
 // known kind is SL_ENOTSUP: ignore it. Replies that hold all shards and epochs
-// of jobs (job_status, list_reply, checkpoints_reply) may have 64 MiB.
+// of jobs (job_status, list_reply, checkpoints_reply, timeline_reply) may have
+// 64 MiB.
 #define WIRE_UNPACK_MAP(X)                                                     \
     X(attend_up, AttendUp)                                                     \
     X(attend_down, AttendDown)                                                 \
@@ -330,6 +338,12 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(cluster_reply, ClusterReply)                                             \
     X(quota_request, QuotaRequest)                                             \
     X(quota_reply, QuotaReply)                                                 \
+    X(events_request, EventsRequest)                                           \
+    X(events_reply, EventsReply)                                               \
+    X(timeline_request, TimelineRequest)                                       \
+    X(timeline_reply, TimelineReply)                                           \
+    X(history_request, HistoryRequest)                                         \
+    X(history_reply, HistoryReply)                                             \
     X(job_spec, JobSpec)                                                       \
     X(shard_counts, ShardCounts)                                               \
     X(counted_set, CountedSet)                                                 \

@@ -277,7 +277,8 @@ static const struct wire_limits *limits_of(const ProtobufCMessageDescriptor *of)
 
     return of == &sluice__v1__job_status__descriptor ||
                    of == &sluice__v1__list_reply__descriptor ||
-                   of == &sluice__v1__checkpoints_reply__descriptor
+                   of == &sluice__v1__checkpoints_reply__descriptor ||
+                   of == &sluice__v1__timeline_reply__descriptor
                ? &reply
                : NULL;
 }

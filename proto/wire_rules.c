@@ -282,6 +282,22 @@ static const struct wire_rule quota_tenant[] = {FILL(2), FILL(3), FILL(4),
                                                 FILL(5)};
 static const struct wire_rule quota_reply[] = {COUNT(1, 100000)};
 
+// ---- events.proto
+
+static const struct wire_rule events_request[] = {MAYBE_NAME(1),
+                                                  RANGE(3, 0, WIRE_EVENTS_MAX)};
+static const struct wire_rule event[] = {MAYBE_NAME(3), MAYBE_NAME(4),
+                                         TEXT(5, 1024), MAYBE_NAME(7)};
+static const struct wire_rule events_reply[] = {COUNT(1, WIRE_EVENTS_MAX)};
+static const struct wire_rule timeline_request[] = {
+    NAME(1), RANGE(3, 0, WIRE_SPANS_MAX)};
+static const struct wire_rule span[] = {FILL(3), MAYBE_NAME(4), MAYBE_NAME(5),
+                                        MAYBE_NAME(8)};
+static const struct wire_rule timeline_reply[] = {COUNT(1, WIRE_SPANS_MAX)};
+static const struct wire_rule history_request[] = {NAME(1)};
+static const struct wire_rule history_point[] = {ANY_FLOAT(4), ANY_FLOAT(5)};
+static const struct wire_rule history_reply[] = {COUNT(1, WIRE_POINTS_MAX)};
+
 // ---- tasks.proto
 
 static const struct wire_rule task_asked[] = {NAME(1),
@@ -409,6 +425,15 @@ static const struct wire_rules all[] = {
     RULES(cluster_reply, cluster_reply, NULL),
     RULES(quota_tenant, quota_tenant, NULL),
     RULES(quota_reply, quota_reply, NULL),
+    RULES(events_request, events_request, NULL),
+    RULES(event, event, NULL),
+    RULES(events_reply, events_reply, NULL),
+    RULES(timeline_request, timeline_request, NULL),
+    RULES(span, span, NULL),
+    RULES(timeline_reply, timeline_reply, NULL),
+    RULES(history_request, history_request, NULL),
+    RULES(history_point, history_point, NULL),
+    RULES(history_reply, history_reply, NULL),
     RULES(task_asked, task_asked, NULL),
     RULES(task_schedule, task_schedule, NULL),
     RULES(task_scheduled, task_scheduled, NULL),

@@ -11,6 +11,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
@@ -35,19 +36,27 @@ static void enter_running(struct coord *c, struct job *job)
                 job->shards, (unsigned)job->spec->train->window_closures,
                 (unsigned)job->spec->checkpoint->keep);
     LOG(INFO, "job runs", "job=%s name=%s", job->id_text, job->name);
+    happened_job(c, EVENT_JOB_RUNS, job, NULL,
+                 "%s runs: %llu of %llu steps are counted", job->name,
+                 (ull)job_steps(job), (ull)schedule_steps(&job->schedule));
 }
 
 // E1: counted is not finished. Between them a shard may come back with less.
-static void follow_evidence(struct job *job)
+static void follow_evidence(struct coord *c, struct job *job)
 {
     bool full = evidence_full(&job->evidence);
 
     if (job->state == JOB_RUNNING && full) {
         job_enter(job, JOB_FINISHING);
         LOG(INFO, "all is counted", "job=%s", job->id_text);
+        happened_job(c, EVENT_JOB_COUNTED, job, NULL,
+                     "all %llu steps of %s are counted",
+                     (ull)schedule_steps(&job->schedule), job->name);
     } else if (job->state == JOB_FINISHING && !full) {
         job_enter(job, JOB_RUNNING);
         LOG(WARN, "a shard is back with less", "job=%s", job->id_text);
+        happened_job(c, EVENT_JOB_RUNS, job, NULL,
+                     "%s runs again: a shard is back with less", job->name);
     }
 }
 
@@ -125,7 +134,7 @@ void advance_job(struct coord *c, struct job *job)
         return;
     if (broken(c, job))
         return;
-    follow_evidence(job);
+    follow_evidence(c, job);
     leases_revoke_early(c, job);
     // Before another cut is begun, which would be waited for, too.
     if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {

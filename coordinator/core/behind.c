@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 #include "coordinator/journal/manifest.h"
@@ -38,6 +39,10 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
         return;
     LOG(ERROR, "job paused: the journal is older than what ran (I7)",
         "job=%s why=%s", job->id_text, why->text);
+    happened_job(c, EVENT_JOB_BEHIND, job, NULL,
+                 "nothing is done with %s: the journal is older than what ran "
+                 "(I7): %s",
+                 job->name, why->text);
     JOB_HISTORY(job, "paused", "");
     job->paused = true;
     job->paused_why = sl_strdup(why->text); // without memory, without words

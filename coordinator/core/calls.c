@@ -11,6 +11,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/ended.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/send.h"
@@ -266,6 +267,8 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
     JOB_HISTORY(job, "deleted", "");
     notify_deleted(c, job);
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
+    happened_job(c, EVENT_JOB_DELETED, job, NULL, "%s was deleted", job->name);
+    feed_forget(c->options.feed, job->uid);
     c->io.changed(c->io.arg, job->id); // which looks later
     ended_forget(c, job);
     return SL_OK;

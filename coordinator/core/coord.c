@@ -21,9 +21,11 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
+#include "coordinator/core/curves.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/gone.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
@@ -126,6 +128,9 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
         release(c);
         return rc;
     }
+    happened(c, EVENT_COORDINATOR_BEGAN, NULL,
+             "the coordinator (%s) has begun, term %llu", SLUICE_VERSION,
+             (ull)c->term);
     *out = c;
     return SL_OK;
 }
@@ -139,6 +144,14 @@ void coord_free(struct coord *c)
 bool coord_writes(const struct coord *c)
 {
     return !list_empty(&c->publishing);
+}
+
+void coord_refused(struct coord *c, const char *who, const char *call,
+                   const char *job, const char *why)
+{
+    happened_once(c, EVENT_CALL_REFUSED, "", "%s%s%s was refused to %s: %s",
+                  call, job[0] == '\0' ? "" : " of ", job,
+                  who[0] == '\0' ? "a client of this host" : who, why);
 }
 
 uint64_t coord_term(const struct coord *c)
@@ -197,6 +210,9 @@ static void replace(struct coord *c, struct member *old, uint64_t process)
     if (!same) {
         LOG(WARN, "member replaced", "member=%s why=%s", old->name,
             "another process took its name");
+        happened(c, EVENT_MEMBER_REPLACED, old,
+                 "%s %s was sent away: another process took its name",
+                 member_role_name(old->role), old->name);
         send_goodbye(c, old, why);
         if (c->replaced.len >= COORD_REMEMBERED_MAX)
             map_release(&c->replaced);
@@ -242,6 +258,31 @@ static enum sl_err judge_hello(const Sluice__V1__Hello *hello,
     return SL_OK;
 }
 
+static void say_came(struct coord *c, const struct member *m)
+{
+    happened(c, EVENT_MEMBER_CAME, m, "%s %s came, of host %s (%s)%s%s",
+             member_role_name(m->role), m->name, m->host, m->version,
+             m->device[0] == '\0' ? "" : ", ", m->device);
+    if (m->draining)
+        happened(c, EVENT_MEMBER_DRAINS, m, "%s %s drains%s%s",
+                 member_role_name(m->role), m->name, m->why == NULL ? "" : ": ",
+                 m->why == NULL ? "" : m->why);
+}
+
+// Why it was not let in.
+static enum sl_err judge(struct coord *c, const Sluice__V1__Hello *hello,
+                         struct sl_error *err)
+{
+    enum sl_err rc = judge_hello(hello, err);
+
+    if (rc == SL_OK)
+        rc = cluster_judge(c, hello, err);
+    if (rc != SL_OK)
+        happened_once(c, EVENT_MEMBER_REFUSED, hello->name,
+                      "%s was not let in: %s", hello->name, err->text);
+    return rc;
+}
+
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello, struct sl_error *err)
 {
@@ -251,9 +292,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
 
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
-    rc = judge_hello(hello, err);
-    if (rc == SL_OK)
-        rc = cluster_judge(c, hello, err);
+    rc = judge(c, hello, err);
     if (rc != SL_OK)
         return rc;
     read_hello(&said, hello);
@@ -275,7 +314,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     gone_back(c, m);
     LOG(INFO, "member attached", "kind=%s member=%s host=%s pid=%llu",
         member_role_name(m->role), m->name, m->host, (ull)m->pid);
-
+    say_came(c, m);
     FAULT("member.join");
     HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (ull)m->process);
@@ -300,6 +339,10 @@ void coord_detach(struct coord *c, uint64_t member)
         return;
     LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
+    happened(c, m->draining ? EVENT_MEMBER_LEFT : EVENT_MEMBER_LOST, m,
+             m->draining ? "%s %s left, after a drain"
+                         : "%s %s was lost: its connection ended",
+             member_role_name(m->role), m->name);
     remove_member(c, m, GONE_LOST);
     flush_all(c, false);
     serve_workers(c);
@@ -307,12 +350,29 @@ void coord_detach(struct coord *c, uint64_t member)
 
 // ---- what members send
 
+static void say_drains(struct coord *c, const struct member *m)
+{
+    const char *why = m->why == NULL ? "" : m->why;
+
+    if (m->draining)
+        happened(c, EVENT_MEMBER_DRAINS, m, "%s %s drains%s%s",
+                 member_role_name(m->role), m->name, why[0] == '\0' ? "" : ": ",
+                 why);
+    else
+        happened(c, EVENT_MEMBER_STAYS, m, "%s %s stays: its drain is over",
+                 member_role_name(m->role), m->name);
+}
+
 static void receive_heartbeat(struct coord *c, struct member *m,
                               const Sluice__V1__Heartbeat *beat)
 {
+    bool drained = m->draining;
+
     m->draining = beat->draining;
     m->resident_bytes = beat->resident_bytes;
     member_describe(m, beat->why, beat->device);
+    if (m->draining != drained)
+        say_drains(c, m);
     for (size_t i = 0; i < beat->n_leases; i++)
         reports_progress(c, m, beat->leases[i]);
     for (size_t i = 0; i < beat->n_shards; i++)
@@ -410,6 +470,8 @@ void coord_receive(struct coord *c, uint64_t member,
     if (member_seen(m, coord_now(c))) {
         LOG(INFO, "member is back", "kind=%s member=%s",
             member_role_name(m->role), m->name);
+        happened(c, EVENT_MEMBER_BACK, m, "%s %s is heard of again",
+                 member_role_name(m->role), m->name);
         map_release(&m->losing);
         gone_back(c, m);
         if (m->role == MEMBER_PSSERVER)
@@ -456,6 +518,8 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
     if (m->state == MEMBER_SUSPECT) {
         LOG(WARN, "member is silent", "kind=%s member=%s leases=%u",
             member_role_name(m->role), m->name, m->lease_count);
+        happened(c, EVENT_MEMBER_SILENT, m, "%s %s is silent",
+                 member_role_name(m->role), m->name);
         if (m->role == MEMBER_WORKER)
             gone_worker(c, m, GONE_LOST);
         else
@@ -463,6 +527,10 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
     } else if (m->state == MEMBER_LOST) {
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name, (ull)(now_ms - m->seen_ms));
+        happened(c, EVENT_MEMBER_LOST, m,
+                 "%s %s was lost: nothing was heard of it for %llu ms",
+                 member_role_name(m->role), m->name,
+                 (ull)(now_ms - m->seen_ms));
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
         remove_member(c, m, GONE_LOST);
     }
@@ -476,6 +544,7 @@ static void tick_job(struct coord *c, struct job *job)
         meter_rate_add(&job->meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));
     job->freed++; // whatever it was
+    curves_sample(c, job);
     place_again(c, job);
     recount_check(c, job);
     advance_job(c, job);

@@ -26,6 +26,7 @@
 #include "proto/wire.h"
 
 struct coord;
+struct feed;
 
 struct coord_io {
     void *arg;
@@ -73,6 +74,7 @@ struct coord_options {
     enum coord_tokens tokens;
     const struct quota *quotas; // copied
     size_t quotas_count;
+    struct feed *feed; // borrowed; NULL: nobody wants to know
 };
 
 // Takes the next term first, settles open intents (K6), loads the jobs; only
@@ -139,6 +141,10 @@ void coord_ask_as(struct coord *c, const char *tenant, bool only);
 // For watchers: the number of the job that a request means.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);
+
+// A call was refused, by whatever; `who` called.
+void coord_refused(struct coord *c, const char *who, const char *call,
+                   const char *job, const char *why);
 
 // A number that rises with what a watcher may see; 0: there is no such job.
 // *ended: it will not rise again.

@@ -89,7 +89,7 @@ static void take_back(struct coord *c, struct work *w)
     LOG(DEBUG, "second", "job=%s closure=%llu worker=%s copy=%d",
         w->job->id_text, (ull)w->closure.id, m->name, w->copy_of != NULL);
     send_revoke(c, m, w, "another worker was first");
-    leases_end(w);
+    leases_end(c, w, SPAN_SECOND);
 }
 
 static void note_time(struct coord *c, const struct work *w)

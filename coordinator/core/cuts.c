@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/publish.h"
 #include "coordinator/core/send.h"
@@ -28,6 +29,8 @@ static void give_up(struct coord *c, struct job *job, const char *why,
 {
     LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cut->n, why);
+    happened_job(c, EVENT_CUT_FAILED, job, NULL,
+                 "checkpoint %llu was given up: %s", (ull)job->cut->n, why);
     cut_free(job->cut);
     job->cut = NULL;
     note_why(job, why);

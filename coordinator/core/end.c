@@ -10,7 +10,9 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/curves.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/queue.h"
 #include "coordinator/core/send.h"
@@ -66,6 +68,17 @@ static void notify_end(struct coord *c, struct job *job)
     }
 }
 
+static void say_end(struct coord *c, const struct job *job)
+{
+    enum event_kind kind = job->state == JOB_FAILED    ? EVENT_JOB_FAILED
+                           : job->state == JOB_STOPPED ? EVENT_JOB_STOPPED
+                                                       : EVENT_JOB_FINISHED;
+    const char *why = job->reason == NULL ? "" : job->reason;
+
+    happened_job(c, kind, job, NULL, "%s has %s%s%s", job->name,
+                 job_state_name(job->state), why[0] == '\0' ? "" : ": ", why);
+}
+
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason)
 {
@@ -73,12 +86,13 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
         return;
     list_for(n, &c->members.all)
     {
-        leases_cancel(list_entry(n, struct member, node), job);
+        leases_cancel(c, list_entry(n, struct member, node), job);
     }
     if (job->cut != NULL && !job->cut->writing)
         cuts_give_up(c, job, "the job has ended");
     job->reason = sl_strdup(reason); // without memory it has none
     job->ended_us = sl_wall_us(c->options.clock);
+    curves_end(c, job);
     stop_clock(c, job);
     job_enter(job, how);
     FAULT("job.finish");
@@ -87,6 +101,7 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     FAULT("job.finished");
     LOG(INFO, "job ended", "job=%s state=%s reason=%s", job->id_text,
         job_state_name(how), reason);
+    say_end(c, job);
     queue_leave(c, job);
     list_remove(&job->on_active);
     list_push_back(&c->jobs.ending, &job->on_active);

@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 
@@ -110,6 +111,10 @@ static void complete(struct coord *c, struct job *job)
     LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
         job->id_text, e->plan.last_epoch, (ull)e->plan.cut, evaluation_loss(e),
         evaluation_accuracy(e));
+    happened_job(c, EVENT_EVALUATION_DONE, job, NULL,
+                 "epoch %u evaluated: loss %.6g, accuracy %.6g",
+                 e->plan.last_epoch, evaluation_loss(e),
+                 evaluation_accuracy(e));
     evaluation_free(e);
     job->evaluation = NULL;
 }
@@ -127,6 +132,9 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
                           "the evaluation has failed");
     jobs_warn(job, JOB_WARN_EVALUATION, "the evaluation of epoch %u failed: %s",
               e->plan.last_epoch, why);
+    happened_job(c, EVENT_EVALUATION_FAILED, job, NULL,
+                 "the evaluation of epoch %u failed: %s", e->plan.last_epoch,
+                 why);
     evaluation_free(e);
     job->evaluation = NULL;
 }
@@ -146,8 +154,12 @@ void evaluations_check(struct coord *c, struct job *job)
         evaluation_new(&plan, job, job->facts.test_samples,
                        (uint64_t)spec->batch * spec->batches_per_closure,
                        job->spec->train->max_attempts);
-    if (job->evaluation != NULL)
-        LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
-            job->id_text, plan.last_epoch, (ull)plan.cut,
-            job->evaluation->count);
+    if (job->evaluation == NULL)
+        return;
+    LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
+        job->id_text, plan.last_epoch, (ull)plan.cut, job->evaluation->count);
+    happened_job(c, EVENT_EVALUATION_BEGAN, job, NULL,
+                 "the evaluation of epoch %u has begun, against checkpoint "
+                 "%llu",
+                 plan.last_epoch, (ull)plan.cut);
 }

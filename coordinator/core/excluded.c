@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
 
 struct conduct *excluded_conduct(struct member *m, const struct job *job)
@@ -57,6 +58,9 @@ void excluded_put(struct coord *c, struct member *m, struct job *job,
     ms = conduct_exclude(conduct, why, job->good_steps, coord_now(c));
     LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
         job->id_text, m->name, (ull)ms, conduct_why_text(why));
+    happened_job(c, EVENT_WORKER_EXCLUDED, job, m,
+                 "%s is given nothing of %s for %llu s: %s", m->name, job->name,
+                 (ull)ms / 1000, conduct_why_text(why));
     leases_revoke_job(c, m, job, conduct_why_text(why));
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
@@ -183,11 +184,16 @@ static bool blamable(const struct work *w)
 static void give_up_lease(struct coord *c, struct member *m, struct work *w,
                           bool computed, enum gone_why why)
 {
+    char name[64];
+
     if (why == GONE_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
     if (why == GONE_LOST && computed && blamable(w) && !leases_is_early(w))
         add(c, m, w);
-    leases_end(w);
+    if (why == GONE_LOST && computed)
+        happened_work(c, EVENT_CLOSURE_LOST, w, m, "%s was lost with %s",
+                      happened_name(name, w), m->name);
+    leases_end(c, w, why == GONE_LOST ? SPAN_LOST : SPAN_HANDED_BACK);
     closure_unstarted(&w->closure, computed);
     leases_settle(c, w);
 }

@@ -7,6 +7,7 @@
 
 #include "common/run/log.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rings.h"
@@ -111,6 +112,9 @@ static void go(struct coord *c, struct job *job, struct group *g)
     JOB_HISTORY(job, "group_go", " generation=%llu members=%u",
                 (ull)g->ring.generation, g->ring.members);
     log_state(job, g, "group goes");
+    happened_job(c, EVENT_GROUP_RUNS, job, NULL,
+                 "generation %llu of the group on %s runs, with %u workers",
+                 (ull)g->ring.generation, g->host, g->ring.members);
     for (uint32_t i = 0; i < g->ring.count; i++) {
         if (!g->ring.rank[i].in)
             continue;

@@ -250,6 +250,9 @@ struct job {
     // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
 
+    // When its curve was last sampled. Changed by: curves.
+    uint64_t sampled_ms;
+
     // Samples that cannot be read. Changed by: bad.
     struct job_bad bad;
 

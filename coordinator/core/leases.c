@@ -9,6 +9,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
 
@@ -119,6 +120,19 @@ static void stand_up(struct member *m, const struct work *w)
     }
 }
 
+static void retried(struct coord *c, const struct member *m,
+                    const struct work *w)
+{
+    const char *how =
+        w->ended == NULL ? "ran before this coordinator began" : w->ended;
+
+    jobs_count(w->job, &w->job->counters.closures_retried);
+    happened_work(c, EVENT_CLOSURE_RETRIED, w, m,
+                  "closure %llu runs again, on %s: its last attempt %s%s",
+                  (ull)w->closure.id, m->name, w->ended == NULL ? "" : "was ",
+                  how);
+}
+
 bool leases_give(struct coord *c, struct member *m, struct work *w)
 {
     struct job *job = w->job;
@@ -137,6 +151,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->holder = m;
     memset(&w->seen, 0, sizeof(w->seen));
     w->sums = (struct work_sums){0};
+    w->leased_us = feed_wall_us(c->options.feed);
     w->moved_ms = coord_now(c);
     w->reported = false;
     w->waits = w->unreached = false;
@@ -147,7 +162,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
         dispatch_served(job->served, &c->turn, dispatch_apart(m->lease_ms));
     job->served_by = m->id;
     if (again && begun && w->kind == WORK_TRAIN)
-        jobs_count(job, &job->counters.closures_retried);
+        retried(c, m, w);
     JOB_HISTORY(job, "lease",
                 " kind=%d closure=%llu term=%llu n=%llu worker=%s copy=%d",
                 (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
@@ -174,10 +189,12 @@ struct work *leases_find(struct member *m, uint64_t job,
     return NULL;
 }
 
-void leases_end(struct work *w)
+void leases_end(struct coord *c, struct work *w, enum span_end how)
 {
     struct member *m = w->holder;
 
+    happened_span(c, w, how);
+    w->ended = span_word(how);
     JOB_HISTORY(w->job, "lease_end",
                 " kind=%d closure=%llu term=%llu n=%llu now=%s copy=%d",
                 (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
@@ -194,8 +211,14 @@ void leases_end(struct work *w)
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why)
 {
+    char name[64];
+
     send_revoke(c, m, w, why);
-    leases_end(w);
+    leases_end(c, w, SPAN_REVOKED);
+    if (!job_rests(w->job)) // else it is the job's event
+        happened_work(c, EVENT_CLOSURE_REVOKED, w, m,
+                      "%s was taken from %s: %s", happened_name(name, w),
+                      m->name, why);
     closure_unstarted(&w->closure, true);
     leases_settle(c, w);
 }
@@ -274,7 +297,7 @@ void leases_revoke_early(struct coord *c, struct job *job)
                       "a slot of an earlier round is nobody's");
 }
 
-void leases_cancel(struct member *m, struct job *job)
+void leases_cancel(struct coord *c, struct member *m, struct job *job)
 {
     list_for_safe(n, &m->leases)
     {
@@ -282,7 +305,7 @@ void leases_cancel(struct member *m, struct job *job)
 
         if (w->job == job) {
             closure_cancel(&w->closure);
-            leases_end(w);
+            leases_end(c, w, SPAN_CANCELLED);
         }
     }
 }

@@ -15,6 +15,7 @@
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/feed/traces.h"
 
 // Returns the closure that is leased, or remembered for its blame; makes it if
 // there is none. NULL: no memory.
@@ -34,8 +35,9 @@ bool leases_give(struct coord *c, struct member *m, struct work *w);
 struct work *leases_find(struct member *m, uint64_t job,
                          const Sluice__V1__Attempt *attempt);
 
-// Takes one lease away: closure and holder no longer know each other.
-void leases_end(struct work *w);
+// Takes one lease away, for people as one that ended so: closure and holder no
+// longer know each other.
+void leases_end(struct coord *c, struct work *w, enum span_end how);
 
 // Sync: it is of the round behind the open one. Its worker has nothing to
 // compute before that is open.
@@ -50,7 +52,7 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
 // Takes from a worker all that it has of a job that ends.
-void leases_cancel(struct member *m, struct job *job);
+void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
 // Frees a training closure that needs no memory any more: a copy whose lease
 // has ended, one that is over and has no copy.

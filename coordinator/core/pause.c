@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 
@@ -82,6 +83,18 @@ static void let_go(struct coord *c, struct member *m, struct job *job)
     map_remove(&m->losing, job->id);
 }
 
+static void say(struct coord *c, enum event_kind kind, const struct job *job,
+                const char *what)
+{
+    const struct journal_pause *row = &job->pause.row;
+
+    if (kind == EVENT_JOB_PAUSES)
+        LOG(INFO, "job is to be paused", "job=%s by=%s why=%s", job->id_text,
+            row->who, row->why);
+    happened_job(c, kind, job, NULL, "%s %s, by %s%s%s", job->name, what,
+                 row->who, row->why[0] == '\0' ? "" : ": ", row->why);
+}
+
 static void hold(struct coord *c, struct job *job)
 {
     note_loss(job, job->pause.row.state == JOURNAL_PAUSE_WANTED);
@@ -93,6 +106,7 @@ static void hold(struct coord *c, struct job *job)
     JOB_HISTORY(job, "rests", "");
     LOG(INFO, "job paused", "job=%s by=%s why=%s", job->id_text,
         job->pause.row.who, job->pause.row.why);
+    say(c, EVENT_JOB_PAUSED, job, "is paused");
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
@@ -157,8 +171,7 @@ void pause_ask(struct coord *c, struct job *job,
     row->since_us = sl_wall_us(c->options.clock);
     want_cut(job);
     if (write(c, job))
-        LOG(INFO, "job is to be paused", "job=%s by=%s why=%s", job->id_text,
-            row->who, row->why);
+        say(c, EVENT_JOB_PAUSES, job, "is to be paused, after a checkpoint");
 }
 
 void pause_end(struct coord *c, struct job *job)
@@ -175,6 +188,7 @@ void pause_end(struct coord *c, struct job *job)
     JOB_HISTORY(job, "resumed", "");
     LOG(INFO, "job goes on", "job=%s paused_ms=%llu", job->id_text,
         (ull)row->total_ms);
+    happened_job(c, EVENT_JOB_RESUMED, job, NULL, "%s goes on", job->name);
 }
 
 void pause_revive(struct job *job)

@@ -13,6 +13,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/fits.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/resume.h"
 #include "coordinator/core/send.h"
 #include "proto/layout.h"
@@ -318,6 +319,17 @@ static bool settled(struct coord *c, const struct job *job, uint32_t servers)
            coord_now(c) + 1 >= c->first_psserver_ms + c->options.settle_ms;
 }
 
+static void say_placed(struct coord *c, const struct job *job, uint32_t servers)
+{
+    LOG(INFO, "job placed", "job=%s shards=%u psservers=%u closures=%llu",
+        job->id_text, job->shards, servers, (ull)job->evidence.closures);
+    happened_job(c, EVENT_JOB_PLACED, job, NULL,
+                 "the %llu parameters of %s lie in %u %s on %u %s",
+                 (ull)job->parameters, job->name, job->shards,
+                 job->allreduce ? "parts" : "shards", servers,
+                 job->allreduce ? "workers" : "psservers");
+}
+
 void place_job(struct coord *c, struct job *job)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -334,9 +346,7 @@ void place_job(struct coord *c, struct job *job)
     if (job->allreduce || settled(c, job, servers)) {
         rc = place_on(c, job, on, servers, &err);
         if (rc == SL_OK && !c->dead)
-            LOG(INFO, "job placed",
-                "job=%s shards=%u psservers=%u closures=%llu", job->id_text,
-                job->shards, servers, (ull)job->evidence.closures);
+            say_placed(c, job, servers);
         else if (rc != SL_OK && rc != SL_ENOMEM)
             end_fail(c, job, "it cannot be placed: %s", err.text);
     }

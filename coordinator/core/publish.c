@@ -12,6 +12,7 @@
 #include "common/base/storemark.h"
 #include "common/run/log.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
 #include "coordinator/journal/manifest.h"
@@ -313,6 +314,10 @@ static void published(struct coord *c, struct job *job, struct publish *p)
             "job=%s cut=%llu steps=%llu complete=%d path=%s", job->id_text,
             (ull)cut->n, (ull)cut_steps(cut), cut_full(cut),
             job_last_cut(job)->path);
+        happened_job(c, EVENT_CUT_MADE, job, NULL,
+                     "checkpoint %llu holds %llu steps%s: %s", (ull)cut->n,
+                     (ull)cut_steps(cut), cut_full(cut) ? ", all of them" : "",
+                     job_last_cut(job)->path);
     }
     sl_free(tags);
 }
@@ -323,6 +328,9 @@ static void aborted(struct coord *c, struct job *job, struct publish *p)
     note_outcome(job, p->made.n, "aborted");
     LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
         p->err.text);
+    happened_job(c, EVENT_CUT_FAILED, job, NULL,
+                 "checkpoint %llu was not written: %s", (ull)p->made.n,
+                 p->err.text);
     if (!coord_wrote(c, manifest_remove(c->options.fs, p->made.path, &c->err)))
         return;
     coord_wrote(c, journal_cut_abort(c->journal, job->id, p->made.n, &c->err));

@@ -15,6 +15,7 @@
 #include "coordinator/core/copies.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/stall.h"
@@ -203,6 +204,16 @@ static bool excused(struct coord *c, struct member *m, const struct job *job,
            excluded_excuses(c, m, job);
 }
 
+static void say_failed(struct coord *c, const struct member *m,
+                       const struct work *w,
+                       const Sluice__V1__AttemptFailed *message)
+{
+    char name[64];
+
+    happened_work(c, EVENT_CLOSURE_FAILED, w, m, "%s failed on %s: %s",
+                  happened_name(name, w), m->name, message->text);
+}
+
 // What a worker cannot read, others may (it has no root for it, or not the
 // files): it is put aside, and the closure, or the probe, is nobody's fault.
 // The last one that could is believed: it is the job.
@@ -217,8 +228,9 @@ static bool cannot_read(struct coord *c, struct member *m, struct work *w,
         return false;
     jobs_warn(job, JOB_WARN_DATA, "worker %.60s cannot read the data: %s",
               m->name, message->text);
+    say_failed(c, m, w, message);
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
-    leases_end(w);
+    leases_end(c, w, SPAN_FAILED);
     leases_settle(c, w);
     excluded_put(c, m, job, CONDUCT_DATA);
     return true;
@@ -260,8 +272,9 @@ void reports_failed(struct coord *c, struct member *m,
         job->id_text, (ull)w->closure.id, m->name, message->text);
     if (code == SL_EPREEMPTED || code == SL_ESTALE)
         code = SL_EINTERNAL; // a failure is no hand-back
+    say_failed(c, m, w, message);
     closure_finish(&w->closure, attempt_of(message->attempt), code);
-    leases_end(w);
+    leases_end(c, w, SPAN_FAILED);
     pause_worker(c, m);
     blame_work(c, w, m->identity, m->name, message->text);
     note_failure(c, m, job, numeric);
@@ -285,13 +298,16 @@ void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message)
 {
     struct work *w = leases_find(m, message->job, message->attempt);
+    char name[64];
 
     if (w == NULL)
         return;
+    happened_work(c, EVENT_CLOSURE_HANDED_BACK, w, m, "%s handed back %s: %s",
+                  m->name, happened_name(name, w), message->why);
     LOG(INFO, "handed back", "job=%s closure=%llu worker=%s why=%s",
         w->job->id_text, (ull)w->closure.id, m->name, message->why);
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
-    leases_end(w);
+    leases_end(c, w, SPAN_HANDED_BACK);
     pause_worker(c, m);
     note_drop(c, m, w, message->why);
     leases_settle(c, w);
@@ -309,7 +325,7 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
     if (w == NULL || w->kind != WORK_PROBE || facts == NULL)
         return;
     closure_finish(&w->closure, attempt_of(message->attempt), SL_OK);
-    leases_end(w);
+    leases_end(c, w, SPAN_COUNTED);
     if (facts->train_samples == 0) {
         end_fail(c, job, "its training data holds no sample");
         return;
@@ -345,7 +361,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     closure_finish(&w->closure, attempt_of(message->attempt),
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
     member_completes(m, coord_now(c));
-    leases_end(w);
+    leases_end(c, w, rc == SL_OK ? SPAN_COUNTED : SPAN_FAILED);
     if (rc != SL_OK)
         blame_work(c, w, m->identity, m->name,
                    "its result is not of the whole range");
@@ -459,7 +475,12 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);
     member_completes(m, coord_now(c));
-    leases_end(held);
+    if (!done)
+        happened_work(c, EVENT_CLOSURE_STALE, held, m,
+                      "closure %llu is not all counted: a shard came back with "
+                      "less while %s had it",
+                      (ull)held->closure.id, m->name);
+    leases_end(c, held, done ? SPAN_COUNTED : SPAN_STALE);
     if (done)
         copies_first(c, held);
     else

@@ -14,6 +14,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
@@ -228,6 +229,9 @@ static void go(struct coord *c, struct job *job)
                 (ull)job->ring.generation, job->ring.members,
                 (ull)evidence_steps(&job->evidence));
     log_state(job, "ring goes");
+    happened_job(c, EVENT_RING_RUNS, job, NULL,
+                 "generation %llu of the ring runs, with %u workers",
+                 (ull)job->ring.generation, job->ring.members);
     for (uint32_t i = 0; i < job->ring.count; i++) {
         uint64_t member = job->ring.rank[i].member;
 
@@ -471,6 +475,9 @@ void rings_accuse(struct coord *c, const struct member *m,
         "job=%s generation=%llu worker=%s suspects=%s taken=%d why=%s",
         job->id_text, (ull)message->generation, m->name,
         other == NULL ? "nobody" : other->name, rc == SL_OK, message->why);
+    happened_job(c, EVENT_RING_BROKEN, job, m,
+                 "%s says that generation %llu is broken: %s", m->name,
+                 (ull)message->generation, message->why);
 }
 
 static void receive_broken(struct coord *c, struct member *m, struct job *job,

@@ -12,6 +12,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/ended.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
@@ -145,6 +146,14 @@ static void admit(struct coord *c, struct member *m, struct job *job,
         "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
         job->id_text, h->shard, m->name, (ull)newest, renew,
         (ull)counted_low(evidence_counted(&job->evidence, h->shard)));
+    if (!renew && newest > 1) // the first is how it was placed
+        happened_job(
+            c, EVENT_SHARD_SERVED, job, m,
+            "shard %u is served by %s again, with %llu steps (of "
+            "snapshot %llu.%llu)",
+            h->shard, m->name,
+            (ull)counted_steps(evidence_counted(&job->evidence, h->shard)),
+            (ull)h->loaded->incarnation, (ull)h->loaded->sequence);
 }
 
 // K5: kept until the manifest is settled. The newest word of a shard counts.
@@ -170,6 +179,10 @@ static void stuck(struct coord *c, struct member *m, struct job *job,
 
     LOG(ERROR, "shard cannot be loaded", "job=%s shard=%u member=%s why=%s",
         job->id_text, h->shard, m->name, h->failure);
+    if (s->failure == NULL || strcmp(s->failure, h->failure) != 0)
+        happened_job(c, EVENT_SHARD_STUCK, job, m,
+                     "%s cannot load shard %u: %s", m->name, h->shard,
+                     h->failure);
     set_text(&s->failure, h->failure);
     s->place_ms = coord_now(c);
     job->changes++;
@@ -317,7 +330,8 @@ void shards_report(struct coord *c, struct member *m,
 static void down_in_job(struct coord *c, struct member *m, struct job *job,
                         bool lost)
 {
-    bool fell = false, was_silent = false;
+    bool was_silent = false;
+    uint32_t fell = 0;
 
     for (uint32_t i = 0; i < job->shards; i++) {
         struct job_shard *s = &job->shard[i];
@@ -327,20 +341,25 @@ static void down_in_job(struct coord *c, struct member *m, struct job *job,
             s->silent_server = lost ? 0 : m->id;
             s->since_ms = coord_now(c);
             s->was_lost = true;
-            fell = true;
+            fell++;
         } else if (s->silent_server == m->id) {
             was_silent = true;
             if (lost)
                 s->silent_server = 0;
         }
     }
-    if (fell)
+    if (fell > 0)
         map_changed(c, job);
-    if (lost && (fell || was_silent))
+    if (lost && (fell > 0 || was_silent))
         jobs_count(job, &job->counters.psservers_lost);
-    if (fell)
-        LOG(WARN, "shards are not served", "job=%s psserver=%s lost=%d",
-            job->id_text, m->name, lost);
+    if (fell == 0)
+        return;
+    LOG(WARN, "shards are not served", "job=%s psserver=%s lost=%d",
+        job->id_text, m->name, lost);
+    happened_job(c, EVENT_SHARDS_DOWN, job, m,
+                 "%s is %s: %u of the %u shards of %s are served by nobody",
+                 m->name, lost ? "gone" : "silent", fell, job->shards,
+                 job->name);
 }
 
 void shards_down(struct coord *c, struct member *m, bool lost)
@@ -370,7 +389,11 @@ void shards_back(struct coord *c, struct member *m)
                 back = true;
             }
         }
-        if (back)
+        if (back) {
             map_changed(c, job);
+            happened_job(c, EVENT_SHARDS_BACK, job, m,
+                         "%s is heard of again, and serves its shards",
+                         m->name);
+        }
     }
 }

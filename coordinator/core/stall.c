@@ -10,6 +10,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
@@ -170,7 +171,7 @@ static struct work *within(const struct member *m, const struct work *place)
 static void take_stalled(struct coord *c, struct member *m, struct work *w)
 {
     struct work *place = leases_is_place(w) ? w : NULL;
-    char how[64];
+    char how[64], name[64];
 
     snprintf(how, sizeof(how), "made no progress for %llu s",
              (ull)(coord_now(c) - w->moved_ms) / 1000);
@@ -199,7 +200,10 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
         return;
     }
     send_revoke(c, m, w, how);
-    leases_end(w);
+    happened_work(c, EVENT_CLOSURE_STALLED, w, m,
+                  "%s stands still on %s: it %s", happened_name(name, w),
+                  m->name, how);
+    leases_end(c, w, SPAN_STALLED);
     closure_lost(&w->closure);
     blame_work(c, w, m->identity, m->name, how);
 }

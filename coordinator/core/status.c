@@ -381,8 +381,8 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
     }
 }
 
-static void fill_progress(const struct coord *c, Sluice__V1__JobStatus *m,
-                          const struct job *job)
+void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
+                     const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
     uint64_t now = coord_now(c);
@@ -604,7 +604,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
     ok = add_texts(c, m, job) && add_evaluations(m, job) &&
          add_warnings(m, job) && bad_status(job, m) && status_pause(c, job, m);
     if (ok && job->placed) {
-        fill_progress(c, m, job);
+        status_progress(c, m, job);
         status_average(m, job);
         ok = add_geometry(m, job) && groups_status(c, job, m) &&
              (!with_shards || add_shards(c, m, job));

@@ -15,6 +15,10 @@
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec);
 
+// Sets the numbers of a placed job that move, and nothing else.
+void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
+                     const struct job *job);
+
 // Sets samples per second of the whole run of a job that has ended, without
 // those that a cut brought along.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);

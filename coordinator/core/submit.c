@@ -13,6 +13,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
 #include "coordinator/core/ended.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/queue.h"
 #include "coordinator/core/quotas.h"
@@ -194,6 +195,8 @@ static void accepted(struct coord *c, struct job *job)
     JOB_HISTORY(job, "submitted", " name=%s", job->name);
     FAULT("api.submitted");
     LOG(INFO, "job accepted", "job=%s name=%s", job->id_text, job->name);
+    happened_job(c, EVENT_JOB_SUBMITTED, job, NULL, "%s was submitted",
+                 job->name);
     if (job->weights != NULL)
         LOG(INFO, "job starts with weights", "job=%s file=%s", job->id_text,
             job->weights->weights->file);

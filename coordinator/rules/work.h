@@ -41,6 +41,8 @@ struct work {
     struct work *copy_of;   // what it is a copy of; NULL: it is none
     struct meter_sums seen; // metrics of this attempt that were added already
     struct work_sums sums;  // WORK_RING: what its holder sums with others
+    uint64_t leased_us;     // wall clock
+    const char *ended;      // how the last attempt did, for people; NULL: none
     uint64_t moved_ms;      // when the holder last got on with it, or began
     uint64_t progress;      // its own number for that
     bool reported;          // it has said that number

@@ -223,7 +223,13 @@ static void start(struct rpc_call *call, struct api *api,
     X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest, status_cluster,  \
       ClusterReply, NULL)                                                      \
     X(quota, WIRE_QUOTA, quota_request, QuotaRequest, status_quota,            \
-      QuotaReply, NULL)
+      QuotaReply, NULL)                                                        \
+    X(events, WIRE_EVENTS, events_request, EventsRequest, status_events,       \
+      EventsReply, NULL)                                                       \
+    X(timeline, WIRE_TIMELINE, timeline_request, TimelineRequest,              \
+      status_timeline, TimelineReply, NULL)                                    \
+    X(history, WIRE_HISTORY, history_request, HistoryRequest, status_history,  \
+      HistoryReply, NULL)
 
 METHODS(METHOD)
 

@@ -245,6 +245,8 @@ void audit_write(struct audit *a, const struct audit_line *line)
     struct buf body = BUF_INIT;
     enum sl_err rc = body_of(&body, sl_wall_us(a->o.clock), line);
 
+    if (line->result != SL_OK && a->o.refused != NULL)
+        a->o.refused(a->o.arg, line);
     if (rc == SL_OK)
         rc = ready(a, &err);
     if (rc == SL_OK)

@@ -19,14 +19,6 @@
 
 struct audit;
 
-struct audit_options {
-    struct fs *fs;
-    const struct sl_clock *clock;
-    const char *folder;
-    uint64_t bytes; // of a file, about; 0: it is never renamed
-    uint32_t keep;  // renamed files; 0: all
-};
-
 // What is written of one call.
 struct audit_line {
     const struct access_who *who;
@@ -35,6 +27,18 @@ struct audit_line {
     enum sl_err result;
     const struct sl_error *why; // of a failure
     uint64_t times;             // it was denied; 0: this was decided, once
+};
+
+struct audit_options {
+    struct fs *fs;
+    const struct sl_clock *clock;
+    const char *folder;
+    uint64_t bytes; // of a file, about; 0: it is never renamed
+    uint32_t keep;  // renamed files; 0: all
+
+    // A line of a call that failed, too; NULL: nobody is told.
+    void (*refused)(void *arg, const struct audit_line *line);
+    void *arg;
 };
 
 // A log that does not hold is renamed, and a new one begun.

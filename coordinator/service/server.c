@@ -134,6 +134,8 @@ static void run_full(struct server *s, const struct sl_error *err)
     snprintf(s->full, sizeof(s->full), "%.300s; it needs %llu bytes", err->text,
              FULL_BYTES);
     LOG(ERROR, "no space for the journal", "why=%s", s->full);
+    feed_event(s->feed, &(struct event){.kind = EVENT_COORDINATOR_WAITS},
+               s->full);
     introspect_set_serving(s->introspect, false);
     daemon_status(s->daemon, "waiting for space: %s", s->full);
     attend_send_away(s->attend, s->full);
@@ -248,6 +250,25 @@ static enum sl_err read_quotas(struct server *s, const struct conf *conf,
     return rc;
 }
 
+static void on_refused(void *arg, const struct audit_line *line)
+{
+    struct server *s = arg;
+
+    if (s->coord != NULL)
+        coord_refused(s->coord, line->who->name, line->call, line->job,
+                      line->why->text);
+}
+
+static enum sl_err make_feed(struct server *s, struct sl_error *err)
+{
+    const struct feed_options options = {.clock = s->options.clock,
+                                         .folder = s->options.state_dir};
+    enum sl_err rc = feed_new(&s->feed, &options, err);
+
+    s->options.feed = s->feed;
+    return rc;
+}
+
 static enum sl_err make_audit(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
@@ -257,6 +278,8 @@ static enum sl_err make_audit(struct server *s, const struct conf *conf,
         .folder = s->options.state_dir,
         .bytes = (uint64_t)conf_int(conf, "audit-bytes"),
         .keep = (uint32_t)conf_int(conf, "audit-keep"),
+        .refused = on_refused,
+        .arg = s,
     };
 
     return audit_new(&s->audit, &options, err);
@@ -293,6 +316,8 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
         rc = attend_new(&s->attend, s->loop, err);
     if (rc == SL_OK)
         rc = make_audit(s, conf, err);
+    if (rc == SL_OK)
+        rc = make_feed(s, err);
     if (rc == SL_OK)
         rc = api_new(&s->api, s->loop, s->audit, &watchers, options.clock, err);
     return rc == SL_OK ? begin_coord(s, err) : rc;
@@ -554,9 +579,10 @@ void server_stop(struct daemon *d, void *server)
     introspect_free(s->introspect);
     loop_set_host(s->loop, NULL);
     rpc_io_free(s->io);
-    coord_free(s->coord);
     api_free(s->api);
     audit_free(s->audit);
+    coord_free(s->coord);
+    feed_free(s->feed);
     attend_free(s->attend);
     journal_close(s->journal);
     sl_free(s->store);

@@ -17,6 +17,7 @@
 #include "coordinator/service/audit.h"
 #include "coordinator/service/notes.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/feed/feed.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/tasks/tasks.h"
 #include "proto/introspect.h"
@@ -29,6 +30,7 @@ struct server {
     struct attend *attend;
     struct api *api;
     struct audit *audit;
+    struct feed *feed;
     struct introspect *introspect;
     struct tasks *tasks;
     struct notes notes; // of tasks

@@ -24,4 +24,19 @@ enum sl_err status_quota(struct coord *c,
                          const Sluice__V1__QuotaRequest *request,
                          Sluice__V1__QuotaReply **reply, struct sl_error *err);
 
+// ---- status_events.c: of the feed
+
+enum sl_err status_events(struct coord *c,
+                          const Sluice__V1__EventsRequest *request,
+                          Sluice__V1__EventsReply **reply,
+                          struct sl_error *err);
+enum sl_err status_timeline(struct coord *c,
+                            const Sluice__V1__TimelineRequest *request,
+                            Sluice__V1__TimelineReply **reply,
+                            struct sl_error *err);
+enum sl_err status_history(struct coord *c,
+                           const Sluice__V1__HistoryRequest *request,
+                           Sluice__V1__HistoryReply **reply,
+                           struct sl_error *err);
+
 #endif

@@ -30,7 +30,8 @@ FLOORS = {
                "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],
-    "coordinator": ["rules", "journal", "core tasks", "service"],
+    "coordinator": ["rules", "journal", "feed", "core tasks",
+                    "service"],
     "state": ["shard", "snap"],
     "psserver": ["local", "roster", "service"],
 }

@@ -247,6 +247,7 @@ void world_start_coord(struct world *w)
         .tokens = w->tokens,
         .quotas = w->quotas,
         .quotas_count = w->quotas_count,
+        .feed = w->feed,
     };
     struct coord_io io = {
         .arg = w,

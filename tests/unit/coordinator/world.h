@@ -165,6 +165,7 @@ struct world {
     enum coord_tokens tokens;
     const struct quota *quotas;
     size_t quotas_count;
+    struct feed *feed;
 };
 
 void world_init(struct world *w, uint64_t seed);

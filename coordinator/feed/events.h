@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/feed/events.h -- what happened, in the order in which it did: a
+// list that grows at its end and loses its beginning.
+//
+// A job is known by its uid: a number is given again where a journal was
+// restored. Ids rise, over restarts too.
+//
+// Threads  one at a time.
+// Memory   at most EVENTS_ALL events, and EVENTS_OF_JOB of one job (or of
+//          none); an event holds until the next events_add.
+// Units    microseconds of the wall clock.
+// Errors   NULL: no memory, and the event is not there.
+#ifndef COORDINATOR_FEED_EVENTS_H
+#define COORDINATOR_FEED_EVENTS_H
+
+#include <stdint.h>
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+
+#define EVENTS_ALL 20000
+#define EVENTS_OF_JOB 2000
+#define EVENT_TEXT 400 // bytes of a sentence, with the 0
+
+enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
+
+// X(KIND, its word, its level). The words are those of docs/events.md: nobody
+// takes one away.
+#define EVENT_KINDS(X)                                                         \
+    X(COORDINATOR_BEGAN, "coordinator-began", INFO)                            \
+    X(COORDINATOR_WAITS, "coordinator-waits", ERROR)                           \
+    X(MEMBER_CAME, "member-came", INFO)                                        \
+    X(MEMBER_SILENT, "member-silent", WARN)                                    \
+    X(MEMBER_BACK, "member-back", INFO)                                        \
+    X(MEMBER_DRAINS, "member-drains", WARN)                                    \
+    X(MEMBER_STAYS, "member-stays", INFO)                                      \
+    X(MEMBER_LEFT, "member-left", INFO)                                        \
+    X(MEMBER_LOST, "member-lost", WARN)                                        \
+    X(MEMBER_REPLACED, "member-replaced", WARN)                                \
+    X(MEMBER_REFUSED, "member-refused", WARN)                                  \
+    X(CALL_REFUSED, "call-refused", WARN)                                      \
+    X(JOB_SUBMITTED, "job-submitted", INFO)                                    \
+    X(JOB_PLACED, "job-placed", INFO)                                          \
+    X(JOB_RUNS, "job-runs", INFO)                                              \
+    X(JOB_COUNTED, "job-counted", INFO)                                        \
+    X(JOB_FINISHED, "job-finished", INFO)                                      \
+    X(JOB_FAILED, "job-failed", ERROR)                                         \
+    X(JOB_STOPPED, "job-stopped", INFO)                                        \
+    X(JOB_PAUSES, "job-pauses", INFO)                                          \
+    X(JOB_PAUSED, "job-paused", INFO)                                          \
+    X(JOB_RESUMED, "job-resumed", INFO)                                        \
+    X(JOB_BEHIND, "job-behind", ERROR)                                         \
+    X(JOB_DELETED, "job-deleted", INFO)                                        \
+    X(SHARD_SERVED, "shard-served", INFO)                                      \
+    X(SHARD_STUCK, "shard-stuck", ERROR)                                       \
+    X(SHARDS_DOWN, "shards-down", WARN)                                        \
+    X(SHARDS_BACK, "shards-back", INFO)                                        \
+    X(CLOSURE_LOST, "closure-lost", WARN)                                      \
+    X(CLOSURE_FAILED, "closure-failed", WARN)                                  \
+    X(CLOSURE_STALLED, "closure-stalled", WARN)                                \
+    X(CLOSURE_HANDED_BACK, "closure-handed-back", INFO)                        \
+    X(CLOSURE_REVOKED, "closure-revoked", INFO)                                \
+    X(CLOSURE_STALE, "closure-stale", INFO)                                    \
+    X(CLOSURE_RETRIED, "closure-retried", WARN)                                \
+    X(WORKER_EXCLUDED, "worker-excluded", WARN)                                \
+    X(CUT_MADE, "cut-made", INFO)                                              \
+    X(CUT_FAILED, "cut-failed", WARN)                                          \
+    X(EVALUATION_BEGAN, "evaluation-began", INFO)                              \
+    X(EVALUATION_DONE, "evaluation-done", INFO)                                \
+    X(EVALUATION_FAILED, "evaluation-failed", WARN)                            \
+    X(RING_RUNS, "ring-runs", INFO)                                            \
+    X(RING_BROKEN, "ring-broken", WARN)                                        \
+    X(GROUP_RUNS, "group-runs", INFO)
+
+enum event_kind {
+#define EVENT_KIND(kind, word, level) EVENT_##kind,
+    EVENT_KINDS(EVENT_KIND)
+#undef EVENT_KIND
+        EVENT_KINDS_COUNT
+};
+
+struct events_of; // of one job
+
+struct event {
+    struct list_node node, on_job; // the oldest first
+    struct events_of *of;
+    uint64_t id, wall_us;
+    uint64_t job, uid; // 0: of none
+    enum event_kind kind;
+    uint64_t closure, term, n; // term 0: of no closure
+    const char *member;        // "": of none; behind the text
+    char text[];
+};
+
+struct events {
+    struct list all;
+    size_t count;
+    uint64_t last_id;
+    struct map of_job; // uid -> struct events_of, owned
+};
+
+void events_init(struct events *es);
+void events_release(struct events *es);
+
+// What was said, copied, with a new id if it has none; the strings are cut to
+// EVENT_TEXT. Who fell out for it: dropped[0 .. 1], 0: nobody.
+const struct event *events_add(struct events *es, const struct event *said,
+                               const char *text, uint64_t dropped[2]);
+
+// The first one after this id, or NULL; of one job, uid 0: of all.
+const struct event *events_after(const struct events *es, uint64_t uid,
+                                 uint64_t after);
+// The `count`-th from the end, or the first; NULL: there is none.
+const struct event *events_last(const struct events *es, uint64_t uid,
+                                size_t count);
+const struct event *events_next(const struct events *es, uint64_t uid,
+                                const struct event *e); // or NULL
+
+const char *event_word(enum event_kind kind);
+const char *event_level(enum event_kind kind); // "info", "warn", "error"
+// By its word; false: it is not known.
+bool event_find(const char *word, enum event_kind *out);
+
+#endif

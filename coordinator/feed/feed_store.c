@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/feed/feed_store.c -- two tables, and a transaction for all that waits.
+#include "coordinator/feed/feed_store.h"
+
+#include "common/base/mem.h"
+#include "coordinator/journal/journal_sql.h"
+
+struct feed_store {
+    struct journal *db;
+};
+
+static const char tables[] =
+    "CREATE TABLE events("
+    " id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, job INTEGER NOT NULL,"
+    " uid INTEGER NOT NULL, kind TEXT NOT NULL, closure INTEGER NOT NULL,"
+    " term INTEGER NOT NULL, n INTEGER NOT NULL, member TEXT NOT NULL,"
+    " text TEXT NOT NULL);"
+    "CREATE TABLE minutes("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, uid INTEGER NOT NULL,"
+    " at_us INTEGER NOT NULL, steps INTEGER NOT NULL, epoch INTEGER NOT NULL,"
+    " loss REAL NOT NULL, accuracy REAL NOT NULL, samples INTEGER NOT NULL,"
+    " rate REAL NOT NULL, staleness INTEGER NOT NULL,"
+    " workers INTEGER NOT NULL);"
+    "CREATE INDEX minutes_of ON minutes(uid, id);"
+    "PRAGMA user_version = 1;";
+
+static enum sl_err make(struct journal *j, int version, struct sl_error *err)
+{
+    return version < 1 ? journal_exec(j, tables, err) : SL_OK;
+}
+
+enum sl_err feed_store_open(struct feed_store **out, const char *path,
+                            struct sl_error *err)
+{
+    static const struct journal_kind kind = {
+        .name = "events",
+        .ends = "what happened is kept in memory alone until that succeeds",
+        .schema = 1,
+        .make = make,
+    };
+    struct feed_store *s = sl_calloc(1, sizeof(*s));
+    enum sl_err rc;
+
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s", path);
+    rc = journal_open_kind(&s->db, path, &kind, err);
+    if (rc == SL_OK)
+        rc = journal_exec(s->db, "PRAGMA synchronous = NORMAL", err);
+    if (rc != SL_OK) {
+        feed_store_close(s);
+        return rc;
+    }
+    *out = s;
+    return SL_OK;
+}
+
+void feed_store_close(struct feed_store *s)
+{
+    if (s == NULL)
+        return;
+    journal_close(s->db);
+    sl_free(s);
+}
+
+// ---- load
+
+static void load_event(const struct feed_load *load, sqlite3_stmt *row)
+{
+    struct event said = {
+        .id = journal_u64(row, 0),
+        .wall_us = journal_u64(row, 1),
+        .job = journal_u64(row, 2),
+        .uid = journal_u64(row, 3),
+        .closure = journal_u64(row, 5),
+        .term = journal_u64(row, 6),
+        .n = journal_u64(row, 7),
+        .member = journal_text(row, 8),
+    };
+
+    // A newer version may know more of them.
+    if (event_find(journal_text(row, 4), &said.kind))
+        load->event(load->arg, &said, journal_text(row, 9));
+}
+
+static void load_minute(const struct feed_load *load, sqlite3_stmt *row)
+{
+    const struct curve_point point = {
+        .wall_us = journal_u64(row, 1),
+        .steps = journal_u64(row, 2),
+        .epoch = (uint32_t)journal_u64(row, 3),
+        .loss = sqlite3_column_double(row, 4),
+        .accuracy = sqlite3_column_double(row, 5),
+        .samples = journal_u64(row, 6),
+        .rate = sqlite3_column_double(row, 7),
+        .staleness_p50 = (uint32_t)journal_u64(row, 8),
+        .workers = (uint32_t)journal_u64(row, 9),
+    };
+
+    load->minute(load->arg, journal_u64(row, 0), &point);
+}
+
+static enum sl_err
+walk(struct feed_store *s, const struct feed_load *load, const char *sql,
+     void (*one)(const struct feed_load *load, sqlite3_stmt *row),
+     struct sl_error *err)
+{
+    sqlite3_stmt *rows = journal_walk(s->db, err, sql, NULL, 0);
+    enum sl_err rc;
+
+    if (rows == NULL)
+        return SL_EIO;
+    while ((rc = journal_step(s->db, rows, err)) == SL_OK)
+        one(load, rows);
+    return journal_walked(rows, rc);
+}
+
+enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
+                            struct sl_error *err)
+{
+    enum sl_err rc = walk(s, load,
+                          "SELECT id, at_us, job, uid, kind, closure, term, n,"
+                          " member, text FROM events ORDER BY id",
+                          load_event, err);
+
+    if (rc == SL_OK)
+        rc = walk(s, load,
+                  "SELECT uid, at_us, steps, epoch, loss, accuracy, samples,"
+                  " rate, staleness, workers FROM minutes ORDER BY id",
+                  load_minute, err);
+    return rc;
+}
+
+// ---- write
+
+// Without the journal's points of failure, which tests count.
+static enum sl_err run(struct feed_store *s, struct sl_error *err,
+                       const char *sql, const struct journal_value *values,
+                       size_t count)
+{
+    sqlite3_stmt *stmt = journal_sql(s->db, err, sql, values, count);
+    enum sl_err rc = stmt == NULL ? SL_EIO : journal_step(s->db, stmt, err);
+
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
+static enum sl_err write_event(struct feed_store *s, const struct event *e,
+                               struct sl_error *err)
+{
+    return run(s, err,
+               "INSERT OR REPLACE INTO events(id, at_us, job, uid, kind,"
+               " closure, term, n, member, text)"
+               " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+               JOURNAL_VALUES(U64(e->id), U64(e->wall_us), U64(e->job),
+                              U64(e->uid), TEXT(event_word(e->kind)),
+                              U64(e->closure), U64(e->term), U64(e->n),
+                              TEXT(e->member), TEXT(e->text)));
+}
+
+static enum sl_err write_minute(struct feed_store *s, uint64_t uid,
+                                const struct curve_point *p,
+                                struct sl_error *err)
+{
+    enum sl_err rc = run(
+        s, err,
+        "INSERT INTO minutes(uid, at_us, steps, epoch, loss, accuracy,"
+        " samples, rate, staleness, workers)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        JOURNAL_VALUES(U64(uid), U64(p->wall_us), U64(p->steps), U64(p->epoch),
+                       REAL(p->loss), REAL(p->accuracy), U64(p->samples),
+                       REAL(p->rate), U64(p->staleness_p50), U64(p->workers)));
+
+    if (rc == SL_OK)
+        rc = run(s, err,
+                 "DELETE FROM minutes WHERE id <="
+                 " (SELECT id FROM minutes WHERE uid = ?1"
+                 "  ORDER BY id DESC LIMIT 1 OFFSET ?2) AND uid = ?1",
+                 JOURNAL_VALUES(U64(uid), U64(TRACES_MINUTES)));
+    return rc;
+}
+
+static enum sl_err write_row(struct feed_store *s, const struct feed_row *row,
+                             struct sl_error *err)
+{
+    switch (row->what) {
+    case FEED_ROW_EVENT:
+        return write_event(s, &row->event, err);
+    case FEED_ROW_DROP:
+        return run(s, err, "DELETE FROM events WHERE id = ?1",
+                   JOURNAL_VALUES(U64(row->id)));
+    case FEED_ROW_MINUTE:
+        return write_minute(s, row->uid, &row->point, err);
+    default:
+        return run(s, err, "DELETE FROM minutes WHERE uid = ?1",
+                   JOURNAL_VALUES(U64(row->uid)));
+    }
+}
+
+// Ids of rows rise: so many back is the oldest that stays.
+static enum sl_err prune(struct feed_store *s, struct sl_error *err)
+{
+    return run(s, err,
+               "DELETE FROM minutes WHERE id <="
+               " (SELECT max(id) FROM minutes) - ?1",
+               JOURNAL_VALUES(U64(FEED_MINUTES_ALL)));
+}
+
+enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
+                             struct sl_error *err)
+{
+    enum sl_err rc = journal_exec(s->db, "BEGIN IMMEDIATE", err);
+
+    list_for(n, rows)
+    {
+        if (rc == SL_OK)
+            rc = write_row(s, list_entry(n, struct feed_row, node), err);
+    }
+    if (rc == SL_OK)
+        rc = prune(s, err);
+    return rc == SL_OK ? journal_exec(s->db, "COMMIT", err) : rc;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/feed/feed_store.h -- the file of the feed: events, and the curves'
+// points of the minutes.
+//
+// SQLite as the journal uses it, in a file of its own, but without a sync at
+// each commit: what a power cut takes is history, and nothing hangs on it.
+//
+// Threads  one at a time.
+// Memory   rows are copied.
+// Errors   SL_EUNAVAIL: no space; SL_EIO, SL_ECORRUPT: with SQLite's words.
+//          After one, nothing but store_close.
+#ifndef COORDINATOR_FEED_FEED_STORE_H
+#define COORDINATOR_FEED_FEED_STORE_H
+
+#include "common/base/status.h"
+#include "coordinator/feed/events.h"
+#include "coordinator/feed/traces.h"
+
+#define FEED_MINUTES_ALL 200000 // points of all jobs that a file keeps
+
+struct feed_store;
+
+enum sl_err feed_store_open(struct feed_store **out, const char *path,
+                            struct sl_error *err);
+void feed_store_close(struct feed_store *s); // NULL is allowed
+
+// What it has, the oldest first.
+struct feed_load {
+    void (*event)(void *arg, const struct event *said, const char *text);
+    void (*minute)(void *arg, uint64_t uid, const struct curve_point *point);
+    void *arg;
+};
+enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
+                            struct sl_error *err);
+
+// One thing that is to be written. Owned by who has it: sl_free.
+struct feed_row {
+    struct list_node node;
+    enum {
+        FEED_ROW_EVENT,
+        FEED_ROW_DROP,
+        FEED_ROW_MINUTE,
+        FEED_ROW_FORGET
+    } what;
+    uint64_t id;  // DROP
+    uint64_t uid; // MINUTE, FORGET
+    struct curve_point point;
+    struct event event; // the last: with its texts
+};
+
+// All of them, or none.
+enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
+                             struct sl_error *err);
+
+#endif

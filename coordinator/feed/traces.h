@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/feed/traces.h -- of each job, what a picture is made of: which
+// worker had which closure when, and how its numbers went.
+//
+// Spans are of attempts that have ended; a curve has a point a second, and one
+// a minute, which goes further back. A job is known by its uid.
+//
+// Threads  one at a time.
+// Memory   by the numbers below for each job, TRACES_BYTES in all: then the job
+//          that nothing was added to for longest loses what it has. What is
+//          returned holds until the next call that adds.
+// Units    microseconds of the wall clock; steps and samples are counted.
+// Errors   without memory something is missing.
+#ifndef COORDINATOR_FEED_TRACES_H
+#define COORDINATOR_FEED_TRACES_H
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "coordinator/feed/track.h"
+#include "coordinator/rules/dispatch.h"
+
+#define TRACES_SPANS 10000
+#define TRACES_SECONDS 3600
+#define TRACES_MINUTES 1440
+#define TRACES_BYTES ((size_t)64 << 20)
+
+// X(END, its word)
+#define SPAN_ENDS(X)                                                           \
+    X(RUNS, "")                                                                \
+    X(COUNTED, "counted")                                                      \
+    X(STALE, "stale")                                                          \
+    X(FAILED, "failed")                                                        \
+    X(LOST, "lost")                                                            \
+    X(STALLED, "stalled")                                                      \
+    X(HANDED_BACK, "handed-back")                                              \
+    X(REVOKED, "revoked")                                                      \
+    X(SECOND, "second")                                                        \
+    X(CANCELLED, "cancelled")
+
+enum span_end {
+#define SPAN_END(end, word) SPAN_##end,
+    SPAN_ENDS(SPAN_END)
+#undef SPAN_END
+        SPAN_ENDS_COUNT
+};
+
+struct traces_name {
+    uint32_t refs;
+    char text[];
+};
+
+struct span {
+    uint64_t closure, term, n;
+    uint64_t begun_us, ended_us;
+    struct traces_name *worker;
+    uint64_t identity; // of the worker's name
+    enum work_kind kind;
+    enum span_end end;
+};
+
+struct curve_point {
+    uint64_t wall_us, steps;
+    double loss, accuracy; // of so many samples, 0: of none
+    uint64_t samples;
+    double rate; // samples per second
+    uint32_t epoch, staleness_p50, workers;
+};
+
+struct traces {
+    struct map of_job; // uid -> struct traces_of, owned
+    struct list used;  // the one that was added to last is the last
+    struct map names;  // identity -> struct traces_name, owned
+    size_t bytes;
+};
+
+void traces_init(struct traces *ts);
+void traces_release(struct traces *ts);
+void traces_forget(struct traces *ts, uint64_t uid);
+
+// `span` without its worker, whose name it is.
+void traces_span(struct traces *ts, uint64_t uid, const struct span *span,
+                 const char *worker);
+
+// True: it is a point of the minutes, too: the first of its minute, or `final`,
+// the last of the job.
+bool traces_point(struct traces *ts, uint64_t uid,
+                  const struct curve_point *point, bool final);
+// One of the minutes alone, as it was kept.
+void traces_minute(struct traces *ts, uint64_t uid,
+                   const struct curve_point *point);
+
+// NULL: there is nothing of this job.
+const struct track *traces_spans(const struct traces *ts, uint64_t uid);
+const struct track *traces_curve(const struct traces *ts, uint64_t uid,
+                                 bool minutes);
+
+const char *span_word(enum span_end end);
+const char *span_kind(enum work_kind kind);
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/feed/writer.h -- a thread that writes the feed's file, so that
+// nobody waits for it.
+//
+// Rows that come while it writes are one transaction, the next. A file that
+// cannot be written is told of once, and opened again; what it did not take is
+// in memory alone.
+//
+// Threads  writer_put: one; the thread is inside.
+// Memory   at most WRITER_ROWS rows wait, the newest are lost beyond that.
+// Errors   none: of a failure the log tells.
+#ifndef COORDINATOR_FEED_WRITER_H
+#define COORDINATOR_FEED_WRITER_H
+
+#include "coordinator/feed/feed_store.h"
+
+#define WRITER_ROWS 20000
+
+struct writer;
+
+// `store` is taken; NULL: it is opened when there is something to write.
+enum sl_err writer_new(struct writer **out, const char *path,
+                       struct feed_store *store, struct sl_error *err);
+void writer_free(struct writer *w); // writes what waits; NULL is allowed
+
+void writer_put(struct writer *w, struct feed_row *row); // takes it
+
+#endif

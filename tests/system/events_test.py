@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `sluice events` tells of a cluster in which things go wrong, and what
+pictures are made of."""
+import json
+import signal
+import subprocess
+
+import grpc
+
+from asker import dict_of, protocol
+from cluster import (BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for)
+
+
+def events(c, *words):
+    told = c.run("events", *words, "-o", "jsonl").stdout
+    return [json.loads(line) for line in told.splitlines()]
+
+
+def kinds(found):
+    return [e["kind"] for e in found]
+
+
+def wait_kind(c, kind, *words):
+    """The newest event of a kind, as soon as there is one."""
+    def probe():
+        found = [e for e in events(c, *words) if e["kind"] == kind]
+        return found[-1] if found else None
+    return wait_for(f"an event {kind}", probe)
+
+
+def ask(c, method, **fields):
+    """A call of the service Jobs that the command has no verb for."""
+    _, services = protocol(str(ROOT / "proto"))
+    kind = getattr(grpc.protos("events.proto"), f"{method}Request")
+    with grpc.insecure_channel(c.address) as channel:
+        stub = services.JobsStub(channel)
+        return dict_of(getattr(stub, method)(kind(**fields), timeout=20))
+
+
+def text_of(event):
+    return event["text"].encode()
+
+
+def long_job(name):
+    return mlp_job(name, samples=6400, epochs=400, steps_per_closure=10)
+
+
+def who_went_and_what_was_done_again_is_told_over_a_restart():
+    with Cluster(psservers=1, workers=2) as c:
+        job = c.submit(long_job("told"))
+        c.wait_steps(job, 40)
+        reader = subprocess.Popen(
+            [BIN / "sluice", "--coordinator", c.address, "events", job, "-f", "-o",
+             "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        # A worker that is killed: what it ran runs again, and both are said.
+        c.kill("w-0")
+        lost = wait_kind(c, "member-lost")
+        check_equal(lost["member"], "w-0", "who was lost")
+        again = wait_kind(c, "closure-retried", job)
+        check_equal(again["member"], "w-1", "who has it")
+        check("its last attempt was lost" in again["text"], again)
+        closure = wait_kind(c, "closure-lost", job)
+        check_equal((closure["member"], closure["closure"]),
+                    ("w-0", again["closure"]), "what was lost with it")
+
+        # One that drains costs nothing that is done again.
+        c.start("w-2")
+        c.wait_steps(job, c.steps(job) + 40)
+        before = kinds(events(c, job)).count("closure-retried")
+        c.kill("w-2", signal.SIGTERM)
+        check_equal(wait_kind(c, "member-left")["member"], "w-2", "who has left")
+        check("member-drains" in kinds(events(c)), "its drain is not told")
+
+        # The file is written soon: then the coordinator may die.
+        told = {e["id"]: e for e in events(c)}
+        wait_for("the file", lambda: text_of(events(c)[-1]) in
+                 (c.dir / "coordinator" / "events.sqlite-wal").read_bytes())
+        c.kill("coordinator")
+        said = reader.stderr.readline()
+        check("is away" in said, f"the reader says '{said}'")
+        c.start("coordinator")
+        c.wait_steps(job, c.steps(job) + 20)
+        found = {e["id"]: e for e in events(c)}
+        check_equal({i: found.get(i) for i in told}, told, "what was told before")
+        check_equal([i > max(told) for i, e in found.items()
+                     if e["kind"] == "coordinator-began"], [False, True],
+                    "both starts are told")
+        check_equal(kinds(events(c, job)).count("closure-retried"),
+                    int(c.status(job)["closures_retried"]), "retries told")
+        check_equal(before, int(c.status(job)["closures_retried"]),
+                    "a drain or a restart cost a retry")
+
+        # A reader that follows has seen all of it, once and in order.
+        c.run("stop", job)
+        out, said = reader.communicate(timeout=60)
+        check_equal(reader.returncode, 0, "the reader's exit")
+        read = [json.loads(line) for line in out.splitlines()]
+        check_equal([e["id"] for e in read], [e["id"] for e in events(c, job)],
+                    "what a reader saw")
+        check_equal(read[-1]["kind"], "job-stopped", "the end")
+        check("is back" in said, f"the reader says '{said}'")
+
+        # As text, and for one who asks for what he has not seen.
+        line = c.run("events", job, "--last", "1").stdout
+        check(line.rstrip().endswith("told has stopped: stopped by request")
+              and "job-stopped" in line and job in line, line)
+        check_equal(events(c, job, "--after", str(read[-2]["id"])), [read[-1]], "after")
+        check_equal(c.run("events", "j-99", want=3).stdout, "", "of nobody")
+
+
+def who_had_what_and_how_the_numbers_went_can_be_asked():
+    with Cluster(psservers=1, workers=2) as c:
+        job = c.submit(mlp_job("asked", samples=6400, epochs=3, steps_per_closure=10))
+        c.wait_state(job)
+        status = c.status(job)
+        line = ask(c, "Timeline", id=job)
+        trained = [s for s in line["spans"] if s["kind"] == "train"]
+        check_equal(sorted(s["closure"] for s in trained if s["result"] == "counted"),
+                    list(range(int(status["closures_asked"]))), "closures counted")
+        check_equal({s["worker"] for s in trained}, {"w-0", "w-1"}, "by whom")
+        check(all(s["begun_us"] <= s["ended_us"] <= line["unix_us"] for s in trained),
+              trained[:3])
+        curve = ask(c, "History", id=job)["points"]
+        check_equal(curve[-1]["steps"], int(status["steps_asked"]), "where it ends")
+        minutes = ask(c, "History", id=job, minutes=True)["points"]
+        check_equal(minutes[-1], curve[-1], "the minutes' end")
+
+        # Minutes outlast a coordinator that ends in order, spans do not.
+        c.kill("coordinator", signal.SIGTERM)
+        c.start("coordinator")
+        check_equal(ask(c, "History", id=job, minutes=True)["points"], minutes,
+                    "minutes after a restart")
+        check_equal(ask(c, "Timeline", id=job).get("spans"), [], "spans")
+
+
+if __name__ == "__main__":
+    main([who_went_and_what_was_done_again_is_told_over_a_restart,
+          who_had_what_and_how_the_numbers_went_can_be_asked])

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a coordinator tells people of the life of a job, and whom. See world.h.
+#include "coordinator/feed/feed.h"
+
+#include <string.h>
+
+#include "coordinator/core/job.h"
+#include "coordinator/service/status.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 60000 };
+
+static struct sl_error err;
+
+static struct world *begin(unsigned workers)
+{
+    static struct world w;
+    struct feed_options options = {0};
+
+    world_init(&w, WORLD_SITUATION);
+    options.clock = &w.clock.clock;
+    T_OK(feed_new(&w.feed, &options, t_err()));
+    world_stop_coord(&w);
+    world_start_coord(&w);
+    world_people(&w, 1, workers);
+    return &w;
+}
+
+static void end(struct world *w)
+{
+    struct feed *f = w->feed;
+
+    world_release(w);
+    feed_free(f);
+}
+
+static Sluice__V1__EventsReply *ask(struct world *w, const char *id,
+                                    uint64_t after, uint32_t limit)
+{
+    Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
+    Sluice__V1__EventsReply *reply = NULL;
+
+    request.id = (char *)id;
+    request.after = after;
+    request.limit = limit;
+    T_OK(status_events(w->coord, &request, &reply, t_err()));
+    T_OK(wire_check(&reply->base, t_err()));
+    return reply;
+}
+
+static const Sluice__V1__Event *first(const Sluice__V1__EventsReply *r,
+                                      const char *kind)
+{
+    for (size_t i = 0; i < r->n_events; i++)
+        if (strcmp(r->events[i]->kind, kind) == 0)
+            return r->events[i];
+    T_FAIL("no event is a %s", kind);
+    return NULL;
+}
+
+static size_t count(const Sluice__V1__EventsReply *r, const char *kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_events; i++)
+        n += strcmp(r->events[i]->kind, kind) == 0;
+    return n;
+}
+
+static Sluice__V1__TimelineReply *timeline(struct world *w, uint64_t after,
+                                           uint32_t limit)
+{
+    Sluice__V1__TimelineRequest request = SLUICE__V1__TIMELINE_REQUEST__INIT;
+    Sluice__V1__TimelineReply *reply = NULL;
+
+    request.id = "j-1";
+    request.after = after;
+    request.limit = limit;
+    T_OK(status_timeline(w->coord, &request, &reply, t_err()));
+    T_OK(wire_check(&reply->base, t_err()));
+    return reply;
+}
+
+static size_t spans(const Sluice__V1__TimelineReply *t, const char *result)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n_spans; i++)
+        n += strcmp(t->spans[i]->result, result) == 0 &&
+             strcmp(t->spans[i]->kind, "train") == 0;
+    return n;
+}
+
+TEST(happened, the_story_of_a_job_is_told_in_order)
+{
+    static const char *const story[] = {"job-submitted", "job-placed",
+                                        "job-runs",      "cut-made",
+                                        "job-counted",   "job-finished"};
+    struct world *w = begin(2);
+    Sluice__V1__EventsReply *r;
+    Sluice__V1__TimelineReply *t;
+    Sluice__V1__JobStatus *status;
+    uint64_t last = 0;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    r = ask(w, "j-1", 0, 0);
+    for (size_t i = 0; i < SL_COUNT(story); i++) {
+        const Sluice__V1__Event *e = first(r, story[i]);
+
+        T_GT(e->id, last);
+        T_EQ(e->job, 1);
+        T_GT(e->unix_us, 0);
+        last = e->id;
+    }
+    T_EQ(count(r, "member-came"), 0); // of the cluster, not of the job
+    wire_free(&r->base);
+    r = ask(w, "", 0, 0);
+    T_EQ(count(r, "member-came"), 3);
+    T_STR(first(r, "member-came")->member, "ps-0");
+    wire_free(&r->base);
+
+    // Every closure was counted by one attempt that is in the timeline.
+    status = world_status(w);
+    t = timeline(w, 0, 0);
+    T_EQ(spans(t, "counted"), status->closures_asked);
+    T_EQ(t->last, t->n_spans);
+    for (size_t i = 0; i < t->n_spans; i++) {
+        T_LE(t->spans[i]->begun_us, t->spans[i]->ended_us);
+        T_LE(t->spans[i]->ended_us, t->unix_us);
+    }
+    wire_free(&t->base);
+    wire_free(&status->base);
+    end(w);
+}
+
+TEST(happened, a_lost_worker_and_what_is_done_again_are_named)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = &w->members[1];
+    const Sluice__V1__Event *lost, *again;
+    Sluice__V1__EventsReply *r;
+    Sluice__V1__TimelineReply *t;
+    Sluice__V1__JobStatus *status;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    while (m->leases_count == 0 ||
+           m->leases[0].lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+        world_step(w);
+    world_kill(w, m);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    r = ask(w, "j-1", 0, 0);
+    lost = first(r, "closure-lost");
+    T_STR(lost->member, "w-0");
+    T_ASSERT(lost->attempt != NULL);
+    again = first(r, "closure-retried");
+    T_EQ(again->closure, lost->closure);
+    T_GT(again->attempt->n, lost->attempt->n);
+    T_HAS(again->text, "its last attempt was lost");
+    status = world_status(w);
+    T_EQ(count(r, "closure-retried"), status->closures_retried);
+    wire_free(&status->base);
+    wire_free(&r->base);
+    t = timeline(w, 0, 0);
+    T_GE(spans(t, "lost"), 1);
+    wire_free(&t->base);
+    r = ask(w, "", 0, 0);
+    T_STR(first(r, "member-lost")->member, "w-0");
+    wire_free(&r->base);
+    end(w);
+}
+
+TEST(happened, what_runs_is_in_the_timeline_without_an_end)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = &w->members[1];
+    Sluice__V1__TimelineReply *t;
+    const Sluice__V1__Span *s;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    while (m->leases_count == 0)
+        world_step(w);
+    t = timeline(w, 0, 1); // the newest that has ended, and those that run
+    T_EQ(t->spans[0]->number, t->last);
+    s = t->spans[t->n_spans - 1];
+    T_EQ(s->number, 0);
+    T_EQ(s->ended_us, 0);
+    T_STR(s->result, "");
+    T_STR(s->worker, "w-0");
+    wire_free(&t->base);
+    end(w);
+}
+
+TEST(happened, pages_follow_each_other_and_a_restart)
+{
+    struct world *w = begin(2);
+    Sluice__V1__EventsReply *r;
+    uint64_t after = 0, seen = 0;
+    bool more = true;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_stop_coord(w);
+    world_start_coord(w);
+    while (more) {
+        r = ask(w, "", after, 3);
+        T_LE(r->n_events, 3);
+        for (size_t i = 0; i < r->n_events; i++)
+            T_GT(r->events[i]->id, i == 0 ? after : r->events[i - 1]->id);
+        T_GE(r->last, after);
+        after = r->last;
+        more = r->more;
+        seen += r->n_events;
+        wire_free(&r->base);
+    }
+    r = ask(w, "", 0, 0);
+    T_EQ(r->n_events, seen);
+    T_EQ(count(r, "coordinator-began"), 2);
+    T_EQ(r->last, after);
+    wire_free(&r->base);
+    r = ask(w, "", after, 0);
+    T_EQ(r->n_events, 0);
+    T_EQ(r->last, after);
+    wire_free(&r->base);
+    end(w);
+}
+
+TEST(happened, a_tenant_sees_its_jobs_alone)
+{
+    struct world *w = begin(1);
+    Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
+    Sluice__V1__TimelineRequest timeline_request =
+        SLUICE__V1__TIMELINE_REQUEST__INIT;
+    Sluice__V1__HistoryRequest history_request =
+        SLUICE__V1__HISTORY_REQUEST__INIT;
+    Sluice__V1__TimelineReply *t = NULL;
+    Sluice__V1__HistoryReply *h = NULL;
+    Sluice__V1__EventsReply *r;
+
+    coord_ask_as(w->coord, "a", true);
+    T_OK(world_try_submit(w, "r-1", "", NULL, &err));
+    coord_ask_as(w->coord, "b", true);
+    T_OK(world_try_submit(w, "r-2", "", NULL, &err));
+    r = ask(w, "", 0, 0);
+    T_GE(r->n_events, 1);
+    for (size_t i = 0; i < r->n_events; i++)
+        T_EQ(r->events[i]->job, 2);
+    wire_free(&r->base);
+    request.id = timeline_request.id = history_request.id = "j-1";
+    T_FAILS(SL_ENOENT, status_events(w->coord, &request, &r, &err));
+    T_FAILS(SL_ENOENT, status_timeline(w->coord, &timeline_request, &t, &err));
+    T_FAILS(SL_ENOENT, status_history(w->coord, &history_request, &h, &err));
+    coord_ask_as(w->coord, "", false);
+    r = ask(w, "", 0, 0);
+    T_EQ(count(r, "job-submitted"), 2);
+    wire_free(&r->base);
+    end(w);
+}
+
+TEST(happened, numbers_are_sampled_until_the_end)
+{
+    struct world *w = begin(2);
+    Sluice__V1__HistoryRequest request = SLUICE__V1__HISTORY_REQUEST__INIT;
+    Sluice__V1__HistoryReply *h = NULL;
+    Sluice__V1__JobStatus *status;
+    uint64_t steps = 0;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    status = world_status(w);
+    request.id = "j-1";
+    T_OK(status_history(w->coord, &request, &h, t_err()));
+    T_GE(h->n_points, 2);
+    for (size_t i = 0; i < h->n_points; i++) {
+        T_GE(h->points[i]->steps, steps);
+        steps = h->points[i]->steps;
+    }
+    T_EQ(steps, status->steps_asked);
+    request.after_us = h->points[0]->unix_us;
+    steps = h->n_points;
+    wire_free(&h->base);
+    T_OK(status_history(w->coord, &request, &h, t_err()));
+    T_EQ(h->n_points, steps - 1);
+    wire_free(&h->base);
+    wire_free(&status->base);
+    end(w);
+}
+
+TEST(happened, who_asks_too_often_in_vain_is_said_once)
+{
+    struct world *w = begin(0);
+    Sluice__V1__Hello hello = SLUICE__V1__HELLO__INIT;
+    Sluice__V1__EventsReply *r;
+
+    hello.role = SLUICE__V1__ROLE__ROLE_WORKER;
+    hello.name = "w-9";
+    hello.protocol = 99;
+    for (unsigned i = 0; i < 50; i++)
+        T_FAILS(SL_ENOTSUP, coord_attach(w->coord, 900 + i, &hello, &err));
+    coord_refused(w->coord, "eve", "Stop", "j-1", "she may not");
+    coord_refused(w->coord, "eve", "Stop", "j-1", "she may not");
+    r = ask(w, "", 0, 0);
+    T_EQ(count(r, "member-refused"), 1);
+    T_HAS(first(r, "member-refused")->text, "protocol 99");
+    T_EQ(count(r, "call-refused"), 1);
+    T_STR(first(r, "call-refused")->text,
+          "Stop of j-1 was refused to eve: she may not");
+    wire_free(&r->base);
+    end(w);
+}
