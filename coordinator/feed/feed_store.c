@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/feed_store.c -- two tables, and a transaction for all that waits.
+// coordinator/feed/feed_store.c -- two tables, and a transaction for all that
+// waits.
 #include "coordinator/feed/feed_store.h"
 
 #include "common/base/mem.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/feed_store.h -- the file of the feed: events, and the curves'
-// points of the minutes.
+// coordinator/feed/feed_store.h -- the file of the feed: events, and the
+// curves' points of the minutes.
 //
 // SQLite as the journal uses it, in a file of its own, but without a sync at
 // each commit: what a power cut takes is history, and nothing hangs on it.
