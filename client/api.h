@@ -44,6 +44,7 @@ int64_t api_timeout_ms(const struct api *a);
       checkpoints_reply)                                                       \
     X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
     X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)                     \
+    X(drain, DRAIN, DrainRequest, DrainReply, drain_reply)                     \
     X(events, EVENTS, EventsRequest, EventsReply, events_reply)                \
     X(task_queues, TASK_QUEUES, TaskQueuesRequest, TaskQueuesReply,            \
       task_queues_reply)                                                       \

@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/pause.c -- pause, resume.
-#include <pwd.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/api.h"
 #include "client/cli.h"
 #include "client/patience.h"
 #include "client/progress.h"
 #include "client/verbs.h"
-
-// "ada@host", for those who see a job that lies still.
-static void who_asks(char out[WIRE_NAME_BYTES])
-{
-    const struct passwd *user = getpwuid(geteuid());
-    char host[65] = "";
-
-    (void)gethostname(host, sizeof(host) - 1);
-    if (user != NULL)
-        snprintf(out, WIRE_NAME_BYTES, "%.100s@%.64s", user->pw_name, host);
-    else
-        snprintf(out, WIRE_NAME_BYTES, "uid %u@%.64s", (unsigned)geteuid(),
-                 host);
-}
+#include "client/who.h"
 
 // The pause is journalled: from here on it is only looked at.
 static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
@@ -72,15 +56,14 @@ int verb_pause(struct cli *cli)
     Sluice__V1__PauseRequest request = SLUICE__V1__PAUSE_REQUEST__INIT;
     Sluice__V1__JobStatus *status = NULL;
     struct sl_error err = SL_ERROR_INIT;
-    char who[WIRE_NAME_BYTES];
+    char who[WHO_BYTES];
     struct api *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
     int code;
 
-    who_asks(who);
     request.id = (char *)cli_arg(cli, 0);
     request.checkpoint = !conf_bool(cli->conf, "now");
-    request.who = who;
+    request.who = (char *)who_asks(who);
     if (conf_str(cli->conf, "why") != NULL)
         request.why = (char *)conf_str(cli->conf, "why");
     if (rc == SL_OK)

@@ -233,6 +233,24 @@ static const struct conf_key watch_keys[] = {
     {.name = NULL},
 };
 
+#define ROLE_KEY                                                               \
+    {                                                                          \
+        .name = "role", .kind = CONF_STRING, .min = 1, .max = 10,              \
+        .help = "worker or psserver, where both have the name."                \
+    }
+
+static const struct conf_key drain_keys[] = {
+    {.name = "why",
+     .kind = CONF_STRING,
+     .help = "For those who look at the member meanwhile.",
+     .min = 1,
+     .max = 200},
+    ROLE_KEY,
+    {.name = NULL},
+};
+
+static const struct conf_key undrain_keys[] = {ROLE_KEY, {.name = NULL}};
+
 static const struct conf_key events_keys[] = {
     {.name = "follow",
      .letter = 'f',
@@ -413,6 +431,56 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = found_interrupt,
      .run = verb_watch},
+    {.name = "workers",
+     .usage = "sluice workers [OPTION]...",
+     .brief = "list the workers",
+     .text = "Lists the workers that are attached: their state, what they hold "
+             "and compute with; with -o wide also how they fare, and why one "
+             "gets nothing.",
+     .example = "sluice workers -o wide",
+     .remote = true,
+     .json = true,
+     .names = true,
+     .run = verb_workers},
+    {.name = "servers",
+     .usage = "sluice servers [OPTION]...",
+     .brief = "list the psservers",
+     .text = "Lists the psservers that are attached, and those that are missed "
+             "as shards of a job lie on them ('lost'): deploy/RUNBOOK.md says "
+             "what to do about one that does not come back.",
+     .example = "sluice servers",
+     .remote = true,
+     .json = true,
+     .names = true,
+     .run = verb_servers},
+    {.name = "drain",
+     .usage = "sluice drain NAME [OPTION]...",
+     .brief = "give nothing more to a worker or psserver",
+     .text = "A worker ends what it computes and is given nothing more, so it "
+             "can be stopped and nothing is done again. A psserver keeps its "
+             "shards and gets none of new jobs. It is the name that is "
+             "drained, over restarts of anybody, until 'sluice undrain NAME'.",
+     .example = "sluice drain w-7 --why 'a new disk'",
+     .keys = drain_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = not_found,
+     .run = verb_drain},
+    {.name = "undrain",
+     .usage = "sluice undrain NAME [OPTION]...",
+     .brief = "take a drained member back",
+     .text = "Takes back what 'sluice drain NAME' has done. A worker that "
+             "drains by itself (a notice, a signal) goes on draining.",
+     .example = "sluice undrain w-7",
+     .keys = undrain_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .exits = not_found,
+     .run = verb_undrain},
     {.name = "events",
      .usage = "sluice events [JOB] [OPTION]...",
      .brief = "what happened, when, and why",

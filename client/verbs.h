@@ -15,6 +15,10 @@ int verb_validate(struct cli *cli);    // submit.c
 int verb_import(struct cli *cli);      // import.c
 int verb_jobs(struct cli *cli);        // jobs.c
 int verb_status(struct cli *cli);      // status.c
+int verb_workers(struct cli *cli);     // members.c
+int verb_servers(struct cli *cli);     // members.c
+int verb_drain(struct cli *cli);       // members.c
+int verb_undrain(struct cli *cli);     // members.c
 int verb_watch(struct cli *cli);       // jobs.c
 int verb_events(struct cli *cli);      // events.c
 int verb_wait(struct cli *cli);        // jobs.c

@@ -90,6 +90,7 @@
 #define WIRE_RESUME "/sluice.v1.Jobs/Resume"
 #define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
 #define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
+#define WIRE_DRAIN "/sluice.v1.Jobs/Drain"
 #define WIRE_EVENTS "/sluice.v1.Jobs/Events"
 #define WIRE_TIMELINE "/sluice.v1.Jobs/Timeline"
 #define WIRE_HISTORY "/sluice.v1.Jobs/History"
@@ -336,6 +337,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(resume_source, ResumeSource)                                             \
     X(cluster_request, ClusterRequest)                                         \
     X(cluster_reply, ClusterReply)                                             \
+    X(drain_request, DrainRequest)                                             \
+    X(drain_reply, DrainReply)                                                 \
     X(quota_request, QuotaRequest)                                             \
     X(quota_reply, QuotaReply)                                                 \
     X(events_request, EventsRequest)                                           \

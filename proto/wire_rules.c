@@ -278,6 +278,8 @@ static const struct wire_rule checkpoints_reply[] = {
 };
 static const struct wire_rule member_status[] = {NAME(1), ADDRESS(4)};
 static const struct wire_rule cluster_reply[] = {COUNT(1, 100000)};
+static const struct wire_rule drain_request[] = {NAME(1), MAYBE_NAME(2),
+                                                 TEXT(4, 200), MAYBE_NAME(5)};
 static const struct wire_rule quota_tenant[] = {FILL(2), FILL(3), FILL(4),
                                                 FILL(5)};
 static const struct wire_rule quota_reply[] = {COUNT(1, 100000)};
@@ -423,6 +425,7 @@ static const struct wire_rules all[] = {
     RULES(checkpoints_reply, checkpoints_reply, NULL),
     RULES(member_status, member_status, NULL),
     RULES(cluster_reply, cluster_reply, NULL),
+    RULES(drain_request, drain_request, NULL),
     RULES(quota_tenant, quota_tenant, NULL),
     RULES(quota_reply, quota_reply, NULL),
     RULES(events_request, events_request, NULL),

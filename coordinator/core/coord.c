@@ -22,6 +22,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/curves.h"
+#include "coordinator/core/drains.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/gone.h"
@@ -78,6 +79,7 @@ static void release(struct coord *c)
     behind_release(c);
     cluster_release(c);
     gone_release(c);
+    drains_release(c);
     quotas_free(c->quotas);
     sl_free(c->store);
     sl_free(c->state_dir);
@@ -105,6 +107,7 @@ static struct coord *make(const struct coord_options *options,
     c->state_dir = sl_strdup(options->state_dir);
     list_init(&c->publishing);
     list_init(&c->suspicions);
+    list_init(&c->drains);
     c->started_ms = c->ticked_ms = coord_now(c);
     if (c->store == NULL || c->state_dir == NULL) {
         release(c);
@@ -308,6 +311,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
     m->draining = hello->away[0] != '\0';
+    m->drained = drains_find(c, m->role, m->name) != NULL;
     member_describe(m, hello->away, hello->device);
     member_seen(m, coord_now(c)); // draining, if it is away
     stall_back(c, m);

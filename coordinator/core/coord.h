@@ -133,6 +133,12 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
+// Drains a member, or takes it back; who asks twice is told the same.
+// SL_ENOENT: nobody of this name is here, or drained.
+enum sl_err coord_drain(struct coord *c,
+                        const Sluice__V1__DrainRequest *request, bool *changed,
+                        struct sl_error *err);
+
 // Who makes the calls below, until it is said again: what is submitted belongs
 // to this tenant ("": nobody's), and with `only` there are no other jobs than
 // its. At first: nobody, who sees all.

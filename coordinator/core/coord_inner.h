@@ -60,6 +60,9 @@ struct coord {
     struct behind_job *unknown; // owned
     size_t unknown_count;
 
+    // Members that an admin has drained (drains.h). Changed by: drains.
+    struct list drains;
+
     // Which cluster it is, and who was refused. Changed by: cluster.
     struct journal_cluster cluster;
     struct cluster_stranger *strangers; // owned

@@ -208,8 +208,8 @@ void leases_end(struct coord *c, struct work *w, enum span_end how)
     w->holder = NULL;
 }
 
-void leases_revoke(struct coord *c, struct member *m, struct work *w,
-                   const char *why)
+static void revoke(struct coord *c, struct member *m, struct work *w,
+                   bool begun, const char *why)
 {
     char name[64];
 
@@ -219,8 +219,20 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
         happened_work(c, EVENT_CLOSURE_REVOKED, w, m,
                       "%s was taken from %s: %s", happened_name(name, w),
                       m->name, why);
-    closure_unstarted(&w->closure, true);
+    closure_unstarted(&w->closure, begun);
     leases_settle(c, w);
+}
+
+void leases_revoke(struct coord *c, struct member *m, struct work *w,
+                   const char *why)
+{
+    revoke(c, m, w, true, why);
+}
+
+void leases_take_back(struct coord *c, struct member *m, struct work *w,
+                      const char *why)
+{
+    revoke(c, m, w, false, why);
 }
 
 void leases_revoke_job(struct coord *c, struct member *m, struct job *job,

@@ -51,6 +51,10 @@ void leases_revoke_early(struct coord *c, struct job *job);
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
+// As above, what waits behind another one: it is not run twice for that.
+void leases_take_back(struct coord *c, struct member *m, struct work *w,
+                      const char *why);
+
 // Takes from a worker all that it has of a job that ends.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 

@@ -19,6 +19,7 @@
 #include "common/base/history.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
+#include "coordinator/core/drains.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/load.h"
 #include "coordinator/core/pause.h"
@@ -107,6 +108,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
         rc = cluster_open(c, err);
     if (rc == SL_OK)
         rc = journal_last_job(c->journal, &c->jobs.last, err);
+    if (rc == SL_OK)
+        rc = drains_load(c, err);
     if (rc == SL_OK)
         rc = behind_skip_stored(c, err);
     if (rc == SL_OK)

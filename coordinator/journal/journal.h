@@ -168,6 +168,17 @@ enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
 
+// A member that an admin has drained, by its role (as members number them) and
+// name. `who` NULL: it is no more.
+enum sl_err journal_drain(struct journal *j, int role, const char *name,
+                          const char *who, const char *why,
+                          struct sl_error *err);
+typedef enum sl_err (*journal_drain_fn)(void *arg, int role, const char *name,
+                                        const char *who, const char *why,
+                                        struct sl_error *err);
+enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
+                               void *arg, struct sl_error *err);
+
 // A pause that a client asked for.
 enum journal_pause_state {
     JOURNAL_PAUSE_NONE,   // it goes on; what it lay still before is total_ms

@@ -243,7 +243,7 @@ void member_describe(struct member *m, const char *why, const char *device)
 
 static enum member_state alive(const struct member *m)
 {
-    return m->draining ? MEMBER_DRAINING : MEMBER_READY;
+    return m->draining || m->drained ? MEMBER_DRAINING : MEMBER_READY;
 }
 
 const unsigned member_moves[MEMBER_STATES] = {
@@ -273,6 +273,13 @@ bool member_seen(struct member *m, uint64_t now_ms)
     m->seen_ms = now_ms;
     enter(m, alive(m));
     return back;
+}
+
+void member_drain(struct member *m, bool drained)
+{
+    m->drained = drained;
+    if (m->state < MEMBER_SUSPECT)
+        enter(m, alive(m));
 }
 
 void member_lost(struct member *m)

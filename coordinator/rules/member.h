@@ -91,6 +91,7 @@ struct member {
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
     bool external, map_changes, waits_for_round, draining;
+    bool drained;      // by an admin, whatever it says itself
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;
     uint64_t attached_ms, seen_ms;
@@ -163,6 +164,9 @@ const struct member *members_psserver(const struct members *ms,
 
 // A message of it came. True if it had been suspect: it is back.
 bool member_seen(struct member *m, uint64_t now_ms);
+
+// An admin drains it, or takes it back.
+void member_drain(struct member *m, bool drained);
 
 // Its stream has ended.
 void member_lost(struct member *m);

@@ -94,7 +94,8 @@ static const char *id_of(const ProtobufCMessage *m)
     return id == NULL ? NULL : *id;
 }
 
-// The job that a call is about: its id, or what the caller says for one.
+// The job (or member) that a call is about: its id, or what the caller says for
+// one.
 static const char *job_of(const ProtobufCMessage *request,
                           const ProtobufCMessage *reply)
 {
@@ -105,6 +106,8 @@ static const char *job_of(const ProtobufCMessage *request,
     if (id == NULL &&
         request->descriptor == &sluice__v1__submit_request__descriptor)
         id = ((const Sluice__V1__SubmitRequest *)request)->spec->name;
+    if (request->descriptor == &sluice__v1__drain_request__descriptor)
+        id = ((const Sluice__V1__DrainRequest *)request)->name;
     return id != NULL ? id : "";
 }
 
@@ -122,13 +125,16 @@ static bool is_idle(const ProtobufCMessage *request,
            !((const Sluice__V1__CheckpointReply *)reply)->begun;
 }
 
-// Who pauses a job is shown to others: a certificate's name, where there is
-// one.
+// Who pauses a job, or drains a member, is shown to others: a certificate's
+// name, where there is one.
 static void sign(const struct visit *v)
 {
     if (v->request->descriptor == &sluice__v1__pause_request__descriptor &&
         v->who.role != ACCESS_LOCAL)
         ((Sluice__V1__PauseRequest *)v->request)->who = (char *)v->who.name;
+    if (v->request->descriptor == &sluice__v1__drain_request__descriptor &&
+        v->who.role != ACCESS_LOCAL)
+        ((Sluice__V1__DrainRequest *)v->request)->who = (char *)v->who.name;
 }
 
 static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
@@ -222,6 +228,8 @@ static void start(struct rpc_call *call, struct api *api,
       status_checkpoints, CheckpointsReply, NULL)                              \
     X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest, status_cluster,  \
       ClusterReply, NULL)                                                      \
+    X(drain, WIRE_DRAIN, drain_request, DrainRequest, status_drain,            \
+      DrainReply, "Drain")                                                     \
     X(quota, WIRE_QUOTA, quota_request, QuotaRequest, status_quota,            \
       QuotaReply, NULL)                                                        \
     X(events, WIRE_EVENTS, events_request, EventsRequest, status_events,       \

@@ -20,6 +20,9 @@ enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,
                            struct sl_error *err);
+enum sl_err status_drain(struct coord *c,
+                         const Sluice__V1__DrainRequest *request,
+                         Sluice__V1__DrainReply **reply, struct sl_error *err);
 enum sl_err status_quota(struct coord *c,
                          const Sluice__V1__QuotaRequest *request,
                          Sluice__V1__QuotaReply **reply, struct sl_error *err);

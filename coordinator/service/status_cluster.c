@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
+#include "coordinator/core/drains.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/jobs.h"
 
@@ -45,6 +46,13 @@ static uint32_t served_by(struct coord *c, uint64_t member)
     return shards;
 }
 
+static bool add_drain(Sluice__V1__MemberStatus *s, const struct drain *d)
+{
+    s->drained_by = sl_strdup(d == NULL ? "" : d->who);
+    s->drained_why = sl_strdup(d == NULL ? "" : d->why);
+    return s->drained_by != NULL && s->drained_why != NULL;
+}
+
 static Sluice__V1__MemberStatus *status_member(struct coord *c,
                                                const struct member *m)
 {
@@ -56,8 +64,13 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     if (s == NULL)
         return NULL;
     excluded_reason(c, m, &why);
+    drains_reason(c, m, &why);
     s->reason = sl_strdup(buf_text(&why));
     buf_release(&why);
+    if (m->drained && !add_drain(s, drains_find(c, m->role, m->name))) {
+        wire_free(&s->base);
+        return NULL;
+    }
     s->address = sl_strdup(m->address);
     s->host = sl_strdup(m->host);
     s->device = sl_strdup(m->device);
@@ -254,5 +267,36 @@ enum sl_err status_cluster(struct coord *c,
         return sl_fail(err, rc, "the members");
     }
     *reply = m;
+    return SL_OK;
+}
+
+// ---- drains
+
+enum sl_err status_drain(struct coord *c,
+                         const Sluice__V1__DrainRequest *request,
+                         Sluice__V1__DrainReply **reply, struct sl_error *err)
+{
+    const struct member *m = NULL;
+    Sluice__V1__DrainReply *r;
+    bool changed = false;
+    enum sl_err rc = coord_drain(c, request, &changed, err);
+
+    if (rc != SL_OK)
+        return rc;
+    r = wire_new(&sluice__v1__drain_reply__descriptor);
+    if (r == NULL)
+        return sl_fail(err, SL_ENOMEM, "an answer");
+    r->changed = changed;
+    if (strcmp(request->role, "psserver") != 0)
+        m = members_find(&c->members, MEMBER_WORKER, request->name);
+    if (m == NULL && strcmp(request->role, "worker") != 0)
+        m = members_find(&c->members, MEMBER_PSSERVER, request->name);
+    if (m != NULL)
+        r->member = status_member(c, m);
+    if (m != NULL && r->member == NULL) {
+        wire_free(&r->base);
+        return sl_fail(err, SL_ENOMEM, "an answer");
+    }
+    *reply = r;
     return SL_OK;
 }

@@ -21,6 +21,7 @@ static const struct {
     {"/sluice.v1.Jobs/Pause", "AS"},
     {"/sluice.v1.Jobs/Resume", "AS"},
     {"/sluice.v1.Jobs/Cluster", "AV"},
+    {"/sluice.v1.Jobs/Drain", "A"},
     {"/sluice.v1.Jobs/Quota", "ASV"},
     {"/sluice.v1.Jobs/Events", "ASV"},
     {"/sluice.v1.Jobs/Timeline", "ASV"},

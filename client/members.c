@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/members.c -- workers, servers, drain, undrain: the members of the
+// cluster.
+#include <stdio.h>
+#include <string.h>
+
+#include "client/api.h"
+#include "client/cli.h"
+#include "client/verbs.h"
+#include "client/who.h"
+
+// ---- lists
+
+// Those of one role, in the order in which they came.
+static size_t of_role(Sluice__V1__MemberStatus **out,
+                      const Sluice__V1__ClusterReply *c, const char *role)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n_members; i++)
+        if (strcmp(c->members[i]->role, role) == 0)
+            out[n++] = c->members[i];
+    return n;
+}
+
+static const char *dash(const char *text)
+{
+    return text[0] != '\0' ? text : "-";
+}
+
+static void worker_cells(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    table_cell(t, "%s", m->name);
+    table_cell(t, "%s", m->state);
+    table_cell(t, "%u", m->leases);
+    table_cell(t, "%s", dash(m->host));
+    table_cell(t, "%s", dash(m->device));
+}
+
+static void server_cells(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    table_cell(t, "%s", m->name);
+    table_cell(t, "%s", m->state);
+    table_cell(t, "%u", m->shards);
+    table_cell(t, "%s", dash(m->host));
+    table_cell(t, "%s", dash(m->address));
+}
+
+static void wide_cells(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%llu", (unsigned long long)m->pid);
+    table_cell(t, "%s", out_bytes(text, m->resident_bytes));
+    table_cell(t, "%.0f ms", m->heartbeat_age_ms);
+    table_cell(t, "%s", out_time(text, m->attached_seconds));
+    table_cell(t, "%s", dash(m->version));
+    table_cell(t, "%s", dash(m->reason));
+}
+
+static enum sl_err print_table(const struct cli *cli, bool workers,
+                               Sluice__V1__MemberStatus *const *list,
+                               size_t count, struct sl_error *err)
+{
+    const char *head[TABLE_COLUMNS + 1] = {"name",
+                                           "state",
+                                           workers ? "leases" : "shards",
+                                           "host",
+                                           workers ? "device" : "address",
+                                           "pid",
+                                           "memory",
+                                           "beat",
+                                           "up",
+                                           "version",
+                                           "reason"};
+    bool wide = cli->out.form == OUT_WIDE;
+    struct table t;
+
+    if (!wide)
+        head[5] = NULL;
+    table_init(&t, 0xe4u, head);
+    for (size_t i = 0; i < count; i++) {
+        if (workers)
+            worker_cells(&t, list[i]);
+        else
+            server_cells(&t, list[i]);
+        if (wide)
+            wide_cells(&t, list[i]);
+    }
+    return table_print(&t, err);
+}
+
+static enum sl_err print_names(Sluice__V1__MemberStatus *const *list,
+                               size_t count, struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = buf_appendf(&text, "%s\n", list[i]->name);
+    return out_text(&text, rc, err);
+}
+
+// The reply is cut down to them.
+static enum sl_err print(const struct cli *cli, bool workers,
+                         Sluice__V1__ClusterReply *c, struct sl_error *err)
+{
+    c->n_members = of_role(c->members, c, workers ? "worker" : "psserver");
+    if (cli->out.json)
+        return out_list(&cli->out, &c->base,
+                        (ProtobufCMessage *const *)c->members, c->n_members,
+                        err);
+    if (cli->out.form == OUT_NAME)
+        return print_names(c->members, c->n_members, err);
+    if (c->n_members > 0)
+        return print_table(cli, workers, c->members, c->n_members, err);
+    cli_say("no %s is here", workers ? "worker" : "psserver");
+    return SL_OK;
+}
+
+static int list(struct cli *cli, bool workers)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply;
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+
+    if (rc == SL_OK)
+        rc = api_cluster(api, &request, &reply, &err);
+    if (rc == SL_OK)
+        rc = print(cli, workers, reply, &err);
+    api_close(api);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}
+
+int verb_workers(struct cli *cli)
+{
+    return list(cli, true);
+}
+
+int verb_servers(struct cli *cli)
+{
+    return list(cli, false);
+}
+
+// ---- drain, undrain
+
+static enum sl_err say(const struct cli *cli,
+                       const Sluice__V1__DrainRequest *request,
+                       const Sluice__V1__DrainReply *reply,
+                       struct sl_error *err)
+{
+    const Sluice__V1__MemberStatus *m = reply->member;
+    const char *already = reply->changed ? "" : " already";
+
+    if (cli->out.json)
+        return out_message(&reply->base, err);
+    if (m == NULL)
+        cli_say("%s may be given work again, when it comes", request->name);
+    else if (request->undrain)
+        cli_say("%s %s may be given work%s", m->role, m->name,
+                reply->changed ? " again" : already);
+    else if (strcmp(m->role, "worker") == 0)
+        cli_say("worker %s is drained%s: it ends what it computes and gets "
+                "nothing more",
+                m->name, already);
+    else
+        cli_say("psserver %s is drained%s: it keeps %u shards and gets none "
+                "of new jobs",
+                m->name, already, m->shards);
+    return SL_OK;
+}
+
+static int drain(struct cli *cli, bool undo)
+{
+    Sluice__V1__DrainRequest request = SLUICE__V1__DRAIN_REQUEST__INIT;
+    Sluice__V1__DrainReply *reply;
+    struct sl_error err = SL_ERROR_INIT;
+    char who[WHO_BYTES];
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+
+    request.name = (char *)cli_arg(cli, 0);
+    request.undrain = undo;
+    request.who = (char *)who_asks(who);
+    if (conf_str(cli->conf, "role") != NULL)
+        request.role = (char *)conf_str(cli->conf, "role");
+    if (!undo && conf_str(cli->conf, "why") != NULL)
+        request.why = (char *)conf_str(cli->conf, "why");
+    if (rc == SL_OK)
+        rc = api_drain(api, &request, &reply, &err);
+    if (rc == SL_OK)
+        rc = say(cli, &request, reply, &err);
+    api_close(api);
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+}
+
+int verb_drain(struct cli *cli)
+{
+    return drain(cli, false);
+}
+
+int verb_undrain(struct cli *cli)
+{
+    return drain(cli, true);
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who is there, and who is given nothing more: workers, servers, drain and
+undrain, in each form of output."""
+import json
+
+from cluster import Cluster, check, check_equal, main, mlp_job, wait_for
+
+
+def lines(c, *words):
+    return c.run(*words).stdout.splitlines()
+
+
+def member(c, verb, name):
+    found = [m for m in c.json(verb)["members"] if m["name"] == name]
+    return found[0] if found else None
+
+
+def members_are_listed_in_each_form():
+    with Cluster(psservers=1, workers=2) as c:
+        check_equal(sorted(lines(c, "workers", "-o", "name")), ["w-0", "w-1"], "names")
+        check_equal(lines(c, "servers", "-o", "name"), ["ps-0"], "names")
+        each = [json.loads(line) for line in lines(c, "workers", "-o", "jsonl")]
+        check_equal({m["role"] for m in each}, {"worker"}, "roles")
+        check_equal([m["schema_version"] for m in each], [1, 1], "versions")
+        head, *rows = lines(c, "workers")
+        check_equal(head.split(), ["name", "state", "leases", "host", "device"], "head")
+        check_equal(len(rows), 2, "rows")
+        check("version" in lines(c, "servers", "-o", "wide")[0], "no wide column")
+        done = c.run("down", "-o", "name", want=2)
+        check("it has no names to print" in done.stderr, done.stderr)
+
+        job = c.submit(mlp_job("named", samples=640, epochs=1))
+        check_equal(lines(c, "jobs", "-o", "name"), [job], "names of jobs")
+        c.wait_state(job)
+
+
+def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
+    with Cluster(psservers=1, workers=2) as c:
+        job = c.submit(mlp_job("drained", samples=6400, epochs=400, steps_per_closure=10))
+        c.wait_steps(job, 40)
+        done = c.run("drain", "w-0", "--why", "a new disk")
+        check("worker w-0 is drained: it ends what it computes" in done.stderr, done.stderr)
+        check("is drained already" in c.run("drain", "w-0", "--why", "a new disk").stderr,
+              "it does not say that it was")
+        wait_for("w-0 to hold nothing", lambda: member(c, "workers", "w-0")["leases"] == 0)
+        seen = member(c, "workers", "w-0")
+        check_equal(seen["state"], "draining", "state")
+        check_equal(seen["drained_why"], "a new disk", "why")
+        check("`sluice undrain w-0` takes it back" in seen["reason"], seen)
+
+        # The name is drained, over restarts; the others go on, and lose nothing.
+        c.restart("w-0")
+        c.restart("coordinator")
+        c.wait_steps(job, c.steps(job) + 60)
+        wait_for("w-0 to be back", lambda: member(c, "workers", "w-0"))
+        check_equal(member(c, "workers", "w-0")["leases"], 0, "leases after restarts")
+        check_equal(int(c.status(job)["closures_retried"]), 0, "closures retried")
+
+        c.run("undrain", "w-0")
+        wait_for("w-0 to be given work", lambda: member(c, "workers", "w-0")["leases"])
+        told = [json.loads(line)["kind"] for line in lines(c, "events", "-o", "jsonl")
+                if '"member":"w-0"' in line]
+        check("member-drains" in told and "member-stays" in told, told)
+        done = c.run("drain", "w-9", want=3)
+        check("no worker or psserver 'w-9' is here" in done.stderr, done.stderr)
+        c.run("stop", job, "--now")
+
+
+if __name__ == "__main__":
+    main([members_are_listed_in_each_form,
+          a_drained_worker_can_be_stopped_and_nothing_is_done_again])
