@@ -293,7 +293,7 @@ static void say_hello(struct attendee *a)
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;
-    m.edition = MODEL_EDITION;
+    m.edition = MODEL_EDITION_KNOWN;
     if (a->setup.away != NULL)
         m.away = (char *)a->setup.away(a->setup.arg);
     m.cluster = a->cluster;

@@ -36,7 +36,10 @@
 // 0  dense of flat inputs, conv2d, pooling, flatten, dropout,
 //    batch_normalization, add, concatenate, activations up to softplus
 // 1  all else
+// 2  no layer: a ring whose rounds wait for callbacks (Rates.hold)
 #define MODEL_EDITION 1
+#define MODEL_EDITION_HOLDS 2
+#define MODEL_EDITION_KNOWN 2 // by this program
 
 // X(CODE, "name in the spec")
 #define MODEL_LAYER_MAP(X)                                                     \

@@ -218,6 +218,52 @@ struct spec_group {
 };
 struct spec_group spec_group(const Sluice__V1__JobSpec *spec);
 
+// ---- callbacks
+
+enum spec_monitor {
+    SPEC_VAL_LOSS,
+    SPEC_VAL_ACCURACY,
+    SPEC_TRAIN_LOSS,
+    SPEC_TRAIN_ACCURACY,
+    SPEC_MONITORS,
+};
+const char *spec_monitor_name(enum spec_monitor monitor);
+
+// What a callback looks at.
+struct spec_watch {
+    bool on; // there is such a callback
+    enum spec_monitor monitor;
+    bool larger; // is better
+    double min_delta;
+};
+
+struct spec_early_stopping {
+    struct spec_watch watch;
+    uint32_t patience, start_from_epoch;
+    bool has_baseline, restores;
+    double baseline;
+};
+
+struct spec_plateau {
+    struct spec_watch watch;
+    uint32_t patience, cooldown;
+    double factor, min_rate;
+};
+
+struct spec_callbacks {
+    struct spec_early_stopping early;
+    struct spec_plateau plateau;
+    struct spec_watch best;
+};
+
+// Of a checked spec; nothing is on if it has none.
+struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec);
+bool spec_callbacks_any(const struct spec_callbacks *c);
+
+// What they decide changes how training goes on, so it waits for them at each
+// evaluation.
+bool spec_callbacks_wait(const struct spec_callbacks *c);
+
 // ---- placement
 
 // Of a checked spec. *target_bytes is what an automatic shard aims at.

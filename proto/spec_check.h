@@ -61,5 +61,7 @@ enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
                                   struct sl_error *err);
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
                                 struct sl_error *err);
+enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
+                                 struct sl_error *err);
 
 #endif

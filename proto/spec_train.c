@@ -558,6 +558,7 @@ enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     bool test = spec->data->test != NULL;
+    bool steps = spec->evaluate != NULL && spec->evaluate->every_steps > 0;
     Sluice__V1__EvaluateSpec *e;
     enum sl_err rc;
 
@@ -565,17 +566,31 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     e = spec->evaluate;
-    if (spec_external(spec) && e->has_every_epochs && e->every_epochs > 0)
+    if (spec_external(spec) &&
+        (steps || (e->has_every_epochs && e->every_epochs > 0)))
         return sl_fail(err, SL_EINVAL,
-                       "evaluate.every_epochs: the model is external, so no "
+                       "evaluate.%s: the model is external, so no "
                        "worker can evaluate it; its own program can, from a "
-                       "checkpoint (sluice export)");
-    SPEC_DEFAULT(e, every_epochs, test && !spec_external(spec) ? 1 : 0);
+                       "checkpoint (sluice export)",
+                       steps ? "every_steps" : "every_epochs");
+    if (steps && e->has_every_epochs && e->every_epochs > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "evaluate: wants every_epochs or every_steps, not both");
+    if (e->has_every_steps && !steps)
+        return sl_fail(err, SL_EINVAL,
+                       "evaluate.every_steps: wants 1 or more; leave it out to "
+                       "evaluate by epochs");
+    // What was trained can be judged without a test set.
+    SPEC_DEFAULT(e, every_epochs,
+                 (test || spec->callbacks != NULL) && !steps &&
+                         !spec_external(spec)
+                     ? 1
+                     : 0);
     SPEC_DEFAULT(e, batch, 256);
     SPEC_DEFAULT(e, batches_per_closure, 4);
-    if (e->every_epochs > 0 && !test)
-        return sl_fail(err, SL_EINVAL,
-                       "evaluate.every_epochs: needs data.test");
+    if ((e->every_epochs > 0 || steps) && !test && spec->callbacks == NULL)
+        return sl_fail(err, SL_EINVAL, "evaluate.%s: needs data.test",
+                       steps ? "every_steps" : "every_epochs");
     rc = spec_range("evaluate.batch", e->batch, 1, 1 << 20, err);
     if (rc == SL_OK)
         rc = spec_range("evaluate.batches_per_closure", e->batches_per_closure,

@@ -5,6 +5,8 @@
 // fitting type.
 #include "proto/wire_check.h"
 
+#include "common/plan/rates.h"
+
 #define JOB(number)                                                            \
     {                                                                          \
         number, RULE_RANGE, 1, UINT64_MAX                                      \
@@ -97,6 +99,8 @@ static const struct wire_rule shard_counts[] = {
     COUNT(9, 65536),
 };
 
+static const struct wire_rule rate_step[] = {CLOSURE(1)};
+
 // ---- coord.proto, upwards
 
 static const struct wire_rule hello[] = {
@@ -150,6 +154,7 @@ static const struct wire_rule attempt_failed[] = {
 static const struct wire_rule hand_back[] = {JOB(1), CLOSURE(2), FILL(3)};
 static const struct wire_rule job_only[] = {JOB(1)};
 static const struct wire_rule job_deleted[] = {JOB(1)};
+static const struct wire_rule rates_taken[] = {JOB(1), SHARD(3), CLOSURE(4)};
 
 static const struct wire_rule ring_join[] = {JOB(1), FILL(3), ADDRESS(4),
                                              MAYBE_NAME(5)};
@@ -183,7 +188,9 @@ static const struct wire_rule shard_spec[] = {
     REQUIRED(8),
     NAME(10),
     COUNT(12, WIRE_SHARDS_MAX),
+    COUNT(20, RATES_MAX),
 };
+static const struct wire_rule rates[] = {JOB(2), SHARD(4), COUNT(5, RATES_MAX)};
 static const struct wire_rule source_file[] = {
     {2, RULE_FILE, 1, 255},
     BYTES(3, 32, 32),
@@ -256,6 +263,7 @@ static const struct wire_rule pause_request[] = {NAME(1), TEXT(3, 200),
 static const struct wire_rule checkpoint_request[] = {NAME(1)};
 static const struct wire_rule checkpoint_reply[] = {FILL(1)};
 static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3)};
+static const struct wire_rule callbacks_status[] = {COUNT(5, RATES_MAX)};
 static const struct wire_rule shard_status[] = {SHARD(1), MAYBE_NAME(2),
                                                 FILL(5)};
 static const struct wire_rule job_status[] = {
@@ -361,6 +369,7 @@ static const struct wire_rules all[] = {
     RULES(variable, variable, check_variable),
     RULES(piece, piece, NULL),
     RULES(shard_counts, shard_counts, NULL),
+    RULES(rate_step, rate_step, NULL),
     {OF(attend_up), NULL, 0, check_attend_up},
     {OF(attend_down), NULL, 0, check_attend_down},
     RULES(hello, hello, check_hello),
@@ -372,6 +381,7 @@ static const struct wire_rules all[] = {
     RULES(shard_hello, shard_hello, NULL),
     RULES(snapshot_report, snapshot_report, check_snapshot),
     RULES(job_deleted, job_deleted, NULL),
+    RULES(rates_taken, rates_taken, NULL),
     RULES(complete, complete, NULL),
     RULES(completes, completes, NULL),
     RULES(shard_evidence, evidence, NULL),
@@ -386,6 +396,7 @@ static const struct wire_rules all[] = {
     RULES(refuse, refuse, NULL),
     RULES(hello_wanted, hello_wanted, NULL),
     RULES(snapshot_request, snapshot_request, NULL),
+    RULES(rates, rates, NULL),
     RULES(keep, keep, NULL),
     RULES(close_job, close_job, NULL),
     RULES(job_open, job_open, NULL),
@@ -418,6 +429,7 @@ static const struct wire_rules all[] = {
     RULES(checkpoint_request, checkpoint_request, NULL),
     RULES(checkpoint_reply, checkpoint_reply, NULL),
     RULES(evaluation, evaluation, NULL),
+    RULES(callbacks_status, callbacks_status, NULL),
     RULES(shard_status, shard_status, NULL),
     RULES(job_status, job_status, NULL),
     RULES(checkpoint, checkpoint, NULL),

@@ -13,6 +13,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/queue.h"
@@ -116,6 +117,17 @@ static void stop(struct coord *c, struct job *job)
     end_job(c, job, JOB_STOPPED, why);
 }
 
+// Its last evaluation is of a cut that holds all that was ever issued (D2).
+static void finish_early(struct coord *c, struct job *job)
+{
+    char why[320];
+
+    monitor_why(job, why, sizeof(why));
+    if (job->state == JOB_RUNNING)
+        job_enter(job, JOB_FINISHING);
+    end_job(c, job, JOB_FINISHED, why);
+}
+
 void advance_job(struct coord *c, struct job *job)
 {
     if (c->dead || job_ended(job) || job->paused || queue_waits(job))
@@ -155,4 +167,6 @@ void advance_job(struct coord *c, struct job *job)
     if (job->state == JOB_FINISHING && job->cut == NULL &&
         job_cut_complete(job) && !evaluations_pending(job))
         finish(c, job);
+    else if (job->callbacks.early.stopped && job->cut == NULL)
+        finish_early(c, job);
 }

@@ -28,6 +28,7 @@
 #include "coordinator/core/gone.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/publish.h"
@@ -449,6 +450,9 @@ static void receive_psserver(struct coord *c, struct member *m,
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
         job = cuts_report(c, m, message->snapshot);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN:
+        monitor_known(c, m, message->rates_taken);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_DELETED:
         coord_wrote(c, journal_deleted(c->journal, message->deleted->job,

@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/publish.h"
@@ -61,7 +62,8 @@ static uint64_t ring_round(const struct job *job)
 {
     double ahead = job->round_ms > 0 ? AHEAD_MS / job->round_ms : 0;
 
-    if (!job->allreduce || evidence_full(&job->evidence))
+    if (!job->allreduce || evidence_full(&job->evidence) ||
+        evaluations_hold_it(job))
         return 0;
     return (job->cut_seen > job->ring.highest ? job->cut_seen
                                               : job->ring.highest) +
@@ -70,7 +72,8 @@ static uint64_t ring_round(const struct job *job)
 
 static void begin(struct coord *c, struct job *job, enum cut_why why)
 {
-    static const char *const names[] = {"", "final", "epoch", "time", "asked"};
+    static const char *const names[] = {"",      "final", "epoch",
+                                        "steps", "time",  "asked"};
 
     job->cut = cut_new(job->last_cut + 1, (c->term << 32) | ++c->requests,
                        job->shards, coord_now(c));
@@ -100,6 +103,9 @@ static struct cut_when when(struct coord *c, const struct job *job)
         .evaluate_every = job->external || job->spec->evaluate == NULL
                               ? 0
                               : job->spec->evaluate->every_epochs,
+        .marks = evaluations_marks(job, evidence_steps(&job->evidence)),
+        .last_marks =
+            last == NULL ? 0 : evaluations_marks(job, last->checkpoint->steps),
         .every_ms = (uint64_t)(spec->every_seconds * 1000.0),
         .since_ms = coord_now(c) - job->cut_last_ms,
         .steps = evidence_steps(&job->evidence),

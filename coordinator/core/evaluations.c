@@ -3,28 +3,59 @@
 // against one cut, which may hold several epochs.
 #include "coordinator/core/evaluations.h"
 
+#include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/monitor.h"
+#include "coordinator/core/send.h"
 
-static uint32_t every(const struct job *job)
+static bool by_steps(const struct job *job)
 {
-    return job->external || job->spec->evaluate == NULL
-               ? 0
-               : job->spec->evaluate->every_epochs;
+    return job->spec->evaluate != NULL && job->spec->evaluate->every_steps > 0;
 }
 
-// The last epoch that is not to be evaluated any more, or 0. Of the epochs that
-// a resumed job found done only the last one is: its parameters are at hand.
+static struct evaluation_steps marks(const struct job *job)
+{
+    return (struct evaluation_steps){.schedule = &job->schedule,
+                                     .every = job->spec->evaluate->every_steps,
+                                     .round = job->evidence.round};
+}
+
+// In epochs, or in marks, each of which is one.
+static uint32_t every(const struct job *job)
+{
+    if (job->external || job->spec->evaluate == NULL)
+        return 0;
+    return by_steps(job) ? 1 : job->spec->evaluate->every_epochs;
+}
+
+uint32_t evaluations_marks(const struct job *job, uint64_t steps)
+{
+    struct evaluation_steps m = marks(job);
+
+    return every(job) > 0 && by_steps(job) ? evaluation_marks(&m, steps) : 0;
+}
+
+// The last epoch, or mark, that is not to be evaluated any more, or 0. Of the
+// epochs that a resumed job found done only the last one is: its parameters are
+// at hand.
 static uint32_t evaluated(const struct job *job)
 {
+    const struct journal_evaluation *last =
+        job->evaluations_count > 0
+            ? &job->evaluations[job->evaluations_count - 1]
+            : NULL;
     uint32_t found =
         job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->epoch;
 
-    if (job->evaluations_count > 0)
-        return job->evaluations[job->evaluations_count - 1].epoch;
+    if (by_steps(job))
+        return evaluations_marks(job, last != NULL ? last->steps
+                                                   : job_resumed_steps(job));
+    if (last != NULL)
+        return last->epoch;
     return found == 0 ? 0 : found - 1;
 }
 
@@ -33,8 +64,14 @@ static struct evaluation_cut *list_cuts(const struct job *job)
     struct evaluation_cut *cuts =
         sl_malloc_array(job->cuts_count, sizeof(*cuts));
 
-    for (size_t i = 0; cuts != NULL && i < job->cuts_count; i++)
-        cuts[i] = (struct evaluation_cut){job->cuts[i].n, job->cuts[i].epochs};
+    for (size_t i = 0; cuts != NULL && i < job->cuts_count; i++) {
+        const struct job_cut *cut = &job->cuts[i];
+
+        cuts[i] = (struct evaluation_cut){
+            cut->n, by_steps(job)
+                        ? evaluations_marks(job, cut->checkpoint->steps)
+                        : cut->epochs};
+    }
     return cuts;
 }
 
@@ -70,34 +107,143 @@ void evaluations_need(const struct job *job, bool *needed)
     if (cuts != NULL && every(job) > 0 && !job_ended(job))
         evaluation_needs(needed, every(job), evaluated(job), cuts,
                          job->cuts_count);
+    for (size_t i = 0; i < job->cuts_count; i++)
+        needed[i] |=
+            callbacks_keeps(&job->callbacks, &job->watched, job->cuts[i].n);
     sl_free(cuts);
 }
 
-// One row per epoch that shares this cut; without samples if it failed. True:
-// it is in the journal, and over.
+// ---- where training waits for them
+
+static uint64_t closures_of(const struct job *job, uint64_t mark)
+{
+    struct evaluation_steps m = marks(job);
+
+    return by_steps(job) ? evaluation_mark(&m, mark)
+                         : evaluation_epochs_end(&job->schedule, mark);
+}
+
+uint64_t evaluations_hold(const struct job *job)
+{
+    uint32_t step = every(job), done;
+
+    if (!job->placed || step == 0 || !monitor_waits(job))
+        return job->evidence.closures;
+    done = evaluated(job) / step * step;
+    return closures_of(
+        job, job->callbacks.early.stopped ? done : (uint64_t)done + step);
+}
+
+uint64_t evaluations_limit(const struct job *job)
+{
+    uint64_t hold = evaluations_hold(job), known = monitor_limit(job);
+
+    return hold < known ? hold : known;
+}
+
+bool evaluations_hold_it(const struct job *job)
+{
+    uint64_t hold = evaluations_hold(job);
+
+    return hold < job->evidence.closures &&
+           evidence_low(&job->evidence) >= hold;
+}
+
+// Every rank is told how far it may go.
+static void tell_ranks(struct coord *c, const struct job *job)
+{
+    if (!job->allreduce || monitor_wants_ring(job))
+        return; // with the next generation
+    for (uint32_t i = 0; i < job->ring.count; i++)
+        evaluations_tell_rank(c, job, job->ring.rank[i].member);
+}
+
+void evaluations_tell_rank(struct coord *c, const struct job *job,
+                           uint64_t member)
+{
+    if (monitor_waits(job))
+        send_rates(c, member, job, 0, evaluations_hold(job));
+}
+
+// ---- the end of one
+
+static void fill_row(const struct job *job, struct journal_evaluation *row,
+                     uint32_t epoch)
+{
+    const struct evaluation *e = job->evaluation;
+    const struct journal_trained *t = &job->counters.trained;
+    const struct job_cut *cut = job_find_cut(job, e->plan.cut);
+
+    *row = (struct journal_evaluation){
+        .epoch = by_steps(job) ? (cut == NULL ? 0 : cut->epochs) : epoch,
+        .cut = e->plan.cut,
+        .samples = e->sums.samples,
+        .loss = evaluation_loss(e),
+        .accuracy = evaluation_accuracy(e),
+    };
+    if (!by_steps(job) && !spec_callbacks_any(&job->watched))
+        return;
+    row->steps = cut == NULL ? 0 : cut->checkpoint->steps;
+    row->train_samples = t->samples;
+    if (t->samples > 0) {
+        row->train_loss = t->loss_sum / (double)t->samples;
+        row->train_accuracy = (double)t->correct / (double)t->samples;
+    }
+}
+
+// The rows, and what callbacks make of the last of them, are one transaction
+// (D2).
+static bool write_rows(struct coord *c, struct job *job,
+                       const struct journal_evaluation *rows, size_t count)
+{
+    const struct journal_evaluation *last = &rows[count - 1];
+    struct journal_blob blob = {NULL, 0};
+    struct buf packed = BUF_INIT;
+    struct callbacks next;
+    enum sl_err rc = SL_OK;
+    bool any = spec_callbacks_any(&job->watched);
+
+    if (any && monitor_judge(job, last, evaluations_hold(job), &next,
+                             &packed) != SL_OK) {
+        buf_release(&packed);
+        return false;
+    }
+    if (any) {
+        blob = (struct journal_blob){packed.data, packed.len};
+        rc = monitor_begin_range(c, job);
+    }
+    FAULT("callbacks.evaluated");
+    if (rc == SL_OK)
+        rc = journal_evaluations_add(c->journal, job->id, rows, count, blob,
+                                     &c->err);
+    buf_release(&packed);
+    if (!coord_wrote(c, rc))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        (void)job_add_evaluation(job, &rows[i]);
+    if (any)
+        monitor_take(c, job, &next, last);
+    tell_ranks(c, job);
+    return true;
+}
+
+// One row per epoch that shares this cut, or one for all its marks; without
+// samples if it failed. True: it is in the journal, and over.
 static bool finish(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
     uint32_t step = every(job);
-    size_t count = (e->plan.last_epoch - e->plan.first_epoch) / step + 1;
+    size_t count = by_steps(job)
+                       ? 1
+                       : (e->plan.last_epoch - e->plan.first_epoch) / step + 1;
     struct journal_evaluation *rows = sl_malloc_array(count, sizeof(*rows));
     bool kept;
 
     if (rows == NULL)
         return false;
-    for (size_t i = 0; i < count; i++) {
-        rows[i] = (struct journal_evaluation){
-            .epoch = e->plan.first_epoch + (uint32_t)i * step,
-            .cut = e->plan.cut,
-            .samples = e->sums.samples,
-            .loss = evaluation_loss(e),
-            .accuracy = evaluation_accuracy(e),
-        };
-    }
-    kept = coord_wrote(
-        c, journal_evaluations_add(c->journal, job->id, rows, count, &c->err));
-    for (size_t i = 0; kept && i < count; i++)
-        (void)job_add_evaluation(job, &rows[i]);
+    for (size_t i = 0; i < count; i++)
+        fill_row(job, &rows[i], e->plan.first_epoch + (uint32_t)i * step);
+    kept = write_rows(c, job, rows, count);
     sl_free(rows);
     return kept;
 }
@@ -105,16 +251,18 @@ static bool finish(struct coord *c, struct job *job)
 static void complete(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
+    const struct journal_evaluation *last;
 
     if (!finish(c, job))
         return;
-    LOG(INFO, "evaluated", "job=%s epoch=%u cut=%llu loss=%g accuracy=%g",
-        job->id_text, e->plan.last_epoch, (ull)e->plan.cut, evaluation_loss(e),
-        evaluation_accuracy(e));
+    last = &job->evaluations[job->evaluations_count - 1];
+    LOG(INFO, "evaluated",
+        "job=%s epoch=%u steps=%llu cut=%llu loss=%g accuracy=%g", job->id_text,
+        last->epoch, (ull)last->steps, (ull)e->plan.cut, last->loss,
+        last->accuracy);
     happened_job(c, EVENT_EVALUATION_DONE, job, NULL,
-                 "epoch %u evaluated: loss %.6g, accuracy %.6g",
-                 e->plan.last_epoch, evaluation_loss(e),
-                 evaluation_accuracy(e));
+                 "epoch %u evaluated at %llu steps: loss %.6g, accuracy %.6g",
+                 last->epoch, (ull)last->steps, last->loss, last->accuracy);
     evaluation_free(e);
     job->evaluation = NULL;
 }
@@ -130,11 +278,17 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
         if (e->range[i].closure.state == CLOSURE_LEASED)
             leases_revoke(c, e->range[i].holder, &e->range[i],
                           "the evaluation has failed");
-    jobs_warn(job, JOB_WARN_EVALUATION, "the evaluation of epoch %u failed: %s",
-              e->plan.last_epoch, why);
+    if (by_steps(job))
+        jobs_warn(job, JOB_WARN_EVALUATION,
+                  "the evaluation of checkpoint %llu failed: %s",
+                  (ull)e->plan.cut, why);
+    else
+        jobs_warn(job, JOB_WARN_EVALUATION,
+                  "the evaluation of epoch %u failed: %s", e->plan.last_epoch,
+                  why);
     happened_job(c, EVENT_EVALUATION_FAILED, job, NULL,
-                 "the evaluation of epoch %u failed: %s", e->plan.last_epoch,
-                 why);
+                 "the evaluation of checkpoint %llu failed: %s",
+                 (ull)e->plan.cut, why);
     evaluation_free(e);
     job->evaluation = NULL;
 }
@@ -150,16 +304,17 @@ void evaluations_check(struct coord *c, struct job *job)
         complete(c, job);
     if (c->dead || job->evaluation != NULL || !next_plan(job, &plan))
         return;
-    job->evaluation =
-        evaluation_new(&plan, job, job->facts.test_samples,
-                       (uint64_t)spec->batch * spec->batches_per_closure,
-                       job->spec->train->max_attempts);
+    job->evaluation = evaluation_new(
+        &plan, job, job->spec->data->test == NULL ? 0 : job->facts.test_samples,
+        (uint64_t)spec->batch * spec->batches_per_closure,
+        job->spec->train->max_attempts);
     if (job->evaluation == NULL)
         return;
     LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
         job->id_text, plan.last_epoch, (ull)plan.cut, job->evaluation->count);
     happened_job(c, EVENT_EVALUATION_BEGAN, job, NULL,
-                 "the evaluation of epoch %u has begun, against checkpoint "
-                 "%llu",
-                 plan.last_epoch, (ull)plan.cut);
+                 "an evaluation has begun, against checkpoint %llu",
+                 (ull)plan.cut);
+    if (evaluation_complete(job->evaluation))
+        complete(c, job);
 }

@@ -21,7 +21,24 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why);
 // Says whether one runs or is due.
 bool evaluations_pending(const struct job *job);
 
-// Marks in needed[i] that the job's cut i is yet to be evaluated.
+// Marks in needed[i] that the job's cut i is yet to be evaluated, or is the
+// best of a callback.
 void evaluations_need(const struct job *job, bool *needed);
+
+// Marks of evaluate.every_steps that so many steps reach; 0: it is by epochs.
+uint32_t evaluations_marks(const struct job *job, uint64_t steps);
+
+// Nothing at or above this closure may be issued: before it the next evaluation
+// is, and callbacks may change how training goes on (D2). And nothing above
+// evaluations_limit: not every shard knows the rate of it (D1).
+uint64_t evaluations_hold(const struct job *job);
+uint64_t evaluations_limit(const struct job *job);
+
+// All below the hold is counted: training waits.
+bool evaluations_hold_it(const struct job *job);
+
+// The rates, and how far it may go: before its generation begins.
+void evaluations_tell_rank(struct coord *c, const struct job *job,
+                           uint64_t member);
 
 #endif

@@ -106,6 +106,10 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->edition = spec->model != NULL ? spec->model->edition : 0;
     job->allreduce = spec_allreduce(spec);
     job->hybrid = spec_hybrid(spec);
+    job->watched = spec_callbacks(spec);
+    callbacks_begin(&job->callbacks, spec->optimizer != NULL
+                                         ? spec->optimizer->learning_rate
+                                         : 0);
     closure_init(&job->probe.closure, 0, spec->train->max_attempts);
     job->probe.kind = WORK_PROBE;
     job->probe.job = job;
@@ -335,6 +339,16 @@ uint64_t job_resumed_steps(const struct job *job)
 }
 
 // ---- cuts and evaluations
+
+const struct job_cut *job_final_cut(const struct job *job)
+{
+    uint64_t best = callbacks_restores(&job->callbacks, &job->watched);
+    const struct job_cut *cut = job->state == JOB_FINISHED && best != 0
+                                    ? job_find_cut(job, best)
+                                    : NULL;
+
+    return cut != NULL ? cut : job_last_cut(job);
+}
 
 const struct job_cut *job_last_cut(const struct job *job)
 {

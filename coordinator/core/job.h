@@ -20,6 +20,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/plan/schedule.h"
+#include "coordinator/rules/callbacks.h"
 #include "coordinator/rules/cut.h"
 #include "coordinator/rules/evaluation.h"
 #include "coordinator/rules/evidence.h"
@@ -89,7 +90,8 @@ struct job_shard {
     char *failure;       // owned: what its psserver could not load
     uint64_t place_ms;   // when it was last asked to take the shard
     struct job_counts counts;
-    bool recounts; // asked what it has counted, and has not said it
+    bool recounts;        // asked what it has counted, and has not said it
+    uint64_t rates_known; // up to the one of this closure; 0: none
     Sluice__V1__ShardHello *waiting; // K5; owned
     uint64_t waiting_member;
 };
@@ -159,7 +161,7 @@ struct job {
     char queue[JOURNAL_TENANT];
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind, recount.
+    // rings, behind, recount, monitor.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
@@ -172,7 +174,7 @@ struct job {
     uint64_t map_version;
     bool map_changed; // the workers do not know yet
 
-    // Its closures in work. Changed by: leases, serve, offers, coord.
+    // Its closures in work. Changed by: leases, serve, offers, coord, monitor.
     struct work probe;
     struct map active;          // closure -> struct work: leased, or with blame
     uint32_t held;              // leases
@@ -247,6 +249,15 @@ struct job {
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
+    // Its callbacks, as of the last of them; shards that do not know the rates
+    // yet, and of a ring the last rate that its generation began with: the
+    // closure, or 0. Changed by: monitor, rings.
+    struct spec_callbacks watched;
+    struct callbacks callbacks;
+    uint32_t rates_unknown;
+    uint64_t ring_rates;
+    uint64_t trained_ms; // what was trained was journalled last
+
     // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
 
@@ -258,7 +269,7 @@ struct job {
 
     // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
     // reports, rings, shards, status_final, behind, recount, recover, pause,
-    // queue.
+    // queue, monitor.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see
@@ -320,6 +331,10 @@ uint64_t job_steps(const struct job *job);
 
 // Steps that the cut held from which it was resumed.
 uint64_t job_resumed_steps(const struct job *job);
+
+// The cut that it has ended with: the best one, where a callback restores that;
+// or the last one; or NULL.
+const struct job_cut *job_final_cut(const struct job *job);
 
 // The last published cut, or NULL; one by its number, or NULL.
 const struct job_cut *job_last_cut(const struct job *job);

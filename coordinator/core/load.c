@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/queue.h"
 #include "coordinator/journal/manifest.h"
 
@@ -164,6 +165,18 @@ static enum sl_err take_evaluation(void *arg,
                : sl_fail(err, SL_ENOMEM, "evaluations");
 }
 
+static enum sl_err load_callbacks(struct loading *l, uint64_t id,
+                                  struct sl_error *err)
+{
+    struct buf packed = BUF_INIT;
+    enum sl_err rc = journal_callbacks_read(l->c->journal, id, &packed, err);
+
+    if (rc == SL_OK)
+        rc = monitor_load(l->job, &packed, err);
+    buf_release(&packed);
+    return rc;
+}
+
 static enum sl_err take_blame(void *arg, uint64_t closure, uint64_t worker,
                               struct sl_error *err)
 {
@@ -315,6 +328,8 @@ static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
         rc = load_layout(l, row, err);
     if (rc == SL_OK)
         rc = load_cuts(l, row->id, err);
+    if (rc == SL_OK)
+        rc = load_callbacks(l, row->id, err);
     if (rc != SL_OK || l->part < LOAD_START)
         return rc;
     rc = settle_intents(l, err);

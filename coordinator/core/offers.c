@@ -2,7 +2,9 @@
 // coordinator/core/offers.c -- what a job has for one worker, or for any.
 #include "coordinator/core/offers.h"
 
+#include "common/base/num.h"
 #include "coordinator/core/copies.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/leases.h"
@@ -84,7 +86,7 @@ static uint64_t limit_of(const struct coord *c, const struct job *job,
 static uint64_t next_closure(struct coord *c, struct job *job,
                              const struct member *m)
 {
-    uint64_t limit = limit_of(c, job, m);
+    uint64_t limit = sl_min(limit_of(c, job, m), evaluations_limit(job));
     uint64_t open =
         job->evidence.round > 0 ? evidence_limit(&job->evidence, 0) : limit;
     uint64_t at = evidence_next(&job->evidence, job->scan_from);

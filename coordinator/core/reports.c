@@ -18,6 +18,7 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/stall.h"
 #include "proto/spec.h"
 
@@ -109,8 +110,8 @@ static bool once(const struct work *w)
 }
 
 // `done`: by this the closure is complete.
-static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m,
-                         bool done)
+static void take_metrics(struct coord *c, struct work *w,
+                         const Sluice__V1__StepMetrics *m, bool done)
 {
     struct meter_sums now = sums_of(m);
     struct meter_sums more;
@@ -139,6 +140,7 @@ static void take_metrics(struct work *w, const Sluice__V1__StepMetrics *m,
     if (more.steps == 0)
         return;
     meter_loss_add(&w->job->meter, epoch_of(w), &more);
+    monitor_trained(c, w->job, &more);
     w->job->changes++;
 }
 
@@ -181,7 +183,7 @@ void reports_progress(struct coord *c, struct member *m,
     stall_seen(c, w, message);
     if (too_many_bad(c, w->job, message->metrics))
         return;
-    take_metrics(w, message->metrics, false);
+    take_metrics(c, w, message->metrics, false);
     take_progress(c, w, w->seen.steps);
     if (!c->dead)
         excluded_judge(c, m, w->job);
@@ -471,7 +473,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     // Not full: some of its evidence was void. Issued again by C3. What is
     // held frees the worker, and is issued again if that is lost (Y3).
     done = full || evidence_closure_held(&job->evidence, message->closure);
-    take_metrics(held, message->metrics, done);
+    take_metrics(c, held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);
     member_completes(m, coord_now(c));

@@ -50,7 +50,7 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
         rc = ended_open(c, number, LOAD_LINE, &job, err);
     if (rc != SL_OK)
         return rc;
-    last = job_last_cut(job);
+    last = job_final_cut(job);
     *out = last == NULL ? NULL : sl_strdup(last->path);
     if (last == NULL)
         rc = sl_fail(err, SL_ESTATE, "job %s has no checkpoint to resume from",

@@ -13,10 +13,12 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/send_ring.h"
 #include "proto/spec.h"
@@ -154,6 +156,7 @@ static void begin(struct coord *c, struct job *job)
         return;
     ring_choose(&job->ring, job->shard[0].cut);
     job->based = false;
+    monitor_ring_begins(job);
     count_redone(c, job, had);
     if (c->dead)
         return;
@@ -168,6 +171,7 @@ static void begin(struct coord *c, struct job *job)
     for (uint32_t i = 0; i < job->ring.count; i++) {
         if (!job->ring.rank[i].in)
             continue;
+        evaluations_tell_rank(c, job, job->ring.rank[i].member);
         send_ring_begin(c, job, &job->ring, job->ring.rank[i].member);
         FAULT("ring.begun");
     }
@@ -192,7 +196,8 @@ void rings_check(struct coord *c, struct job *job)
         c->dead)
         return;
     put_out(c, job);
-    if (ring_due(&job->ring, coord_now(c)) &&
+    if ((ring_due(&job->ring, coord_now(c)) ||
+         (job->ring.state == RING_RUNNING && monitor_wants_ring(job))) &&
         !(job_served(job) && evidence_full(&job->evidence)))
         open_generation(c, job);
     if (!c->dead && ring_answered(&job->ring) &&
@@ -209,6 +214,7 @@ static void send_copies(struct coord *c, struct job *job)
         ring_copies(&job->ring, rank);
         JOB_HISTORY(job, "ring_copy", " generation=%llu member=%llu",
                     (ull)job->ring.generation, (ull)rank->member);
+        evaluations_tell_rank(c, job, rank->member);
         send_ring_copy(c, job, rank->member);
     }
 }

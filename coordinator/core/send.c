@@ -201,6 +201,38 @@ static bool take_staleness(Sluice__V1__Staleness *out,
     return how.max_delay > 0 || how.rule != SPEC_STALENESS_NONE;
 }
 
+struct rates_parts {
+    Sluice__V1__RateStep steps[RATES_MAX], *list[RATES_MAX];
+};
+
+static void rates_list(struct rates_parts *out, const struct rates *rates)
+{
+    for (uint32_t i = 0; i < rates->count; i++) {
+        sluice__v1__rate_step__init(&out->steps[i]);
+        out->steps[i].closure = rates->step[i].closure;
+        out->steps[i].rate = rates->step[i].rate;
+        out->list[i] = &out->steps[i];
+    }
+}
+
+void send_rates(struct coord *c, uint64_t member, const struct job *job,
+                uint32_t shard, uint64_t hold)
+{
+    Sluice__V1__Rates msg = SLUICE__V1__RATES__INIT;
+    struct rates_parts rates;
+    DOWN(down, RATES, rates, &msg);
+
+    rates_list(&rates, &job->callbacks.rates);
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.job_uid = job->uid;
+    msg.shard = shard;
+    msg.rates = rates.list;
+    msg.n_rates = job->callbacks.rates.count;
+    msg.hold = hold;
+    send_down(c, member, &down);
+}
+
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard)
 {
@@ -212,6 +244,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__Staleness staleness;
     struct source_parts sources;
     struct shard_parts parts;
+    struct rates_parts rates;
     DOWN(down, PLACE, place, &msg);
 
     if (take_sources(&sources, job, shard) != SL_OK)
@@ -240,6 +273,9 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.sources = sources.list;
     spec.n_sources = sources.count;
     spec.accumulate = accumulate > 1 ? accumulate : 0;
+    rates_list(&rates, &job->callbacks.rates);
+    spec.rates = rates.list;
+    spec.n_rates = job->callbacks.rates.count;
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;

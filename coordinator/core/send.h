@@ -30,6 +30,9 @@ void send_hello_wanted(struct coord *c, const struct member *m,
                        const struct job *job, uint32_t shard);
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
+// `hold`: to a rank, see Rates.
+void send_rates(struct coord *c, uint64_t member, const struct job *job,
+                uint32_t shard, uint64_t hold);
 void send_keep(struct coord *c, uint64_t member, const struct job *job,
                uint32_t shard);
 void send_close(struct coord *c, const struct member *m, uint64_t job,

@@ -14,6 +14,7 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status.h"
@@ -136,6 +137,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
     evidence_name(&job->evidence, h->shard, job->map_version);
+    monitor_admits(c, m, job, h->shard); // D1: before it answers anybody
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);

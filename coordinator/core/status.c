@@ -12,7 +12,9 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/bad.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/queue.h"
 #include "proto/spec.h"
 
@@ -191,6 +193,30 @@ static void reason_dropped(const struct work *w, char *out, size_t size)
                  (ull)w->closure.id, w->closure.drops, w->dropped);
 }
 
+// Callbacks judge an evaluation first, or not every shard knows what they made.
+static void reason_hold(const struct job *job, char *out, size_t size)
+{
+    snprintf(out, size,
+             "waiting for the evaluation after step %llu (callbacks)",
+             (ull)evidence_steps(&job->evidence));
+}
+
+// A rate that callbacks have reduced is not known by a shard yet.
+static bool reason_rates(const struct job *job, char *out, size_t size)
+{
+    if (monitor_limit(job) > evidence_low(&job->evidence))
+        return false;
+    for (uint32_t i = 0; i < job->shards; i++)
+        if (job->shard[i].rates_known != monitor_limit(job)) {
+            snprintf(out, size,
+                     "waiting for psserver %s to take the reduced learning "
+                     "rate of shard %u (an older program cannot: upgrade it)",
+                     job->shard[i].psserver, i);
+            break;
+        }
+    return true;
+}
+
 // What it waits for, or "" while it moves.
 static void status_reason(const struct coord *c, const struct job *job,
                           char *out, size_t size)
@@ -224,6 +250,10 @@ static void status_reason(const struct coord *c, const struct job *job,
         reason_worker(c, job, out, size);
     else if (job->state == JOB_FINISHING)
         snprintf(out, size, "waiting for the evaluation");
+    else if (evaluations_hold_it(job))
+        reason_hold(job, out, size);
+    else if (reason_rates(job, out, size))
+        return;
     else
         reason_dropped(dropped_work(job), out, size);
 }
@@ -453,7 +483,11 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
         e->epoch = job->evaluations[i].epoch;
         e->cut = job->evaluations[i].cut;
         e->samples = job->evaluations[i].samples;
-        e->failed = e->samples == 0;
+        e->steps = job->evaluations[i].steps;
+        e->train_samples = job->evaluations[i].train_samples;
+        e->train_loss = job->evaluations[i].train_loss;
+        e->train_accuracy = job->evaluations[i].train_accuracy;
+        e->failed = e->samples == 0 && job->spec->data->test != NULL;
         e->loss = job->evaluations[i].loss;
         e->accuracy = job->evaluations[i].accuracy;
         m->evaluations[i] = e;
@@ -539,7 +573,7 @@ static char *weights_text(const struct job *job)
 static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
                       const struct job *job)
 {
-    const struct job_cut *last = job_last_cut(job);
+    const struct job_cut *last = job_final_cut(job);
     char reason[512];
 
     status_reason(c, job, reason, sizeof(reason));
@@ -553,6 +587,15 @@ static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
     m->weights = weights_text(job);
     return m->weights != NULL && m->resumed_from != NULL && m->id != NULL &&
            m->name != NULL && m->reason != NULL && m->checkpoint != NULL;
+}
+
+static bool add_callbacks(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    if (!spec_callbacks_any(&job->watched))
+        return true;
+    m->callbacks = monitor_status(job, job->state == JOB_RUNNING &&
+                                           evaluations_hold_it(job));
+    return m->callbacks != NULL;
 }
 
 static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)
@@ -602,7 +645,8 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
         return NULL;
     fill_counters(c, m, job);
     ok = add_texts(c, m, job) && add_evaluations(m, job) &&
-         add_warnings(m, job) && bad_status(job, m) && status_pause(c, job, m);
+         add_warnings(m, job) && bad_status(job, m) &&
+         status_pause(c, job, m) && add_callbacks(m, job);
     if (ok && job->placed) {
         status_progress(c, m, job);
         status_average(m, job);
@@ -618,7 +662,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
 static Sluice__V1__JobStatus *
 status_ended(const struct coord *c, const struct job *job, bool with_shards)
 {
-    const struct job_cut *last = job_last_cut(job);
+    const struct job_cut *last = job_final_cut(job);
     ProtobufCMessage *copy = NULL;
     Sluice__V1__JobStatus *m, view = *job->final;
 

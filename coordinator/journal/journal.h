@@ -34,10 +34,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/buf.h"
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-#define JOURNAL_SCHEMA 2 // 1: without jobs.resume
+#define JOURNAL_SCHEMA 3 // 1: without jobs.resume; 2: without callbacks
 
 struct journal;
 
@@ -100,6 +101,11 @@ struct journal_counters {
     uint64_t closures_retried, workers_lost, psservers_lost, restarts;
     uint64_t elapsed_ms; // since it ran first
     uint64_t seen_us;    // the wall clock then; 0: it does not run
+    // What was trained since the last evaluation, as far as workers told it.
+    struct journal_trained {
+        uint64_t samples, correct;
+        double loss_sum;
+    } trained;
 };
 
 struct journal_job {
@@ -300,15 +306,25 @@ enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 // ---- evaluations
 
 struct journal_evaluation {
-    uint32_t epoch;
+    uint32_t epoch; // whole ones by then
     uint64_t cut, samples;
     double loss, accuracy;
+    uint64_t steps; // counted by then; 0: a job without callbacks, by epochs
+    // Of what was trained since the evaluation before.
+    uint64_t train_samples;
+    double train_loss, train_accuracy;
 };
 
-// All rows in one transaction.
+// All rows in one transaction, with what callbacks made of them (D2): the
+// packed CallbacksStatus; empty: the job has none.
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
-                                    size_t count, struct sl_error *err);
+                                    size_t count, struct journal_blob callbacks,
+                                    struct sl_error *err);
+
+// Appends what they made last; nothing, if there was no evaluation yet.
+enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
+                                   struct buf *out, struct sl_error *err);
 
 // ---- whom a closure took down (training closures only); queued
 

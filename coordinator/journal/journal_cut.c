@@ -91,16 +91,19 @@ static enum sl_err add_evaluation(struct journal *j, uint64_t job,
 {
     return journal_write(
         j, err,
-        "INSERT INTO evaluations(job, epoch, cut, samples, loss, accuracy)"
-        " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO evaluations(job, epoch, cut, samples, loss, accuracy,"
+        " steps, train_samples, train_loss, train_accuracy)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->cut),
-                       U64(row->samples), REAL(row->loss),
-                       REAL(row->accuracy)));
+                       U64(row->samples), REAL(row->loss), REAL(row->accuracy),
+                       U64(row->steps), U64(row->train_samples),
+                       REAL(row->train_loss), REAL(row->train_accuracy)));
 }
 
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
-                                    size_t count, struct sl_error *err)
+                                    size_t count, struct journal_blob callbacks,
+                                    struct sl_error *err)
 {
     enum sl_err rc = journal_begin(j, err);
 
@@ -108,7 +111,33 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
         return rc;
     for (size_t i = 0; rc == SL_OK && i < count; i++)
         rc = add_evaluation(j, job, &rows[i], err);
+    if (rc == SL_OK && callbacks.bytes > 0)
+        rc = journal_write(
+            j, err,
+            "INSERT OR REPLACE INTO callbacks(job, state) VALUES(?1, ?2)",
+            JOURNAL_VALUES(U64(job), BLOB(callbacks)));
     return journal_end(j, rc, err);
+}
+
+enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
+                                   struct buf *out, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, err, "SELECT state FROM callbacks WHERE job = ?1",
+                    JOURNAL_VALUES(U64(job)));
+    struct journal_blob blob;
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc == SL_OK) {
+        blob = journal_blob_at(s, 0);
+        if (buf_append(out, blob.data, blob.bytes) != SL_OK)
+            rc = sl_fail(err, SL_ENOMEM, "callbacks");
+    }
+    sqlite3_reset(s);
+    return rc == SL_ENOENT ? SL_OK : rc;
 }
 
 // ---- reading
@@ -160,8 +189,9 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
 {
     sqlite3_stmt *s =
         journal_walk(j, err,
-                     "SELECT epoch, cut, samples, loss, accuracy"
-                     " FROM evaluations WHERE job = ?1 ORDER BY epoch",
+                     "SELECT epoch, cut, samples, loss, accuracy, steps,"
+                     " train_samples, train_loss, train_accuracy"
+                     " FROM evaluations WHERE job = ?1 ORDER BY epoch, steps",
                      JOURNAL_VALUES(U64(job)));
     enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
 
@@ -172,6 +202,10 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
             .samples = journal_u64(s, 2),
             .loss = sqlite3_column_double(s, 3),
             .accuracy = sqlite3_column_double(s, 4),
+            .steps = journal_u64(s, 5),
+            .train_samples = journal_u64(s, 6),
+            .train_loss = sqlite3_column_double(s, 7),
+            .train_accuracy = sqlite3_column_double(s, 8),
         };
 
         rc = fn(arg, &row, err);

@@ -193,6 +193,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "DELETE FROM cuts WHERE job = ?1",
         "DELETE FROM past WHERE job = ?1",
         "DELETE FROM evaluations WHERE job = ?1",
+        "DELETE FROM callbacks WHERE job = ?1",
         "DELETE FROM blames WHERE job = ?1",
         "DELETE FROM tenants WHERE job = ?1",
         "DELETE FROM clocks WHERE job = ?1",
@@ -251,7 +252,9 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
         .submitted_us = journal_u64(s, 14),
         .ended_us = journal_u64(s, 15),
         .counters = {journal_u64(s, 16), journal_u64(s, 17), journal_u64(s, 18),
-                     journal_u64(s, 19), journal_u64(s, 20)},
+                     journal_u64(s, 19), journal_u64(s, 20),
+                     .trained = {journal_u64(s, 22), journal_u64(s, 23),
+                                 sqlite3_column_double(s, 24)}},
         .resume = journal_blob_at(s, 21),
     };
 }
@@ -260,7 +263,8 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
     "SELECT id, uid, incarnation, name, request_id, state, reason,"            \
     " spec, layout, final, train_samples, test_samples, train_hash,"           \
     " test_hash, submitted_us, ended_us, closures_retried,"                    \
-    " workers_lost, psservers_lost, restarts, elapsed_ms, resume FROM jobs"
+    " workers_lost, psservers_lost, restarts, elapsed_ms, resume,"             \
+    " trained_samples, trained_correct, trained_loss FROM jobs"
 
 static enum sl_err walk_jobs(struct journal *j, const char *sql,
                              const struct journal_value *values, size_t count,

@@ -46,11 +46,15 @@ static enum sl_err write_counters(struct journal *j, uint64_t id,
     enum sl_err rc = journal_write(
         j, err,
         "UPDATE jobs SET closures_retried = ?2, workers_lost = ?3,"
-        " psservers_lost = ?4, restarts = ?5, elapsed_ms = ?6 WHERE id = ?1",
-        JOURNAL_VALUES(U64(id), U64(counters->closures_retried),
-                       U64(counters->workers_lost),
-                       U64(counters->psservers_lost), U64(counters->restarts),
-                       U64(counters->elapsed_ms)));
+        " psservers_lost = ?4, restarts = ?5, elapsed_ms = ?6,"
+        " trained_samples = ?7, trained_correct = ?8, trained_loss = ?9"
+        " WHERE id = ?1",
+        JOURNAL_VALUES(
+            U64(id), U64(counters->closures_retried),
+            U64(counters->workers_lost), U64(counters->psservers_lost),
+            U64(counters->restarts), U64(counters->elapsed_ms),
+            U64(counters->trained.samples), U64(counters->trained.correct),
+            REAL(counters->trained.loss_sum)));
 
     if (rc != SL_OK || counters->seen_us == 0)
         return rc;

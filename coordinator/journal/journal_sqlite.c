@@ -83,6 +83,27 @@ static const char more[] =
 static const char schema_2[] = "ALTER TABLE jobs ADD COLUMN resume BLOB;"
                                "PRAGMA user_version = 2;";
 
+// From schema 2 to 3: evaluations by steps, and callbacks that look at them.
+static const char schema_3[] =
+    "CREATE TABLE evaluations_3("
+    " job INTEGER NOT NULL, epoch INTEGER NOT NULL, cut INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, loss REAL, accuracy REAL,"
+    " steps INTEGER NOT NULL DEFAULT 0,"
+    " train_samples INTEGER NOT NULL DEFAULT 0,"
+    " train_loss REAL NOT NULL DEFAULT 0,"
+    " train_accuracy REAL NOT NULL DEFAULT 0,"
+    " PRIMARY KEY(job, epoch, steps)) WITHOUT ROWID;"
+    "INSERT INTO evaluations_3(job, epoch, cut, samples, loss, accuracy)"
+    " SELECT job, epoch, cut, samples, loss, accuracy FROM evaluations;"
+    "DROP TABLE evaluations;"
+    "ALTER TABLE evaluations_3 RENAME TO evaluations;"
+    "CREATE TABLE callbacks("
+    " job INTEGER PRIMARY KEY, state BLOB NOT NULL);"
+    "ALTER TABLE jobs ADD COLUMN trained_samples INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN trained_correct INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN trained_loss REAL NOT NULL DEFAULT 0;"
+    "PRAGMA user_version = 3;";
+
 static bool no_space(struct journal *j, int code)
 {
     int why = sqlite3_system_errno(j->db);
@@ -341,6 +362,8 @@ static enum sl_err make_tables(struct journal *j, int version,
         rc = journal_exec(j, schema, err);
     if (rc == SL_OK && version < 2)
         rc = journal_exec(j, schema_2, err);
+    if (rc == SL_OK && version < 3)
+        rc = journal_exec(j, schema_3, err);
     return rc == SL_OK ? journal_exec(j, more, err) : rc;
 }
 

@@ -253,6 +253,8 @@ enum cut_why cut_due(const struct cut_when *w)
         (w->every_epoch ||
          crosses(w->evaluate_every, w->last_epochs, w->epochs)))
         return CUT_EPOCH;
+    if (w->marks > w->last_marks)
+        return CUT_STEPS;
     if (w->every_ms > 0 && w->since_ms >= w->every_ms &&
         w->steps > w->last_steps)
         return CUT_TIME;

@@ -111,6 +111,7 @@ enum cut_why {
     CUT_NOT,
     CUT_FINAL, // all is counted: E1 wants a cut that holds it
     CUT_EPOCH, // an epoch is counted on every shard
+    CUT_STEPS, // a mark of the evaluation by steps is
     CUT_TIME,
     CUT_ASKED, // somebody wants one
 };
@@ -122,6 +123,8 @@ struct cut_when {
     uint32_t last_epochs;    // in the last published cut
     bool every_epoch;        // checkpoint.every_epoch
     uint32_t evaluate_every; // evaluate.every_epochs; 0: never
+    uint32_t marks;          // of evaluate.every_steps, in the evidence
+    uint32_t last_marks;     // in the last published cut
     uint64_t every_ms;       // checkpoint.every_seconds; 0: never
     uint64_t since_ms;       // since the last cut, or since the job ran
     uint64_t steps;          // in the evidence, on every shard

@@ -40,6 +40,45 @@ void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
     }
 }
 
+// ---- by steps
+
+uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark)
+{
+    uint64_t per_epoch = schedule_steps_per_epoch(s->schedule);
+    uint64_t closures = schedule_closures_per_epoch(s->schedule);
+    uint64_t last, in;
+
+    if (mark > schedule_steps(s->schedule) / s->every)
+        return schedule_closures(s->schedule);
+    last = mark * s->every - 1;
+    in = last % per_epoch / s->schedule->steps_per_closure + 1;
+    if (s->round > 0)
+        in = sl_ceil_div(in, s->round) * s->round;
+    return last / per_epoch * closures + sl_min(in, closures);
+}
+
+uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure)
+{
+    return closure < schedule_closures(s) ? schedule_global_step(s, closure, 0)
+                                          : schedule_steps(s);
+}
+
+uint32_t evaluation_marks(const struct evaluation_steps *s, uint64_t steps)
+{
+    uint64_t mark = steps / s->every;
+
+    while (mark > 0 && evaluation_steps_below(s->schedule,
+                                              evaluation_mark(s, mark)) > steps)
+        mark--;
+    return (uint32_t)sl_min(mark, UINT32_MAX);
+}
+
+uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs)
+{
+    return epochs < s->epochs ? epochs * schedule_closures_per_epoch(s)
+                              : schedule_closures(s);
+}
+
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
@@ -50,7 +89,7 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
 
     if (e == NULL)
         return NULL;
-    e->range = sl_calloc(count, sizeof(*e->range));
+    e->range = sl_calloc(count > 0 ? count : 1, sizeof(*e->range));
     if (e->range == NULL) {
         sl_free(e);
         return NULL;

@@ -6,11 +6,13 @@
 // the first cut that holds all of that epoch on every shard; training goes on
 // meanwhile. The test set is cut into ranges that are leased like closures,
 // and each range's result is taken once, whoever ran it. One evaluation runs
-// at a time; epochs that first appear in the same cut share one.
+// at a time; epochs that first appear in the same cut share one. By steps,
+// what is counted is marks instead: a mark is the end of the closure that holds
+// so many steps, or in sync of its round.
 //
 // Threads  the loop.
 // Memory   evaluation_free frees.
-// Units    samples of the test set; epochs from 1: "after so many".
+// Units    samples of the test set; epochs and marks from 1: "after so many".
 #ifndef COORDINATOR_RULES_EVALUATION_H
 #define COORDINATOR_RULES_EVALUATION_H
 
@@ -19,19 +21,41 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "common/plan/schedule.h"
 #include "coordinator/rules/meter.h"
 #include "coordinator/rules/work.h"
 
 // Which cut, and for which epochs.
 struct evaluation_plan {
     uint64_t cut;
-    uint32_t first_epoch, last_epoch; // multiples of `every`
+    uint32_t first_epoch, last_epoch; // or marks; multiples of `every`
 };
 
 struct evaluation_cut {
     uint64_t n;
-    uint32_t epochs; // that it holds whole
+    uint32_t epochs; // or marks, that it holds whole
 };
+
+// Marks every so many steps.
+struct evaluation_steps {
+    const struct schedule *schedule;
+    uint64_t every;
+    uint32_t round; // sync: closures of one; else 0
+};
+
+// Closures below it are what a mark wants counted; all, if there is no such
+// mark.
+uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark);
+
+// Marks that are reached where so many steps are counted, those of the lowest
+// closures.
+uint32_t evaluation_marks(const struct evaluation_steps *s, uint64_t steps);
+
+// The same by epochs: closures of so many of them.
+uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs);
+
+// Steps of all closures below this one.
+uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure);
 
 // The next evaluation after `done_epoch` (0: none yet); false if no cut holds
 // the next epoch yet. Cuts are oldest first.
@@ -50,6 +74,7 @@ struct evaluation {
     struct meter_sums sums;
 };
 
+// Without samples it is complete at once: only what was trained is judged.
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,

@@ -63,6 +63,8 @@ static enum sl_err checkpoints(const struct job *job,
                                Sluice__V1__CheckpointsReply **reply)
 {
     Sluice__V1__CheckpointsReply view = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
+    const struct job_cut *final = job_final_cut(job);
+    bool restored = final != job_last_cut(job);
     Sluice__V1__Checkpoint **list, *copies;
     ProtobufCMessage *copy = NULL;
     enum sl_err rc;
@@ -73,6 +75,9 @@ static enum sl_err checkpoints(const struct job *job,
          i++) {
         copies[i] = *job->cuts[i].checkpoint;
         copies[i].manifest = job->cuts[i].path;
+        copies[i].best = job->watched.best.on && job->callbacks.best.has &&
+                         job->callbacks.best.cut == job->cuts[i].n;
+        copies[i].restored = restored && final == &job->cuts[i];
         list[i] = &copies[i];
     }
     view.checkpoints = list;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/buf.h"
+#include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
@@ -469,6 +470,29 @@ void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m)
     if (term_holds(r, m->term, "HelloWanted") && h != NULL &&
         h->state == HOSTED_ADMITTED)
         hosted_send_hello(h);
+}
+
+// Before its admission too: whoever it then answers finds the newest (D1).
+void roster_rates(struct roster *r, const Sluice__V1__Rates *m)
+{
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
+    struct sl_error err = SL_ERROR_INIT;
+    struct rates rates;
+
+    if (!term_holds(r, m->term, "Rates") || h == NULL || h->shard == NULL ||
+        h->spec->job_uid != m->job_uid || m->n_rates == 0)
+        return;
+    if (plan_rates(&rates, m->rates, m->n_rates, &err) != SL_OK) {
+        LOG(ERROR, "rates not taken", HOLD_PAIRS " why=%s", HOLD_VALUES(h),
+            err.text);
+        return;
+    }
+    shard_rates(h->shard, &rates);
+    FAULT("rates.taken");
+    LOG(INFO, "rates taken", HOLD_PAIRS " closure=%" PRIu64 " rate=%g",
+        HOLD_VALUES(h), rates.step[rates.count - 1].closure,
+        rates.step[rates.count - 1].rate);
+    hosted_send_rates(h, rates.step[rates.count - 1].closure);
 }
 
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)

@@ -77,6 +77,7 @@ void roster_attached(struct roster *r);
 // What comes down the stream.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
+void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);

@@ -67,6 +67,9 @@ void hosted_drop(struct hosted *h);
 
 // roster_send.c: messages.
 void hosted_send_hello(struct hosted *h);
+
+// The shard knows the rates, up to the one that begins with this closure.
+void hosted_send_rates(struct hosted *h, uint64_t closure);
 // The last word about a shard, which is closed before.
 void hosted_send_last(struct hosted *h);
 void hosted_send_snapshot(struct hosted *h, uint64_t request,

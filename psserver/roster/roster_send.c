@@ -30,6 +30,9 @@ static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
         up.shard_hello = (Sluice__V1__ShardHello *)msg;
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN:
+        up.rates_taken = (Sluice__V1__RatesTaken *)msg;
+        break;
     case SLUICE__V1__ATTEND_UP__KIND_DELETED:
         up.deleted = (Sluice__V1__JobDeleted *)msg;
         break;
@@ -104,6 +107,17 @@ void hosted_send_hello(struct hosted *h)
     if (send_memory(h, &m) != SL_OK)
         LOG(ERROR, "hello not said: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
+}
+
+void hosted_send_rates(struct hosted *h, uint64_t closure)
+{
+    Sluice__V1__RatesTaken m = SLUICE__V1__RATES_TAKEN__INIT;
+
+    m.job = h->spec->job;
+    m.job_uid = h->spec->job_uid;
+    m.shard = h->spec->shard;
+    m.closure = closure;
+    send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN, &m.base);
 }
 
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid)

@@ -65,6 +65,9 @@ static void on_down(void *arg, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_ADMIT:
         roster_admit(a->roster, m->admit);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RATES:
+        roster_rates(a->roster, m->rates);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
         roster_refuse(a->roster, m->refuse);
         break;

@@ -168,22 +168,22 @@ static const void *as_f32(enum wire_type type, const void *run, size_t n,
 }
 
 void apply_step_init(struct apply_step *out, const struct plan *plan,
-                     struct stale_versions *versions, uint64_t version,
-                     uint64_t based_on, uint64_t samples)
+                     struct stale_versions *versions, const struct apply_of *of)
 {
-    uint64_t delay = stale_delay(version, based_on);
+    uint64_t delay = stale_delay(of->version, of->based_on);
+    double rate =
+        rates_at(of->rates, of->closure, optim_rate(&plan->rate, of->version));
 
     *out = (struct apply_step){
-        .t = version + 1,
-        .rate =
-            stale_scale(&plan->stale, delay) * optim_rate(&plan->rate, version),
+        .t = of->version + 1,
+        .rate = stale_scale(&plan->stale, delay) * rate,
         .lambda = plan->stale.lambda,
-        .read = delay > 0 ? stale_find(versions, based_on) : NULL,
-        .moves = plan_micro_batches(plan, samples),
+        .read = delay > 0 ? stale_find(versions, of->based_on) : NULL,
+        .moves = plan_micro_batches(plan, of->samples),
     };
     // After the look for the version that was read: below the limit they have
     // different places.
-    out->keep = stale_keep(versions, version);
+    out->keep = stale_keep(versions, of->version);
 }
 
 void apply_update(const struct plan *plan, const struct apply_memory *to,

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "common/base/slices.h"
+#include "common/plan/rates.h"
 #include "common/base/status.h"
 #include "state/shard/freeze.h"
 #include "state/shard/plan.h"
@@ -51,11 +52,17 @@ struct apply_step {
 };
 
 // The update that makes version + 1 of `version`, with a gradient over so many
-// samples of the values at `based_on`. `versions` keeps those of `version` from
-// now on.
+// samples of the values at `based_on`; of the first closure of those that are
+// in it, which says the rate where callbacks have reduced it (D1).
+struct apply_of {
+    const struct rates *rates;
+    uint64_t closure, version, based_on, samples;
+};
+
+// `versions` keeps the values of of->version from now on.
 void apply_step_init(struct apply_step *out, const struct plan *plan,
-                     struct stale_versions *versions, uint64_t version,
-                     uint64_t based_on, uint64_t samples);
+                     struct stale_versions *versions,
+                     const struct apply_of *of);
 
 // The constants with which that update changes a run, for who does it elsewhere
 // (kernels/kern.h, optim).

@@ -275,6 +275,17 @@ static enum sl_err read_sources(struct plan *p,
     return SL_OK;
 }
 
+enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
+                       size_t count, struct sl_error *err)
+{
+    *out = (struct rates){.count = 0};
+    for (size_t i = 0; i < count && i < RATES_MAX; i++)
+        rates_add(out, steps[i]->closure, steps[i]->rate);
+    return rates_valid(out)
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL, "rates: closures do not rise");
+}
+
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err)
 {
@@ -293,6 +304,8 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         rc = read_schedule(&p, spec, err);
     if (rc == SL_OK)
         rc = read_optim(&p, spec->optimizer, err);
+    if (rc == SL_OK)
+        rc = plan_rates(&p.rates, spec->rates, spec->n_rates, err);
     if (rc == SL_OK)
         rc = read_stale(&p, spec->staleness, err);
     if (rc == SL_OK)

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "common/base/hash.h"
+#include "common/plan/rates.h"
 #include "common/plan/schedule.h"
 #include "common/base/status.h"
 #include "kernels/optim.h"
@@ -74,6 +75,7 @@ struct plan {
     uint64_t elements;
     struct optim optim;
     struct optim_schedule rate;
+    struct rates rates; // that callbacks have reduced by now: where it begins
     struct stale_rule stale;
     uint32_t contributions; // of a round; 0: each step is an update
     struct schedule schedule;
@@ -84,6 +86,8 @@ struct plan {
 
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
+enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
+                       size_t count, struct sl_error *err);
 void plan_release(struct plan *p); // all zeroes is allowed
 
 // The piece that holds an element below p->elements.

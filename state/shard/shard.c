@@ -84,6 +84,7 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
         return SL_ENOMEM;
     }
     s->plan = *plan;
+    s->rates = plan->rates;
     *plan = (struct plan){0};
     atomic_init(&s->refs, 1);
     pthread_mutex_init(&s->lock, NULL);
@@ -127,6 +128,13 @@ void shard_unref(struct shard *s)
     plan_release(&s->plan);
     pthread_mutex_destroy(&s->lock);
     sl_free(s);
+}
+
+void shard_rates(struct shard *s, const struct rates *rates)
+{
+    pthread_mutex_lock(&s->lock);
+    s->rates = *rates;
+    pthread_mutex_unlock(&s->lock);
 }
 
 void shard_admit(struct shard *s, uint64_t incarnation)
@@ -361,10 +369,14 @@ static uint64_t delay_locked(const struct shard *s,
 static void apply_locked(struct shard *s, const struct wire_push *push,
                          void *values)
 {
+    const struct apply_of of = {.rates = &s->rates,
+                                .closure = push->closure,
+                                .version = once_version(&s->once),
+                                .based_on = push->based_on,
+                                .samples = push->samples};
     struct apply_step step;
 
-    apply_step_init(&step, &s->plan, &s->versions, once_version(&s->once),
-                    push->based_on, push->samples);
+    apply_step_init(&step, &s->plan, &s->versions, &of);
     apply_update(&s->plan, &s->memory, push->wire, &push->payload, &step,
                  values);
 }
@@ -402,6 +414,7 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
                                struct wire_push_reply *reply, void *values)
 {
     uint64_t version = once_version(&s->once), largest;
+    struct apply_of of = {&s->rates, first, version, version, 0};
     uint32_t count;
     const float *mean = contributions_mean(&s->contributions, &count, &largest);
     struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
@@ -409,8 +422,8 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
     struct apply_step step;
 
     if (mean != NULL) {
-        apply_step_init(&step, &s->plan, &s->versions, version, version,
-                        largest);
+        of.samples = largest;
+        apply_step_init(&step, &s->plan, &s->versions, &of);
         apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
     }
     s->contributions.past = (struct contributions_past){

@@ -47,6 +47,7 @@ struct shard {
     struct wire_tag from; // what it was loaded from; (0, 0): the seed
     uint64_t sequence;    // of its newest snapshot
     struct once once;
+    struct rates rates;           // that callbacks have reduced (D1)
     struct region region;         // values, then each slot, staggered
     struct region_shared *shared; // or NULL; then the values lie here, and
                                   // only the slots in region
@@ -81,6 +82,10 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 // is ignored: incarnations never fall. A higher one is taken: its evidence is
 // the set of an earlier hello, and the set has only grown since.
 void shard_admit(struct shard *s, uint64_t incarnation);
+
+// All learning rates that callbacks have made by now: updates of their closures
+// are applied at them (D1). What it had before is the beginning of them.
+void shard_rates(struct shard *s, const struct rates *rates);
 
 // It never answers again.
 void shard_close(struct shard *s);

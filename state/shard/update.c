@@ -45,10 +45,11 @@ static void apply_locked(struct shard *s, const struct update *u, float *fresh)
                            plan_values_bytes(&s->plan)};
     struct sl_slices payload = slices_one(&one);
     uint64_t version = once_version(&s->once);
+    const struct apply_of of = {&s->rates, u->steps[0].closure, version,
+                                version, u->steps[0].samples};
     struct apply_step step;
 
-    apply_step_init(&step, &s->plan, &s->versions, version, version,
-                    u->steps[0].samples);
+    apply_step_init(&step, &s->plan, &s->versions, &of);
     apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, fresh);
 }
 

@@ -236,6 +236,7 @@ static void do_push(const char *args)
     uint64_t offset, version, based_on, samples;
     struct memory *memory;
     struct apply_step step;
+    struct apply_of of;
     struct sl_slices payload;
     struct sl_slice one;
     unsigned m, file, wire;
@@ -253,8 +254,10 @@ static void do_push(const char *args)
     payload = slices_one(&one);
     must(apply_check(&memory->shard->plan, wire, &payload, &err), &err,
          "payload");
-    apply_step_init(&step, &memory->shard->plan, &memory->shard->versions,
-                    memory->version++, based_on, samples);
+    // What is replayed has no callbacks: its rates do not depend on closures.
+    of = (struct apply_of){&memory->shard->rates, 0, memory->version++,
+                           based_on, samples};
+    apply_step_init(&step, &memory->shard->plan, &memory->shard->versions, &of);
     apply_update(&memory->shard->plan, &memory->shard->memory, wire, &payload,
                  &step, NULL);
     sl_free(bytes);

@@ -52,8 +52,10 @@ struct ring {
 
     enum ring_stage stage;
     uint64_t opened, uid;
-    bool joined; // the sum has a group of this generation
-    bool over;   // all is counted
+    bool joined;        // the sum has a group of this generation
+    bool over;          // all is counted
+    struct rates rates; // that callbacks have reduced
+    uint64_t hold;      // until they have judged: see Rates
     struct copy_served served;
 
     struct feed *feed; // of the generation that went last
@@ -197,7 +199,8 @@ static void start_following(struct ring *t, const Sluice__V1__RingCopy *m)
     const struct rank_job j = {.open = t->lease->record->open,
                                .uid = m->job_uid,
                                .fs = t->ring_env->fs,
-                               .store = t->ring_env->store};
+                               .store = t->ring_env->store,
+                               .rates = &t->rates};
     uint64_t id = t->lease->attempt.term << 32 ^ t->lease->attempt.n;
 
     if (t->stage != RING_OUT || m->generation < t->opened)
@@ -248,7 +251,8 @@ static enum sl_err place_base(struct ring *t,
     struct rank_job j = {.open = t->lease->record->open,
                          .uid = t->uid,
                          .fs = t->ring_env->fs,
-                         .store = t->ring_env->store};
+                         .store = t->ring_env->store,
+                         .rates = &t->rates};
     struct rank *r = rank_of(t);
     bool held = false;
 
@@ -377,13 +381,21 @@ static void write_part(struct ring *t, const struct seat_request *r)
     seat_write(t->seat, r, image);
 }
 
+// The next round is not begun before callbacks have judged those before it.
+static bool holds(const struct ring *t)
+{
+    return t->hold != 0 &&
+           counted_next_open(&rank_once(rank_of(t))->counted, 0) >= t->hold;
+}
+
 static void write_parts(struct ring *t)
 {
     struct seat_request r;
 
     if (t->stage != RING_RUNS)
         return;
-    while (seat_take_request(t->seat, rank_of(t)->tag, t->over, &r))
+    // While it waits no round follows, whichever one was asked for.
+    while (seat_take_request(t->seat, rank_of(t)->tag, t->over || holds(t), &r))
         write_part(t, &r);
 }
 
@@ -418,7 +430,7 @@ static bool run_round(struct ring *t, bool *failed)
     if (t->feed != NULL)
         feed_round(t->feed, r, t->round.steps, t->round.count,
                    t->round.average);
-    seat_say_step(t->seat, say_step(t->say, r), t->over);
+    seat_say_step(t->seat, say_step(t->say, r), t->over || holds(t));
     return !t->over;
 }
 
@@ -439,6 +451,9 @@ static bool take_news(struct ring *t)
     bool fine = true;
 
     seat_look(t->seat, &news);
+    t->rates = news.rates;
+    t->hold = news.hold;
+    rank_rates(rank_of(t), &t->rates);
     if (news.opened > t->opened)
         answer(t, &news);
     if (news.copy != NULL) {
@@ -503,9 +518,9 @@ static bool run(struct ring *t)
         write_parts(t);
         give_images(t);
         run_between(t);
-        if (t->stage == RING_RUNS && !t->over) {
+        if (t->stage == RING_RUNS && !t->over && !holds(t)) {
             while (run_round(t, &failed) && !seat_has_news(t->seat) &&
-                   !must_end(t)) {
+                   !must_end(t) && !holds(t)) {
                 write_parts(t);
                 give_images(t);
                 pace(t);

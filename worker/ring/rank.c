@@ -38,6 +38,7 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
 {
     const Sluice__V1__JobOpen *open = j->open;
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
+    enum sl_err rc;
 
     spec.job = open->job;
     spec.job_incarnation = open->job_incarnation;
@@ -61,7 +62,10 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
         spec.sources = begin->sources;
         spec.n_sources = begin->n_sources;
     }
-    return plan_read(out, &spec, err);
+    rc = plan_read(out, &spec, err);
+    if (rc == SL_OK && j->rates != NULL)
+        out->rates = *j->rates;
+    return rc;
 }
 
 // Their values are one vector, part behind part.
@@ -151,6 +155,12 @@ void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
 {
     rank_set_place(r, parts, count, j->open->job, j->open->job_incarnation,
                    tag);
+}
+
+void rank_rates(struct rank *r, const struct rates *rates)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        shard_rates(r->parts[i], rates);
 }
 
 float *rank_flat(const struct rank *r)

@@ -42,7 +42,8 @@ struct rank_job {
     const Sluice__V1__JobOpen *open; // placed: it has pieces and a geometry
     uint64_t uid;
     struct fs *fs;
-    const char *store; // where files of ours lie; NULL: none do
+    const char *store;         // where files of ours lie; NULL: none do
+    const struct rates *rates; // that callbacks have reduced; NULL: none
 };
 
 void rank_release(struct rank *r); // all zeroes is allowed
@@ -62,7 +63,10 @@ static inline const struct once *rank_once(const struct rank *r)
 // round changes it, unless it is away; it goes with the state.
 float *rank_flat(const struct rank *r);
 
-// A copy of them, wherever they are. SL_ELOST.
+// All rates that callbacks have made by now (shard_rates).
+void rank_rates(struct rank *r, const struct rates *rates);
+
+// A copy of the parameters, wherever they are. SL_ELOST.
 enum sl_err rank_values(const struct rank *r, float *flat,
                         struct sl_error *err);
 

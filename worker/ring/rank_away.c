@@ -85,10 +85,11 @@ enum sl_err rank_away_apply(struct rank *r, const struct once_step *steps,
     struct rank_away *a = r->away;
     struct shard *s = r->parts[0];
     uint64_t version = once_version(&s->once);
+    const struct apply_of of = {&s->rates, steps[0].closure, version, version,
+                                steps[0].samples};
     struct apply_step step;
 
-    apply_step_init(&step, &s->plan, &s->versions, version, version,
-                    steps[0].samples);
+    apply_step_init(&step, &s->plan, &s->versions, &of);
     for (uint32_t i = 0; i < a->count; i++)
         apply_consts(&a->consts[i], &s->plan, a->like[i], &step);
     return resident_update(a->there, a->runs, a->consts, a->count, err);

@@ -53,6 +53,8 @@ struct seat {
         uint64_t news; // counts what may be news; seen: as of seat_look
         uint64_t seen;
         uint64_t opened, uid, gone;
+        struct rates rates;
+        uint64_t hold;
         Sluice__V1__RingBegin *begin; // owned; of `opened`
         Sluice__V1__RingCopy *copy;   // owned; of `opened` or later
         struct list wishes;           // struct seat_wish
@@ -271,6 +273,23 @@ void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
+void seat_rates(struct seat *s, const Sluice__V1__Rates *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rates rates;
+
+    if (plan_rates(&rates, m->rates, m->n_rates, &err) != SL_OK) {
+        LOG(ERROR, "rates not taken", "job=%llu why=%s",
+            (unsigned long long)m->job, err.text);
+        return;
+    }
+    pthread_mutex_lock(&s->shared.lock);
+    s->shared.rates = rates;
+    s->shared.hold = m->hold;
+    news_locked(s);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
 void seat_wake(struct seat *s, bool leave)
 {
     pthread_mutex_lock(&s->shared.lock);
@@ -290,6 +309,8 @@ void seat_look(struct seat *s, struct seat_news *out)
     *out = (struct seat_news){.opened = s->shared.opened,
                               .uid = s->shared.uid,
                               .gone = s->shared.gone,
+                              .rates = s->shared.rates,
+                              .hold = s->shared.hold,
                               .begin = s->shared.begin,
                               .copy = s->shared.copy};
     s->shared.begin = NULL;

@@ -64,6 +64,7 @@ void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
 void seat_go(struct seat *s, const Sluice__V1__RingGo *m);
 void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m);
 void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m);
+void seat_rates(struct seat *s, const Sluice__V1__Rates *m);
 
 // Something else has changed: the gate, or leases that wait. `leave`: also out
 // of the round under way.
@@ -74,6 +75,8 @@ void seat_wake(struct seat *s, bool leave);
 struct seat_news {
     uint64_t opened, uid; // the newest generation that was opened; 0: none
     uint64_t gone;        // the newest that may go
+    struct rates rates;   // that callbacks have reduced
+    uint64_t hold; // no round begins with this closure, or a later; 0: any may
     Sluice__V1__RingBegin *begin; // of `opened`, once; the caller's, wire_free
     Sluice__V1__RingCopy *copy;   // not before `opened`; likewise
 };

@@ -336,6 +336,11 @@ static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
         if (l != NULL && d->ring_copy->term >= m->term)
             seat_copy(l->seat, d->ring_copy);
         return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RATES:
+        l = ring_of(m, d->rates->job);
+        if (l != NULL && d->rates->term >= m->term)
+            seat_rates(l->seat, d->rates);
+        return;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         l = ring_of(m, d->snapshot->job);
         if (l != NULL)

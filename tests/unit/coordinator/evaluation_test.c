@@ -78,3 +78,50 @@ TEST(evaluation, each_range_counts_once_and_whole)
     T_NEAR(evaluation_accuracy(e), 15.0 / 25, 1e-12);
     evaluation_free(e);
 }
+
+// 25 steps an epoch, of 7 closures with 4 steps, the last with 1.
+TEST(evaluation, by_steps_it_ends_with_a_closure)
+{
+    const struct schedule s = {
+        .samples = 100, .batch = 4, .epochs = 2, .steps_per_closure = 4};
+    struct evaluation_steps e = {.schedule = &s, .every = 10};
+
+    T_EQ(evaluation_mark(&e, 1), 3); // step 10 is in the third
+    T_EQ(evaluation_steps_below(&s, 3), 12);
+    T_EQ(evaluation_mark(&e, 2), 5);
+    T_EQ(evaluation_mark(&e, 3), 7 + 2); // in the next epoch
+    T_EQ(evaluation_steps_below(&s, 9), 33);
+    T_EQ(evaluation_mark(&e, 5), 14);
+    T_EQ(evaluation_mark(&e, 6), 14); // there is none
+    T_EQ(evaluation_marks(&e, 11), 0);
+    T_EQ(evaluation_marks(&e, 12), 1);
+    T_EQ(evaluation_marks(&e, 32), 2);
+    T_EQ(evaluation_marks(&e, 50), 5);
+    e.every = 1; // several share a closure
+    T_EQ(evaluation_marks(&e, 3), 0);
+    T_EQ(evaluation_marks(&e, 4), 4);
+    T_EQ(evaluation_epochs_end(&s, 1), 7);
+    T_EQ(evaluation_epochs_end(&s, 3), 14);
+}
+
+TEST(evaluation, in_sync_it_ends_with_a_round)
+{
+    const struct schedule s = {
+        .samples = 100, .batch = 4, .epochs = 2, .steps_per_closure = 1};
+    const struct evaluation_steps e = {.schedule = &s, .every = 10, .round = 4};
+
+    T_EQ(evaluation_mark(&e, 1), 12);
+    T_EQ(evaluation_mark(&e, 2), 20);
+    T_EQ(evaluation_mark(&e, 3), 25 + 8); // rounds do not span epochs
+    T_EQ(evaluation_mark(&e, 5), 50);
+}
+
+TEST(evaluation, without_samples_it_is_complete)
+{
+    struct evaluation_plan plan = {.cut = 1, .first_epoch = 1, .last_epoch = 1};
+    struct evaluation *e = evaluation_new(&plan, NULL, 0, 10, 4);
+
+    T_TRUE(evaluation_complete(e));
+    T_PTR(evaluation_offer(e, 0, true), NULL);
+    evaluation_free(e);
+}

@@ -85,7 +85,7 @@ TEST(journal, a_job_comes_back_as_it_was_accepted)
 {
     struct journal *j = open_at("j");
     struct journal_facts facts = {60000, 10000, UINT64_MAX, 7};
-    struct journal_counters counters = {1, 2, 3, 4, 5, 0};
+    struct journal_counters counters = {1, 2, 3, 4, 5, 0, {6, 7, 8}};
     struct journal_job row;
     uint64_t id = add_job(j, "r-1"), found = 0, last = 0;
 
@@ -425,13 +425,19 @@ static enum sl_err see_blame(void *arg, uint64_t closure, uint64_t worker,
 
 TEST(journal, evaluations_and_blames_survive)
 {
-    struct journal_evaluation rows[] = {{1, 7, 100, 0.5, 0.25},
-                                        {2, 7, 100, 0.25, 0.5}};
+    struct journal_evaluation rows[] = {
+        {.epoch = 1, .cut = 7, .samples = 100, .loss = 0.5, .accuracy = 0.25},
+        {.epoch = 2, .cut = 7, .samples = 100, .loss = 0.25, .accuracy = 0.5},
+    };
     struct journal *j = open_at("j");
     uint64_t id = add_job(j, ""), blames = 0;
+    struct buf state = BUF_INIT;
     double sum = 0;
 
-    T_OK(journal_evaluations_add(j, id, rows, 2, t_err()));
+    T_OK(journal_callbacks_read(j, id, &state, t_err()));
+    T_EQ(state.len, 0);
+    T_OK(journal_evaluations_add(j, id, rows, 2,
+                                 (struct journal_blob){"state", 5}, t_err()));
     T_OK(journal_blame(j, id, 3, 1, t_err()));
     T_OK(journal_blame(j, id, 3, 1, t_err())); // once
     T_OK(journal_blame(j, id, 3, 2, t_err()));
@@ -440,6 +446,9 @@ TEST(journal, evaluations_and_blames_survive)
     reopen(&j);
     T_OK(journal_each_evaluation(j, id, see_evaluation, &sum, t_err()));
     T_NEAR(sum, 0.5 + 0.25 + 0.5 + 0.5, 1e-12);
+    T_OK(journal_callbacks_read(j, id, &state, t_err()));
+    T_STR(buf_text(&state), "state");
+    buf_release(&state);
     T_OK(journal_each_blame(j, id, see_blame, &blames, t_err()));
     T_EQ(blames, 301 + 302);
     journal_close(j);
@@ -527,7 +536,7 @@ TEST(journal, a_newer_schema_and_a_foreign_file_are_refused)
 
     journal_close(j);
     T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
-    T_EQ(sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL),
+    T_EQ(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL),
          SQLITE_OK);
     sqlite3_close(db);
     T_FAILS(SL_ENOTSUP, journal_open(&j, t_path("j"), NULL));
@@ -536,6 +545,53 @@ TEST(journal, a_newer_schema_and_a_foreign_file_are_refused)
     T_EQ(write(fd, "this is no database, whatever its name may say", 46), 46);
     close(fd);
     T_FAILS(SL_ECORRUPT, journal_open(&j, t_path("k"), t_err()));
+}
+
+#define BEFORE_3                                                               \
+    "DROP TABLE callbacks; DROP TABLE evaluations;"                            \
+    "ALTER TABLE jobs DROP COLUMN trained_samples;"                            \
+    "ALTER TABLE jobs DROP COLUMN trained_correct;"                            \
+    "ALTER TABLE jobs DROP COLUMN trained_loss;"                               \
+    "CREATE TABLE evaluations("                                                \
+    " job INTEGER NOT NULL, epoch INTEGER NOT NULL, cut INTEGER NOT NULL,"     \
+    " samples INTEGER NOT NULL, loss REAL, accuracy REAL,"                     \
+    " PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
+
+// Evaluations that were made stay, and by steps there may be more of an epoch.
+TEST(journal, schema_2_becomes_schema_3)
+{
+    static const struct journal_evaluation more[] = {
+        {.epoch = 1, .steps = 10, .cut = 3, .samples = 5, .loss = 2},
+        {.epoch = 1, .steps = 20, .cut = 4, .samples = 5, .loss = 4},
+    };
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, "r-1");
+    struct journal_counters counters = {.trained = {7, 3, 1.5}};
+    double sum = 0;
+    sqlite3 *db;
+
+    journal_close(j);
+    T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
+    T_EQ(sqlite3_exec(db,
+                      BEFORE_3
+                      "INSERT INTO evaluations VALUES(1, 1, 2, 10, 0.5, 0.25);"
+                      "PRAGMA user_version = 2",
+                      NULL, NULL, NULL),
+         SQLITE_OK);
+    sqlite3_close(db);
+    j = open_at("j");
+    T_OK(journal_each_evaluation(j, id, see_evaluation, &sum, t_err()));
+    T_NEAR(sum, 0.75, 1e-12);
+    T_OK(journal_evaluations_add(j, id, more, 2, (struct journal_blob){NULL, 0},
+                                 t_err()));
+    T_OK(journal_job_counters(j, id, &counters, t_err()));
+    reopen(&j);
+    sum = 0;
+    T_OK(journal_each_evaluation(j, id, see_evaluation, &sum, t_err()));
+    T_NEAR(sum, 0.75 + 6, 1e-12);
+    T_EQ(only_job(j).counters.trained.samples, 7);
+    T_NEAR(only_job(j).counters.trained.loss_sum, 1.5, 1e-12);
+    journal_close(j);
 }
 
 // What an older coordinator wrote goes on, and can hold what it did not know.
@@ -549,7 +605,7 @@ TEST(journal, schema_1_becomes_schema_2)
     journal_close(j);
     T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
     T_EQ(sqlite3_exec(db,
-                      "ALTER TABLE jobs DROP COLUMN resume;"
+                      "ALTER TABLE jobs DROP COLUMN resume;" BEFORE_3
                       "PRAGMA user_version = 1",
                       NULL, NULL, NULL),
          SQLITE_OK);

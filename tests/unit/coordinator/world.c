@@ -323,7 +323,7 @@ struct fake_member *world_add(struct world *w, int role, const char *name)
         m->role = role;
         snprintf(m->name, sizeof(m->name), "%s", name);
         m->process = ++w->processes;
-        m->edition = MODEL_EDITION;
+        m->edition = MODEL_EDITION_KNOWN;
         return m;
     }
     T_ASSERT(!"room for one more member");

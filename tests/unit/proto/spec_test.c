@@ -650,3 +650,142 @@ TEST(spec, survives_random_specs)
         wire_free(&s->base);
     }
 }
+
+// ---- callbacks
+
+#define TEST_DATA                                                              \
+    "'data':{'train':{'format':'synthetic','generator':'classes','classes':3," \
+    "'samples':100},'test':{'format':'synthetic','generator':'classes',"       \
+    "'classes':3,'samples':30}}"
+#define JOB(data, rest)                                                        \
+    "{" NAME "," MODEL "," LOSS "," OPTIM "," data "," rest "}"
+
+TEST(spec, callbacks_have_the_defaults_of_keras)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'callbacks':{'early_stopping':{},"
+                               "'reduce_on_plateau':{},'best_checkpoint':"
+                               "{'monitor':'val_accuracy'}}"));
+    struct spec_callbacks c = spec_callbacks(spec);
+
+    T_TRUE(c.early.watch.on && c.plateau.watch.on && c.best.on);
+    T_EQ(c.early.watch.monitor, SPEC_VAL_LOSS);
+    T_FALSE(c.early.watch.larger);
+    T_TRUE(c.early.watch.min_delta == 0);
+    T_EQ(c.early.patience, 1);
+    T_FALSE(c.early.has_baseline || c.early.restores);
+    T_EQ(c.plateau.patience, 10);
+    T_TRUE(c.plateau.factor == 0.1 && c.plateau.watch.min_delta == 1e-4);
+    T_TRUE(c.plateau.min_rate == 0 && c.plateau.cooldown == 0);
+    T_TRUE(c.best.larger); // accuracy is to be large
+    T_TRUE(spec_callbacks_any(&c) && spec_callbacks_wait(&c));
+    T_EQ(spec->evaluate->every_epochs, 1);
+    wire_free(&spec->base);
+}
+
+TEST(spec, training_alone_is_judged_without_a_test_set)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(DATA, "'evaluate':{'every_steps':50},'callbacks':{"
+                          "'best_checkpoint':{'monitor':'loss'}}"));
+    struct spec_callbacks c = spec_callbacks(spec);
+
+    T_EQ(spec->evaluate->every_epochs, 0);
+    T_EQ(spec->evaluate->every_steps, 50);
+    T_FALSE(spec_callbacks_wait(&c)); // it changes nothing of the training
+    wire_free(&spec->base);
+}
+
+TEST(spec, callbacks_that_cannot_work_are_refused)
+{
+    static const struct {
+        const char *rest, *why;
+    } cases[] = {
+        {"'callbacks':{}",
+         "callbacks: wants early_stopping, reduce_on_plateau or "
+         "best_checkpoint"},
+        {"'callbacks':{'early_stopping':{'patience':0}}",
+         "callbacks.early_stopping.patience: wants 1 or more: evaluations "
+         "without an improvement, of which one is the least"},
+        {"'callbacks':{'early_stopping':{'monitor':'val_los'}}",
+         "callbacks.early_stopping.monitor: unknown 'val_los'; did you mean "
+         "'val_loss'?"},
+        {"'callbacks':{'early_stopping':{'mode':'up'}}",
+         "callbacks.early_stopping.mode: unknown 'up'; known are auto, min, "
+         "max"},
+        {"'callbacks':{'early_stopping':{'start_from_epoch':1}}",
+         "callbacks.early_stopping.start_from_epoch: epochs count from 0 here, "
+         "and there are 1: it would never begin"},
+        {"'callbacks':{'early_stopping':{}},'evaluate':{'every_epochs':0}",
+         "callbacks: nothing is evaluated; say evaluate.every_epochs or "
+         "evaluate.every_steps"},
+        {"'callbacks':{'early_stopping':{}},'evaluate':{'every_epochs':2}",
+         "callbacks: nothing is evaluated: every 2 epochs, and train.epochs is "
+         "1"},
+        {"'callbacks':{'reduce_on_plateau':{'factor':1}}",
+         "callbacks.reduce_on_plateau.factor: wants a number above 0 and below "
+         "1, got 1: the learning rate is multiplied by it"},
+        {"'callbacks':{'reduce_on_plateau':{'patience':0}}",
+         "callbacks.reduce_on_plateau.patience: wants 1 or more: evaluations "
+         "without an improvement, of which one is the least"},
+        {"'callbacks':{'reduce_on_plateau':{'min_lr':0.01}}",
+         "callbacks.reduce_on_plateau.min_lr: 0.01 is no less than "
+         "optimizer.learning_rate (0.01), so nothing would ever be reduced"},
+        {"'evaluate':{'every_epochs':1,'every_steps':5}",
+         "evaluate: wants every_epochs or every_steps, not both"},
+        {"'evaluate':{'every_steps':0}",
+         "evaluate.every_steps: wants 1 or more; leave it out to evaluate by "
+         "epochs"},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        char text[2048];
+
+        snprintf(text, sizeof(text), JOB(TEST_DATA, "%s"), cases[i].rest);
+        refused(text, cases[i].why);
+    }
+    refused(JOB(DATA, "'callbacks':{'best_checkpoint':{}}"),
+            "callbacks.best_checkpoint.monitor: 'val_loss' is of data.test, "
+            "which is not there; add it, or monitor loss");
+    refused("{" NAME "," MODEL "," LOSS ",'optimizer':{'type':'sgd','schedule':"
+            "{'type':'cosine_decay','decay_steps':9}}," TEST_DATA
+            ",'callbacks':{'reduce_on_plateau':{}}}",
+            "callbacks.reduce_on_plateau: optimizer.schedule sets the learning "
+            "rate already, as in Keras, which refuses this; leave out one of "
+            "them");
+    refused("{" NAME "," EXTERNAL "," OPTIM ",'callbacks':{'early_stopping':"
+            "{'monitor':'loss'}}}",
+            "callbacks: the model is external, so nothing of it is evaluated "
+            "here; its own program can stop the job");
+    refused("{" NAME "," ONE ",'loss':'mean_squared_error'," OPTIM ","
+            "'data':{'train':{'format':'synthetic','generator':'binary',"
+            "'samples':9}},'callbacks':{'best_checkpoint':{'monitor':"
+            "'accuracy'}}}",
+            "callbacks.best_checkpoint.monitor: there is no 'accuracy' with "
+            "loss mean_squared_error; monitor loss");
+}
+
+// A rank that did not wait would sum what the others do not.
+TEST(spec, only_rings_that_wait_want_newer_workers)
+{
+    static const struct {
+        const char *mode, *callback;
+        unsigned edition;
+    } cases[] = {
+        {"allreduce", "early_stopping", 2},
+        {"allreduce", "best_checkpoint", 0},
+        {"sync", "reduce_on_plateau", 0},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        Sluice__V1__JobSpec *spec;
+        char text[2048];
+
+        snprintf(text, sizeof(text),
+                 JOB(TEST_DATA, "'train':{'mode':'%s'},'callbacks':{'%s':{}}"),
+                 cases[i].mode, cases[i].callback);
+        spec = checked(text);
+        T_EQ(spec->model->edition, cases[i].edition);
+        wire_free(&spec->base);
+    }
+}

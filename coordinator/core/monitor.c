@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/monitor.c -- callbacks: their state as a message, its
+// journal, and the rates that shards and ranks are told.
+#include "coordinator/core/monitor.h"
+
+#include <stdio.h>
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/send.h"
+
+#define TRAINED_MS 1000 // between two rows of what was trained
+
+bool monitor_waits(const struct job *job)
+{
+    return spec_callbacks_wait(&job->watched);
+}
+
+void monitor_trained(struct coord *c, struct job *job,
+                     const struct meter_sums *more)
+{
+    struct journal_trained *t = &job->counters.trained;
+
+    if (!spec_callbacks_any(&job->watched))
+        return;
+    t->samples += more->samples;
+    t->correct += more->correct;
+    t->loss_sum += more->loss_sum;
+    if (coord_now(c) - job->trained_ms < TRAINED_MS)
+        return;
+    job->trained_ms = coord_now(c);
+    job->counters_changed = true;
+}
+
+enum sl_err monitor_begin_range(struct coord *c, struct job *job)
+{
+    struct journal_counters now;
+
+    job->counters.trained = (struct journal_trained){0};
+    now = job->counters;
+    now.elapsed_ms = job_elapsed_ms(job, coord_now(c));
+    return journal_job_counters(c->journal, job->id, &now, &c->err);
+}
+
+// ---- as a message
+
+static enum sl_err fill_best(Sluice__V1__CallbackStatus **out,
+                             const struct spec_watch *watch,
+                             const struct callbacks_best *best, uint32_t wait,
+                             uint32_t cooldown)
+{
+    Sluice__V1__CallbackStatus *m;
+
+    if (!watch->on)
+        return SL_OK;
+    m = wire_new(&sluice__v1__callback_status__descriptor);
+    *out = m;
+    if (m == NULL)
+        return SL_ENOMEM;
+    m->monitor = sl_strdup(spec_monitor_name(watch->monitor));
+    m->has_best = best->has;
+    m->best = best->value;
+    m->best_steps = best->steps;
+    m->best_cut = best->cut;
+    m->wait = wait;
+    m->cooldown = cooldown;
+    return m->monitor == NULL ? SL_ENOMEM : SL_OK;
+}
+
+static enum sl_err fill_rates(Sluice__V1__CallbacksStatus *m,
+                              const struct rates *rates)
+{
+    m->rates =
+        sl_calloc(rates->count > 0 ? rates->count : 1, sizeof(m->rates[0]));
+    if (m->rates == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < rates->count; i++) {
+        m->rates[i] = wire_new(&sluice__v1__rate_step__descriptor);
+        if (m->rates[i] == NULL)
+            return SL_ENOMEM;
+        m->n_rates = i + 1;
+        m->rates[i]->closure = rates->step[i].closure;
+        m->rates[i]->rate = rates->step[i].rate;
+    }
+    return SL_OK;
+}
+
+static Sluice__V1__CallbacksStatus *message_of(const struct job *job,
+                                               const struct callbacks *c)
+{
+    const struct spec_callbacks *w = &job->watched;
+    Sluice__V1__CallbacksStatus *m =
+        wire_new(&sluice__v1__callbacks_status__descriptor);
+    enum sl_err rc;
+
+    if (m == NULL)
+        return NULL;
+    m->learning_rate = w->plateau.watch.on ? c->plateau.rate : 0;
+    m->stopped = c->early.stopped;
+    rc = fill_best(&m->early_stopping, &w->early.watch, &c->early.best,
+                   c->early.wait, 0);
+    if (rc == SL_OK)
+        rc = fill_best(&m->reduce_on_plateau, &w->plateau.watch,
+                       &c->plateau.best, c->plateau.wait, c->plateau.cooldown);
+    if (rc == SL_OK)
+        rc = fill_best(&m->best_checkpoint, &w->best, &c->best, 0, 0);
+    if (rc == SL_OK)
+        rc = fill_rates(m, &c->rates);
+    if (rc == SL_OK)
+        return m;
+    wire_free(&m->base);
+    return NULL;
+}
+
+Sluice__V1__CallbacksStatus *monitor_status(const struct job *job, bool waits)
+{
+    Sluice__V1__CallbacksStatus *m = message_of(job, &job->callbacks);
+    const struct job_cut *cut = job_final_cut(job);
+
+    if (m == NULL)
+        return NULL;
+    m->waits = waits;
+    if (cut != NULL && cut != job_last_cut(job))
+        m->restored = cut->n;
+    return m;
+}
+
+static struct callbacks_best best_of(const Sluice__V1__CallbackStatus *m)
+{
+    if (m == NULL)
+        return (struct callbacks_best){.has = false};
+    return (struct callbacks_best){m->has_best, m->best, m->best_steps,
+                                   m->best_cut};
+}
+
+static void read_message(struct callbacks *c,
+                         const Sluice__V1__CallbacksStatus *m)
+{
+    c->early.best = best_of(m->early_stopping);
+    c->early.wait = m->early_stopping != NULL ? m->early_stopping->wait : 0;
+    c->early.stopped = m->stopped;
+    c->plateau.best = best_of(m->reduce_on_plateau);
+    if (m->reduce_on_plateau != NULL) {
+        c->plateau.wait = m->reduce_on_plateau->wait;
+        c->plateau.cooldown = m->reduce_on_plateau->cooldown;
+        c->plateau.rate = m->learning_rate;
+    }
+    c->best = best_of(m->best_checkpoint);
+    for (size_t i = 0; i < m->n_rates && i < RATES_MAX; i++)
+        rates_add(&c->rates, m->rates[i]->closure, m->rates[i]->rate);
+}
+
+// ---- an evaluation
+
+static struct callbacks_seen seen_of(const struct job *job,
+                                     const struct journal_evaluation *row,
+                                     uint64_t next)
+{
+    uint64_t per_epoch = schedule_steps_per_epoch(&job->schedule);
+    bool test = row->samples > 0, train = row->train_samples > 0;
+
+    return (struct callbacks_seen){
+        .steps = row->steps,
+        .cut = row->cut,
+        .epoch = row->steps > 0 ? (uint32_t)((row->steps - 1) / per_epoch) : 0,
+        .next = next,
+        .has = {test, test, train, train},
+        .value = {row->loss, row->accuracy, row->train_loss,
+                  row->train_accuracy},
+    };
+}
+
+enum sl_err monitor_judge(const struct job *job,
+                          const struct journal_evaluation *row, uint64_t next,
+                          struct callbacks *out, struct buf *packed)
+{
+    const struct callbacks_seen seen = seen_of(job, row, next);
+    Sluice__V1__CallbacksStatus *m;
+    enum sl_err rc;
+
+    *out = job->callbacks;
+    (void)callbacks_judge(out, &job->watched, &seen);
+    m = message_of(job, out);
+    if (m == NULL)
+        return SL_ENOMEM;
+    rc = wire_pack(&m->base, packed);
+    wire_free(&m->base);
+    return rc;
+}
+
+static uint64_t last_rate(const struct job *job)
+{
+    const struct rates *r = &job->callbacks.rates;
+
+    return r->count > 0 ? r->step[r->count - 1].closure : 0;
+}
+
+static void count_unknown(struct job *job)
+{
+    uint64_t last = last_rate(job);
+
+    job->rates_unknown = 0;
+    for (uint32_t i = 0; last != 0 && i < job->shards; i++)
+        job->rates_unknown += job->shard[i].rates_known != last;
+}
+
+void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
+                  const struct journal_evaluation *row)
+{
+    uint64_t before = last_rate(job);
+
+    job->callbacks = *now;
+    job->changes++;
+    JOB_HISTORY(job, "judged",
+                " steps=%llu cut=%llu stopped=%d rates=%u last=%llu",
+                (ull)row->steps, (ull)row->cut, now->early.stopped,
+                now->rates.count, (ull)last_rate(job));
+    FAULT("callbacks.judged");
+    if (last_rate(job) == before)
+        return;
+    LOG(INFO, "learning rate reduced", "job=%s rate=%g closure=%llu",
+        job->id_text, now->plateau.rate, (ull)last_rate(job));
+    if (job->allreduce)
+        return; // with the next generation
+    count_unknown(job);
+    for (uint32_t i = 0; i < job->shards; i++)
+        if (job->shard[i].server != 0)
+            send_rates(c, job->shard[i].server, job, i, 0);
+}
+
+enum sl_err monitor_load(struct job *job, const struct buf *packed,
+                         struct sl_error *err)
+{
+    ProtobufCMessage *m = NULL;
+    enum sl_err rc;
+
+    if (packed->len == 0)
+        return SL_OK;
+    rc = wire_load(&m, &sluice__v1__callbacks_status__descriptor, packed->data,
+                   packed->len, err);
+    if (rc != SL_OK)
+        return rc;
+    read_message(&job->callbacks, (Sluice__V1__CallbacksStatus *)m);
+    wire_free(m);
+    count_unknown(job);
+    return rates_valid(&job->callbacks.rates)
+               ? SL_OK
+               : sl_fail(err, SL_ECORRUPT, "journal: rates that do not rise");
+}
+
+// ---- shards and ranks
+
+uint64_t monitor_limit(const struct job *job)
+{
+    return job->rates_unknown == 0 || job->allreduce ? UINT64_MAX
+                                                     : last_rate(job);
+}
+
+void monitor_admits(struct coord *c, const struct member *m, struct job *job,
+                    uint32_t shard)
+{
+    job->shard[shard].rates_known = 0;
+    if (last_rate(job) == 0 || job->allreduce)
+        return;
+    count_unknown(job);
+    send_rates(c, m->id, job, shard, 0);
+}
+
+void monitor_known(struct coord *c, const struct member *m,
+                   const Sluice__V1__RatesTaken *message)
+{
+    struct job *job = jobs_get(c, message->job);
+
+    if (job == NULL || job_ended(job) || job->uid != message->job_uid ||
+        message->shard >= job->shards ||
+        job->shard[message->shard].server != m->id)
+        return;
+    job->shard[message->shard].rates_known = message->closure;
+    count_unknown(job);
+    job->freed++; // closures that were passed over may be leased
+}
+
+bool monitor_wants_ring(const struct job *job)
+{
+    return job->ring_rates != last_rate(job);
+}
+
+void monitor_ring_begins(struct job *job)
+{
+    job->ring_rates = last_rate(job);
+}
+
+void monitor_why(const struct job *job, char *out, size_t size)
+{
+    const struct callbacks_best *best = &job->callbacks.early.best;
+
+    snprintf(out, size,
+             "stopped early: %s did not get better in %u evaluation%s; the "
+             "best was %g after step %llu (checkpoint %llu)%s",
+             spec_monitor_name(job->watched.early.watch.monitor),
+             job->callbacks.early.wait,
+             job->callbacks.early.wait == 1 ? "" : "s", best->value,
+             (ull)best->steps, (ull)best->cut,
+             job->watched.early.restores ? ", which is what it ends with" : "");
+}
