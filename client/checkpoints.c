@@ -7,8 +7,9 @@
 static enum sl_err print_table(const Sluice__V1__CheckpointsReply *reply,
                                const char *id, struct sl_error *err)
 {
-    static const char *const head[] = {"cut",  "epoch",    "steps",    "whole",
-                                       "size", "taken at", "manifest", NULL};
+    static const char *const head[] = {"cut",      "epoch",    "steps",
+                                       "whole",    "kept",     "size",
+                                       "taken at", "manifest", NULL};
     char text[OUT_NUMBER];
     struct table t;
 
@@ -16,7 +17,7 @@ static enum sl_err print_table(const Sluice__V1__CheckpointsReply *reply,
         cli_say("%s has no checkpoint yet", id);
         return SL_OK;
     }
-    table_init(&t, 0x17u, head);
+    table_init(&t, 0x27u, head);
     for (size_t i = 0; i < reply->n_checkpoints; i++) {
         const Sluice__V1__Checkpoint *c = reply->checkpoints[i];
 
@@ -24,6 +25,7 @@ static enum sl_err print_table(const Sluice__V1__CheckpointsReply *reply,
         table_cell(&t, "%u", c->epoch);
         table_cell(&t, "%s", out_count(text, c->steps));
         table_cell(&t, "%s", c->complete ? "yes" : "no");
+        table_cell(&t, "%s", c->restored ? "restored" : c->best ? "best" : "");
         table_cell(&t, "%s", out_bytes(text, c->bytes));
         table_cell(&t, "%s", out_when(text, c->unix_time));
         table_cell(&t, "%s", c->manifest);

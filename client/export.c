@@ -183,6 +183,19 @@ static enum sl_err take_shard(struct export *e, struct api *api,
     return rc;
 }
 
+static const Sluice__V1__Checkpoint *
+marked(const Sluice__V1__CheckpointsReply *reply, bool best)
+{
+    for (size_t i = 0; i < reply->n_checkpoints; i++) {
+        const Sluice__V1__Checkpoint *c = reply->checkpoints[i];
+
+        if (best ? c->best : c->restored)
+            return c;
+    }
+    return NULL;
+}
+
+// The best one is restored at the end of a job whose spec says so.
 static enum sl_err choose(const Sluice__V1__Checkpoint **out,
                           const Sluice__V1__CheckpointsReply *reply,
                           const struct cli *cli, struct sl_error *err)
@@ -193,6 +206,15 @@ static enum sl_err choose(const Sluice__V1__Checkpoint **out,
     if (n == 0)
         return sl_fail(err, SL_ENOENT, "job %s has no checkpoint yet",
                        cli_arg(cli, 0));
+    *out = wanted == 0 ? marked(reply, conf_bool(cli->conf, "best")) : NULL;
+    if (*out != NULL)
+        return SL_OK;
+    if (conf_bool(cli->conf, "best"))
+        return sl_fail(err, SL_ENOENT,
+                       "job %s has no best checkpoint: its spec says no "
+                       "callbacks.best_checkpoint, or nothing was evaluated "
+                       "yet; see 'sluice checkpoints %s'",
+                       cli_arg(cli, 0), cli_arg(cli, 0));
     for (size_t i = n; i > 0; i--) {
         *out = reply->checkpoints[i - 1];
         if (wanted == 0 || (*out)->cut == wanted)
@@ -251,6 +273,10 @@ int verb_export(struct cli *cli)
 
     if ((from != NULL) == (cli_arg(cli, 0) != NULL))
         return cli_usage(cli, "name a job, or a manifest with --from");
+    if (conf_bool(cli->conf, "best") &&
+        (from != NULL || conf_int(cli->conf, "cut") != 0))
+        return cli_usage(cli, "--best is one of a job's checkpoints, and not "
+                              "with --cut or --from");
     if (to != NULL && target_is_stdout(to) && cli->out.json)
         return cli_usage(cli, "standard output is either the file (--to -) or "
                               "the JSON (-o json)");

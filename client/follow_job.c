@@ -26,6 +26,7 @@ struct view {
     const struct follow_options *options;
     uint64_t drawn_ms;  // when a line was last shown; 0: never
     size_t evaluations; // shown so far
+    size_t rates;       // likewise
     bool line_open;     // a progress line stands without its line end
     bool cancelled;     // we asked the coordinator to stop the job
 };
@@ -108,6 +109,13 @@ static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
         close_line(v);
         fprintf(stdout_is_json(v) ? stderr : stdout, "%s\n", buf_text(&line));
         fflush(stdout);
+    }
+    while (s->callbacks != NULL && v->rates < s->callbacks->n_rates) {
+        buf_reset(&line);
+        if (progress_rate(&line, s, v->rates++) != SL_OK)
+            break;
+        close_line(v);
+        cli_say("%s", buf_text(&line));
     }
     buf_release(&line);
     return v->evaluations > before;

@@ -133,19 +133,49 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
     return rc;
 }
 
-enum sl_err progress_evaluation(struct buf *out,
-                                const Sluice__V1__Evaluation *e, bool accuracy)
+// By what it is known: steps, where they count; else epochs.
+static enum sl_err after(struct buf *out, const Sluice__V1__Evaluation *e)
+{
+    char steps[OUT_NUMBER];
+
+    return e->steps > 0
+               ? buf_appendf(out, "step %s: ", out_count(steps, e->steps))
+               : buf_appendf(out, "epoch %u: ", e->epoch);
+}
+
+static enum sl_err tested(struct buf *out, const Sluice__V1__Evaluation *e,
+                          bool accuracy)
 {
     char samples[OUT_NUMBER];
-    enum sl_err rc;
+    enum sl_err rc = buf_append_str(out, "test ");
 
-    if (e->failed)
-        return buf_appendf(out, "epoch %u: the evaluation failed", e->epoch);
-    rc = buf_appendf(out, "epoch %u: test ", e->epoch);
     if (rc == SL_OK && accuracy)
         rc = buf_appendf(out, "accuracy %.4f, ", e->accuracy);
     if (rc == SL_OK)
         rc = buf_appendf(out, "loss %.4f (%s samples)", e->loss,
                          out_count(samples, e->samples));
     return rc;
+}
+
+enum sl_err progress_evaluation(struct buf *out,
+                                const Sluice__V1__Evaluation *e, bool accuracy)
+{
+    enum sl_err rc = after(out, e);
+
+    if (rc == SL_OK && e->failed)
+        return buf_append_str(out, "the evaluation failed");
+    if (rc == SL_OK && e->samples > 0)
+        rc = tested(out, e, accuracy);
+    if (rc == SL_OK && e->train_samples > 0)
+        rc = buf_appendf(out, "%strained loss %.4f", e->samples > 0 ? "; " : "",
+                         e->train_loss);
+    return rc;
+}
+
+enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
+                          size_t rate)
+{
+    return buf_appendf(out, "learning rate %g from closure %llu on",
+                       s->callbacks->rates[rate]->rate,
+                       (unsigned long long)s->callbacks->rates[rate]->closure);
 }

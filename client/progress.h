@@ -23,6 +23,10 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 enum sl_err progress_evaluation(struct buf *out,
                                 const Sluice__V1__Evaluation *e, bool accuracy);
 
+// A rate that callbacks have reduced; it is there.
+enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
+                          size_t rate);
+
 // False where a prediction is not right or wrong (mean squared error).
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
 

@@ -16,24 +16,32 @@ typedef Sluice__V1__ShardCounts shard_counts;
 
 // ---- the checks
 
+// What was to be counted: all, unless a callback has ended it before.
+static bool stopped_early(const job_status *s)
+{
+    return s->callbacks != NULL && s->callbacks->stopped;
+}
+
 bool summary_once(const job_status *s)
 {
+    uint64_t asked = stopped_early(s) ? s->steps_counted : s->steps_asked;
+
     for (size_t i = 0; i < s->n_shards; i++) {
         const shard_counts *c = s->shards[i]->counts;
 
-        if (c == NULL || c->counted != s->steps_asked ||
+        if (c == NULL || c->counted != asked ||
             c->applied + c->skipped != c->counted)
             return false;
     }
-    return s->n_shards > 0 && s->steps_counted == s->steps_asked;
+    return s->n_shards > 0 && s->steps_counted == asked;
 }
 
 static bool covers(const job_status *s, const shard_counts *c,
-                   const uint64_t *digests)
+                   const uint64_t *digests, uint64_t epochs)
 {
-    if (c == NULL || c->n_epochs != s->epochs)
+    if (c == NULL || c->n_epochs < epochs)
         return false;
-    for (size_t i = 0; i < c->n_epochs; i++) {
+    for (size_t i = 0; i < epochs; i++) {
         const Sluice__V1__EpochCount *e = c->epochs[i];
 
         if (e->epoch != i || e->samples != s->samples_per_epoch ||
@@ -54,7 +62,7 @@ static bool schedule_of(struct schedule *out, const job_status *s)
 bool summary_cover(const job_status *s)
 {
     struct schedule schedule;
-    uint64_t *digests;
+    uint64_t *digests, epochs;
     bool ok = s->n_shards > 0 && s->epochs > 0;
 
     if (!ok || !schedule_of(&schedule, s) ||
@@ -65,8 +73,12 @@ bool summary_cover(const job_status *s)
         return false;
     for (uint32_t e = 0; e < s->epochs; e++)
         digests[e] = schedule_epoch_digest(&schedule, e);
+    // The one in which a callback ended it may not be whole.
+    epochs = stopped_early(s)
+                 ? s->steps_counted / schedule_steps_per_epoch(&schedule)
+                 : s->epochs;
     for (size_t i = 0; ok && i < s->n_shards; i++)
-        ok = covers(s, s->shards[i]->counts, digests);
+        ok = covers(s, s->shards[i]->counts, digests, epochs);
     sl_free(digests);
     return ok;
 }
@@ -316,14 +328,64 @@ static void group_rows(struct table *t, const job_status *s)
     buf_release(&sizes);
 }
 
+static void callback_row(struct table *t, const char *name,
+                         const Sluice__V1__CallbackStatus *m, bool waits)
+{
+    char steps[OUT_NUMBER];
+
+    if (m == NULL || m->monitor[0] == '\0')
+        return;
+    table_cell(t, "  %s", name);
+    if (!m->has_best)
+        table_cell(t, "%s, not evaluated yet", m->monitor);
+    else if (waits)
+        table_cell(t,
+                   "best %s %.6g after step %s (cut %llu); %u without "
+                   "an improvement",
+                   m->monitor, m->best, out_count(steps, m->best_steps),
+                   (unsigned long long)m->best_cut, m->wait);
+    else
+        table_cell(t, "%s %.6g after step %s (cut %llu)", m->monitor, m->best,
+                   out_count(steps, m->best_steps),
+                   (unsigned long long)m->best_cut);
+}
+
+static void callback_rows(struct table *t, const job_status *s)
+{
+    const Sluice__V1__CallbacksStatus *c = s->callbacks;
+
+    if (c == NULL)
+        return;
+    callback_row(t, "early stopping", c->early_stopping, true);
+    callback_row(t, "plateau", c->reduce_on_plateau, true);
+    callback_row(t, "best checkpoint", c->best_checkpoint, false);
+    if (c->learning_rate > 0) {
+        table_cell(t, "  learning rate");
+        table_cell(t, "%g, reduced %zu time%s", c->learning_rate, c->n_rates,
+                   c->n_rates == 1 ? "" : "s");
+    }
+    if (c->restored > 0) {
+        table_cell(t, "  restored");
+        table_cell(t, "cut %llu, the best of early_stopping",
+                   (unsigned long long)c->restored);
+    }
+}
+
 static void evaluation_rows(struct table *t, const job_status *s)
 {
     for (size_t i = 0; i < s->n_evaluations; i++) {
         const Sluice__V1__Evaluation *e = s->evaluations[i];
 
-        table_cell(t, "  test, epoch %u", e->epoch);
+        if (e->steps > 0)
+            table_cell(t, "  %s, step %llu",
+                       e->samples > 0 ? "test" : "trained",
+                       (unsigned long long)e->steps);
+        else
+            table_cell(t, "  test, epoch %u", e->epoch);
         if (e->failed)
             table_cell(t, "failed");
+        else if (e->samples == 0)
+            table_cell(t, "loss %.4f", e->train_loss);
         else if (progress_has_accuracy(s))
             table_cell(t, "accuracy %.4f, loss %.4f", e->accuracy, e->loss);
         else
@@ -411,6 +473,7 @@ enum sl_err summary_text(struct buf *out, const job_status *s)
         table_cell(&t, "  warning");
         table_cell(&t, "%s", s->warnings[i]);
     }
+    callback_rows(&t, s);
     evaluation_rows(&t, s);
     count_rows(&t, s);
     // Of a job that did not get to its end they would say nothing.
