@@ -57,6 +57,20 @@ enum sl_err child_arg(struct child *c, const char *fmt, ...)
     return rc;
 }
 
+enum sl_err child_program(char out[PATH_MAX], const char *name,
+                          struct sl_error *err)
+{
+    char self[PATH_MAX - 32];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (n <= 0)
+        return sl_fail(err, SL_EIO, "/proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(out, PATH_MAX, "%s/%s", self, name);
+    return SL_OK;
+}
+
 void child_release(struct child *c)
 {
     for (unsigned i = 0; i < c->args_count; i++)

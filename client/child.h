@@ -18,6 +18,7 @@
 #ifndef CLIENT_CHILD_H
 #define CLIENT_CHILD_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -61,6 +62,10 @@ struct child {
     unsigned quick_deaths; // in a row
     unsigned bad_exits;    // in a row, with a code that says "permanent"
 };
+
+// The program of that name which lies beside this one.
+enum sl_err child_program(char out[PATH_MAX], const char *name,
+                          struct sl_error *err);
 
 enum sl_err child_arg(struct child *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -193,25 +193,11 @@ static enum sl_err open_signals(struct up *u, struct sl_error *err)
 
 // ---- children
 
-static enum sl_err program_path(char out[PATH_MAX], const char *name,
-                                struct sl_error *err)
-{
-    char self[PATH_MAX - 32];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-    if (n <= 0)
-        return sl_fail(err, SL_EIO, "/proc/self/exe: %s", strerror(errno));
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    snprintf(out, PATH_MAX, "%s/%s", self, name);
-    return SL_OK;
-}
-
 static enum sl_err common_args(struct up *u, struct child *c,
                                const char *program, struct sl_error *err)
 {
     char path[PATH_MAX];
-    enum sl_err rc = program_path(path, program, err);
+    enum sl_err rc = child_program(path, program, err);
 
     if (rc != SL_OK)
         return rc;
@@ -293,7 +279,7 @@ static enum sl_err find_gpus(struct up *u, struct sl_error *err)
                        u->each);
     if (!conf_is_set(u->conf, "gpus"))
         return SL_OK;
-    rc = program_path(path, "worker", err);
+    rc = child_program(path, "worker", err);
     if (rc == SL_OK)
         rc = gpus_find(&u->gpus, path, conf_str(u->conf, "gpus"), err);
     return rc;

@@ -4,6 +4,7 @@
 
 #include "client/cli.h"
 #include "client/gpus.h"
+#include "common/launch/launch.h"
 
 #define SET_KEY                                                                \
     {                                                                          \
@@ -82,6 +83,44 @@ static const struct conf_key up_keys[] = {
      .help = "With --gpus: so many compute each step together, as one worker "
              "that pushes once. The last one may have fewer."},
     GRACE_KEY,
+    {.name = NULL},
+};
+
+static const struct conf_key run_keys[] = {
+    {.name = "discover",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = LAUNCH_SOURCES,
+     .help = "Whose environment is read (docs/launchers.md)."},
+    {.name = "role",
+     .kind = CONF_CHOICE,
+     .value = "auto",
+     .choices = LAUNCH_ROLES,
+     .help = "Of all ranks; auto: rank 0 coordinates, psservers follow, then "
+             "workers."},
+    {.name = "psservers",
+     .kind = CONF_INT,
+     .value = "1",
+     .min = 0,
+     .max = LAUNCH_PSSERVERS_MAX,
+     .help = "How many ranks are psservers."},
+    {.name = "base-port",
+     .kind = CONF_INT,
+     .value = "7070",
+     .min = 1,
+     .max = 65535,
+     .help = "The coordinator's; psserver I has this and I + 1 more."},
+    {.name = "service",
+     .kind = CONF_STRING,
+     .value = "coordinator",
+     .help = "With dns: the name that the coordinator has.",
+     .min = 1,
+     .max = 253},
+    DIR_KEY,
+    {.name = "discover-only",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Print what was found, from where, and what it would start."},
     {.name = NULL},
 };
 
@@ -326,6 +365,7 @@ static const struct conf_key cert_keys[] = {
     {.name = NULL},
 };
 
+static const int unavailable[] = {CLI_EXIT_UNAVAILABLE, 0};
 static const int not_found[] = {CLI_EXIT_NOT_FOUND, 0};
 static const int conflict_interrupt[] = {CLI_EXIT_CONFLICT,
                                          CLI_EXIT_INTERRUPTED, 0};
@@ -344,6 +384,20 @@ const struct cli_verb cli_verbs[] = {
      .keys = up_keys,
      .exits = conflict_interrupt,
      .run = verb_up},
+    {.name = "run",
+     .usage = "sluice run [OPTION]... [-- OPTION OF THE DAEMON]...",
+     .brief = "start the daemon that a launcher wants here",
+     .text = "Becomes the coordinator, a psserver or a worker, as TF_CONFIG, "
+             "Slurm, torchrun, MPI, SkyPilot or Kubernetes says in the "
+             "environment. What the daemon takes beside stands after --, or is "
+             "in its SLUICE_ variables.",
+     .example = "srun sluice run --psservers 2 --dir /mnt/cluster\n"
+                "         sluice run --discover-only -o json",
+     .keys = run_keys,
+     .max_args = 1000,
+     .json = true,
+     .exits = unavailable,
+     .run = verb_run},
     {.name = "down",
      .usage = "sluice down [OPTION]...",
      .brief = "stop the cluster that 'up' started",

@@ -9,6 +9,7 @@
 struct cli;
 
 int verb_up(struct cli *cli);          // up.c
+int verb_run(struct cli *cli);         // run.c
 int verb_down(struct cli *cli);        // down.c
 int verb_submit(struct cli *cli);      // submit.c
 int verb_validate(struct cli *cli);    // submit.c

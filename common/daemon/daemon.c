@@ -17,6 +17,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/daemon/anew.h"
+#include "common/daemon/discover.h"
 #include "common/daemon/sdnotify.h"
 #include "common/daemon/statelock.h"
 #include "common/net/rpc.h"
@@ -41,6 +42,7 @@ struct daemon {
     char **argv;
 
     struct conf *conf;
+    struct buf discovered; // what a launcher said, in a line
     struct loop *loop;
     struct rpc_tls tls; // ca_file NULL: none
     struct loop_timer *grace, *watchdog, *look;
@@ -326,6 +328,8 @@ static enum sl_err new_conf(struct conf **out, const struct daemon *d)
     if (rc == SL_OK)
         rc = conf_add(c, daemon_keys);
     if (rc == SL_OK)
+        rc = conf_add(c, discover_keys);
+    if (rc == SL_OK)
         rc = conf_add(c, tls_keys);
     if (rc == SL_OK)
         rc = conf_add(c, tls_crl_keys);
@@ -398,6 +402,7 @@ static int print(enum sl_err (*fn)(struct buf *, const struct conf *),
 static int configure(struct daemon *d)
 {
     struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
 
     if (new_conf(&d->conf, d) != SL_OK)
         return usage(d, "out of memory");
@@ -408,6 +413,11 @@ static int configure(struct daemon *d)
         return print(conf_help, d->conf);
     if (conf_wants_version(d->conf))
         return print(conf_version, d->conf);
+    rc = discover(d->conf, d->about->program, &d->discovered, &err);
+    if (rc != SL_OK && sl_err_transient(rc)) // a name that is not known yet
+        return usage(d, err.text), DAEMON_EXIT_TRANSIENT;
+    if (rc != SL_OK)
+        return usage(d, err.text);
     if (conf_wants_print(d->conf))
         return print(conf_print, d->conf);
     if (conf_arg_count(d->conf) > 0) {
@@ -696,10 +706,14 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
         return DAEMON_EXIT_OK;
     code = configure(&d);
     if (code != GO_ON) {
+        buf_release(&d.discovered);
         conf_free(d.conf);
         return code;
     }
     set_up_log(&d);
+    if (d.discovered.len > 0)
+        LOG(INFO, "discovered", "plan=%s", buf_text(&d.discovered));
+    buf_release(&d.discovered);
     history_open(about->program, d.node);
     set_up_process();
     rc = live(&d, &err);

@@ -535,6 +535,55 @@ def conf():
 
 # ---- arrays
 
+# ---- launchers
+
+TF_CLUSTER = {"chief": ["h6:2222"], "ps": ["h4:2222", "h5:2222"],
+              "worker": ["h1:2222", "h2:2222"]}
+
+
+def tf_text(kind="worker", index=0, cluster=None, **more):
+    return json.dumps({"cluster": TF_CLUSTER if cluster is None else cluster,
+                       "task": {"type": kind, "index": index}, **more})
+
+
+def hostlist():
+    write("hostlist", one="a", zeroes="n[01-04,07]", several="a,b[9-11]",
+          multiplied="r[1-2]n[0-1]", down="n[3-1]", open="n[", never_closed="n[1-2",
+          empty="", nothing_between="a,,b", all="n[1-65536]", too_many="n[0-65536]",
+          too_many_multiplied="n[1-300]m[1-300]", digits="n[0123456789]",
+          dots="a-b_c.lan[1]-ib", blank="a b", nested="n[[1]]", long="a" * 254)
+
+
+def tf_config():
+    write("tf_config", worker=tf_text(), chief=tf_text("chief"), ps=tf_text("ps", 1),
+          evaluator='{"task": {"type": "evaluator", "index": 0}}',
+          master=tf_text("master", cluster={"master": ["a:1"]}),
+          text_index=tf_text(index="1"), last=tf_text(index=2), negative=tf_text(index=-1),
+          more=tf_text(environment="cloud", rpc_layer="grpc", job={}), empty="", list="[]",
+          twice=tf_text(cluster={"worker": ["a:1", "a:1"]}), six=tf_text(cluster={"worker": ["[::1]:1"]}),
+          no_port=tf_text(cluster={"worker": ["a"]}), bad_port=tf_text(cluster={"worker": ["a:99999"]}),
+          number=tf_text(cluster={"worker": [1]}), two_chiefs=tf_text(cluster={"chief": ["a:1", "b:1"]}),
+          no_type='{"cluster": {}, "task": {}}', twice_key='{"task": 1, "task": 2}',
+          deep='{"cluster": ' * 9 + "1" + "}" * 9, not_utf8=b'{"cluster": {"\xff": []}}')
+
+
+def launch():
+    def env(**values):
+        return "\n".join(f"{k}={v}" for k, v in values.items())
+    slurm = {"SLURM_JOB_ID": 17, "SLURM_PROCID": 2, "SLURM_NTASKS": 8, "SLURM_NODEID": 1,
+             "SLURM_JOB_NODELIST": "n[01-04]", "SLURM_RESTART_COUNT": 1}
+    torch = {"RANK": 0, "WORLD_SIZE": 4, "MASTER_ADDR": "fd00::1", "TORCHELASTIC_RUN_ID": "none"}
+    write("launch", tf=env(TF_CONFIG=tf_text("ps", 1)), slurm=env(**slurm),
+          alone=env(TF_CONFIG=tf_text(cluster={"worker": ["localhost:1"]})),
+          step=env(**slurm, SLURM_STEP_NODELIST="n[03-04]"), torchrun=env(**torch),
+          mpi=env(OMPI_COMM_WORLD_RANK=1, OMPI_COMM_WORLD_SIZE=3, PMI_RANK=1, PMI_SIZE=3),
+          skypilot="SKYPILOT_NODE_RANK=1\nSKYPILOT_NUM_NODES=2\nSKYPILOT_NODE_IPS=10.0.0.1 10.0.0.2\n"
+                   "SKYPILOT_TASK_ID=" + "t" * 70,
+          pod=env(HOSTNAME="nn-psserver-1", KUBERNETES_SERVICE_HOST="10.1.1.1"),
+          two=env(TF_CONFIG=tf_text("ps", 1), **slurm), nothing="HOME=/root",
+          not_utf8=b"SKYPILOT_NODE_RANK=0\nSKYPILOT_NUM_NODES=1\nSKYPILOT_NODE_IPS=\xff")
+
+
 def idx_bytes(code=8, dims=(3, 2, 2), data=None):
     count = 1
     for d in dims:
@@ -929,8 +978,8 @@ def dictionaries():
 
 def main():
     for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
-                  spec_json, spec_yaml, model, keras, conf, idx, images, npy, npz, csv,
-                  tensorfile, manifest, resume, snapshot, dictionaries):
+                  spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, idx, images,
+                  npy, npz, csv, tensorfile, manifest, resume, snapshot, dictionaries):
         seeds()
 
 

@@ -26,7 +26,7 @@ MAY = {
 # or in a lower one. Those of one line are strangers to each other. Files
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
-    "common": ["base", "plan run", "net net/local http",
+    "common": ["base", "plan run", "net net/local http", "launch",
                "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],

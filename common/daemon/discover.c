@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/daemon/discover.c -- from a launcher's plan to a daemon's settings.
+#include "common/daemon/discover.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "common/launch/launch.h"
+
+const struct conf_key discover_keys[] = {
+    {.name = "discover",
+     .kind = CONF_CHOICE,
+     .value = "static",
+     .choices = LAUNCH_SOURCES,
+     .help = "Whose environment says where the coordinator is, and the name "
+             "and addresses of this process, as far as they are not set "
+             "(docs/launchers.md). static: nobody's."},
+    {.name = "base-port",
+     .kind = CONF_INT,
+     .value = "7070",
+     .min = 1,
+     .max = 65535,
+     .help = "With --discover: the coordinator's port, where the launcher "
+             "names only hosts."},
+    {.name = "service",
+     .kind = CONF_STRING,
+     .value = "coordinator",
+     .help = "With --discover dns: the name that the coordinator has.",
+     .min = 1,
+     .max = 253},
+    {.name = NULL},
+};
+
+static enum sl_err find(struct launch_plan *plan, const struct conf *c,
+                        const char *program, struct sl_error *err)
+{
+    char host[256] = "localhost";
+    struct launch_asked asked = {
+        .source = launch_source_of(conf_str(c, "discover")),
+        .role = launch_role_of(program),
+        .port = (unsigned)conf_int(c, "base-port"),
+        .service = conf_str(c, "service"),
+        .host = host,
+        .env = environ,
+        .resolve = launch_resolve,
+    };
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (asked.role == LAUNCH_NO_ROLE)
+        return sl_fail(err, SL_ENOTSUP, "--discover: a %s has no role",
+                       program);
+    if (asked.role != LAUNCH_COORDINATOR &&
+        conf_origin(c, "coordinator") != CONF_DEFAULT)
+        asked.coordinator = conf_str(c, "coordinator");
+    return launch_find(plan, &asked, err);
+}
+
+enum sl_err discover(struct conf *c, const char *program, struct buf *said,
+                     struct sl_error *err)
+{
+    struct launch_setting told[LAUNCH_SETTINGS];
+    struct launch_plan plan;
+    enum sl_err rc = SL_OK;
+    unsigned n;
+
+    if (strcmp(conf_str(c, "discover"), "static") == 0)
+        return SL_OK;
+    rc = find(&plan, c, program, err);
+    if (rc != SL_OK)
+        return rc;
+    if (plan.serve[0] != '\0')
+        return sl_fail(err, SL_EINVAL,
+                       "TF_CONFIG: without a chief worker 0 starts the "
+                       "coordinator, too; start it with 'sluice run'");
+    n = launch_settings(told, &plan);
+    for (unsigned i = 0; rc == SL_OK && i < n; i++)
+        if (conf_origin(c, told[i].key) == CONF_DEFAULT)
+            rc = conf_set(c, told[i].key, told[i].value, CONF_ENVIRONMENT,
+                          launch_source_name(plan.source), err);
+    if (rc == SL_OK && launch_line(said, &plan) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "out of memory");
+    return rc;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/launch/tf_config.h -- TF_CONFIG as TensorFlow's cluster resolver reads
+// it, and strictly.
+//
+//     {"cluster": {"chief": ["h6:2222"], "ps": ["h4:2222", "h5:2222"],
+//                  "worker": ["h1:2222", "h2:2222"]},
+//      "task": {"type": "worker", "index": 1}}
+//
+// `cluster` may be absent for an evaluator. `rpc_layer` and `environment` are
+// taken and ignored, other keys noted. Addresses are checked one by one, and no
+// two are the same.
+//
+// Threads  any.
+// Memory   tf_config_release frees; strings live until then.
+// Errors   SL_EINVAL, SL_ERANGE: the key by its path, what is wrong with it,
+//          and what would be right. *out is untouched.
+#ifndef COMMON_LAUNCH_TF_CONFIG_H
+#define COMMON_LAUNCH_TF_CONFIG_H
+
+#include "common/base/json.h"
+
+#define TF_NAMES_MAX 65536
+#define TF_BYTES_MAX ((size_t)1 << 20)
+
+enum tf_type { TF_CHIEF, TF_PS, TF_WORKER, TF_EVALUATOR, TF_TYPES };
+
+struct tf_config {
+    json_t *root;                  // owned
+    const json_t *lists[TF_TYPES]; // of addresses, or NULL
+    enum tf_type type;             // of this task
+    unsigned index;                // into its list, if that is there
+    char unknown[200];             // keys that nobody knows, or ""
+};
+
+enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
+                           struct sl_error *err);
+void tf_config_release(struct tf_config *tf);
+
+const char *tf_type_name(enum tf_type type);
+unsigned tf_config_count(const struct tf_config *tf, enum tf_type type);
+const char *tf_config_address(const struct tf_config *tf, enum tf_type type,
+                              unsigned i);
+
+#endif
