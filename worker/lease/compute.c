@@ -10,7 +10,7 @@
 #include "common/base/deadline.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
-#include "worker/lease/job_ring.h"
+#include "worker/lease/job_rank.h"
 #include "worker/lease/kept.h"
 #include "worker/lease/task.h"
 
@@ -118,7 +118,7 @@ static enum sl_err take_job(struct compute *c, struct lease *l,
         make_room(c, 1, job_bytes_least(l->record));
     rc = job_new(&j, l->record, &c->env, err);
     if (rc == SL_OK && old != NULL)
-        job_ring_pass(old, j);
+        job_rank_pass(old, j);
     drop_job(c, old);
     if (rc != SL_OK)
         return rc;

@@ -10,7 +10,7 @@
 #include "common/base/mem.h"
 #include "kernels/beat.h"
 #include "worker/lease/hybrid.h"
-#include "worker/lease/job_ring.h"
+#include "worker/lease/job_rank.h"
 #include "worker/sync/sync_ps.h"
 
 static const Sluice__V1__JobSpec *spec_of(const struct job *j)
@@ -105,7 +105,7 @@ void job_free(struct job *j)
         program_drop(&j->programs[i]);
     team_job_free(j->team);
     program_memory_release(&j->memory);
-    job_ring_free(j->ring);
+    job_rank_free(j);
     hybrid_free(j->hybrid);
     device_free(j->device);
     data_free(j->train);

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/job_ring.c -- a rank's vectors and buckets, and the parameters
-// of a cut that it is to evaluate.
+// worker/lease/job_ring.c -- a rank's buckets and sum, and its state from one
+// JobOpen to the next.
 #include "worker/lease/job_ring.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "common/base/mem.h"
-#include "common/run/log.h"
-#include "state/snap/snap.h"
 #include "worker/compile/buckets.h"
 
 enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
@@ -32,144 +27,27 @@ void job_ring_free(struct job_ring *r)
     if (r == NULL)
         return;
     rank_release(&r->rank);
-    resident_free(r->resident);
     sum_release(&r->sum);
     sl_free(r->own);
     sl_free(r->buckets);
     sl_free(r);
 }
 
-enum sl_err job_ring_vectors(struct job *j, struct sl_error *err)
+enum sl_err job_ring_sum(struct job_ring *r, uint64_t elements,
+                         struct sl_error *err)
 {
-    struct job_ring *r = j->ring;
-    size_t n = (size_t)j->model->elements;
-    enum sl_err rc;
+    enum sl_err rc = sum_init(&r->sum, r->buckets, r->buckets_count, elements);
 
-    if (r->sum.whole != NULL)
-        return SL_OK;
-    if (j->device == NULL && r->own == NULL) {
-        r->own = sl_aligned(64, n * sizeof(float));
-        if (r->own == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory for the gradient");
-        memset(r->own, 0, n * sizeof(float)); // what no op writes stays 0
-    }
-    r->fresh = j->device == NULL ? NULL : device_params(j->device);
-    r->grads = j->device == NULL ? r->own : device_grads(j->device);
-    rc = sum_init(&r->sum, r->buckets, r->buckets_count, n);
     return rc == SL_OK ? SL_OK
                        : sl_fail(err, rc, "no memory for a round's sum");
 }
 
-// Without them updates are made here, as on a worker without a device.
-static enum sl_err make_resident(struct job *j, struct sl_error *err)
+void job_ring_hand(struct job_ring *from, struct job_ring *to,
+                   const Sluice__V1__JobOpen *open)
 {
-    struct sl_error why = SL_ERROR_INIT;
-    struct job_ring *r = j->ring;
-    uint32_t runs = 0;
-    enum sl_err rc;
-
-    // Of a team the sum is the host's, and each device wants the parameters.
-    if (r->resident != NULL || r->stays_here || j->device == NULL ||
-        j->team != NULL)
-        return SL_OK;
-    for (uint32_t i = 0; i < r->rank.count; i++)
-        runs += (uint32_t)r->rank.parts[i]->plan.run_count;
-    rc = resident_new(&r->resident, j->device, &r->rank.parts[0]->plan.optim,
-                      runs, &why);
-    if (rc == SL_ELOST)
-        return sl_fail(err, rc, "%s", why.text);
-    r->stays_here = rc != SL_OK;
-    if (r->stays_here)
-        LOG(INFO, "the optimizer runs on the host", "job=%" PRIu64 " why=%s",
-            j->record->open->job, why.text);
-    else
-        LOG(INFO, "the optimizer runs on the device", "job=%" PRIu64,
-            j->record->open->job);
-    return SL_OK;
-}
-
-enum sl_err job_ring_params(struct job *j, struct step *step,
-                            struct sl_error *err)
-{
-    struct job_ring *r = j->ring;
-    enum sl_err rc = make_resident(j, err);
-
-    if (rc != SL_OK)
-        return rc;
-    step->resident = r->resident;
-    step->params = r->fresh == NULL ? rank_flat(&r->rank) : r->fresh;
-    if (r->resident != NULL)
-        return rank_lend(&r->rank, r->resident, err);
-    return r->fresh == NULL ? SL_OK : rank_values(&r->rank, r->fresh, err);
-}
-
-// If its device is lost, the state is, and this rank is one without.
-static void bring_home(struct job *j)
-{
-    struct sl_error err = SL_ERROR_INIT;
-
-    if (rank_take_back(&j->ring->rank, &err) != SL_OK)
-        LOG(WARN, "a state is lost with its device", "job=%" PRIu64 " error=%s",
-            j->record->open->job, err.text);
-}
-
-void job_ring_pass(struct job *from, struct job *to)
-{
-    struct rank *r;
-
-    if (from->ring == NULL || to->ring == NULL)
+    if (from->rank.job != open->job ||
+        from->rank.job_incarnation != open->job_incarnation)
         return;
-    r = &from->ring->rank;
-    if (r->job != to->record->open->job ||
-        r->job_incarnation != to->record->open->job_incarnation)
-        return;
-    bring_home(from);
-    to->ring->rank = *r;
-    *r = (struct rank){0};
-}
-
-// ---- evaluation
-
-static enum sl_err read_part(struct job *j, uint32_t part, struct wire_tag tag,
-                             struct sl_error *err)
-{
-    const struct ring_env *env = j->ring->env;
-    const struct plan *plan = &j->ring->rank.parts[part]->plan;
-    struct tagged_file *file = NULL;
-    enum sl_err rc = SL_ENOMEM;
-    char *folder;
-
-    if (env == NULL || env->store == NULL)
-        return sl_fail(err, SL_ENOENT,
-                       "this worker has no --store to read a cut from");
-    folder = snap_folder(env->store, plan);
-    if (folder != NULL)
-        rc = snap_values(env->fs, folder, plan, tag, &file, err);
-    if (rc == SL_OK)
-        memcpy(j->cut + j->record->shards[part].first, file->values,
-               file->bytes);
-    tagged_file_unref(file);
-    sl_free(folder);
-    return rc;
-}
-
-enum sl_err job_ring_cut(struct job *j, const struct wire_tag *tags,
-                         uint32_t count, struct sl_error *err)
-{
-    struct job_ring *r = j->ring;
-    enum sl_err rc = SL_OK;
-
-    if (count > 0 && wire_tag_cmp(tags[0], r->cut) == 0)
-        return SL_OK;
-    r->cut = (struct wire_tag){0, 0};
-    if (count != r->rank.count)
-        return sl_fail(err, SL_ESTATE,
-                       "a cut of %" PRIu32
-                       " parts, of a state that has %" PRIu32,
-                       count, r->rank.count);
-    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = read_part(j, i, tags[i], err);
-    if (rc == SL_OK)
-        r->cut = tags[0];
-    return rc;
+    to->rank = from->rank;
+    from->rank = (struct rank){0};
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/job_ring.h -- what the compute thread keeps of a job whose
-// workers are ranks: the state, its vectors, the buckets that are summed.
+// worker/lease/job_ring.h -- what a rank keeps of a job: the state, its
+// vectors, the buckets that are summed.
 //
 // The state outlives leases and new JobOpens of the same incarnation of the
-// job: a coordinator that comes back finds it where it was.
+// job: a coordinator that comes back finds it where it was. Who computes the
+// gradients is another question (contributor.h): a program of layers here
+// (job_rank.h), or one of the user's (lib).
 //
 // Threads  the compute thread.
-// Memory   job_ring_free; the job frees it before its device.
+// Memory   job_ring_free; what a device has is given up before (job_rank.h).
 // Units    elements of the flat vector.
-// Errors   SL_ENOMEM; SL_ELOST, and then the state is lost as well.
+// Errors   SL_ENOMEM.
 #ifndef WORKER_LEASE_JOB_RING_H
 #define WORKER_LEASE_JOB_RING_H
 
-#include "worker/device/step.h"
-#include "worker/lease/job.h"
+#include "proto/model.h"
 #include "worker/ring/rank.h"
 #include "worker/ring/sum.h"
 
@@ -22,10 +23,10 @@ struct job_ring {
     uint32_t buckets_count;
     struct rank rank;
     struct sum sum;
-    float *fresh; // a device's parameters; NULL: the state's
-                  // own are read
-    float *grads; // the device's, or own
-    float *own;   // NULL: the device has it
+    float *fresh; // where steps read the parameters, if not in the state
+                  // itself: a device's or a program's own; or NULL
+    float *grads; // where steps write the gradient: the device's, or own
+    float *own;   // NULL: somebody else has it
     // The device's own parameters and slots; NULL: none, or not yet.
     struct resident *resident;
     bool stays_here;            // the device cannot have them
@@ -40,22 +41,13 @@ enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes);
 void job_ring_free(struct job_ring *r); // NULL is allowed
 
-// The vectors, made when first wanted; after job_device.
-enum sl_err job_ring_vectors(struct job *j, struct sl_error *err);
+// Ready to sum gradients of so many elements; `grads` and `fresh` are set.
+enum sl_err job_ring_sum(struct job_ring *r, uint64_t elements,
+                         struct sl_error *err);
 
-// Where a step finds its parameters, from now until another state comes into
-// place; there is a state, and no step. On a device that has optimizers they
-// stay there, and rounds are applied there (rank_lend).
-enum sl_err job_ring_params(struct job *j, struct step *step,
-                            struct sl_error *err);
-
-// `to` is the same job, opened anew: it takes the state, if it is the same
-// incarnation. What is on a device is brought home before.
-void job_ring_pass(struct job *from, struct job *to);
-
-// The parameters of a cut into j->cut, for an evaluation: those that were kept,
-// or of the files in our store.
-enum sl_err job_ring_cut(struct job *j, const struct wire_tag *tags,
-                         uint32_t count, struct sl_error *err);
+// `to` is of a job that was opened anew: it takes the state, if that is of this
+// job and incarnation. The state is here.
+void job_ring_hand(struct job_ring *from, struct job_ring *to,
+                   const Sluice__V1__JobOpen *open);
 
 #endif

@@ -3,9 +3,10 @@
 // over all ranks, the update.
 //
 // Which steps a round averages is what the state has not counted (R4;
-// common/plan/round.h); this rank computes those of its slots, in order, and
-// adds them up. While it computes the last one, buckets leave as they become
-// whole. When all ranks' sums are in, each rank applies the same average.
+// common/plan/round.h); this rank has those of its slots computed, in order
+// (contributor.h), and adds them up. While the last one is computed, buckets
+// leave as they become whole. When all ranks' sums are in, each rank applies
+// the same average.
 //
 // A round of which any contribution is not finite is skipped by every rank: its
 // steps are counted, nothing is applied.
@@ -18,11 +19,8 @@
 #ifndef WORKER_LEASE_RING_ROUND_H
 #define WORKER_LEASE_RING_ROUND_H
 
-#include "common/plan/round.h"
-#include "worker/device/step.h"
-#include "worker/lease/contribution.h"
-#include "worker/lease/job_ring.h"
-#include "worker/lease/task.h"
+#include "worker/lease/contributor.h"
+#include "worker/lease/lease.h"
 
 enum round_result {
     ROUND_DONE,
@@ -31,32 +29,19 @@ enum round_result {
     ROUND_FAILED,
 };
 
-struct round_slot {
-    struct round_key key;
-    struct input_run run;
-    bool open;
-};
-
 struct ring_round {
-    const struct task_env *env;
-    struct job *job;
+    struct contributor *by;
     struct lease *lease;
     struct lease_metrics m;
-    struct step step;
 
     // Of the generation.
     uint32_t ranks, self, contributions;
-
-    // The contribution under way, and its slot.
-    struct contribution c;
-    uint32_t slot;
 
     // Of the round: its keys, then those of the next one, as far as is known.
     struct round_key *keys;  // 2 * contributions; owned
     struct once_step *steps; // contributions; owned
     uint32_t keys_count, count;
-    struct round_slot *slots[2]; // this round's, and the next one's; owned
-    uint32_t slots_count[2], slots_cap;
+    uint32_t first, slots, slot; // our own keys; the one under way
     uint64_t samples;
     bool bad;                   // one of our own contributions is not finite,
     bool bad_loss;              // and its loss is not
@@ -65,8 +50,8 @@ struct ring_round {
     bool finite;                // all of its buckets are
 };
 
-void round_init(struct ring_round *r, const struct task_env *env,
-                struct job *job, struct lease *lease);
+void round_init(struct ring_round *r, struct contributor *by,
+                struct lease *lease);
 void round_release(struct ring_round *r);
 
 // A generation begins, the state is in place: so many ranks, this one's index,
@@ -78,5 +63,16 @@ enum round_result round_run(struct ring_round *r, struct sl_error *err);
 
 // What is read ahead is given up.
 void round_leave(struct ring_round *r);
+
+// ---- for the contributor, of the slot under way
+
+// A bucket of the gradient is whole: it is added, and that of the last slot
+// leaves. From the last bucket to the first. `batches`: so many micro-batches
+// have moved its statistics.
+enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
+                        uint32_t batches, struct sl_error *err);
+
+// The slot is not finite, its loss is not: no more of it is wanted.
+void round_spoilt(struct ring_round *r, bool loss);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/task_evaluate.c -- how good the parameters of a cut are.
 #include "worker/device/step.h"
-#include "worker/lease/job_ring.h"
+#include "worker/lease/job_rank.h"
 #include "worker/lease/task.h"
 
 static enum sync_result pull_cut(struct job *job, struct lease *l,
@@ -25,7 +25,7 @@ static enum sync_result load_cut(struct job *job, struct lease *l,
     if (job_cut(job, err) != SL_OK)
         return SYNC_FAILED;
     if (job->ring != NULL)
-        result = job_ring_cut(job, l->tags, l->tags_count, err) == SL_OK
+        result = job_rank_cut(job, l->tags, l->tags_count, err) == SL_OK
                      ? SYNC_OK
                      : SYNC_FAILED;
     else

@@ -22,6 +22,8 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "worker/lease/ring_round.h"
+#include "worker/lease/task.h"
+#include "worker/lease/task_ring.h"
 #include "worker/reduce/ranks.h"
 #include "worker/ring/copy.h"
 #include "worker/ring/feed.h"
@@ -41,8 +43,7 @@ enum ring_stage {
 };
 
 struct ring {
-    const struct task_env *env;
-    struct job *job;
+    struct contributor *by;
     struct lease *lease;
     struct seat *seat;
     const struct ring_env *ring_env;
@@ -67,7 +68,7 @@ struct ring {
 
 static struct rank *rank_of(const struct ring *t)
 {
-    return &t->job->ring->rank;
+    return &t->by->ring->rank;
 }
 
 // R2: from here on nothing of the old generation changes the state.
@@ -76,7 +77,7 @@ static void leave(struct ring *t)
     seat_on_end(t->seat, NULL, NULL);
     copy_unserve(&t->served);
     if (t->joined)
-        sum_leave(&t->job->ring->sum);
+        sum_leave(&t->by->ring->sum);
     t->joined = false;
     round_leave(&t->round);
     t->stage = RING_OUT;
@@ -144,7 +145,7 @@ static void start_feed(struct ring *t)
 {
     stop_feed(t);
     t->fed = t->opened;
-    if (feed_new(&t->feed, rank_of(t), t->env->clock) == SL_OK &&
+    if (feed_new(&t->feed, rank_of(t), t->by->clock) == SL_OK &&
         ranks_serve_feed(t->ring_env->ranks, t->lease->job, t->fed, read_feed,
                          t->feed) != SL_OK) {
         feed_free(t->feed);
@@ -208,7 +209,7 @@ static void start_following(struct ring *t, const Sluice__V1__RingCopy *m)
     stop_following(t);
     t->followed = m->generation;
     t->copied = false;
-    if (t->job->model->elements * sizeof(float) < AHEAD_BYTES)
+    if (t->by->model->elements * sizeof(float) < AHEAD_BYTES)
         say_copied_once(t);
     else if (newcomer_new(&t->newcomer, rank_of(t), &j, t->seat, m, id,
                           &t->err) != SL_OK)
@@ -271,11 +272,21 @@ static enum sl_err place_base(struct ring *t,
     return rank_load(r, &j, begin, err);
 }
 
+// On the loop: nothing of the generation is waited for any longer.
+static void on_end(void *arg)
+{
+    struct ring *t = arg;
+
+    sum_abort(&t->by->ring->sum);
+    if (t->by->ops->hurry != NULL)
+        t->by->ops->hurry(t->by);
+}
+
 static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
                         struct sl_error *err)
 {
     enum wire_type wire = spec_wire(t->lease->record->open->spec);
-    struct job_ring *ring = t->job->ring;
+    struct job_ring *ring = t->by->ring;
     enum sl_err rc = place_base(t, begin, err);
 
     if (rc == SL_OK)
@@ -299,7 +310,7 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     if (rc != SL_OK)
         return rc;
     t->joined = true;
-    seat_on_end(t->seat, sum_abort, &ring->sum);
+    seat_on_end(t->seat, on_end, t);
     return SL_OK;
 }
 
@@ -339,20 +350,6 @@ static void refuse_request(struct ring *t, const struct seat_request *r,
     seat_say(t->seat, say_no_snapshot(t->say, r, rank_of(t)->tag, why));
 }
 
-// What an evaluation of this cut will want.
-static void keep_values(struct ring *t)
-{
-    struct sl_error err = SL_ERROR_INIT;
-    struct job *job = t->job;
-    struct rank *r = rank_of(t);
-
-    if (wire_tag_cmp(job->ring->cut, r->tag) == 0 ||
-        job_cut(job, NULL) != SL_OK)
-        return;
-    if (rank_values(r, job->cut, &err) == SL_OK)
-        job->ring->cut = r->tag;
-}
-
 static void write_part(struct ring *t, const struct seat_request *r)
 {
     struct rank *rank = rank_of(t);
@@ -377,7 +374,8 @@ static void write_part(struct ring *t, const struct seat_request *r)
         refuse_request(t, r, err.text[0] != '\0' ? err.text : "no memory");
         return;
     }
-    keep_values(t);
+    if (t->by->ops->keep != NULL)
+        t->by->ops->keep(t->by);
     seat_write(t->seat, r, image);
 }
 
@@ -412,7 +410,7 @@ static bool run_round(struct ring *t, bool *failed)
         t->over = true;
         return false;
     case ROUND_LEFT:
-        broken(t, sum_suspect(&t->job->ring->sum));
+        broken(t, sum_suspect(&t->by->ring->sum));
         return false;
     case ROUND_FAILED:
         *failed = true;
@@ -441,7 +439,7 @@ static bool must_end(struct ring *t)
 {
     if (atomic_load(&t->lease->gate.draining))
         gate_close(&t->lease->gate, GATE_DRAIN);
-    return gate_look(&t->lease->gate, t->env->clock) != GATE_OPEN;
+    return gate_look(&t->lease->gate, t->by->clock) != GATE_OPEN;
 }
 
 // Takes what the loop has. False: the lease has failed.
@@ -483,14 +481,6 @@ static void wait(struct ring *t)
     pulse_beat(pulse); // the thread does not hang
 }
 
-// Ranges of a cut's evaluation that were leased meanwhile.
-static void run_between(struct ring *t)
-{
-    if (t->env->between == NULL)
-        return;
-    t->env->between(t->env->arg, t->job);
-}
-
 // Newcomers that are behind are waited for, a while.
 static void pace(struct ring *t)
 {
@@ -517,7 +507,8 @@ static bool run(struct ring *t)
             return false;
         write_parts(t);
         give_images(t);
-        run_between(t);
+        if (t->by->ops->between != NULL)
+            t->by->ops->between(t->by);
         if (t->stage == RING_RUNS && !t->over && !holds(t)) {
             while (run_round(t, &failed) && !seat_has_news(t->seat) &&
                    !must_end(t) && !holds(t)) {
@@ -534,47 +525,17 @@ static bool run(struct ring *t)
     return !failed;
 }
 
-// What would hold others up if it came later: the data, the programs.
-static enum sl_err prepare(struct ring *t, struct sl_error *err)
-{
-    const struct record *record = t->lease->record;
-    uint32_t batch = (uint32_t)record->schedule.batch / record->accumulate;
-    struct job_program *p;
-    struct data *data;
-    enum sl_err rc = job_data(t->job, false, &data, err);
-
-    if (rc == SL_OK)
-        rc = job_device(t->job, err);
-    if (rc == SL_OK)
-        rc = job_ring_vectors(t->job, err);
-    if (rc == SL_OK)
-        rc = job_program(t->job, JOB_TRAINS, batch, &p, err);
-    return rc;
-}
-
-void task_ring(const struct task_env *env, struct job *job, struct lease *l)
+void task_ring_run(struct contributor *by, struct lease *l)
 {
     struct ring t = {.err = SL_ERROR_INIT,
-                     .env = env,
-                     .job = job,
+                     .by = by,
                      .lease = l,
                      .seat = l->seat,
                      .ring_env = seat_env(l->seat),
                      .say = {l->job, l->job_incarnation}};
-    enum sl_err rc;
 
-    if (job->ring == NULL) {
-        rc = sl_fail(&t.err, SL_EINVAL, "the job's workers are no ranks");
-        task_fail(l, rc, &t.err);
-        return;
-    }
-    rc = prepare(&t, &t.err);
-    if (rc != SL_OK) {
-        task_fail(l, rc, &t.err);
-        return;
-    }
-    job->ring->env = t.ring_env;
-    round_init(&t.round, env, job, l);
+    by->ring->env = t.ring_env;
+    round_init(&t.round, by, l);
     seat_say(t.seat, say_join(t.say, l->attempt, t.ring_env));
     FAULT("ring.joined");
     if (run(&t))

@@ -17,10 +17,17 @@ void rank_set_free(struct shard **parts, uint32_t count)
     sl_free(parts);
 }
 
+static void free_away(struct rank *r)
+{
+    if (r->away != NULL)
+        r->away->ops->free(r->away);
+    r->away = NULL;
+}
+
 void rank_release(struct rank *r)
 {
     rank_set_free(r->parts, r->count);
-    rank_away_free(r->away);
+    free_away(r);
     *r = (struct rank){0};
 }
 
@@ -173,7 +180,7 @@ enum sl_err rank_values(const struct rank *r, float *flat, struct sl_error *err)
     size_t bytes = 0;
 
     if (r->away != NULL)
-        return rank_away_values(r, flat, err);
+        return r->away->ops->values(r, flat, err);
     for (uint32_t i = 0; i < r->count; i++)
         bytes += plan_values_bytes(&r->parts[i]->plan);
     memcpy(flat, rank_flat(r), bytes);
@@ -228,7 +235,7 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
     enum sl_err rc = SL_OK;
 
     if (r->away != NULL && !steps[0].skip)
-        rc = rank_away_apply(r, steps, err);
+        rc = r->away->ops->apply(r, steps, err);
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++) {
         struct shard *s = r->parts[i];
 
@@ -245,6 +252,20 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
     return SL_OK;
 }
 
+enum sl_err rank_bring_part(struct rank *r, uint32_t part, struct sl_error *err)
+{
+    return r->away == NULL ? SL_OK : r->away->ops->bring(r, part, err);
+}
+
+enum sl_err rank_bring(struct rank *r, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+        rc = rank_bring_part(r, i, err);
+    return rc;
+}
+
 enum sl_err rank_take_back(struct rank *r, struct sl_error *err)
 {
     enum sl_err rc = rank_bring(r, err);
@@ -253,8 +274,7 @@ enum sl_err rank_take_back(struct rank *r, struct sl_error *err)
         rank_release(r);
         return rc;
     }
-    rank_away_free(r->away);
-    r->away = NULL;
+    free_away(r);
     return SL_OK;
 }
 

@@ -7,7 +7,8 @@
 #include "common/base/mem.h"
 #include "worker/ring/rank_inner.h"
 
-struct rank_away {
+struct away {
+    struct rank_away base;
     struct resident *there;
     uint32_t count;
     struct resident_run *runs;    // owned, as all of these
@@ -15,10 +16,15 @@ struct rank_away {
     struct optim_consts *consts;
 };
 
-void rank_away_free(struct rank_away *a)
+static struct away *away_of(const struct rank *r)
 {
-    if (a == NULL)
-        return;
+    return (struct away *)r->away;
+}
+
+static void free_away(struct rank_away *base)
+{
+    struct away *a = (struct away *)base;
+
     sl_free(a->runs);
     sl_free(a->like);
     sl_free(a->consts);
@@ -36,8 +42,7 @@ static uint32_t most_runs(const struct rank *r)
     return (uint32_t)n;
 }
 
-static void add_run(struct rank_away *a, const struct plan_run *run,
-                    uint64_t first)
+static void add_run(struct away *a, const struct plan_run *run, uint64_t first)
 {
     const struct plan_run *last = a->count > 0 ? a->like[a->count - 1] : NULL;
 
@@ -51,9 +56,9 @@ static void add_run(struct rank_away *a, const struct plan_run *run,
         .first = first, .elements = run->elements, .moving = run->moving};
 }
 
-static struct rank_away *make(const struct rank *r, struct resident *there)
+static struct away *make(const struct rank *r, struct resident *there)
 {
-    struct rank_away *a = sl_calloc(1, sizeof(*a));
+    struct away *a = sl_calloc(1, sizeof(*a));
     uint32_t most = most_runs(r);
     uint64_t first = 0;
 
@@ -64,7 +69,7 @@ static struct rank_away *make(const struct rank *r, struct resident *there)
     a->like = sl_malloc_array(most, sizeof(*a->like));
     a->consts = sl_malloc_array(most, sizeof(*a->consts));
     if (a->runs == NULL || a->like == NULL || a->consts == NULL) {
-        rank_away_free(a);
+        free_away(&a->base);
         return NULL;
     }
     for (uint32_t i = 0; i < r->count; i++) {
@@ -79,10 +84,10 @@ static struct rank_away *make(const struct rank *r, struct resident *there)
 
 // ---- rounds
 
-enum sl_err rank_away_apply(struct rank *r, const struct once_step *steps,
-                            struct sl_error *err)
+static enum sl_err apply(struct rank *r, const struct once_step *steps,
+                         struct sl_error *err)
 {
-    struct rank_away *a = r->away;
+    struct away *a = away_of(r);
     struct shard *s = r->parts[0];
     uint64_t version = once_version(&s->once);
     const struct apply_of of = {&s->rates, steps[0].closure, version, version,
@@ -121,26 +126,6 @@ static enum sl_err write_part(const struct rank *r, uint32_t part,
     return rc;
 }
 
-enum sl_err rank_lend(struct rank *r, struct resident *there,
-                      struct sl_error *err)
-{
-    struct rank_away *a;
-    enum sl_err rc = SL_OK;
-
-    if (r->away != NULL)
-        return SL_OK;
-    a = make(r, there);
-    if (a == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for a state on a device");
-    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
-        rc = write_part(r, i, there, err);
-    if (rc == SL_OK)
-        r->away = a;
-    else
-        rank_away_free(a);
-    return rc;
-}
-
 struct bring {
     struct resident *there;
     uint64_t first, n;
@@ -154,29 +139,41 @@ static enum sl_err read_array(void *arg, unsigned array, float *into,
     return resident_read(b->there, array, b->first, b->n, into, err);
 }
 
-enum sl_err rank_bring_part(struct rank *r, uint32_t part, struct sl_error *err)
+static enum sl_err bring(struct rank *r, uint32_t part, struct sl_error *err)
 {
-    struct bring b;
+    struct bring b = {away_of(r)->there, first_of(r, part),
+                      r->parts[part]->plan.elements};
 
-    if (r->away == NULL)
-        return SL_OK;
-    b = (struct bring){r->away->there, first_of(r, part),
-                       r->parts[part]->plan.elements};
     return update_bring(r->parts[part], read_array, &b, err);
 }
 
-enum sl_err rank_bring(struct rank *r, struct sl_error *err)
+static enum sl_err values(const struct rank *r, float *flat,
+                          struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
-
-    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
-        rc = rank_bring_part(r, i, err);
-    return rc;
+    return resident_read(away_of(r)->there, 0, 0, first_of(r, r->count), flat,
+                         err);
 }
 
-enum sl_err rank_away_values(const struct rank *r, float *flat,
-                             struct sl_error *err)
+static const struct rank_away_ops ops = {
+    .apply = apply, .bring = bring, .values = values, .free = free_away};
+
+enum sl_err rank_lend(struct rank *r, struct resident *there,
+                      struct sl_error *err)
 {
-    return resident_read(r->away->there, 0, 0, first_of(r, r->count), flat,
-                         err);
+    struct away *a;
+    enum sl_err rc = SL_OK;
+
+    if (r->away != NULL)
+        return SL_OK;
+    a = make(r, there);
+    if (a == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a state on a device");
+    a->base.ops = &ops;
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+        rc = write_part(r, i, there, err);
+    if (rc == SL_OK)
+        r->away = &a->base;
+    else
+        free_away(&a->base);
+    return rc;
 }

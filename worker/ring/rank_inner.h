@@ -26,11 +26,21 @@ void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
 void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
                    const struct rank_job *j, struct wire_tag tag);
 
-// Of a state that is away: the round's average is applied there.
-enum sl_err rank_away_apply(struct rank *r, const struct once_step *steps,
-                            struct sl_error *err);
-enum sl_err rank_away_values(const struct rank *r, float *flat,
-                             struct sl_error *err);
-void rank_away_free(struct rank_away *a); // NULL is allowed
+// A state that is away: whoever took it there knows how it is reached
+// (rank_away.c). By a table, so that programs without devices need no code of
+// theirs.
+struct rank_away_ops {
+    // The round's average is applied there.
+    enum sl_err (*apply)(struct rank *r, const struct once_step *steps,
+                         struct sl_error *err);
+    enum sl_err (*bring)(struct rank *r, uint32_t part, struct sl_error *err);
+    enum sl_err (*values)(const struct rank *r, float *flat,
+                          struct sl_error *err);
+    void (*free)(struct rank_away *a);
+};
+
+struct rank_away {
+    const struct rank_away_ops *ops;
+};
 
 #endif

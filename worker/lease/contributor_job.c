@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/contributor_job.c -- a rank whose contributions are those of a
+// model of layers: its samples are read ahead, its programs run here or on a
+// device.
+#include <math.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "worker/device/step.h"
+#include "worker/lease/contribution.h"
+#include "worker/lease/job_rank.h"
+#include "worker/lease/pass.h"
+#include "worker/lease/ring_round.h"
+#include "worker/lease/task.h"
+#include "worker/lease/task_ring.h"
+
+struct slot {
+    struct round_key key;
+    struct input_run run;
+    bool open;
+};
+
+// The slots of this round, and of the next one, as far as they are known.
+struct slots {
+    struct slot *at; // owned
+    uint32_t count, capacity;
+};
+
+struct our {
+    struct contributor base;
+    const struct task_env *env;
+    struct job *job;
+    struct lease *lease;
+    struct step step;
+    struct contribution c;
+    struct slots slots[2];
+    // Of the pass under way.
+    struct ring_round *round;
+    uint32_t slot;
+};
+
+static struct our *our_of(struct contributor *c)
+{
+    return (struct our *)c;
+}
+
+// ---- slots
+
+static void close_slots(struct our *o, unsigned which)
+{
+    struct slots *s = &o->slots[which];
+
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->at[i].open)
+            input_close(o->env->input, &s->at[i].run);
+        s->at[i].open = false;
+    }
+    s->count = 0;
+}
+
+static void leave(struct contributor *c)
+{
+    struct our *o = our_of(c);
+
+    step_stop(&o->step);
+    close_slots(o, 0);
+    close_slots(o, 1);
+}
+
+static enum sl_err place(struct contributor *c, struct sl_error *err)
+{
+    struct our *o = our_of(c);
+
+    return job_rank_params(o->job, &o->step, err);
+}
+
+static enum sl_err open_slot(struct our *o, struct slot *slot,
+                             struct round_key key, struct sl_error *err)
+{
+    const struct schedule *s = &o->lease->record->schedule;
+    uint64_t first, n;
+    enum sl_err rc;
+
+    memset(slot, 0, sizeof(*slot));
+    slot->key = key;
+    schedule_step_range(s, key.closure, key.step, &first, &n);
+    rc = job_run(o->job, &slot->run, schedule_epoch(s, key.closure), first, n,
+                 err);
+    if (rc != SL_OK)
+        return rc;
+    input_open(o->env->input, &slot->run);
+    slot->open = true;
+    return SL_OK;
+}
+
+static enum sl_err grow(struct slots *s, uint32_t count, struct sl_error *err)
+{
+    struct slot *more;
+
+    if (count <= s->capacity)
+        return SL_OK;
+    more = sl_realloc_array(s->at, count, sizeof(*more));
+    if (more == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for %u slots", count);
+    s->at = more;
+    s->capacity = count;
+    return SL_OK;
+}
+
+// Their reading begins. None is open.
+static enum sl_err open_slots(struct our *o, unsigned which,
+                              const struct round_key *keys, uint32_t count,
+                              struct sl_error *err)
+{
+    struct slots *s = &o->slots[which];
+    enum sl_err rc = grow(s, count, err);
+
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
+        rc = open_slot(o, &s->at[i], keys[i], err);
+        if (rc == SL_OK)
+            s->count++;
+    }
+    return rc;
+}
+
+// True if these are what was opened ahead.
+static bool foreseen(const struct our *o, const struct round_key *keys,
+                     uint32_t count)
+{
+    const struct slots *s = &o->slots[1];
+
+    if (s->count != count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct round_key *a = &s->at[i].key, *b = &keys[i];
+
+        if (a->closure != b->closure || a->step != b->step)
+            return false;
+    }
+    return true;
+}
+
+static enum sl_err choose(struct contributor *c,
+                          const struct round_key *const rounds[2],
+                          const uint32_t counts[2], struct sl_error *err)
+{
+    struct our *o = our_of(c);
+    bool ready = foreseen(o, rounds[0], counts[0]);
+    enum sl_err rc = SL_OK;
+
+    close_slots(o, 0);
+    if (ready) {
+        struct slots used = o->slots[0];
+
+        o->slots[0] = o->slots[1];
+        o->slots[1] = used;
+    } else {
+        close_slots(o, 1);
+        rc = open_slots(o, 0, rounds[0], counts[0], err);
+    }
+    return rc == SL_OK ? open_slots(o, 1, rounds[1], counts[1], err) : rc;
+}
+
+// ---- contributions
+
+// What a device may copy ahead behind the last micro-batch of a slot: the first
+// one of the next slot.
+static enum sl_err look_ahead(void *arg, struct sl_error *err)
+{
+    struct our *o = arg;
+    struct input *input = o->c.input;
+
+    if (o->slot + 1 < o->slots[0].count)
+        return step_look_ahead(&o->step, input,
+                               &o->slots[0].at[o->slot + 1].run, 0, err);
+    if (o->slots[1].count > 0)
+        return step_look_ahead(&o->step, input, &o->slots[1].at[0].run, 0, err);
+    return SL_OK;
+}
+
+static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
+{
+    struct our *o = arg;
+    bool finite = step_finite(&o->step, b, &o->job->ring->buckets[b]);
+
+    return round_whole(o->round, b, finite, o->c.count, err);
+}
+
+static enum sl_err compute(struct contributor *c, struct ring_round *r,
+                           uint32_t slot, struct sl_error *err)
+{
+    struct our *o = our_of(c);
+    struct slot *s = &o->slots[0].at[slot];
+    struct pass pass = {.clock = o->env->clock,
+                        .c = &o->c,
+                        .m = &r->m,
+                        .whole = add_bucket,
+                        .ahead = look_ahead,
+                        .arg = o};
+    enum sl_err rc;
+
+    o->slot = slot;
+    o->round = r;
+    contribution_begin(&o->c, &s->run, s->key.closure, s->key.step);
+    FAULT("task.compute");
+    rc = pass_forward(&pass, err);
+    FAULT("task.computed");
+    if (rc == SL_OK && !isfinite(o->c.loss_sum))
+        round_spoilt(r, true);
+    if (rc == SL_OK && !r->bad)
+        rc = pass_backward(&pass, err);
+    if (rc != SL_OK || r->bad)
+        step_stop(&o->step);
+    contribution_put(&o->c);
+    r->loss_sum += o->c.loss_sum;
+    r->right_sum += o->c.right_sum;
+    return rc;
+}
+
+static bool scaled(struct contributor *c, struct ring_round *r, bool finite)
+{
+    struct job *job = our_of(c)->job;
+    bool less;
+
+    if (job->precision != SPEC_F16)
+        return false;
+    less = loss_scale_step(&job->scale, finite);
+    r->m.loss_scale = job->scale.s;
+    return !finite && less && !r->bad_loss;
+}
+
+static void strange(struct contributor *c, char *out, size_t size)
+{
+    contribution_strange(&our_of(c)->c, out, size);
+}
+
+static enum sl_err settle(struct contributor *c, struct sl_error *err)
+{
+    struct resident *there = our_of(c)->step.resident;
+
+    return there == NULL ? SL_OK : resident_free_gradient(there, err);
+}
+
+static enum sl_err averaged(struct contributor *c, uint64_t first,
+                            uint64_t count, struct sl_error *err)
+{
+    return resident_gradient(our_of(c)->step.resident, first, count, err);
+}
+
+// ---- beside rounds
+
+static void keep(struct contributor *c)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct job *job = our_of(c)->job;
+    struct rank *r = &job->ring->rank;
+
+    if (wire_tag_cmp(job->ring->cut, r->tag) == 0 ||
+        job_cut(job, NULL) != SL_OK)
+        return;
+    if (rank_values(r, job->cut, &err) == SL_OK)
+        job->ring->cut = r->tag;
+}
+
+// Ranges of a cut's evaluation that were leased meanwhile.
+static void between(struct contributor *c)
+{
+    const struct our *o = our_of(c);
+
+    if (o->env->between != NULL)
+        o->env->between(o->env->arg, o->job);
+}
+
+// ---- the lease
+
+static const struct contributor_ops ops = {
+    .place = place,
+    .choose = choose,
+    .compute = compute,
+    .scaled = scaled,
+    .strange = strange,
+    .settle = settle,
+    .averaged = averaged,
+    .keep = keep,
+    .between = between,
+    .leave = leave,
+};
+
+// What would hold others up if it came later: the data, the programs.
+static enum sl_err prepare(struct job *job, struct sl_error *err)
+{
+    const struct record *record = job->record;
+    uint32_t batch = (uint32_t)record->schedule.batch / record->accumulate;
+    struct job_program *p;
+    struct data *data;
+    enum sl_err rc = job_data(job, false, &data, err);
+
+    if (rc == SL_OK)
+        rc = job_device(job, err);
+    if (rc == SL_OK)
+        rc = job_rank_vectors(job, err);
+    if (rc == SL_OK)
+        rc = job_program(job, JOB_TRAINS, batch, &p, err);
+    return rc;
+}
+
+static void start(struct our *o, const struct task_env *env, struct job *job,
+                  struct lease *l)
+{
+    *o = (struct our){
+        .base = {.ops = &ops,
+                 .clock = env->clock,
+                 .ring = job->ring,
+                 .model = job->model,
+                 .optimizer = &job->optimizer,
+                 .skip_nonfinite = job->skip_nonfinite,
+                 .max_nonfinite = job->max_nonfinite,
+                 .nonfinite = &job->nonfinite},
+        .env = env,
+        .job = job,
+        .lease = l,
+        .step = {.device = job->device,
+                 .team = job->team,
+                 .grads = job->ring->grads,
+                 .pulse = &l->gate.pulse},
+        .c = {.input = env->input, .job = job},
+    };
+    o->c.device = &o->step;
+}
+
+void task_ring(const struct task_env *env, struct job *job, struct lease *l)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = SL_OK;
+    struct our o;
+
+    if (job->ring == NULL)
+        rc = sl_fail(&err, SL_EINVAL, "the job's workers are no ranks");
+    if (rc == SL_OK)
+        rc = prepare(job, &err);
+    if (rc != SL_OK) {
+        task_fail(l, rc, &err);
+        return;
+    }
+    start(&o, env, job, l);
+    task_ring_run(&o.base, l);
+    sl_free(o.slots[0].at);
+    sl_free(o.slots[1].at);
+}
