@@ -290,6 +290,7 @@ static void say_hello(struct attendee *a)
     m.device = (char *)a->setup.device;
     m.protocol = WIRE_PROTOCOL;
     m.external = a->setup.external;
+    m.ranks = a->setup.ranks;
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;

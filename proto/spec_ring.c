@@ -79,7 +79,6 @@ static enum sl_err check_round(Sluice__V1__TrainSpec *t, struct sl_error *err)
                       WIRE_CONTRIBUTIONS_MAX, err);
 }
 
-// An external program computes gradients and keeps no state.
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__TrainSpec *t = spec->train;
@@ -87,9 +86,6 @@ enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err)
 
     if (!spec_allreduce(spec))
         return check_strange(t, err);
-    if (spec_external(spec))
-        return sl_fail(err, SL_EINVAL,
-                       "train.mode: an external model trains in async alone");
     if (t->max_delay != 0 || strcmp(t->staleness, "none") != 0)
         return sl_fail(err, SL_EINVAL, "train.%s: nothing is late in allreduce",
                        t->max_delay != 0 ? "max_delay" : "staleness");

@@ -239,6 +239,7 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
         .process = hello->process,
         .pid = hello->pid,
         .external = hello->external,
+        .ranks = hello->ranks,
         .map_changes = hello->map_changes,
         .waits_for_round = hello->waits_for_round,
         .only_job = hello->only_job,

@@ -56,9 +56,15 @@ bool job_ended(const struct job *job)
     return job->state >= JOB_FINISHED;
 }
 
+bool job_able(const struct job *job, const struct member *m)
+{
+    return m->edition >= job->edition &&
+           (m->ranks || !job->external || !job->allreduce);
+}
+
 bool job_suits(const struct job *job, const struct member *m)
 {
-    return m->external == job->external && m->edition >= job->edition &&
+    return m->external == job->external && job_able(job, m) &&
            (m->only_job == 0 || m->only_job == job->id);
 }
 

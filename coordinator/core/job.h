@@ -291,6 +291,9 @@ void job_enter(struct job *job, enum job_state next);
 void job_restore(struct job *job, enum job_state ended);
 bool job_ended(const struct job *job);
 
+// Is it new enough: for the job's layers, or to be a rank of its program's?
+bool job_able(const struct job *job, const struct member *m);
+
 // May this worker be given of it, whatever it holds and however it fares?
 bool job_suits(const struct job *job, const struct member *m);
 

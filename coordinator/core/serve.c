@@ -77,8 +77,8 @@ static void consider(struct coord *c, struct choice *choice, struct job *job)
     struct offer o;
 
     c->offers.compared++;
-    if (choice->member->edition < job->edition)
-        return; // others may know its layers
+    if (!job_able(job, choice->member))
+        return; // others may know its layers, or be ranks
     if (!dispatch_fits(&choice->worker, &is)) {
         list_remove(&job->on_offers); // it has as many workers as it may have
         return;

@@ -70,7 +70,7 @@ static bool worker_there(const struct coord *c, const struct job *job,
     return false;
 }
 
-// One that would do, did it know the job's layers.
+// One that would do, were it newer.
 static bool older_there(const struct coord *c, const struct job *job)
 {
     list_for(n, &c->members.all)
@@ -78,7 +78,7 @@ static bool older_there(const struct coord *c, const struct job *job)
         struct member *m = list_entry(n, struct member, node);
 
         if (m->role == MEMBER_WORKER && m->external == job->external &&
-            m->state == MEMBER_READY && m->edition < job->edition)
+            m->state == MEMBER_READY && !job_able(job, m))
             return true;
     }
     return false;
@@ -86,10 +86,16 @@ static bool older_there(const struct coord *c, const struct job *job)
 
 static void reason_older(const struct job *job, char *out, size_t size)
 {
-    snprintf(out, size,
-             "waiting for a worker that knows the job's layers (edition %u): "
-             "those that are there are older; start newer ones",
-             job->edition);
+    if (job->external)
+        snprintf(out, size,
+                 "waiting for an external worker that can be a rank "
+                 "(libsluice): those that are there are older; start newer "
+                 "ones");
+    else
+        snprintf(out, size,
+                 "waiting for a worker that knows the job's layers (edition "
+                 "%u): those that are there are older; start newer ones",
+                 job->edition);
 }
 
 static void reason_worker(const struct coord *c, const struct job *job,
@@ -137,7 +143,8 @@ static void reason_placing(const struct coord *c, const struct job *job,
         snprintf(out, size, "waiting for psservers to settle");
 }
 
-static void reason_ring(const struct job *job, char *out, size_t size)
+static void reason_ring(const struct coord *c, const struct job *job, char *out,
+                        size_t size)
 {
     const struct ring *r = &job->ring;
     uint32_t answered = 0, ready = 0;
@@ -146,7 +153,15 @@ static void reason_ring(const struct job *job, char *out, size_t size)
         answered += r->rank[i].in && r->rank[i].answered;
         ready += r->rank[i].in && r->rank[i].ready;
     }
-    if (r->count < r->min)
+    if (r->count < r->min && !worker_there(c, job, false) &&
+        older_there(c, job))
+        reason_older(job, out, size);
+    else if (r->count < r->min && job->external)
+        snprintf(out, size,
+                 "waiting for external workers: %u of at least %u are in the "
+                 "ring",
+                 r->count, r->min);
+    else if (r->count < r->min)
         snprintf(out, size,
                  "waiting for workers: %u of at least %u are in the ring",
                  r->count, r->min);
@@ -237,7 +252,7 @@ static void status_reason(const struct coord *c, const struct job *job,
     else if (!job->placed)
         reason_placing(c, job, out, size);
     else if (job->allreduce && !job_served(job))
-        reason_ring(job, out, size);
+        reason_ring(c, job, out, size);
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))

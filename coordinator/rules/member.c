@@ -83,6 +83,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->identity = sl_hash64(hello->name, strlen(hello->name));
     m->pid = hello->pid;
     m->external = hello->external;
+    m->ranks = hello->ranks;
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
     m->only_job = hello->only_job;

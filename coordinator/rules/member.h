@@ -55,6 +55,7 @@ struct member_hello {
     const char *name, *address, *host, *version, *device;
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
+    bool ranks;        // external: may be a rank
     uint64_t only_job; // 0: any that suits it
     uint32_t edition;  // of the layers, that it knows
 };
@@ -90,7 +91,7 @@ struct member {
     char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
-    bool external, map_changes, waits_for_round, draining;
+    bool external, ranks, map_changes, waits_for_round, draining;
     bool drained;      // by an admin, whatever it says itself
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;

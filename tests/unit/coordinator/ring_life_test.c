@@ -150,6 +150,35 @@ TEST(ring_life, no_psserver_is_missed_for_its_parts)
     world_release(&w);
 }
 
+// Who sums for a program must say that it can: others would refuse the lease.
+TEST(ring_life, a_job_of_a_program_is_for_external_workers_that_can_be_ranks)
+{
+    const char *tail = strstr(world_external_job, "\"batch\"");
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+    struct world w;
+    char json[600];
+
+    snprintf(json, sizeof(json), "%.*s\"mode\":\"allreduce\",%s",
+             (int)(tail - world_external_job), world_external_job, tail);
+    world_init(&w, t_seed());
+    world_people(&w, 0, 2);
+    world_add(&w, FAKE_WORKER, "older")->external = true;
+    world_submit(&w, json);
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->ring_ranks, 0);
+    T_HAS(s->reason, "an external worker that can be a rank");
+    wire_free(&s->base);
+    m = world_add(&w, FAKE_WORKER, "newer");
+    m->external = m->ranks = true;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    s = world_status(&w);
+    T_EQ(s->steps_counted, schedule_steps(&w.schedule));
+    wire_free(&s->base);
+    world_release(&w);
+}
+
 TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
 {
     struct world w;

@@ -343,6 +343,7 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.address = m->role == FAKE_PSSERVER ? "127.0.0.1:1" : "";
     hello.protocol = WIRE_PROTOCOL;
     hello.external = m->external;
+    hello.ranks = m->ranks;
     hello.map_changes = !w->whole_maps;
     hello.waits_for_round = w->ahead;
     hello.edition = m->edition;
