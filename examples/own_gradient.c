@@ -102,6 +102,10 @@ int main(int argc, char **argv)
         .tls_cert = option(argc, argv, "--tls-cert"),
         .tls_key = option(argc, argv, "--tls-key"),
         .device = "own_gradient",
+        // Of a job in allreduce mode, whose programs keep the parameters.
+        .listen = option(argc, argv, "--listen"),
+        .advertise = option(argc, argv, "--advertise"),
+        .store = option(argc, argv, "--store"),
     };
     struct sl_error err = SL_ERROR_INIT;
     struct sluice_closure *c;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "lib/inner.h"
+#include "lib/ring.h"
 #include "worker/device/grad.h"
 #include "worker/lease/task.h"
 
@@ -26,41 +26,51 @@ static void fill_info(struct sluice_closure *c)
 {
     const struct record *r = record_of(c);
     const Sluice__V1__TrainSpec *train = r->open->spec->train;
+    const struct sluice_info is = c->info; // of a ring
+    uint64_t closure = c->slot ? c->key.closure : c->lease->closure;
 
     c->info = (struct sluice_info){
         .job = r->open->job_name,
         .number = c->lease->job,
-        .closure = c->lease->closure,
-        .epoch = c->lease->epoch,
-        .first = c->lease->first,
-        .count = c->lease->count,
-        .steps = c->lease->steps,
+        .closure = closure,
+        .epoch = schedule_epoch(&r->schedule, closure),
+        .steps = schedule_closure_steps(&r->schedule, closure),
         .samples = r->schedule.samples,
         .batch = r->schedule.batch,
         .seed = train->seed,
         .elements = r->layout.elements,
         .variables = r->layout.variables_count,
+        .ranks = is.ranks,
+        .rank = is.rank,
+        .generation = is.generation,
+        .rounds = is.rounds,
+        .redone = is.redone,
+        .next_first = is.next_first,
+        .next_count = is.next_count,
     };
+    schedule_closure_range(&r->schedule, closure, &c->info.first,
+                           &c->info.count);
     c->shuffle = !train->has_shuffle || train->shuffle;
 }
 
+// What is kept of its ranges; the job is there, and what `info` says of it.
 static enum sl_err prepare(struct sluice_closure *c, struct sl_error *err)
 {
-    const struct record *r = record_of(c);
-    uint32_t n = r->layout.shards_count;
+    const struct job_ring *ring = c->job->ring;
     enum sl_err rc;
 
     fill_info(c);
-    if (c->lease->kind != LEASE_TRAIN)
-        return sl_fail(err, SL_ENOTSUP, "a lease that is not for training");
     rc = order_init(&c->order, c->info.seed, c->info.epoch, c->info.samples);
     if (rc != SL_OK)
         return sl_fail(err, rc, "the data has no order");
-    c->covered = sl_calloc(n, sizeof(*c->covered));
-    c->sent = sl_calloc(n, sizeof(*c->sent));
+    c->ranges = ring != NULL ? ring->buckets : c->job->sync->ranges;
+    c->ranges_count =
+        ring != NULL ? ring->buckets_count : c->job->sync->ranges_count;
+    c->covered = sl_calloc(c->ranges_count, sizeof(*c->covered));
+    c->sent = sl_calloc(c->ranges_count, sizeof(*c->sent));
     if (c->covered == NULL || c->sent == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    return jobs_take(c->session, c->lease, &c->job, err);
+    return SL_OK;
 }
 
 static void closure_free(struct sluice_closure *c)
@@ -69,18 +79,35 @@ static void closure_free(struct sluice_closure *c)
 
     if (c->sync_open)
         ops(c)->close(c->job->sync);
-    session_done(s, c->lease);
+    if (!c->slot)
+        session_done(s, c->lease);
     s->open = NULL;
     sl_free(c->covered);
     sl_free(c->sent);
     sl_free(c);
 }
 
+static struct sluice_closure *closure_new(struct sluice *s)
+{
+    struct sluice_closure *c = sl_calloc(1, sizeof(*c));
+
+    if (c != NULL)
+        c->session = s;
+    return c;
+}
+
+static enum sl_err take_job(struct sluice_closure *c, struct sl_error *err)
+{
+    if (c->lease->kind != LEASE_TRAIN)
+        return sl_fail(err, SL_ENOTSUP, "a lease that is not for training");
+    return jobs_take(c->session, c->lease, &c->job, err);
+}
+
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
-    struct sluice_closure *c = sl_calloc(1, sizeof(*c));
+    struct sluice_closure *c = closure_new(s);
     enum sl_err rc;
 
     if (c == NULL) {
@@ -88,10 +115,11 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
         session_done(s, l);
         return sl_fail(err, SL_ENOMEM, "no memory");
     }
-    c->session = s;
     c->lease = l;
     s->open = c;
-    rc = prepare(c, &why);
+    rc = take_job(c, &why);
+    if (rc == SL_OK)
+        rc = prepare(c, &why);
     if (rc != SL_OK) {
         task_fail(l, rc, &why);
         closure_free(c);
@@ -103,11 +131,53 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     return SL_OK;
 }
 
+enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
+                            struct sl_error *err)
+{
+    struct sluice_closure *c = closure_new(s);
+    enum sl_err rc;
+
+    *out = NULL;
+    if (c == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    c->slot = true;
+    s->open = c;
+    if (!ring_grab(s->ring, c)) {
+        closure_free(c);
+        return SL_OK;
+    }
+    rc = prepare(c, err);
+    if (rc != SL_OK) {
+        closure_free(c);
+        ring_stop(s, "out of memory", NULL, false);
+        return rc;
+    }
+    *out = c;
+    return SL_OK;
+}
+
+// A slot that is let go of undone is all of the ring's lease.
+static void finish_slot(struct sluice_closure *c, const char *why,
+                        const struct sl_error *failed, bool job_error)
+{
+    struct sluice *s = c->session;
+    bool over = failed == NULL && ring_over(c);
+
+    closure_free(c);
+    if (!over)
+        ring_stop(s, why != NULL ? why : "the program let go of it", failed,
+                  job_error);
+}
+
 void sluice_finish(struct sluice_closure *c, const char *why)
 {
     struct lease *l = c->lease;
 
     pulse_beat(&l->gate.pulse);
+    if (c->slot) {
+        finish_slot(c, why, NULL, false);
+        return;
+    }
     if (c->at == CLOSURE_DONE)
         tally_evidence(l, c->job->sync);
     else if (c->at == CLOSURE_LOST)
@@ -121,8 +191,12 @@ void sluice_fail(struct sluice_closure *c, const char *why, bool job_error)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    sl_fail(&err, job_error ? SL_EINVAL : SL_EINTERNAL, "%s",
-            why != NULL ? why : "the program said so");
+    err.code = sl_fail(&err, job_error ? SL_EINVAL : SL_EINTERNAL, "%s",
+                       why != NULL ? why : "the program said so");
+    if (c->slot) {
+        finish_slot(c, NULL, &err, job_error);
+        return;
+    }
     task_fail(c->lease, err.code, &err);
     c->lease->outcome.job_error = job_error;
     closure_free(c);
@@ -331,9 +405,11 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
 
     if (c->inside)
         return sl_fail(err, SL_ESTATE, "a step is under way: end it first");
+    pulse_beat(&c->lease->gate.pulse);
+    if (c->slot)
+        return ring_begin(c, out, err);
     if (c->at == CLOSURE_LOST)
         return lose(c, c->lost, err);
-    pulse_beat(&c->lease->gate.pulse);
     if (c->at != CLOSURE_DONE)
         result =
             atomic_load(&c->lease->gate.draining) ? leave_off(c) : find_step(c);
@@ -398,10 +474,25 @@ static enum sl_err check_inside(struct sluice_closure *c, struct sl_error *err)
     return SL_OK;
 }
 
+// A range that is whole; SL_OK also where the step counts for nothing by now.
+static enum sl_err range_ready(struct sluice_closure *c, uint32_t range,
+                               struct sl_error *err)
+{
+    enum sync_result result;
+
+    if (c->slot)
+        return ring_ready(c, range, err);
+    result = leave(c, range, false);
+    if (result == SYNC_AGAIN)
+        again(c);
+    else if (result != SYNC_OK)
+        return lose(c, result, err);
+    return SL_OK;
+}
+
 enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                          uint64_t count, struct sl_error *err)
 {
-    const struct sync *s = c->job->sync;
     enum sl_err rc = check_inside(c, err);
 
     if (rc != SL_OK)
@@ -411,26 +502,20 @@ enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                        "elements %" PRIu64 " to %" PRIu64
                        " of a gradient of %" PRIu64,
                        first, first + count, c->info.elements);
-    for (uint32_t i = 0; i < s->ranges_count && !c->again; i++) {
-        const struct overlap_range *r = &s->ranges[i];
+    for (uint32_t i = 0; rc == SL_OK && i < c->ranges_count && !c->again; i++) {
+        const struct overlap_range *r = &c->ranges[i];
         uint64_t from = first > r->first ? first : r->first;
         uint64_t end = first + count < r->first + r->count
                            ? first + count
                            : r->first + r->count;
-        enum sync_result result;
 
         if (from >= end)
             continue;
         c->covered[i] += end - from;
-        if (c->whole || c->sent[i] || c->covered[i] < r->count)
-            continue;
-        result = leave(c, i, false);
-        if (result == SYNC_AGAIN)
-            again(c);
-        else if (result != SYNC_OK)
-            return lose(c, result, err);
+        if (!c->whole && !c->sent[i] && c->covered[i] >= r->count)
+            rc = range_ready(c, i, err);
     }
-    return SL_OK;
+    return rc;
 }
 
 static void note(struct sluice_closure *c, const struct sluice_result *r,
@@ -462,23 +547,17 @@ static enum sync_result clip(struct sluice_closure *c, bool *skip)
     return SYNC_OK;
 }
 
-enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
-                       struct sl_error *err)
+// What has not left leaves, and its shards count the step.
+static enum sl_err send_rest(struct sluice_closure *c,
+                             const struct sluice_result *r,
+                             struct sl_error *err)
 {
-    static const struct sluice_result nothing;
-    const struct sync *s = c->job->sync;
     enum sync_result result = SYNC_OK;
-    enum sl_err rc = check_inside(c, err);
-    bool skip;
+    bool skip = r->skip;
 
-    if (rc != SL_OK)
-        return rc;
-    if (r == NULL)
-        r = &nothing;
-    skip = r->skip;
     if (!c->again)
         result = clip(c, &skip);
-    for (uint32_t i = s->ranges_count; i-- > 0 && !c->again;) {
+    for (uint32_t i = c->ranges_count; i-- > 0 && !c->again;) {
         if (result == SYNC_OK && !c->sent[i])
             result = leave(c, i, skip);
         if (result == SYNC_AGAIN)
@@ -490,4 +569,17 @@ enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
     if (!c->again)
         note(c, r, skip);
     return SL_OK;
+}
+
+enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
+                       struct sl_error *err)
+{
+    static const struct sluice_result nothing;
+    enum sl_err rc = check_inside(c, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (r == NULL)
+        r = &nothing;
+    return c->slot ? ring_end(c, r, err) : send_rest(c, r, err);
 }

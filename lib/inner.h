@@ -16,13 +16,16 @@
 
 #include "common/base/list.h"
 #include "common/plan/order.h"
+#include "common/plan/round.h"
 #include "common/run/loop.h"
 #include "lib/sluice.h"
 #include "proto/attendee.h"
 #include "proto/model.h"
 #include "proto/spec.h"
+#include "worker/lease/job_ring.h"
 #include "worker/lease/lease.h"
 #include "worker/lease/tally.h"
+#include "worker/reduce/ranks.h"
 #include "worker/service/member.h"
 #include "worker/sync/peers.h"
 
@@ -33,8 +36,9 @@ struct kept_job {
     struct record *record;           // a reference
     struct model *model;             // external: variables alone
     struct spec_optimizer optimizer; // clipping
-    struct sync *sync;
-    float *params, *grads; // owned
+    struct sync *sync;               // to its shards; or NULL, and
+    struct job_ring *ring;           // its state here; owned
+    float *params, *grads;           // owned
     bool skip_nonfinite;
     uint32_t nonfinite, max_nonfinite; // steps in a row; 0: no limit
 };
@@ -46,6 +50,8 @@ struct sluice_closure {
     struct sluice_info info;
     struct order order;
     bool shuffle;
+    bool slot;            // a rank's: the lease is the ring's
+    struct round_key key; // and which one
     struct tally tally;
     struct lease_metrics m;
 
@@ -57,10 +63,14 @@ struct sluice_closure {
     bool inside;           // a step is
     bool again;            // it counts for nothing: a shard was replaced
     bool skipped;          // some part of it
-    uint64_t first, count, digest; // of the step
-    uint64_t *covered;             // by range: elements that are ready
-    bool *sent;                    // by range
+    uint64_t first, count, digest;      // of the step
+    const struct overlap_range *ranges; // shards, or a ring's buckets
+    uint32_t ranges_count;
+    uint64_t *covered; // by range: elements that are ready
+    bool *sent;        // by range
 };
+
+struct lib_ring; // ring.h
 
 struct sluice {
     char *name, *coordinator, *device; // owned
@@ -77,6 +87,16 @@ struct sluice {
     // The user's thread's.
     struct list jobs; // of struct kept_job, the one used last in front
     struct sluice_closure *open;
+    struct lib_ring *ring; // the lease under way, if its holder is a rank
+
+    // Of ranks.
+    struct rpc_tls tls;               // strings owned
+    char *listen, *advertise, *store; // owned
+    char address[300];                // that others dial; listen.c
+    char host[RANKS_HOST_BYTES];
+    struct ranks *ranks;
+    struct rpc_server *rpc; // NULL: nobody needed to reach us
+    struct ring_env env;
 
     struct {
         pthread_mutex_t lock;
@@ -97,12 +117,28 @@ enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
 void jobs_forget(struct sluice *s, uint64_t id);
 void jobs_free(struct sluice *s);
 
+// ---- listen.c: what other ranks reach
+
+// What options say of it, kept; and a program's place for its parts of cuts.
+enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
+                        struct sl_error *err);
+// What ring leases get of it: the address is filled in by listen_start.
+const struct ring_env *listen_env(struct sluice *s);
+// Others may dial us from now on; again does nothing.
+enum sl_err listen_start(struct sluice *s, struct sl_error *err);
+void listen_stop(struct sluice *s); // no ring lease is under way
+void listen_release(struct sluice *s);
+
 // ---- closure.c
 
 // A lease that may run becomes the closure under way; or is given back with
 // what is wrong.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
+
+// The slot that the ring offers does; *out NULL: it offers none.
+enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
+                            struct sl_error *err);
 
 // ---- session.c, for whoever dials
 

@@ -48,6 +48,7 @@ static void drop_sync(struct kept_job *j)
 static void job_drop(struct kept_job *j)
 {
     drop_sync(j);
+    job_ring_free(j->ring);
     model_free(j->model);
     record_unref(j->record);
     sl_free(j->params);
@@ -104,6 +105,25 @@ static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
     return rc;
 }
 
+// A rank's: its state outlives what JobOpen said before.
+static enum sl_err make_ring(struct kept_job *j, struct sl_error *err)
+{
+    const Sluice__V1__JobOpen *open = j->record->open;
+    struct job_ring *ring = NULL;
+    enum sl_err rc =
+        job_ring_new(&ring, j->model, open->spec->train->bucket_bytes);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "no memory");
+    ring->fresh = j->params;
+    ring->grads = j->grads;
+    if (j->ring != NULL)
+        job_ring_hand(j->ring, ring, open);
+    job_ring_free(j->ring);
+    j->ring = ring;
+    return job_ring_sum(ring, j->model->elements, err);
+}
+
 // A coordinator that has come back opens the job anew: the vectors stay where
 // they are.
 static enum sl_err renew(struct sluice *s, struct kept_job *j,
@@ -119,7 +139,10 @@ static enum sl_err renew(struct sluice *s, struct kept_job *j,
     rc = read_spec(j, err);
     if (rc == SL_OK && j->params == NULL)
         rc = make_vectors(j, err);
-    return rc == SL_OK ? make_sync(s, j, err) : rc;
+    if (rc != SL_OK)
+        return rc;
+    return spec_allreduce(j->record->open->spec) ? make_ring(j, err)
+                                                 : make_sync(s, j, err);
 }
 
 static struct kept_job *find(struct sluice *s, uint64_t id)
@@ -163,7 +186,7 @@ enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
     }
     list_push_front(&s->jobs, &j->node);
     drop_surplus(s);
-    if (j->record != l->record || j->sync == NULL)
+    if (j->record != l->record || (j->sync == NULL && j->ring == NULL))
         rc = renew(s, j, l->record, err);
     if (rc != SL_OK) {
         list_remove(&j->node);

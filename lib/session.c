@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "common/run/log.h"
-#include "lib/inner.h"
+#include "lib/ring.h"
 #include "proto/access.h"
 #include "worker/lease/task.h"
 
@@ -253,12 +253,9 @@ static enum sl_err start_rpc(struct sluice *s, const struct sluice_options *o,
                              struct sl_error *err)
 {
     struct rpc_io_options io = {.threads = o->io_threads};
-    struct rpc_tls tls;
-    const struct rpc_tls *with = o->tls_ca != NULL ? &tls : NULL;
-    enum sl_err rc = lib_tls(&tls, o->tls_ca, o->tls_cert, o->tls_key, err);
+    const struct rpc_tls *with = s->tls.ca_file != NULL ? &s->tls : NULL;
+    enum sl_err rc = rpc_io_new(&s->io, &io, err);
 
-    if (rc == SL_OK)
-        rc = rpc_io_new(&s->io, &io, err);
     if (rc == SL_OK)
         rc = rpc_channel_new(&s->channel, s->io, s->coordinator, with,
                              &access_to_coordinator, err);
@@ -275,6 +272,7 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                   .clock = sl_clock_real(),
                                   .drained = on_drained,
                                   .grace_ms = GRACE_MS,
+                                  .ring = listen_env(s),
                                   .arg = s};
     struct member_runner runner = {.submit = submit,
                                    .forget = forget,
@@ -288,6 +286,7 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .name = s->name,
                                     .device = s->device,
                                     .external = true,
+                                    .ranks = true,
                                     .only_job = s->job,
                                     .welcome = on_welcome,
                                     .attached = on_attached,
@@ -317,12 +316,14 @@ static void stop_parts(struct sluice *s)
     if (s->loop != NULL)
         loop_turn(s->loop); // what was given back last, while there are all
     jobs_free(s);
+    listen_stop(s);
     rpc_channel_free(s->channel);
     attendee_free(s->attend);
     peers_free(s->peers);
     rpc_io_free(s->io);
     member_free(s->member);
     loop_free(s->loop);
+    listen_release(s);
     sl_free(s->shared.ended);
     pthread_cond_destroy(&s->shared.changed);
     pthread_mutex_destroy(&s->shared.lock);
@@ -337,6 +338,8 @@ static enum sl_err start(struct sluice *s, const struct sluice_options *o,
 {
     enum sl_err rc = read_names(s, o, err);
 
+    if (rc == SL_OK)
+        rc = listen_init(s, o, err);
     if (rc == SL_OK)
         rc = loop_new(&s->loop, err);
     if (rc == SL_OK)
@@ -452,6 +455,8 @@ void sluice_close(struct sluice *s)
     sluice_drain(s);
     if (s->open != NULL)
         sluice_finish(s->open, "the program is leaving");
+    if (s->ring != NULL)
+        ring_stop(s, "the program is leaving", NULL, false);
     (void)sluice_take(s, 0, NULL, NULL); // hands back what waits
     pthread_mutex_lock(&s->shared.lock);
     while (!s->shared.gone &&
@@ -502,17 +507,73 @@ static bool pop_ended(struct sluice *s, uint64_t *job)
     return any;
 }
 
+static bool news_locked(const struct sluice *s)
+{
+    if (s->ring != NULL)
+        return ring_news_locked(s->ring);
+    return !list_empty(&s->shared.queue) || s->shared.ended_count > 0 ||
+           s->shared.draining;
+}
+
 // Until there is something to look at; false: it took too long.
 static bool wait_for_news(struct sluice *s, const struct deadline *until)
 {
     bool there = true;
 
     pthread_mutex_lock(&s->shared.lock);
-    while (there && list_empty(&s->shared.queue) &&
-           s->shared.ended_count == 0 && !s->shared.draining)
+    while (there && !news_locked(s))
         there = wait_locked(s, until);
     pthread_mutex_unlock(&s->shared.lock);
     return there;
+}
+
+// A place in a ring: it runs from now on, whatever the program does.
+static enum sl_err sit(struct sluice *s, struct lease *l, struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    struct kept_job *job;
+    enum sl_err rc = jobs_take(s, l, &job, &why);
+
+    if (rc == SL_OK && job->ring == NULL)
+        rc = sl_fail(&why, SL_ENOTSUP, "the job's workers are no ranks");
+    if (rc == SL_OK)
+        rc = listen_start(s, &why);
+    if (rc == SL_OK)
+        rc = ring_start(s, l, job, &why);
+    if (rc == SL_OK)
+        return SL_OK;
+    task_fail(l, rc, &why);
+    session_done(s, l);
+    return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
+}
+
+// One look: a closure, or what is to be said; SL_EBUSY: nothing.
+static enum sl_err look(struct sluice *s, struct sluice_closure **out,
+                        struct sl_error *err)
+{
+    struct lease *l;
+    uint64_t job;
+    enum sl_err rc;
+
+    if (s->ring != NULL && ring_reap(s, &rc, err) && rc != SL_OK)
+        return rc;
+    if (s->ring != NULL) {
+        rc = closure_of_slot(s, out, err);
+        return rc != SL_OK || *out != NULL ? rc : SL_EBUSY;
+    }
+    l = pop(s);
+    if (l != NULL && l->kind == LEASE_RING) {
+        rc = sit(s, l, err);
+        return rc == SL_OK ? SL_EBUSY : rc;
+    }
+    if (l != NULL)
+        return closure_open(s, l, out, err);
+    if (is_draining(s))
+        return sl_fail(err, SL_ECANCELED, "the session is leaving");
+    if (!pop_ended(s, &job))
+        return SL_EBUSY;
+    jobs_forget(s, job);
+    return sl_fail(err, SL_ENOENT, "job %" PRIu64 " has ended", job);
 }
 
 enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
@@ -521,22 +582,15 @@ enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
     struct deadline d;
     const struct deadline *until = deadline_of(&d, wait_ms);
     bool there = true;
-    uint64_t job;
 
     if (s->open != NULL)
         return sl_fail(err, SL_ESTATE,
                        "a closure is under way: finish it first");
     for (;;) {
-        struct lease *l = pop(s);
+        enum sl_err rc = look(s, out, err);
 
-        if (l != NULL)
-            return closure_open(s, l, out, err);
-        if (is_draining(s))
-            return sl_fail(err, SL_ECANCELED, "the session is leaving");
-        if (pop_ended(s, &job)) {
-            jobs_forget(s, job);
-            return sl_fail(err, SL_ENOENT, "job %" PRIu64 " has ended", job);
-        }
+        if (rc != SL_EBUSY)
+            return rc;
         if (!there)
             return sl_fail(err, SL_ETIMEDOUT, "nothing to do came");
         there = wait_for_news(s, until);

@@ -22,6 +22,15 @@
 // another, row major, f32, in one flat vector; their gradient in another. The
 // gradient is that of the *mean* loss over the samples of the step.
 //
+// A job in allreduce mode has no psservers: each program is a rank, which keeps
+// the whole state and sums its gradients with the others'. The loop above is
+// the same. A closure is one step there, and what was computed counts when all
+// ranks have applied its round; one that is lost before (a rank has died, or
+// come) is given again, to this rank or another. While sluice_take waits the
+// rank takes part in all else: it sums, writes parts of checkpoints, gives its
+// state to newcomers; so a program that computes something else keeps the
+// others waiting.
+//
 // A closure that was lost (the job ended, a heartbeat did not get through,
 // somebody else has it) says so with SL_ECANCELED from sluice_begin, ready or
 // end. Nothing is wrong then: finish it and take the next one.
@@ -31,7 +40,9 @@
 //          under way: a program that computes in several threads opens several
 //          sessions. Threads of its own send, receive and keep leases alive.
 // Memory   Strings of the options are copied. The two vectors are the
-//          session's; their addresses stay until the job has ended there.
+//          session's; their addresses stay until the job has ended there. A
+//          range of the gradient that was said to be ready, and all of it after
+//          sluice_end, is not to be touched before the next sluice_begin.
 // Units    elements (f32), samples, steps of the closure; milliseconds, -1: no
 //          limit. All counts from 0.
 // Errors   enum sl_err; `err` may be NULL. Nothing here ends the process,
@@ -64,7 +75,13 @@ struct sluice_options {
     uint64_t job; // number of the only job to work for; 0: any external one
     const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
     unsigned io_threads;                     // 0: one per two cores
-    bool no_shm; // share no memory with psservers of this host
+    bool no_shm; // share no memory with psservers and ranks of this host
+
+    // Of jobs in allreduce mode: where other ranks reach this one,
+    // "127.0.0.1:0" if it is NULL; the address that they dial, if that is
+    // another one; and a folder for this rank's parts of checkpoints, which all
+    // ranks may share (NULL: none are written, and the job does not end).
+    const char *listen, *advertise, *store;
 };
 
 // "0.1.0"
@@ -123,6 +140,15 @@ struct sluice_info {
     uint64_t seed;      // train.seed
     uint64_t elements;  // of the flat vectors
     uint32_t variables; // how many
+
+    // In allreduce mode a closure is one step of these, which sluice_begin
+    // names: this rank's slot of a round. Else 0:
+    uint32_t ranks, rank; // how many, and which of them
+    uint64_t generation;  // of the ring: another set of ranks, another number
+    uint64_t rounds;      // that the parameters have had
+    uint64_t redone;      // steps that this rank had computed for nothing
+    // What it will most probably compute next, of this epoch: to be read ahead.
+    uint64_t next_first, next_count; // positions; 0: not known
 };
 
 struct sluice_variable {
@@ -189,7 +215,8 @@ SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
 SLUICE_API void sluice_alive(struct sluice_closure *c);
 
 // Reports the closure: done if sluice_begin said `none`; else it is handed back
-// with the reason `why` (NULL: it was lost). Frees it.
+// with the reason `why` (NULL: it was lost). Frees it. One of a rank that is
+// let go of undone is the end of the rank's lease: the ring goes on without it.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
 // The attempt failed, by no fault of the machine if `job_error`: then the job

@@ -345,6 +345,26 @@ struct rpc_table ranks_table(struct ranks *r)
 
 // ---- the other side
 
+enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
+                          int port, struct sl_error *err)
+{
+    const char *colon = strrchr(listen, ':');
+    struct buf b = BUF_INIT;
+    enum sl_err rc = SL_OK;
+    size_t n;
+
+    if (advertise != NULL)
+        rc = rpc_address_check(advertise, err);
+    if (rc == SL_OK && advertise != NULL)
+        rc = buf_append_str(&b, advertise);
+    else if (rc == SL_OK && (strncmp(listen, "unix:", 5) == 0 || colon == NULL))
+        rc = buf_append_str(&b, listen);
+    else if (rc == SL_OK)
+        rc = buf_appendf(&b, "%.*s:%d", (int)(colon - listen), listen, port);
+    *out = (char *)buf_detach(&b, &n);
+    return rc;
+}
+
 enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone)
 {
     char boot[SHM_BOOT_ID];

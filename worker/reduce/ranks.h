@@ -62,6 +62,12 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
 #define RANKS_HOST_BYTES 128
 enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 
+// What other ranks dial, into an allocated string: `advertise` if it is said,
+// else `listen` with the port in use. One that nobody could dial is told so
+// when it is in a ring of several.
+enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
+                          int port, struct sl_error *err);
+
 // A range of the state of another rank: at most RANKS_STATE_BYTES. Waits.
 enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
                         uint64_t generation, uint64_t offset, size_t bytes,

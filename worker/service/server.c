@@ -241,32 +241,6 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
     return rc;
 }
 
-// What other ranks dial. One that nobody could dial is told so when it is in a
-// ring of several.
-static enum sl_err make_address(struct worker *w, struct sl_error *err)
-{
-    const struct conf *c = daemon_conf(w->daemon);
-    const char *said = conf_str(c, "advertise");
-    const char *listen = conf_str(c, "listen");
-    const char *colon = strrchr(listen, ':');
-    struct buf b = BUF_INIT;
-    enum sl_err rc;
-    size_t n;
-
-    if (said != NULL)
-        rc = rpc_address_check(said, err);
-    else
-        rc = SL_OK;
-    if (rc == SL_OK && said != NULL)
-        rc = buf_append_str(&b, said);
-    else if (rc == SL_OK && (strncmp(listen, "unix:", 5) == 0 || colon == NULL))
-        rc = buf_append_str(&b, listen);
-    else if (rc == SL_OK)
-        rc = buf_appendf(&b, "%.*s:%d", (int)(colon - listen), listen, w->port);
-    w->address = (char *)buf_detach(&b, &n);
-    return rc;
-}
-
 static bool ring_send(void *arg, const Sluice__V1__AttendUp *up)
 {
     struct worker *w = arg;
@@ -276,14 +250,15 @@ static bool ring_send(void *arg, const Sluice__V1__AttendUp *up)
 
 static enum sl_err start_ring(struct worker *w, struct sl_error *err)
 {
+    const struct conf *c = daemon_conf(w->daemon);
     enum sl_err rc = read_store(w, err);
 
     if (rc == SL_OK)
-        rc = make_address(w, err);
+        rc = ranks_address(&w->address, conf_str(c, "listen"),
+                           conf_str(c, "advertise"), w->port, err);
     if (rc != SL_OK)
         return rc;
-    rc = ranks_host(
-        w->host, strcmp(conf_str(daemon_conf(w->daemon), "shm"), "off") == 0);
+    rc = ranks_host(w->host, strcmp(conf_str(c, "shm"), "off") == 0);
     if (rc != SL_OK)
         return sl_fail(err, rc, "no name for this host");
     w->ring = (struct ring_env){.loop = daemon_loop(w->daemon),

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the user's as ranks: libsluice sums their gradients and keeps their
+parameters without a psserver, in C, in Python and in torch."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from cluster import (BIN, Cluster, check, check_counts, check_equal, main,
+                     wait_for)
+from external_test import Program, Programs, check_learnt, exported, linear_job
+
+OWN, COUNTS = BIN / "own_gradient", BIN / "ring_counts"
+SAMPLES, BATCH = 64, 8  # few, so that sums stay below 2^24 for many epochs
+
+
+class Rank(Program):
+    """A program that is given these words."""
+
+    def __init__(self, c, name, *words, **environment):
+        self.log = open(c.dir / f"{name}.log", "ab")
+        self.process = subprocess.Popen(
+            list(map(str, words)), stdout=self.log, stderr=self.log,
+            stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+
+
+def ranks_job(spec, **train):
+    """A job of two contributions a round."""
+    spec["train"].update(mode="allreduce", workers={"min": 1, "max": 2}, **train)
+    return spec
+
+
+def counting_job(epochs):
+    """A round averages two steps of as many samples, so its mean is half of their
+    sum, exactly; a rate of two takes that back."""
+    return ranks_job({
+        "name": "counts",
+        "model": {"type": "external", "variables": [
+            {"name": "count", "shape": [1], "initializer": "zeros"},
+            {"name": "sum", "shape": [1], "initializer": "zeros"}]},
+        "optimizer": {"type": "sgd", "learning_rate": 2.0},
+        "data": {"train": {"format": "external", "samples": SAMPLES}},
+        "train": {"batch": BATCH, "epochs": epochs, "steps_per_closure": 4},
+        "checkpoint": {"every_seconds": 1}})
+
+
+def check_exact(c, job, epochs):
+    out = exported(c, job)
+    check_equal(-out["count"][0], SAMPLES * epochs, "samples that were counted")
+    check_equal(-out["sum"][0], SAMPLES * (SAMPLES - 1) // 2 * epochs, "their sum")
+
+
+def wait_ranks(c, job, ranks):
+    wait_for(f"a ring of {ranks}",
+             lambda: int(c.status(job).get("ring_ranks", 0)) == ranks)
+
+
+def disturbed(c, start, epochs, kills):
+    """So many kills of one of two ranks, and another one joins; a coordinator is
+    restarted; each sample counts once an epoch."""
+    with Programs(start) as programs:
+        job = c.submit(counting_job(epochs))
+        for i in range(kills):
+            wait_ranks(c, job, 2)
+            c.wait_steps(job, c.steps(job) + 40)
+            programs.replace()
+        wait_ranks(c, job, 2)
+        c.restart("coordinator")
+        c.wait_steps(job, c.steps(job) + 40)
+        done = c.wait_state(job)
+        for program in programs.running:
+            check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+    check_counts(done)
+    check_exact(c, job, epochs)
+    return done, programs
+
+
+def ranks_in_c_are_killed_and_join_and_every_sample_counts_once():
+    epochs = 6000
+    with Cluster(psservers=0, workers=0) as c:
+        done, programs = disturbed(
+            c, lambda name: Rank(c, name, COUNTS, c.address, name, c.dir / "store"),
+            epochs, 4)
+        check(int(done["ring_generation"]) >= 8, done["ring_generation"])
+        # The survivors' process and state stay: they go on where they were.
+        said = (c.dir / f"program-{programs.begun - 1}.log").read_text()
+        rounds = list(map(int, re.findall(r"rank \d of \d, (\d+) rounds", said)))
+        check(rounds and rounds[0] > 0, f"the last one began at {rounds[:3]}")
+        check_equal(rounds, sorted(rounds), "rounds of a program that was not killed")
+
+
+def a_model_is_learnt_without_a_psserver():
+    with Cluster(psservers=0, workers=0) as c:
+        start = lambda name: Rank(  # noqa: E731
+            c, name, OWN, "--coordinator", c.address, "--name", name, "--store",
+            c.dir / "store")
+        with Programs(start) as programs:
+            job = c.submit(ranks_job(linear_job(epochs=30)))
+            wait_ranks(c, job, 2)
+            c.wait_steps(job, 400)
+            programs.replace()
+            check_counts(c.wait_state(job))
+            check_learnt(c, job)
+
+
+if __name__ == "__main__":
+    main([ranks_in_c_are_killed_and_join_and_every_sample_counts_once,
+          a_model_is_learnt_without_a_psserver])
