@@ -202,11 +202,10 @@ class Reader:
             raise RuntimeError("a process that reads data has died; what it said is "
                                "above. The step was not counted: start again") from None
 
-    def forget(self) -> None:
-        """What was asked for is not wanted any more."""
-        for future in self._asked.values():
-            future.cancel()
-        self._asked.clear()
+    def forget(self, but: Tuple[Any, ...] = ()) -> None:
+        """What was asked for is not wanted any more, but these keys."""
+        for key in [k for k in self._asked if k not in but]:
+            self._asked.pop(key).cancel()
 
     def close(self) -> None:
         self.forget()

@@ -38,14 +38,18 @@ class Options(Structure):
     _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("name", c_char_p),
                 ("device", c_char_p), ("job", c_uint64), ("tls_ca", c_char_p),
                 ("tls_cert", c_char_p), ("tls_key", c_char_p),
-                ("io_threads", c_uint), ("no_shm", c_bool)]
+                ("io_threads", c_uint), ("no_shm", c_bool), ("listen", c_char_p),
+                ("advertise", c_char_p), ("store", c_char_p)]
 
 
 class Info(Structure):
     _fields_ = [("job", c_char_p), ("number", c_uint64), ("closure", c_uint64),
                 ("epoch", c_uint64), ("first", c_uint64), ("count", c_uint64),
                 ("steps", c_uint32), ("samples", c_uint64), ("batch", c_uint64),
-                ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32)]
+                ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32),
+                ("ranks", c_uint32), ("rank", c_uint32), ("generation", c_uint64),
+                ("rounds", c_uint64), ("redone", c_uint64), ("next_first", c_uint64),
+                ("next_count", c_uint64)]
 
 
 class Variable(Structure):

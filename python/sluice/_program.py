@@ -33,6 +33,11 @@ ENDED = ("finished", "failed", "stopped")
 ASK_S = 5.0  # how long nothing is given before the job is asked for
 
 
+def _own_folder(what: str) -> str:
+    """One of this user's in the folder for what need not last."""
+    return os.path.join(tempfile.gettempdir(), f"sluice-{what}-{os.getuid()}")
+
+
 class Program:
     """One of the programs that train a job together.
 
@@ -47,6 +52,15 @@ class Program:
                  psservers can read (its folder is on one host, or shared); or
                  an initializer's name, as "glorot_uniform"
     train        more of the job's `train`, e.g. {"max_delay": 16}
+    mode         "async": each gradient goes to the psservers as it comes; "allreduce":
+                 no psserver, each program keeps the parameters, and a round averages
+                 a batch of each. Programs that die are left out, others may join
+    ranks        allreduce: a round is so many batches, whoever is there to compute
+                 them, and so many programs at most take part; None: as many as come
+                 at the beginning
+    store        allreduce: a folder for checkpoints, by default one in /tmp. Across
+                 hosts one that all see under the same path
+    listen, advertise   allreduce: as of Session; across hosts listen="10.0.0.2:0"
     wait         seconds to wait for the coordinator; None: as long as it takes
     workers      processes that read data ahead; 0: the program reads itself
     """
@@ -61,13 +75,16 @@ class Program:
                  tls: Tls = None, submit_tls: Tls = None, name: Optional[str] = None,
                  init: str = "model", share: Optional[str] = None,
                  train: Optional[Json] = None, wait: Optional[float] = None,
-                 workers: int = 0) -> None:
+                 workers: int = 0, mode: str = "async", ranks: Optional[int] = None,
+                 store: Optional[str] = None, listen: Optional[str] = None,
+                 advertise: Optional[str] = None) -> None:
         self.job, self.coordinator = job, coordinator
         self.variables = [(n, tuple(shape) or (1,)) for n, shape in variables]
         self.tls, self.submit_tls = tls, submit_tls or tls
         self.name, self.wait, self.workers = name, wait, workers
         self._init, self._share = init, share
         self._train, self._optimizer = dict(train or {}), optimizer
+        self._place = self._ring(mode, ranks, store, listen, advertise)
         self.id: Optional[str] = None  # of the job
         self._file: Optional[str] = None  # of first values, if it is ours
         self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
@@ -101,6 +118,23 @@ class Program:
         self._where = (0, 0)
 
     # ---- the job
+
+    def _ring(self, mode: str, ranks: Optional[int], store: Optional[str],
+              listen: Optional[str], advertise: Optional[str]) -> Json:
+        """What the session is told; and the mode into the job."""
+        if mode not in ("async", "allreduce"):
+            raise ValueError(f"mode {mode!r}: programs train in 'async' or 'allreduce'; "
+                             "sync and hybrid are for jobs of layers")
+        said = {"store": store, "listen": listen, "advertise": advertise}
+        words: Json = {k: v for k, v in said.items() if v is not None}
+        if mode == "async":
+            if words or ranks is not None:
+                raise ValueError(f"{sorted(words) or ['ranks']}: of mode 'allreduce'")
+            return words
+        self._train["mode"] = mode
+        if ranks is not None:
+            self._train.setdefault("workers", {"min": 1, "max": ranks})
+        return {"store": _own_folder("store"), **words}
 
     def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
         """The job that the first program submits."""
@@ -143,8 +177,7 @@ class Program:
         """A file of the model's values, this program's alone."""
         if self._init != "model":
             return None
-        folder = self._share or os.path.join(tempfile.gettempdir(),
-                                             f"sluice-weights-{os.getuid()}")
+        folder = self._share or _own_folder("weights")
         os.makedirs(folder, exist_ok=True)
         self._file = os.path.join(os.path.abspath(folder),
                                   f"{self.job}-{secrets.token_hex(8)}.safetensors")
@@ -221,7 +254,8 @@ class Program:
             number = int(client.status(self.id, self.coordinator,
                                        tls=self.submit_tls)["job"])
             self._session = Session(self.coordinator, name=self.name, job=number,
-                                    device=self.device, tls=self.tls, wait=self.wait)
+                                    device=self.device, tls=self.tls, wait=self.wait,
+                                    **self._place)
             for closure in self._closures(self._session):
                 self._look(closure)
                 yield from self._steps(closure, reader)
@@ -251,21 +285,33 @@ class Program:
     def _steps(self, closure: Closure, reader: Reader) -> Iterator[Batch]:
         try:
             for step in closure.steps():
-                number, ahead = step.number, reader.ahead
-                for later in range(number, min(number + ahead, closure.step_count)):
-                    reader.ask(later, lambda: closure.order(*closure.positions(later)))
-                self._fresh()
                 samples = step.samples
-                x, y = halves(reader.get(number, samples))
+                self._read_ahead(closure, step, reader)
+                self._fresh()
+                x, y = halves(reader.get((closure.epoch, step.first), samples))
                 self._step, self._taken = step, False
                 yield Batch(self._given(x), self._given(y), samples, closure.epoch,
-                            number, closure.number)
+                            step.number, closure.number)
                 self._step = None
                 if not self._taken:
                     raise RuntimeError("a batch was passed over: call step for each")
         finally:
             self._step = None
-            reader.forget()
+            if not closure.ranks:
+                reader.forget()
+
+    @staticmethod
+    def _read_ahead(closure: Closure, step: Step, reader: Reader) -> None:
+        """This step and those behind it, as far as they are known to be ours."""
+        if closure.ranks:
+            ours = [(step.first, step.count), closure.ahead]
+            reader.forget(tuple((closure.epoch, first) for first, _ in ours))
+        else:
+            end = min(step.number + reader.ahead, closure.step_count)
+            ours = [closure.positions(later) for later in range(step.number, end)]
+        for first, count in ours[:reader.ahead]:
+            if count:
+                reader.ask((closure.epoch, first), lambda: closure.order(first, count))
 
     def _begun(self) -> Step:
         """The step of the batch that was given out last."""

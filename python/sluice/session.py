@@ -18,7 +18,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from typing import Iterator, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ __all__ = ["Closure", "Drained", "Ended", "Lost", "Session", "Step", "Variable"]
 Floats = npt.NDArray[np.float32]
 Tls = Union[None, str, "os.PathLike[str]", Tuple[str, str, str]]
 
+ARRAYS = 16  # that are kept: two of a job
 SLICE_S = 0.2  # handlers of signals run at least so often while we wait
 
 
@@ -85,6 +86,8 @@ class Step:
     def samples(self) -> npt.NDArray[np.uint64]:
         """The numbers of its samples, in the order of the epoch. Shape (count,)."""
         of = self._closure
+        if of.ranks:  # one step alone is ours
+            return of.order(self.first, self.count)
         if of._samples is None:  # of all steps at once
             of._samples = of.order(of.first, of.count)
         return of._samples[self.first - of.first:self.first - of.first + self.count]
@@ -107,7 +110,13 @@ class Step:
 
 class Closure:
     """Some steps that were leased to us. Reported when `steps` is at its end, or
-    handed back by `let_go` (which the session does if a program leaves it)."""
+    handed back by `let_go` (which the session does if a program leaves it).
+
+    In allreduce mode it is one step, this rank's share of a round; `ranks` is how
+    many there are (else 0), `rank` which of them this is, `generation` and `rounds`
+    say which ring and how often the parameters were updated, `redone` how many steps
+    were computed for nothing, `ahead` the (first, count) that comes next, if known.
+    A step whose round is not applied comes again, here or elsewhere."""
 
     def __init__(self, session: "Session", handle: ctypes.c_void_p) -> None:
         self._session, self._open = session, handle
@@ -121,6 +130,10 @@ class Closure:
         self.batch, self.seed = int(info.batch), int(info.seed)
         self.elements = int(info.elements)
         self._variables = int(info.variables)
+        self.ranks, self.rank = int(info.ranks), int(info.rank)
+        self.generation, self.rounds = int(info.generation), int(info.rounds)
+        self.redone = int(info.redone)
+        self.ahead = (int(info.next_first), int(info.next_count))
         self._samples: Optional[npt.NDArray[np.uint64]] = None
         self.params = self._vector("sluice_params")
         self.grads = self._vector("sluice_grads")
@@ -132,8 +145,7 @@ class Closure:
 
     def _vector(self, name: str) -> Floats:
         at = getattr(native.lib(), name)(self._handle())
-        array: Floats = np.ctypeslib.as_array(at, shape=(self.elements,))
-        return array
+        return self._session._array(at, self.elements)
 
     def _say(self, name: str, *words: object) -> int:
         try:
@@ -218,17 +230,24 @@ class Session:
     job          number of the only job to work for; 0: any external one
     tls          "certs/worker" or (ca, cert, key)
     wait         seconds to wait for the coordinator; None: as long as it takes
+    listen, advertise, store   of jobs in allreduce mode: where other ranks reach
+                 this one ("127.0.0.1:0"), the address that they dial if it is another
+                 one, and a folder for this rank's parts of checkpoints, which all
+                 may share: without one such a job does not end
     """
 
     def __init__(self, coordinator: Optional[str] = None, *,
                  name: Optional[str] = None, device: Optional[str] = None,
                  job: int = 0, tls: Tls = None, io_threads: int = 0,
-                 shm: bool = True, wait: Optional[float] = None) -> None:
+                 shm: bool = True, wait: Optional[float] = None,
+                 listen: Optional[str] = None, advertise: Optional[str] = None,
+                 store: Optional[str] = None) -> None:
         files = tls_files(tls) or (None, None, None)
         options = native.Options(
             ctypes.sizeof(native.Options), _bytes(coordinator), _bytes(name),
             _bytes(device or "python"), job, *(_bytes(f) for f in files),
-            io_threads, not shm)
+            io_threads, not shm, _bytes(listen), _bytes(advertise), _bytes(store))
+        self._arrays: Dict[Tuple[int, int], Floats] = {}
         self._session = ctypes.c_void_p()
         self._closure: Optional[Closure] = None
         native.call("sluice_open", ctypes.byref(self._session), ctypes.byref(options))
@@ -237,6 +256,15 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+    def _array(self, at: Any, elements: int) -> Floats:
+        """A vector of the session's, which stay where they are: the same array."""
+        key = (ctypes.addressof(at.contents), elements)
+        if key not in self._arrays:
+            if len(self._arrays) >= ARRAYS:
+                self._arrays.clear()
+            self._arrays[key] = np.ctypeslib.as_array(at, shape=(elements,))
+        return self._arrays[key]
 
     def _wait(self, name: str, wait: Optional[float], *words: object) -> None:
         end = None if wait is None else time.monotonic() + wait

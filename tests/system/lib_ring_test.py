@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs of the user's as ranks: libsluice sums their gradients and keeps their
-parameters without a psserver, in C, in Python and in torch."""
+parameters without a psserver, in C and in Python."""
+import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
-import time
 
-from cluster import (BIN, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, exported, linear_job
 
 OWN, COUNTS = BIN / "own_gradient", BIN / "ring_counts"
+PYTHON = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
+          "SLUICE_BIN": str(BIN), "PYTHONPATH": str(ROOT / "python")}
 SAMPLES, BATCH = 64, 8  # few, so that sums stay below 2^24 for many epochs
 
 
@@ -107,6 +108,82 @@ def a_model_is_learnt_without_a_psserver():
             check_learnt(c, job)
 
 
+NUMPY = """
+import signal, sys, numpy, sluice
+address, name, store = sys.argv[1:]
+with sluice.Session(address, name=name, store=store, wait=60) as session:
+    signal.signal(signal.SIGTERM, lambda *_: session.drain())
+    for closure in session.closures():
+        for step in closure.steps():
+            samples = step.samples.astype(numpy.float32)
+            closure.grads[:] = len(samples), samples.sum()
+            step.done(loss_sum=1.0)
+            assert closure.ranks and closure.rank < closure.ranks
+            print(closure.rounds, flush=True)
+"""
+
+
+def numpy_ranks_are_killed_and_join_and_every_sample_counts_once():
+    epochs = 3000
+    with Cluster(psservers=0, workers=0) as c:
+        path = c.dir / "counts.py"
+        path.write_text(NUMPY)
+        disturbed(c, lambda name: Rank(
+            c, name, sys.executable, path, c.address, name, c.dir / "store",
+            **PYTHON), epochs, 2)
+
+
+def a_signal_drains_a_rank_and_the_others_go_on():
+    """Its round ends, and nothing is done again."""
+    with Cluster(psservers=0, workers=0) as c:
+        path = c.dir / "counts.py"
+        path.write_text(NUMPY)
+        ranks = [Rank(c, name, sys.executable, path, c.address, name,
+                      c.dir / "store", **PYTHON) for name in ("one", "two")]
+        try:
+            job = c.submit(counting_job(2000))
+            wait_ranks(c, job, 2)
+            c.wait_steps(job, c.steps(job) + 100)
+            ranks[0].end(signal.SIGTERM)
+            check_equal(ranks[0].process.returncode, 0, "exit of a drained rank")
+            wait_ranks(c, job, 1)
+            done = c.wait_state(job)
+        finally:
+            for rank in ranks:
+                rank.end()
+        check_counts(done)
+        check_exact(c, job, 2000)
+        check_equal(int(done["closures_retried"]), 0, "closures retried by a drain")
+
+
+REFUSED = """
+import sluice._program as p
+for words, mode in (({}, "hybrid"), ({}, "sync"), ({"ranks": 2}, "async")):
+    try:
+        p.Program("job", "nowhere:1", [("w", (1,))], {"type": "sgd"}, mode=mode, **words)
+    except ValueError as error:
+        assert "allreduce" in str(error), error
+    else:
+        assert False, mode
+"""
+
+
+def what_cannot_be_is_said():
+    """At submit, and by the package."""
+    with Cluster(psservers=1, workers=0) as c:
+        for mode, words in (("hybrid", "form no groups"), ("sync", "or in allreduce")):
+            spec = linear_job()
+            spec["train"].update(mode=mode, steps_per_closure=1)
+            path = c.dir / f"{mode}.yaml"
+            path.write_text(json.dumps(spec))
+            done = c.run("submit", path, "--no-wait", want=None)
+            check(done.returncode != 0 and words in done.stderr, done.stderr)
+    subprocess.run([sys.executable, "-c", REFUSED], check=True,
+                   env={**os.environ, **PYTHON})
+
+
 if __name__ == "__main__":
     main([ranks_in_c_are_killed_and_join_and_every_sample_counts_once,
-          a_model_is_learnt_without_a_psserver])
+          a_model_is_learnt_without_a_psserver,
+          numpy_ranks_are_killed_and_join_and_every_sample_counts_once,
+          a_signal_drains_a_rank_and_the_others_go_on, what_cannot_be_is_said])
