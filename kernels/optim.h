@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/optim.h -- Keras' optimizers and schedules over flat f32 ranges.
+// kernels/optim.h -- Keras' optimizers over flat f32 ranges.
 //
 // The formulas, order and defaults are those of Keras 3 (the table is in
 // kernels/README.md). An update is applied to a range of elements, so a shard
@@ -10,8 +10,8 @@
 //          applies off the same elements.
 // Memory   Nothing is kept. w and slots are aligned f32; grad may lie at any
 //          address (it may point into a message).
-// Units    Elements. t counts the updates of the shard from 1; s from 0.
-// Errors   Only optim_check and optim_schedule_check can fail.
+// Units    Elements. t counts the updates of the shard from 1.
+// Errors   Only optim_check can fail.
 #ifndef KERNELS_OPTIM_H
 #define KERNELS_OPTIM_H
 
@@ -101,43 +101,5 @@ struct optim_consts {
 // optim_apply() does this by itself.
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
-
-// ---- Learning-rate schedules ----------------------------------------------
-
-#define OPTIM_PIECES_MAX 32
-
-enum optim_schedule_kind {
-    OPTIM_CONSTANT = 1,
-    OPTIM_EXPONENTIAL, // rate r^(s/D)
-    OPTIM_PIECEWISE,   // values[i] up to and including boundaries[i]
-    OPTIM_POLYNOMIAL,
-    OPTIM_INVERSE_TIME,
-    OPTIM_COSINE,
-    OPTIM_COSINE_RESTARTS,
-};
-
-struct optim_schedule {
-    enum optim_schedule_kind kind;
-    double rate;        // initial learning rate; all but PIECEWISE
-    double decay_steps; // D; first_decay_steps of COSINE_RESTARTS
-    double decay_rate;  // EXPONENTIAL, INVERSE_TIME
-    bool staircase;     // EXPONENTIAL, INVERSE_TIME
-    double end_rate;    // POLYNOMIAL
-    double power;       // POLYNOMIAL
-    bool cycle;         // POLYNOMIAL
-    double alpha;       // COSINE, COSINE_RESTARTS
-    bool has_warmup;    // COSINE: there is a warmup_target
-    double warmup_target;
-    double warmup_steps;
-    double t_mul, m_mul; // COSINE_RESTARTS
-    unsigned boundaries; // PIECEWISE: how many; values has one more
-    double boundary[OPTIM_PIECES_MAX], value[OPTIM_PIECES_MAX + 1];
-};
-
-enum sl_err optim_schedule_check(const struct optim_schedule *sch,
-                                 struct sl_error *err);
-
-// The learning rate of step s, counted from 0: a shard passes t - 1.
-double optim_rate(const struct optim_schedule *sch, uint64_t s);
 
 #endif

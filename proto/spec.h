@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "common/plan/part.h"
+#include "common/plan/rate.h"
 #include "common/base/status.h"
 #include "proto/job.pb-c.h"
 #include "proto/model.h"
@@ -145,33 +146,6 @@ enum spec_optim_kind {
         SPEC_OPTIM_COUNT
 };
 
-enum spec_schedule_kind {
-    SPEC_SCHEDULE_CONSTANT = 1,
-    SPEC_SCHEDULE_EXPONENTIAL,
-    SPEC_SCHEDULE_PIECEWISE,
-    SPEC_SCHEDULE_POLYNOMIAL,
-    SPEC_SCHEDULE_INVERSE_TIME,
-    SPEC_SCHEDULE_COSINE,
-    SPEC_SCHEDULE_COSINE_RESTARTS,
-};
-
-#define SPEC_PIECES_MAX 32 // boundaries of a piecewise schedule
-
-struct spec_schedule {
-    enum spec_schedule_kind kind;
-    double rate; // initial learning rate; all but PIECEWISE
-    double decay_steps, decay_rate;
-    bool staircase;
-    double end_rate, power;
-    bool cycle;
-    double alpha;
-    bool has_warmup;
-    double warmup_target, warmup_steps;
-    double t_mul, m_mul;
-    unsigned boundaries; // values has one more
-    double boundary[SPEC_PIECES_MAX], value[SPEC_PIECES_MAX + 1];
-};
-
 struct spec_optimizer {
     enum spec_optim_kind kind;
     double momentum;
@@ -186,7 +160,7 @@ struct spec_optimizer {
     double weight_decay;              // 0: none
     double clipvalue;                 // at the shard; 0: none
     double clipnorm, global_clipnorm; // by the worker; 0: none
-    struct spec_schedule schedule;
+    struct rate schedule;
 };
 
 // Of a checked OptimizerSpec. SL_EINVAL for one that was not.

@@ -48,8 +48,7 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
-void spec_schedule(struct spec_schedule *out,
-                   const Sluice__V1__OptimizerSpec *o);
+void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err);
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);

@@ -10,20 +10,19 @@
 
 static const struct shape {
     const char *name;
-    enum spec_schedule_kind kind;
+    enum rate_kind kind;
     const char *fields; // each with a blank on both sides
 } shapes[] = {
-    {"exponential_decay", SPEC_SCHEDULE_EXPONENTIAL,
+    {"exponential_decay", RATE_EXPONENTIAL,
      " type decay_steps decay_rate staircase "},
-    {"piecewise_constant_decay", SPEC_SCHEDULE_PIECEWISE,
-     " type boundaries values "},
-    {"polynomial_decay", SPEC_SCHEDULE_POLYNOMIAL,
+    {"piecewise_constant_decay", RATE_PIECEWISE, " type boundaries values "},
+    {"polynomial_decay", RATE_POLYNOMIAL,
      " type decay_steps end_learning_rate power cycle "},
-    {"inverse_time_decay", SPEC_SCHEDULE_INVERSE_TIME,
+    {"inverse_time_decay", RATE_INVERSE_TIME,
      " type decay_steps decay_rate staircase "},
-    {"cosine_decay", SPEC_SCHEDULE_COSINE,
+    {"cosine_decay", RATE_COSINE,
      " type decay_steps alpha warmup_target warmup_steps "},
-    {"cosine_decay_restarts", SPEC_SCHEDULE_COSINE_RESTARTS,
+    {"cosine_decay_restarts", RATE_COSINE_RESTARTS,
      " type decay_steps t_mul m_mul alpha "},
 };
 
@@ -43,10 +42,10 @@ static const struct shape *find(const char *name, struct sl_error *err)
 static enum sl_err check_piecewise(const Sluice__V1__ScheduleSpec *s,
                                    struct sl_error *err)
 {
-    if (s->n_boundaries == 0 || s->n_boundaries > SPEC_PIECES_MAX)
+    if (s->n_boundaries == 0 || s->n_boundaries > RATE_PIECES_MAX)
         return sl_fail(err, SL_EINVAL,
                        PATH ".boundaries: wants 1 to %u values, got %zu",
-                       SPEC_PIECES_MAX, s->n_boundaries);
+                       RATE_PIECES_MAX, s->n_boundaries);
     if (s->n_values != s->n_boundaries + 1)
         return sl_fail(err, SL_EINVAL,
                        PATH ".values: wants one value more than boundaries "
@@ -65,24 +64,24 @@ static enum sl_err check_piecewise(const Sluice__V1__ScheduleSpec *s,
     return SL_OK;
 }
 
-static void fill(Sluice__V1__ScheduleSpec *s, enum spec_schedule_kind kind)
+static void fill(Sluice__V1__ScheduleSpec *s, enum rate_kind kind)
 {
     switch (kind) {
-    case SPEC_SCHEDULE_EXPONENTIAL:
-    case SPEC_SCHEDULE_INVERSE_TIME:
+    case RATE_EXPONENTIAL:
+    case RATE_INVERSE_TIME:
         SPEC_DEFAULT(s, staircase, false);
         break;
-    case SPEC_SCHEDULE_POLYNOMIAL:
+    case RATE_POLYNOMIAL:
         SPEC_DEFAULT(s, end_learning_rate, 1e-4);
         SPEC_DEFAULT(s, power, 1);
         SPEC_DEFAULT(s, cycle, false);
         break;
-    case SPEC_SCHEDULE_COSINE_RESTARTS:
+    case RATE_COSINE_RESTARTS:
         SPEC_DEFAULT(s, t_mul, 2);
         SPEC_DEFAULT(s, m_mul, 1);
         SPEC_DEFAULT(s, alpha, 0);
         break;
-    case SPEC_SCHEDULE_COSINE:
+    case RATE_COSINE:
         SPEC_DEFAULT(s, alpha, 0);
         SPEC_DEFAULT(s, warmup_steps, 0);
         break;
@@ -137,7 +136,7 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
     rc = spec_only(PATH, &s->base, shape->fields, shape->name, err);
     if (rc != SL_OK)
         return rc;
-    if (shape->kind == SPEC_SCHEDULE_PIECEWISE)
+    if (shape->kind == RATE_PIECEWISE)
         return check_piecewise(s, err);
     rc = spec_range(PATH ".decay_steps", s->decay_steps, 1, UINT64_C(1) << 53,
                     err);
@@ -151,14 +150,12 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
     return rc == SL_OK ? check_values(s, err) : rc;
 }
 
-void spec_schedule(struct spec_schedule *out,
-                   const Sluice__V1__OptimizerSpec *o)
+void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o)
 {
     const Sluice__V1__ScheduleSpec *s = o->schedule;
     const struct shape *shape = s != NULL ? find(s->type, NULL) : NULL;
 
-    *out = (struct spec_schedule){.kind = SPEC_SCHEDULE_CONSTANT,
-                                  .rate = o->learning_rate};
+    *out = (struct rate){.kind = RATE_CONSTANT, .rate = o->learning_rate};
     if (shape == NULL)
         return;
     out->kind = shape->kind;
@@ -174,8 +171,8 @@ void spec_schedule(struct spec_schedule *out,
     out->warmup_steps = (double)s->warmup_steps;
     out->t_mul = s->t_mul;
     out->m_mul = s->m_mul;
-    for (size_t i = 0; i < s->n_boundaries && i < SPEC_PIECES_MAX; i++)
+    for (size_t i = 0; i < s->n_boundaries && i < RATE_PIECES_MAX; i++)
         out->boundary[out->boundaries++] = (double)s->boundaries[i];
-    for (size_t i = 0; i < s->n_values && i < SPEC_PIECES_MAX + 1; i++)
+    for (size_t i = 0; i < s->n_values && i < RATE_PIECES_MAX + 1; i++)
         out->value[i] = s->values[i];
 }

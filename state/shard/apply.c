@@ -172,7 +172,7 @@ void apply_step_init(struct apply_step *out, const struct plan *plan,
 {
     uint64_t delay = stale_delay(of->version, of->based_on);
     double rate =
-        rates_at(of->rates, of->closure, optim_rate(&plan->rate, of->version));
+        rates_at(of->rates, of->closure, rate_at(&plan->rate, of->version));
 
     *out = (struct apply_step){
         .t = of->version + 1,

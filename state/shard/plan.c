@@ -17,35 +17,6 @@
 _Static_assert((int)SPEC_OPTIM_SGD == (int)OPTIM_SGD, "optimizers");
 _Static_assert((int)SPEC_OPTIM_RMSPROP == (int)OPTIM_RMSPROP, "optimizers");
 _Static_assert((int)SPEC_OPTIM_COUNT == (int)OPTIM_KIND_COUNT, "optimizers");
-_Static_assert((int)SPEC_SCHEDULE_CONSTANT == (int)OPTIM_CONSTANT, "rates");
-_Static_assert((int)SPEC_SCHEDULE_COSINE_RESTARTS == (int)OPTIM_COSINE_RESTARTS,
-               "rates");
-_Static_assert(SPEC_PIECES_MAX == OPTIM_PIECES_MAX, "rates");
-
-static void read_rate(struct optim_schedule *out, const struct spec_schedule *s)
-{
-    *out = (struct optim_schedule){
-        .kind = (enum optim_schedule_kind)s->kind,
-        .rate = s->rate,
-        .decay_steps = s->decay_steps,
-        .decay_rate = s->decay_rate,
-        .staircase = s->staircase,
-        .end_rate = s->end_rate,
-        .power = s->power,
-        .cycle = s->cycle,
-        .alpha = s->alpha,
-        .has_warmup = s->has_warmup,
-        .warmup_target = s->warmup_target,
-        .warmup_steps = s->warmup_steps,
-        .t_mul = s->t_mul,
-        .m_mul = s->m_mul,
-        .boundaries = s->boundaries,
-    };
-    for (unsigned i = 0; i < s->boundaries; i++)
-        out->boundary[i] = s->boundary[i];
-    for (unsigned i = 0; i <= s->boundaries; i++)
-        out->value[i] = s->value[i];
-}
 
 static enum sl_err read_optim(struct plan *p,
                               const Sluice__V1__OptimizerSpec *spec,
@@ -75,9 +46,9 @@ static enum sl_err read_optim(struct plan *p,
         .weight_decay = o.weight_decay,
         .clipvalue = o.clipvalue,
     };
-    read_rate(&p->rate, &o.schedule);
+    p->rate = o.schedule;
     rc = optim_check(&p->optim, err);
-    return rc != SL_OK ? rc : optim_schedule_check(&p->rate, err);
+    return rc != SL_OK ? rc : rate_check(&p->rate, err);
 }
 
 // What a spec may say was checked by proto/spec_train.c; a message may say

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "common/base/hash.h"
+#include "common/plan/rate.h"
 #include "common/plan/rates.h"
 #include "common/plan/schedule.h"
 #include "common/base/status.h"
@@ -74,7 +75,7 @@ struct plan {
     size_t run_count;
     uint64_t elements;
     struct optim optim;
-    struct optim_schedule rate;
+    struct rate rate;
     struct rates rates; // that callbacks have reduced by now: where it begins
     struct stale_rule stale;
     uint32_t contributions; // of a round; 0: each step is an update

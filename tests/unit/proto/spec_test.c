@@ -170,7 +170,7 @@ TEST(spec, optimizer_defaults_are_keras)
 
     T_EQ(o.kind, SPEC_OPTIM_SGD);
     T_NEAR(o.schedule.rate, 0.01, 0);
-    T_EQ(o.schedule.kind, SPEC_SCHEDULE_CONSTANT);
+    T_EQ(o.schedule.kind, RATE_CONSTANT);
     o = optimizer("'type':'adam'");
     T_NEAR(o.schedule.rate, 0.001, 0);
     T_NEAR(o.beta_1, 0.9, 0);
@@ -194,7 +194,7 @@ TEST(spec, schedules)
         optimizer("'type':'sgd','learning_rate':0.1,'schedule':{'type':"
                   "'cosine_decay_restarts','decay_steps':4,'m_mul':0.5}");
 
-    T_EQ(o.schedule.kind, SPEC_SCHEDULE_COSINE_RESTARTS);
+    T_EQ(o.schedule.kind, RATE_COSINE_RESTARTS);
     T_NEAR(o.schedule.rate, 0.1, 0);
     T_NEAR(o.schedule.decay_steps, 4, 0);
     T_NEAR(o.schedule.t_mul, 2, 0);

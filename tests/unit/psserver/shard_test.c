@@ -355,10 +355,10 @@ TEST(shard, an_update_is_the_kernels_with_t_from_the_shards_own_count)
     for (uint32_t i = 0; i < 4; i++) {
         uniform(g, ALL);
         lr = 0.1 * pow(0.5, i / 10.0); // s = t - 1
-        T_NEAR(optim_rate(&s->plan.rate, i), lr, 1e-15);
-        optim_apply(&s->plan.optim, i + 1, optim_rate(&s->plan.rate, i), KERNEL,
-                    g, w, kernel_slots);
-        optim_apply(&s->plan.optim, i + 1, optim_rate(&s->plan.rate, i), BIAS,
+        T_NEAR(rate_at(&s->plan.rate, i), lr, 1e-15);
+        optim_apply(&s->plan.optim, i + 1, rate_at(&s->plan.rate, i), KERNEL, g,
+                    w, kernel_slots);
+        optim_apply(&s->plan.optim, i + 1, rate_at(&s->plan.rate, i), BIAS,
                     g + KERNEL + MOVING, w + KERNEL + MOVING, bias_slots);
         for (int m = KERNEL; m < KERNEL + MOVING; m++)
             w[m] = 0.5f * w[m] + 0.5f * g[m];

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/kernels/optim_schedule_test.c -- schedules against Keras' values.
+// tests/unit/common/rate_test.c -- schedules against Keras' values.
 #include <math.h>
 
-#include "kernels/optim.h"
+#include "common/plan/rate.h"
 #include "tests/harness/t.h"
 
 static struct sl_error err; // of calls whose text is looked at
 
 static const uint64_t steps[] = {0, 1, 5, 6, 10, 15, 23};
 
-static void check(const struct optim_schedule *sch, const double want[7])
+static void check(const struct rate *sch, const double want[7])
 {
-    T_OK(optim_schedule_check(sch, t_err()));
+    T_OK(rate_check(sch, t_err()));
     for (unsigned i = 0; i < SL_COUNT(steps); i++)
-        T_NEAR(optim_rate(sch, steps[i]), want[i], 1e-11);
+        T_NEAR(rate_at(sch, steps[i]), want[i], 1e-11);
 }
 
 // With Keras' defaults.
-static struct optim_schedule make(enum optim_schedule_kind kind, double rate,
-                                  double decay_steps)
+static struct rate make(enum rate_kind kind, double rate, double decay_steps)
 {
-    return (struct optim_schedule){
+    return (struct rate){
         .kind = kind,
         .rate = rate,
         .decay_steps = decay_steps,
@@ -31,16 +30,16 @@ static struct optim_schedule make(enum optim_schedule_kind kind, double rate,
     };
 }
 
-TEST(schedule, constant)
+TEST(rate, constant)
 {
-    struct optim_schedule sch = make(OPTIM_CONSTANT, 0.25, 0);
+    struct rate sch = make(RATE_CONSTANT, 0.25, 0);
 
     check(&sch, (double[]){0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25});
 }
 
-TEST(schedule, exponential)
+TEST(rate, exponential)
 {
-    struct optim_schedule sch = make(OPTIM_EXPONENTIAL, 0.1, 10);
+    struct rate sch = make(RATE_EXPONENTIAL, 0.1, 10);
 
     sch.decay_rate = 0.5;
     check(&sch, (double[]){0.1, 0.09330329915, 0.07071067812, 0.06597539554,
@@ -49,9 +48,9 @@ TEST(schedule, exponential)
     check(&sch, (double[]){0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.025});
 }
 
-TEST(schedule, piecewise_boundaries_are_inclusive)
+TEST(rate, piecewise_boundaries_are_inclusive)
 {
-    struct optim_schedule sch = make(OPTIM_PIECEWISE, 0, 0);
+    struct rate sch = make(RATE_PIECEWISE, 0, 0);
 
     sch.boundaries = 2;
     sch.boundary[0] = 5;
@@ -62,9 +61,9 @@ TEST(schedule, piecewise_boundaries_are_inclusive)
     check(&sch, (double[]){1, 1, 1, 0.5, 0.5, 0.1, 0.1});
 }
 
-TEST(schedule, polynomial)
+TEST(rate, polynomial)
 {
-    struct optim_schedule sch = make(OPTIM_POLYNOMIAL, 0.1, 10);
+    struct rate sch = make(RATE_POLYNOMIAL, 0.1, 10);
 
     check(&sch,
           (double[]){0.1, 0.09001, 0.05005, 0.04006, 0.0001, 0.0001, 0.0001});
@@ -75,25 +74,25 @@ TEST(schedule, polynomial)
           (double[]){0.1, 0.0829, 0.0325, 0.0244, 0.01, 0.015625, 0.0149});
 }
 
-TEST(schedule, inverse_time)
+TEST(rate, inverse_time)
 {
-    struct optim_schedule sch = make(OPTIM_INVERSE_TIME, 0.1, 10);
+    struct rate sch = make(RATE_INVERSE_TIME, 0.1, 10);
 
     sch.decay_rate = 0.5;
     check(&sch, (double[]){0.1, 0.09523809524, 0.08, 0.07692307692,
                            0.06666666667, 0.05714285714, 0.04651162791});
 }
 
-TEST(schedule, cosine)
+TEST(rate, cosine)
 {
-    struct optim_schedule sch = make(OPTIM_COSINE, 0.1, 10);
+    struct rate sch = make(RATE_COSINE, 0.1, 10);
 
     check(&sch, (double[]){0.1, 0.09755282581, 0.05, 0.03454915028, 0, 0, 0});
 }
 
-TEST(schedule, cosine_with_warmup)
+TEST(rate, cosine_with_warmup)
 {
-    struct optim_schedule sch = make(OPTIM_COSINE, 0, 10);
+    struct rate sch = make(RATE_COSINE, 0, 10);
 
     sch.alpha = 0.1;
     sch.has_warmup = true;
@@ -102,9 +101,9 @@ TEST(schedule, cosine_with_warmup)
     check(&sch, (double[]){0, 0.02, 0.1, 0.09779754323, 0.055, 0.01, 0.01});
 }
 
-TEST(schedule, cosine_restarts)
+TEST(rate, cosine_restarts)
 {
-    struct optim_schedule sch = make(OPTIM_COSINE_RESTARTS, 0.1, 4);
+    struct rate sch = make(RATE_COSINE_RESTARTS, 0.1, 4);
 
     sch.m_mul = 0.5;
     check(&sch, (double[]){0.1, 0.08535533906, 0.04809698831, 0.04267766953,
@@ -113,35 +112,35 @@ TEST(schedule, cosine_restarts)
 
 // At a restart itself the rate is at its new top, neither one restart early
 // nor late: this is where a logarithm would go wrong.
-TEST(schedule, restarts_are_where_they_should_be)
+TEST(rate, restarts_are_where_they_should_be)
 {
-    struct optim_schedule sch = make(OPTIM_COSINE_RESTARTS, 1, 3);
+    struct rate sch = make(RATE_COSINE_RESTARTS, 1, 3);
     uint64_t at = 0, length = 3;
 
     sch.m_mul = 0.5;
     for (int i = 0; i < 12; i++, length *= 2) {
-        T_NEAR(optim_rate(&sch, at), pow(0.5, i), 1e-12);
+        T_NEAR(rate_at(&sch, at), pow(0.5, i), 1e-12);
         at += length;
     }
     sch.t_mul = 1;
-    T_NEAR(optim_rate(&sch, 9), 0.125, 1e-12);
+    T_NEAR(rate_at(&sch, 9), 0.125, 1e-12);
 }
 
-TEST(schedule, check_refuses_what_cannot_be)
+TEST(rate, check_refuses_what_cannot_be)
 {
-    struct optim_schedule sch = make(OPTIM_COSINE, 0.1, 0);
+    struct rate sch = make(RATE_COSINE, 0.1, 0);
 
-    T_FAILS(SL_EINVAL, optim_schedule_check(&sch, &err));
+    T_FAILS(SL_EINVAL, rate_check(&sch, &err));
     T_HAS(err.text, "decay_steps");
-    sch = make(OPTIM_PIECEWISE, 0, 0);
+    sch = make(RATE_PIECEWISE, 0, 0);
     sch.boundaries = 2;
     sch.boundary[0] = 5;
     sch.boundary[1] = 5;
-    T_FAILS(SL_EINVAL, optim_schedule_check(&sch, &err));
+    T_FAILS(SL_EINVAL, rate_check(&sch, &err));
     T_HAS(err.text, "rise");
-    sch.boundaries = OPTIM_PIECES_MAX + 1;
-    T_FAILS(SL_EINVAL, optim_schedule_check(&sch, NULL));
-    sch = make(OPTIM_COSINE_RESTARTS, 0.1, 10);
+    sch.boundaries = RATE_PIECES_MAX + 1;
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch = make(RATE_COSINE_RESTARTS, 0.1, 10);
     sch.t_mul = 0.5;
-    T_FAILS(SL_EINVAL, optim_schedule_check(&sch, NULL));
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
 }

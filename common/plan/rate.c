@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/schedule.c -- Keras' learning-rate schedules, in double.
-#include "kernels/optim.h"
+// common/plan/rate.c -- Keras' learning-rate schedules, in double.
+#include "common/plan/rate.h"
 
 #include <math.h>
 
@@ -9,13 +9,12 @@ static enum sl_err bad(const char *what, struct sl_error *err)
     return sl_fail(err, SL_EINVAL, "learning-rate schedule: %s", what);
 }
 
-static enum sl_err check_pieces(const struct optim_schedule *sch,
-                                struct sl_error *err)
+static enum sl_err check_pieces(const struct rate *sch, struct sl_error *err)
 {
-    if (sch->boundaries > OPTIM_PIECES_MAX)
+    if (sch->boundaries > RATE_PIECES_MAX)
         return sl_fail(err, SL_EINVAL,
                        "learning-rate schedule: %u boundaries, at most %u",
-                       sch->boundaries, OPTIM_PIECES_MAX);
+                       sch->boundaries, RATE_PIECES_MAX);
     for (unsigned i = 1; i < sch->boundaries; i++)
         if (!(sch->boundary[i] > sch->boundary[i - 1]))
             return bad("boundaries must rise", err);
@@ -25,29 +24,28 @@ static enum sl_err check_pieces(const struct optim_schedule *sch,
     return SL_OK;
 }
 
-enum sl_err optim_schedule_check(const struct optim_schedule *sch,
-                                 struct sl_error *err)
+enum sl_err rate_check(const struct rate *sch, struct sl_error *err)
 {
-    if (sch->kind < OPTIM_CONSTANT || sch->kind > OPTIM_COSINE_RESTARTS)
+    if (sch->kind < RATE_CONSTANT || sch->kind > RATE_COSINE_RESTARTS)
         return bad("unknown kind", err);
-    if (sch->kind == OPTIM_PIECEWISE)
+    if (sch->kind == RATE_PIECEWISE)
         return check_pieces(sch, err);
     if (!isfinite(sch->rate))
         return bad("the initial rate must be finite", err);
-    if (sch->kind == OPTIM_CONSTANT)
+    if (sch->kind == RATE_CONSTANT)
         return SL_OK;
     if (!(sch->decay_steps > 0 && isfinite(sch->decay_steps)))
         return bad("decay_steps must be above 0", err);
-    if (sch->kind == OPTIM_EXPONENTIAL && !(sch->decay_rate > 0))
+    if (sch->kind == RATE_EXPONENTIAL && !(sch->decay_rate > 0))
         return bad("decay_rate must be above 0", err);
-    if (sch->kind == OPTIM_COSINE_RESTARTS && !(sch->t_mul >= 1))
+    if (sch->kind == RATE_COSINE_RESTARTS && !(sch->t_mul >= 1))
         return bad("t_mul must be 1 or more", err);
     if (sch->has_warmup && !(sch->warmup_steps >= 0))
         return bad("warmup_steps must be 0 or more", err);
     return SL_OK;
 }
 
-static double piecewise(const struct optim_schedule *sch, double s)
+static double piecewise(const struct rate *sch, double s)
 {
     unsigned i = 0;
 
@@ -56,7 +54,7 @@ static double piecewise(const struct optim_schedule *sch, double s)
     return sch->value[i];
 }
 
-static double polynomial(const struct optim_schedule *sch, double s)
+static double polynomial(const struct rate *sch, double s)
 {
     double d = sch->decay_steps;
 
@@ -69,15 +67,14 @@ static double polynomial(const struct optim_schedule *sch, double s)
 }
 
 // From `top` down to alpha top over decay_steps.
-static double cosine_from(const struct optim_schedule *sch, double top,
-                          double s)
+static double cosine_from(const struct rate *sch, double top, double s)
 {
     double part = s < sch->decay_steps ? s / sch->decay_steps : 1;
 
     return top * ((1 - sch->alpha) * 0.5 * (1 + cos(M_PI * part)) + sch->alpha);
 }
 
-static double cosine(const struct optim_schedule *sch, double s)
+static double cosine(const struct rate *sch, double s)
 {
     if (!sch->has_warmup)
         return cosine_from(sch, sch->rate, s);
@@ -89,7 +86,7 @@ static double cosine(const struct optim_schedule *sch, double s)
 
 // The restart is found by comparison: Keras' logarithm may land one restart
 // low or high exactly at one.
-static double restarts(const struct optim_schedule *sch, double s)
+static double restarts(const struct rate *sch, double s)
 {
     double length = sch->decay_steps, height = 1, part;
 
@@ -110,24 +107,24 @@ static double restarts(const struct optim_schedule *sch, double s)
             sch->alpha);
 }
 
-double optim_rate(const struct optim_schedule *sch, uint64_t step)
+double rate_at(const struct rate *sch, uint64_t step)
 {
     double s = (double)step, parts = s / sch->decay_steps;
 
     if (sch->staircase)
         parts = floor(parts);
     switch (sch->kind) {
-    case OPTIM_EXPONENTIAL:
+    case RATE_EXPONENTIAL:
         return sch->rate * pow(sch->decay_rate, parts);
-    case OPTIM_PIECEWISE:
+    case RATE_PIECEWISE:
         return piecewise(sch, s);
-    case OPTIM_POLYNOMIAL:
+    case RATE_POLYNOMIAL:
         return polynomial(sch, s);
-    case OPTIM_INVERSE_TIME:
+    case RATE_INVERSE_TIME:
         return sch->rate / (1 + sch->decay_rate * parts);
-    case OPTIM_COSINE:
+    case RATE_COSINE:
         return cosine(sch, s);
-    case OPTIM_COSINE_RESTARTS:
+    case RATE_COSINE_RESTARTS:
         return restarts(sch, s);
     default:
         return sch->rate;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/plan/rate.h -- Keras' learning-rate schedules.
+//
+// A shard asks for the rate of an update, and whoever shows a job for the one
+// that it is at.
+//
+// Threads  any.
+// Units    steps are counted from 0: a shard passes t - 1.
+// Errors   only rate_check can fail: SL_EINVAL and what is wrong.
+#ifndef COMMON_PLAN_RATE_H
+#define COMMON_PLAN_RATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define RATE_PIECES_MAX 32 // boundaries of a piecewise schedule
+
+enum rate_kind {
+    RATE_CONSTANT = 1,
+    RATE_EXPONENTIAL, // rate r^(s/D)
+    RATE_PIECEWISE,   // values[i] up to and including boundaries[i]
+    RATE_POLYNOMIAL,
+    RATE_INVERSE_TIME,
+    RATE_COSINE,
+    RATE_COSINE_RESTARTS,
+};
+
+struct rate {
+    enum rate_kind kind;
+    double rate;        // initial learning rate; all but PIECEWISE
+    double decay_steps; // D; first_decay_steps of COSINE_RESTARTS
+    double decay_rate;  // EXPONENTIAL, INVERSE_TIME
+    bool staircase;     // EXPONENTIAL, INVERSE_TIME
+    double end_rate;    // POLYNOMIAL
+    double power;       // POLYNOMIAL
+    bool cycle;         // POLYNOMIAL
+    double alpha;       // COSINE, COSINE_RESTARTS
+    bool has_warmup;    // COSINE: there is a warmup_target
+    double warmup_target;
+    double warmup_steps;
+    double t_mul, m_mul; // COSINE_RESTARTS
+    unsigned boundaries; // PIECEWISE: how many; values has one more
+    double boundary[RATE_PIECES_MAX], value[RATE_PIECES_MAX + 1];
+};
+
+enum sl_err rate_check(const struct rate *r, struct sl_error *err);
+
+// The learning rate of a step.
+double rate_at(const struct rate *r, uint64_t step);
+
+#endif
