@@ -24,6 +24,7 @@
 struct follow {
     struct api *api;
     char *id;
+    bool shards;               // are asked for
     int signals;               // signalfd
     struct rpc_stream *stream; // NULL: not connected
     uint64_t dial_at_ms;       // when there is none
@@ -135,6 +136,7 @@ static void dial(struct follow *f)
 
     request.id = f->id;
     request.spec = true;
+    request.shards = f->shards;
     rpc_msg_init(&msg);
     if (wire_msg(&msg, &request.base) != SL_OK)
         return; // tried again after the pause
@@ -145,7 +147,7 @@ static void dial(struct follow *f)
 }
 
 enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
-                        struct sl_error *err)
+                        bool shards, struct sl_error *err)
 {
     struct follow *f = sl_calloc(1, sizeof(*f));
     sigset_t set;
@@ -156,6 +158,7 @@ enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
     }
     caught_set(&set);
     f->api = api;
+    f->shards = shards;
     wire_arena_init(&f->arena);
     pthread_mutex_init(&f->shared.lock, NULL);
     sigprocmask(SIG_BLOCK, &set, NULL);

@@ -44,8 +44,9 @@ enum sl_err follow_block(struct sl_error *err);
 
 // Watches job `id`. The first connection is tried at once; whether it came
 // about is told by follow_next.
+// `shards`: statuses have those.
 enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
-                        struct sl_error *err);
+                        bool shards, struct sl_error *err);
 
 // Waits for what happens next, at most `wait_ms`.
 void follow_next(struct follow *f, int wait_ms, struct follow_event *event);
@@ -61,6 +62,8 @@ struct follow_options {
     const char *summary; // where summary.json goes, "-": stdout; NULL: nowhere
     int64_t period_ms;   // between lines where stderr is no terminal
     uint64_t until_step; // end with 0 when so many steps are counted; 0: no
+    const char *tensorboard; // a folder for curves; NULL: none are written
+    bool histograms;         // and of the delays of updates too
 };
 
 struct cli;

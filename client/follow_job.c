@@ -14,7 +14,9 @@
 #include "client/target.h"
 #include "common/base/fault.h"
 #include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "common/base/json.h"
+#include "proto/curves.h"
 
 #define REDRAW_MS 200 // at most 5 redraws a second: more would only flicker
 #define WAIT_MS 1000
@@ -24,18 +26,24 @@ struct view {
     struct api *api;
     const char *id;
     const struct follow_options *options;
-    uint64_t drawn_ms;  // when a line was last shown; 0: never
-    size_t evaluations; // shown so far
-    size_t rates;       // likewise
-    bool line_open;     // a progress line stands without its line end
-    bool cancelled;     // we asked the coordinator to stop the job
+    uint64_t drawn_ms;     // when a line was last shown; 0: never
+    size_t evaluations;    // shown so far
+    size_t rates;          // likewise
+    bool line_open;        // a progress line stands without its line end
+    bool cancelled;        // we asked the coordinator to stop the job
+    struct curves *curves; // from the first status on; owned, NULL: none
+    bool no_curves;        // they could not be written; it was said
 };
 
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err)
 {
-    return options->summary != NULL ? target_check(options->summary, err)
-                                    : SL_OK;
+    enum sl_err rc =
+        options->summary != NULL ? target_check(options->summary, err) : SL_OK;
+
+    if (rc == SL_OK && options->tensorboard != NULL)
+        rc = fs_mkdirs(fs_posix(), options->tensorboard, err);
+    return rc;
 }
 
 // Standard output is one JSON text, or will be: nothing else goes there.
@@ -119,6 +127,46 @@ static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
     }
     buf_release(&line);
     return v->evaluations > before;
+}
+
+// ---- curves
+
+static enum sl_err draw_curves(struct view *v, const Sluice__V1__JobStatus *s,
+                               bool last, struct sl_error *err)
+{
+    struct curves_options options = {
+        .root = v->options->tensorboard,
+        .below = "",
+        .job = s->id,
+        .histograms = v->options->histograms,
+        .clock = sl_clock_real(),
+    };
+    enum sl_err rc =
+        v->curves == NULL ? curves_new(&v->curves, &options, err) : SL_OK;
+
+    if (rc == SL_OK && curves_take(v->curves, s, last) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "a point of a curve");
+    return rc == SL_OK ? curves_write(v->curves, err) : rc;
+}
+
+// A folder that is full or gone does not end the watching: it is said once, and
+// tried again with the next status.
+static void keep_curves(struct view *v, const Sluice__V1__JobStatus *s,
+                        bool last)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    bool failed;
+
+    if (v->options->tensorboard == NULL)
+        return;
+    failed = draw_curves(v, s, last, &err) != SL_OK;
+    if (failed != v->no_curves) {
+        close_line(v);
+        cli_say(failed ? "Curves cannot be written, trying again: %s"
+                       : "Curves are written again%s",
+                failed ? err.text : "");
+    }
+    v->no_curves = failed;
 }
 
 // ---- the end
@@ -235,6 +283,7 @@ static bool on_status(struct view *v, const struct follow_event *event,
         cli_say("The coordinator is back");
     }
     draw(v, s, show_evaluations(v, s) || reached(v, s));
+    keep_curves(v, s, reached(v, s) || progress_ended(s->state));
     if (reached(v, s)) {
         if (v->line_open)
             fputc('\n', stderr);
@@ -290,7 +339,7 @@ int follow_job(struct cli *cli, struct api *api, const char *id,
     struct follow_event event;
     int code = CLI_EXIT_FAILED;
 
-    if (follow_open(&f, api, id, &err) != SL_OK)
+    if (follow_open(&f, api, id, options->histograms, &err) != SL_OK)
         return cli_fail(&err);
     do {
         follow_next(f, WAIT_MS, &event);
@@ -298,5 +347,6 @@ int follow_job(struct cli *cli, struct api *api, const char *id,
     // From here on a second Ctrl-C ends us at once.
     follow_unblock();
     follow_close(f);
+    curves_free(v.curves);
     return code;
 }

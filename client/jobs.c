@@ -117,6 +117,8 @@ int verb_watch(struct cli *cli)
         .summary = conf_str(cli->conf, "summary"),
         .period_ms = conf_int(cli->conf, "period"),
         .until_step = (uint64_t)conf_int(cli->conf, "until-step"),
+        .tensorboard = conf_str(cli->conf, "tensorboard"),
+        .histograms = conf_bool(cli->conf, "histograms"),
     };
 
     return watch(cli, &options);

@@ -72,6 +72,7 @@ struct coord_options {
     // it stays without.
     uint64_t secret[4];
     enum coord_tokens tokens;
+    bool observes; // jobs may have their curves written (JobSpec.observe)
     const struct quota *quotas; // copied
     size_t quotas_count;
     struct feed *feed; // borrowed; NULL: nobody wants to know

@@ -246,6 +246,18 @@ static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
     return rc;
 }
 
+static enum sl_err judge_observe(const struct coord *c,
+                                 const Sluice__V1__JobSpec *spec,
+                                 struct sl_error *err)
+{
+    if (spec->observe == NULL || c->options.observes)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "observe.tensorboard: this coordinator writes no curves: it "
+                   "was started without --observe-dir. Leave it out, and "
+                   "follow the job with `sluice watch JOB --tensorboard DIR`");
+}
+
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err)
@@ -264,6 +276,8 @@ enum sl_err coord_submit(struct coord *c,
     rc = spec_check(spec, err);
     if (rc == SL_OK)
         rc = spec_check_new(spec, err);
+    if (rc == SL_OK)
+        rc = judge_observe(c, spec, err);
     if (rc == SL_OK)
         rc = request->dry_run ? explain(c, request, spec, reply, err)
                               : accept(c, &spec, request, reply, err);

@@ -72,6 +72,11 @@ const struct conf_key server_keys[] = {
      .value = "0",
      .max = 999999,
      .help = "Renamed audit logs that are kept, the newest; 0: all."},
+    {.name = "observe-dir",
+     .kind = CONF_STRING,
+     .help = "Folder below which jobs that ask for it have their curves "
+             "written for TensorBoard (observe.tensorboard of a job); without "
+             "it such a job is refused."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "1",
@@ -123,7 +128,10 @@ static void io_cut_off(void *arg, uint64_t member)
 
 static void io_changed(void *arg, uint64_t job)
 {
-    api_changed(((struct server *)arg)->api, job);
+    struct server *s = arg;
+
+    api_changed(s->api, job);
+    observe_changed(s->observe, job);
 }
 
 // Before anything is torn down: we are inside a call of the coord's.
@@ -140,6 +148,7 @@ static void run_full(struct server *s, const struct sl_error *err)
     daemon_status(s->daemon, "waiting for space: %s", s->full);
     attend_send_away(s->attend, s->full);
     api_set_coord(s->api, NULL, s->full);
+    observe_set_coord(s->observe, NULL);
     loop_timer_stop(s->tick);
     loop_timer_start(s->again, FULL_LOOK_MS, FULL_LOOK_MS);
 }
@@ -216,6 +225,7 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
     if (rc == SL_OK) {
         attend_set_coord(s->attend, s->coord);
         api_set_coord(s->api, s->coord, NULL);
+        observe_set_coord(s->observe, s->coord);
     }
     return rc;
 }
@@ -297,6 +307,7 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
         .heartbeat_ms = (uint32_t)conf_int(conf, "heartbeat-ms"),
         .lease_ms = (uint32_t)conf_int(conf, "lease-ms"),
         .settle_ms = SETTLE_MS,
+        .observes = conf_str(conf, "observe-dir") != NULL,
     };
     const struct watch_limits watchers = {
         .watchers = (unsigned)conf_int(conf, "watchers"),
@@ -320,6 +331,9 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
         rc = make_feed(s, err);
     if (rc == SL_OK)
         rc = api_new(&s->api, s->loop, s->audit, &watchers, options.clock, err);
+    if (rc == SL_OK && options.observes)
+        rc = observe_new(&s->observe, s->loop, options.clock,
+                         conf_str(conf, "observe-dir"), err);
     return rc == SL_OK ? begin_coord(s, err) : rc;
 }
 
@@ -530,6 +544,7 @@ static void begin_end(struct server *s)
     introspect_set_serving(s->introspect, false);
     attend_set_coord(s->attend, NULL);
     api_set_coord(s->api, NULL, NULL);
+    observe_set_coord(s->observe, NULL);
     tasks_close(s->tasks);
     loop_timer_stop(s->tick);
     loop_timer_stop(s->again);
@@ -580,6 +595,7 @@ void server_stop(struct daemon *d, void *server)
     loop_set_host(s->loop, NULL);
     rpc_io_free(s->io);
     api_free(s->api);
+    observe_free(s->observe);
     audit_free(s->audit);
     coord_free(s->coord);
     feed_free(s->feed);

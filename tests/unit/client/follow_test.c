@@ -101,7 +101,7 @@ static void begin(struct world *w, uint64_t first, uint64_t last, bool stays)
     T_OK(conf_new(&w->conf, &about, keys));
     T_OK(conf_load(w->conf, NULL, 2, argv, NULL, t_err()));
     T_OK(api_open(&w->api, w->conf, t_err()));
-    T_OK(follow_open(&w->follow, w->api, "j-1", t_err()));
+    T_OK(follow_open(&w->follow, w->api, "j-1", false, t_err()));
 }
 
 static void end(struct world *w)
@@ -203,7 +203,7 @@ TEST(follow, an_unknown_job_is_the_end)
     T_OK(rpc_server_bind(w.played.server, w.played.address, NULL, NULL,
                          t_err()));
     rpc_server_start(w.played.server);
-    T_OK(follow_open(&w.follow, w.api, "j-1", t_err()));
+    T_OK(follow_open(&w.follow, w.api, "j-1", false, t_err()));
     do
         follow_next(w.follow, LONG_MS, &event);
     while (event.kind == FOLLOW_AWAY || event.kind == FOLLOW_NOTHING);

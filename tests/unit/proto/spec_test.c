@@ -404,6 +404,14 @@ TEST(spec, wrong_data)
 static const struct {
     const char *part, *why;
 } wrong_parts[] = {
+    {"'observe':{'histograms':true}",
+     "observe.tensorboard is missing: a folder, as 'experiments/one'"},
+    {"'observe':{'tensorboard':'../up'}",
+     "observe.tensorboard: '../up' is not a path below a folder: it has an "
+     "empty name, '.', '..' or a '/' at its beginning; it lies below the "
+     "folder of the coordinator's --observe-dir"},
+    {"'observe':{'tensorboard':''}",
+     "observe.tensorboard: wants 1 to 200 bytes, got 0"},
     {"'train':{'workers':{'min':2}}",
      "train.workers: says something of allreduce alone, and train.mode is "
      "async"},
@@ -600,6 +608,22 @@ TEST(spec, external_is_said_by_the_model_alone)
         T_EQ(spec_external(s), given[i].external);
         wire_free(&s->base);
     }
+}
+
+// A job that says nothing of it is as it was before there was such a thing.
+TEST(spec, what_is_observed)
+{
+    Sluice__V1__JobSpec *s =
+        checked("{" NAME "," MODEL "," LOSS "," OPTIM "," DATA
+                ",'observe':{'tensorboard':'mine/one'}}");
+
+    T_STR(s->observe->tensorboard, "mine/one");
+    T_EQ(s->observe->has_histograms, true);
+    T_EQ(s->observe->histograms, false);
+    wire_free(&s->base);
+    s = checked("{" NAME "," MODEL "," LOSS "," OPTIM "," DATA "}");
+    T_EQ(s->observe == NULL, true);
+    wire_free(&s->base);
 }
 
 TEST(spec, placement_rules)

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/tfrecord.h -- the framing of TFRecord files, which TensorBoard's
+// event files have too.
+//
+//     u64 length | u32 masked crc32c of those 8 bytes | bytes | u32 masked
+//     crc32c of the bytes
+//
+// Threads  any.
+// Memory   appended to the caller's buffer.
+// Errors   SL_ENOMEM leaves the buffer as it was.
+#ifndef COMMON_BASE_TFRECORD_H
+#define COMMON_BASE_TFRECORD_H
+
+#include "common/base/buf.h"
+
+#define TFRECORD_HEAD 12 // bytes before those of the record
+#define TFRECORD_TAIL 4  // and behind them
+
+enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/observe.h -- the curves of jobs that ask for them
+// (JobSpec.observe), written where the operator allows it.
+//
+// The runs of a job lie in ROOT/[TENANT/]FOLDER/, as proto/curves.h says. A
+// disk that is full or gone costs points of a curve: it is logged once, and
+// tried again.
+//
+// Threads  the loop; files are written on the pool.
+// Memory   observe_free after the loop has run what was posted.
+// Errors   of observe_new: the root cannot be made.
+#ifndef COORDINATOR_SERVICE_OBSERVE_H
+#define COORDINATOR_SERVICE_OBSERVE_H
+
+#include "common/run/loop.h"
+#include "coordinator/core/coord.h"
+
+struct observe;
+
+// `root` is made if it is missing.
+enum sl_err observe_new(struct observe **out, struct loop *loop,
+                        const struct sl_clock *clock, const char *root,
+                        struct sl_error *err);
+void observe_free(struct observe *o); // NULL is allowed
+
+// A job has ended, or is gone: one that asks for curves and was too quick for
+// us has its last status all the same.
+void observe_changed(struct observe *o, uint64_t job); // NULL is allowed
+
+// NULL: there is none for now. `o` may be NULL.
+void observe_set_coord(struct observe *o, struct coord *c);
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/curves.h -- a job's statuses as the curves of two TensorBoard runs:
+// JOB of its training, JOB/validation of its evaluations.
+//
+//     curves_take(status), curves_write, ... -> curves_free
+//
+// A point is at the number of steps that are counted. Points come at most once
+// a second, and on a long job more and more rarely, so that its files stay
+// small; the last one always comes. Whoever opens a job that has counted
+// something, a resumed one or one that was watched before, begins its files
+// with a START, so that readers forget what an older file says of later steps;
+// so does a job that falls back (steps that a lost psserver had).
+//
+// A file that cannot be written costs points and nothing else: what is not
+// written yet waits for the next curves_write, up to a limit.
+//
+// Threads  one at a time: curves_take where statuses are, curves_write where a
+//          disk may be waited for.
+// Memory   the options are copied; a status is borrowed until the call returns.
+// Errors   curves_write says which file and why, and may be called again.
+#ifndef PROTO_CURVES_H
+#define PROTO_CURVES_H
+
+#include <stdbool.h>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "proto/jobs.pb-c.h"
+
+struct curves;
+
+struct curves_options {
+    const char *root;  // a folder that is there; no link is followed below it
+    const char *below; // where in it the runs lie; "": there
+    const char *job;   // a name of a folder: "j-7"
+    bool histograms;   // of staleness too, of a status with shards
+    const struct sl_clock *clock;
+};
+
+enum sl_err curves_new(struct curves **out,
+                       const struct curves_options *options,
+                       struct sl_error *err);
+void curves_free(struct curves *c); // NULL is allowed
+
+// A status makes a point now, unless it is where the last one was.
+bool curves_due(const struct curves *c);
+
+// `last`: there will be no other. SL_ENOMEM: the point is left out.
+enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
+                        bool last);
+
+// There is something to write.
+bool curves_wait(const struct curves *c);
+enum sl_err curves_write(struct curves *c, struct sl_error *err);
+
+#endif
