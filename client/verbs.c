@@ -319,6 +319,24 @@ static const struct conf_key events_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key trace_keys[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = CONF_STRING,
+     .value = "trace.json",
+     .help = "File to write; -: stdout.",
+     .min = 1,
+     .max = 4096},
+    {.name = "seconds",
+     .kind = CONF_INT,
+     .value = "5",
+     .min = 1,
+     .max = 60,
+     .unit = "s",
+     .help = "For how long."},
+    {.name = NULL},
+};
+
 static const struct conf_key export_keys[] = {
     {.name = "to",
      .kind = CONF_STRING,
@@ -674,6 +692,19 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_tasks},
+    {.name = "trace",
+     .usage = "sluice trace JOB [OPTION]...",
+     .brief = "write what every process does for a job",
+     .text = "Has all workers, psservers and the coordinator note what they do "
+             "for a job, for some seconds, and writes it on one clock as a "
+             "Chrome trace, which https://ui.perfetto.dev opens.",
+     .example = "sluice trace j-1 --seconds 5 -o trace.json",
+     .keys = trace_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .exits = found_conflict,
+     .run = verb_trace},
     {.name = "export",
      .usage = "sluice export [JOB] [OPTION]...",
      .brief = "write a checkpoint as one safetensors file",

@@ -31,6 +31,7 @@ int verb_checkpoint(struct cli *cli);  // checkpoint.c
 int verb_checkpoints(struct cli *cli); // checkpoints.c
 int verb_quota(struct cli *cli);       // quota.c
 int verb_tasks(struct cli *cli);       // tasks.c
+int verb_trace(struct cli *cli);       // trace.c
 int verb_export(struct cli *cli);      // export.c
 int verb_doctor(struct cli *cli);      // doctor.c
 int verb_audit(struct cli *cli);

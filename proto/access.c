@@ -41,6 +41,7 @@ static const struct {
     {WIRE_EVENTS, READERS},
     {WIRE_TIMELINE, READERS},
     {WIRE_HISTORY, READERS},
+    {WIRE_TRACE, WRITERS}, // all members work for it
     {WIRE_ASK, MAY(WORKER)},
     {WIRE_PUSH, MAY(WORKER)},
     {WIRE_PUSH_PULL, MAY(WORKER)},

@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "proto/model.h"
+#include "proto/traced.h"
 
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 2000
@@ -38,7 +39,9 @@ struct attendee {
     uint64_t heard_ms, hello_ms, renewed_ms;
     uint64_t seq, sent_ms[BEATS]; // when heartbeat seq was sent
     uint64_t heard;               // the newest that was acknowledged
-    _Atomic unsigned sessions;    // that exist, also ended ones
+    uint64_t heard_us;            // and when that came
+    struct traced *traced;
+    _Atomic unsigned sessions; // that exist, also ended ones
 };
 
 // One stream. What its callbacks post holds a reference.
@@ -93,6 +96,7 @@ static void went_down(struct attendee *a, const struct sl_error *why)
             why->text);
     a->notified = true;
     a->refused = refused;
+    traced_forget(a->traced);
     dial_later(a);
     if (a->setup.unattached != NULL)
         a->setup.unattached(a->setup.arg, why->text);
@@ -154,6 +158,27 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
         a->setup.attached(a->setup.arg);
 }
 
+static void acknowledged(struct attendee *a, uint64_t seq)
+{
+    if (seq > a->seq)
+        return;
+    if (seq > a->heard) {
+        a->heard = seq;
+        a->heard_us = sl_now_us(a->setup.clock);
+    }
+    if (seq + BEATS > a->seq)
+        renew(a, a->sent_ms[seq % BEATS]);
+}
+
+static void send_piece(void *arg, const Sluice__V1__TracePiece *piece)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE;
+    up.trace_piece = (Sluice__V1__TracePiece *)piece;
+    attendee_send(arg, &up);
+}
+
 static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
 {
     // Nothing is for us before the Welcome: it may be of an older term.
@@ -166,11 +191,13 @@ static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
         return;
     switch (m->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_HEARTBEAT_ACK:
-        if (m->heartbeat_ack->seq <= a->seq && m->heartbeat_ack->seq > a->heard)
-            a->heard = m->heartbeat_ack->seq;
-        if (m->heartbeat_ack->seq <= a->seq &&
-            m->heartbeat_ack->seq + BEATS > a->seq)
-            renew(a, a->sent_ms[m->heartbeat_ack->seq % BEATS]);
+        acknowledged(a, m->heartbeat_ack->seq);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_TRACE_START:
+        traced_start(a->traced, m->trace_start);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_TRACE_MORE:
+        traced_more(a->traced, m->trace_more->trace, send_piece, a);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_GOODBYE:
         LOG(INFO, "coordinator says goodbye", "reason=%s", m->goodbye->why);
@@ -377,17 +404,32 @@ static void beat(void *arg)
 
 // ---- the interface
 
+// The first of this number: others may follow it.
+static void stamp(struct attendee *a, Sluice__V1__Heartbeat *m)
+{
+    if (m->seq <= a->seq)
+        return;
+    a->seq = m->seq;
+    a->sent_ms[m->seq % BEATS] = sl_now_ms(a->setup.clock);
+    m->heard_seq = a->heard;
+    m->heard_us = a->heard_us;
+    m->sent_us = sl_now_us(a->setup.clock);
+}
+
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up)
 {
-    return a->attached && send_on(a, up);
+    if (!a->attached)
+        return false;
+    if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
+        stamp(a, up->heartbeat);
+    return send_on(a, up);
 }
 
 void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
 
-    m->seq = ++a->seq;
-    a->sent_ms[m->seq % BEATS] = sl_now_ms(a->setup.clock);
+    m->seq = a->seq + 1;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
     up.heartbeat = m;
     attendee_send(a, &up);
@@ -463,6 +505,8 @@ enum sl_err attendee_new(struct attendee **out,
         rc = loop_timer_new(&a->welcome_timer, setup->loop, not_welcomed, a);
     if (rc == SL_OK)
         rc = loop_timer_new(&a->heartbeat_timer, setup->loop, beat, a);
+    if (rc == SL_OK)
+        rc = traced_new(&a->traced, setup->loop);
     if (rc != SL_OK) {
         attendee_free(a);
         return rc;
@@ -515,6 +559,7 @@ void attendee_free(struct attendee *a)
     loop_timer_free(a->dial_timer);
     loop_timer_free(a->welcome_timer);
     loop_timer_free(a->heartbeat_timer);
+    traced_free(a->traced);
     sl_free((char *)a->setup.name);
     sl_free((char *)a->setup.address);
     sl_free((char *)a->setup.device);

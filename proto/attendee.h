@@ -70,7 +70,7 @@ enum sl_err attendee_new(struct attendee **out,
 void attendee_start(struct attendee *a); // dials
 
 // False if it is not attached or the stream takes no more: say it again on the
-// next one.
+// next one. Into the first heartbeat of a number it writes what the clock says.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
 // Sends a heartbeat: sets its number.

@@ -66,7 +66,10 @@
 #define WIRE_EVENTS_MAX 1000         // of one page
 #define WIRE_SPANS_MAX 12000         // of one timeline
 #define WIRE_POINTS_MAX 3600         // of one curve
-#define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
+#define WIRE_TRACE_MS_MAX 60000      // that a trace takes
+#define WIRE_TRACE_SPANS_MAX 1024    // of one piece of it
+#define WIRE_TRACE_NAMES_MAX 64
+#define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
 
 // Methods, as rpc.h wants them.
 #define WIRE_ATTEND "/sluice.v1.Coordinator/Attend"
@@ -94,6 +97,7 @@
 #define WIRE_EVENTS "/sluice.v1.Jobs/Events"
 #define WIRE_TIMELINE "/sluice.v1.Jobs/Timeline"
 #define WIRE_HISTORY "/sluice.v1.Jobs/History"
+#define WIRE_TRACE "/sluice.v1.Jobs/Trace"
 #define WIRE_TASK_SCHEDULE "/sluice.v1.Tasks/Schedule"
 #define WIRE_TASK_ENDED "/sluice.v1.Tasks/Ended"
 #define WIRE_TASK_CANCEL "/sluice.v1.Tasks/Cancel"
@@ -357,6 +361,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(checkpoint_request, CheckpointRequest)                                   \
     X(checkpoint_reply, CheckpointReply)                                       \
     X(pause_request, PauseRequest)                                             \
+    X(trace_request, TraceRequest)                                             \
+    X(trace_reply, TraceReply)                                                 \
     X(task_schedule, TaskSchedule)                                             \
     X(task_scheduled, TaskScheduled)                                           \
     X(task_ended_request, TaskEndedRequest)                                    \

@@ -67,6 +67,8 @@ enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_resume_source(const ProtobufCMessage *m,
                                 struct sl_error *err);
 enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_trace_piece(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_trace_reply(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_attend_up(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_attend_down(const ProtobufCMessage *m, struct sl_error *err);
 

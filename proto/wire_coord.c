@@ -8,6 +8,8 @@
 #include "common/base/mem.h"
 #include "proto/layout.h"
 
+#define TRACE_US_MAX (UINT64_C(1) << 53) // a number that JSON has, too
+
 // ---- ordered pairs
 
 static int compare(uint64_t a, uint64_t b)
@@ -356,6 +358,45 @@ static enum sl_err unknown_kind(const ProtobufCMessage *m, struct sl_error *err)
     return sl_fail(err, SL_ENOTSUP,
                    "%s holds no kind of message that this version knows",
                    m->descriptor->short_name);
+}
+
+// Both kinds of message have the same names and spans.
+static enum sl_err check_spans(char *const *names, size_t n_names,
+                               Sluice__V1__TraceSpan *const *spans,
+                               size_t n_spans, struct sl_error *err)
+{
+    for (size_t i = 0; i < n_names; i++) {
+        size_t n = strlen(names[i]);
+
+        if (n == 0 || n > WIRE_TRACE_NAMES_MAX)
+            return sl_fail(err, SL_EINVAL,
+                           "trace: name %zu has %zu bytes; wants 1 to %d", i, n,
+                           WIRE_TRACE_NAMES_MAX);
+    }
+    for (size_t i = 0; i < n_spans; i++) {
+        const Sluice__V1__TraceSpan *s = spans[i];
+
+        if (s->name >= n_names)
+            return sl_fail(err, SL_EINVAL, "trace: span %zu has name %u of %zu",
+                           i, s->name, n_names);
+        if (s->start_us > TRACE_US_MAX || s->us > TRACE_US_MAX)
+            return sl_fail(err, SL_EINVAL, "trace: span %zu has no time", i);
+    }
+    return SL_OK;
+}
+
+enum sl_err check_trace_piece(const ProtobufCMessage *m, struct sl_error *err)
+{
+    const Sluice__V1__TracePiece *p = (const Sluice__V1__TracePiece *)m;
+
+    return check_spans(p->names, p->n_names, p->spans, p->n_spans, err);
+}
+
+enum sl_err check_trace_reply(const ProtobufCMessage *m, struct sl_error *err)
+{
+    const Sluice__V1__TraceReply *r = (const Sluice__V1__TraceReply *)m;
+
+    return check_spans(r->names, r->n_names, r->spans, r->n_spans, err);
 }
 
 enum sl_err check_attend_up(const ProtobufCMessage *m, struct sl_error *err)

@@ -240,6 +240,15 @@ static const struct wire_rule ring_copy[] = {
 };
 static const struct wire_rule ring_go[] = {JOB(2), BORN(4)};
 
+static const struct wire_rule trace_start[] = {JOB(1), JOB(2),
+                                               RANGE(3, 1, WIRE_TRACE_MS_MAX)};
+static const struct wire_rule trace_more[] = {JOB(1)};
+static const struct wire_rule trace_piece[] = {
+    JOB(1),
+    COUNT(2, WIRE_TRACE_NAMES_MAX),
+    COUNT(3, WIRE_TRACE_SPANS_MAX),
+};
+
 // ---- ps.proto
 
 static const struct wire_rule local_reply[] = {TEXT(1, 64), TEXT(2, 4096),
@@ -261,6 +270,15 @@ static const struct wire_rule stop_request[] = {NAME(1)};
 static const struct wire_rule pause_request[] = {NAME(1), TEXT(3, 200),
                                                  MAYBE_NAME(4)};
 static const struct wire_rule checkpoint_request[] = {NAME(1)};
+static const struct wire_rule trace_request[] = {
+    NAME(1), RANGE(2, 1, WIRE_TRACE_MS_MAX)};
+static const struct wire_rule trace_reply[] = {
+    RANGE(1, 1, UINT32_MAX),
+    NAME(2),
+    NAME(3),
+    COUNT(7, WIRE_TRACE_NAMES_MAX),
+    COUNT(8, WIRE_TRACE_SPANS_MAX),
+};
 static const struct wire_rule checkpoint_reply[] = {FILL(1)};
 static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3)};
 static const struct wire_rule callbacks_status[] = {COUNT(5, RATES_MAX)};
@@ -416,6 +434,9 @@ static const struct wire_rules all[] = {
     RULES(ring_begin, ring_begin, check_ring_begin),
     RULES(ring_copy, ring_copy, NULL),
     RULES(ring_go, ring_go, NULL),
+    RULES(trace_start, trace_start, NULL),
+    RULES(trace_more, trace_more, NULL),
+    RULES(trace_piece, trace_piece, check_trace_piece),
     RULES(local_reply, local_reply, NULL),
     RULES(submit_request, submit_request, NULL),
     {OF(resume_source), NULL, 0, check_resume_source},
@@ -427,6 +448,8 @@ static const struct wire_rules all[] = {
     RULES(stop_request, stop_request, NULL),
     RULES(pause_request, pause_request, NULL),
     RULES(checkpoint_request, checkpoint_request, NULL),
+    RULES(trace_request, trace_request, NULL),
+    RULES(trace_reply, trace_reply, check_trace_reply),
     RULES(checkpoint_reply, checkpoint_reply, NULL),
     RULES(evaluation, evaluation, NULL),
     RULES(callbacks_status, callbacks_status, NULL),

@@ -379,6 +379,9 @@ static void receive_heartbeat(struct coord *c, struct member *m,
     member_describe(m, beat->why, beat->device);
     if (m->draining != drained)
         say_drains(c, m);
+    offset_heard(&m->clock, beat->heard_seq, beat->heard_us);
+    offset_came(&m->clock, beat->seq, beat->sent_us,
+                sl_now_us(c->options.clock));
     for (size_t i = 0; i < beat->n_leases; i++)
         reports_progress(c, m, beat->leases[i]);
     for (size_t i = 0; i < beat->n_shards; i++)

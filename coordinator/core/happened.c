@@ -94,9 +94,10 @@ const char *happened_name(char out[64], const struct work *w)
     return out;
 }
 
-void happened_span(struct coord *c, const struct work *w, enum span_end end)
+void happened_span(struct coord *c, const struct work *w,
+                   enum lease_span_end end)
 {
-    const struct span span = {
+    const struct lease_span span = {
         .closure = w->closure.id,
         .term = w->closure.attempt.term,
         .n = w->closure.attempt.n,

@@ -37,6 +37,7 @@ void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
 const char *happened_name(char out[64], const struct work *w);
 
 // An attempt has ended so; its holder has it still.
-void happened_span(struct coord *c, const struct work *w, enum span_end end);
+void happened_span(struct coord *c, const struct work *w,
+                   enum lease_span_end end);
 
 #endif

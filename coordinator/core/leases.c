@@ -9,6 +9,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "common/run/spans.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
@@ -136,6 +137,7 @@ static void retried(struct coord *c, const struct member *m,
 bool leases_give(struct coord *c, struct member *m, struct work *w)
 {
     struct job *job = w->job;
+    uint64_t started = span_begin();
     bool again, begun;
 
     if (open_job(c, m, job) != SL_OK || !sit(m, w))
@@ -171,6 +173,8 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     LOG(DEBUG, "leased", "job=%s closure=%llu attempt=%llu worker=%s kind=%d",
         job->id_text, (ull)w->closure.id, (ull)w->closure.attempt.n, m->name,
         (int)w->kind);
+    span_end(started, "lease", SPANS_LOOP,
+             span_of_closure(job->id, w->closure.id));
     return true;
 }
 
@@ -189,12 +193,12 @@ struct work *leases_find(struct member *m, uint64_t job,
     return NULL;
 }
 
-void leases_end(struct coord *c, struct work *w, enum span_end how)
+void leases_end(struct coord *c, struct work *w, enum lease_span_end how)
 {
     struct member *m = w->holder;
 
     happened_span(c, w, how);
-    w->ended = span_word(how);
+    w->ended = lease_span_word(how);
     JOB_HISTORY(w->job, "lease_end",
                 " kind=%d closure=%llu term=%llu n=%llu now=%s copy=%d",
                 (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,

@@ -37,7 +37,7 @@ struct work *leases_find(struct member *m, uint64_t job,
 
 // Takes one lease away, for people as one that ended so: closure and holder no
 // longer know each other.
-void leases_end(struct coord *c, struct work *w, enum span_end how);
+void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
 // Sync: it is of the round behind the open one. Its worker has nothing to
 // compute before that is open.

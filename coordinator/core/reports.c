@@ -10,6 +10,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "common/run/spans.h"
 #include "coordinator/core/bad.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/copies.h"
@@ -491,8 +492,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         excluded_judge(c, m, job);
 }
 
-struct job *reports_complete(struct coord *c, struct member *m,
-                             const Sluice__V1__Complete *message)
+static struct job *complete(struct coord *c, struct member *m,
+                            const Sluice__V1__Complete *message)
 {
     struct job *job = jobs_live(c, message->job, message->job_incarnation);
 
@@ -514,5 +515,16 @@ struct job *reports_complete(struct coord *c, struct member *m,
     default:
         return NULL;
     }
+    return job;
+}
+
+struct job *reports_complete(struct coord *c, struct member *m,
+                             const Sluice__V1__Complete *message)
+{
+    uint64_t began = span_begin();
+    struct job *job = complete(c, m, message);
+
+    span_end(began, "complete", SPANS_LOOP,
+             span_of_closure(message->job, message->closure));
     return job;
 }

@@ -98,10 +98,10 @@ void feed_event_once(struct feed *f, const struct event *said, const char *text)
     feed_event(f, said, text);
 }
 
-void feed_span(struct feed *f, uint64_t uid, const struct span *span,
+void feed_span(struct feed *f, uint64_t uid, const struct lease_span *span,
                const char *worker)
 {
-    struct span now;
+    struct lease_span now;
 
     if (f == NULL)
         return;

@@ -41,7 +41,7 @@ void feed_event_once(struct feed *f, const struct event *said,
                      const char *text);
 
 // An attempt has ended, now: ended_us is drawn.
-void feed_span(struct feed *f, uint64_t uid, const struct span *span,
+void feed_span(struct feed *f, uint64_t uid, const struct lease_span *span,
                const char *worker);
 
 // How a job stands, about once a second; `final`: it has ended so. wall_us is

@@ -20,12 +20,12 @@ static const char *const ends[] = {
 #undef SPAN_WORD
 };
 
-const char *span_word(enum span_end end)
+const char *lease_span_word(enum lease_span_end end)
 {
     return ends[end];
 }
 
-const char *span_kind(enum work_kind kind)
+const char *lease_span_kind(enum work_kind kind)
 {
     return kind == WORK_PROBE      ? "probe"
            : kind == WORK_EVALUATE ? "evaluate"
@@ -82,7 +82,8 @@ static size_t bytes_of(const struct traces_of *of)
 static void drop(struct traces *ts, struct traces_of *of)
 {
     for (uint64_t i = track_first(&of->spans); i <= of->spans.added; i++)
-        name_unref(ts, ((struct span *)track_at(&of->spans, i))->identity);
+        name_unref(ts,
+                   ((struct lease_span *)track_at(&of->spans, i))->identity);
     ts->bytes -= bytes_of(of);
     track_release(&of->spans);
     track_release(&of->seconds);
@@ -122,7 +123,7 @@ static struct traces_of *used(struct traces *ts, uint64_t uid)
             return NULL;
         }
         of->uid = uid;
-        track_init(&of->spans, sizeof(struct span), TRACES_SPANS);
+        track_init(&of->spans, sizeof(struct lease_span), TRACES_SPANS);
         track_init(&of->seconds, sizeof(struct curve_point), TRACES_SECONDS);
         track_init(&of->minutes, sizeof(struct curve_point), TRACES_MINUTES);
         ts->bytes += bytes_of(of);
@@ -146,13 +147,13 @@ static void *add(struct traces *ts, struct traces_of *of, struct track *track)
 
 // ---- what is added
 
-void traces_span(struct traces *ts, uint64_t uid, const struct span *span,
+void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker)
 {
     struct traces_of *of = used(ts, uid);
     struct traces_name *name =
         of == NULL ? NULL : name_ref(ts, span->identity, worker);
-    struct span *to;
+    struct lease_span *to;
 
     if (name == NULL)
         return;

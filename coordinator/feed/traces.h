@@ -37,7 +37,7 @@
     X(SECOND, "second")                                                        \
     X(CANCELLED, "cancelled")
 
-enum span_end {
+enum lease_span_end {
 #define SPAN_END(end, word) SPAN_##end,
     SPAN_ENDS(SPAN_END)
 #undef SPAN_END
@@ -49,13 +49,13 @@ struct traces_name {
     char text[];
 };
 
-struct span {
+struct lease_span {
     uint64_t closure, term, n;
     uint64_t begun_us, ended_us;
     struct traces_name *worker;
     uint64_t identity; // of the worker's name
     enum work_kind kind;
-    enum span_end end;
+    enum lease_span_end end;
 };
 
 struct curve_point {
@@ -78,7 +78,7 @@ void traces_release(struct traces *ts);
 void traces_forget(struct traces *ts, uint64_t uid);
 
 // `span` without its worker, whose name it is.
-void traces_span(struct traces *ts, uint64_t uid, const struct span *span,
+void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker);
 
 // True: it is a point of the minutes, too: the first of its minute, or `final`,
@@ -94,7 +94,7 @@ const struct track *traces_spans(const struct traces *ts, uint64_t uid);
 const struct track *traces_curve(const struct traces *ts, uint64_t uid,
                                  bool minutes);
 
-const char *span_word(enum span_end end);
-const char *span_kind(enum work_kind kind);
+const char *lease_span_word(enum lease_span_end end);
+const char *lease_span_kind(enum work_kind kind);
 
 #endif

@@ -16,7 +16,10 @@
 
 struct attend {
     struct loop *loop;
-    struct coord *coord;  // NULL: nobody listens
+    struct coord *coord; // NULL: nobody listens
+    void (*take_piece)(void *arg, uint64_t member,
+                       const Sluice__V1__TracePiece *piece);
+    void *piece_arg;
     struct map sessions;  // member -> struct session, once attached
     uint64_t last_member; // numbers given to streams
     struct sl_error why;  // without a coord: told to who comes; empty: nothing
@@ -116,6 +119,11 @@ static void receive(struct session *s, struct parcel *p)
         receive(s, p);
     } else if (hello) {
         hear_hello(s, p->message->hello);
+    } else if (p->message->kind_case ==
+               SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE) {
+        if (s->attend->take_piece != NULL)
+            s->attend->take_piece(s->attend->piece_arg, s->member,
+                                  p->message->trace_piece);
     } else {
         coord_receive(s->attend->coord, s->member, p->message);
     }
@@ -287,6 +295,15 @@ void attend_set_coord(struct attend *a, struct coord *c)
 {
     a->coord = c;
     a->why = (struct sl_error)SL_ERROR_INIT;
+}
+
+void attend_on_piece(struct attend *a,
+                     void (*take)(void *arg, uint64_t member,
+                                  const Sluice__V1__TracePiece *piece),
+                     void *arg)
+{
+    a->take_piece = take;
+    a->piece_arg = arg;
 }
 
 void attend_send_away(struct attend *a, const char *why)

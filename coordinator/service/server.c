@@ -149,6 +149,7 @@ static void run_full(struct server *s, const struct sl_error *err)
     attend_send_away(s->attend, s->full);
     api_set_coord(s->api, NULL, s->full);
     observe_set_coord(s->observe, NULL);
+    trace_set_coord(s->trace, NULL, s->full);
     loop_timer_stop(s->tick);
     loop_timer_start(s->again, FULL_LOOK_MS, FULL_LOOK_MS);
 }
@@ -226,6 +227,7 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
         attend_set_coord(s->attend, s->coord);
         api_set_coord(s->api, s->coord, NULL);
         observe_set_coord(s->observe, s->coord);
+        trace_set_coord(s->trace, s->coord, NULL);
     }
     return rc;
 }
@@ -326,6 +328,9 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     if (rc == SL_OK)
         rc = attend_new(&s->attend, s->loop, err);
     if (rc == SL_OK)
+        rc =
+            trace_new(&s->trace, s->loop, s->attend, watchers.patience_ms, err);
+    if (rc == SL_OK)
         rc = make_audit(s, conf, err);
     if (rc == SL_OK)
         rc = make_feed(s, err);
@@ -419,7 +424,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     struct rpc_limits limits;
     const struct rpc_server_options access = {
         .allow = allow, .shared = access_shared, .limits = &limits};
-    struct rpc_table tables[4];
+    struct rpc_table tables[5];
     enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
     if (rc == SL_OK)
@@ -430,6 +435,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     tables[1] = api_table(s->api);
     tables[2] = introspect_table(s->introspect);
     tables[3] = tasks_table(s->tasks);
+    tables[4] = trace_table(s->trace);
     atomic_store(&told_of_refusals, s->api);
     rpc_limits_read(&limits, conf);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
@@ -545,6 +551,7 @@ static void begin_end(struct server *s)
     attend_set_coord(s->attend, NULL);
     api_set_coord(s->api, NULL, NULL);
     observe_set_coord(s->observe, NULL);
+    trace_set_coord(s->trace, NULL, NULL);
     tasks_close(s->tasks);
     loop_timer_stop(s->tick);
     loop_timer_stop(s->again);
@@ -595,6 +602,7 @@ void server_stop(struct daemon *d, void *server)
     loop_set_host(s->loop, NULL);
     rpc_io_free(s->io);
     api_free(s->api);
+    trace_free(s->trace);
     observe_free(s->observe);
     audit_free(s->audit);
     coord_free(s->coord);

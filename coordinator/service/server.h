@@ -17,6 +17,7 @@
 #include "coordinator/service/audit.h"
 #include "coordinator/service/notes.h"
 #include "coordinator/service/observe.h"
+#include "coordinator/service/trace.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/feed/feed.h"
 #include "coordinator/journal/journal.h"
@@ -34,7 +35,8 @@ struct server {
     struct feed *feed;
     struct introspect *introspect;
     struct tasks *tasks;
-    struct notes notes;      // of tasks
+    struct notes notes; // of tasks
+    struct trace *trace;
     struct observe *observe; // NULL: nothing may be written
     struct rpc_io *io;
     struct rpc_server *rpc;

@@ -138,7 +138,7 @@ enum sl_err status_events(struct coord *c,
 
 // ---- spans
 
-static bool fill_span(Sluice__V1__Span *to, const struct span *s,
+static bool fill_span(Sluice__V1__Span *to, const struct lease_span *s,
                       const char *worker, uint64_t number)
 {
     to->number = number;
@@ -146,15 +146,16 @@ static bool fill_span(Sluice__V1__Span *to, const struct span *s,
     to->begun_us = s->begun_us;
     to->ended_us = s->ended_us;
     to->attempt = attempt(s->term, s->n);
-    to->kind = sl_strdup(span_kind(s->kind));
+    to->kind = sl_strdup(lease_span_kind(s->kind));
     to->worker = sl_strdup(worker);
-    to->result = sl_strdup(span_word(s->end));
+    to->result = sl_strdup(lease_span_word(s->end));
     return to->attempt != NULL && to->kind != NULL && to->worker != NULL &&
            to->result != NULL;
 }
 
-static enum sl_err add_span(Sluice__V1__TimelineReply *m, const struct span *s,
-                            const char *worker, uint64_t number)
+static enum sl_err add_span(Sluice__V1__TimelineReply *m,
+                            const struct lease_span *s, const char *worker,
+                            uint64_t number)
 {
     Sluice__V1__Span *to;
 
@@ -178,7 +179,7 @@ static enum sl_err add_ended(Sluice__V1__TimelineReply *m,
     if (spans->added >= most && from < spans->added - most + 1)
         from = spans->added - most + 1;
     for (uint64_t i = from; rc == SL_OK && i <= spans->added; i++) {
-        const struct span *s = track_at(spans, i);
+        const struct lease_span *s = track_at(spans, i);
 
         rc = add_span(m, s, s->worker->text, i);
     }
@@ -201,7 +202,7 @@ static enum sl_err add_running(struct coord *c, Sluice__V1__TimelineReply *m,
         list_for(l, &who->leases)
         {
             const struct work *w = list_entry(l, struct work, on_holder);
-            const struct span s = {
+            const struct lease_span s = {
                 .closure = w->closure.id,
                 .term = w->closure.attempt.term,
                 .n = w->closure.attempt.n,

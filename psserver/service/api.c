@@ -8,6 +8,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "common/run/spans.h"
 #include "proto/wire.h"
 #include "state/snap/archive.h"
 #include "psserver/service/exchange.h"
@@ -136,6 +137,7 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
     struct exchange x = {.copy = NULL};
     struct shard *shard = NULL;
     bool applied = false;
+    uint64_t began = span_begin();
     struct wire_push m;
     enum sl_err rc;
 
@@ -153,6 +155,8 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
             rc = push_shard(shard, &m, &x, msg, &applied, err);
         else if (rc == SL_ENOENT)
             rc = refuse_region(shard, msg);
+        span_end(began, "apply", SPANS_IO,
+                 span_of_shard(m.job, m.closure, m.step, m.shard));
     }
     exchange_end(&x);
     if (applied && shard->plan.contributions > 0)
@@ -192,6 +196,7 @@ static enum sl_err pull_now(const struct api *api, struct shard *shard,
     size_t bytes = plan_wire_bytes(&shard->plan, m->wire);
     struct exchange x = {.copy = NULL};
     struct wire_pull_reply reply;
+    uint64_t began = span_begin();
     enum sl_err rc = exchange_pull(&x, api->setup.local, shard, m, &reply, err);
 
     if (rc == SL_OK) {
@@ -202,6 +207,8 @@ static enum sl_err pull_now(const struct api *api, struct shard *shard,
     if (rc == SL_OK)
         exchange_reply(&x, msg, bytes);
     exchange_end(&x);
+    span_end(began, "answer", SPANS_IO,
+             (struct span_of){.of = m->job, .shard = m->shard + 1});
     return rc;
 }
 

@@ -21,6 +21,7 @@
 #include "common/base/moves.h"
 #include "common/base/num.h"
 #include "common/plan/schedule.h"
+#include "common/run/spans.h"
 
 #define AHEAD 4 // samples that are fetched while one is read
 #define SHARE 2 // samples that a thread takes at a time, where many read
@@ -289,9 +290,23 @@ static void begin_locked(struct input *in, struct slot *s)
     note_locked(s, &none);
 }
 
-// Reads the next samples of a batch, if there are some that nobody has.
-static void help_locked(struct input *in, struct slot *s)
+// Each reader has a lane, the last of them one together.
+static unsigned lane_of(const struct reader *r)
 {
+    size_t n = (size_t)(r - r->in->readers);
+
+    return SPANS_INPUT + (unsigned)(n < SPANS_IO - SPANS_INPUT - 1
+                                        ? n
+                                        : SPANS_IO - SPANS_INPUT - 1);
+}
+
+// Reads the next samples of a batch, if there are some that nobody has.
+static void help_locked(struct reader *r, struct slot *s)
+{
+    struct input *in = r->in;
+    struct span_of of =
+        span_of_step(s->run->job, s->run->closure, s->batch.step);
+    uint64_t began = span_begin();
     bool shared = data_shared(s->run->data), expect = in->expect > 0;
     bool slow = false;
     struct part p = {.from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
@@ -307,6 +322,7 @@ static void help_locked(struct input *in, struct slot *s)
         read_part(s, &p);
     else
         slow = read_expecting(s, &p, expect);
+    span_end(began, "read", lane_of(r), of);
     pthread_mutex_lock(&in->lock);
     if (!shared)
         in->expect = slow ? EXPECT_BATCHES : in->expect - expect;
@@ -349,7 +365,7 @@ static void *read_all(void *arg)
             continue;
         }
         if (!s->stale && s->given < s->batch.n)
-            help_locked(in, s);
+            help_locked(r, s);
         finish_locked(in, s);
     }
     pthread_mutex_unlock(&in->lock);

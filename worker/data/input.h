@@ -59,6 +59,7 @@ struct input_run {
     uint64_t epoch;        // for the digest
     uint64_t first, count; // positions
     uint32_t batch;
+    uint64_t job, closure;    // for spans.h
     struct input_share share; // before input_open, or by input_share
 
     // The input's own, under its lock.

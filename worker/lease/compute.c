@@ -9,6 +9,7 @@
 
 #include "common/base/deadline.h"
 #include "common/run/log.h"
+#include "common/run/spans.h"
 #include "common/base/mem.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/kept.h"
@@ -376,6 +377,8 @@ static void note_device(struct compute *c, struct lease *l)
 
 static void run_lease(struct compute *c, struct lease *l)
 {
+    uint64_t began = span_begin();
+
     atomic_store(&l->running, true);
     if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN) {
         task_stopped(l); // while it waited: no job is made for it
@@ -386,6 +389,8 @@ static void run_lease(struct compute *c, struct lease *l)
         make_room_and_try(c, l);
         note_device(c, l);
     }
+    span_end(began, l->kind == LEASE_TRAIN ? "lease" : "evaluate",
+             SPANS_COMPUTE, span_of_closure(l->job, l->closure));
     post_done(c, l);
 }
 

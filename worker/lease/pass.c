@@ -3,17 +3,29 @@
 // memory or ahead of a device.
 #include "worker/lease/pass.h"
 
+#include "common/run/spans.h"
+
+static struct span_of of_step(const struct contribution *c)
+{
+    return span_of_step(c->job->record->open->job, c->closure, c->step);
+}
+
 static enum sl_err run_to(struct pass *p, uint32_t end, struct sl_error *err)
 {
     struct contribution *c = p->c;
     uint32_t from = p->op;
+    uint64_t began = span_begin();
+    enum sl_err rc;
 
     if (end > c->p->program->count)
         end = c->p->program->count; // no op touches the range
     if (end <= from)
         return SL_OK;
     p->op = end;
-    return step_run(c->device, from, end, err);
+    rc = step_run(c->device, from, end, err);
+    span_end(began, from < c->p->program->forward ? "forward" : "backward",
+             SPANS_COMPUTE, of_step(c));
+    return rc;
 }
 
 static enum sl_err look_ahead(struct pass *p, struct sl_error *err)
@@ -45,9 +57,10 @@ static enum sl_err forward(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;
     bool ahead = step_runs_ahead(c->device);
-    uint64_t began = sl_now_us(p->clock);
+    uint64_t began = sl_now_us(p->clock), asked = span_begin();
     enum sl_err rc = contribution_get(c, err);
 
+    span_end(asked, "input", SPANS_COMPUTE, of_step(c));
     if (rc != SL_OK)
         return rc;
     pulse_beat(c->device->pulse);

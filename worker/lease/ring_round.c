@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/base/num.h"
+#include "common/run/spans.h"
 #include "worker/device/grad.h"
 
 void round_init(struct ring_round *r, struct contributor *by,
@@ -15,6 +16,11 @@ void round_init(struct ring_round *r, struct contributor *by,
 {
     *r = (struct ring_round){
         .by = by, .lease = lease, .m = lease_progress(lease)};
+}
+
+static struct span_of of_round(const struct ring_round *r)
+{
+    return span_of_step(r->lease->job, r->keys[0].closure, r->keys[0].step);
 }
 
 void round_leave(struct ring_round *r)
@@ -270,7 +276,7 @@ static enum sl_err collect(struct ring_round *r, bool *left,
                            struct sl_error *err)
 {
     struct job_ring *ring = ring_of(r);
-    uint64_t began = sl_now_us(r->by->clock);
+    uint64_t began = sl_now_us(r->by->clock), asked;
     uint32_t bucket;
     enum sl_err rc = SL_OK;
 
@@ -281,7 +287,9 @@ static enum sl_err collect(struct ring_round *r, bool *left,
     if (r->average != ring->sum.data)
         rc = settle(r, err);
     while (rc == SL_OK && sum_outstanding(&ring->sum) > 0) {
+        asked = span_begin();
         rc = sum_wait(&ring->sum, &bucket, err);
+        span_end(asked, "sum", SPANS_COMPUTE, of_round(r));
         *left = rc != SL_OK;
         if (rc == SL_OK)
             rc = average(r, bucket, err);
@@ -309,6 +317,7 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
 {
     struct job_ring *ring = ring_of(r);
     float *fresh = away(r) ? NULL : ring->fresh;
+    uint64_t began = span_begin();
     enum sl_err rc = SL_OK;
 
     if (!r->finite) {
@@ -324,6 +333,7 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
     if (rc == SL_OK)
         rc =
             rank_round(&ring->rank, r->steps, r->count, r->average, fresh, err);
+    span_end(began, "apply", SPANS_COMPUTE, of_round(r));
     if (rc == SL_OK)
         account(r, r->finite);
     return rc;

@@ -33,6 +33,8 @@ enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
         rc = job_run(job, &l->run, l->epoch, l->first, l->count, err);
     if (rc != SL_OK)
         return rc;
+    l->run.job = l->job;
+    l->run.closure = l->closure;
     input_open(input, &l->run);
     l->run_open = true;
     return SL_OK;

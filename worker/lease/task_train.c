@@ -17,6 +17,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/run/spans.h"
 #include "worker/device/grad.h"
 #include "worker/lease/hybrid_step.h"
 #include "worker/lease/tally.h"
@@ -49,6 +50,32 @@ static enum sync_result failed(struct train *t, enum sl_err rc)
     return SYNC_FAILED;
 }
 
+static struct span_of of_step(const struct train *t)
+{
+    return span_of_step(t->lease->job, t->lease->closure, t->c.step);
+}
+
+static enum sync_result wait_for(struct train *t, uint32_t range)
+{
+    uint64_t began = span_begin();
+    enum sync_result result = t->sync->ops->wait(t->sync, range, &t->err);
+
+    span_end(began, "wait", SPANS_COMPUTE,
+             span_of_shard(t->lease->job, t->lease->closure, t->c.step, range));
+    return result;
+}
+
+static enum sl_err run_ops(struct train *t, uint32_t stop)
+{
+    uint64_t began = span_begin();
+    const char *pass =
+        t->op < t->c.p->program->forward ? "forward" : "backward";
+    enum sl_err rc = step_run(&t->step, t->op, stop, &t->err);
+
+    span_end(began, pass, SPANS_COMPUTE, of_step(t));
+    return rc;
+}
+
 // Runs the ops before `end`, each when its shards are fresh.
 static enum sync_result run_to(struct train *t, uint32_t end)
 {
@@ -62,8 +89,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
 
         while (t->waited < o->shards &&
                o->wait_before[o->by_wait[t->waited]] <= t->op) {
-            result =
-                t->sync->ops->wait(t->sync, o->by_wait[t->waited], &t->err);
+            result = wait_for(t, o->by_wait[t->waited]);
             if (result != SYNC_OK)
                 return result;
             rc = step_fresh(&t->step, o->by_wait[t->waited], &t->err);
@@ -75,7 +101,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
             o->wait_before[o->by_wait[t->waited]] < stop)
             stop = o->wait_before[o->by_wait[t->waited]];
         begin = sl_now_us(t->env->clock);
-        rc = step_run(&t->step, t->op, stop, &t->err);
+        rc = run_ops(t, stop);
         t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
         if (rc != SL_OK)
             return failed(t, rc);
@@ -123,7 +149,7 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
         t->reads_until = step.reads_until;
     // One that no op touches was not waited for.
     if (t->c.p->overlap.wait_before[range] >= t->c.p->program->count)
-        result = t->sync->ops->wait(t->sync, range, &t->err);
+        result = wait_for(t, range);
     if (result == SYNC_OK)
         result = t->sync->ops->send(t->sync, range, &step, skip, &t->err);
     return result;
@@ -167,17 +193,20 @@ static enum sync_result not_finite(struct train *t)
 // computes then, so the next batch may be copied to it if it has been read.
 static enum sync_result take(struct train *t, uint32_t range)
 {
-    uint64_t begin;
+    uint64_t begin, began;
     enum sl_err rc;
 
     if (!step_runs_ahead(&t->step))
         return SYNC_OK;
+    began = span_begin();
     begin = sl_now_us(t->env->clock);
     rc = step_look_ahead(&t->step, t->env->input, &t->lease->run,
                          t->c.batch.step + 1, &t->err);
     if (rc == SL_OK)
         rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
                                : step_take(&t->step, range, &t->err);
+    span_end(began, range == THE_LOSS ? "forward" : "backward", SPANS_COMPUTE,
+             of_step(t));
     t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
     return rc == SL_OK ? SYNC_OK : failed(t, rc);
 }
@@ -201,7 +230,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     t->op = t->c.p->program->count; // the rest is not computed
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
-        result = t->sync->ops->wait(t->sync, o->by_wait[t->waited++], &t->err);
+        result = wait_for(t, o->by_wait[t->waited++]);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
         result = take(t, o->by_send[i]);
         if (result == SYNC_OK)
@@ -322,9 +351,10 @@ static enum sync_result backward(struct train *t)
 // Reads the next micro-batch and lets it begin.
 static enum sync_result begin(struct train *t)
 {
-    uint64_t began = sl_now_us(t->env->clock);
+    uint64_t began = sl_now_us(t->env->clock), asked = span_begin();
     enum sl_err rc = contribution_get(&t->c, &t->err);
 
+    span_end(asked, "input", SPANS_COMPUTE, of_step(t));
     if (rc != SL_OK)
         return failed(t, rc);
     pulse_beat(&t->lease->gate.pulse);

@@ -113,6 +113,11 @@ static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
     return SL_OK;
 }
 
+static const char *const names[] = {
+    [PS_ASK] = "ask",  [PS_PULL] = "pull", [PS_PUSH] = "push",
+    [PS_CUT] = "pull", [PS_NEXT] = "pull",
+};
+
 // Until `answered` is set, the compute thread leaves this shard's range and
 // answer alone; so only that is done under the lock.
 static void done(void *arg, enum sl_err code, const struct sl_error *err,
@@ -131,6 +136,7 @@ static void done(void *arg, enum sl_err code, const struct sl_error *err,
         a->rc = read_push(p, reply, a);
     else if (code == SL_OK)
         a->rc = read_pull(p, reply, a);
+    span_end(p->span.began, names[p->want], SPANS_CALL, p->span.of);
 
     pthread_mutex_lock(&p->s->shared.lock);
     p->shared.answered = true;
@@ -244,6 +250,11 @@ static enum sl_err start(struct ps_shard *p)
 {
     struct peer_call call = {.done = done, .released = released, .arg = p};
 
+    p->span.began = span_begin();
+    p->span.of = span_of_shard(p->s->o.job, p->s->closure.closure, p->step.step,
+                               p->number);
+    if (p->want != PS_PUSH)
+        p->span.of.step = 0;
     if (p->want == PS_ASK)
         return ask(p, &call);
     if (p->want == PS_PUSH)

@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 #include "common/base/rng.h"
+#include "common/run/spans.h"
 #include "worker/sync/evidence.h"
 #include "worker/sync/peer.h"
 #include "worker/sync/sync_ps.h"
@@ -69,6 +70,10 @@ struct ps_shard {
     uint64_t waits_for; // PS_NEXT: the round of this closure
     bool waited;        // by the open closure, for the round before its own
 
+    struct { // of the call in flight, for spans.h
+        uint64_t began;
+        struct span_of of;
+    } span;
     struct sync_step step; // PS_PUSH: what is sent
     bool skip;
     bool held;         // not started before its parameters are read no more

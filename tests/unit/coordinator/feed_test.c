@@ -119,11 +119,11 @@ TEST(feed, texts_are_cut_and_cleaned)
 
 static void span(struct feed *f, uint64_t uid, uint64_t closure)
 {
-    const struct span s = {.closure = closure,
-                           .term = 1,
-                           .n = closure + 1,
-                           .identity = closure % 3,
-                           .end = SPAN_COUNTED};
+    const struct lease_span s = {.closure = closure,
+                                 .term = 1,
+                                 .n = closure + 1,
+                                 .identity = closure % 3,
+                                 .end = SPAN_COUNTED};
     static const char *const names[] = {"w-0", "w-1", "w-2"};
 
     feed_span(f, uid, &s, names[closure % 3]);
@@ -139,8 +139,8 @@ TEST(feed, the_last_spans_are_kept_with_their_workers)
     t = traces_spans(feed_traces(f), 9);
     T_EQ(t->added, TRACES_SPANS + 5);
     T_EQ(track_first(t), 6);
-    T_EQ(((struct span *)track_at(t, 6))->closure, 5);
-    T_STR(((struct span *)track_at(t, 6))->worker->text, "w-2");
+    T_EQ(((struct lease_span *)track_at(t, 6))->closure, 5);
+    T_STR(((struct lease_span *)track_at(t, 6))->worker->text, "w-2");
     T_EQ(feed_traces(f)->names.len, 3);
     feed_forget(f, 9);
     T_EQ(feed_traces(f)->names.len, 0);
@@ -152,7 +152,8 @@ TEST(feed, the_last_spans_are_kept_with_their_workers)
 TEST(feed, all_jobs_together_are_bounded)
 {
     struct feed *f = fresh();
-    uint64_t jobs = TRACES_BYTES / (TRACES_SPANS * sizeof(struct span)) + 2;
+    uint64_t jobs =
+        TRACES_BYTES / (TRACES_SPANS * sizeof(struct lease_span)) + 2;
 
     for (uint64_t job = 1; job <= jobs; job++)
         for (uint64_t i = 0; i < TRACES_SPANS; i++)

@@ -268,7 +268,7 @@ TEST(schema, methods_have_their_names_in_wire_h)
         WIRE_STATE,       WIRE_QUOTA,         WIRE_CHECKPOINT, WIRE_PAUSE,
         WIRE_RESUME,      WIRE_TASK_SCHEDULE, WIRE_TASK_ENDED, WIRE_TASK_CANCEL,
         WIRE_TASK_QUEUES, WIRE_TASK_DELETE,   WIRE_TASK_WORK,  WIRE_EVENTS,
-        WIRE_TIMELINE,    WIRE_HISTORY,       WIRE_DRAIN,
+        WIRE_TIMELINE,    WIRE_HISTORY,       WIRE_DRAIN,      WIRE_TRACE,
     };
     unsigned ours = 0;
 

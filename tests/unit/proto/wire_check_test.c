@@ -64,6 +64,14 @@ static const struct valid {
     {DOWN, "{'goodbye':{'why':'restart'}}"},
     {UP, "{'completes':{'complete':[{'job':1,'closure':2,'attempt':{'n':1}},"
          "{'job':1,'closure':3,'attempt':{'n':2}}]}}"},
+    {UP, "{'heartbeat':{'seq':9,'sent_us':5,'heard_seq':8,'heard_us':4}}"},
+    {UP, "{'trace_piece':{'trace':7,'names':['push'],'spans':[{'lane':100,"
+         "'start_us':9,'us':1,'closure':1,'step':1,'shard':1}],'last':true}}"},
+    {DOWN, "{'trace_start':{'trace':7,'job':1,'ms':5000}}"},
+    {DOWN, "{'trace_more':{'trace':7}}"},
+    {&sluice__v1__trace_request__descriptor, "{'id':'j-7','ms':60000}"},
+    {&sluice__v1__trace_reply__descriptor,
+     "{'number':1,'name':'w-0','role':'worker','offset_us':-5}"},
     {&sluice__v1__submit_request__descriptor, "{'spec':" SPEC "}"},
     {&sluice__v1__submit_request__descriptor,
      "{'spec':" SPEC ",'weights':{'folder':'/m','file':'w.safetensors',"
@@ -201,6 +209,24 @@ static const struct refused {
      "{'job_open':{'job':1,'job_name':'a','spec':" SPEC
      ",'geometry':{'samples':5}}}",
      "Geometry.batch is missing"},
+    {UP, "{'trace_piece':{'trace':1,'names':['a'],'spans':[{'name':1}]}}",
+     "trace: span 0 has name 1 of 1"},
+    {UP, "{'trace_piece':{'trace':1,'spans':[{}]}}",
+     "trace: span 0 has name 0 of 0"},
+    {UP,
+     "{'trace_piece':{'trace':1,'names':['a'],'spans':[{},{'us':"
+     "9007199254740993}]}}",
+     "trace: span 1 has no time"},
+    {UP, "{'trace_piece':{'trace':1,'names':['a','']}}",
+     "trace: name 1 has 0 bytes; wants 1 to 64"},
+    {UP, "{'trace_piece':{'names':['a']}}", "TracePiece.trace is missing"},
+    {DOWN, "{'trace_start':{'trace':1,'job':1,'ms':60001}}",
+     "TraceStart.ms is 60001; 1 to 60000 are allowed"},
+    {&sluice__v1__trace_request__descriptor, "{'id':'j-1'}",
+     "TraceRequest.ms is missing"},
+    {&sluice__v1__trace_reply__descriptor,
+     "{'number':1,'name':'w-0','role':'worker','spans':[{'name':3}]}",
+     "trace: span 0 has name 3 of 0"},
     {&sluice__v1__submit_request__descriptor, "{}",
      "SubmitRequest.spec is missing"},
     {&sluice__v1__job_request__descriptor, "{}", "JobRequest.id is missing"},
@@ -218,6 +244,43 @@ TEST(wire_check, refusals_say_why)
         T_STR(err.text, refused[i].why);
         buf_release(&packed);
         wire_free(m);
+    }
+    wire_arena_release(&arena);
+}
+
+// However small each of them is.
+TEST(wire_check, a_piece_of_a_trace_has_few_spans)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__TracePiece piece = SLUICE__V1__TRACE_PIECE__INIT;
+    Sluice__V1__TraceSpan span = SLUICE__V1__TRACE_SPAN__INIT,
+                          *list[WIRE_TRACE_SPANS_MAX + 1];
+    char *names[] = {"a"};
+
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE;
+    up.trace_piece = &piece;
+    piece.trace = 1;
+    piece.names = names;
+    piece.n_names = 1;
+    piece.spans = list;
+    span.start_us = span.us = 1;
+    for (size_t i = 0; i < SL_COUNT(list); i++)
+        list[i] = &span;
+    wire_arena_init(&arena);
+    for (piece.n_spans = WIRE_TRACE_SPANS_MAX; piece.n_spans <= SL_COUNT(list);
+         piece.n_spans++) {
+        struct buf packed = t_packed(&up.base);
+        struct sl_error err = SL_ERROR_INIT;
+        ProtobufCMessage *got;
+
+        enum sl_err rc = enter(UP, packed.data, packed.len, &got, &err);
+
+        T_STR(err.text, piece.n_spans <= WIRE_TRACE_SPANS_MAX
+                            ? ""
+                            : "TracePiece.spans has 1025 values; 0 to 1024 are "
+                              "allowed");
+        T_EQ(rc == SL_OK, piece.n_spans <= WIRE_TRACE_SPANS_MAX);
+        buf_release(&packed);
     }
     wire_arena_release(&arena);
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/traced.h -- a member's part of a trace: TraceStart has its spans kept
+// for a while, each TraceMore is answered with a piece of them.
+//
+// Who is asked for nothing more for a minute forgets them.
+//
+// Threads  the loop.
+// Memory   that of common/run/spans.h, while there is a trace.
+// Errors   a trace that cannot be kept (no memory) gives no spans.
+#ifndef PROTO_TRACED_H
+#define PROTO_TRACED_H
+
+#include "common/run/loop.h"
+#include "proto/wire.h"
+
+struct traced;
+
+enum sl_err traced_new(struct traced **out, struct loop *loop);
+void traced_free(struct traced *t); // NULL is allowed
+
+void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
+
+// Calls send(arg, piece) once, if the trace is ours.
+void traced_more(struct traced *t, uint64_t trace,
+                 void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
+                 void *arg);
+
+// The stream is gone, and with it who asked.
+void traced_forget(struct traced *t);
+
+// Moves up to WIRE_TRACE_SPANS_MAX spans of this process into a piece, which
+// borrows from `space`; `last` is set when there are no more. Returns `space`'s
+// piece.
+struct traced_space;
+enum sl_err traced_space_new(struct traced_space **out);
+Sluice__V1__TracePiece *traced_take(struct traced_space *space);
+
+#endif
