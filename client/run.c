@@ -81,10 +81,22 @@ static enum sl_err tell_folders(struct run *r, struct child *c,
     return rc;
 }
 
-static enum sl_err tell_tls(struct run *r, struct child *c)
+// Those of the role, from the folder; or what was said of them.
+static enum sl_err tell_tls(struct run *r, struct child *c,
+                            enum launch_role role)
 {
     static const char *const keys[] = {"tls-ca", "tls-cert", "tls-key"};
+    const char *dir = conf_str(r->cli->conf, "certs");
+    const char *name = launch_role_name(role);
     enum sl_err rc = SL_OK;
+
+    if (dir != NULL) {
+        rc = child_arg(c, "--tls-ca=%s/ca.crt", dir);
+        if (rc == SL_OK)
+            rc = child_arg(c, "--tls-cert=%s/%s.crt", dir, name);
+        return rc == SL_OK ? child_arg(c, "--tls-key=%s/%s.key", dir, name)
+                           : rc;
+    }
 
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(keys); i++)
         if (conf_is_set(r->cli->conf, keys[i]))
@@ -108,7 +120,7 @@ static enum sl_err begin(struct run *r, struct child *c, enum launch_role role,
         rc = tell(c, "node", name);
     if (rc == SL_OK)
         rc = tell_folders(r, c, role, name);
-    return rc == SL_OK ? tell_tls(r, c) : rc;
+    return rc == SL_OK ? tell_tls(r, c, role) : rc;
 }
 
 static enum sl_err make_self(struct run *r, struct sl_error *err)

@@ -6,9 +6,11 @@ or another launcher's environment says which; a job trains, and all of it ends.
 mpirun is tried where it is installed, TensorFlow's own resolver and torchrun where SLUICE_PEERS (or
 build-bench/peers-venv) has them."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -43,6 +45,7 @@ class Launched:
         self.coordinator = coordinator
         self.words = [str(BIN / "sluice"), "run", "--dir", str(self.dir / "cluster"), *words]
         self.processes = {}
+        self.env = dict(os.environ)  # of the client
 
     def start(self, name, before=(), **environment):
         env = {k: v for k, v in os.environ.items()
@@ -60,7 +63,7 @@ class Launched:
     def sluice(self, *words, want=0):
         done = subprocess.run([str(BIN / "sluice"), "--coordinator", self.coordinator,
                                *map(str, words)], capture_output=True, text=True,
-                              timeout=120, check=False, cwd=self.dir)
+                              timeout=120, check=False, cwd=self.dir, env=self.env)
         check(want is None or done.returncode == want,
               f"sluice {words}: exit {done.returncode}", done.stdout, done.stderr)
         return done
@@ -163,12 +166,16 @@ def a_tensorflow_cluster_starts_by_its_tf_config():
 def workers_without_a_chief_start_their_coordinator():
     port = free_ports(2)
     at = [f"127.0.0.1:{port + i}" for i in range(2)]
-    with Launched(at[0]) as c:
+    with Launched(at[0], "--certs", "certs") as c:
+        c.sluice("cert", "init", c.dir / "certs", "--host", "127.0.0.1")
+        for word, file in (("CA", "ca.crt"), ("CERT", "client.crt"), ("KEY", "client.key")):
+            c.env[f"SLUICE_TLS_{word}"] = str(c.dir / "certs" / file)
         for path in tf_files(c.dir, {"worker": at}):
             c.start(path.stem, TF_CONFIG=path.read_text())
         c.wait_members("worker-0", "worker-1")
         status = c.train(mode="allreduce")
         check_equal(int(status["steps_counted"]), int(status["steps_asked"]), "steps counted")
+        check('"tls":1' in c.log("worker-0") and '"tls":1' in c.log("worker-1"), "no TLS")
         # The coordinator is no child that outlives its worker.
         check_equal(len(children_of(c.dir / "cluster")), 4, "processes, with a watcher")
         process = c.processes.pop("worker-0")
@@ -245,9 +252,43 @@ def pods_find_the_coordinators_service():
         check_counts(c.train())
 
 
+def block(text, key):
+    """A `key: |` of a YAML file."""
+    lines = text.partition(f"\n{key}: |\n")[2].splitlines()
+    own = itertools.takewhile(lambda line: not line or line.startswith("  "), lines)
+    return "\n".join(line[2:] for line in own)
+
+
+def the_skypilot_task_runs_on_two_nodes():
+    """Its `run` as it stands, as SkyPilot starts it on each node: mutual TLS, and a
+    certificate for each daemon that its node signed."""
+    port = free_ports(2)
+    text = (ROOT / "examples" / "skypilot.yaml").read_text()
+    envs = dict(re.findall(r"^  ([A-Z_]+): +(\S+)", text.partition("\nenvs:\n")[2], re.M))
+    check({"PART", "JOB", "STATE", "CERTS", "SLUICE_BASE_PORT"} <= set(envs), envs)
+    with Launched(f"127.0.0.1:{port}") as c:
+        c.words = ["bash", "-c", block(text, "run")]
+        c.sluice("cert", "init", c.dir / "certs", "--host", "localhost")
+        (c.dir / "job.json").write_text(json.dumps(mlp_job(epochs=1)))
+        sky = {"PATH": f"{BIN}:{os.environ['PATH']}", "STATE": str(c.dir / "cluster"),
+               "CERTS": str(c.dir / "certs"), "JOB": str(c.dir / "job.json"),
+               "SLUICE_BASE_PORT": str(port), "SKYPILOT_NODE_RANK": "0"}
+        head = c.start("head", PART="head", SKYPILOT_NODE_IPS="127.0.0.1", SKYPILOT_NUM_NODES="1",
+                       SKYPILOT_TASK_ID="sky-2026-11-25_sluice_1-0", **sky)
+        for rank in "01":
+            c.start(f"node-{rank}", PART="workers", COORDINATOR=f"127.0.0.1:{port}",
+                    SKYPILOT_NODE_IPS="127.0.0.1\n127.0.0.1", SKYPILOT_NUM_NODES="2",
+                    **{**sky, "SKYPILOT_NODE_RANK": rank})
+        check_equal(head.wait(timeout=120), 0, f"exit of the head\n{c.log('head')}")
+        for said in (f"workers: --env COORDINATOR=127.0.0.1:{port}", '"tls":1', "finished"):
+            check(said in c.log("head"), f"the head does not say {said}", c.log("head"))
+        for rank in "01":
+            check(f'"member":"worker-{rank}"' in c.log("head"), c.log("head"))
+
+
 if __name__ == "__main__":
     main([tensorflow_reads_them_the_same,
           a_tensorflow_cluster_starts_by_its_tf_config,
           workers_without_a_chief_start_their_coordinator,
           torchrun_starts_each_rank, mpirun_starts_each_rank, a_daemon_takes_what_is_not_set,
-          pods_find_the_coordinators_service])
+          pods_find_the_coordinators_service, the_skypilot_task_runs_on_two_nodes])
