@@ -49,7 +49,7 @@ class Program:
                  if that is another one
     name         of this worker in reports; unique in the cluster
     init         "model": the first program's values, through a file in `share` that
-                 psservers can read (its folder is on one host, or shared); or
+                 psservers (allreduce: programs) can read, on one host or shared; or
                  an initializer's name, as "glorot_uniform"
     train        more of the job's `train`, e.g. {"max_delay": 16}
     mode         "async": each gradient goes to the psservers as it comes; "allreduce":

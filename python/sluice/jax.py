@@ -54,7 +54,8 @@ class Trainer(Program):
     params     a pytree of float32 arrays: the first values
     optimizer  a job's: a name, as "adam", or a dict, as {"type": "sgd",
                "learning_rate": 0.1, "schedule": {...}, "global_clipnorm": 1.0}
-    cluster    tls, name, init, share, train, wait, workers: as of `Program`
+    cluster    tls, name, init, share, train, wait, workers, mode, ranks,
+               store: as of `Program`
                (sluice/_program.py)
     """
 

@@ -327,7 +327,8 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     callbacks      of Keras. One that sets `model.stop_training` ends the job, after
                    a checkpoint, for all programs. ValueError if one sets the rate
     validation_data  as `model.evaluate` takes it, or a tuple; after each epoch
-    cluster        tls, name, init, share, train, wait, workers: as of `Program`
+    cluster        tls, name, init, share, train, wait, workers, mode, ranks,
+                   store: as of `Program`
                    (sluice/_program.py)
 
     RuntimeError: the job failed, with its reason. After SIGTERM it returns when the

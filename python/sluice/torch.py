@@ -232,7 +232,8 @@ class Trainer(Program):
     clip_norm, clip_value   the gradient of each step is clipped by the program, as
                  torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
                  leaves before it is whole
-    cluster      tls, name, init, share, train, wait, workers: as of `Program`
+    cluster      tls, name, init, share, train, wait, workers, mode, ranks,
+                 store: as of `Program`
                  (sluice/_program.py)
     """
 

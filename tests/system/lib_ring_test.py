@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+from access_test import Guarded
 from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, exported, linear_job
@@ -110,8 +111,9 @@ def a_model_is_learnt_without_a_psserver():
 
 NUMPY = """
 import signal, sys, numpy, sluice
-address, name, store = sys.argv[1:]
-with sluice.Session(address, name=name, store=store, wait=60) as session:
+address, name, store, *tls = sys.argv[1:]
+with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or None,
+                    shm=not tls) as session:
     signal.signal(signal.SIGTERM, lambda *_: session.drain())
     for closure in session.closures():
         for step in closure.steps():
@@ -156,6 +158,26 @@ def a_signal_drains_a_rank_and_the_others_go_on():
         check_equal(int(done["closures_retried"]), 0, "closures retried by a drain")
 
 
+def ranks_of_other_hosts_sum_over_the_network_with_certificates():
+    """Without shared memory a program is a host of its own."""
+    with Guarded(psservers=0, workers=0) as c:
+        path = c.dir / "counts.py"
+        path.write_text(NUMPY)
+        files = [c.certs / f for f in ("ca.crt", "worker.crt", "worker.key")]
+        start = lambda name: Rank(  # noqa: E731
+            c, name, sys.executable, path, c.address, name, c.dir / "store", *files,
+            **PYTHON)
+        with Programs(start) as programs:
+            job = c.submit(counting_job(300))
+            wait_ranks(c, job, 2)
+            wait_for("what a sum costs to be told",
+                     lambda: int(c.status(job).get("sum_bytes", 0)) > 0)
+            programs.replace()
+            done = c.wait_state(job)
+        check_counts(done)
+        check_exact(c, job, 300)
+
+
 REFUSED = """
 import sluice._program as p
 for words, mode in (({}, "hybrid"), ({}, "sync"), ({"ranks": 2}, "async")):
@@ -186,4 +208,5 @@ if __name__ == "__main__":
     main([ranks_in_c_are_killed_and_join_and_every_sample_counts_once,
           a_model_is_learnt_without_a_psserver,
           numpy_ranks_are_killed_and_join_and_every_sample_counts_once,
-          a_signal_drains_a_rank_and_the_others_go_on, what_cannot_be_is_said])
+          a_signal_drains_a_rank_and_the_others_go_on,
+          ranks_of_other_hosts_sum_over_the_network_with_certificates, what_cannot_be_is_said])
