@@ -9,8 +9,10 @@
 //
 //   copy in | wait for all | add my part | wait for all | copy out
 //
-// While one chunk is added the next is copied in. A rank that waits spins a
-// little and then sleeps on a word in the memory (futex).
+// While one chunk is added the next is copied in. Of two ranks with a vector of
+// at most 128 KiB each copies all of its own in and adds both, so that it waits
+// once. A rank that waits spins a little and then sleeps on a word in the
+// memory (futex).
 //
 // What another rank writes there may be anything: it changes sums, and nothing
 // else.

@@ -197,10 +197,10 @@ static const char *const layouts[] = {
     "aaabcc", "aaaaaa",
 };
 
-// Around every limit: a piece, a chunk, the direct exchange, what is done in
+// Around every limit: a piece, a chunk, direct exchanges, what is done in
 // the background; and vectors shorter than the ring.
-static const size_t sizes[] = {1,     5,     8191,  8192,   8193,  65535,
-                               65536, 65537, 70000, 131072, 400001};
+static const size_t sizes[] = {1,     5,     8191,  8192,  8193,   32768, 32769,
+                               65535, 65536, 65537, 70000, 131072, 400001};
 
 TEST(group, every_layout_adds_every_length)
 {
