@@ -17,6 +17,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "common/run/prompt.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_HEAP ((size_t)32 << 20)
@@ -130,6 +131,7 @@ static void *run(void *arg)
 {
     struct rpc_thread *t = arg;
 
+    prompt_begin();
     if (!t->io->frugal)
         use_huge_pages();
     for (;;) {

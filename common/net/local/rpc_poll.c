@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/run/prompt.h"
 
 #define EVENTS_MAX 16
 
@@ -136,6 +137,7 @@ static void *watch(void *arg)
     bool busy = false;
     int n;
 
+    prompt_begin();
     while (!atomic_load(&w->stop)) {
         n = epoll_wait(w->epoll, ev, EVENTS_MAX, busy ? RPC_TICK_MS : -1);
         if (serve(w, ev, n) ||
