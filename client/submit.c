@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "client/api.h"
 #include "client/cli.h"
@@ -10,10 +11,13 @@
 #include "client/specfile.h"
 #include "client/verbs.h"
 #include "client/weights.h"
+#include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "proto/model.h"
+
+#define LOOK_MS 200
 
 static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,
                         struct sl_error *err)
@@ -79,6 +83,35 @@ static int follow_reply(struct cli *cli, struct api *api,
     return follow_job(cli, api, reply->id, options);
 }
 
+// Once there is somebody: one that starts is waited for. The request's id makes
+// it one job, however often it is sent.
+static enum sl_err submit_to(struct cli *cli, struct api *api,
+                             const Sluice__V1__SubmitRequest *request,
+                             Sluice__V1__SubmitReply **reply,
+                             struct sl_error *err)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    const char *key =
+        conf_origin(cli->conf, "wait-for-coordinator") != CONF_DEFAULT
+            ? "wait-for-coordinator"
+            : "timeout";
+    uint64_t until =
+        sl_now_ms(sl_clock_real()) + (uint64_t)conf_int(cli->conf, key);
+    bool told = false;
+    enum sl_err rc;
+
+    for (;;) {
+        rc = api_submit(api, request, reply, err);
+        if (rc != SL_EUNAVAIL || sl_now_ms(sl_clock_real()) >= until)
+            return rc;
+        if (!told)
+            cli_say("Waiting for a coordinator at %s (--%s)", api_address(api),
+                    key);
+        told = true;
+        nanosleep(&pause, NULL);
+    }
+}
+
 static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
                   struct weights *weights)
 {
@@ -107,7 +140,7 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
         request.weights = &weights->file;
     if (follow_can_write(&options, &err) != SL_OK ||
         follow_dial(&api, cli->conf, &err) != SL_OK ||
-        api_submit(api, &request, &reply, &err) != SL_OK)
+        submit_to(cli, api, &request, &reply, &err) != SL_OK)
         code = cli_fail(&err);
     else if (FAULT_ERR("submit.sent") != SL_OK)
         code = CLI_EXIT_FAILED; // accepted, but nobody is told so

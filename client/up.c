@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/cli.h"
+#include "client/logfile.h"
 #include "client/verbs.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -23,6 +24,7 @@
 #define START_MS 60000  // until everybody must be ready
 #define KILLED_MS 10000 // until a killed process must be gone
 #define POLL_MS 1000
+#define LOGS_MS 1000
 #define LOG_LINES 8
 
 static const char *const role_names[CHILD_ROLES] = {
@@ -149,21 +151,27 @@ static void announce(struct up *u)
     unsigned servers = running(u, CHILD_PSSERVER);
     bool usual = strcmp(u->address, "127.0.0.1:7070") == 0;
     struct sl_error err = SL_ERROR_INIT;
+    char how[1100] = "Ctrl-C";
 
+    if (u->ready >= 0)
+        snprintf(how, sizeof(how), "sluice down --dir %.1000s",
+                 conf_str(u->conf, "dir"));
     u->phase = UP_RUNNING;
     if (updir_write(&u->dir, "address", u->address, &err) != SL_OK)
         cli_say("sluice: %s", err.text);
     printf("Ready: coordinator at %s, %u psserver%s, %u worker%s, in %s\n"
            "Next:  sluice %s%s%ssubmit examples/fashion-mlp.yaml   "
-           "(Ctrl-C stops the cluster)\n",
+           "(%s stops the cluster)\n",
            u->address, servers, servers == 1 ? "" : "s", workers,
            workers == 1 ? "" : "s", u->dir.path, usual ? "" : "--coordinator ",
-           usual ? "" : u->address, usual ? "" : " ");
+           usual ? "" : u->address, usual ? "" : " ", how);
     read_ops(u, ops, sizeof(ops));
     if (ops[0] != '\0')
         printf("Look:  http://%s/metrics (and /readyz?verbose)\n", ops);
     fflush(stdout);
     sdnotify("READY=1");
+    if (u->ready >= 0)
+        up_detached(u);
 }
 
 static void go_on_starting(struct up *u)
@@ -319,6 +327,25 @@ static int wait_ms(const struct up *u)
     return (int)next;
 }
 
+// All logs, now and then.
+static void bound_logs(struct up *u)
+{
+    uint64_t most = (uint64_t)conf_int(u->conf, "log-bytes");
+    struct sl_error err = SL_ERROR_INIT;
+    char *own;
+
+    if (now_ms() < u->logs_ms)
+        return;
+    u->logs_ms = now_ms() + LOGS_MS;
+    for (unsigned i = 0; i < u->count; i++)
+        if (logfile_bound(u->children[i].log, most, &err) != SL_OK)
+            cli_say("sluice: %s", err.text);
+    own = updir_path(&u->dir, "log/up.log");
+    if (own != NULL && u->ready >= 0)
+        (void)logfile_bound(own, most, &err); // where would it say so?
+    sl_free(own);
+}
+
 void up_run(struct up *u)
 {
     u->phase = UP_STARTING_COORDINATOR;
@@ -341,6 +368,7 @@ void up_run(struct up *u)
             restart_due(u);
         if (u->phase == UP_STOPPING)
             go_on_stopping(u);
+        bound_logs(u);
     }
 }
 
@@ -348,14 +376,17 @@ int verb_up(struct cli *cli)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct up u;
-    int code;
+    int code, ready = -1;
 
+    if (conf_bool(cli->conf, "detach") && !up_detach(&ready, &code))
+        return code;
     if (up_setup(&u, cli->conf, &err) != SL_OK) {
         code = cli_fail(&err);
         // Nothing runs there yet, so nothing is left behind.
         up_release(&u);
         return code;
     }
+    u.ready = ready;
     up_run(&u);
     code = u.code;
     up_release(&u);

@@ -12,6 +12,7 @@
 #ifndef CLIENT_UP_H
 #define CLIENT_UP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/child.h"
@@ -46,6 +47,8 @@ struct up {
     bool killing;          // no more patience
     uint64_t signals_seen; // bit n: signal n came
     int code;              // exit code
+    uint64_t logs_ms;      // when logs are looked at next
+    int ready;             // --detach: who waits reads it; -1: nobody does
 };
 
 // up_setup.c: everything before the first child. On failure up_release.
@@ -61,6 +64,15 @@ enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
 // "127.0.0.1:0" -> one that is free now; any other address as it is.
 enum sl_err up_choose_address(char **out, const char *listen,
                               struct sl_error *err);
+
+// up_detach.c: --detach. Forks before there is anything: our caller waits
+// until the child says that all is ready, and then leaves it to itself.
+//
+// True in the child, whose `ready` is where to say so (-1: it could not be
+// forked, which *code says). False: *code is that of the command.
+bool up_detach(int *ready, int *code);
+// All is ready: from here on it talks to DIR/log/up.log.
+void up_detached(struct up *u);
 
 // up.c
 void up_run(struct up *u);

@@ -6,7 +6,8 @@
 //     DIR/address          where the coordinator listens, once all is ready
 //     DIR/<name>.pid       a child's pid
 //     DIR/ps-<i>.sock      psservers listen here
-//     DIR/log/<name>.log   what they say
+//     DIR/log/<name>.log   what they say, and before it <name>.log.1; up.log:
+//                          what `sluice up --detach` says itself
 //     DIR/coordinator/ DIR/ps-<i>/    their state
 //     DIR/checkpoints/     the cuts' files, shared by all
 //

@@ -19,7 +19,7 @@
 #define SUMMARY_KEY                                                            \
     {                                                                          \
         .name = "summary", .kind = CONF_STRING,                                \
-        .help = "Write the end's numbers to this file (JSON); -: stdout."      \
+        .help = "Write the end's numbers here (JSON); -: stdout."              \
     }
 #define DIR_KEY                                                                \
     {                                                                          \
@@ -50,8 +50,7 @@ static const struct conf_key up_keys[] = {
      .kind = CONF_MULTI,
      .unit = "DIR",
      .value = "/",
-     .help = "Folder below which jobs may have data files read; several times: "
-             "several. All that you may read, by default."},
+     .help = "Below it jobs may have data files read; may be repeated."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:7070",
@@ -71,8 +70,8 @@ static const struct conf_key up_keys[] = {
      .max = 159},
     {.name = "gpus",
      .kind = CONF_STRING,
-     .help = "Start one worker per GPU: all of this host, or so many. Then "
-             "there are workers without a GPU only if --workers says so.",
+     .help = "One worker per GPU: all of this host, or so many. Others only "
+             "if --workers says so.",
      .min = 1,
      .max = 8},
     {.name = "gpus-per-worker",
@@ -80,8 +79,17 @@ static const struct conf_key up_keys[] = {
      .value = "1",
      .min = 1,
      .max = GPUS_PER_WORKER,
-     .help = "With --gpus: so many compute each step together, as one worker "
-             "that pushes once. The last one may have fewer."},
+     .help = "So many compute each step together, as one worker."},
+    {.name = "detach",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Return when all is ready; 'sluice down' stops it."},
+    {.name = "log-bytes",
+     .kind = CONF_BYTES,
+     .value = "16MiB",
+     .min = 65536,
+     .max = INT64_C(1) << 40,
+     .help = "Of DIR/log/NAME.log; what was before is NAME.log.1."},
     GRACE_KEY,
     {.name = NULL},
 };
@@ -147,16 +155,21 @@ static const struct conf_key submit_keys[] = {
      .help = "Check and explain the placement, submit nothing."},
     {.name = "resume",
      .kind = CONF_STRING,
-     .help = "Start from this cut: a manifest in the store, or an ended job."},
+     .help = "Start from this cut: a manifest, or an ended job."},
     {.name = "weights",
      .kind = CONF_STRING,
      .help = "Start with the values of this safetensors file, as 'export' "
-             "writes it; psservers (in allreduce the workers) find it too."},
+             "writes it; who keeps them must find it."},
     {.name = "request-id",
      .kind = CONF_STRING,
      .help = "Submissions with the same word are one job.",
      .min = 1,
      .max = 64},
+    {.name = "wait-for-coordinator",
+     .kind = CONF_MS,
+     .min = 0,
+     .max = 86400000,
+     .help = "If nobody listens yet; else --timeout."},
     {.name = "queue",
      .kind = CONF_BOOL,
      .value = "no",
