@@ -17,6 +17,7 @@ static const struct daemon_hooks hooks = {
     .drain = server_drain,
     .stop = server_stop,
     .checks = server_checks,
+    .measure = server_measure,
 };
 
 int main(int argc, char **argv)

@@ -532,10 +532,30 @@ static void on_checks(void *arg, struct ops_checks *c)
         d->hooks->checks(d, d->arg, c);
 }
 
+static void put_expiry(const struct daemon *d, struct expo *e)
+{
+    struct tls_files *files;
+    time_t cert, crl;
+
+    expo_family(e, "sluice_tls_certificate_expiry_timestamp_seconds",
+                EXPO_GAUGE,
+                "When the certificate in use, or the revocation list, ends; "
+                "absent without TLS.");
+    if (daemon_tls(d) == NULL ||
+        tls_files_open(&files, daemon_tls(d), NULL) != SL_OK)
+        return; // what is in use is open, and not read anew
+    tls_files_ends(files, &cert, &crl);
+    tls_files_close(files);
+    expo_value(e, (double)cert, "file", "cert", NULL);
+    if (crl != 0)
+        expo_value(e, (double)crl, "file", "crl", NULL);
+}
+
 static void on_measure(void *arg, struct expo *e)
 {
     struct daemon *d = arg;
 
+    put_expiry(d, e);
     if (d->started && d->hooks->measure != NULL)
         d->hooks->measure(d, d->arg, e);
 }

@@ -83,6 +83,9 @@ static void put_common(struct ops *o, struct expo *e)
     expo_family(e, "sluice_event_loop_lag_seconds", EXPO_HISTOGRAM,
                 "How late the loop was when a timer was due.");
     expo_histogram(e, &o->lag, NULL);
+    expo_single(e, "sluice_log_dropped_total", EXPO_COUNTER,
+                "Lines of the log that could not be written.",
+                (double)log_dropped());
     expo_family(e, "sluice_http_connections", EXPO_GAUGE,
                 "Connections to the ops port, by what they do.");
     expo_value(e, http_connections(o->http) - http_viewers(o->http), "kind",

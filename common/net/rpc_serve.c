@@ -323,6 +323,7 @@ static bool enter(struct rpc_call *c, const struct rpc_peer *peer)
     if (refused > 0)
         LOG(WARN, "over a limit", "who=%s refused=%u why=%s", who, refused,
             err.text);
+    rpc_refused(RPC_REFUSED_QUOTA);
     rpc_answer(c, rc, &err, NULL);
     return false;
 }
@@ -364,6 +365,20 @@ static void answered(struct rpc_tag *tag, bool ok)
     call_over(c);
 }
 
+static void note_answer(struct rpc_call *c, enum sl_err code,
+                        const struct rpc_msg *reply)
+{
+    struct rpc_server *s = c->lane->server;
+    struct served *served =
+        c->served != NULL ? c->served : &s->served[s->count];
+
+    rpc_figures_answered(&served->figures, code, c->begun_us);
+    c->begun_us = 0;
+    if (code == SL_OK && reply != NULL)
+        atomic_fetch_add_explicit(&s->traffic.sent_bytes, rpc_msg_bytes(reply),
+                                  memory_order_relaxed);
+}
+
 void rpc_answer(struct rpc_call *c, enum sl_err code,
                 const struct sl_error *err, struct rpc_msg *reply)
 {
@@ -380,6 +395,7 @@ void rpc_answer(struct rpc_call *c, enum sl_err code,
     }
 #endif
     HISTORY("rpc_answered", "id=%p code=%s", (void *)c, sl_err_name(code));
+    note_answer(c, code, reply);
     if (c->host != NULL) {
         answer_host(c, code, err, reply);
         return;
@@ -418,6 +434,7 @@ static void refuse_named(struct rpc_call *c, const char *method, size_t bytes)
 
     snprintf(text, sizeof(text), "this server has no method %.*s", (int)bytes,
              method);
+    rpc_refused(RPC_REFUSED_MALFORMED);
     refuse(c, SL_ENOTSUP, text);
 }
 
@@ -441,6 +458,7 @@ static void refuse_large(struct rpc_call *c, size_t bytes)
     snprintf(text, sizeof(text),
              "%s: a request of %zu bytes is over the limit of %zu",
              c->served->method.path, bytes, serve_request_limit(c->served));
+    rpc_refused(RPC_REFUSED_SIZE);
     refuse(c, SL_ERANGE, text);
 }
 
@@ -491,6 +509,7 @@ static void open_stream(struct rpc_call *c)
     struct rpc_stream *stream = stream_of(c, &seed);
     grpc_byte_buffer *request = c->payload;
 
+    rpc_figures_answered(&served->figures, SL_OK, 0);
     c->call = NULL;
     c->payload = NULL;
     call_recycle(c);
@@ -513,6 +532,7 @@ static bool may_call(struct rpc_call *c, const struct rpc_peer *peer)
         return true;
     LOG(WARN, "call refused", "method=%s who=%s why=%s", path, peer->id,
         err.text);
+    rpc_refused(RPC_REFUSED_AUTH);
     rpc_answer(c, rc, &err, NULL);
     return false;
 }
@@ -539,12 +559,16 @@ static bool admit(struct rpc_call *c, size_t bytes)
 
 static void serve(struct rpc_call *c)
 {
+    atomic_fetch_add_explicit(&c->lane->server->traffic.received_bytes,
+                              c->body.slices.bytes, memory_order_relaxed);
+    c->begun_us = sl_now_us(sl_clock_real());
     HISTORY("rpc_served", "id=%p method=%s", (void *)c, c->served->method.path);
     c->served->method.unary(c, c->served->arg);
 }
 
 static void no_request(struct rpc_call *c)
 {
+    rpc_refused(RPC_REFUSED_MALFORMED);
     refuse(c, SL_EINVAL, "the call ended before its request");
 }
 

@@ -12,6 +12,7 @@
 #define COMMON_NET_RPC_SERVE_H
 
 #include "common/net/local/rpc_sock.h"
+#include "common/net/rpc_figures.h"
 #include "common/net/rpc_limit.h"
 
 #define RPC_SCRATCH_SPACE 256
@@ -23,6 +24,7 @@ struct served {
     struct rpc_method method; // path NULL: any that is not in a table
     void *arg;
     void *registered;
+    struct rpc_figures figures;
 };
 
 // What one I/O thread has of a server.
@@ -41,6 +43,7 @@ struct rpc_call {
     struct rpc_tag tag;
     struct lane *lane;
     struct served *served;
+    uint64_t begun_us;     // its handler; 0: it was not called
     struct rpc_call *next; // in the pool
     grpc_call *call;
     struct rpc_host *host; // instead of call: it came over a socket, and the
@@ -79,6 +82,7 @@ struct rpc_server {
     grpc_server *server;
     struct served *served; // count + 1: the last is the unknown one
     size_t count;
+    struct rpc_traffic traffic;
     struct lane *lanes;
     unsigned posted;
     size_t queue_cap_bytes;

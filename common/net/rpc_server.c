@@ -58,6 +58,8 @@ static void copy_tables(struct rpc_server *s, const struct rpc_table *tables,
     for (size_t t = 0; t < tables_count; t++)
         s->count += tables[t].count;
     s->served = gpr_zalloc((s->count + 1) * sizeof(*s->served));
+    for (size_t i = 0; i <= s->count; i++)
+        rpc_figures_init(&s->served[i].figures);
     s->count = 0;
     for (size_t t = 0; t < tables_count; t++) {
         for (size_t m = 0; m < tables[t].count; m++) {

@@ -77,6 +77,10 @@ void tls_files_close(struct tls_files *files);            // NULL is allowed
 
 unsigned tls_files_serial(const struct tls_files *files); // from 1
 
+// When the certificate in use expires, and the revocation list should be
+// replaced (0: there is none, or it says nothing).
+void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
+
 // Whether the revocation list in use names the certificate of a peer (PEM).
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 

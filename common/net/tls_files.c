@@ -308,6 +308,14 @@ enum sl_err tls_files_copy(struct tls_files *f, struct tls_pem *out,
     return SL_OK;
 }
 
+void tls_files_ends(struct tls_files *f, time_t *cert, time_t *crl)
+{
+    pthread_mutex_lock(&lock);
+    *cert = f->pem.ends;
+    *crl = f->pem.crl_ends;
+    pthread_mutex_unlock(&lock);
+}
+
 bool tls_files_revoke(struct tls_files *f, const char *pem, size_t n)
 {
     bool revoked;

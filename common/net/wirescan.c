@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/net/rpc_figures.h"
 
 enum { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 
@@ -31,13 +32,22 @@ struct scan {
     struct sl_error *err;
 };
 
-static enum sl_err refuse(struct scan *s, enum sl_err code, const char *what)
+static enum sl_err refuse_as(struct scan *s, enum rpc_refusal why,
+                             enum sl_err code, const char *what)
 {
     const char *message = s->level[s->depth].message->name;
 
+    rpc_refused(why);
     return sl_fail(s->err, code, "%s%s%s, at byte %zu: %s", message,
                    s->field ? "." : "", s->field ? s->field->name : "",
                    (size_t)(s->at - s->start), what);
+}
+
+static enum sl_err refuse(struct scan *s, enum sl_err code, const char *what)
+{
+    return refuse_as(
+        s, code == SL_ERANGE ? RPC_REFUSED_SIZE : RPC_REFUSED_MALFORMED, code,
+        what);
 }
 
 static enum sl_err count(struct scan *s, size_t n)
@@ -139,7 +149,8 @@ static enum sl_err scan_packed(struct scan *s, const uint8_t *end)
 static enum sl_err enter(struct scan *s, const uint8_t *end)
 {
     if (s->depth == s->max_depth)
-        return refuse(s, SL_ERANGE, "messages are nested too deep");
+        return refuse_as(s, RPC_REFUSED_DEPTH, SL_ERANGE,
+                         "messages are nested too deep");
     s->depth++;
     s->level[s->depth].message = s->field->descriptor;
     s->level[s->depth].end = end;
@@ -212,6 +223,7 @@ static enum sl_err scan_field(struct scan *s)
 static enum sl_err too_large(const ProtobufCMessageDescriptor *descriptor,
                              size_t size, size_t max, struct sl_error *err)
 {
+    rpc_refused(RPC_REFUSED_SIZE);
     return sl_fail(err, SL_ERANGE, "%s: %zu bytes are over the limit of %zu",
                    descriptor->name, size, max);
 }

@@ -22,6 +22,7 @@ static struct {
     pthread_mutex_t lock; // guards sink and the write
     log_sink sink;
     void *sink_arg;
+    uint64_t dropped;
     _Atomic int level;
     bool json, journal;
     char role[NAME_MAX_BYTES], node[NAME_MAX_BYTES];
@@ -65,7 +66,8 @@ static void emit(struct pairs *l, enum log_level level)
     } else {
         ssize_t n = write(STDERR_FILENO, l->text, l->len);
 
-        (void)n; // nobody left to tell
+        if (n < 0 || (size_t)n < l->len) // nobody left to tell
+            shared.dropped++;
     }
     pthread_mutex_unlock(&shared.lock);
 }
@@ -128,6 +130,16 @@ enum log_level log_get_level(void)
 {
     return (enum log_level)atomic_load_explicit(&shared.level,
                                                 memory_order_relaxed);
+}
+
+uint64_t log_dropped(void)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&shared.lock);
+    n = shared.dropped;
+    pthread_mutex_unlock(&shared.lock);
+    return n;
 }
 
 bool log_on(enum log_level level)

@@ -20,6 +20,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/status.h"
 
@@ -55,6 +56,9 @@ enum sl_err log_format_parse(const char *word, enum log_format *out);
 typedef void (*log_sink)(void *arg, enum log_level level, const char *line,
                          size_t len);
 void log_set_sink(log_sink sink, void *arg);
+
+// Lines that could not be written, or not whole.
+uint64_t log_dropped(void);
 
 bool log_on(enum log_level level);
 

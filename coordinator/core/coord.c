@@ -98,6 +98,7 @@ static struct coord *make(const struct coord_options *options,
     c->io = *io;
     c->journal = options->journal;
     c->cut_settled = cut_settled;
+    figures_init(c);
     members_init(&c->members, options->heartbeat_ms, options->lease_ms);
     map_init(&c->jobs.by_id);
     map_init(&c->jobs.ended);
@@ -194,6 +195,8 @@ static void remove_member(struct coord *c, struct member *m, enum gone_why why)
     HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (ull)m->process);
     strip(c, m, why);
+    if (why == GONE_LOST && !m->draining)
+        figures_lost(c, m);
     FAULT("member.lost");
     stall_left(c, m);
     members_remove(&c->members, m);
@@ -374,6 +377,8 @@ static void receive_heartbeat(struct coord *c, struct member *m,
 {
     bool drained = m->draining;
 
+    if (beat->draining && !m->draining)
+        figures_drains(c, m, beat->why);
     m->draining = beat->draining;
     m->resident_bytes = beat->resident_bytes;
     member_describe(m, beat->why, beat->device);
@@ -552,6 +557,7 @@ static void tick_job(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
+    figures_job(c, job);
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
         meter_rate_add(&job->meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));

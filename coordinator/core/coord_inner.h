@@ -13,6 +13,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/core/figures.h"
 #include "coordinator/rules/member.h"
 
 struct behind_job;
@@ -100,6 +101,9 @@ struct coord {
 
     // Of closures, until it is known why a worker went. Changed by: gone.
     struct list suspicions;
+
+    // What happened since it began. Changed by: figures.
+    struct figures figures;
 
     // The outcome of a job's cut is in the journal: what waited for it goes on,
     // also when that is learned outside of any other call. Changed by: coord.

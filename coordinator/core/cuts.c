@@ -36,6 +36,7 @@ static void give_up(struct coord *c, struct job *job, const char *why,
     job->cut = NULL;
     note_why(job, why);
     job->cut_after_ms = coord_now(c) + again_ms;
+    figures_cut(c, FIGURES_GIVEN_UP);
 }
 
 void cuts_give_up(struct coord *c, struct job *job, const char *why)

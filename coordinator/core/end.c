@@ -84,6 +84,7 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
 {
     if (job_ended(job))
         return;
+    figures_job(c, job);
     list_for(n, &c->members.all)
     {
         leases_cancel(c, list_entry(n, struct member, node), job);

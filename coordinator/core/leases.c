@@ -163,8 +163,12 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     job->served =
         dispatch_served(job->served, &c->turn, dispatch_apart(m->lease_ms));
     job->served_by = m->id;
-    if (again && begun && w->kind == WORK_TRAIN)
+    if (!job->figured)
+        figures_job(c, job);
+    if (again && begun && w->kind == WORK_TRAIN) {
         retried(c, m, w);
+        figures_retried(c, w);
+    }
     JOB_HISTORY(job, "lease",
                 " kind=%d closure=%llu term=%llu n=%llu worker=%s copy=%d",
                 (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,

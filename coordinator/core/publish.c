@@ -306,6 +306,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
             job->shard[i].cut = tags[i];
         note_outcome(job, cut->n, "published");
         job->cuts_published++;
+        figures_cut(c, FIGURES_PUBLISHED);
         sl_free(job->cut_why);
         job->cut_why = NULL;
         job->cut_last_ms = coord_now(c);
@@ -326,6 +327,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
 static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
     note_outcome(job, p->made.n, "aborted");
+    figures_cut(c, FIGURES_ABORTED);
     LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
         p->err.text);
     happened_job(c, EVENT_CUT_FAILED, job, NULL,

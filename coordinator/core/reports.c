@@ -278,6 +278,7 @@ void reports_failed(struct coord *c, struct member *m,
     say_failed(c, m, w, message);
     closure_finish(&w->closure, attempt_of(message->attempt), code);
     leases_end(c, w, SPAN_FAILED);
+    figures_ended(c, w, WORK_TRANSIENT);
     pause_worker(c, m);
     blame_work(c, w, m->identity, m->name, message->text);
     note_failure(c, m, job, numeric);
@@ -311,6 +312,7 @@ void reports_hand_back(struct coord *c, struct member *m,
         w->job->id_text, (ull)w->closure.id, m->name, message->why);
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
     leases_end(c, w, SPAN_HANDED_BACK);
+    figures_ended(c, w, m->draining ? WORK_PREEMPTED : WORK_TRANSIENT);
     pause_worker(c, m);
     note_drop(c, m, w, message->why);
     leases_settle(c, w);

@@ -101,7 +101,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__ShardHello *h, bool renew)
 {
     struct job_shard *s = &job->shard[h->shard];
-    uint64_t newest = job->evidence.shard[h->shard].incarnation;
+    uint64_t newest = job->evidence.shard[h->shard].incarnation, before;
     struct sl_error err = SL_ERROR_INIT;
     struct counted counted;
 
@@ -128,7 +128,9 @@ static void admit(struct coord *c, struct member *m, struct job *job,
                 (ull)h->loaded->incarnation, (ull)h->loaded->sequence,
                 (ull)s->cut.incarnation, (ull)s->cut.sequence,
                 (ull)counted_steps(&counted));
+    before = evidence_closures(&job->evidence);
     evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
+    figures_fell(c, job, before);
     s->server = m->id;
     s->silent_server = 0;
     s->since_ms = coord_now(c);

@@ -204,6 +204,7 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
                   "%s stands still on %s: it %s", happened_name(name, w),
                   m->name, how);
     leases_end(c, w, SPAN_STALLED);
+    figures_ended(c, w, WORK_TIMEOUT);
     closure_lost(&w->closure);
     blame_work(c, w, m->identity, m->name, how);
 }

@@ -64,6 +64,10 @@ enum sl_err journal_last_job(struct journal *j, uint64_t *id,
 bool journal_failed(const struct journal *j);
 bool journal_full(const struct journal *j);
 
+// How long writes took until they were on the disk, since it was opened.
+struct histogram;
+const struct histogram *journal_commits(const struct journal *j);
+
 // Which cluster this is; all zero in a new journal and in one of before.
 struct journal_cluster {
     uint64_t id;        // in every hello

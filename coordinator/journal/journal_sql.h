@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "common/base/histogram.h"
 #include "coordinator/journal/journal.h"
 
 #define JOURNAL_STATEMENTS 96 // more texts than the journal has
@@ -39,6 +40,7 @@ struct journal {
     const struct journal_kind *kind;
     bool failed; // a write failed: nothing is believed any more
     bool full;   // for want of space
+    struct histogram commits;
     struct {
         const char *sql; // a literal: compared by address
         sqlite3_stmt *stmt;

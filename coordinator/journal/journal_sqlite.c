@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 
@@ -221,11 +222,19 @@ enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
     return journal_bad(j, sqlite3_sql(stmt), err);
 }
 
+// Measures, whatever clock decides elsewhere.
+static void note_commit(struct journal *j, uint64_t begun_us)
+{
+    histogram_add(&j->commits, sl_now_us(sl_clock_real()) - begun_us);
+}
+
 enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count)
 {
-    bool alone = j->queued_count > 0 && sqlite3_get_autocommit(j->db) != 0;
+    bool commits = sqlite3_get_autocommit(j->db) != 0;
+    bool alone = j->queued_count > 0 && commits;
+    uint64_t begun = sl_now_us(sl_clock_real());
     enum sl_err rc = alone ? journal_begin(j, err) : SL_OK;
     sqlite3_stmt *s =
         rc == SL_OK ? journal_sql(j, err, sql, values, count) : NULL;
@@ -238,6 +247,8 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
         rc = SL_OK;
     if (alone)
         rc = journal_end(j, rc, err);
+    else if (commits && rc == SL_OK)
+        note_commit(j, begun);
     FAULT("journal.committed"); // unless it is a part of a transaction
     return rc;
 }
@@ -275,10 +286,13 @@ enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 
 enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
+    uint64_t begun = sl_now_us(sl_clock_real());
+
     FAULT("journal.commit");
     if (rc == SL_OK)
         rc = journal_exec(j, "COMMIT", err);
     if (rc == SL_OK) {
+        note_commit(j, begun);
         j->queued_count = 0;
         return SL_OK;
     }
@@ -390,6 +404,7 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
     if (j == NULL)
         return sl_fail(err, SL_ENOMEM, "%s", path);
     j->kind = kind;
+    j->commits = (struct histogram)HISTOGRAM_DURATIONS;
     if (sqlite3_open_v2(path, &j->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOMUTEX,
@@ -413,6 +428,11 @@ bool journal_failed(const struct journal *j)
 bool journal_full(const struct journal *j)
 {
     return j->full;
+}
+
+const struct histogram *journal_commits(const struct journal *j)
+{
+    return &j->commits;
 }
 
 void journal_close(struct journal *j)

@@ -31,6 +31,15 @@ struct work_sums {
     double each_wait_ms, each_bytes;
 };
 
+// Why an attempt ended that was not completed.
+enum work_why {
+    WORK_TRANSIENT, // it failed, or was handed back
+    WORK_LOST,      // nothing is heard of its worker
+    WORK_TIMEOUT,   // it stood still
+    WORK_PREEMPTED, // its worker leaves
+    WORK_WHYS
+};
+
 struct work {
     struct closure closure;
     enum work_kind kind;
@@ -53,6 +62,8 @@ struct work {
     struct buf story;       // whom it took down and how, for people
     bool judging, judged;   // it is being found out, and was, how many steps
     uint64_t judged_steps;  // were counted when it had half of its blame
+    enum work_why why;      // its last attempt ended badly,
+    uint64_t ended_ms;      // and when; 0: none has
     char dropped[128];      // by whom it was handed back again, and why
 };
 

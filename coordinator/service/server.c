@@ -13,6 +13,8 @@
 #include "common/base/fs.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/net/rpc_figures.h"
+#include "coordinator/service/measure.h"
 #include "proto/access.h"
 
 #define TICK_MS 50
@@ -529,6 +531,14 @@ void server_checks(struct daemon *d, void *server, struct ops_checks *c)
 
     ops_check(c, "journal", serves, s->full);
     ops_check(c, "term", serves && coord_term(s->coord) > 0, "none was taken");
+}
+
+void server_measure(struct daemon *d, void *server, struct expo *e)
+{
+    struct server *s = server;
+
+    rpc_server_measure(s->rpc, e);
+    measure_write(s->full[0] == '\0' ? s->coord : NULL, s->journal, e);
 }
 
 // ---- the end

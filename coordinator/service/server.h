@@ -53,6 +53,7 @@ extern const struct conf_key server_keys[];
 
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 void server_checks(struct daemon *d, void *server, struct ops_checks *c);
+void server_measure(struct daemon *d, void *server, struct expo *e);
 void server_drain(struct daemon *d, void *server);
 void server_stop(struct daemon *d, void *server);
 

@@ -11,6 +11,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "psserver/roster/roster_inner.h"
@@ -29,6 +30,7 @@ enum sl_err roster_new(struct roster **out, const struct roster_setup *setup)
     if (r == NULL)
         return SL_ENOMEM;
     r->setup = *setup;
+    r->took = (struct histogram)HISTOGRAM_DURATIONS;
     r->setup.folder = sl_strdup(setup->folder);
     if (r->setup.folder == NULL) {
         sl_free(r);
@@ -274,6 +276,7 @@ static void loaded(struct hosted *h, struct shard *shard)
     enter(h, HOSTED_LOADED);
     h->shard = shard;
     h->saved_steps = brief.steps;
+    h->saved_ms = sl_now_ms(sl_clock_real());
     h->failure.text[0] = '\0';
     HISTORY("loaded",
             "job=%" PRIu64 " uid=%" PRIx64 " shard=%u from_i=%" PRIu64

@@ -37,6 +37,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/membership.h"
+#include "common/run/expo.h"
 #include "common/run/loop.h"
 #include "common/base/status.h"
 #include "proto/wire.h"
@@ -94,5 +95,8 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 size_t roster_admitted(const struct roster *r);
 size_t roster_failed(const struct roster *r);
+
+// Writes the figures of its shards and their snapshots.
+void roster_measure(struct roster *r, struct expo *e);
 
 #endif

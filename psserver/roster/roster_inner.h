@@ -25,6 +25,10 @@ struct roster {
     size_t saving;             // snapshots that roster_save waits for
     void (*saved)(void *arg);
     void *saved_arg;
+
+    // Snapshots since the start, by their ends; and of the last one.
+    uint64_t written, no_space, unwritten, written_bytes;
+    struct histogram took;
 };
 
 // A shard that we were told to hold.
@@ -47,7 +51,8 @@ struct hosted {
     const struct snapping *snapping; // that is being written, or NULL
     bool wanted;                     // another one is asked for
     uint64_t wanted_incarnation, wanted_request;
-    uint64_t saved_steps; // counted in its newest durable snapshot
+    uint64_t saved_steps; // counted in its newest durable snapshot,
+    uint64_t saved_ms;    // which is of then, or was loaded then
 };
 
 // Counts a job on the pool in and out; the last one out after hosted_gone, or

@@ -5,8 +5,11 @@
 // One at a time per shard. A request that comes meanwhile waits, because what
 // it wants to hold may have been counted after the one that is being written
 // began; only the newest request waits, since a newer snapshot holds more.
+#include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
@@ -24,6 +27,7 @@ struct snapping {
     enum sl_err rc;
     struct sl_error err;
     struct snap_written written;
+    uint64_t begun_us;
 };
 
 static void snapping_free(struct snapping *s)
@@ -75,11 +79,27 @@ static void send_failed(struct hosted *h, uint64_t request,
                                 request, err->text);
 }
 
+static void count(struct roster *r, const struct snapping *s)
+{
+    if (s->rc != SL_OK) {
+        if (strstr(s->err.text, strerror(ENOSPC)) != NULL)
+            r->no_space++;
+        else
+            r->unwritten++;
+        return;
+    }
+    r->written++;
+    r->written_bytes = s->written.bytes;
+    histogram_add(&r->took, sl_now_us(sl_clock_real()) - s->begun_us);
+}
+
 // Reports what became of it. Requests are for one incarnation: if the shard
 // has another one by now, the tag says so and the coordinator decides (K4).
 static void report(struct hosted *h, struct snapping *s)
 {
+    count(h->roster, s);
     if (s->rc == SL_OK) {
+        h->saved_ms = sl_now_ms(sl_clock_real());
         h->saved_steps = counted_steps(&s->written.once.counted);
         LOG(INFO, "snapshot written",
             "job=%" PRIu64 " shard=%" PRIu32 " file=%s bytes=%" PRIu64
@@ -127,6 +147,7 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
     enum sl_err rc;
 
     s->hosted = h;
+    s->begun_us = sl_now_us(sl_clock_real());
     s->folder = sl_strdup(h->folder);
     if (s->folder == NULL)
         return SL_ENOMEM;

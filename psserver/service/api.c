@@ -21,6 +21,7 @@ struct api {
     struct {
         _Atomic unsigned opening; // files, between I/O thread and loop
         _Atomic bool stopped;
+        struct figures figures;
     } _shared;
 };
 
@@ -104,9 +105,10 @@ static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 }
 
 // Applies, counts, and makes the answer.
-static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
-                              struct exchange *x, struct rpc_msg *msg,
-                              bool *applied, struct sl_error *err)
+static enum sl_err push_shard(struct figures *f, struct shard *shard,
+                              const struct wire_push *m, struct exchange *x,
+                              struct rpc_msg *msg, bool *applied,
+                              struct sl_error *err)
 {
     struct wire_push_reply reply;
     size_t bytes = 0;
@@ -118,6 +120,7 @@ static enum sl_err push_shard(struct shard *shard, const struct wire_push *m,
         rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
     if (rc != SL_OK)
         return rc;
+    figures_pushed(f, &reply, m->skip);
     if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED &&
         reply.result != WIRE_PUSH_HELD) {
         reply.in_shm = exchange_in_shm(x);
@@ -152,7 +155,8 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)
-            rc = push_shard(shard, &m, &x, msg, &applied, err);
+            rc = push_shard(&api->_shared.figures, shard, &m, &x, msg, &applied,
+                            err);
         else if (rc == SL_ENOENT)
             rc = refuse_region(shard, msg);
         span_end(began, "apply", SPANS_IO,
@@ -446,6 +450,7 @@ static void api_pull(struct rpc_call *call, void *arg)
         rc = find(api, m.job, m.shard, &shard, &err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
+    figures_pulled(&api->_shared.figures);
     if (rc == SL_OK && m.has_tag) {
         pull_tag(api, call, shard, &m);
     } else if (rc == SL_EUNAVAIL && m.has_tag &&
@@ -515,6 +520,11 @@ enum sl_err api_new(struct api **out, const struct api_setup *setup)
 struct rpc_table api_table(struct api *api)
 {
     return (struct rpc_table){methods, SL_COUNT(methods), api};
+}
+
+void api_measure(const struct api *api, struct expo *e)
+{
+    figures_write(&api->_shared.figures, e);
 }
 
 void api_stop(struct api *api)

@@ -26,6 +26,7 @@
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "psserver/local/local.h"
+#include "psserver/service/figures.h"
 #include "psserver/service/tokens.h"
 #include "state/shard/store.h"
 
@@ -46,6 +47,9 @@ enum sl_err api_new(struct api **out, const struct api_setup *setup);
 
 // To hand to rpc_server_new.
 struct rpc_table api_table(struct api *api);
+
+// Writes its figures.
+void api_measure(const struct api *api, struct expo *e);
 
 // Opens no more files, and runs the loop until those that are being opened
 // were answered. Before rpc_server_free, which waits for answers.

@@ -9,6 +9,7 @@
 #include "common/base/buf.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/net/rpc_figures.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"
@@ -373,11 +374,23 @@ static void checks(struct daemon *d, void *arg, struct ops_checks *c)
     ops_check(c, "port", s->rpc != NULL, NULL);
 }
 
+static void measure(struct daemon *d, void *arg, struct expo *e)
+{
+    const struct psserver *s = arg;
+
+    rpc_server_measure(s->rpc, e);
+    api_measure(s->api, e);
+    roster_measure(s->roster, e);
+}
+
 static void stop(struct daemon *d, void *arg)
 {
     (void)d;
     stop_parts(arg);
 }
 
-const struct daemon_hooks server_hooks = {
-    .start = start, .drain = drain, .stop = stop, .checks = checks};
+const struct daemon_hooks server_hooks = {.start = start,
+                                          .drain = drain,
+                                          .stop = stop,
+                                          .checks = checks,
+                                          .measure = measure};

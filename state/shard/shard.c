@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -22,6 +23,14 @@
 
 _Static_assert(POOL_FORMS == WIRE_TYPES, "a copy per type is shown");
 _Static_assert(FREEZE_ARRAYS == 1 + OPTIM_SLOTS_MAX, "values, slots");
+
+struct histogram shard_waits = HISTOGRAM_DURATIONS;
+struct histogram shard_applies = HISTOGRAM_DURATIONS;
+
+static uint64_t now_us(void)
+{
+    return sl_now_us(sl_clock_real());
+}
 
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
@@ -599,8 +608,10 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         [WIRE_PUSH_REFUSED] = "refused",
         [WIRE_PUSH_HELD] = "held",
     };
+    uint64_t asked = now_us(), taken;
 
     pthread_mutex_lock(&s->lock);
+    taken = now_us();
     FAULT("shard.taken");
     rc = admitted_locked(s, push->job_incarnation, &why);
     if (rc == SL_OK) {
@@ -613,6 +624,9 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         made.version = once_version(&s->once);
     }
     pthread_mutex_unlock(&s->lock);
+    histogram_add(&shard_waits, taken - asked);
+    if (rc == SL_OK && made.result == WIRE_PUSH_COUNTED)
+        histogram_add(&shard_applies, now_us() - taken);
     if (rc == SL_OK)
         *reply = made;
     else if (err != NULL)

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/histogram.h"
 #include "common/base/status.h"
 #include "proto/wire.h"
 #include "state/shard/apply.h"
@@ -33,6 +34,10 @@
 #include "state/shard/plan.h"
 #include "state/shard/pool.h"
 #include "state/shard/tagged.h"
+
+// Of all shards of this process: how long a push waited for its shard's lock,
+// and had it.
+extern struct histogram shard_waits, shard_applies;
 
 struct shard {
     struct plan plan;     // read-only

@@ -7,8 +7,9 @@ import socket
 import subprocess
 import tempfile
 
-from cluster import (BIN, Cluster, check, check_equal, main, mlp_job, wait_for)
-from scrape import OPS, address, get
+import catalogue
+from cluster import (BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for)
+from scrape import OPS, address, get, metrics, value
 
 
 def cluster(**more):
@@ -53,6 +54,8 @@ def a_drain_and_a_notice_are_not_ready():
         c.wait_steps(job, 20)
         # A psserver that does not answer makes the drain of a worker last.
         c.pause("ps-0")
+        wait_for("w-0 to hold a lease", lambda: value(
+            metrics(address(c, "w-0")), "sluice_worker_leases") > 0)
         c.processes["w-0"].send_signal(signal.SIGTERM)
         becomes(c, "w-0", 503, "[-]staying failed: draining\n")
         c.resume("ps-0")
@@ -132,6 +135,112 @@ def up_gives_each_daemon_one():
         check_equal(list(pathlib.Path(folder, "c").glob("*/ops.address")), [], "left behind")
 
 
+def all_of(c, role):
+    """The figures of every member of a role that is there."""
+    return [metrics(address(c, name)) for name in c.processes if name.startswith(role)]
+
+
+def total(found, name, **labels):
+    return sum(value(one, name, **labels) for one in found)
+
+
+def histograms_add_up(found):
+    """What promtool does not look at: buckets rise, the last is the count."""
+    last = {}
+    for (name, labels), number in found.items():
+        if name.endswith("_bucket"):
+            series = (name, tuple(l for l in labels if l[0] != "le"))
+            check(number >= last.get(series, 0), f"{series} falls")
+            last[series] = number
+    for (name, labels), number in last.items():
+        check_equal(found[(name[:-len("bucket")] + "count", labels)], number,
+                    f"the last bucket of {name} {labels}")
+
+
+def the_page_has_each_figure():
+    with cluster(psservers=1, workers=1) as c:
+        made = catalogue.table({role: get(address(c, name), "/metrics")[1] for role, name in
+                                zip(catalogue.ROLES, ("coordinator", "ps-0", "w-0"))})
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").splitlines()
+    missing = [line for line in made if line not in page]
+    check(not missing, "docs/operations.md lacks (tests/system/catalogue.py)", *missing)
+    extra = [line for line in page if line.startswith(("| `sluice_", "| `process_"))
+             and line not in made]
+    check(not extra, "docs/operations.md has what no daemon says", *extra)
+
+
+def figures_of_a_job_are_its_counts():
+    with cluster(psservers=2, workers=2) as c:
+        before = metrics(address(c, "coordinator"))
+        job = c.submit(mlp_job(samples=3200, epochs=2, steps_per_closure=10))
+        status = c.wait_state(job)
+        steps, samples = int(status["steps_asked"]), 2 * 3200
+        shards = status["shards"]
+        boss = metrics(address(c, "coordinator"))
+        servers, workers = all_of(c, "ps"), all_of(c, "w")
+        for found in (boss, *servers, *workers):
+            histograms_add_up(found)
+        check_equal(value(before, "sluice_samples_counted_total"), 0, "samples before")
+        check_equal(value(boss, "sluice_samples_counted_total"), samples, "samples")
+        check_equal(value(boss, "sluice_closures_finished_total", result="counted"),
+                    int(status["closures_counted"]), "closures")
+        check_equal(value(boss, "sluice_closure_retries_total"),
+                    int(status["closures_retried"]), "closures retried")
+        check_equal(value(boss, "sluice_cuts_total", result="published"),
+                    int(status["cuts"]), "cuts")
+        check_equal(value(boss, "sluice_jobs", state="finished"), 1, "jobs finished")
+        check_equal(value(boss, "sluice_workers", state="ready"), 2, "workers ready")
+        check_equal(value(boss, "sluice_psservers", state="ready"), 2, "psservers ready")
+        check_equal(value(boss, "sluice_coordinator_term"), int(status["term"]), "term")
+        check_equal(value(boss, "sluice_rpc_requests_total", method="Submit", code="OK"),
+                    1, "calls of Submit")
+        check(value(boss, "sluice_journal_commit_seconds_count") > 0, "no commit was seen")
+        applied = sum(int(s["counts"]["applied"]) for s in shards)
+        check_equal(applied, steps * len(shards), "updates applied")
+        check_equal(total(servers, "sluice_pushes_total", result="applied"), applied, "pushes")
+        check_equal(total(servers, "sluice_apply_seconds_count"), applied, "applies")
+        check(total(servers, "sluice_snapshots_total", result="written") >= len(shards),
+              "fewer snapshots than one of each shard")
+        check_equal(total(workers, "sluice_steps_total", result="counted"), steps, "steps")
+        check_equal(total(workers, "sluice_samples_total"), samples, "samples of workers")
+        check_equal(total(workers, "sluice_staleness_updates_count"), applied, "staleness")
+        for phase in ("input", "pull", "compute", "push"):
+            check_equal(total(workers, "sluice_step_seconds_count", phase=phase), steps,
+                        f"steps that have spent {phase}")
+
+
+def figures_of_what_goes_wrong():
+    with cluster(psservers=1, workers=1) as c:
+        c.start("w-1", extra=["--preempt-source", f"file:{c.dir}/going"])
+        job = c.submit(mlp_job(epochs=200, steps_per_closure=10))
+        c.wait_steps(job, 20)
+        slots = value(metrics(address(c, "ps-0")), "sluice_parameter_bytes", kind="slots")
+        values = value(metrics(address(c, "ps-0")), "sluice_parameter_bytes", kind="values")
+        check_equal((values, slots), (4 * 50890, 8 * 50890), "bytes of adam's net")
+        (c.dir / "going").touch()
+        wait_for("w-1 to end", lambda: c.processes["w-1"].poll() is not None)
+        c.kill("w-1")
+        c.kill("w-0")
+
+        def noticed():
+            boss = metrics(address(c, "coordinator"))
+            return value(boss, "sluice_workers", state="ready") == 0 and boss
+        boss = wait_for("the coordinator to miss both", noticed)
+        check_equal(value(boss, "sluice_worker_preemptions_total", source="file"), 1,
+                    "preemptions by the file")
+        check_equal(value(boss, "sluice_worker_preemptions_total"), 1, "preemptions")
+        c.start("w-2")
+        c.wait_steps(job, c.steps(job) + 20)
+        boss, status = metrics(address(c, "coordinator")), c.status(job)
+        retried = int(status["closures_retried"])
+        check_equal(value(boss, "sluice_closure_retries_total"), retried, "retries")
+        check_equal(value(boss, "sluice_closure_retries_total", reason="lost"), retried,
+                    "retries of a killed worker")
+        c.kill("ps-0")
+        wait_for("the psserver to be missed", lambda: value(
+            metrics(address(c, "coordinator")), "sluice_psservers", state="lost") == 1)
+
+
 if __name__ == "__main__":
     main([
         members_without_a_coordinator_live_and_are_not_ready,
@@ -141,4 +250,7 @@ if __name__ == "__main__":
         a_wrong_address_ends_it_with_2,
         hostile_requests_leave_a_daemon_alive,
         up_gives_each_daemon_one,
+        the_page_has_each_figure,
+        figures_of_a_job_are_its_counts,
+        figures_of_what_goes_wrong,
     ])

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "common/base/mem.h"
+#include "worker/device/figures.h"
 #include "worker/sync/evidence.h"
 
 // Ids and ranges are functions of the geometry (C3): what a lease says must be
@@ -141,8 +142,38 @@ struct lease_metrics lease_progress(struct lease *l)
     return m;
 }
 
+static uint64_t us_more(double ms, double before_ms)
+{
+    return ms > before_ms ? (uint64_t)((ms - before_ms) * 1000) : 0;
+}
+
+// What a step that is not counted spent goes to the next one that is. Waiting
+// falls where a try of the closure ends: then less is known.
+static void note_figures(struct lease *l, const struct lease_metrics *m)
+{
+    const struct lease_metrics *last = &l->figured;
+    const uint64_t us[FIGURES_PHASES] = {
+        [FIGURES_INPUT] = us_more(m->input_ms, last->input_ms),
+        [FIGURES_PULL] = us_more(m->wait_ms, last->wait_ms),
+        [FIGURES_COMPUTE] = us_more(m->compute_ms, last->compute_ms),
+        [FIGURES_PUSH] = us_more(m->push_ms, last->push_ms),
+    };
+    uint64_t steps = m->steps - last->steps;
+    uint64_t skipped = m->skipped - last->skipped;
+
+    if (l->kind == LEASE_EVALUATE || steps == 0)
+        return;
+    figures_took(steps, us);
+    figures_steps(FIGURES_COUNTED, steps - skipped);
+    figures_steps(FIGURES_SKIPPED, skipped);
+    figures_samples(m->samples - last->samples);
+    figures_loss_scale(m->loss_scale);
+    l->figured = *m;
+}
+
 void lease_set_progress(struct lease *l, const struct lease_metrics *m)
 {
+    note_figures(l, m);
     pthread_mutex_lock(&l->progress.lock);
     l->progress.metrics = *m;
     pthread_mutex_unlock(&l->progress.lock);

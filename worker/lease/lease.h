@@ -30,7 +30,7 @@ enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 struct lease_metrics {
     uint64_t steps, samples, skipped, refused;
     double loss_sum, right_sum;
-    double compute_ms, wait_ms, input_ms;
+    double compute_ms, wait_ms, input_ms, push_ms;
     double loss_scale;           // the last; 0: there is none
     uint64_t sums;               // with others, of whole gradients
     uint64_t sent_bytes;         // to other hosts, for them
@@ -78,6 +78,7 @@ struct lease {
 
     // The compute thread's.
     struct list_node queued;
+    struct lease_metrics figured; // of steps that figures.h knows
     struct input_run run;
     bool run_open;
 

@@ -27,6 +27,7 @@ void tally_add(struct tally *t, const struct sync *sync,
     sync->ops->seen(sync, &seen);
     m->refused = seen.refused;
     m->wait_ms = seen.wait_ms;
+    m->push_ms = seen.push_ms;
 }
 
 void tally_evidence(struct lease *l, const struct sync *sync)

@@ -21,6 +21,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "worker/device/figures.h"
 #include "worker/lease/ring_round.h"
 #include "worker/lease/task.h"
 #include "worker/lease/task_ring.h"
@@ -96,6 +97,7 @@ static void broken(struct ring *t, uint32_t suspect)
     leave(t);
     if (suspect != UINT32_MAX)
         seat_say(t->seat, say_broken(t->say, generation, suspect, t->err.text));
+    figures_ring_torn(suspect == UINT32_MAX ? FIGURES_ELSEWHERE : FIGURES_PEER);
     t->err = (struct sl_error)SL_ERROR_INIT;
 }
 
@@ -331,6 +333,7 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
             t->lease->job, m->generation, m->self, m->n_ranks,
             rank_of(t)->tag.sequence, m->contributions);
         seat_say(t->seat, say_ready(t->say, rank_of(t)));
+        figures_ring(m->generation);
         FAULT("ring.ready");
         return true;
     }

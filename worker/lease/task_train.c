@@ -18,6 +18,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/spans.h"
+#include "worker/device/figures.h"
 #include "worker/device/grad.h"
 #include "worker/lease/hybrid_step.h"
 #include "worker/lease/tally.h"
@@ -158,7 +159,7 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
 // A loss or gradient that is not finite changes nothing, but it is counted:
 // else it would be tried for ever. What a loss scale was too large for is not
 // the job's fault: neither train.nonfinite nor its limit is asked.
-static enum sync_result not_finite(struct train *t)
+static enum sync_result judge_not_finite(struct train *t)
 {
     struct job *job = t->job;
 
@@ -185,6 +186,14 @@ static enum sync_result not_finite(struct train *t)
                                      : "lower the learning rate",
                                  t->m.strange));
     return SYNC_OK;
+}
+
+static enum sync_result not_finite(struct train *t)
+{
+    enum sync_result result = judge_not_finite(t);
+
+    figures_nonfinite(result == SYNC_OK ? FIGURES_SKIP : FIGURES_FAIL);
+    return result;
 }
 
 #define THE_LOSS UINT32_MAX
@@ -223,8 +232,11 @@ static bool scale_is_why(struct train *t, bool loss_finite)
 static enum sync_result skip_all(struct train *t, bool loss_finite)
 {
     const struct overlap *o = &t->c.p->overlap;
-    enum sync_result result =
-        scale_is_why(t, loss_finite) ? SYNC_OK : not_finite(t);
+    bool scaled = scale_is_why(t, loss_finite);
+    enum sync_result result = scaled ? SYNC_OK : not_finite(t);
+
+    if (scaled)
+        figures_nonfinite(FIGURES_SCALE);
 
     note_pending(t, false);
     t->op = t->c.p->program->count; // the rest is not computed

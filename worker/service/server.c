@@ -11,11 +11,13 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/daemon/anew.h"
+#include "common/net/rpc_figures.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "proto/attendee.h"
 #include "worker/lease/compute.h"
 #include "worker/data/input.h"
+#include "worker/device/figures.h"
 #include "worker/reduce/ranks.h"
 #include "worker/service/going.h"
 #include "worker/service/member.h"
@@ -688,6 +690,17 @@ static void checks(struct daemon *d, void *arg, struct ops_checks *c)
     ops_check(c, "data", roots_there(w->roots, &err) == SL_OK, err.text);
 }
 
+static void measure(struct daemon *d, void *arg, struct expo *e)
+{
+    const struct worker *w = arg;
+
+    rpc_server_measure(w->rpc, e);
+    figures_write(e);
+    expo_single(e, "sluice_worker_leases", EXPO_GAUGE,
+                "Leases that this worker holds.",
+                (double)member_leases(w->member));
+}
+
 static void stop(struct daemon *d, void *arg)
 {
     stop_parts(arg);
@@ -699,4 +712,5 @@ const struct daemon_hooks server_hooks = {
     .drain = drain,
     .stop = stop,
     .checks = checks,
+    .measure = measure,
 };

@@ -65,6 +65,7 @@ struct sync_step {
 struct sync_seen {
     uint64_t refused; // pushes refused
     double wait_ms;   // waiting for answers
+    double push_ms;   // handing gradients over
 };
 
 struct sync_map_entry {

@@ -173,7 +173,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
     s->closure = *c;
     s->open = true;
     s->again = s->fenced = s->early = s->failed = false;
-    s->seen = (struct sync_seen){0, 0};
+    s->seen = (struct sync_seen){.refused = 0};
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
 
@@ -300,6 +300,7 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
 {
     struct sync_ps *s = self(sync);
     struct ps_shard *p = &s->shards[range];
+    uint64_t began = sl_now_us(s->o.clock);
     enum sync_result result;
 
     pthread_mutex_lock(&s->shared.lock);
@@ -322,6 +323,7 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     p->held = p->shared.read && peer_shares(&p->peer);
     if (!p->held)
         ps_start(p);
+    s->seen.push_ms += (double)(sl_now_us(s->o.clock) - began) / 1000;
     return SYNC_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "state/shard/contributions.h"
 #include "worker/sync/sync_ps_inner.h"
+#include "worker/device/figures.h"
 
 #define TRIES_BEFORE_MAP 2
 #define EARLY_MS 20
@@ -81,6 +82,8 @@ static void stale(struct ps_shard *p)
         if (!s->shards[i].calling)
             s->shards[i].have_params = false;
     }
+    if (!s->again)
+        figures_steps(FIGURES_STALE, 1);
     s->again = true;
     rest(p);
 }
@@ -195,6 +198,14 @@ static void came(struct ps_shard *p, const struct ps_answer *a)
     rest(p);
 }
 
+static void note_figures(const struct ps_shard *p, const struct ps_answer *a)
+{
+    if (a->result == WIRE_PUSH_COUNTED)
+        figures_staleness(a->staleness);
+    else if (a->result == WIRE_PUSH_DUPLICATE && p->number == 0)
+        figures_steps(FIGURES_DUPLICATE, 1);
+}
+
 static void pushed(struct ps_shard *p, const struct ps_answer *a)
 {
     if (a->result == WIRE_PUSH_REFUSED) {
@@ -211,6 +222,7 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
             (unsigned long long)p->s->o.job,
             (unsigned long long)p->s->closure.closure, p->step.step, p->number,
             (unsigned long long)a->incarnation);
+    note_figures(p, a);
     p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
     p->contribution_held = a->result == WIRE_PUSH_HELD; // (Y3)

@@ -73,6 +73,7 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->version = m.version;
     a->open_first = m.open_first;
     a->open_count = m.open_count;
+    a->staleness = m.staleness;
     a->result = m.result;
     a->refused = m.refused;
     if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD)

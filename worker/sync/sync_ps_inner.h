@@ -38,7 +38,7 @@ enum ps_want {
 struct ps_answer {
     enum sl_err rc; // of the call
     struct sl_error err;
-    uint64_t incarnation, version;
+    uint64_t incarnation, version, staleness;
     uint64_t open_first;
     uint32_t open_count;
     enum wire_push_result result;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/rpc_figures.h -- how many calls a server answered, how, and how
+// fast; and what this process refused.
+//
+// Threads  counting: any, without a lock. rpc_server_measure: any, while the
+//          server lives.
+// Memory   part of the server; refusals are the process's.
+// Units    calls, bytes, microseconds.
+// Errors   those of the expo.
+#ifndef COMMON_NET_RPC_FIGURES_H
+#define COMMON_NET_RPC_FIGURES_H
+
+#include <stdatomic.h>
+
+#include "common/base/histogram.h"
+#include "common/run/expo.h"
+
+struct rpc_server;
+
+enum rpc_refusal {
+    RPC_REFUSED_SIZE,
+    RPC_REFUSED_DEPTH,
+    RPC_REFUSED_AUTH,
+    RPC_REFUSED_QUOTA,
+    RPC_REFUSED_FENCED,
+    RPC_REFUSED_MALFORMED,
+    RPC_REFUSALS
+};
+void rpc_refused(enum rpc_refusal why);
+
+#define RPC_CODES 17 // of gRPC
+
+// Of one method.
+struct rpc_figures {
+    _Atomic uint64_t code[RPC_CODES];
+    struct histogram took;
+};
+
+// Of one server.
+struct rpc_traffic {
+    _Atomic uint64_t sent_bytes, received_bytes;
+};
+
+void rpc_figures_init(struct rpc_figures *f);
+// A call was answered with this; begun_us 0: it was not served.
+void rpc_figures_answered(struct rpc_figures *f, enum sl_err code,
+                          uint64_t begun_us);
+
+void rpc_server_measure(struct rpc_server *s, struct expo *e);
+
+#endif

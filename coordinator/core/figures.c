@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/figures.c -- see figures.h.
+#include "coordinator/core/figures.h"
+
+#include <string.h>
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+const char *const figures_sources[FIGURES_SOURCES] = {"aws",  "gcp",  "azure",
+                                                      "file", "exec", "signal"};
+
+void figures_init(struct coord *c)
+{
+    c->figures.waits = (struct histogram)HISTOGRAM_DURATIONS;
+}
+
+// A ring that is torn, or a shard that is away, is no reason to count less.
+void figures_job(struct coord *c, struct job *job)
+{
+    uint64_t closures, samples;
+
+    if (!job->placed || !job_served(job))
+        return;
+    closures = evidence_closures(&job->evidence);
+    samples = schedule_samples(&job->schedule, job_steps(job));
+    if (job->figured && closures > job->figured_closures)
+        c->figures.counted += closures - job->figured_closures;
+    if (job->figured && samples > job->figured_samples)
+        c->figures.samples += samples - job->figured_samples;
+    if (!job->figured || closures > job->figured_closures)
+        job->figured_closures = closures;
+    if (!job->figured || samples > job->figured_samples) {
+        job->figured_samples = samples;
+        job->figured_ms = coord_now(c);
+    }
+    job->figured = true;
+}
+
+void figures_fell(struct coord *c, const struct job *job, uint64_t before)
+{
+    uint64_t now = evidence_closures(&job->evidence);
+
+    if (before > now)
+        c->figures.reissued += before - now;
+}
+
+void figures_ended(struct coord *c, struct work *w, enum work_why why)
+{
+    w->why = why;
+    w->ended_ms = coord_now(c);
+}
+
+void figures_retried(struct coord *c, const struct work *w)
+{
+    c->figures.retries[w->why]++;
+    if (w->ended_ms > 0)
+        histogram_add(&c->figures.waits, (coord_now(c) - w->ended_ms) * 1000);
+}
+
+void figures_lost(struct coord *c, const struct member *m)
+{
+    c->figures.lost[m->role]++;
+}
+
+void figures_failed(struct coord *c)
+{
+    c->figures.failed++;
+}
+
+void figures_cut(struct coord *c, enum figures_cut how)
+{
+    c->figures.cuts[how]++;
+}
+
+void figures_drains(struct coord *c, const struct member *m, const char *why)
+{
+    // As the sources of common/notice put it; of other words (no device) it is
+    // none.
+    static const struct {
+        const char *words;
+        bool ends;
+    } said[FIGURES_SOURCES] = {{"AWS will ", false}, {"Google Cloud ", false},
+                               {"Azure: ", false},   {" is there", true},
+                               {" says so", true},   {"", true}};
+    size_t n = strlen(why);
+
+    for (int i = 0; i < FIGURES_SOURCES && m->role == MEMBER_WORKER; i++) {
+        size_t k = strlen(said[i].words);
+        const char *at = why + (said[i].ends && n >= k ? n - k : 0);
+
+        if ((k > 0 || n == 0) && strncmp(at, said[i].words, k) == 0) {
+            c->figures.preempted[i]++;
+            return;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/figures.h -- what happened since this coordinator began, in
+// numbers that only rise: for who draws curves of them.
+//
+// Jobs keep their own numbers, which fall when a shard falls back and go when
+// the job does. Here a closure and a sample are counted when a job first has
+// them; what it had when it was loaded, or was resumed from, is not of this
+// life.
+//
+// Threads  the loop.
+// Memory   values, in struct coord and struct job.
+// Units    closures, samples, steps; microseconds in histograms.
+#ifndef COORDINATOR_CORE_FIGURES_H
+#define COORDINATOR_CORE_FIGURES_H
+
+#include "common/base/histogram.h"
+#include "coordinator/rules/work.h"
+
+struct coord;
+struct job;
+struct member;
+
+enum figures_cut { FIGURES_PUBLISHED, FIGURES_ABORTED, FIGURES_GIVEN_UP };
+#define FIGURES_CUTS 3
+
+// Who said that a machine goes; "signal": its worker was told to end.
+enum figures_source {
+    FIGURES_AWS,
+    FIGURES_GCP,
+    FIGURES_AZURE,
+    FIGURES_FILE,
+    FIGURES_EXEC,
+    FIGURES_SIGNAL,
+    FIGURES_SOURCES
+};
+extern const char *const figures_sources[FIGURES_SOURCES];
+
+struct figures {
+    uint64_t counted, failed; // closures
+    uint64_t samples;
+    uint64_t retries[WORK_WHYS];
+    uint64_t reissued; // closures that were counted, and are not any more
+    uint64_t cuts[FIGURES_CUTS];
+    uint64_t preempted[FIGURES_SOURCES];
+    uint64_t lost[2];       // members, by role
+    struct histogram waits; // of closures that were given up, for a worker
+};
+
+void figures_init(struct coord *c);
+
+// Takes what is counted of a job by now. Before its first lease, at each tick,
+// and before its end.
+void figures_job(struct coord *c, struct job *job);
+
+// So many closures of it were counted, before a shard fell back.
+void figures_fell(struct coord *c, const struct job *job, uint64_t before);
+
+// An attempt at it has ended badly; it is leased once more, after so long.
+void figures_ended(struct coord *c, struct work *w, enum work_why why);
+void figures_retried(struct coord *c, const struct work *w);
+
+void figures_lost(struct coord *c, const struct member *m);
+void figures_failed(struct coord *c); // a closure ends its job
+void figures_cut(struct coord *c, enum figures_cut how);
+
+// A worker begins to drain, and says why; "": it was told to end.
+void figures_drains(struct coord *c, const struct member *m, const char *why);
+
+#endif

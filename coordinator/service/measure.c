@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/measure.c -- see measure.h. Most is counted when somebody
+// asks; what only rises is in core/figures.h.
+#include "coordinator/service/measure.h"
+
+#include <string.h>
+
+#include "common/base/rng.h"
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/queue.h"
+
+#define STATES (JOB_STATES + 2) // of jobs: those of JobState, and
+#define QUEUED JOB_STATES
+#define PAUSED (JOB_STATES + 1)
+
+struct tallied {
+    uint64_t jobs[STATES];
+    uint64_t waiting, leased, counted; // closures of jobs that go on
+    uint64_t members[2][MEMBER_STATES];
+    uint64_t map_version;
+    double cut_age_seconds, cut_age_ratio, still_seconds;
+};
+
+static void most(double *of, double value)
+{
+    *of = value > *of ? value : *of;
+}
+
+static void tally_job(const struct coord *c, const struct job *job,
+                      struct tallied *t)
+{
+    uint64_t counted, age;
+    double every;
+
+    if (job->paused || job_rests(job))
+        t->jobs[PAUSED]++;
+    else if (queue_waits(job))
+        t->jobs[QUEUED]++;
+    else
+        t->jobs[job->state]++;
+    if (job->map_version > t->map_version)
+        t->map_version = job->map_version;
+    if (!job->placed)
+        return;
+    counted = evidence_closures(&job->evidence);
+    t->counted += counted;
+    t->leased += job->held;
+    if (job->evidence.closures > counted + job->held)
+        t->waiting += job->evidence.closures - counted - job->held;
+    if (job->state != JOB_RUNNING || job_rests(job) || job->paused)
+        return;
+    age = coord_now(c) - job->cut_last_ms;
+    most(&t->cut_age_seconds, (double)age / 1000);
+    every = job->spec->checkpoint != NULL ? job->spec->checkpoint->every_seconds
+                                          : 0;
+    if (every > 0)
+        most(&t->cut_age_ratio, (double)age / 1000 / every);
+    age = coord_now(c) - (job->figured_ms > job->running_since_ms
+                              ? job->figured_ms
+                              : job->running_since_ms);
+    most(&t->still_seconds, (double)age / 1000);
+}
+
+// psservers that hold shards of a job and are not attached.
+static uint64_t missing(const struct coord *c)
+{
+    struct map seen;
+    uint64_t n = 0;
+
+    map_init(&seen);
+    list_for(at, &c->jobs.active)
+    {
+        const struct job *job = list_entry(at, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards && !job->allreduce; i++) {
+            const char *name = job->shard[i].psserver;
+            uint64_t key = sl_hash64(name, strlen(name));
+
+            if (members_find(&c->members, MEMBER_PSSERVER, name) == NULL &&
+                map_get(&seen, key) == NULL &&
+                map_put(&seen, key, (void *)name) == SL_OK)
+                n++;
+        }
+    }
+    map_release(&seen);
+    return n;
+}
+
+static void tally(const struct coord *c, struct tallied *t)
+{
+    size_t at = 0;
+    void *value;
+
+    list_for(n, &c->jobs.active)
+    {
+        tally_job(c, list_entry(n, struct job, on_active), t);
+    }
+    list_for(n, &c->jobs.ending)
+    {
+        t->jobs[list_entry(n, struct job, on_active)->state]++;
+    }
+    while (map_next(&c->jobs.ended, &at, NULL, &value))
+        t->jobs[((const struct ended_job *)value)->state]++;
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        t->members[m->role][m->state]++;
+    }
+    t->members[MEMBER_PSSERVER][MEMBER_LOST] += missing(c);
+}
+
+static const char *state_name(int state)
+{
+    return state == QUEUED   ? "queued"
+           : state == PAUSED ? "paused"
+                             : job_state_name((enum job_state)state);
+}
+
+static void put_jobs(const struct tallied *t, struct expo *e)
+{
+    expo_family(e, "sluice_jobs", EXPO_GAUGE, "Jobs, by state.");
+    for (int i = JOB_PLACING; i < STATES; i++)
+        expo_value(e, (double)t->jobs[i], "state", state_name(i), NULL);
+    expo_family(e, "sluice_closures", EXPO_GAUGE,
+                "Closures of jobs that have not ended, by state.");
+    expo_value(e, (double)t->waiting, "state", "waiting", NULL);
+    expo_value(e, (double)t->leased, "state", "leased", NULL);
+    expo_value(e, (double)t->counted, "state", "counted", NULL);
+    expo_single(e, "sluice_cut_age_seconds", EXPO_GAUGE,
+                "Since the last checkpoint, of the running job whose is "
+                "oldest; since its start if it has none. 0: none runs.",
+                t->cut_age_seconds);
+    expo_single(e, "sluice_cut_age_ratio", EXPO_GAUGE,
+                "The same in units of checkpoint.every_seconds, of the running "
+                "job for which it is most; 0: none has that.",
+                t->cut_age_ratio);
+    expo_single(e, "sluice_uncounted_seconds", EXPO_GAUGE,
+                "Since the last sample was counted, of the running job that "
+                "waits longest; 0: none runs.",
+                t->still_seconds);
+    expo_single(e, "sluice_map_version", EXPO_GAUGE,
+                "The highest version of a job's map of shards.",
+                (double)t->map_version);
+}
+
+static void put_members(const struct tallied *t, struct expo *e)
+{
+    static const char *const names[2] = {
+        [MEMBER_WORKER] = "sluice_workers",
+        [MEMBER_PSSERVER] = "sluice_psservers",
+    };
+    static const char *const help[2] = {
+        [MEMBER_WORKER] = "Workers, by state. Lost ones are forgotten.",
+        [MEMBER_PSSERVER] = "Psservers, by state; lost: a job needs it, and it "
+                            "is not there.",
+    };
+
+    for (int role = 0; role < 2; role++) {
+        expo_family(e, names[role], EXPO_GAUGE, help[role]);
+        for (int i = 0; i < MEMBER_STATES; i++)
+            expo_value(e, (double)t->members[role][i], "state",
+                       member_state_name((enum member_state)i), NULL);
+    }
+}
+
+static void put_closures(const struct figures *f, struct expo *e)
+{
+    static const char *const whys[WORK_WHYS] = {
+        [WORK_TRANSIENT] = "transient",
+        [WORK_LOST] = "lost",
+        [WORK_TIMEOUT] = "timeout",
+        [WORK_PREEMPTED] = "preempted",
+    };
+
+    expo_family(e, "sluice_closures_finished_total", EXPO_COUNTER,
+                "Closures that were counted on every shard, or failed a job.");
+    expo_value(e, (double)f->counted, "result", "counted", NULL);
+    expo_value(e, (double)f->failed, "result", "failed", NULL);
+    expo_family(e, "sluice_closure_retries_total", EXPO_COUNTER,
+                "Closures leased again after they were begun, by how the "
+                "attempt before ended.");
+    for (int i = 0; i < WORK_WHYS; i++)
+        expo_value(e, (double)f->retries[i], "reason", whys[i], NULL);
+    expo_single(e, "sluice_closures_reissued_total", EXPO_COUNTER,
+                "Closures that were counted, until a shard fell back.",
+                (double)f->reissued);
+    expo_family(e, "sluice_closure_wait_seconds", EXPO_HISTOGRAM,
+                "From the bad end of an attempt to the next lease of the "
+                "closure.");
+    expo_histogram(e, &f->waits, NULL);
+    expo_single(e, "sluice_samples_counted_total", EXPO_COUNTER,
+                "Samples that were counted on every shard.",
+                (double)f->samples);
+}
+
+static void put_events(const struct figures *f, struct expo *e)
+{
+    static const char *const cuts[FIGURES_CUTS] = {
+        [FIGURES_PUBLISHED] = "published",
+        [FIGURES_ABORTED] = "aborted",
+        [FIGURES_GIVEN_UP] = "given_up",
+    };
+
+    expo_family(e, "sluice_members_lost_total", EXPO_COUNTER,
+                "Members that went without draining before.");
+    expo_value(e, (double)f->lost[MEMBER_WORKER], "role", "worker", NULL);
+    expo_value(e, (double)f->lost[MEMBER_PSSERVER], "role", "psserver", NULL);
+    expo_family(e, "sluice_worker_preemptions_total", EXPO_COUNTER,
+                "Workers that began to drain, by who said so; signal: it was "
+                "told to end.");
+    for (int i = 0; i < FIGURES_SOURCES; i++)
+        expo_value(e, (double)f->preempted[i], "source", figures_sources[i],
+                   NULL);
+    expo_family(e, "sluice_cuts_total", EXPO_COUNTER, "Checkpoints, by end.");
+    for (int i = 0; i < FIGURES_CUTS; i++)
+        expo_value(e, (double)f->cuts[i], "result", cuts[i], NULL);
+}
+
+void measure_write(struct coord *c, const struct journal *journal,
+                   struct expo *e)
+{
+    static const struct figures none = {.waits = HISTOGRAM_DURATIONS};
+    static const struct histogram never = HISTOGRAM_DURATIONS;
+    const struct figures *f = c != NULL ? &c->figures : &none;
+    struct tallied t = {.map_version = 0};
+
+    if (c != NULL) {
+        list_for(n, &c->jobs.active)
+        {
+            figures_job(c, list_entry(n, struct job, on_active));
+        }
+        tally(c, &t);
+    }
+    put_jobs(&t, e);
+    put_members(&t, e);
+    put_closures(f, e);
+    put_events(f, e);
+    expo_single(e, "sluice_coordinator_term", EXPO_GAUGE,
+                "The term of this coordinator.",
+                c != NULL ? (double)c->term : 0);
+    expo_family(e, "sluice_journal_commit_seconds", EXPO_HISTOGRAM,
+                "Writes of the journal until they are on the disk.");
+    expo_histogram(e, journal != NULL ? journal_commits(journal) : &never,
+                   NULL);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/roster_measure.c -- the figures of the shards that are here,
+// and of their snapshots.
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "psserver/roster/roster_inner.h"
+
+#define VERSIONS 64 // shards whose version is said: a label has few values
+
+struct measured {
+    uint64_t values, slots, entries, age_ms;
+    uint64_t version[VERSIONS];
+    uint32_t shards;
+};
+
+static void measure(struct hosted *h, uint64_t now_ms, struct measured *m)
+{
+    uint32_t shard = h->spec->shard;
+    struct shard_brief brief = h->brief;
+    uint64_t values, age;
+
+    if (h->shard == NULL)
+        return;
+    values = plan_values_bytes(&h->shard->plan);
+    m->values += values;
+    m->slots += values * optim_slots(&h->shard->plan.optim);
+    // One that is applying says what it said last.
+    if (shard_brief(h->shard, false, &brief))
+        h->brief = brief;
+    m->entries += brief.sparse;
+    if (shard < VERSIONS && brief.counts.version > m->version[shard])
+        m->version[shard] = brief.counts.version;
+    if (shard < VERSIONS && shard >= m->shards)
+        m->shards = shard + 1;
+    age = now_ms - h->saved_ms;
+    if (brief.steps != h->saved_steps && age > m->age_ms)
+        m->age_ms = age;
+}
+
+static void put_shards(const struct measured *m, struct expo *e)
+{
+    char number[12];
+
+    expo_family(e, "sluice_parameter_bytes", EXPO_GAUGE,
+                "Memory of the shards that are here.");
+    expo_value(e, (double)m->values, "kind", "values", NULL);
+    expo_value(e, (double)m->slots, "kind", "slots", NULL);
+    expo_single(e, "sluice_counted_set_entries", EXPO_GAUGE,
+                "Closures above the watermarks that are kept one by one.",
+                (double)m->entries);
+    expo_family(e, "sluice_shard_version", EXPO_GAUGE,
+                "Updates applied to the shard of that number, of the job "
+                "whose has most.");
+    for (uint32_t i = 0; i < m->shards; i++) {
+        snprintf(number, sizeof(number), "%u", i);
+        expo_value(e, (double)m->version[i], "shard", number, NULL);
+    }
+}
+
+void roster_measure(struct roster *r, struct expo *e)
+{
+    uint64_t now = sl_now_ms(sl_clock_real());
+    struct measured m = {.values = 0};
+    struct pairmap_at at = {0};
+    struct hosted *h;
+
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+        measure(h, now, &m);
+    put_shards(&m, e);
+    expo_family(e, "sluice_snapshots_total", EXPO_COUNTER,
+                "Snapshots of one shard each, by end.");
+    expo_value(e, (double)r->written, "result", "written", NULL);
+    expo_value(e, (double)r->no_space, "result", "enospc", NULL);
+    expo_value(e, (double)r->unwritten, "result", "failed", NULL);
+    expo_family(e, "sluice_snapshot_seconds", EXPO_HISTOGRAM,
+                "From the start of a snapshot until it is on the disk.");
+    expo_histogram(e, &r->took, NULL);
+    expo_single(e, "sluice_snapshot_age_seconds", EXPO_GAUGE,
+                "Since the newest snapshot of a shard that has counted more "
+                "by now, of the one whose is oldest.",
+                (double)m.age_ms / 1000);
+    expo_single(e, "sluice_snapshot_bytes", EXPO_GAUGE,
+                "Size of the last snapshot that was written.",
+                (double)r->written_bytes);
+}

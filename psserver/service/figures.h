@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/service/figures.h -- what workers have asked of this process, in
+// numbers that only rise. Shards count for themselves, but their numbers fall
+// when one is loaded anew, and go with it.
+//
+// Threads  any; figures_write: the loop.
+// Memory   values; part of the api.
+// Units    calls.
+// Errors   those of the expo.
+#ifndef PSSERVER_SERVICE_FIGURES_H
+#define PSSERVER_SERVICE_FIGURES_H
+
+#include <stdatomic.h>
+
+#include "common/run/expo.h"
+#include "proto/wire.h"
+
+enum figures_push {
+    FIGURES_APPLIED,
+    FIGURES_SKIPPED,
+    FIGURES_DUPLICATE,
+    FIGURES_STALE,
+    FIGURES_FENCED,
+    FIGURES_REFUSED,
+    FIGURES_HELD,
+    FIGURES_PUSHES
+};
+
+struct figures {
+    _Atomic uint64_t pushes[FIGURES_PUSHES];
+    _Atomic uint64_t pulls;
+};
+
+// What became of a push, and whether it was to skip the step.
+void figures_pushed(struct figures *f, const struct wire_push_reply *reply,
+                    bool skip);
+void figures_pulled(struct figures *f);
+void figures_write(const struct figures *f, struct expo *e);
+
+#endif
