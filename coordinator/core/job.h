@@ -257,6 +257,7 @@ struct job {
     uint32_t rates_unknown;
     uint64_t ring_rates;
     uint64_t trained_ms; // what was trained was journalled last
+
     // The most that was counted of it in this term. Changed by: figures.
     bool figured;
     uint64_t figured_closures, figured_samples;
