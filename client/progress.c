@@ -49,7 +49,8 @@ bool progress_ended(Sluice__V1__JobState state)
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s)
 {
     return s->spec == NULL || s->spec->loss == NULL ||
-           strcmp(s->spec->loss, "mean_squared_error") != 0;
+           (strcmp(s->spec->loss, "mean_squared_error") != 0 &&
+            strcmp(s->spec->loss, "mean_absolute_error") != 0);
 }
 
 static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s,
@@ -152,8 +153,22 @@ static enum sl_err tested(struct buf *out, const Sluice__V1__Evaluation *e,
     if (rc == SL_OK && accuracy)
         rc = buf_appendf(out, "accuracy %.4f, ", e->accuracy);
     if (rc == SL_OK)
-        rc = buf_appendf(out, "loss %.4f (%s samples)", e->loss,
-                         out_count(samples, e->samples));
+        rc = buf_appendf(out, "loss %.4f", e->loss);
+    if (rc == SL_OK)
+        rc = progress_metrics(out, e);
+    if (rc == SL_OK)
+        rc = buf_appendf(out, " (%s samples)", out_count(samples, e->samples));
+    return rc;
+}
+
+enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < e->n_metrics; i++)
+        if (strcmp(e->metrics[i]->name, "accuracy") != 0)
+            rc = buf_appendf(out, ", %s %.4f", e->metrics[i]->name,
+                             e->metrics[i]->value);
     return rc;
 }
 

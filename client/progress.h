@@ -18,7 +18,7 @@
 // says for whom.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
-// "epoch 1: test accuracy 0.8712, loss 0.3561 (10,000 samples)".
+// "epoch 1: test accuracy 0.8712, loss 0.3561, auc 0.9412 (10,000 samples)".
 // `accuracy` false: the loss has none.
 enum sl_err progress_evaluation(struct buf *out,
                                 const Sluice__V1__Evaluation *e, bool accuracy);
@@ -27,7 +27,11 @@ enum sl_err progress_evaluation(struct buf *out,
 enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
                           size_t rate);
 
-// False where a prediction is not right or wrong (mean squared error).
+// ", auc 0.9412, recall 0.8": metrics of an evaluation beside those two.
+enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e);
+
+// False where a prediction is not right or wrong (mean squared or absolute
+// error).
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
 
 // Finished, failed or stopped.

@@ -4,6 +4,7 @@
 #include "client/summary.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "client/out.h"
 #include "client/progress.h"
@@ -155,6 +156,33 @@ static json_t *evaluations(const job_status *s, bool accuracy)
     return list;
 }
 
+static json_t *metric(const Sluice__V1__Evaluation *e, const char *name)
+{
+    for (size_t i = 0; i < e->n_metrics; i++)
+        if (strcmp(e->metrics[i]->name, name) == 0)
+            return number(e->metrics[i]->value);
+    return json_null();
+}
+
+// {"auc": [0.91, null, 0.94]}: by name, one of each evaluation, null where it
+// has none.
+static json_t *metrics(const job_status *s)
+{
+    const Sluice__V1__EvaluateSpec *spec =
+        s->spec == NULL ? NULL : s->spec->evaluate;
+    json_t *all = json_object();
+
+    for (size_t k = 0; spec != NULL && k < spec->n_metrics; k++) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < s->n_evaluations; i++)
+            json_array_append_new(list,
+                                  metric(s->evaluations[i], spec->metrics[k]));
+        json_object_set_new(all, spec->metrics[k], list);
+    }
+    return all;
+}
+
 static json_t *warnings(const job_status *s)
 {
     json_t *list = json_array();
@@ -199,6 +227,7 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"test_accuracy",
          progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
         {"test_loss", evaluations(s, false)},
+        {"test_metrics", metrics(s)},
         {"images_per_second", number(summary_rate(s))},
         {"elapsed_seconds", number(s->elapsed_seconds)},
         {"paused_seconds", number(s->paused_seconds)},
@@ -371,6 +400,20 @@ static void callback_rows(struct table *t, const job_status *s)
     }
 }
 
+static void evaluation_cell(struct table *t, const job_status *s,
+                            const Sluice__V1__Evaluation *e)
+{
+    struct buf more = BUF_INIT;
+
+    (void)progress_metrics(&more, e);
+    if (progress_has_accuracy(s))
+        table_cell(t, "accuracy %.4f, loss %.4f%s", e->accuracy, e->loss,
+                   buf_text(&more));
+    else
+        table_cell(t, "loss %.4f%s", e->loss, buf_text(&more));
+    buf_release(&more);
+}
+
 static void evaluation_rows(struct table *t, const job_status *s)
 {
     for (size_t i = 0; i < s->n_evaluations; i++) {
@@ -386,10 +429,8 @@ static void evaluation_rows(struct table *t, const job_status *s)
             table_cell(t, "failed");
         else if (e->samples == 0)
             table_cell(t, "loss %.4f", e->train_loss);
-        else if (progress_has_accuracy(s))
-            table_cell(t, "accuracy %.4f, loss %.4f", e->accuracy, e->loss);
         else
-            table_cell(t, "loss %.4f", e->loss);
+            evaluation_cell(t, s, e);
     }
 }
 

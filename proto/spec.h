@@ -128,6 +128,38 @@ const char *spec_loss_name(enum spec_loss loss);
 // Of classes or bits, of which some are right; else a distance.
 bool spec_loss_counts(enum spec_loss loss);
 
+// ---- metrics of an evaluation
+
+// X(CODE, "name in the spec")
+#define SPEC_METRIC_MAP(X)                                                     \
+    X(ACCURACY, "accuracy")                                                    \
+    X(TOP_K, "top_k")                                                          \
+    X(PRECISION, "precision")                                                  \
+    X(RECALL, "recall")                                                        \
+    X(AUC, "auc")                                                              \
+    X(MEAN_ABSOLUTE_ERROR, "mean_absolute_error")                              \
+    X(MEAN_SQUARED_ERROR, "mean_squared_error")                                \
+    X(ROOT_MEAN_SQUARED_ERROR, "root_mean_squared_error")
+
+enum spec_metric {
+#define SPEC_METRIC_ENUM(code, name) SPEC_METRIC_##code,
+    SPEC_METRIC_MAP(SPEC_METRIC_ENUM)
+#undef SPEC_METRIC_ENUM
+        SPEC_METRIC_COUNT
+};
+
+#define SPEC_TOP_K 5 // of the metric, where the spec says none
+
+// Of a checked spec: metric m is wanted if bit m is set.
+uint32_t spec_metrics(const Sluice__V1__JobSpec *spec);
+// Bits of what workers have to tell sums for (ScoreSums): not of accuracy.
+uint32_t spec_metrics_scored(const Sluice__V1__JobSpec *spec);
+const char *spec_metric_name(enum spec_metric metric);
+// SPEC_METRIC_COUNT: nobody has that name.
+enum spec_metric spec_metric_named(const char *name);
+// Bits of those that a loss has.
+uint32_t spec_metrics_offered(enum spec_loss loss);
+
 // ---- optimizer, as kernels/optim.h has it
 
 // X(CODE, "keras name")

@@ -63,5 +63,6 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
+enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
 #endif

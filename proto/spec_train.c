@@ -596,5 +596,5 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = spec_range("evaluate.batches_per_closure", e->batches_per_closure,
                         1, WIRE_CLOSURE_STEPS_MAX, err);
-    return rc;
+    return rc == SL_OK ? spec_check_metrics(spec, err) : rc;
 }

@@ -50,6 +50,7 @@
 #define WIRE_SHARDS_MAX 65536     // of one job
 #define WIRE_LEASES_MAX 64        // of one message
 #define WIRE_BAD_MAX 64           // samples, of one message
+#define WIRE_SCORE_BUCKETS 200    // of ScoreSums: Keras' thresholds of an AUC
 #define WIRE_PIECES_MAX 262144    // of one job
 #define WIRE_VARIABLES_MAX 100000 // of one job
 #define WIRE_RANK_MAX 8           // of a variable

@@ -125,6 +125,12 @@ static const struct wire_rule lease_progress[] = {
 };
 static const struct wire_rule step_metrics[] = {ANY_FLOAT(3),
                                                 COUNT(20, WIRE_BAD_MAX)};
+static const struct wire_rule score_sums[] = {
+    ANY_FLOAT(5),
+    ANY_FLOAT(6),
+    COUNT(7, WIRE_SCORE_BUCKETS),
+    COUNT(8, WIRE_SCORE_BUCKETS),
+};
 static const struct wire_rule bad_sample[] = {
     RANGE(2, 0, UINT64_C(1) << 40),
     TEXT(3, WIRE_NAME_BYTES),
@@ -280,7 +286,9 @@ static const struct wire_rule trace_reply[] = {
     COUNT(8, WIRE_TRACE_SPANS_MAX),
 };
 static const struct wire_rule checkpoint_reply[] = {FILL(1)};
-static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3)};
+static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3),
+                                              COUNT(20, 64)};
+static const struct wire_rule metric[] = {NAME(1), ANY_FLOAT(2)};
 static const struct wire_rule callbacks_status[] = {COUNT(5, RATES_MAX)};
 static const struct wire_rule shard_status[] = {SHARD(1), MAYBE_NAME(2),
                                                 FILL(5)};
@@ -395,6 +403,7 @@ static const struct wire_rules all[] = {
     RULES(lease_progress, lease_progress, NULL),
     RULES(step_metrics, step_metrics, NULL),
     RULES(bad_sample, bad_sample, NULL),
+    RULES(score_sums, score_sums, NULL),
     RULES(shard_report, shard_report, NULL),
     RULES(shard_hello, shard_hello, NULL),
     RULES(snapshot_report, snapshot_report, check_snapshot),
@@ -453,6 +462,7 @@ static const struct wire_rules all[] = {
     RULES(checkpoint_reply, checkpoint_reply, NULL),
     RULES(evaluation, evaluation, NULL),
     RULES(callbacks_status, callbacks_status, NULL),
+    RULES(metric, metric, NULL),
     RULES(shard_status, shard_status, NULL),
     RULES(job_status, job_status, NULL),
     RULES(checkpoint, checkpoint, NULL),

@@ -167,6 +167,16 @@ void evaluations_tell_rank(struct coord *c, const struct job *job,
 
 // ---- the end of one
 
+static void set_metrics(struct journal_evaluation *row, const struct job *job)
+{
+    const struct evaluation *e = job->evaluation;
+
+    row->metrics = e->sums.samples == 0 ? 0 : spec_metrics(job->spec);
+    for (unsigned m = 0; m < SPEC_METRIC_COUNT; m++)
+        if ((row->metrics >> m & 1) != 0)
+            row->metric[m] = evaluation_metric(e, (enum spec_metric)m);
+}
+
 static void fill_row(const struct job *job, struct journal_evaluation *row,
                      uint32_t epoch)
 {
@@ -181,6 +191,7 @@ static void fill_row(const struct job *job, struct journal_evaluation *row,
         .loss = evaluation_loss(e),
         .accuracy = evaluation_accuracy(e),
     };
+    set_metrics(row, job);
     if (!by_steps(job) && !spec_callbacks_any(&job->watched))
         return;
     row->steps = cut == NULL ? 0 : cut->checkpoint->steps;
@@ -310,6 +321,7 @@ void evaluations_check(struct coord *c, struct job *job)
         job->spec->train->max_attempts);
     if (job->evaluation == NULL)
         return;
+    job->evaluation->metrics = spec_metrics_scored(job->spec);
     LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
         job->id_text, plan.last_epoch, (ull)plan.cut, job->evaluation->count);
     happened_job(c, EVENT_EVALUATION_BEGAN, job, NULL,

@@ -362,14 +362,14 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
 
     if (w == NULL || w->kind != WORK_EVALUATE || e == NULL)
         return;
-    rc = evaluation_take(e, w->closure.id, &sums);
+    rc = evaluation_take(e, w->closure.id, &sums, message->metrics->scores);
     closure_finish(&w->closure, attempt_of(message->attempt),
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
     member_completes(m, coord_now(c));
     leases_end(c, w, rc == SL_OK ? SPAN_COUNTED : SPAN_FAILED);
     if (rc != SL_OK)
         blame_work(c, w, m->identity, m->name,
-                   "its result is not of the whole range");
+                   "its result is not of the whole range, or lacks metrics");
     job->changes++;
 }
 

@@ -484,6 +484,34 @@ void status_average(Sluice__V1__JobStatus *m, const struct job *job)
             seconds;
 }
 
+// In the order in which the spec has them.
+static bool add_metrics(Sluice__V1__Evaluation *e,
+                        const Sluice__V1__EvaluateSpec *spec,
+                        const struct journal_evaluation *row)
+{
+    if (spec == NULL || spec->n_metrics == 0 || row->metrics == 0)
+        return true;
+    e->metrics = sl_calloc(spec->n_metrics, sizeof(*e->metrics));
+    if (e->metrics == NULL)
+        return false;
+    for (size_t i = 0; i < spec->n_metrics; i++) {
+        enum spec_metric at = spec_metric_named(spec->metrics[i]);
+        Sluice__V1__Metric *m;
+
+        if (at == SPEC_METRIC_COUNT || (row->metrics >> at & 1) == 0)
+            continue;
+        m = wire_new(&sluice__v1__metric__descriptor);
+        if (m == NULL)
+            return false;
+        e->metrics[e->n_metrics++] = m;
+        m->value = row->metric[at];
+        m->name = sl_strdup(spec->metrics[i]);
+        if (m->name == NULL)
+            return false;
+    }
+    return true;
+}
+
 static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
 {
     m->evaluations = sl_calloc(job->evaluations_count, sizeof(*m->evaluations));
@@ -507,6 +535,8 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
         e->accuracy = job->evaluations[i].accuracy;
         m->evaluations[i] = e;
         m->n_evaluations = i + 1;
+        if (!add_metrics(e, job->spec->evaluate, &job->evaluations[i]))
+            return false;
     }
     return true;
 }

@@ -36,6 +36,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/status.h"
+#include "proto/spec.h"
 #include "proto/wire.h"
 
 #define JOURNAL_SCHEMA 3 // 1: without jobs.resume; 2: without callbacks
@@ -317,6 +318,8 @@ struct journal_evaluation {
     // Of what was trained since the evaluation before.
     uint64_t train_samples;
     double train_loss, train_accuracy;
+    uint32_t metrics; // bits: which of these there are
+    double metric[SPEC_METRIC_COUNT];
 };
 
 // All rows in one transaction, with what callbacks made of them (D2): the

@@ -2,6 +2,8 @@
 // coordinator/journal/journal_cut.c -- rows of cuts, evaluations and blames.
 #include "coordinator/journal/journal_sql.h"
 
+#include <math.h>
+
 static enum sl_err add_intent(struct journal *j, uint64_t job,
                               const struct journal_cut *cut,
                               struct sl_error *err)
@@ -85,11 +87,31 @@ enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                      err);
 }
 
+static enum sl_err add_metrics(struct journal *j, uint64_t job,
+                               const struct journal_evaluation *row,
+                               struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (unsigned m = 0; rc == SL_OK && m < SPEC_METRIC_COUNT; m++) {
+        if ((row->metrics >> m & 1) == 0)
+            continue;
+        rc = journal_write(
+            j, err,
+            "INSERT OR REPLACE INTO metrics(job, epoch, steps, name, value)"
+            " VALUES(?1, ?2, ?3, ?4, ?5)",
+            JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->steps),
+                           TEXT(spec_metric_name((enum spec_metric)m)),
+                           REAL(row->metric[m])));
+    }
+    return rc;
+}
+
 static enum sl_err add_evaluation(struct journal *j, uint64_t job,
                                   const struct journal_evaluation *row,
                                   struct sl_error *err)
 {
-    return journal_write(
+    enum sl_err rc = journal_write(
         j, err,
         "INSERT INTO evaluations(job, epoch, cut, samples, loss, accuracy,"
         " steps, train_samples, train_loss, train_accuracy)"
@@ -98,6 +120,8 @@ static enum sl_err add_evaluation(struct journal *j, uint64_t job,
                        U64(row->samples), REAL(row->loss), REAL(row->accuracy),
                        U64(row->steps), U64(row->train_samples),
                        REAL(row->train_loss), REAL(row->train_accuracy)));
+
+    return rc == SL_OK ? add_metrics(j, job, row, err) : rc;
 }
 
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
@@ -183,6 +207,32 @@ enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                      job, fn, arg, err);
 }
 
+// What is not a number SQLite keeps as NULL. A name of a later version is left
+// out.
+static enum sl_err read_metrics(struct journal *j, uint64_t job,
+                                struct journal_evaluation *row,
+                                struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, err,
+                    "SELECT name, value FROM metrics"
+                    " WHERE job = ?1 AND epoch = ?2 AND steps = ?3",
+                    JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->steps)));
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
+        enum spec_metric m = spec_metric_named(journal_text(s, 0));
+
+        if (m == SPEC_METRIC_COUNT)
+            continue;
+        row->metrics |= UINT32_C(1) << m;
+        row->metric[m] = sqlite3_column_type(s, 1) == SQLITE_NULL
+                             ? NAN
+                             : sqlite3_column_double(s, 1);
+    }
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
 enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                                     journal_evaluation_fn fn, void *arg,
                                     struct sl_error *err)
@@ -208,7 +258,9 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
             .train_accuracy = sqlite3_column_double(s, 8),
         };
 
-        rc = fn(arg, &row, err);
+        rc = read_metrics(j, job, &row, err);
+        if (rc == SL_OK)
+            rc = fn(arg, &row, err);
     }
     return journal_walked(s, rc);
 }

@@ -90,7 +90,10 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
     if (e == NULL)
         return NULL;
     e->range = sl_calloc(count > 0 ? count : 1, sizeof(*e->range));
-    if (e->range == NULL) {
+    e->part = sl_calloc(count > 0 ? count : 1, sizeof(*e->part));
+    if (e->range == NULL || e->part == NULL) {
+        sl_free(e->range);
+        sl_free(e->part);
         sl_free(e);
         return NULL;
     }
@@ -117,6 +120,7 @@ void evaluation_free(struct evaluation *e)
     for (uint32_t i = 0; i < e->count; i++)
         buf_release(&e->range[i].story);
     sl_free(e->range);
+    sl_free(e->part);
     sl_free(e);
 }
 
@@ -134,17 +138,25 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
 }
 
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
-                            const struct meter_sums *sums)
+                            const struct meter_sums *sums,
+                            const Sluice__V1__ScoreSums *scores)
 {
     if (range >= e->count)
         return SL_ERANGE;
     if (e->range[range].closure.state == CLOSURE_DONE)
         return SL_EEXIST;
-    if (sums->samples != e->range[range].count || sums->correct > sums->samples)
+    if (sums->samples != e->range[range].count ||
+        sums->correct > sums->samples ||
+        !scores_fit(scores, e->metrics, sums->samples))
         return SL_EINVAL;
     e->sums.samples += sums->samples;
     e->sums.correct += sums->correct;
-    e->sums.loss_sum += sums->loss_sum;
+    e->part[range].loss = sums->loss_sum;
+    if (e->metrics != 0) {
+        e->part[range].distances =
+            (struct scores_distances){scores->absolute, scores->squared};
+        scores_add(&e->scores, scores);
+    }
     e->done++;
     return SL_OK;
 }
@@ -156,8 +168,26 @@ bool evaluation_complete(const struct evaluation *e)
 
 double evaluation_loss(const struct evaluation *e)
 {
-    return e->sums.samples == 0 ? 0
-                                : e->sums.loss_sum / (double)e->sums.samples;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < e->count; i++)
+        sum += e->part[i].loss;
+    return e->sums.samples == 0 ? 0 : sum / (double)e->sums.samples;
+}
+
+double evaluation_metric(const struct evaluation *e, enum spec_metric metric)
+{
+    struct scores_distances sums = {0, 0};
+
+    if (e->sums.samples == 0)
+        return 0;
+    if (metric == SPEC_METRIC_ACCURACY)
+        return evaluation_accuracy(e);
+    for (uint32_t i = 0; i < e->count; i++) {
+        sums.absolute += e->part[i].distances.absolute;
+        sums.squared += e->part[i].distances.squared;
+    }
+    return scores_value(&e->scores, metric, &sums, e->sums.samples);
 }
 
 double evaluation_accuracy(const struct evaluation *e)

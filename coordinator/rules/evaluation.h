@@ -23,6 +23,7 @@
 #include "common/base/status.h"
 #include "common/plan/schedule.h"
 #include "coordinator/rules/meter.h"
+#include "coordinator/rules/scores.h"
 #include "coordinator/rules/work.h"
 
 // Which cut, and for which epochs.
@@ -67,11 +68,21 @@ bool evaluation_next(struct evaluation_plan *out, uint32_t every,
 void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
                       const struct evaluation_cut *cuts, size_t count);
 
+// Doubles of a range. They are added when all are there, in the ranges' order:
+// so the result is the same in whatever order they came.
+struct evaluation_part {
+    double loss;
+    struct scores_distances distances;
+};
+
 struct evaluation {
     struct evaluation_plan plan;
     uint32_t count, done;
+    uint32_t metrics;   // bits: sums for which of them ranges have to tell
     struct work *range; // owned; count of them
-    struct meter_sums sums;
+    struct evaluation_part *part; // owned; what was told of each
+    struct meter_sums sums;       // but for the loss
+    struct scores scores;
 };
 
 // Without samples it is complete at once: only what was trained is judged.
@@ -88,12 +99,14 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
 
 // The result of a range: taken once. SL_EEXIST if it was taken already,
 // SL_ERANGE if there is no such range, SL_EINVAL if it is not of all samples
-// of the range.
+// of the range, or lacks `scores` that e->metrics want (else NULL is allowed).
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
-                            const struct meter_sums *sums);
+                            const struct meter_sums *sums,
+                            const Sluice__V1__ScoreSums *scores);
 
 bool evaluation_complete(const struct evaluation *e);
 double evaluation_loss(const struct evaluation *e);
 double evaluation_accuracy(const struct evaluation *e);
+double evaluation_metric(const struct evaluation *e, enum spec_metric metric);
 
 #endif

@@ -40,6 +40,7 @@ struct compile_options {
     bool from_logits;
     double smoothing; // of the labels of crossentropies, in [0, 1)
     uint32_t top_k;   // right is a class among so many; 0: 1
+    bool outputs;     // of one that does not train: tells what it predicts
     bool train;
     bool add; // to the gradient that is there: after a step's first micro-batch
     uint32_t batch;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_loss.c -- what the loss sees, and what it wants.
+#include "common/base/mem.h"
 #include "worker/compile/compile_build.h"
 
 static bool is_categorical(enum spec_loss loss)
@@ -85,6 +86,30 @@ static void describe(struct build *b, struct kern_desc *d)
     }
 }
 
+// A copy of what the loss reads, for who makes more of it than the loss does.
+static void tell_outputs(struct build *b, uint32_t logits, int64_t count)
+{
+    const struct model *m = b->model;
+    size_t bytes = (size_t)count * sizeof(float);
+    struct kern_shape flat = kern_shape(KERN_F32, 1, &count);
+    struct kern_desc d;
+
+    if (!b->o->outputs)
+        return;
+    b->p->per_sample = (uint32_t)model_shape_elements(&m->nodes[m->output].out);
+    b->p->logits = b->o->from_logits || b->loss_has_act;
+    b->p->outputs = sl_calloc((size_t)count, sizeof(*b->p->outputs));
+    if (b->p->outputs == NULL) {
+        compile_fail(b, m->output, SL_ENOMEM, "no memory for its outputs");
+        return;
+    }
+    kern_desc_axpby(&d, &flat, &flat, 1, 0);
+    compile_emit(
+        b, m->output, &d,
+        (struct build_ref[]){WHOLE(logits),
+                             WHOLE(compile_at(b, PROGRAM_OUTPUTS, 0, bytes))});
+}
+
 // In f32 whatever the layers compute in.
 void compile_loss(struct build *b)
 {
@@ -112,6 +137,7 @@ void compile_loss(struct build *b)
     stats = compile_at(b, PROGRAM_STATS, 0, 2 * sizeof(double));
     logits =
         compile_cast(b, m->output, b->value[m->output], count, is, KERN_F32);
+    tell_outputs(b, logits, count);
     dlogits = compile_tensor(b, bytes);
     compile_emit(b, m->output, &d,
                  (struct build_ref[]){WHOLE(logits), WHOLE(labels),

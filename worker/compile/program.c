@@ -28,6 +28,11 @@ struct kern_mem program_own(struct program *p, enum program_place place)
         return (struct kern_mem){&p->unscale, sizeof(p->unscale)};
     case PROGRAM_STATS:
         return (struct kern_mem){p->stats, sizeof(p->stats)};
+    case PROGRAM_OUTPUTS:
+        return (struct kern_mem){
+            p->outputs, p->outputs == NULL ? 0
+                                           : (size_t)p->batch * p->per_sample *
+                                                 sizeof(*p->outputs)};
     case PROGRAM_KEYS:
         return (struct kern_mem){p->keys, 2 * p->dropouts * sizeof(*p->keys)};
     default:
@@ -140,6 +145,7 @@ void program_free(struct program *p)
     sl_free(p->plans);
     sl_free(p->ops);
     sl_free(p->constants);
+    sl_free(p->outputs);
     sl_free(p->seeds);
     sl_free(p->keys);
     sl_free(p);

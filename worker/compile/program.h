@@ -39,6 +39,7 @@ enum program_place {
     PROGRAM_CONSTANTS, // the program's own: ones, zeroes, a causal mask
     PROGRAM_SCALE,     // f32[1]: what the loss's gradient is multiplied by
     PROGRAM_STATS,     // f64[2] of the loss
+    PROGRAM_OUTPUTS,   // f32[batch, outputs] that the loss reads; if asked for
     PROGRAM_KEYS,      // i64[2] per dropout: {seed, step}
     PROGRAM_UNSCALE,   // f32[1]: 1 / loss scale
     PROGRAM_PLACES
@@ -88,6 +89,9 @@ struct program {
     _Alignas(8) uint8_t scale_space[8]; // both multiplied, as f32 or f64
     float unscale;                      // 1 / loss_scale
     double stats[2];
+    float *outputs;           // owned; NULL: nobody asked for them
+    uint32_t per_sample;      // so many of each
+    bool logits;              // they are; else what the model says
     uint64_t samples, number; // as they were set last, for other programs
     size_t arena_bytes, workspace_bytes;
 };
@@ -112,7 +116,8 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             struct sl_error *err);
 
 // What the program itself holds in host memory for a place: constants, scale,
-// keys, and space for stats. A device has a copy. Nothing for the others.
+// keys, and space for stats and outputs. A device has a copy. Nothing for the
+// others.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
 // Why a call of this dev failed: its own words, or what the code means.

@@ -7,7 +7,8 @@
 // all ops are done. Their words lie in the block behind the loss, in the order
 // in which ranges leave, so that they go out with it: two numbers of a range.
 //
-//   block   ... stats | checks [range] | norms [variable] | factors, one
+//   block   ... stats | outputs | checks [range] | norms [variable] | factors,
+//   one
 //
 // The scale of all these is one: what they write over the gradient is the
 // gradient. When it is clipped, it is the factor.

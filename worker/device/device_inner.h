@@ -101,7 +101,8 @@ struct device_program {
     const struct overlap_range *ranges;
     const struct model *clips; // NULL: the job does not clip by a norm
     struct device_check check;
-    // What program_own() has: what changes first, then constants, then stats.
+    // What program_own() has: what changes first, then constants, then stats
+    // and outputs.
     struct device_pair block;
     size_t offset[PROGRAM_PLACES], changing_bytes;
     struct kern_event *uploaded; // on in: the pinned block is free again

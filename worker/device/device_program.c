@@ -11,7 +11,8 @@
 
 static bool changes(enum program_place place)
 {
-    return place != PROGRAM_CONSTANTS && place != PROGRAM_STATS;
+    return place != PROGRAM_CONSTANTS && place != PROGRAM_STATS &&
+           place != PROGRAM_OUTPUTS;
 }
 
 static size_t lay(struct device_program *p, enum program_place place, size_t at)
@@ -34,6 +35,7 @@ static size_t lay_all(struct device_program *p)
     p->changing_bytes = at;
     at = lay(p, PROGRAM_CONSTANTS, at);
     at = lay(p, PROGRAM_STATS, at);
+    at = lay(p, PROGRAM_OUTPUTS, at);
     return device_check_lay(p, at);
 }
 

@@ -239,13 +239,15 @@ static enum sl_err tell(struct device *d, size_t end)
 {
     struct device_program *p = d->p;
     size_t at = p->offset[PROGRAM_STATS];
+    size_t least =
+        p->offset[PROGRAM_OUTPUTS] + program_own(p->p, PROGRAM_OUTPUTS).bytes;
     enum sl_err rc;
 
     if (d->loss_sent)
         return SL_OK;
     d->loss_sent = true;
-    if (end < at + sizeof(p->p->stats))
-        end = at + sizeof(p->p->stats);
+    if (end < least)
+        end = least;
     rc = copy_words(d, at, end);
     return rc == SL_OK ? d->b->event_record(p->stats, d->out) : rc;
 }
@@ -368,6 +370,15 @@ enum sl_err device_run(struct device *d, float *grads, uint32_t first,
 
 // ---- what has come out
 
+static void take_words(struct device_program *p, enum program_place place)
+{
+    struct kern_mem own = program_own(p->p, place);
+
+    if (own.bytes > 0)
+        memcpy(own.at, (uint8_t *)p->block.host.at + p->offset[place],
+               own.bytes);
+}
+
 enum sl_err device_take_stats(struct device *d, struct sl_error *err)
 {
     struct device_program *p = d->p;
@@ -375,8 +386,8 @@ enum sl_err device_take_stats(struct device *d, struct sl_error *err)
 
     if (rc != SL_OK)
         return device_fail(d, rc, "waiting for the loss", err);
-    memcpy(p->p->stats, (uint8_t *)p->block.host.at + p->offset[PROGRAM_STATS],
-           sizeof(p->p->stats));
+    take_words(p, PROGRAM_STATS);
+    take_words(p, PROGRAM_OUTPUTS);
     return SL_OK;
 }
 

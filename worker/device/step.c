@@ -112,6 +112,13 @@ enum sl_err step_stats(struct step *s, struct sl_error *err)
     return rc;
 }
 
+const struct program *step_part(const struct step *s, unsigned k)
+{
+    if (k == 0)
+        return s->program;
+    return s->team == NULL ? NULL : team_outputs(s->team, k - 1);
+}
+
 static enum sl_err take_own(struct step *s, uint32_t range,
                             struct sl_error *err)
 {

@@ -74,6 +74,9 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
 enum sl_err step_stats(struct step *s, struct sl_error *err);
+// Then, of programs that tell outputs: that of part k of the batch, which is
+// what lies behind the parts before it; NULL: there are no more.
+const struct program *step_part(const struct step *s, unsigned k);
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
 // Of a range that was taken; or of a step that is kept, when all ops were run
 // and the loss is known.

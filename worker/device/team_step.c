@@ -381,6 +381,11 @@ enum sl_err team_stats(struct team_job *j, struct program *front,
     return rc;
 }
 
+const struct program *team_outputs(const struct team_job *j, unsigned k)
+{
+    return k < team_mates(j->t) && j->active[k] ? j->of[k].p->program : NULL;
+}
+
 // ---- sums
 
 static void add(float *restrict to, const float *restrict from, uint64_t n)

@@ -89,6 +89,9 @@ bool team_sums(const struct team_job *j);
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
+// After that, of one that tells outputs: mate k's program, with those of the
+// samples behind the parts before; NULL: it had no part of the batch.
+const struct program *team_outputs(const struct team_job *j, unsigned k);
 // Adds the mates' gradients of a range to `grads`, which has the first's.
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);

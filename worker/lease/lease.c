@@ -117,6 +117,7 @@ void lease_free(struct lease *l)
     sl_free(l->outcome.incarnations);
     sl_free(l->outcome.held);
     sl_free(l->outcome.closed);
+    sl_free(l->outcome.score);
     pthread_mutex_destroy(&l->progress.lock);
     pthread_mutex_destroy(&l->gate.trouble.lock);
     sl_free(l);

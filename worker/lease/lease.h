@@ -20,6 +20,7 @@
 #include "worker/sync/gate.h"
 #include "worker/data/input.h"
 #include "worker/lease/record.h"
+#include "worker/lease/score.h"
 #include "worker/ring/seat.h"
 
 enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
@@ -54,6 +55,7 @@ struct outcome {
     bool *held;                  // there, not counted yet (Y3), by shard; owned
     bool *closed;                // by it the round is whole there; owned
     Sluice__V1__DataFacts facts; // LEASE_PROBE
+    struct score *score; // LEASE_EVALUATE of a job that has metrics; owned
 };
 
 struct lease {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/task_evaluate.c -- how good the parameters of a cut are.
+#include "common/base/mem.h"
 #include "worker/device/step.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/task.h"
@@ -35,7 +36,48 @@ static enum sync_result load_cut(struct job *job, struct lease *l,
     return result;
 }
 
-// While a device computes, the next batch may be copied to it.
+static struct score_rule rule_of(const struct job *job, const struct program *p)
+{
+    const Sluice__V1__JobSpec *spec = job->record->open->spec;
+
+    return (struct score_rule){.loss = job->loss,
+                               .metrics = spec_metrics(spec),
+                               .top_k = spec->evaluate->top_k,
+                               .outputs = p->per_sample,
+                               .logits = p->logits};
+}
+
+// Of the parts that members of a team have computed, one behind the other.
+static enum sl_err add_scores(struct job *job, struct lease *l,
+                              const struct step *s, const struct batch *batch,
+                              struct sl_error *err)
+{
+    bool sparse = job->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    const struct program *p;
+    uint64_t done = 0;
+
+    if (s->program->outputs == NULL)
+        return SL_OK;
+    if (l->outcome.score == NULL)
+        l->outcome.score = sl_calloc(1, sizeof(*l->outcome.score));
+    if (l->outcome.score == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for the metrics");
+    for (unsigned k = 0; (p = step_part(s, k)) != NULL; k++) {
+        struct score_rule rule = rule_of(job, p);
+        size_t of_each =
+            sparse ? sizeof(int32_t) : rule.outputs * sizeof(float);
+
+        if (score_add(l->outcome.score, &rule, p->outputs,
+                      (const uint8_t *)batch->y + done * of_each,
+                      p->batch) != SL_OK)
+            return sl_fail(err, SL_ENOMEM, "no memory for the metrics");
+        done += p->batch;
+    }
+    return SL_OK;
+}
+
+// While a device computes, the next batch may be copied to it; unless its
+// labels are wanted here as well, which might be gone then.
 static enum sl_err compute_batch(const struct task_env *env, struct job *job,
                                  struct lease *l, struct step *s,
                                  const struct batch *batch,
@@ -53,10 +95,12 @@ static enum sl_err compute_batch(const struct task_env *env, struct job *job,
         rc = step_vector(s, l->cut, err);
     if (rc == SL_OK)
         rc = step_run(s, 0, p->program->count, err);
-    if (rc == SL_OK)
+    if (rc == SL_OK && run.program->outputs == NULL)
         rc = step_look_ahead(s, env->input, &l->run, batch->step + 1, err);
     if (rc == SL_OK)
         rc = step_stats(s, err);
+    if (rc == SL_OK)
+        rc = add_scores(job, l, s, batch, err);
     if (rc == SL_OK)
         *out = p->program;
     return rc;
@@ -103,9 +147,12 @@ static void evaluate(const struct task_env *env, struct job *job,
 {
     struct lease_metrics m = {0};
     struct sl_error err = SL_ERROR_INIT;
-    enum sync_result result = load_cut(job, l, &err);
+    enum sync_result result;
     enum sl_err rc;
 
+    sl_free(l->outcome.score); // it may be tried once more
+    l->outcome.score = NULL;
+    result = load_cut(job, l, &err);
     if (result == SYNC_FAILED) {
         // A cut that is gone is not the job's fault.
         task_fail(l, err.code, &err);

@@ -52,6 +52,28 @@ void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
     out->n_bad = n;
 }
 
+static Sluice__V1__ScoreSums *scores(Sluice__V1__ScoreSums *out,
+                                     struct lease *l)
+{
+    struct score *s = l->outcome.score;
+
+    if (l->kind != LEASE_EVALUATE || s == NULL)
+        return NULL;
+    sluice__v1__score_sums__init(out);
+    out->top = s->top;
+    out->true_positives = s->true_positives;
+    out->false_positives = s->false_positives;
+    out->false_negatives = s->false_negatives;
+    out->absolute = s->absolute;
+    out->squared = s->squared;
+    if ((spec_metrics(l->record->open->spec) >> SPEC_METRIC_AUC & 1) == 0)
+        return out;
+    out->n_positives = out->n_negatives = WIRE_SCORE_BUCKETS;
+    out->positives = s->positives;
+    out->negatives = s->negatives;
+    return out;
+}
+
 void report_bad_free(struct report_bad *bad)
 {
     sl_free(bad->samples);
@@ -92,6 +114,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT, *out;
     Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
     Sluice__V1__StepMetrics metrics;
+    Sluice__V1__ScoreSums sums;
     struct report_bad bad;
     struct lease_metrics seen = lease_progress(l);
     bool named =
@@ -115,6 +138,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     }
     report_metrics(&metrics, &seen);
     report_bad(&metrics, &bad, l);
+    metrics.scores = scores(&sums, l);
     m.job = l->job;
     m.closure = l->closure;
     m.attempt = attempt;

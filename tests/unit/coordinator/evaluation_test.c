@@ -61,18 +61,18 @@ TEST(evaluation, each_range_counts_once_and_whole)
     T_EQ(e->range[2].first, 20);
     T_EQ(e->range[2].count, 5);
     T_PTR(evaluation_offer(e, 1, false), &e->range[0]);
-    T_OK(evaluation_take(e, 0, &ten));
+    T_OK(evaluation_take(e, 0, &ten, NULL));
     e->range[0].closure.state = CLOSURE_DONE;
-    T_FAILS(SL_EEXIST, evaluation_take(e, 0, &ten));
-    T_FAILS(SL_EINVAL, evaluation_take(e, 2, &ten)); // not its samples
-    T_FAILS(SL_ERANGE, evaluation_take(e, 3, &ten));
-    T_OK(evaluation_take(e, 2, &five));
+    T_FAILS(SL_EEXIST, evaluation_take(e, 0, &ten, NULL));
+    T_FAILS(SL_EINVAL, evaluation_take(e, 2, &ten, NULL)); // not its samples
+    T_FAILS(SL_ERANGE, evaluation_take(e, 3, &ten, NULL));
+    T_OK(evaluation_take(e, 2, &five, NULL));
     e->range[2].closure.state = CLOSURE_DONE;
     T_FALSE(evaluation_complete(e));
     closure_remember(&e->range[1].closure, 9);
     T_PTR(evaluation_offer(e, 9, false), NULL);
     T_PTR(evaluation_offer(e, 9, true), &e->range[1]);
-    T_OK(evaluation_take(e, 1, &ten));
+    T_OK(evaluation_take(e, 1, &ten, NULL));
     T_TRUE(evaluation_complete(e));
     T_NEAR(evaluation_loss(e), 45.0 / 25, 1e-12);
     T_NEAR(evaluation_accuracy(e), 15.0 / 25, 1e-12);
@@ -123,5 +123,136 @@ TEST(evaluation, without_samples_it_is_complete)
 
     T_TRUE(evaluation_complete(e));
     T_PTR(evaluation_offer(e, 0, true), NULL);
+    evaluation_free(e);
+}
+
+// ---- metrics
+
+#define METRIC(name) (1u << SPEC_METRIC_##name)
+
+struct told {
+    Sluice__V1__ScoreSums sums;
+    uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
+};
+
+static struct told *told(struct told *t)
+{
+    *t = (struct told){.sums = SLUICE__V1__SCORE_SUMS__INIT};
+    t->sums.n_positives = t->sums.n_negatives = WIRE_SCORE_BUCKETS;
+    t->sums.positives = t->positives;
+    t->sums.negatives = t->negatives;
+    return t;
+}
+
+static struct evaluation *of_ranges(uint64_t samples, uint64_t each)
+{
+    struct evaluation_plan plan = {.cut = 1, .first_epoch = 1, .last_epoch = 1};
+
+    return evaluation_new(&plan, NULL, samples, each, 4);
+}
+
+TEST(evaluation, metrics_are_those_of_all_ranges)
+{
+    struct evaluation *e = of_ranges(8, 4);
+    struct meter_sums four = {.samples = 4, .correct = 3, .loss_sum = 1};
+    struct told a, b;
+
+    e->metrics = METRIC(AUC) | METRIC(PRECISION);
+    // Of label 1: 0.9, 0.8, 0.3, 0.55; of label 0: 0.1, 0.6, 0.3, 0.0.
+    told(&a)->sums.true_positives = 2;
+    a.positives[179]++, a.positives[159]++, a.negatives[19]++;
+    a.negatives[119]++, a.sums.false_positives = 1;
+    a.sums.absolute = 0.1 + 0.2 + 0.1 + 0.6;
+    a.sums.squared = 0.01 + 0.04 + 0.01 + 0.36;
+    told(&b)->sums.true_positives = 1;
+    b.positives[59]++, b.positives[109]++, b.negatives[59]++, b.negatives[0]++;
+    b.sums.false_negatives = 1;
+    b.sums.absolute = 0.7 + 0.45 + 0.3;
+    b.sums.squared = 0.49 + 0.2025 + 0.09;
+    T_OK(evaluation_take(e, 1, &four, &b.sums));
+    e->range[1].closure.state = CLOSURE_DONE;
+    T_FAILS(SL_EEXIST, evaluation_take(e, 1, &four, &b.sums));
+    T_OK(evaluation_take(e, 0, &four, &a.sums));
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_ACCURACY), 0.75, 1e-12);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_PRECISION), 0.75, 1e-12);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_RECALL), 0.75, 1e-12);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_AUC), 0.84375, 1e-12);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_MEAN_ABSOLUTE_ERROR), 2.45 / 8,
+           1e-12);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_MEAN_SQUARED_ERROR), 1.2025 / 8,
+           1e-12);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_ROOT_MEAN_SQUARED_ERROR),
+           0.38770155, 1e-7);
+    evaluation_free(e);
+}
+
+// Nothing told positive, or nothing of a label: 0 as in Keras, no division.
+TEST(evaluation, metrics_of_nothing_are_0)
+{
+    struct evaluation *e = of_ranges(2, 2);
+    struct meter_sums two = {.samples = 2};
+    struct told t;
+
+    e->metrics = METRIC(AUC) | METRIC(PRECISION) | METRIC(RECALL);
+    told(&t)->negatives[7] = 2;
+    T_OK(evaluation_take(e, 0, &two, &t.sums));
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_PRECISION), 0, 0);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_RECALL), 0, 0);
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_AUC), 0, 0);
+    evaluation_free(e);
+}
+
+// Doubles are added by range: the same to the last bit, however they came.
+TEST(evaluation, the_order_of_ranges_changes_no_bit)
+{
+    static const unsigned orders[2][3] = {{0, 1, 2}, {2, 0, 1}};
+    static const double sums[3] = {1e16, 1, -1e16};
+    double loss[2], error[2];
+
+    for (int k = 0; k < 2; k++) {
+        struct evaluation *e = of_ranges(3, 1);
+
+        e->metrics = METRIC(MEAN_ABSOLUTE_ERROR);
+        for (unsigned i = 0; i < 3; i++) {
+            unsigned r = orders[k][i];
+            struct meter_sums one = {.samples = 1, .loss_sum = sums[r]};
+            struct told t;
+
+            told(&t)->sums.absolute = 1.0 / (3 + r);
+            T_OK(evaluation_take(e, r, &one, &t.sums));
+        }
+        loss[k] = evaluation_loss(e);
+        error[k] = evaluation_metric(e, SPEC_METRIC_MEAN_ABSOLUTE_ERROR);
+        evaluation_free(e);
+    }
+    T_NEAR(loss[0], loss[1], 0);
+    T_NEAR(error[0], error[1], 0);
+}
+
+TEST(evaluation, sums_that_cannot_be_are_not_taken)
+{
+    struct evaluation *e = of_ranges(4, 4);
+    struct meter_sums four = {.samples = 4};
+    struct told t;
+
+    e->metrics = METRIC(AUC) | METRIC(TOP_K);
+    T_FAILS(SL_EINVAL, evaluation_take(e, 0, &four, NULL));
+    told(&t);
+    T_FAILS(SL_EINVAL, evaluation_take(e, 0, &four, &t.sums)); // of nothing
+    t.positives[3] = 5;
+    T_FAILS(SL_EINVAL, evaluation_take(e, 0, &four, &t.sums)); // no multiple
+    t.positives[3] = UINT64_MAX - 3;
+    t.negatives[0] = 8;
+    T_FAILS(SL_EINVAL, evaluation_take(e, 0, &four, &t.sums)); // wraps to 4
+    t.negatives[0] = 0;
+    t.positives[3] = 8;
+    t.sums.n_negatives = 199;
+    T_FAILS(SL_EINVAL, evaluation_take(e, 0, &four, &t.sums));
+    t.sums.n_negatives = WIRE_SCORE_BUCKETS;
+    t.sums.top = 5;
+    T_FAILS(SL_EINVAL, evaluation_take(e, 0, &four, &t.sums));
+    t.sums.top = 3;
+    T_OK(evaluation_take(e, 0, &four, &t.sums));
+    T_NEAR(evaluation_metric(e, SPEC_METRIC_TOP_K), 0.75, 1e-12);
     evaluation_free(e);
 }

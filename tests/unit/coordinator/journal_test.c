@@ -4,6 +4,7 @@
 #include "coordinator/journal/journal.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -413,6 +414,13 @@ static enum sl_err see_evaluation(void *arg,
     double *sum = arg;
 
     *sum += row->loss * row->epoch + row->accuracy;
+    if (row->metrics != 0) {
+        T_EQ(row->epoch, 2);
+        T_EQ(row->metrics, 1u << SPEC_METRIC_AUC | 1u << SPEC_METRIC_RECALL);
+        T_NEAR(row->metric[SPEC_METRIC_AUC], 0.9, 0);
+        T_TRUE(isnan(row->metric[SPEC_METRIC_RECALL]));
+        *sum += 100;
+    }
     return SL_OK;
 }
 
@@ -427,13 +435,15 @@ TEST(journal, evaluations_and_blames_survive)
 {
     struct journal_evaluation rows[] = {
         {.epoch = 1, .cut = 7, .samples = 100, .loss = 0.5, .accuracy = 0.25},
-        {.epoch = 2, .cut = 7, .samples = 100, .loss = 0.25, .accuracy = 0.5},
-    };
+        {.epoch = 2, .cut = 7, .samples = 100, .loss = 0.25, .accuracy = 0.5}};
     struct journal *j = open_at("j");
     uint64_t id = add_job(j, ""), blames = 0;
     struct buf state = BUF_INIT;
     double sum = 0;
 
+    rows[1].metrics = 1u << SPEC_METRIC_AUC | 1u << SPEC_METRIC_RECALL;
+    rows[1].metric[SPEC_METRIC_AUC] = 0.9;
+    rows[1].metric[SPEC_METRIC_RECALL] = (double)NAN;
     T_OK(journal_callbacks_read(j, id, &state, t_err()));
     T_EQ(state.len, 0);
     T_OK(journal_evaluations_add(j, id, rows, 2,
@@ -445,7 +455,7 @@ TEST(journal, evaluations_and_blames_survive)
     T_OK(journal_absolve(j, id, 4, t_err()));
     reopen(&j);
     T_OK(journal_each_evaluation(j, id, see_evaluation, &sum, t_err()));
-    T_NEAR(sum, 0.5 + 0.25 + 0.5 + 0.5, 1e-12);
+    T_NEAR(sum, 100 + 0.5 + 0.25 + 0.5 + 0.5, 1e-12);
     T_OK(journal_callbacks_read(j, id, &state, t_err()));
     T_STR(buf_text(&state), "state");
     buf_release(&state);

@@ -180,7 +180,36 @@ static void heal(struct world *w)
 // nothing.
 struct seen {
     uint64_t retried, workers, psservers, restarts, fallbacks, cuts, copied;
+    uint64_t evaluated, begun_anew;
 };
+
+// Of 20 samples, each once: what score() in world_worker.c tells of them.
+static void check_metrics(const struct world *w, const Sluice__V1__JobStatus *s,
+                          struct seen *seen)
+{
+    uint64_t good = 0;
+
+    for (size_t i = 0; i < s->n_evaluations; i++) {
+        const Sluice__V1__Evaluation *e = s->evaluations[i];
+
+        T_EQ(e->failed, e->n_metrics == 0);
+        if (e->failed)
+            continue;
+        good++;
+        T_EQ(e->samples, 20);
+        T_EQ(e->n_metrics, 4);
+        T_STR(e->metrics[0]->name, "auc");
+        T_NEAR(e->metrics[0]->value, 0.55, 1e-12);
+        T_STR(e->metrics[1]->name, "precision");
+        T_NEAR(e->metrics[1]->value, 10.0 / 15, 0);
+        T_STR(e->metrics[2]->name, "mean_absolute_error");
+        T_NEAR(e->metrics[2]->value, 9.5, 0);
+        T_STR(e->metrics[3]->name, "accuracy");
+        T_NEAR(e->metrics[3]->value, 0.5, 0);
+    }
+    seen->evaluated += good;
+    seen->begun_anew += w->evaluated_ranges > 10 * good;
+}
 
 static void look(struct world *w, struct seen *seen)
 {
@@ -193,6 +222,8 @@ static void look(struct world *w, struct seen *seen)
     seen->cuts += s->cuts;
     seen->fallbacks += w->incarnations[0] > 1;
     seen->copied += w->copied;
+    if (w->scores)
+        check_metrics(w, s, seen);
     wire_free(&s->base);
 }
 
@@ -205,6 +236,7 @@ static void live(uint64_t seed, const char *json, struct seen *seen)
     world_people(&w, 1 + (unsigned)world_below(&w, 3),
                  1 + (unsigned)world_below(&w, 4));
     w.copies = json == world_sync_job;
+    w.scores = json == world_scored_job;
     world_submit(&w, json);
     faults = (unsigned)world_below(&w, 40);
     for (unsigned i = 0; i < faults; i++) {
@@ -262,4 +294,41 @@ TEST(life, live_whoever_has_a_copy_of_a_slot)
     T_GT(seen.retried, seeds / 4);
     T_GT(seen.workers, seeds / 4);
     T_GT(seen.fallbacks, seeds / 6); // rounds of few seconds: fewer blows
+}
+
+// Whatever becomes of who evaluates, and of the coordinator: each range is in
+// the metrics once, before and after its journal was read again.
+TEST(life, live_metrics_are_of_each_sample_once)
+{
+    unsigned seeds = SEEDS / 4;
+    struct seen seen = {0};
+
+    log_set_level(LOG_LEVEL_ERROR);
+    for (unsigned i = 0; i < seeds; i++)
+        live(t_seed() + i, world_scored_job, &seen);
+    T_GT(seen.evaluated, seeds);
+    T_GT(seen.begun_anew, seeds / 8);
+    T_GT(seen.restarts, seeds / 4);
+}
+
+TEST(life, an_older_worker_is_leased_nothing_of_metrics)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    world_init(&w, t_seed());
+    w.edition = MODEL_EDITION_METRICS;
+    w.scores = true;
+    world_people(&w, 1, 0);
+    world_add(&w, FAKE_WORKER, "older")->edition = MODEL_EDITION;
+    world_submit(&w, world_scored_job);
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_PLACING);
+    T_HAS(s->reason, "(edition 3)");
+    wire_free(&s->base);
+    world_add(&w, FAKE_WORKER, "newer");
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
 }

@@ -50,6 +50,22 @@ const char world_silu_job[] =
     "\"train\":{\"batch\":4,\"epochs\":3,\"steps_per_closure\":3},"
     "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2}}";
 
+// world_graph_job with metrics.
+const char world_scored_job[] =
+    "{\"name\":\"scores\",\"model\":{\"input_shape\":[4],\"layers\":["
+    "{\"type\":\"dense\",\"units\":8},{\"type\":\"dense\",\"units\":1}]},"
+    "\"loss\":\"binary_crossentropy\","
+    "\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
+    "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+    "\"train\":{\"batch\":4,\"epochs\":3,\"steps_per_closure\":3,"
+    "\"max_attempts\":8,\"window_closures\":6},"
+    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2},"
+    "\"checkpoint\":{\"keep\":2,\"every_seconds\":2},"
+    "\"evaluate\":{\"every_epochs\":1,\"batch\":2,"
+    "\"batches_per_closure\":1,\"metrics\":[\"auc\",\"precision\","
+    "\"mean_absolute_error\",\"accuracy\"]}}";
+
 const char world_external_job[] =
     "{\"name\":\"outside\",\"model\":{\"type\":\"external\",\"variables\":["
     "{\"name\":\"w\",\"shape\":[8,2]},{\"name\":\"b\",\"shape\":[2]}]},"

@@ -143,6 +143,7 @@ struct world {
     unsigned copied;                             // times
     uint64_t incarnations[WORLD_SHARDS];         // highest ever admitted
     uint64_t evaluated_ranges;
+    bool scores; // workers tell sums for metrics: of sample i, its number
     // Of a ring: its files, and which ranks have given to which round.
     struct fake_state files[WORLD_SNAPS];
     unsigned files_count;
@@ -214,7 +215,7 @@ void world_let_go(struct world *w, uint64_t closure, uint64_t stream);
 // Time passes for everybody, with heartbeats and ticks.
 void world_pass(struct world *w, uint64_t ms);
 
-extern const char world_sync_job[], world_silu_job[];
+extern const char world_sync_job[], world_silu_job[], world_scored_job[];
 extern const char world_graph_job[], world_external_job[], world_ring_job[],
     world_group_job[];
 

@@ -133,10 +133,34 @@ static bool named(const struct world *w, const struct fake_member *m,
     return true;
 }
 
+// Sums of a range: sample i has label i % 2, is told at threshold 8 i, and is
+// off by i.
+struct fake_scores {
+    Sluice__V1__ScoreSums sums;
+    uint64_t by[2][WIRE_SCORE_BUCKETS];
+};
+
+static Sluice__V1__ScoreSums *score(struct fake_scores *s,
+                                    const Sluice__V1__Lease *l)
+{
+    *s = (struct fake_scores){.sums = SLUICE__V1__SCORE_SUMS__INIT};
+    for (uint64_t i = l->first; i < l->first + l->count; i++) {
+        s->by[i % 2][8 * i]++;
+        s->sums.true_positives += i % 2;
+        s->sums.false_positives += i % 4 == 0;
+        s->sums.absolute += (double)i;
+    }
+    s->sums.n_positives = s->sums.n_negatives = WIRE_SCORE_BUCKETS;
+    s->sums.positives = s->by[1];
+    s->sums.negatives = s->by[0];
+    return &s->sums;
+}
+
 static void complete(struct world *w, struct fake_member *m,
                      const struct fake_lease *f)
 {
     const Sluice__V1__Lease *l = f->lease;
+    struct fake_scores scores;
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Complete done = SLUICE__V1__COMPLETE__INIT;
     Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
@@ -175,6 +199,7 @@ static void complete(struct world *w, struct fake_member *m,
         done.facts = &facts;
     } else {
         w->evaluated_ranges++;
+        metrics.scores = w->scores ? score(&scores, l) : NULL;
     }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &done;

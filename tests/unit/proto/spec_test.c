@@ -17,6 +17,14 @@
 #define DATA                                                                   \
     "'data':{'train':{'format':'synthetic','generator':'classes','classes':3," \
     "'samples':100}}"
+#define SOURCE                                                                 \
+    "{'format':'synthetic','generator':'classes','classes':3,'samples':100}"
+#define TESTED "'data':{'train':" SOURCE ",'test':" SOURCE "}"
+#define BITS                                                                   \
+    "'data':{'train':{'format':'synthetic','generator':'binary',"              \
+    "'samples':100},'test':{'format':'synthetic','generator':'binary',"        \
+    "'samples':100}}"
+#define METRICS(list) "'evaluate':{'metrics':[" list "]}"
 #define EXTERNAL                                                               \
     "'model':{'type':'external','variables':[{'name':'w','shape':[3]}]},"      \
     "'data':{'train':{'samples':100}}"
@@ -52,6 +60,8 @@ TEST(spec, says_which_edition_a_worker_must_know)
         {MODEL, LOSS ",'label_smoothing':0,'top_k':1", 0},
         {MODEL, LOSS ",'label_smoothing':0.1", 1},
         {MODEL, LOSS ",'top_k':2", 1},
+        {MODEL, LOSS ",'evaluate':{'metrics':['accuracy']}", 0},
+        {MODEL, LOSS ",'evaluate':{'metrics':['accuracy','recall']}", 3},
         {ONE, "'loss':'mean_squared_error'", 0},
         {ONE, "'loss':'mean_absolute_error'", 1},
         {"'model':{'input_shape':[4],'layers':[{'type':'dense','units':3,"
@@ -69,7 +79,7 @@ TEST(spec, says_which_edition_a_worker_must_know)
         Sluice__V1__JobSpec *s;
         char text[500];
 
-        snprintf(text, sizeof(text), "{" NAME ",%s,%s," OPTIM "," DATA "}",
+        snprintf(text, sizeof(text), "{" NAME ",%s,%s," OPTIM "," TESTED "}",
                  cases[i].model, cases[i].loss);
         s = checked(text);
         T_EQ(s->model->edition, cases[i].edition);
@@ -345,6 +355,65 @@ TEST(spec, wrong_specs)
 {
     for (unsigned i = 0; i < SL_COUNT(wrong); i++)
         refused(wrong[i].text, wrong[i].why);
+}
+
+// Each metric where it means something, and no default where it does not.
+TEST(spec, metrics_of_an_evaluation)
+{
+    Sluice__V1__JobSpec *s =
+        checked("{" NAME "," MODEL "," LOSS "," OPTIM "," TESTED
+                "," METRICS("'top_k','precision','recall','accuracy',"
+                            "'mean_absolute_error','mean_squared_error',"
+                            "'root_mean_squared_error'") "}");
+
+    T_EQ(spec_metrics(s), 0xff & ~(1u << SPEC_METRIC_AUC));
+    T_EQ(spec_metrics_scored(s), spec_metrics(s) & ~1u);
+    T_EQ(s->evaluate->top_k, 5);
+    T_OK(spec_check(s, t_err()));
+    T_EQ(s->evaluate->n_metrics, 7);
+    wire_free(&s->base);
+    s = checked("{" NAME "," ONE ",'loss':'binary_crossentropy'," OPTIM "," BITS
+                "," METRICS("'auc'") "}");
+    T_EQ(spec_metrics(s), 1u << SPEC_METRIC_AUC);
+    T_FALSE(s->evaluate->has_top_k);
+    wire_free(&s->base);
+    s = checked("{" NAME "," MODEL "," LOSS "," OPTIM "," TESTED "}");
+    T_EQ(spec_metrics(s), 0);
+    wire_free(&s->base);
+}
+
+TEST(spec, metrics_that_say_nothing_are_refused)
+{
+#define OF(list) "{" NAME "," MODEL "," LOSS "," OPTIM "," TESTED "," list "}"
+    refused(OF(METRICS("'auc'")),
+            "evaluate.metrics: auc says nothing about "
+            "sparse_categorical_crossentropy; that has accuracy, top_k, "
+            "precision, recall, mean_absolute_error, mean_squared_error, "
+            "root_mean_squared_error");
+    refused("{" NAME "," ONE ",'loss':'mean_squared_error'," OPTIM
+            ",'data':{'train':{'format':'npz','x':'a'},'test':{'format':'npz',"
+            "'x':'b'}}," METRICS("'precision'") "}",
+            "evaluate.metrics: precision says nothing about "
+            "mean_squared_error; that has mean_absolute_error, "
+            "mean_squared_error, root_mean_squared_error");
+    refused(OF(METRICS("'recal'")),
+            "evaluate.metrics: unknown 'recal'; did you mean 'recall'?");
+    refused(OF(METRICS("'recall','recall'")),
+            "evaluate.metrics: recall is there twice");
+    refused(OF("'evaluate':{'top_k':3}"),
+            "evaluate.top_k: says nothing without top_k in evaluate.metrics");
+    refused(OF("'evaluate':{'metrics':['top_k'],'top_k':0}"),
+            "evaluate.top_k: wants 1 to 1000000, got 0");
+    refused(OF("'evaluate':{'metrics':['recall'],'every_epochs':0}"),
+            "evaluate.metrics: nothing is evaluated; leave it out, or say "
+            "evaluate.every_epochs or every_steps");
+#undef OF
+    refused("{" NAME "," MODEL "," LOSS "," OPTIM "," DATA
+            "," METRICS("'recall'") "}",
+            "evaluate.metrics: nothing is evaluated; give data.test");
+    refused("{" NAME "," EXTERNAL "," OPTIM "," METRICS("'recall'") "}",
+            "evaluate.metrics: nothing is evaluated; the program of an "
+            "external model computes its own");
 }
 
 static const struct {

@@ -1271,6 +1271,68 @@ TEST(task, probe_and_evaluation)
     world_close(&w);
 }
 
+static void want_metrics(Sluice__V1__JobSpec *spec)
+{
+    static const char *const names[] = {"top_k", "precision", "recall",
+                                        "mean_absolute_error"};
+    Sluice__V1__EvaluateSpec *e = spec->evaluate;
+    Sluice__V1__LayerSpec **layers = spec->model->layers;
+
+    // What the fake psserver makes of moving statistics is none.
+    wire_free(&layers[1]->base);
+    layers[1] = layers[2];
+    spec->model->n_layers = 2;
+    e->metrics = calloc(SL_COUNT(names), sizeof(*e->metrics));
+    for (size_t i = 0; i < SL_COUNT(names); i++)
+        e->metrics[e->n_metrics++] = strdup(names[i]);
+    T_OK(spec_check(spec, t_err()));
+    e->top_k = 1; // as the accuracy has it
+}
+
+// Batches of 20, 20 and 5, also in parts: outputs stand beside their labels, or
+// the class that is the largest would be another than what the loss found.
+TEST(task, an_evaluation_tells_sums_for_metrics)
+{
+    struct world w;
+    Sluice__V1__Lease m = SLUICE__V1__LEASE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    Sluice__V1__Tag tag = SLUICE__V1__TAG__INIT;
+    Sluice__V1__Tag *tags[SHARDS] = {&tag, &tag, &tag};
+    struct lease_metrics seen;
+    const struct score *s;
+    struct lease *l;
+
+    world_open_with(&w, "", want_metrics);
+    for (uint64_t c = 0; c < 4; c++)
+        check_evidence(&w, train(&w, c));
+    clear(&w);
+    attempt.term = attempt.n = tag.incarnation = tag.sequence = 1;
+    m.job = JOB;
+    m.attempt = &attempt;
+    m.kind = SLUICE__V1__LEASE_KIND__LEASE_EVALUATE;
+    m.first = 5;
+    m.count = 45;
+    m.cut = 3;
+    m.tags = tags;
+    m.n_tags = SHARDS;
+    T_OK(lease_new(&l, &m, w.record, t_err()));
+    atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+    compute_submit(w.compute, l);
+    run(&w, 1);
+    T_EQ(l->outcome.kind, OUTCOME_COMPLETE);
+    seen = lease_progress(l);
+    s = l->outcome.score;
+    T_TRUE(s != NULL);
+    T_GT(seen.right_sum, 0);
+    T_LT(seen.right_sum, 45);
+    T_NEAR((double)s->top, seen.right_sum, 0);
+    T_EQ(s->true_positives + s->false_negatives, 45);
+    T_GT(s->absolute, 0);
+    T_LT(s->absolute, 45);
+    T_EQ(s->positives[0] + s->negatives[0], 0); // no auc
+    world_close(&w);
+}
+
 TEST(task, a_lease_that_does_not_fit_the_geometry_is_refused)
 {
     struct world w;

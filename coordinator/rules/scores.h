@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/scores.h -- the metrics of an evaluation, from the sums
+// that workers tell of ranges (ScoreSums).
+//
+// Threads  pure.
+// Memory   values.
+// Units    metrics are bits, as spec_metrics has them.
+#ifndef COORDINATOR_RULES_SCORES_H
+#define COORDINATOR_RULES_SCORES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/coord.pb-c.h"
+#include "proto/spec.h"
+
+// Counts, which add up in any order. Distances are doubles: those of a range
+// stay apart until all are there.
+struct scores {
+    uint64_t top, true_positives, false_positives, false_negatives;
+    uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
+};
+
+struct scores_distances {
+    double absolute, squared;
+};
+
+// Can it be of a range of so many samples, and is there what those metrics
+// want? `m` may be NULL.
+bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
+                uint64_t samples);
+
+void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m);
+
+// Of all samples (> 0) and the sums of their distances. A share of nothing is
+// 0, as in Keras. Accuracy is not made of scores: NaN.
+double scores_value(const struct scores *s, enum spec_metric metric,
+                    const struct scores_distances *sums, uint64_t samples);
+
+#endif
