@@ -34,12 +34,14 @@ static const struct part {
      "The model was not compiled with an optimizer. For example:\n"
      "# optimizer: {type: adam, learning_rate: 0.001}\n",
      "{\"type\": \"sgd\"}"},
+    {"evaluate", NULL, NULL},
     {"data",
      "A file of Keras does not say where samples are. For example:\n"
      "# data:\n"
      "#   train: {format: npz, x: train.npz}\n",
      "{\"train\": {\"format\": \"synthetic\", \"generator\": \"binary\", "
-     "\"samples\": 1}}"},
+     "\"samples\": 1}, \"test\": {\"format\": \"synthetic\", "
+     "\"generator\": \"binary\", \"samples\": 1}}"},
 };
 
 static enum sl_err no_memory(struct sl_error *err)

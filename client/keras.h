@@ -38,9 +38,10 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
 void keras_release(struct keras *k); // all zeroes is allowed
 
 // Adds what the model was compiled with to a job spec, but for what `said` has
-// of it: optimizer, loss, top_k, train.accumulate, and the precision that it
-// computes in. An optimizer without a type in `said` changes the compiled one.
-// Appends a line to `notes` for each metric that is left out.
+// of it: optimizer, loss, top_k, train.accumulate, evaluate.metrics, and the
+// precision that it computes in. An optimizer without a type in `said` changes
+// the compiled one. Appends a line to `notes` for each metric that is left out,
+// or reads something else than in Keras.
 enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);

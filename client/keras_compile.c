@@ -295,7 +295,7 @@ static const json_t *single(const json_t *value)
 static const char *const losses[] = {SPEC_LOSS_MAP(LOSS_NAME)};
 #undef LOSS_NAME
 
-static const char *loss_name(const json_t *value)
+const char *keras_loss_name(const json_t *value)
 {
     const char *word = keras_word(value);
 
@@ -340,7 +340,7 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
     value = single(value);
     word = keras_word(value);
     config = keras_config(value);
-    name = loss_name(value);
+    name = keras_loss_name(value);
     if (name == NULL)
         return sl_fail(err, SL_ENOTSUP,
                        "loss %.60s is not known; known are " LOSS_NAMES
@@ -362,99 +362,6 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
                                 json_object_get(config, "from_logits")))) != 0)
         return no_memory(err);
     return SL_OK;
-}
-
-// ---- metrics
-
-// What a model was compiled with of them, and what a job has: the loss, and one
-// share that is right.
-struct metrics {
-    struct buf *notes;
-    bool accuracy;       // the class with the largest output is right
-    const json_t *top_k; // or one of several
-};
-
-static bool is_one_of(const char *word, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (keras_alike(word, words[i]))
-            return true;
-    return false;
-}
-
-static enum sl_err take_metric(struct metrics *m, const json_t *metric)
-{
-    static const char *const right[] = {"accuracy", "acc", "BinaryAccuracy",
-                                        "CategoricalAccuracy",
-                                        "SparseCategoricalAccuracy"};
-    static const char *const top[] = {"TopKCategoricalAccuracy",
-                                      "SparseTopKCategoricalAccuracy"};
-    const char *word = keras_word(metric);
-
-    if (is_one_of(word, right, SL_COUNT(right)))
-        m->accuracy = true;
-    else if (is_one_of(word, top, SL_COUNT(top)))
-        m->top_k = metric;
-    else if (loss_name(metric) == NULL)
-        return buf_appendf(m->notes,
-                           "metric %.60s is left out: an evaluation says the "
-                           "loss and the accuracy\n",
-                           word);
-    return SL_OK;
-}
-
-// A metric, or lists and objects of them; `depth` more of those.
-static enum sl_err take_metrics(struct metrics *m, const json_t *value,
-                                unsigned depth)
-{
-    enum sl_err rc = SL_OK;
-    const char *key;
-    json_t *one;
-    size_t i;
-
-    if (keras_word(value) != NULL)
-        return take_metric(m, value);
-    if (depth == 0)
-        return SL_OK;
-    json_array_foreach(value, i, one)
-    {
-        if (rc == SL_OK)
-            rc = take_metrics(m, one, depth - 1);
-    }
-    json_object_foreach((json_t *)(uintptr_t)value, key, one)
-    {
-        if (rc == SL_OK)
-            rc = take_metrics(m, one, depth - 1);
-    }
-    return rc;
-}
-
-static enum sl_err fill_metrics(json_t *spec, const json_t *said,
-                                const json_t *compiled, struct buf *notes,
-                                struct sl_error *err)
-{
-    struct metrics m = {.notes = notes};
-    const json_t *k;
-    enum sl_err rc = take_metrics(&m, json_object_get(compiled, "metrics"), 2);
-
-    if (rc == SL_OK)
-        rc = take_metrics(&m, json_object_get(compiled, "weighted_metrics"), 2);
-    if (rc != SL_OK)
-        return no_memory(err);
-    if (m.top_k == NULL || json_object_get(said, "top_k") != NULL)
-        return SL_OK;
-    k = json_object_get(keras_config(m.top_k), "k");
-    if (m.accuracy)
-        return buf_append_str(notes, "metric TopKCategoricalAccuracy is left "
-                                     "out: an evaluation has one accuracy; "
-                                     "--set top_k=5 makes it that\n") == SL_OK
-                   ? SL_OK
-                   : no_memory(err);
-    return json_object_set_new(spec, "top_k",
-                               json_is_integer(k) ? json_deep_copy(k)
-                                                  : json_integer(5)) == 0
-               ? SL_OK
-               : no_memory(err);
 }
 
 // ---- all of it
@@ -511,7 +418,7 @@ static enum sl_err fill(json_t *spec, const json_t *said, const struct keras *k,
         rc =
             fill_train(spec, said, "precision", json_string(k->precision), err);
     if (rc == SL_OK)
-        rc = fill_metrics(spec, said, k->compiled, notes, err);
+        rc = keras_fill_metrics(spec, said, k->compiled, notes, err);
     return rc;
 }
 

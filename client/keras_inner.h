@@ -69,6 +69,18 @@ bool keras_offered(const char *class_name);
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 
+// ---- keras_compile.c
+
+// As a job calls the loss that a word or object of Keras means; NULL: none.
+const char *keras_loss_name(const json_t *value);
+
+// ---- keras_metrics.c
+
+// Adds top_k and evaluate.metrics, but for what `said` has of them.
+enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
+                               const json_t *compiled, struct buf *notes,
+                               struct sl_error *err);
+
 // ---- keras_value.c: words and numbers as Keras writes them
 
 // "layer 'x' (Dense) ...". Returns SL_ENOTSUP.

@@ -74,9 +74,9 @@ def says(done, *texts):
         check(text in done.stderr, f"it does not say '{text}'", done.stdout, done.stderr)
 
 
-def keras(which, what, folder):
+def keras(which, what, folder, program=PROGRAM):
     done = subprocess.run(
-        [PEERS / "bin" / "python", "-c", PROGRAM, which, what, folder], check=False,
+        [PEERS / "bin" / "python", "-c", program, which, what, folder], check=False,
         text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "KERAS_BACKEND": "torch",
              "OMP_NUM_THREADS": "1",

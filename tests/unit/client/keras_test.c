@@ -368,16 +368,22 @@ TEST(keras, names_are_those_of_a_job)
     "'" name "', 'config': {" config "}}"
 #define LOSS(loss) DENSE_COMPILED("'loss': " loss)
 
-static enum sl_err fill_text(json_t *spec, const char *text, struct buf *notes,
-                             struct sl_error *err)
+static enum sl_err fill_said(json_t *spec, const json_t *said, const char *text,
+                             struct buf *notes, struct sl_error *err)
 {
     struct keras k;
     enum sl_err rc;
 
     T_OK(import_text(&k, text, t_err()));
-    rc = keras_fill(spec, NULL, &k, notes, "m.json", err);
+    rc = keras_fill(spec, said, &k, notes, "m.json", err);
     keras_release(&k);
     return rc;
+}
+
+static enum sl_err fill_text(json_t *spec, const char *text, struct buf *notes,
+                             struct sl_error *err)
+{
+    return fill_said(spec, NULL, text, notes, err);
 }
 
 // As JSON with ' for ".
@@ -482,10 +488,8 @@ TEST(keras, losses_are_taken_over)
 
 TEST(keras, the_accuracy_is_that_of_the_metrics)
 {
-    struct buf notes = BUF_INIT;
-    json_t *spec = json_object();
-
-    fills(DENSE_COMPILED("'metrics': ['sparse_categorical_accuracy', 'mse']"),
+    fills(DENSE_COMPILED("'metrics': ['sparse_categorical_accuracy', "
+                         "'categorical_crossentropy']"),
           "{}");
     fills(DENSE_COMPILED("'metrics': ['top_k_categorical_accuracy']"),
           "{'top_k':5}");
@@ -493,29 +497,81 @@ TEST(keras, the_accuracy_is_that_of_the_metrics)
         DENSE_COMPILED("'metrics': [{'class_name': "
                        "'SparseTopKCategoricalAccuracy', 'config': {'k': 3}}]"),
         "{'top_k':3}");
-    T_OK(fill_text(spec,
-                   DENSE_COMPILED("'metrics': ['accuracy', "
-                                  "'top_k_categorical_accuracy']"),
-                   &notes, t_err()));
-    T_HAS(buf_text(&notes), "an evaluation has one accuracy");
-    T_EQ(json_object_size(spec), 0);
+}
+
+// Beside a loss that has them, with Keras' defaults.
+TEST(keras, metrics_become_those_of_the_evaluations)
+{
+    fills(LOSS("'sparse_categorical_crossentropy', 'metrics': ['accuracy', "
+               "'top_k_categorical_accuracy', 'Recall', 'mae']"),
+          "{'loss':'sparse_categorical_crossentropy','from_logits':false,"
+          "'evaluate':{'top_k':5,'metrics':['recall','mean_absolute_error',"
+          "'top_k']}}");
+    fills(LOSS("'binary_crossentropy', 'metrics': [{'class_name': 'Precision',"
+               "'config': {'name': 'p', 'thresholds': 0.5, 'top_k': null, "
+               "'class_id': null}}, {'class_name': 'AUC', 'config': {"
+               "'num_thresholds': 200, 'curve': 'ROC', 'summation_method': "
+               "'interpolation', 'multi_label': false, 'label_weights': null, "
+               "'from_logits': false}}]"),
+          "{'loss':'binary_crossentropy','from_logits':false,"
+          "'evaluate':{'metrics':['precision','auc']}}");
+    fills(LOSS("'mse', 'metrics': ['mse', 'mae', 'RootMeanSquaredError']"),
+          "{'loss':'mean_squared_error','evaluate':{'metrics':["
+          "'mean_absolute_error','root_mean_squared_error']}}");
+}
+
+static void leaves_out(const char *loss, const char *note)
+{
+    struct buf notes = BUF_INIT;
+    json_t *spec = json_object();
+
+    T_OK(fill_text(spec, loss, &notes, t_err()));
+    T_HAS(buf_text(&notes), note);
+    T_FALSE(strstr(buf_text(&notes), "accuracy is left out"));
+    T_PTR(json_object_get(spec, "evaluate"), NULL);
     buf_release(&notes);
     json_decref(spec);
 }
 
 TEST(keras, metrics_that_nobody_counts_are_named)
 {
+    leaves_out(LOSS("'sparse_categorical_crossentropy', 'metrics': {'d': "
+                    "['accuracy', {'class_name': 'AUC', 'config': {}}]}"),
+               "metric AUC is left out: an evaluation does not tell it of "
+               "sparse_categorical_crossentropy");
+    leaves_out(LOSS("'binary_crossentropy', 'weighted_metrics': ["
+                    "{'class_name': 'Precision', 'config': {'thresholds': "
+                    "0.7}}]"),
+               "metric Precision is left out: a job has it with Keras' default "
+               "of thresholds");
+    leaves_out(LOSS("'binary_crossentropy', 'metrics': [{'class_name': 'AUC', "
+                    "'config': {'curve': 'PR'}}]"),
+               "default of curve");
+    leaves_out(LOSS("'binary_crossentropy', 'metrics': ['F1Score']"),
+               "metric F1Score is left out: an evaluation does not tell it");
+}
+
+TEST(keras, metrics_want_data_to_evaluate_on)
+{
     struct buf notes = BUF_INIT;
     json_t *spec = json_object();
+    json_t *said = json_loads("{\"data\": {\"train\": {}}}", 0, NULL);
 
-    T_OK(fill_text(spec,
-                   DENSE_COMPILED("'metrics': {'d': ['accuracy', {'class_name':"
-                                  " 'AUC', 'config': {}}]}, 'weighted_metrics':"
-                                  " ['Precision']"),
-                   &notes, t_err()));
-    T_HAS(buf_text(&notes), "metric AUC is left out");
-    T_HAS(buf_text(&notes), "metric Precision is left out");
-    T_FALSE(strstr(buf_text(&notes), "accuracy is left out"));
+    T_OK(fill_said(spec, said,
+                   LOSS("'binary_crossentropy', 'metrics': ['Recall']"), &notes,
+                   t_err()));
+    T_HAS(buf_text(&notes), "there is no data.test to evaluate on");
+    T_PTR(json_object_get(spec, "evaluate"), NULL);
+    buf_reset(&notes);
+    json_decref(said);
+    said = json_loads("{\"data\": {\"test\": {}}, \"from_logits\": true}", 0,
+                      NULL);
+    T_OK(fill_said(spec, said,
+                   LOSS("'binary_crossentropy', 'metrics': ['Recall']"), &notes,
+                   t_err()));
+    T_HAS(buf_text(&notes), "metric Recall reads probabilities in a job");
+    T_TRUE(json_object_get(spec, "evaluate") != NULL);
     buf_release(&notes);
+    json_decref(said);
     json_decref(spec);
 }
