@@ -17,7 +17,7 @@ NEEDS = ["psserver", "libsluice"]
 def environment():
     return {**os.environ, "PYTHONPATH": str(ROOT / "python"),
             "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_BIN": str(cluster.BIN),
-            "SLUICE_LIBRARY": str(cluster.BIN.parent / "libsluice" / "libsluice.so.0")}
+            "SLUICE_LIBRARY": str(cluster.BIN.parent / "lib" / "libsluice.so.0")}
 
 
 def line(bench, what, *words):
