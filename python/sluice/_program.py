@@ -109,6 +109,9 @@ class Program:
     def _fresh(self) -> None:
         """Parameters of the vector into the model, before each batch."""
 
+    def _left(self) -> None:
+        """The gradient has left: what nobody waits for is done now."""
+
     def _given(self, x: Any) -> Any:
         """What was read, as the program is given it."""
         return x
@@ -283,35 +286,54 @@ class Program:
             closure.let_go("the program let go of it")
 
     def _steps(self, closure: Closure, reader: Reader) -> Iterator[Batch]:
+        """The batches of its steps. The next one is read while the gradient of the
+        last and fresh parameters travel."""
+        there: Optional[Batch] = None
         try:
-            for step in closure.steps():
-                samples = step.samples
-                self._read_ahead(closure, step, reader)
+            while (step := closure.begin()) is not None:
+                if there is None or there.step != step.number:
+                    there = self._read(closure, reader, step.number, step.first)
                 self._fresh()
-                x, y = halves(reader.get((closure.epoch, step.first), samples))
                 self._step, self._taken = step, False
-                yield Batch(self._given(x), self._given(y), samples, closure.epoch,
-                            step.number, closure.number)
-                self._step = None
+                yield there
+                self._step = there = None
                 if not self._taken:
                     raise RuntimeError("a batch was passed over: call step for each")
+                if not step.ended:
+                    step.done()
+                self._left()
+                if not closure.ranks and step.number + 1 < closure.step_count:
+                    there = self._read(closure, reader, step.number + 1,
+                                       step.first + closure.batch)
+        except Lost:  # the next one is somebody's who has it
+            pass
         finally:
             self._step = None
             if not closure.ranks:
                 reader.forget()
+        closure.finish()
+
+    def _read(self, closure: Closure, reader: Reader, number: int,
+              first: int) -> Batch:
+        """The batch of a step, which need not have begun."""
+        self._read_ahead(closure, reader, number, first)
+        samples = closure.samples_of(number, first)
+        x, y = halves(reader.get((closure.epoch, first), samples))
+        return Batch(self._given(x), self._given(y), samples, closure.epoch, number,
+                     closure.number)
 
     @staticmethod
-    def _read_ahead(closure: Closure, step: Step, reader: Reader) -> None:
+    def _read_ahead(closure: Closure, reader: Reader, number: int, first: int) -> None:
         """This step and those behind it, as far as they are known to be ours."""
         if closure.ranks:
-            ours = [(step.first, step.count), closure.ahead]
-            reader.forget(tuple((closure.epoch, first) for first, _ in ours))
-        else:
-            end = min(step.number + reader.ahead, closure.step_count)
-            ours = [closure.positions(later) for later in range(step.number, end)]
-        for first, count in ours[:reader.ahead]:
-            if count:
-                reader.ask((closure.epoch, first), lambda: closure.order(first, count))
+            reader.forget(((closure.epoch, first), (closure.epoch, closure.ahead[0])))
+            if closure.ahead[1] and reader.ahead > 1:
+                reader.ask((closure.epoch, closure.ahead[0]),
+                           lambda: closure.order(*closure.ahead))
+            return
+        for later in range(number, min(number + reader.ahead, closure.step_count)):
+            at, _ = closure.positions(later)
+            reader.ask((closure.epoch, at), lambda: closure.samples_of(later, at))
 
     def _begun(self) -> Step:
         """The step of the batch that was given out last."""

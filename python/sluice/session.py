@@ -76,21 +76,18 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
 class Step:
     """A step to compute. Finish it with `done`."""
 
-    def __init__(self, closure: "Closure", step: native.Step) -> None:
+    __slots__ = ("_closure", "number", "first", "count", "ended")
+
+    def __init__(self, closure: "Closure", number: int, first: int, count: int) -> None:
         self._closure = closure
-        self.number = int(step.number)  # in the closure
-        self.first, self.count = int(step.first), int(step.count)  # positions
+        self.number = number  # in the closure
+        self.first, self.count = first, count  # positions
         self.ended = False
 
     @property
     def samples(self) -> npt.NDArray[np.uint64]:
         """The numbers of its samples, in the order of the epoch. Shape (count,)."""
-        of = self._closure
-        if of.ranks:  # one step alone is ours
-            return of.order(self.first, self.count)
-        if of._samples is None:  # of all steps at once
-            of._samples = of.order(of.first, of.count)
-        return of._samples[self.first - of.first:self.first - of.first + self.count]
+        return self._closure.samples_of(self.number, self.first)
 
     def ready(self, first: int, count: int) -> None:
         """Elements [first, first + count) of the gradient are whole, and their
@@ -103,9 +100,11 @@ class Step:
         """The gradient (of the mean loss) is whole. `loss_sum`: of each sample's
         loss; `right`: samples that were predicted right; `skip`: count the step,
         apply nothing."""
-        result = native.Result(loss_sum, right, skip)
+        of = self._closure
+        result = of._result
+        result.loss_sum, result.right, result.skip = loss_sum, right, skip
         self.ended = True
-        self._closure._say("sluice_end", ctypes.byref(result))
+        of._say("sluice_end", of._result_at)
 
 
 class Closure:
@@ -135,6 +134,10 @@ class Closure:
         self.redone = int(info.redone)
         self.ahead = (int(info.next_first), int(info.next_count))
         self._samples: Optional[npt.NDArray[np.uint64]] = None
+        # What every step is told in and tells.
+        self._step, self._result = native.Step(), native.Result()
+        self._step_at = ctypes.byref(self._step)
+        self._result_at = ctypes.byref(self._result)
         self.params = self._vector("sluice_params")
         self.grads = self._vector("sluice_grads")
 
@@ -167,6 +170,15 @@ class Closure:
         first = self.first + step * self.batch
         return first, min(self.batch, self.first + self.count - first)
 
+    def samples_of(self, step: int, first: int) -> npt.NDArray[np.uint64]:
+        """The numbers of a step's samples, counted or not, in the order of the
+        epoch; `first`: its first position."""
+        if self.ranks:  # one step alone is ours
+            return self.order(first, self._step.count)
+        if self._samples is None:  # of all steps at once
+            self._samples = self.order(self.first, self.count)
+        return self._samples[step * self.batch:(step + 1) * self.batch]
+
     @property
     def variables(self) -> list[Variable]:
         out, v = [], native.Variable()
@@ -184,9 +196,9 @@ class Closure:
     def begin(self) -> Optional[Step]:
         """The next step that is missing, with fresh parameters in `params`; None
         when all is counted. Raises Lost."""
-        step = native.Step()
-        self._say("sluice_begin", ctypes.byref(step))
-        return None if step.none else Step(self, step)
+        self._say("sluice_begin", self._step_at)
+        told = self._step
+        return None if told.none else Step(self, told.number, told.first, told.count)
 
     def steps(self) -> Iterator[Step]:
         """All steps that are missing, then the report. A closure that was lost

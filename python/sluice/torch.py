@@ -270,6 +270,8 @@ class Trainer(Program):
             **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
+        self._own = [p for _, p in self.parameters]
+        self._plain = False  # gradients are copied at the end of a step, as they are
         self._hooks: List[Any] = []
         self._grads: Optional[torch.Tensor] = None
         self._params: Optional[torch.Tensor] = None
@@ -307,6 +309,7 @@ class Trainer(Program):
         if self._device.type == "cuda":
             self._pinned = _Pinned([self._params, self._grads], self._device)
         whole = closure.elements < READY  # leaves at the end alone
+        self._plain = whole and self._pinned is None and not self._l2
         for i, (n, p) in enumerate(self.parameters):
             self._views.append(self._part(self._grads, n).view(p.shape))
             if self._pinned is None:
@@ -357,6 +360,8 @@ class Trainer(Program):
 
     def _collect(self) -> None:
         """Whatever hooks have not taken; what has no gradient has a zero."""
+        if self._plain and self._collect_all():
+            return
         views, gradients = [], []
         for (_, p), view, here in zip(self.parameters, self._views, self._here):
             if here:
@@ -370,6 +375,15 @@ class Trainer(Program):
             torch._foreach_copy_(views, gradients)
         if self._pinned is not None:
             self._pinned.wait()
+
+    def _collect_all(self) -> bool:
+        """All at once; False, and nothing is done, if one wants more than a copy."""
+        gradients = [p.grad for p in self._own]
+        for gradient in gradients:
+            if gradient is None or gradient.is_sparse:
+                return False
+        torch._foreach_copy_(self._views, gradients)
+        return True
 
     def _tell(self, told: List[Tuple[int, int]]) -> None:
         for first, count in told:
@@ -409,10 +423,10 @@ class Trainer(Program):
                  their gradients are accumulated, weighed by their samples
         """
         step = self._begun()
-        for _, p in self.parameters:
-            p.grad = None
-        self._here = [False] * len(self.parameters)
-        value, self._ready = 0.0, _Ready()
+        self._left()
+        value = 0.0
+        if not self._plain:
+            self._here, self._ready = [False] * len(self._own), _Ready()
         early = scaler is None and not (self._clip_norm or self._clip_value)
         count = 1 if parts is None else len(parts)
         for i in range(count):
@@ -429,6 +443,10 @@ class Trainer(Program):
         self._collect()
         self._done(value, right, skip)
         return value
+
+    def _left(self) -> None:
+        for p in self._own:
+            p.grad = None
 
     def _unscaled(self, scaler: Any) -> bool:
         """The whole gradient, divided by the scale; False if it is not finite."""

@@ -202,6 +202,44 @@ def processes_that_read_end_with_their_program():
             pathlib.Path(f"/proc/{child}").exists() for child in children), 20)
 
 
+# Stops the psserver with a gradient on its way, and lets it go on when the next
+# batch is read: who would read it after fresh parameters waits until the alarm.
+AHEAD = """
+import os, signal, sys, torch, sluice.torch
+address, psserver = sys.argv[1], int(sys.argv[2])
+read, stopped = [], []
+signal.alarm(60)
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, n):
+        read.append(n)
+        if stopped and n not in stopped:
+            os.kill(psserver, signal.SIGCONT)
+        return torch.full((3,), float(n)), torch.zeros(1)
+model = torch.nn.Linear(3, 1)
+with sluice.torch.Trainer(model, "ahead", address,
+                          train={"shuffle": False, "steps_per_closure": 5}) as t:
+    seen = []
+    for batch in t.batches(Data(), batch_size=16):
+        assert batch.x[:, 0].tolist() == batch.samples.tolist(), batch
+        seen += batch.samples.tolist()
+        if batch.step == 2:
+            stopped = batch.samples.tolist()
+            os.kill(psserver, signal.SIGSTOP)
+        t.step(lambda: model(batch.x).square().mean() / 1e4)
+assert seen == list(range(160)), seen
+assert sorted(read) == seen, read  # none was read in vain
+print("read ahead")
+"""
+
+
+def the_next_batch_is_read_while_the_gradient_travels():
+    with Cluster(psservers=1, workers=0) as c:
+        said = run(AHEAD, c.address, str(c.processes["ps-0"].pid))
+        check("read ahead" in said, said)
+
+
 def a_program_of_torch_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
         leave(c, "torch_fashion.py", 200)
@@ -214,4 +252,5 @@ if __name__ == "__main__":
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
         a_gpt_learns_bytes_that_a_process_reads_ahead,
         processes_that_read_end_with_their_program,
+        the_next_batch_is_read_while_the_gradient_travels,
         a_program_of_torch_leaves_in_order])
