@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/deadline.h"
+#include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "common/run/log.h"
@@ -338,6 +339,8 @@ static enum sl_err start(struct sluice *s, const struct sluice_options *o,
 {
     enum sl_err rc = read_names(s, o, err);
 
+    if (rc == SL_OK && !history_on())
+        history_open("worker", s->name); // the process has one
     if (rc == SL_OK)
         rc = listen_init(s, o, err);
     if (rc == SL_OK)

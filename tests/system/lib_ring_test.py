@@ -27,7 +27,9 @@ class Rank(Program):
         self.log = open(c.dir / f"{name}.log", "ab")
         self.process = subprocess.Popen(
             list(map(str, words)), stdout=self.log, stderr=self.log,
-            stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+            stdin=subprocess.DEVNULL, env={
+                **os.environ, **environment,
+                **({"SLUICE_HISTORY": str(c.history)} if c.history else {})})
 
 
 def ranks_job(spec, least=1):
