@@ -234,6 +234,11 @@ def a_daemon_takes_what_is_not_set():
     done = ask("sluice", "run", TF_CONFIG='{"task": {"type": "evaluator", "index": 0}}')
     check_equal(done.returncode, 0, done.stderr)
     check("nothing to start" in done.stderr, done.stderr)
+    # Not known yet is no mistake: the service manager tries again.
+    done = ask("worker", "--discover", "dns", "--service", "nowhere.invalid",
+               HOSTNAME="nn-worker-0")
+    check_equal(done.returncode, 138, done.stderr)
+    check("'nowhere.invalid' does not resolve" in done.stderr, done.stderr)
     done = ask("sluice", "run", TF_CONFIG="{")
     check_equal(done.returncode, 2, done.stderr)
 

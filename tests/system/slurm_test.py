@@ -3,7 +3,7 @@
 """deploy/slurm under the real Slurm: a job of a higher partition preempts the
 workers, they come again, and the training ends with every step counted once.
 
-Skipped where Debian's slurmctld, slurmd, slurm-client and munge are not
+By hand, since it waits for Slurm's intervals. Skipped where Debian's slurmctld, slurmd, slurm-client and munge are not
 installed, or without root."""
 import json
 import sys
@@ -63,11 +63,29 @@ def preempted_workers_come_again_and_each_step_counts_once():
         wait_for("the workers to come again", lambda: members(s, address, "worker"), 90)
         check_equal(s.job(workers)["Restarts"], "1", "restarts of the workers' job")
         wait_steps(s, address, before + 20)
-        s.wait_state(cluster, "COMPLETED", 240)
+        check_end(s, cluster)
         s.wait_state(workers, "CANCELLED", 60)
-        told = json.loads((s.dir / "summary.json").read_text())
-        check_equal((told["state"], told["once"], told["cover"]), ("finished", True, True), "end")
-        check_equal(told["steps_counted"], told["steps_asked"], "steps counted")
+
+
+def check_end(s, cluster):
+    s.wait_state(cluster, "COMPLETED", 240)
+    told = json.loads((s.dir / "summary.json").read_text())
+    check_equal((told["job"], told["state"]), ("j-1", "finished"), "end")
+    check_equal((told["once"], told["cover"]), (True, True), "once and cover")
+    check_equal(told["steps_counted"], told["steps_asked"], "steps counted")
+
+
+def a_cluster_whose_time_is_over_goes_on_in_another_life():
+    """Its script is told as by --signal=B:TERM@60, before the time limit."""
+    with Slurm() as s:
+        cluster, address = submit_cluster(s, mlp_job("slurm", epochs=20, steps_per_closure=10))
+        wait_steps(s, address, 20)
+        workers = (s.dir / "cluster" / "workers").read_text()
+        s.call("scancel", "--batch", "--signal=TERM", cluster)
+        wait_for("another life", lambda: s.job(cluster)["Restarts"] == "1", 60)
+        check_end(s, cluster)
+        check((s.dir / "cluster" / "coordinator").is_dir(), "no state")
+        s.wait_state(workers.strip(), "CANCELLED", 60)
 
 
 if __name__ == "__main__":
@@ -75,4 +93,5 @@ if __name__ == "__main__":
     if why:
         print(f"skipped: {why}")
         sys.exit(77)
-    main([preempted_workers_come_again_and_each_step_counts_once])
+    main([preempted_workers_come_again_and_each_step_counts_once,
+          a_cluster_whose_time_is_over_goes_on_in_another_life])
