@@ -381,6 +381,44 @@ static void wake_locked(struct input *in)
         pthread_cond_signal(&in->help);
 }
 
+// What a reader would find to do.
+static bool more_locked(const struct input *in)
+{
+    bool vacant = false;
+
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        const struct slot *s = &in->slot[i];
+
+        vacant = vacant || s->state == SLOT_FREE;
+        if (s->state == SLOT_FILLING && !s->stale && s->given < s->batch.n)
+            return true;
+    }
+    list_for(n, &in->runs)
+    {
+        const struct input_run *run = list_entry(n, struct input_run, node);
+
+        if (vacant && (run->asked ? run->next : wanted(run, run->next)) <
+                          input_run_steps(run))
+            return true;
+    }
+    return false;
+}
+
+// A reader that shares the consumer's core would run as soon as it is woken,
+// and wait for the lock: so it is free by then. And one that finds nothing to
+// do costs two switches for nothing.
+static void unlock_and_wake(struct input *in)
+{
+    bool more = more_locked(in), help = in->shared > 0;
+
+    pthread_mutex_unlock(&in->lock);
+    if (!more)
+        return;
+    pthread_cond_broadcast(&in->changed);
+    if (help)
+        pthread_cond_signal(&in->help);
+}
+
 // ---- the consumer's memory
 
 static void drop_own(struct slot *s)
@@ -510,8 +548,7 @@ void input_open(struct input *in, struct input_run *run)
     run->asked = false;
     list_push_back(&in->runs, &run->node);
     in->shared += data_shared(run->data);
-    wake_locked(in);
-    pthread_mutex_unlock(&in->lock);
+    unlock_and_wake(in);
 }
 
 #define ALL UINT32_MAX
@@ -607,8 +644,9 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
     else if (err != NULL)
         *err = s->err;
     if (freed || rc != SL_OK) // else there is nothing to be woken for
-        wake_locked(in);
-    pthread_mutex_unlock(&in->lock);
+        unlock_and_wake(in);
+    else
+        pthread_mutex_unlock(&in->lock);
     return rc;
 }
 
@@ -665,12 +703,11 @@ void input_put(struct input *in, const struct batch *batch)
             enter_locked(&in->slot[i], SLOT_FREE);
         vacant += in->slot[i].state == SLOT_FREE;
     }
-    now = in->expect > 0 || vacant >= INPUT_SLOTS / 2;
-    if (in->shared > 0)
-        wake_locked(in);
-    pthread_mutex_unlock(&in->lock);
+    now = in->expect > 0 || in->shared > 0 || vacant >= INPUT_SLOTS / 2;
     if (now)
-        pthread_cond_broadcast(&in->changed);
+        unlock_and_wake(in);
+    else
+        pthread_mutex_unlock(&in->lock);
 }
 
 void input_share(struct input *in, struct input_run *run,
@@ -684,8 +721,7 @@ void input_share(struct input *in, struct input_run *run,
     pthread_mutex_lock(&in->lock);
     run->share = share;
     drop_locked(in, run, ALL);
-    wake_locked(in);
-    pthread_mutex_unlock(&in->lock);
+    unlock_and_wake(in);
 }
 
 static bool filling_locked(const struct input *in, const struct input_run *run)
@@ -709,6 +745,5 @@ void input_close(struct input *in, struct input_run *run)
         if (in->slot[i].run == run && in->slot[i].state != SLOT_TAKEN)
             in->slot[i].run = NULL;
     }
-    wake_locked(in);
-    pthread_mutex_unlock(&in->lock);
+    unlock_and_wake(in);
 }
