@@ -6,8 +6,8 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# common/run/background.c; pinned threads of core, of oneDNN and of CUDA.
-OURS = {"setpriority", "sched_setaffinity"}
+# common/run/background.c, prompt.c; pinned threads of core, of oneDNN and of CUDA.
+OURS = {"setpriority", "sched_setaffinity", "sched_setattr"}
 
 
 def complaints(unit):
