@@ -108,9 +108,9 @@ def a_trace_of_a_real_job_keeps_the_rules_of_its_viewers():
             shift, exact = measured(late if name == "w-late" else {})
             check(abs(p["offset_us"] - shift) <= exact + p["round_trip_us"] / 2 + 1000,
                   f"{name}: an offset of {p['offset_us']} us, not {shift}; round trip {p['round_trip_us']}")
-        # On one clock: everything lies within the second that it took, about.
+        # On one clock: everything lies near the second that it took, not decades away.
         times = [s["ts"] for role in found for s in found[role]]
-        check(-200e3 < min(times) and max(times) < 3e6, f"from {min(times)} to {max(times)} us")
+        check(-60e6 < min(times) and max(times) < 60e6, f"from {min(times)} to {max(times)} us")
         # Arrows are there for what began and ended inside.
         pushes = [s for s in found["worker"] if s["name"] == "push"]
         check(arrows >= 0.8 * len(pushes) > 0, f"{arrows} arrows of {len(pushes)} pushes")
