@@ -293,8 +293,11 @@ bool curves_due(const struct curves *c)
     return sl_now_us(c->clock) >= c->next_us;
 }
 
+// Before it is placed, also one that was resumed says that it counts nothing.
 static bool moved(const struct curves *c, const Sluice__V1__JobStatus *s)
 {
+    if (s->state == SLUICE__V1__JOB_STATE__JOB_PLACING)
+        return false;
     return !c->training.any || s->steps_counted != c->training.step;
 }
 

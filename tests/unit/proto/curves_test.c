@@ -212,6 +212,26 @@ TEST(curves, a_run_that_is_taken_up_again_begins_with_a_start)
     T_EQ(last_step, 20);
 }
 
+// Also if it was seen before it was placed.
+TEST(curves, a_resumed_job_begins_with_a_start)
+{
+    const char *root = t_tmpdir();
+    struct curves *c;
+
+    set_up();
+    status.state = SLUICE__V1__JOB_STATE__JOB_PLACING;
+    c = open_in(root, false);
+    take(c, 0);
+    status.state = SLUICE__V1__JOB_STATE__JOB_RUNNING;
+    take(c, 200);
+    take(c, 210);
+    curves_free(c);
+    look(root, "j-7");
+    T_EQ(starts, 1);
+    T_EQ(start_step, 200);
+    T_EQ(last_step, 210);
+}
+
 // A psserver was lost, and steps with it.
 TEST(curves, a_job_that_falls_back_says_so)
 {
