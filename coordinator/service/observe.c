@@ -78,7 +78,7 @@ static void written(void *arg)
         LOG(INFO, "curves are written again", "job=j-%llu",
             (unsigned long long)o->job);
     o->failing = o->rc != SL_OK;
-    if (o->last || o->of == NULL)
+    if (o->of == NULL || (o->last && o->rc == SL_OK))
         let_go(o);
 }
 
@@ -129,6 +129,9 @@ static void observe_one(struct observed *o)
     o->last = ended || gone;
     if (!o->last && !curves_due(o->curves) && !o->failing)
         return;
+    // What cannot be written is tried while the job is in memory.
+    if (o->failing && jobs_get(o->of->coord, o->job) == NULL)
+        gone = true;
     if (gone || look_at(o) == SL_ENOENT) {
         let_go(o);
         return;
