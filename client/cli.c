@@ -318,6 +318,8 @@ static int run_verb(const struct cli_verb *verb, const struct conf *conf)
         return print_and_release(&text, conf_help(&text, conf));
     if (conf_wants_version(conf))
         return print_and_release(&text, conf_version(&text, conf));
+    if (conf_wants_man(conf))
+        return print_and_release(&text, cli_man(&text));
     if (conf_wants_print(conf))
         return print_and_release(&text, conf_print(&text, conf));
 
@@ -372,7 +374,7 @@ done:
     return code;
 }
 
-// "sluice help", "sluice help submit"
+// "sluice help", "sluice help submit", "sluice help --man"
 static int help_verb(int argc, char **argv, int at)
 {
     struct buf text = BUF_INIT;
@@ -380,6 +382,8 @@ static int help_verb(int argc, char **argv, int at)
 
     if (at + 1 >= argc)
         return print_and_release(&text, cli_help(&text));
+    if (strcmp(argv[at + 1], "--man") == 0)
+        return print_and_release(&text, cli_man(&text));
     verb = cli_find(argv[at + 1]);
     if (verb == NULL)
         return unknown_verb(argv[at + 1]);

@@ -65,6 +65,8 @@ int cli_main(int argc, char **argv);
 
 // The texts of help, for main and for the tests.
 enum sl_err cli_help(struct buf *out);
+// man.c: the manual page, in mdoc: `sluice help --man`.
+enum sl_err cli_man(struct buf *out);
 enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb);
 
 const struct cli_verb *cli_find(const char *name); // or NULL

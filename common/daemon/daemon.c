@@ -413,6 +413,8 @@ static int configure(struct daemon *d)
         return print(conf_help, d->conf);
     if (conf_wants_version(d->conf))
         return print(conf_version, d->conf);
+    if (conf_wants_man(d->conf))
+        return print(conf_man, d->conf);
     rc = discover(d->conf, d->about->program, &d->discovered, &err);
     if (rc != SL_OK && sl_err_transient(rc)) // a name that is not known yet
         return usage(d, err.text), DAEMON_EXIT_TRANSIENT;

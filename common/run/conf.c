@@ -35,6 +35,7 @@ static const struct conf_key own_keys[] = {
      .kind = CONF_BOOL,
      .value = "false",
      .help = "Print the version, and exit."},
+    {.name = "man", .kind = CONF_BOOL, .value = "false"}, // for who packages
     {.name = NULL},
 };
 
@@ -347,6 +348,7 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
         return rc;
     c->version = conf_bool(c, "version");
     c->print = conf_bool(c, "print-config");
+    c->man = conf_bool(c, "man");
     return SL_OK;
 }
 
@@ -358,6 +360,11 @@ bool conf_wants_help(const struct conf *c)
 bool conf_wants_version(const struct conf *c)
 {
     return c->version;
+}
+
+bool conf_wants_man(const struct conf *c)
+{
+    return c->man;
 }
 
 bool conf_wants_print(const struct conf *c)

@@ -86,6 +86,7 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
 // What conf_load was asked to do instead of running.
 bool conf_wants_help(const struct conf *c);
 bool conf_wants_version(const struct conf *c);
+bool conf_wants_man(const struct conf *c); // --man, which --help leaves out
 bool conf_wants_print(const struct conf *c);
 
 // Values. Unset strings are NULL, unset lists empty, other unset keys 0.
@@ -118,5 +119,18 @@ enum sl_err conf_read_number(const struct conf_key *key, const char *text,
 enum sl_err conf_help(struct buf *out, const struct conf *c);
 enum sl_err conf_print(struct buf *out, const struct conf *c);
 enum sl_err conf_version(struct buf *out, const struct conf *c);
+
+// ---- conf_man.c: manual pages, in mdoc
+
+// One of section 8, of a daemon.
+enum sl_err conf_man(struct buf *out, const struct conf *c);
+
+// Parts of one: its head; text for people as lines of a page; an indented line;
+// a list of options.
+enum sl_err conf_man_head(struct buf *out, const char *name, int section,
+                          const char *brief);
+enum sl_err conf_man_text(struct buf *out, const char *text);
+enum sl_err conf_man_line(struct buf *out, const char *text);
+enum sl_err conf_man_keys(struct buf *out, const struct conf_key *keys);
 
 #endif

@@ -23,7 +23,7 @@ struct conf {
     size_t count;
     char **args; // owned array of argv's strings
     size_t arg_count;
-    bool help, version, print;
+    bool help, version, print, man;
 };
 
 // Reads `text` as the key's kind into *v, replacing its value or, for a list
@@ -36,6 +36,10 @@ void conf_value_release(struct conf_value *v);
 // By name, where '_' may stand for '-'; NULL: no such key.
 struct conf_value *conf_find(const struct conf *c, const char *name,
                              size_t len);
+
+// "TIME": what stands for a value of the key; and all that is said of it.
+const char *conf_kind_word(const struct conf_key *key);
+enum sl_err conf_describe(struct buf *out, const struct conf_key *key);
 
 // "512", "64MiB", "10s": as a default or a bound is shown.
 void conf_show_integer(char *out, size_t space, const struct conf_key *key,

@@ -8,7 +8,7 @@
 #define COLUMNS 80
 #define INDENT 26 // where the text of a flag begins
 
-static const char *kind_word(const struct conf_key *key)
+const char *conf_kind_word(const struct conf_key *key)
 {
     switch (key->kind) {
     case CONF_STRING:
@@ -68,7 +68,7 @@ static enum sl_err wrap(struct buf *out, const char *text, size_t at,
 }
 
 // "Bytes per shard. 1MiB to 1GiB; default 4MiB."
-static enum sl_err describe(struct buf *out, const struct conf_key *key)
+enum sl_err conf_describe(struct buf *out, const struct conf_key *key)
 {
     char low[32], high[32];
     bool bounds = (key->min != 0 || key->max != 0) && key->kind != CONF_STRING;
@@ -99,11 +99,13 @@ static enum sl_err help_key(struct buf *out, const struct conf_key *key)
     size_t start = out->len, used;
     enum sl_err rc;
 
+    if (key->help == NULL)
+        return SL_OK;
     if (key->letter != 0)
         rc = buf_appendf(out, "  -%c, --%s %s", key->letter, key->name,
-                         kind_word(key));
+                         conf_kind_word(key));
     else
-        rc = buf_appendf(out, "  --%s %s", key->name, kind_word(key));
+        rc = buf_appendf(out, "  --%s %s", key->name, conf_kind_word(key));
     used = out->len - start;
     if (rc == SL_OK && used + 1 > INDENT) {
         rc = buf_append_char(out, '\n');
@@ -112,7 +114,7 @@ static enum sl_err help_key(struct buf *out, const struct conf_key *key)
     if (rc == SL_OK)
         rc = pad(out, INDENT - used);
     if (rc == SL_OK)
-        rc = describe(&text, key);
+        rc = conf_describe(&text, key);
     if (rc == SL_OK)
         rc = wrap(out, buf_text(&text), INDENT, INDENT);
     buf_release(&text);
@@ -157,7 +159,8 @@ enum sl_err conf_print(struct buf *out, const struct conf *c)
         const char *name = v->key->name;
 
         if (strcmp(name, "help") == 0 || strcmp(name, "version") == 0 ||
-            strcmp(name, "print-config") == 0 || strcmp(name, "config") == 0)
+            strcmp(name, "print-config") == 0 || strcmp(name, "config") == 0 ||
+            strcmp(name, "man") == 0)
             continue;
         if (!v->set)
             rc = buf_appendf(out, "# unset\n# %s =\n", name);
