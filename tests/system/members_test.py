@@ -3,6 +3,7 @@
 """Who is there, and who is given nothing more: workers, servers, drain and
 undrain, in each form of output."""
 import json
+import shutil
 
 from cluster import Cluster, check, check_equal, main, mlp_job, wait_for
 
@@ -67,6 +68,39 @@ def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
         c.run("stop", job, "--now")
 
 
+def a_psserver_is_lost_for_good_and_jobs_go_on():
+    """The two ways of deploy/RUNBOOK.md, where the store is shared."""
+    with Cluster(psservers=2, workers=1) as c:
+        spec = mlp_job("orphan", samples=6400, epochs=8, steps_per_closure=10)
+        job = c.submit(spec)
+        c.wait_steps(job, 110)  # beyond the checkpoint of the first epoch
+        wait_for("a checkpoint", lambda: int(c.status(job)["cuts"]))
+        c.kill("ps-1")
+        shutil.rmtree(c.dir / "ps-1")
+        wait_for("it to be missed", lambda: (member(c, "servers", "ps-1") or {}).get(
+            "state") == "lost")
+        check("shards-down" in c.run("events", job).stdout, "it is not told")
+
+        # Another one, empty, under its name: it takes the files of the checkpoint.
+        c.start("ps-1")
+        c.wait_steps(job, c.steps(job) + 10)
+        told = c.run("events", job).stdout
+        check("is served by ps-1 again, with" in told, told)
+
+        # Or under another name: the job ends, and a new one goes on from its
+        # checkpoint, which was taken in the midst of training, with as many.
+        c.kill("ps-1")
+        c.run("stop", job, "--now")
+        c.start("ps-2")
+        cuts = c.json("checkpoints", job)["checkpoints"]
+        more = c.submit(spec, "--set", "name=heir", "--resume", job)
+        status = c.wait_state(more)
+        check_equal(int(status["resumed_steps"]), int(cuts[-1]["steps"]), "resumed at")
+        check_equal({s["psserver"] for s in status["shards"]}, {"ps-0", "ps-2"},
+                    "where it lies")
+
+
 if __name__ == "__main__":
     main([members_are_listed_in_each_form,
-          a_drained_worker_can_be_stopped_and_nothing_is_done_again])
+          a_drained_worker_can_be_stopped_and_nothing_is_done_again,
+          a_psserver_is_lost_for_good_and_jobs_go_on])
