@@ -94,6 +94,8 @@ static const struct conf_key up_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key logs_keys[] = {DIR_KEY, {.name = NULL}};
+
 static const struct conf_key run_keys[] = {
     {.name = "discover",
      .kind = CONF_CHOICE,
@@ -684,6 +686,19 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_checkpoints},
+    {.name = "logs",
+     .usage = "sluice logs JOB [OPTION]...",
+     .brief = "what the daemons of 'up' said of a job",
+     .text = "Prints the lines of the log about one job, of all daemons that a "
+             "'sluice up' started in a folder, in the order of their times; "
+             "with -o json as they were written, an object each.",
+     .example = "sluice logs j-1 --dir ./cluster",
+     .keys = logs_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .json = true,
+     .exits = not_found,
+     .run = verb_logs},
     {.name = "quota",
      .usage = "sluice quota [OPTION]...",
      .brief = "what tenants have, and may have",

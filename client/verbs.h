@@ -29,6 +29,7 @@ int verb_pause(struct cli *cli);       // pause.c
 int verb_resume(struct cli *cli);      // pause.c
 int verb_checkpoint(struct cli *cli);  // checkpoint.c
 int verb_checkpoints(struct cli *cli); // checkpoints.c
+int verb_logs(struct cli *cli);        // logs.c
 int verb_quota(struct cli *cli);       // quota.c
 int verb_tasks(struct cli *cli);       // tasks.c
 int verb_trace(struct cli *cli);       // trace.c
