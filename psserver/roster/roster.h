@@ -95,6 +95,8 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 size_t roster_admitted(const struct roster *r);
 size_t roster_failed(const struct roster *r);
+// The last snapshot found no space on the disk.
+bool roster_full(const struct roster *r);
 
 // Writes the figures of its shards and their snapshots.
 void roster_measure(struct roster *r, struct expo *e);

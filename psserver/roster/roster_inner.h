@@ -29,6 +29,7 @@ struct roster {
     // Snapshots since the start, by their ends; and of the last one.
     uint64_t written, no_space, unwritten, written_bytes;
     struct histogram took;
+    bool full; // and the last one found no space
 };
 
 // A shard that we were told to hold.

@@ -59,6 +59,11 @@ static void put_shards(const struct measured *m, struct expo *e)
     }
 }
 
+bool roster_full(const struct roster *r)
+{
+    return r->full;
+}
+
 void roster_measure(struct roster *r, struct expo *e)
 {
     uint64_t now = sl_now_ms(sl_clock_real());

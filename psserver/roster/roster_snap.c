@@ -81,8 +81,9 @@ static void send_failed(struct hosted *h, uint64_t request,
 
 static void count(struct roster *r, const struct snapping *s)
 {
+    r->full = s->rc != SL_OK && strstr(s->err.text, strerror(ENOSPC)) != NULL;
     if (s->rc != SL_OK) {
-        if (strstr(s->err.text, strerror(ENOSPC)) != NULL)
+        if (r->full)
             r->no_space++;
         else
             r->unwritten++;

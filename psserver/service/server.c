@@ -369,6 +369,8 @@ static void checks(struct daemon *d, void *arg, struct ops_checks *c)
 
     ops_check(c, "state", roster_failed(s->roster) == 0,
               "a shard cannot be loaded; the log says why");
+    ops_check(c, "space", !roster_full(s->roster),
+              "the last snapshot found no space on the disk");
     ops_check(c, "map", s->attached || roster_admitted(s->roster) > 0,
               "waiting for the coordinator");
     ops_check(c, "port", s->rpc != NULL, NULL);

@@ -36,7 +36,7 @@ def members_without_a_coordinator_live_and_are_not_ready():
         becomes(c, "w-0", 503, "[-]registered failed: waiting for the coordinator\n")
         c.start("coordinator")
         becomes(c, "coordinator", 200, "[+]journal ok\n[+]term ok\n")
-        becomes(c, "ps-0", 200, "[+]state ok\n[+]map ok\n[+]port ok\nready\n")
+        becomes(c, "ps-0", 200, "[+]state ok\n[+]space ok\n[+]map ok\n[+]port ok\nready\n")
         becomes(c, "w-0", 200, "[+]registered ok\n[+]notice ok\n[+]data ok\nready\n")
         c.kill("coordinator")
         becomes(c, "w-0", 503, "[-]registered failed")
@@ -72,6 +72,40 @@ def a_data_root_that_goes_away_is_said():
         becomes(c, "w-0", 200, "[+]data ok")
         (c.dir / "data").rename(c.dir / "elsewhere")
         becomes(c, "w-0", 503, f"[-]data failed: {c.dir}/data: No such file")
+
+
+class Small(Cluster):
+    """Its psserver has a disk of its own for snapshots, of 4 MiB."""
+
+    def command(self, name):
+        line = super().command(name)
+        if not name.startswith("ps"):
+            return line
+        store = self.dir / "small"
+        store.mkdir(exist_ok=True)
+        return ["unshare", "-m", "sh", "-c",
+                'mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"', str(store), *line,
+                "--store", str(store)]
+
+    def inside(self, script):
+        """In the psserver's mounts, and its store."""
+        done = subprocess.run(
+            ["nsenter", "-t", str(self.processes["ps-0"].pid), "-m", "sh", "-c",
+             f'cd "{self.dir}/small" && {script}'], capture_output=True, check=False)
+        return done.returncode
+
+
+def a_psserver_without_space_is_not_ready_and_recovers():
+    with Small(psservers=1, workers=1, psserver_args=OPS) as c:
+        job = c.submit(mlp_job(epochs=100))
+        c.wait_steps(job, 20)
+        becomes(c, "ps-0", 200, "[+]space ok")
+        c.inside("cat /dev/zero > ballast")
+        becomes(c, "ps-0", 503, "[-]space failed: the last snapshot found no space")
+        check(value(metrics(address(c, "ps-0")), "sluice_snapshots_total", result="enospc") > 0,
+              "the figure does not say so")
+        c.inside("rm ballast")
+        becomes(c, "ps-0", 200, "[+]space ok")
 
 
 def a_process_that_stands_still_does_not_answer():
@@ -246,6 +280,7 @@ if __name__ == "__main__":
         members_without_a_coordinator_live_and_are_not_ready,
         a_drain_and_a_notice_are_not_ready,
         a_data_root_that_goes_away_is_said,
+        a_psserver_without_space_is_not_ready_and_recovers,
         a_process_that_stands_still_does_not_answer,
         a_wrong_address_ends_it_with_2,
         hostile_requests_leave_a_daemon_alive,
