@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The ops port: who is alive, who can do its job, and figures that are true."""
+import datetime
 import pathlib
 import signal
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import tempfile
 
 import catalogue
+from access_test import Guarded
 from cluster import (BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for)
 from scrape import OPS, address, get, metrics, value
 
@@ -275,6 +277,21 @@ def figures_of_what_goes_wrong():
             metrics(address(c, "coordinator")), "sluice_psservers", state="lost") == 1)
 
 
+def figures_of_certificates_and_refusals():
+    with Guarded([("viewer", "vic")], psservers=0, workers=0, coordinator_args=OPS) as c:
+        c.run("stop", "j-1", who="viewer-vic", want=5)
+        found = metrics(address(c, "coordinator"))
+        check_equal(value(found, "sluice_refused_total", reason="auth"), 1, "refusals")
+        check_equal(value(found, "sluice_rpc_requests_total", method="Stop",
+                          code="PERMISSION_DENIED"), 1, "answers to Stop")
+        ends = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in",
+                               c.certs / "coordinator.crt"], check=True, text=True,
+                              capture_output=True).stdout.strip().split("=")[1]
+        want = datetime.datetime.strptime(ends, "%b %d %H:%M:%S %Y %Z")
+        check_equal(value(found, "sluice_tls_certificate_expiry_timestamp_seconds", file="cert"),
+                    want.replace(tzinfo=datetime.timezone.utc).timestamp(), "the end")
+
+
 if __name__ == "__main__":
     main([
         members_without_a_coordinator_live_and_are_not_ready,
@@ -288,4 +305,5 @@ if __name__ == "__main__":
         the_page_has_each_figure,
         figures_of_a_job_are_its_counts,
         figures_of_what_goes_wrong,
+        figures_of_certificates_and_refusals,
     ])
