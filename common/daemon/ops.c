@@ -78,7 +78,8 @@ static void put_common(struct ops *o, struct expo *e)
 {
     expo_family(e, "sluice_build_info", EXPO_GAUGE,
                 "Always 1; what runs is in the labels.");
-    expo_value(e, 1, "version", SLUICE_VERSION, "role", o->setup.role, NULL);
+    expo_value(e, 1, "version", SLUICE_VERSION, "commit", SLUICE_COMMIT, "role",
+               o->setup.role, NULL);
     ops_process(e);
     expo_family(e, "sluice_event_loop_lag_seconds", EXPO_HISTOGRAM,
                 "How late the loop was when a timer was due.");

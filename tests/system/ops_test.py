@@ -217,6 +217,7 @@ def figures_of_a_job_are_its_counts():
         for found in (boss, *servers, *workers):
             histograms_add_up(found)
         check_equal(value(before, "sluice_samples_counted_total"), 0, "samples before")
+        check_equal(value(boss, "sluice_build_info", role="coordinator"), 1, "build info")
         check_equal(value(boss, "sluice_samples_counted_total"), samples, "samples")
         check_equal(value(boss, "sluice_closures_finished_total", result="counted"),
                     int(status["closures_counted"]), "closures")

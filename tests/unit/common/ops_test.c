@@ -91,8 +91,8 @@ TEST(ops, metrics_are_text_that_prometheus_reads)
     open_world(&w, "127.0.0.1:0");
     text = ask(&w.talk, "GET /metrics HTTP/1.1\r\n" END);
     T_HAS(text, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
-    T_HAS(text, "sluice_build_info{version=\"" SLUICE_VERSION
-                "\",role=\"tester\"} 1\n");
+    T_HAS(text, "sluice_build_info{version=\"" SLUICE_VERSION "\",commit=\"");
+    T_HAS(text, "\",role=\"tester\"} 1\n");
     T_HAS(text, "# TYPE process_cpu_seconds_total counter\n");
     T_HAS(text, "\nsluice_own 42\n");
     T_STR(text + strlen(text) - 1, "\n");
