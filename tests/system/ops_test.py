@@ -254,6 +254,8 @@ def figures_of_what_goes_wrong():
         slots = value(metrics(address(c, "ps-0")), "sluice_parameter_bytes", kind="slots")
         values = value(metrics(address(c, "ps-0")), "sluice_parameter_bytes", kind="values")
         check_equal((values, slots), (4 * 50890, 8 * 50890), "bytes of adam's net")
+        check(total(all_of(c, "w"), "sluice_device_memory_bytes", kind="used") > 4 * 50890,
+              "the job takes no memory of a worker")
         (c.dir / "going").touch()
         wait_for("w-1 to end", lambda: c.processes["w-1"].poll() is not None)
         c.kill("w-1")

@@ -10,7 +10,7 @@ static struct {
     struct histogram phase[FIGURES_PHASES];
     struct histogram staleness;
     number steps[FIGURES_STEPS], samples, nonfinite[FIGURES_NONFINITE];
-    number generation, torn[FIGURES_TORN];
+    number generation, torn[FIGURES_TORN], memory;
     _Atomic double loss_scale;
 } f = {
     .phase = {HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS,
@@ -59,6 +59,11 @@ void figures_nonfinite(enum figures_nonfinite action)
 void figures_loss_scale(double scale)
 {
     atomic_store_explicit(&f.loss_scale, scale, memory_order_relaxed);
+}
+
+void figures_memory(uint64_t bytes)
+{
+    atomic_store_explicit(&f.memory, bytes, memory_order_relaxed);
 }
 
 void figures_ring(uint64_t generation)
@@ -122,6 +127,10 @@ void figures_write(struct expo *e)
     expo_single(e, "sluice_loss_scale", EXPO_GAUGE,
                 "Of f16, the last; 0: there is none.",
                 atomic_load_explicit(&f.loss_scale, memory_order_relaxed));
+    expo_family(e, "sluice_device_memory_bytes", EXPO_GAUGE,
+                "Memory of the jobs that are kept, of the device and the "
+                "host.");
+    expo_value(e, get(&f.memory), "kind", "used", NULL);
     expo_single(e, "sluice_ring_generation", EXPO_GAUGE,
                 "The last generation of a ring that this worker was a rank "
                 "of; 0: none.",

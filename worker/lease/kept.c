@@ -2,6 +2,8 @@
 // worker/lease/kept.c -- which jobs are kept; see kept.h.
 #include "worker/lease/kept.h"
 
+#include "worker/device/figures.h"
+
 void kept_init(struct kept *k, uint64_t budget)
 {
     *k = (struct kept){.budget = budget};
@@ -25,6 +27,7 @@ void kept_add(struct kept *k, struct job *job)
     list_push_back(&k->jobs, &job->node);
     k->count++;
     k->bytes += job->bytes;
+    figures_memory(k->bytes);
 }
 
 void kept_use(struct kept *k, struct job *job)
@@ -37,6 +40,7 @@ void kept_weigh(struct kept *k, struct job *job, uint64_t bytes)
 {
     k->bytes += bytes - job->bytes;
     job->bytes = bytes;
+    figures_memory(k->bytes);
 }
 
 void kept_remove(struct kept *k, struct job *job)
@@ -44,6 +48,7 @@ void kept_remove(struct kept *k, struct job *job)
     list_remove(&job->node);
     k->count--;
     k->bytes -= job->bytes;
+    figures_memory(k->bytes);
 }
 
 struct job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes)
