@@ -32,10 +32,8 @@ void blame_work(struct coord *c, struct work *w, uint64_t identity,
         return;
     if (w->kind == WORK_TRAIN && of == w && job->placed && recount_blamed(c, w))
         return;
-    if (w->closure.state == CLOSURE_FAILED) {
-        figures_failed(c);
+    if (w->closure.state == CLOSURE_FAILED)
         poison(c, w, of);
-    } else {
+    else
         leases_settle(c, w);
-    }
 }

@@ -86,6 +86,7 @@ void recount_fail(struct coord *c, struct work *w, const struct work *of)
 {
     char what[200];
 
+    figures_failed(c);
     end_fail(c, w->job,
              "%s did not end in %u attempts on %u distinct workers: %s",
              recount_name(w, what, sizeof(what)), w->closure.failures,
