@@ -102,6 +102,9 @@ class Loop:
                        steps_per_closure=5, batch=8)
         spec["checkpoint"] = {"every_seconds": 0.3, "keep": 1}
         spec["evaluate"] = {"every_epochs": 2}
+        if not self.mode:  # nothing ever gets better by so much: each falls
+            spec["callbacks"] = {"reduce_on_plateau": {
+                "monitor": "loss", "patience": 1, "factor": 0.9, "min_delta": 1000}}
         spec["train"].update(self.mode)
         spec["model"]["layers"][1]["units"] = self.units
         return spec

@@ -48,6 +48,7 @@ struct fake_shard {
     uint64_t applied;
     struct wire_attempt newest[WORLD_CLOSURES];
     uint64_t want_snapshot; // request; 0: none
+    uint64_t rates;         // closure of the last rate that it knows; 0: none
     struct fake_snap snaps[WORLD_SNAPS];
     unsigned snaps_count;
 };
@@ -89,6 +90,7 @@ struct fake_member {
     bool skips;       // none of its steps is finite
     bool raves;       // its metrics cannot be
     bool overflows;   // psserver: a value of its files is not finite
+    bool old;         // psserver: it does not know reduced rates
     unsigned lies;    // so many closures it completes without a push
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
@@ -214,6 +216,9 @@ bool world_run(struct world *w, int state, unsigned steps);
 void world_let_go(struct world *w, uint64_t closure, uint64_t stream);
 // Time passes for everybody, with heartbeats and ticks.
 void world_pass(struct world *w, uint64_t ms);
+
+// A graph job of more epochs, with these callbacks.
+uint64_t world_submit_callbacks(struct world *w, const char *callbacks);
 
 extern const char world_sync_job[], world_silu_job[], world_scored_job[];
 extern const char world_graph_job[], world_external_job[], world_ring_job[],

@@ -13,6 +13,7 @@ static void forget(struct fake_shard *f)
     f->placed = f->loaded = f->admitted = false;
     f->want_snapshot = 0;
     f->incarnation = 0;
+    f->rates = 0;
 }
 
 void fake_psserver_drop(struct fake_member *m)
@@ -78,6 +79,30 @@ static void load(struct world *w, struct fake_shard *f, bool highest)
     f->placed = f->loaded = true;
 }
 
+static uint64_t last_rate(Sluice__V1__RateStep *const *rates, size_t count)
+{
+    return count > 0 ? rates[count - 1]->closure : 0;
+}
+
+static void take_rates(struct world *w, struct fake_member *m,
+                       const Sluice__V1__Rates *rates)
+{
+    struct fake_shard *f = &m->shards[rates->shard];
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__RatesTaken taken = SLUICE__V1__RATES_TAKEN__INIT;
+
+    if (!f->loaded || m->old)
+        return;
+    f->rates = last_rate(rates->rates, rates->n_rates);
+    taken.job = rates->job;
+    taken.job_uid = rates->job_uid;
+    taken.shard = rates->shard;
+    taken.closure = f->rates;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN;
+    up.rates_taken = &taken;
+    fake_send(m, &up);
+}
+
 static void take_place(struct world *w, struct fake_member *m,
                        const Sluice__V1__Place *place)
 {
@@ -88,6 +113,7 @@ static void take_place(struct world *w, struct fake_member *m,
     f->sources = place->shard->n_sources;
     if (f->incarnation == 0)
         load(w, f, world_below(w, 4) != 0);
+    f->rates = last_rate(place->shard->rates, place->shard->n_rates);
     send_hello(w, m, place->shard->shard);
 }
 
@@ -174,6 +200,9 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_ADMIT:
         take_admit(w, m, message->admit);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_RATES:
+        take_rates(w, m, message->rates);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_REFUSE:
         take_refuse(w, m, message->refuse);

@@ -243,6 +243,20 @@ static uint64_t all_steps(const Sluice__V1__Lease *l)
     return (UINT64_C(1) << l->steps) - 1;
 }
 
+// D1: whoever applies a step of this closure knows the rate of it.
+static void check_rate(struct world *w, const struct fake_shard *s,
+                       uint64_t closure)
+{
+    const struct job *job =
+        w->coord == NULL ? NULL : jobs_get(w->coord, w->job);
+
+    if (job == NULL)
+        return;
+    for (uint32_t i = 0; i < job->callbacks.rates.count; i++)
+        if (job->callbacks.rates.step[i].closure <= closure)
+            T_GE(s->rates, job->callbacks.rates.step[i].closure);
+}
+
 // Brings one shard's evidence one fact further: asks, or pushes a step that
 // lacks. False: the attempt is fenced.
 static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
@@ -273,6 +287,7 @@ static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
         step++;
     if (step == l->steps)
         return true;
+    check_rate(w, s, l->closure);
     if (counted_add(&s->counted, l->closure, step) == SL_OK) // S2
         s->applied++;
     f->steps[shard] |= UINT64_C(1) << step;

@@ -773,3 +773,53 @@ TEST(shard, each_key_counts_once_whatever_the_crowd_does)
     T_GT(brief.steps, 60);
     shard_unref(s);
 }
+
+// ---- D1
+
+// Closures 0 to 3 at rate 1, then 4 and 5 at a half, then at a quarter; in
+// whatever order they come, told before or after.
+TEST(shard, D1_a_step_is_applied_at_the_rate_of_its_closure)
+{
+    static const struct {
+        uint64_t closure;
+        float rate;
+    } steps[] = {{5, 0.5f}, {0, 1.0f}, {6, 0.25f}, {4, 0.5f}, {3, 1.0f}};
+    Sluice__V1__RateStep first = SLUICE__V1__RATE_STEP__INIT,
+                         *list[] = {&first};
+    struct rates rates = {.count = 0};
+    struct shard *s;
+    struct kit k;
+    float is = 0;
+
+    kit_init(&k);
+    first.closure = 4;
+    first.rate = 0.5;
+    k.spec.rates = list;
+    k.spec.n_rates = 1;
+    s = kit_admitted(&k);
+    rates_add(&rates, 4, 0.5);
+    rates_add(&rates, 6, 0.25);
+    for (unsigned i = 0; i < SL_COUNT(steps); i++) {
+        kit_count(s, steps[i].closure, 0, 1.0f);
+        is -= steps[i].rate;
+        T_EQ(s->memory.values[0], is);
+        shard_rates(s, &rates); // told once more it is no smaller
+    }
+    shard_unref(s);
+}
+
+TEST(shard, rates_that_do_not_rise_are_refused)
+{
+    Sluice__V1__RateStep steps[2] = {SLUICE__V1__RATE_STEP__INIT,
+                                     SLUICE__V1__RATE_STEP__INIT};
+    Sluice__V1__RateStep *list[] = {&steps[0], &steps[1]};
+    struct rates rates;
+
+    steps[0].closure = 4;
+    steps[1].closure = 4;
+    T_FAILS(SL_EINVAL, plan_rates(&rates, list, 2, t_err()));
+    steps[1].closure = 5;
+    T_OK(plan_rates(&rates, list, 2, t_err()));
+    steps[1].rate = -1;
+    T_FAILS(SL_EINVAL, plan_rates(&rates, list, 2, t_err()));
+}
