@@ -48,12 +48,29 @@ static void lose(struct world *w, struct fake_member *m)
     world_restart(w, m);
 }
 
-// With members and coordinators that die on the way.
+static size_t evaluations(struct world *w)
+{
+    const struct job *job =
+        w->coord == NULL ? NULL : jobs_get(w->coord, w->job);
+
+    return job == NULL ? 0 : job->evaluations_count;
+}
+
+// With members and coordinators that die on the way; one of these behind each
+// evaluation, if there are losses at all.
 static void live(struct world *w, unsigned losses)
 {
+    bool dies = losses > 0;
+    size_t seen = 0;
+
     for (unsigned i = 0; i < LIMIT; i++) {
         world_step(w);
         check_held(w);
+        if (dies && evaluations(w) > seen) {
+            seen = evaluations(w);
+            world_stop_coord(w);
+            world_start_coord(w);
+        }
         if (w->coord != NULL && world_state(w) >= JOB_FINISHED)
             return;
         if (losses == 0 || world_below(w, 60) != 0)
