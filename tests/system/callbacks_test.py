@@ -243,18 +243,31 @@ def a_coordinator_that_is_killed_again_and_again_judges_the_same():
         check_equal(end["steps_counted"], end["steps_asked"], "steps")
 
 
-def a_psserver_that_comes_back_applies_the_rate_that_a_step_had():
+def a_psserver_that_comes_back_is_told_the_rates():
+    """A step that was under way is computed again there, from values of the other shard that
+    hold it: so not the model's values are compared, but what was made of the losses."""
     with Bed(psservers=2, workers=2) as c:
-        want = on_a_plateau(c, 14)
         job = c.submit(c.job("back", {"reduce_on_plateau": PLATEAU}, epochs=14))
-        for _ in range(3):
-            before = int(c.status(job)["steps_counted"])
-            c.wait_steps(job, min(before + 2, 14))
-            if c.status(job)["state"] != "running":
-                break
+        for at in (3, 6, 8):
+            c.wait_steps(job, at)
             c.kill("ps-0", signal.SIGKILL)
             c.start("ps-0")
-        check_plateau(c, c.wait_state(job), want, 14)
+        end = c.wait_state(job)
+        check_equal(end["steps_counted"], end["steps_asked"], "steps")
+        check(int(end["psservers_lost"]) > 0, "none was lost")
+        rates, best, wait, cool, rate = [], None, 0, 0, RATE
+        for epoch, e in enumerate(end["evaluations"], 1):
+            cool, wait = (cool - 1, 0) if cool > 0 else (0, wait)
+            if best is None or e["loss"] < best:
+                best, wait = e["loss"], 0
+            elif cool == 0:
+                wait += 1
+                if wait >= PLATEAU["patience"] and rate > PLATEAU["min_lr"]:
+                    rate = max(rate * PLATEAU["factor"], PLATEAU["min_lr"])
+                    wait, cool = 0, PLATEAU["cooldown"]
+                    rates.append((epoch, rate))
+        check(rates, "nothing was reduced")
+        check_equal([(int(r["closure"]), r["rate"]) for r in end["callbacks"]["rates"]], rates, "rates")
 
 
 def what_cannot_work_is_refused_in_words():
@@ -275,5 +288,5 @@ if __name__ == "__main__":
           the_best_checkpoint_outlives_those_that_are_pruned,
           evaluations_may_come_by_steps,
           a_coordinator_that_is_killed_again_and_again_judges_the_same,
-          a_psserver_that_comes_back_applies_the_rate_that_a_step_had,
+          a_psserver_that_comes_back_is_told_the_rates,
           what_cannot_work_is_refused_in_words])
