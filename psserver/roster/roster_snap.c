@@ -254,7 +254,7 @@ struct collect {
     char *folder; // owned
     uint64_t job, uid;
     uint32_t shard;
-    struct wire_tag below;
+    struct snap_keep keep; // owned
     unsigned removed;
     bool whole; // all of the job; the coordinator is told
     enum sl_err rc;
@@ -265,7 +265,7 @@ static void collect_work(void *arg)
 {
     struct collect *c = arg;
 
-    c->rc = snap_collect(c->roster->setup.fs, c->folder, c->shard, c->below,
+    c->rc = snap_collect(c->roster->setup.fs, c->folder, c->shard, &c->keep,
                          &c->removed, &c->err);
 }
 
@@ -294,57 +294,58 @@ static void collect_done(void *arg)
         roster_send_deleted(c->roster, c->job, c->uid);
     roster_worked(c->roster);
     sl_free(c->folder);
+    sl_free(c->keep.tags);
     sl_free(c);
 }
 
-// Deleting can wait for ever: what cannot be started now is not an error.
+// Deleting can wait for ever: what cannot be started now is not an error. Takes
+// what->keep.
 static void start_collect(struct roster *r, const struct collect *what,
                           const char *folder, loop_fn work)
 {
     struct collect *c = sl_malloc(sizeof(*c));
 
-    if (c == NULL)
+    if (c == NULL) {
+        sl_free(what->keep.tags);
         return;
+    }
     *c = *what;
     c->roster = r;
     c->folder = sl_strdup(folder);
     if (c->folder == NULL || roster_work(r, work, collect_done, c) != SL_OK) {
         sl_free(c->folder);
+        sl_free(c->keep.tags);
         sl_free(c);
     }
 }
 
-// K3: nothing but what lies below the oldest tag that is to be kept. That tag
-// is of our incarnation or of an ended one, and so is all below it; a psserver
+// K3: nothing that is named, nor what is newer than all of that. The newest is
+// of our incarnation or of an ended one, and so is all below it; a psserver
 // that was replaced knows only an older one and deletes nothing.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
     struct collect what = {.job = m->job, .shard = m->shard};
     struct shard_brief brief;
-    struct wire_tag tag;
 
     if (!roster_term(r, m->term)) {
         LOG(WARN, "message of an older term ignored (K3)",
             "what=Keep term=%" PRIu64 " newest=%" PRIu64, m->term, r->term);
         return;
     }
-    if (h == NULL || h->state != HOSTED_ADMITTED || m->n_tags == 0)
+    if (h == NULL || h->state != HOSTED_ADMITTED || m->n_tags == 0 ||
+        snap_keep_read(&what.keep, m) != SL_OK)
         return;
-    what.below = wire_tag_of(m->tags[0]);
-    for (size_t i = 1; i < m->n_tags; i++) {
-        tag = wire_tag_of(m->tags[i]);
-        if (wire_tag_cmp(tag, what.below) < 0)
-            what.below = tag;
-    }
     HISTORY("keep",
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " sequence=%" PRIu64
             " term=%" PRIu64,
-            m->job, m->shard, what.below.incarnation, what.below.sequence,
-            m->term);
+            m->job, m->shard, what.keep.newest.incarnation,
+            what.keep.newest.sequence, m->term);
     shard_brief(h->shard, true, &brief);
-    if (what.below.incarnation <= brief.incarnation)
+    if (what.keep.newest.incarnation <= brief.incarnation)
         start_collect(r, &what, h->folder, collect_work);
+    else
+        sl_free(what.keep.tags);
 }
 
 // The next hosted shard of a job (with this uid, if one is said), or NULL.

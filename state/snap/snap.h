@@ -151,9 +151,17 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
 
 // ---- collecting (snap_find.c)
 
-// Deletes the shard's snapshots below a tag (K3). *removed counts them.
+// The tags of a Keep: nothing that they name goes, nor what is newer than all
+// of them (K3). sl_free(keep->tags). SL_ENOMEM.
+struct snap_keep {
+    struct wire_tag *tags, newest;
+    size_t count;
+};
+enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
+
+// Deletes the shard's other snapshots. *removed counts them.
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
-                         struct wire_tag below, unsigned *removed,
+                         const struct snap_keep *keep, unsigned *removed,
                          struct sl_error *err);
 
 // Deletes all snapshots of a job.

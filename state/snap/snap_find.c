@@ -129,8 +129,31 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
     return rc;
 }
 
+enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m)
+{
+    *out = (struct snap_keep){.count = m->n_tags};
+    out->tags = sl_malloc_array(m->n_tags, sizeof(*out->tags));
+    if (out->tags == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < m->n_tags; i++) {
+        out->tags[i] = wire_tag_of(m->tags[i]);
+        if (wire_tag_cmp(out->tags[i], out->newest) > 0)
+            out->newest = out->tags[i];
+    }
+    return SL_OK;
+}
+
+static bool named(const struct snap_keep *keep, struct wire_tag tag)
+{
+    for (size_t i = 0; i < keep->count; i++)
+        if (wire_tag_cmp(keep->tags[i], tag) == 0)
+            return true;
+    return false;
+}
+
+// What lies before the newest is never loaded (K7) nor named again (K4).
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
-                         struct wire_tag below, unsigned *removed,
+                         const struct snap_keep *keep, unsigned *removed,
                          struct sl_error *err)
 {
     struct found found = {.fs = fs, .folder = folder, .shard = shard};
@@ -140,7 +163,8 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
 
     *removed = 0;
     for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
-        if (wire_tag_cmp(found.tags[i], below) >= 0)
+        if (wire_tag_cmp(found.tags[i], keep->newest) >= 0 ||
+            named(keep, found.tags[i]))
             continue;
         FAULT("snap.gc");
         snap_file_name(name, shard, found.tags[i]);

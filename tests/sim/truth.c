@@ -413,7 +413,7 @@ static bool deleted(struct sim *s, struct proc *p, uint32_t shard,
                     struct wire_tag tag, const char *path)
 {
     return s->slots[p->slot].now != p->number &&
-           wire_tag_cmp(tag, cuts_oldest(s, shard)) < 0 &&
+           wire_tag_cmp(tag, cuts_last(s, shard)) < 0 &&
            !fs_exists(crash_fs_ops(p->files.disk), path);
 }
 

@@ -198,6 +198,8 @@ def the_best_checkpoint_outlives_those_that_are_pruned():
         check_near(exported(c, job, "--best"), values[best - 1], "the best")
         check_near(exported(c, job), values[11], "the last")
         check("best" in c.run("checkpoints", job).stdout, "the table does not mark it")
+        files = len(list((c.dir / "store").glob("best-*/shard-0.*")))
+        check_equal(files, 3, "files of the shard that are kept")
         other = c.submit(c.job("none", {"early_stopping": {"patience": 3}}))
         c.wait_state(other)
         refused = c.run("export", other, "--best", want=3)

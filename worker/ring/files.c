@@ -12,8 +12,8 @@ struct removal {
     char *folder; // of a part; all of the store, for a whole job; owned
     uint64_t job, uid;
     uint32_t part;
-    struct wire_tag below;
-    bool all; // of the job
+    struct snap_keep keep; // owned
+    bool all;              // of the job
     unsigned removed;
     enum sl_err rc;
     struct sl_error err;
@@ -24,13 +24,14 @@ static void work(void *arg)
     struct removal *r = arg;
 
     r->rc = r->all ? snap_delete_job(r->fs, r->folder, r->job, r->uid, &r->err)
-                   : snap_collect(r->fs, r->folder, r->part, r->below,
+                   : snap_collect(r->fs, r->folder, r->part, &r->keep,
                                   &r->removed, &r->err);
 }
 
 static void free_removal(struct removal *r)
 {
     sl_free(r->folder);
+    sl_free(r->keep.tags);
     sl_free(r);
 }
 
@@ -63,16 +64,11 @@ void files_keep(const struct ring_env *env, struct files_job j,
     r = sl_calloc(1, sizeof(*r));
     if (r == NULL)
         return;
-    *r = (struct removal){.fs = env->fs,
-                          .job = j.job,
-                          .part = m->shard,
-                          .below = wire_tag_of(m->tags[0]),
-                          .err = SL_ERROR_INIT};
-    for (size_t i = 1; i < m->n_tags; i++) {
-        struct wire_tag tag = wire_tag_of(m->tags[i]);
-
-        if (wire_tag_cmp(tag, r->below) < 0)
-            r->below = tag;
+    *r = (struct removal){
+        .fs = env->fs, .job = j.job, .part = m->shard, .err = SL_ERROR_INIT};
+    if (snap_keep_read(&r->keep, m) != SL_OK) {
+        free_removal(r);
+        return;
     }
     r->folder = snap_folder(env->store, &named);
     start(r, env->loop);

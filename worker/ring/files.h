@@ -15,7 +15,7 @@ struct files_job {
     uint64_t job, uid;
 };
 
-// Deletes what a Keep does not name: our files of a part below the oldest tag
+// Deletes what a Keep does not name: our files of a part below the newest tag
 // (K3).
 void files_keep(const struct ring_env *env, struct files_job j,
                 const Sluice__V1__Keep *m);

@@ -638,6 +638,8 @@ TEST(snap, only_what_lies_below_is_collected_and_only_of_the_shard)
 {
     struct crash_fs *disk = crash_fs_new(t_seed());
     struct fs *fs = crash_fs_ops(disk);
+    struct wire_tag tags[] = {{1, 3}, {1, 1}};
+    const struct snap_keep keep = {tags, {1, 3}, 2};
     struct shard *s, *other;
     unsigned removed;
     struct kit k;
@@ -652,8 +654,9 @@ TEST(snap, only_what_lies_below_is_collected_and_only_of_the_shard)
     other = kit_admitted(&k);
     kit_snap(fs, "d", other);
     T_OK(fs_write_durable(fs, "d/cut-1.json", "x", 1, t_err()));
-    T_OK(snap_collect(fs, "d", 2, (struct wire_tag){1, 3}, &removed, t_err()));
-    T_EQ(removed, 2);
+    T_OK(snap_collect(fs, "d", 2, &keep, &removed, t_err()));
+    T_EQ(removed, 1); // what lies between is named by nobody
+    T_TRUE(fs_exists(fs, "d/shard-2.i1.n1.safetensors"));
     T_FALSE(fs_exists(fs, "d/shard-2.i1.n2.safetensors"));
     T_TRUE(fs_exists(fs, "d/shard-2.i1.n3.safetensors"));
     T_TRUE(fs_exists(fs, "d/shard-3.i1.n1.safetensors"));
