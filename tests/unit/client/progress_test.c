@@ -73,6 +73,18 @@ TEST(progress, evaluations)
     buf_reset(&line);
     T_OK(progress_evaluation(&line, &e, false));
     T_STR(buf_text(&line), "epoch 1: test loss 0.3561 (10,000 samples)");
+    // By steps, or with callbacks; and of what was trained since the last.
+    buf_reset(&line);
+    e.steps = 1500;
+    e.train_samples = 800;
+    e.train_loss = 0.5;
+    T_OK(progress_evaluation(&line, &e, false));
+    T_STR(buf_text(&line), "step 1,500: test loss 0.3561 (10,000 samples); "
+                           "trained loss 0.5000");
+    buf_reset(&line);
+    e.samples = 0;
+    T_OK(progress_evaluation(&line, &e, false));
+    T_STR(buf_text(&line), "step 1,500: trained loss 0.5000");
     buf_release(&line);
 }
 

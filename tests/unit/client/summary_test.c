@@ -172,3 +172,24 @@ TEST(summary, text_says_no_where_it_must)
     T_HAS(buf_text(&text), "each step counted once      NO");
     buf_release(&text);
 }
+
+// What a callback has ended is judged by what it had counted by then.
+TEST(summary, a_job_that_was_stopped_early_holds)
+{
+    Sluice__V1__CallbacksStatus callbacks = SLUICE__V1__CALLBACKS_STATUS__INIT;
+    struct job j;
+
+    honest(&j);
+    j.status.callbacks = &callbacks;
+    j.status.steps_counted = STEPS / 2; // of the first of two epochs
+    for (int i = 0; i < SHARDS; i++) {
+        j.counts[i].counted = STEPS / 2;
+        j.counts[i].applied = STEPS / 2 - 1;
+        j.counts[i].n_epochs = 1;
+    }
+    T_FALSE(summary_once(&j.status) || summary_cover(&j.status));
+    callbacks.stopped = true;
+    T_TRUE(summary_once(&j.status) && summary_cover(&j.status));
+    j.epoch[1][0].digest++;
+    T_FALSE(summary_cover(&j.status));
+}
