@@ -133,8 +133,11 @@ static void add_rate(struct scalars *list, struct run *r,
     struct spec_optimizer o;
     struct sl_error err = SL_ERROR_INIT;
 
-    if (s->spec != NULL && s->spec->optimizer != NULL &&
-        spec_optimizer(&o, s->spec->optimizer, &err) == SL_OK)
+    // A job whose rate callbacks reduce has no schedule.
+    if (s->callbacks != NULL && s->callbacks->learning_rate > 0)
+        add(list, r, RATE, s->callbacks->learning_rate);
+    else if (s->spec != NULL && s->spec->optimizer != NULL &&
+             spec_optimizer(&o, s->spec->optimizer, &err) == SL_OK)
         add(list, r, RATE,
             rate_at(&o.schedule,
                     s->updates_applied > 0 ? s->updates_applied - 1 : 0));

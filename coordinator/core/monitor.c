@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
 
@@ -222,6 +223,9 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
         return;
     LOG(INFO, "learning rate reduced", "job=%s rate=%g closure=%llu",
         job->id_text, now->plateau.rate, (ull)last_rate(job));
+    happened_job(c, EVENT_RATE_REDUCED, job, NULL,
+                 "the learning rate is %g from closure %llu on",
+                 now->plateau.rate, (ull)last_rate(job));
     if (job->allreduce)
         return; // with the next generation
     count_unknown(job);

@@ -131,6 +131,8 @@ def a_plateau_reduces_the_rate_of_every_mode_at_its_step():
             end = c.wait_state(job)
             check_plateau(c, end, want, 14, scale=1 if mode in ("async", "hybrid", "allreduce") else 2)
             check_equal(end["steps_counted"], end["steps_asked"], "steps")
+            told = c.run("events", job, "-o", "jsonl").stdout.count('"rate-reduced"')
+            check_equal(told, len(want[2]), f"{mode}: events of rates")
 
 
 def best_of(bed, epochs, patience, each=1):

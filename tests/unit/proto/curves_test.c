@@ -175,6 +175,23 @@ TEST(curves, a_point_a_second_and_the_spec_once)
     T_EQ(last_rate * 10, 5);
 }
 
+TEST(curves, a_rate_that_callbacks_reduced_is_told)
+{
+    Sluice__V1__CallbacksStatus callbacks = SLUICE__V1__CALLBACKS_STATUS__INIT;
+    const char *root = t_tmpdir();
+    struct curves *c;
+
+    set_up();
+    c = open_in(root, false);
+    take(c, 10);
+    callbacks.learning_rate = 0.25;
+    status.callbacks = &callbacks;
+    take(c, 20);
+    curves_free(c);
+    look(root, "j-7");
+    T_EQ(last_rate * 100, 25);
+}
+
 TEST(curves, a_long_job_has_few_points)
 {
     const char *root = t_tmpdir();
