@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/journal/journal_sqlite.c -- opening, the schema, transactions.
 //
-// One connection, used by the loop alone. EXCLUSIVE locking keeps the WAL
-// index in our memory; the daemon's own lock on the state folder says who may
-// open it at all.
+// One connection, used by the loop alone; the daemon's own lock on the state
+// folder says who may write. Another process may read, and so make a backup
+// while we run (`sqlite3 journal.sqlite '.backup FILE'`): in WAL a reader does
+// not keep a writer waiting. Nobody here opens these files but by SQLite:
+// closing any descriptor of theirs would drop its locks.
 #include "coordinator/journal/journal_sql.h"
 
 #include <errno.h>
@@ -11,6 +13,10 @@
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+
+// Of who reads only a recovery keeps us waiting, which is short: that of a
+// journal whose coordinator was killed.
+#define LOCKED_MS 10000
 
 static const char schema[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
@@ -350,7 +356,6 @@ static enum sl_err set_up(struct journal *j, const char *path,
     int version = 0;
 
     rc = journal_exec(j,
-                      "PRAGMA locking_mode = EXCLUSIVE;"
                       "PRAGMA journal_mode = WAL;"
                       "PRAGMA synchronous = FULL;"
                       "PRAGMA journal_size_limit = 16777216;"
@@ -414,8 +419,10 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
                             SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
         rc = journal_bad(j, path, err);
-    else
+    else {
+        sqlite3_busy_timeout(j->db, LOCKED_MS);
         rc = set_up(j, path, err);
+    }
     if (rc != SL_OK) {
         journal_close(j);
         return rc;

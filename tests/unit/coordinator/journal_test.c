@@ -557,6 +557,41 @@ TEST(journal, a_newer_schema_and_a_foreign_file_are_refused)
     T_FAILS(SL_ECORRUPT, journal_open(&j, t_path("k"), t_err()));
 }
 
+// As the sqlite3 command makes one, in a process of its own.
+static void back_up(const char *from, const char *to)
+{
+    sqlite3_backup *b;
+    sqlite3 *in, *out;
+
+    T_EQ(sqlite3_open_v2(from, &in, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    T_EQ(sqlite3_open(to, &out), SQLITE_OK);
+    b = sqlite3_backup_init(out, "main", in, "main");
+    T_TRUE(b != NULL);
+    T_EQ(sqlite3_backup_step(b, -1), SQLITE_DONE);
+    T_EQ(sqlite3_backup_finish(b), SQLITE_OK);
+    sqlite3_close(in);
+    sqlite3_close(out);
+}
+
+TEST(journal, a_backup_is_made_while_it_is_open)
+{
+    struct journal *j = open_at("j");
+    uint64_t term = 0;
+
+    add_job(j, "a");
+    T_OK(journal_next_term(j, &term, t_err()));
+    back_up(t_path("j"), t_path("copy"));
+    T_OK(journal_next_term(j, &term, t_err())); // it goes on meanwhile
+    T_EQ(term, 2);
+    journal_close(j);
+
+    j = open_at("copy"); // as it was at that moment
+    only_job(j);
+    T_OK(journal_next_term(j, &term, t_err()));
+    T_EQ(term, 2);
+    journal_close(j);
+}
+
 #define BEFORE_3                                                               \
     "DROP TABLE callbacks; DROP TABLE evaluations;"                            \
     "ALTER TABLE jobs DROP COLUMN trained_samples;"                            \
