@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What deploy/RUNBOOK.md says one sees when something breaks: each thing is
+made to happen, and what the daemons then say is what stands there."""
+import re
+import subprocess
+
+from access_test import Guarded
+from cluster import ROOT, check, check_equal, main, mlp_job, wait_for
+from conserve import Programs, conserve_job
+from ops_test import Small
+from scrape import OPS, address, get, metrics, value
+
+NO_TEST = {"clock offset between hosts"}  # the page says why
+tried = set()
+
+
+def table():
+    """{event: {what one sees: where and in which words}}."""
+    text = (ROOT / "deploy" / "RUNBOOK.md").read_text()
+    part = text.split("\n## What you see when something breaks\n")[1].split("\n## ")[0]
+    found = {}
+    for block in re.split(r"^- ", re.sub(r"\n    ", " ", part), flags=re.M)[1:]:
+        event, *lines = block.split("\n\n")[0].splitlines()
+        cells = dict(line.removeprefix("  - ").split(": ", 1) for line in lines)
+        wrong = cells.keys() - {"ready", "log", "figure", "ends with", "do"}
+        check(not wrong and "do" in cells, f"what is said of {event}", cells)
+        found[event.strip("*")] = cells
+    return found
+
+
+def words(cell):
+    """[(role, what stands in backticks, what follows in brackets)]."""
+    found = []
+    if cell is None:
+        return found
+    for part in re.split(r"; (?=\w+: )", cell):
+        role, said = part.split(": ", 1)
+        found += [(role, *one) for one in re.findall(r"`([^`]+)`(?: \((\w+)\))?", said)]
+    check(found, "a cell without words", cell)
+    return found
+
+
+class Row:
+    """with Row(c, "worker lost", worker="w-0") as row: it is made to happen.
+    Names say which daemon of a role is meant."""
+
+    def __init__(self, c, event, **names):
+        tried.add(event)
+        self.c, self.event = c, event
+        self.names = {"coordinator": "coordinator", "psserver": "ps-0", "worker": "w-0", **names}
+        seen = table()[event]
+        self.ready, self.log, self.figure, self.ends = map(
+            seen.get, ("ready", "log", "figure", "ends with"))
+
+    def __enter__(self):
+        self.at = {role: len(self.c.log(name)) for role, name in self.names.items()
+                   if (self.c.dir / f"{name}.log").exists()}
+        self.before = {one: self.moved(one) for one in words(self.figure)}
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.logged()
+            for one in words(self.figure):
+                wait_for(f"{self.event}: {one[1]} of the {one[0]} to move from {self.before[one]}",
+                         lambda one=one: self.moved(one) != self.before[one])
+
+    def moved(self, one):
+        role, text, _ = one
+        name, labels = re.fullmatch(r"(\w+)(?:\{(.*)\})?", text).groups()
+        pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels or ""))
+        return value(metrics(address(self.c, self.names[role])), name, **pairs)
+
+    def logged(self):
+        for role, text, level in words(self.log):
+            wait_for(f"{self.event}: the {role} to say '{text}' ({level})", lambda: any(
+                f'"level":"{level}"' in line and f'"msg":"{text}"' in line for line in
+                self.c.log(self.names[role])[self.at.get(role, 0):].splitlines()))
+
+    def readiness(self):
+        for role, text, _ in words(self.ready):
+            where = address(self.c, self.names[role])
+            wait_for(f"{self.event}: the {role} to be '{text}'", lambda: any(
+                line.startswith(text) for line in get(where, "/readyz?verbose")[1].splitlines()))
+
+    def ended(self, name):
+        process = self.c.processes.pop(name)
+        check_equal(process.wait(timeout=60), int(self.ends), f"{self.event}: exit status")
+
+
+def worker_lost(c, job):
+    with Row(c, "worker lost", worker="w-1") as row:
+        wait_for("w-1 to compute", lambda: value(
+            metrics(address(c, "w-1")), "sluice_steps_total", result="counted") > 0)
+        c.kill("w-1")
+        row.readiness()
+        c.wait_steps(job, c.steps(job) + 50)
+
+
+def stale_process_returns(c, job):
+    with Row(c, "stale process returns") as row:
+        at = len(c.log("coordinator"))
+        c.pause("w-0")
+        wait_for("w-0 to be lost", lambda: '"msg":"member lost"' in c.log("coordinator")[at:])
+        c.resume("w-0")
+        row.logged()
+        row.readiness()
+    c.wait_steps(job, c.steps(job) + 20)
+
+
+def preemption_notice(c, job):
+    going = c.dir / "going"
+    c.start("w-2", extra=["--preempt-source", f"file:{going}"])
+    c.wait_steps(job, c.steps(job) + 20)
+    with Row(c, "preemption notice", worker="w-2") as row:
+        c.pause("ps-0")  # or it is gone before anybody has looked
+        going.touch()
+        row.readiness()
+        c.resume("ps-0")
+        row.ended("w-2")
+
+
+def poison_closure(c):
+    with Row(c, "poison closure") as row, Programs(c, 4, "--raise-on", 100):
+        job = c.submit(conserve_job("poison", epochs=1))
+        failed = c.wait_state(job, "failed")
+        for word in ("samples 96..111", "x-0"):
+            check(word in failed["reason"], f"the reason lacks '{word}'", failed["reason"])
+        row.readiness()
+    c.run("delete", job)
+
+
+def nonfinite_gradients(c):
+    spec = mlp_job("steep", epochs=100, max_nonfinite=1_000_000)
+    spec["optimizer"] = {"type": "sgd", "learning_rate": 1e30}
+    with Row(c, "non-finite gradients") as row:
+        job = c.submit(spec)
+        wait_for("skipped steps in the status", lambda: any(
+            int(s.get("counts", {}).get("skipped", 0)) for s in c.json("status", job)["shards"]))
+        row.readiness()
+    c.run("stop", job)
+    c.run("delete", job)
+
+
+def disk_full(c):
+    with Row(c, "disk full") as row:
+        c.inside("cat /dev/zero > ballast")
+        row.readiness()
+    c.inside("rm ballast")
+    wait_for("space again", lambda: get(address(c, "ps-0"), "/readyz")[0] == 200)
+
+
+def coordinator_lost(c, job):
+    with Row(c, "coordinator lost") as row:
+        c.kill("coordinator")
+        row.readiness()
+        c.start("coordinator")
+    c.wait_steps(job, c.steps(job) + 20)
+
+
+def psserver_lost(c):
+    with Row(c, "psserver lost") as row:
+        c.kill("ps-0")
+        row.logged()
+        row.readiness()
+
+
+def corrupt_state(c):
+    c.kill("coordinator")
+    state = c.dir / "coordinator"
+    for file in state.glob("journal.sqlite-*"):
+        file.unlink()
+    with open(state / "journal.sqlite", "r+b") as journal:
+        journal.write(b"no database" * 64)
+    with Row(c, "failed fsync, corrupt state") as row:
+        c.start("coordinator", wait=False)
+        row.ended("coordinator")
+
+
+def what_happens_in_one_cluster():
+    with Small(psservers=1, workers=2, coordinator_args=OPS, psserver_args=OPS,
+               worker_args=OPS) as c:
+        c.no_history("only the psserver sees its disk; and a journal is destroyed")
+        job = c.submit(mlp_job(epochs=2000, steps_per_closure=10))
+        c.wait_steps(job, 20)
+        worker_lost(c, job)
+        stale_process_returns(c, job)
+        preemption_notice(c, job)
+        poison_closure(c)
+        nonfinite_gradients(c)
+        disk_full(c)
+        coordinator_lost(c, job)
+        psserver_lost(c)
+        corrupt_state(c)
+
+
+def a_certificate_near_its_end():
+    with Guarded(psservers=0, workers=0, coordinator_args=OPS) as c:
+        short = c.dir / "short.crt"
+        ours = c.certs / "coordinator"
+        for line in (["-x509toreq", "-in", f"{ours}.crt", "-signkey", f"{ours}.key", "-out",
+                      c.dir / "csr"],
+                     ["-req", "-in", c.dir / "csr", "-CA", c.certs / "ca.crt", "-CAkey",
+                      c.certs / "ca.key", "-days", "5", "-set_serial", "78", "-out", short]):
+            subprocess.run(["openssl", "x509", "-copy_extensions", "copy", *line], check=True,
+                           capture_output=True)
+        with Row(c, "certificate near its end") as row:
+            short.replace(c.certs / "coordinator.crt")
+            row.logged()
+            row.readiness()
+
+
+def each_was_tried_or_says_why_not():
+    check_equal(sorted(table()), sorted(tried | NO_TEST), "events")
+
+
+if __name__ == "__main__":
+    main([what_happens_in_one_cluster, a_certificate_near_its_end,
+          each_was_tried_or_says_why_not])
