@@ -1,0 +1,414 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/kubernetes as a cluster would get it: rendered by kubectl's own
+kustomize, held against Kubernetes' schemas, against the programs of this build
+and against what deploy/kubernetes/README.md promises.
+
+Skipped where there is no kubectl (Debian: kubernetes-client), or no
+kubernetes-validate (tools/python-env)."""
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cluster import BIN, ROOT, Failed, check, check_equal, main
+
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+OVERLAYS = ("overlays/dev", "overlays/spot", "overlays/gpu")
+BESIDE = ("train", "ring", "tls/cert-manager", "tfjob")
+# Of others, whose schemas are not in the package.
+FOREIGN = {"cert-manager.io/v1", "kubeflow.org/v1"}
+# The oldest whose podFailurePolicy is as it has stayed, and a new one.
+VERSIONS = ("1.29", "1.37")
+# The hosts of the README's first command.
+HOSTS = re.compile(r"--host '?([^' \\\n]+)'?")
+SPOT = {"cloud.google.com/gke-spot": "true", "kubernetes.azure.com/scalesetpriority": "spot",
+        "eks.amazonaws.com/capacityType": "SPOT", "karpenter.sh/capacity-type": "spot"}
+ROLE = "app.kubernetes.io/component"
+
+
+def make_folder(folder):
+    """deploy/kubernetes with certificates, by the line of its README."""
+    shutil.copytree(KUBERNETES, folder, ignore=shutil.ignore_patterns("certs"))
+    hosts = HOSTS.findall((KUBERNETES / "README.md").read_text())
+    check(hosts, "the README names no hosts")
+    subprocess.run([BIN / "sluice", "cert", "init", folder / "tls/plain/certs",
+                    *(word for host in hosts for word in ("--host", host))],
+                   check=True, capture_output=True)
+    return folder
+
+
+def render(folder, name):
+    import yaml
+    done = subprocess.run(["kubectl", "kustomize", str(folder / name)], text=True,
+                          capture_output=True, timeout=60, check=False)
+    check_equal(done.returncode, 0, f"kubectl kustomize {name}: {done.stderr}")
+    return [o for o in yaml.safe_load_all(done.stdout) if o]
+
+
+class Rendered:
+    """Everything, rendered once."""
+    folder = None
+    all = {}
+
+    @classmethod
+    def take(cls, room):
+        cls.folder = make_folder(room / "kubernetes")
+        cls.all = {name: render(cls.folder, name) for name in OVERLAYS + BESIDE}
+
+
+def objects():
+    for name, found in Rendered.all.items():
+        for o in found:
+            yield f"{name}: {o['kind']}/{o['metadata']['name']}", o
+
+
+def pods(names=None):
+    """(where, template) of each pod that is asked for."""
+    for name, found in Rendered.all.items():
+        for o in found:
+            if names and name not in names:
+                continue
+            where = f"{name}: {o['kind']}/{o['metadata']['name']}"
+            if o["kind"] == "TFJob":
+                for kind, replica in o["spec"]["tfReplicaSpecs"].items():
+                    yield f"{where}/{kind}", replica["template"]
+            elif "template" in o.get("spec", {}):
+                yield where, o["spec"]["template"]
+
+
+def of_kind(name, kind):
+    return {o["metadata"]["name"]: o for o in Rendered.all[name] if o["kind"] == kind}
+
+
+def args_of(container):
+    return dict(a[2:].partition("=")[::2] for a in container.get("args", []) if a.startswith("--"))
+
+
+# ---- schemas
+
+def each_object_fits_its_schema():
+    import kubernetes_validate
+    count = 0
+    for where, o in objects():
+        if o["apiVersion"] in FOREIGN:
+            continue
+        for version in VERSIONS:
+            try:
+                kubernetes_validate.validate(o, version, strict=True)
+                count += 1
+            except kubernetes_validate.ValidationError as error:
+                raise Failed(f"{where} ({version}): {error.message} at {list(error.path)}") from error
+    check(count > 100, f"only {count} were looked at")
+    # What this test would not see, it would not find either.
+    broken = json.loads(json.dumps(of_kind("overlays/dev", "StatefulSet")["psserver"]))
+    broken["spec"]["replica"] = 1
+    try:
+        kubernetes_validate.validate(broken, VERSIONS[-1], strict=True)
+    except kubernetes_validate.ValidationError:
+        return
+    raise Failed("a wrong key was not found")
+
+
+# ---- pods
+
+def no_pod_may_more_than_it_needs():
+    for where, template in pods():
+        spec = template["spec"]
+        pod, own = spec.get("securityContext", {}), spec["containers"]
+        check(spec.get("serviceAccountName") == "sluice" and
+              spec.get("automountServiceAccountToken") is False, f"{where}: API server's token")
+        check_equal((pod.get("runAsNonRoot"), pod.get("runAsUser"), pod.get("runAsGroup"),
+                     pod.get("seccompProfile")),
+                    (True, 65532, 65532, {"type": "RuntimeDefault"}), where)
+        check(not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC")), where)
+        for c in own + spec.get("initContainers", []):
+            may = c.get("securityContext", {})
+            check_equal((may.get("allowPrivilegeEscalation"), may.get("readOnlyRootFilesystem"),
+                         may.get("capabilities")), (False, True, {"drop": ["ALL"]}), where)
+            check("limits" in c.get("resources", {}), f"{where}: no limits")
+            written = {m["mountPath"] for m in c.get("volumeMounts", []) if not m.get("readOnly")}
+            state = args_of(c).get("state")
+            check(state is None or state in written, f"{where}: {state} cannot be written")
+    for name in OVERLAYS:
+        labels = of_kind(name, "Namespace")["sluice"]["metadata"]["labels"]
+        check_equal(labels["pod-security.kubernetes.io/enforce"], "restricted", name)
+
+
+def probes_ask_the_port_that_the_args_open():
+    asked = 0
+    for where, template in pods(OVERLAYS + ("ring", "tfjob")):
+        for c in template["spec"]["containers"]:
+            port = int(args_of(c)["ops-bind"].rpartition(":")[2])
+            names = {p["name"]: p["containerPort"] for p in c["ports"]}
+            for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"),
+                                ("readinessProbe", "/readyz")):
+                get = c[probe]["httpGet"]
+                check_equal((names.get(get["port"], get["port"]), get["path"]), (port, path),
+                            f"{where}: {probe}")
+                asked += 1
+            check(c["startupProbe"]["failureThreshold"] * c["startupProbe"]["periodSeconds"] >= 300,
+                  f"{where}: too little time to start")
+            live = c["livenessProbe"]
+            check_equal((live["periodSeconds"], live["failureThreshold"]), (10, 3), where)
+    check(asked >= 30, f"only {asked} probes")
+
+
+def each_flag_is_one_of_the_programs():
+    help_of = {}
+
+    def flags(*words):
+        if words not in help_of:
+            told = subprocess.run([BIN / words[0], *words[1:], "--help"], text=True, check=True,
+                                  capture_output=True).stdout
+            help_of[words] = set(re.findall(r"--([a-z][a-z-]*)", told))
+        return help_of[words]
+
+    seen = 0
+    for where, template in pods():
+        for c in template["spec"]["containers"]:
+            program = pathlib.Path(c["command"][0]).name
+            words = (program,)
+            if program == "sluice":
+                words = (program, c["args"][0])
+            for arg in c["args"]:
+                if arg == "--": # sluice run: the rest is the daemon's
+                    words = ("worker",)
+                elif arg.startswith("--"):
+                    flag = arg[2:].partition("=")[0]
+                    check(flag in flags(*words), f"{where}: {program} has no --{flag}")
+                    seen += 1
+    check(seen > 80, f"only {seen} flags")
+
+
+def the_programs_take_their_args():
+    """As the kubelet would start them, but for DNS and the files of a pod."""
+    for where, template in pods(OVERLAYS):
+        c = template["spec"]["containers"][0]
+        args = [a.replace("$(POD_NAME)", "worker-abc") for a in c["args"]]
+        args = ["--discover=static" if a == "--discover=dns" else a for a in args]
+        done = subprocess.run([BIN / pathlib.Path(c["command"][0]).name, *args, "--print-config"],
+                              text=True, capture_output=True, timeout=30, check=False)
+        check_equal(done.returncode, 0, f"{where}: {done.stderr}")
+        check("/etc/sluice/tls/tls.crt" in done.stdout, f"{where}: {done.stdout}")
+
+
+# ---- what names what
+
+def whatever_is_named_is_there():
+    for name in OVERLAYS:
+        with_it = Rendered.all[name] + [o for other in ("train", "ring", "tfjob")
+                                        for o in Rendered.all[other]]
+        there = {(o["kind"], o["metadata"]["name"]) for o in with_it}
+        for o in with_it:
+            where = f"{name}: {o['kind']}/{o['metadata']['name']}"
+            check(o["kind"] == "Namespace" or o["metadata"].get("namespace") == "sluice", where)
+            if o["kind"] == "StatefulSet":
+                check(("Service", o["spec"]["serviceName"]) in there, f"{where}: no Service")
+        for where, template in list(pods((name, "train", "ring", "tfjob"))):
+            spec = template["spec"]
+            check(("ServiceAccount", spec["serviceAccountName"]) in there, where)
+            if "subdomain" in spec:
+                check(("Service", spec["subdomain"]) in there, f"{where}: no Service")
+            for v in spec.get("volumes", []):
+                if "secret" in v:
+                    check(("Secret", v["secret"]["secretName"]) in there, f"{where}: {v}")
+                if "configMap" in v:
+                    check(("ConfigMap", v["configMap"]["name"]) in there, f"{where}: {v}")
+            mounts = {m["name"] for c in spec["containers"] for m in c["volumeMounts"]}
+            claims = {"state"} if "StatefulSet" in where else set()
+            check_equal(mounts, {v["name"] for v in spec["volumes"]} | claims, where)
+            for c in spec["containers"]:
+                host, _, port = args_of(c).get("coordinator", "coordinator:7070").partition(":")
+                serves = of_kind(name, "Service").get(host)
+                check(serves and int(port) in {p["port"] for p in serves["spec"]["ports"]},
+                      f"{where}: nobody is {host}:{port}")
+
+
+def selectors_choose_the_pods_that_they_mean():
+    for name in OVERLAYS:
+        roles = [t["metadata"]["labels"] for _, t in pods((name, "train"))]
+        for o in Rendered.all[name]:
+            spec = o.get("spec", {})
+            where = f"{name}: {o['kind']}/{o['metadata']['name']}"
+            wanted = None
+            if o["kind"] == "Service":
+                wanted = spec["selector"]
+            elif o["kind"] in ("PodDisruptionBudget", "StatefulSet", "Deployment"):
+                wanted = spec["selector"]["matchLabels"]
+            elif o["kind"] == "NetworkPolicy":
+                wanted = spec["podSelector"].get("matchLabels", {})
+            if wanted is not None:
+                check(any(wanted.items() <= labels.items() for labels in roles),
+                      f"{where} chooses nobody")
+
+
+def secrets_hold_what_the_daemons_take():
+    for name in OVERLAYS:
+        secrets = of_kind(name, "Secret")
+        check_equal(sorted(secrets), [f"sluice-tls-{r}" for r in
+                                      ("client", "coordinator", "psserver", "worker")], name)
+        for secret in secrets.values():
+            check_equal(sorted(secret["data"]), ["ca.crt", "tls.crt", "tls.key"], "files")
+            role = secret["metadata"]["name"].rpartition("-")[2]
+            shown = subprocess.run(["openssl", "x509", "-noout", "-ext", "subjectAltName"],
+                                   input=base64.b64decode(secret["data"]["tls.crt"]),
+                                   capture_output=True, check=True).stdout.decode()
+            uri = "admin" if role == "client" else role
+            check(f"URI:spiffe://sluice/{uri}/*" in shown, f"{role}: {shown}")
+            for host in ("coordinator", "*.psserver.sluice.svc.cluster.local",
+                         "*.worker.sluice.svc.cluster.local", "*.sluice.svc"):
+                check(f"DNS:{host}" in shown, f"{role} lacks {host}")
+    made = {o["spec"]["secretName"]: o["spec"] for o in Rendered.all["tls/cert-manager"]
+            if o["kind"] == "Certificate"}
+    for role, uri in (("coordinator", "coordinator"), ("psserver", "psserver"),
+                      ("worker", "worker"), ("client", "admin")):
+        check_equal(made[f"sluice-tls-{role}"]["uris"], [f"spiffe://sluice/{uri}/*"], role)
+
+
+# ---- each object by itself
+
+def psservers_stay_and_keep_their_state():
+    for name in OVERLAYS:
+        budgets = of_kind(name, "PodDisruptionBudget")
+        for role, o in of_kind(name, "StatefulSet").items():
+            spec, pod = o["spec"], o["spec"]["template"]["spec"]
+            check_equal(budgets[role]["spec"]["maxUnavailable"], 0, f"{name}: {role}")
+            check_equal(of_kind(name, "Service")[role]["spec"]["clusterIP"], "None", role)
+            claims = spec["volumeClaimTemplates"]
+            check_equal([c["metadata"]["name"] for c in claims], ["state"], role)
+            check_equal(pod["terminationGracePeriodSeconds"], 30, role)
+            term, = pod["affinity"]["nodeAffinity"][
+                "requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            away = {e["key"]: e["values"] for e in term["matchExpressions"]
+                    if e["operator"] == "NotIn"}
+            check_equal(away, {key: [value] for key, value in SPOT.items()}, role)
+        sets = of_kind(name, "StatefulSet")
+        check_equal(sets["psserver"]["spec"]["podManagementPolicy"], "Parallel", name)
+        check_equal(sets["coordinator"]["spec"]["replicas"], 1, name)
+
+
+def workers_go_in_time_and_lie_apart():
+    for where, template in pods(OVERLAYS + ("ring",)):
+        if template["metadata"]["labels"][ROLE] != "worker":
+            continue
+        spec = template["spec"]
+        check(spec["terminationGracePeriodSeconds"] <= 15, where)
+        spread, = spec["topologySpreadConstraints"]
+        check(spread["labelSelector"]["matchLabels"].items() <=
+              template["metadata"]["labels"].items(), f"{where}: spreads others")
+    spot = of_kind("overlays/spot", "Deployment")["worker"]["spec"]["template"]["spec"]
+    for spec in (spot, of_kind("ring", "Job")["worker"]["spec"]["template"]["spec"]):
+        check_equal({t["key"]: t["value"] for t in spec["tolerations"]}, SPOT, "tolerations")
+    terms = spot["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    check_equal({e["key"]: e["values"][0] for t in terms["nodeSelectorTerms"]
+                 for e in t["matchExpressions"]}, SPOT, "affinity")
+    check_equal(args_of(spot["containers"][0])["preempt-source"], "auto", "who is asked")
+    gpu = of_kind("overlays/gpu", "Deployment")["worker"]["spec"]["template"]["spec"]
+    check_equal(gpu["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "1", "GPUs")
+    check_equal(args_of(gpu["containers"][0])["device"], "cuda:0", "device")
+    job = of_kind("ring", "Job")["worker"]["spec"]
+    check_equal((job["completionMode"], job["template"]["spec"]["restartPolicy"]),
+                ("Indexed", "Never"), "job")
+    rules = [(r["action"], r.get("onExitCodes", {}).get("values")) for r in
+             job["podFailurePolicy"]["rules"]]
+    check_equal(rules, [("Ignore", None), ("Ignore", [138, 143]), ("FailJob", [1, 2])], "rules")
+
+
+def who_talks_to_whom():
+    """The policies, asked as a cluster would: by role and port."""
+    for name in OVERLAYS:
+        policies = of_kind(name, "NetworkPolicy").values()
+        base = {"app.kubernetes.io/name": "sluice"}
+
+        def fits(selector, labels):
+            return selector.get("matchLabels", {}).items() <= labels.items() and \
+                all(labels.get(e["key"]) in e["values"]
+                    for e in selector.get("matchExpressions", []))
+
+        def lets(way, here, there, port):
+            peers = "from" if way == "ingress" else "to"
+            for p in policies:
+                if not fits(p["spec"]["podSelector"], {**base, ROLE: here}):
+                    continue
+                for rule in p["spec"].get(way, []):
+                    ports = {r["port"] for r in rule.get("ports", [])}
+                    if (not ports or port in ports) and any(
+                            "podSelector" in s and fits(s["podSelector"], {**base, ROLE: there})
+                            for s in rule[peers]):
+                        return True
+            return False
+
+        may = {(a, b, port) for a in ("coordinator", "psserver", "worker", "client")
+               for b in ("coordinator", "psserver", "worker") for port in (7070, 7071, 7072, 9100)
+               if lets("egress", a, b, port) and lets("ingress", b, a, port)}
+        check_equal(may, {("worker", "coordinator", 7070), ("psserver", "coordinator", 7070),
+                          ("client", "coordinator", 7070), ("worker", "psserver", 7071),
+                          ("client", "psserver", 7071),
+                          *(("worker", "worker", port) for port in (7070, 7071, 7072, 9100))},
+                    name)
+        deny = of_kind(name, "NetworkPolicy")["default-deny"]["spec"]
+        check_equal(deny, {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}, name)
+        cloud = [p["metadata"]["name"] for p in policies if "169.254.169.254" in json.dumps(p)]
+        check_equal(cloud, ["worker"], "who may ask the cloud")
+        figures = of_kind(name, "NetworkPolicy")["figures"]["spec"]["ingress"][0]
+        check_equal(figures["ports"][0]["port"], 9100, "figures")
+
+
+# ---- what others start
+
+def a_tfjob_is_read_by_sluice_run():
+    """TF_CONFIG as Kubeflow's operator writes it for that TFJob."""
+    job = of_kind("tfjob", "TFJob")["tf"]
+    specs = job["spec"]["tfReplicaSpecs"]
+    check_equal(sorted(specs), ["Chief", "PS", "Worker"], "kinds")
+    cluster = {kind.lower(): [f"{job['metadata']['name']}-{kind.lower()}-{i}.sluice.svc:2222"
+                              for i in range(s["replicas"])] for kind, s in specs.items()}
+    for kind, role in (("Chief", "coordinator"), ("PS", "psserver"), ("Worker", "worker")):
+        check_equal(specs[kind]["restartPolicy"], "ExitCode", kind)
+        container, = specs[kind]["template"]["spec"]["containers"]
+        check_equal(container["name"], "tensorflow", "the name that the operator looks for")
+        config = {"cluster": cluster, "task": {"type": kind.lower(), "index": 0},
+                  "environment": "cloud"}
+        done = subprocess.run([BIN / "sluice", "run", "--discover-only", "-o", "json"], text=True,
+                              capture_output=True, check=False, timeout=30,
+                              env={"PATH": os.environ["PATH"], "TF_CONFIG": json.dumps(config)})
+        check_equal(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        check_equal((told["role"], told["coordinator"]), (role, cluster["chief"][0]), kind)
+
+
+def the_job_is_one_that_sluice_takes():
+    spec = of_kind("train", "ConfigMap")["sluice-job"]["data"]["job.yaml"]
+    check_equal(spec, (ROOT / "examples" / "toy.yaml").read_text(), "the example's own")
+
+
+def lacking():
+    if not shutil.which("kubectl"):
+        return "there is no kubectl here (apt-get install kubernetes-client)"
+    try:
+        import kubernetes_validate  # noqa: F401
+    except ImportError:
+        return "kubernetes-validate is not in this Python (tools/python-env build/venv)"
+    return None
+
+
+if __name__ == "__main__":
+    why = lacking()
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix="sluice-kube-") as made:
+        Rendered.take(pathlib.Path(made))
+        main([each_object_fits_its_schema, no_pod_may_more_than_it_needs,
+              probes_ask_the_port_that_the_args_open, each_flag_is_one_of_the_programs,
+              the_programs_take_their_args, whatever_is_named_is_there,
+              selectors_choose_the_pods_that_they_mean, secrets_hold_what_the_daemons_take,
+              psservers_stay_and_keep_their_state, workers_go_in_time_and_lie_apart,
+              who_talks_to_whom, a_tfjob_is_read_by_sluice_run,
+              the_job_is_one_that_sluice_takes])
