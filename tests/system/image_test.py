@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image of deploy/Containerfile, built without a registry by deploy/image
 and run as a cluster runs it: a root that cannot be written, UID 65532, no
-capability, no network but loopback. Minutes, as root; by hand.
+capability; then the pods of deploy/kubernetes, as far as podman can be a kubelet.
+A minute, as root; by hand.
 
-    python3 tests/system/image_test.py         with SLUICE_BUILD=build, a whole build
+    SLUICE_BIN=build/bin build/venv/bin/python tests/system/image_test.py
 
-Skipped where mmdebstrap, buildah, podman or runc is not installed."""
+SLUICE_BUILD is the build that it packs (build). Skipped where mmdebstrap,
+buildah, podman, runc or kubectl is not installed."""
+import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -14,12 +18,15 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
+import urllib.request
 
+import manifests_test
 from cluster import ROOT, check, check_equal, main, wait_for
 
 BUILD = os.environ.get("SLUICE_BUILD", str(ROOT / "build"))
 TAG = "localhost/sluice:test"
-TOOLS = ("mmdebstrap", "buildah", "podman", "runc")
+TOOLS = ("mmdebstrap", "buildah", "podman", "runc", "kubectl")
 
 
 def call(*words, want=0, limit_s=300):
@@ -33,15 +40,15 @@ def call(*words, want=0, limit_s=300):
 class Container:
     """with Container("up", ...) as c: one process tree in the image."""
 
-    def __init__(self, *words, entry=None):
+    def __init__(self, *words, entry=None, more=("--network=none",)):
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        options = ["--runtime=runc", "--read-only", "--read-only-tmpfs=false", "--network=none",
+        options = ["--runtime=runc", "--read-only", "--read-only-tmpfs=false",
                    "--cap-drop=all", "--security-opt=no-new-privileges",
                    # Not above this host's own, which not every root may exceed.
                    f"--ulimit=nofile={files}:{files}", "--ulimit=nproc=4096:4096"]
         if entry:
             options.append(f"--entrypoint={entry}")
-        self.id = call("podman", "run", "--detach", *options, TAG, *words)
+        self.id = call("podman", "run", "--detach", *options, *more, TAG, *words)
 
     def __enter__(self):
         return self
@@ -125,12 +132,90 @@ def a_daemon_is_process_1_and_drains():
         check_equal(c.end()[0], 0, "`sluice run` becomes its daemon")
 
 
+class Pods:
+    """The pods of a rendering, each with an address of its own on podman's bridge,
+    the names that a cluster's DNS would give, and Secrets as files of the group."""
+    ADDRESSES = {"coordinator-0": "10.88.77.10", "psserver-0": "10.88.77.11",
+                 "worker-a": "10.88.77.12", "worker-b": "10.88.77.13", "train": "10.88.77.14"}
+
+    def __init__(self, folder, objects):
+        self.folder, self.objects = folder, objects
+        self.running = contextlib.ExitStack()
+        hosts = ["127.0.0.1 localhost"]
+        for name, address in self.ADDRESSES.items():
+            role, _, number = name.partition("-")
+            full = f"{name}.{role}.sluice.svc.cluster.local " if number == "0" else ""
+            hosts.append(f"{address} {full}{name}")
+        hosts.append(f"{self.ADDRESSES['coordinator-0']} coordinator")
+        (folder / "hosts").write_text("\n".join(hosts) + "\n")
+
+    def files(self, volume):
+        """A Secret or ConfigMap as the kubelet lays it out."""
+        kind, key = ("Secret", "secretName") if "secret" in volume else ("ConfigMap", "name")
+        wanted = volume.get("secret", volume.get("configMap"))[key]
+        o, = [o for o in self.objects
+              if o["kind"] == kind and o["metadata"]["name"] == wanted]
+        made = self.folder / wanted
+        made.mkdir(exist_ok=True)
+        for name, text in o["data"].items():
+            file = made / name
+            file.write_bytes(base64.b64decode(text) if kind == "Secret" else text.encode())
+            os.chown(file, 0, 65532)
+            file.chmod(volume.get("secret", {}).get("defaultMode", 0o644))
+        return made
+
+    def start(self, name):
+        role = name.partition("-")[0]
+        o, = [o for o in self.objects if o["metadata"]["name"] == role and
+              o["kind"] in ("StatefulSet", "Deployment", "Job")]
+        spec = o["spec"]["template"]["spec"]
+        c, = spec["containers"]
+        more = [f"--ip={self.ADDRESSES[name]}", f"--hostname={name}", "--network=podman",
+                "--no-hosts", f"--volume={self.folder}/hosts:/etc/hosts:ro"]
+        for volume in spec["volumes"]:
+            mount, = [m for m in c["volumeMounts"] if m["name"] == volume["name"]]
+            if "emptyDir" not in volume:
+                more.append(f"--volume={self.files(volume)}:{mount['mountPath']}:ro")
+            elif mount["mountPath"] != "/var/lib/sluice": # which is a volume of the image
+                more.append(f"--tmpfs={mount['mountPath']}")
+        args = [a.replace("$(POD_NAME)", name) for a in c["args"]]
+        return self.running.enter_context(Container(*args, entry=c["command"][0], more=more))
+
+
+def is_ready(name):
+    """As the kubelet asks."""
+    try:
+        with urllib.request.urlopen(f"http://{Pods.ADDRESSES[name]}:9100/readyz", timeout=5) as r:
+            return r.status == 200
+    except OSError:
+        return False
+
+
+def the_pods_of_the_dev_overlay_train_with_their_certificates():
+    with tempfile.TemporaryDirectory(prefix="sluice-pods-") as room:
+        room = pathlib.Path(room)
+        folder = manifests_test.make_folder(room / "kubernetes")
+        pods = Pods(room, manifests_test.render(folder, "overlays/dev") +
+                    manifests_test.render(folder, "train"))
+        with pods.running:
+            started = {name: pods.start(name) for name in pods.ADDRESSES if name != "train"}
+            for name in started:
+                wait_for(f"{name} to be ready", lambda name=name: is_ready(name))
+            train = pods.start("train")
+            code = call("podman", "wait", train.id, limit_s=300)
+            check_equal(code, "0", train.logs()[-2000:])
+            check("finished" in train.logs(), train.logs()[-2000:])
+            for name in ("worker-a", "psserver-0", "coordinator-0"):
+                check_equal(started[name].end()[0], 0, name)
+
+
 if __name__ == "__main__":
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
         print(f"skipped: wants root, and {' '.join(missing or TOOLS)} "
-              f"(apt-get install {' '.join(TOOLS)})")
+              f"(apt-get install {' '.join(TOOLS[:-1])} kubernetes-client)")
         sys.exit(77)
     main([the_image_is_built_without_a_registry,
           a_job_is_trained_inside_and_sigterm_ends_all_in_order,
-          a_daemon_is_process_1_and_drains])
+          a_daemon_is_process_1_and_drains,
+          the_pods_of_the_dev_overlay_train_with_their_certificates])
