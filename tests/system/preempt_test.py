@@ -3,7 +3,7 @@
 """A machine that is about to be taken away says so, and nothing is done twice.
 
 The clouds' services are imds.py; nobody is killed. SLUICE_TIMES=100 drains and
-kills so many workers in the last test (6 without it).
+kills so many workers in the last test (5 without it) and prints what they cost.
 """
 import os
 import signal
@@ -11,7 +11,7 @@ import signal
 from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job, wait_for)
 from imds import Clouds
 
-TIMES = int(os.environ.get("SLUICE_TIMES", 6))
+TIMES = int(os.environ.get("SLUICE_TIMES", 5))
 
 
 def long_job(name, epochs=200, **train):
@@ -180,31 +180,43 @@ def a_source_that_nobody_knows_is_refused():
             check(text in c.log("w-0"), f"{source}: no '{text}'", process)
 
 
+def has_work(c, name):
+    return any(m["name"] == name and int(m["leases"]) > 0
+               for m in c.cluster_status()["members"])
+
+
+def cost_of(c, job, end, lost):
+    """How many closures are retried because w-0 is ended while it has work."""
+    wait_for("w-0 to have work", lambda: has_work(c, "w-0"))
+    before = int(c.status(job)["closures_retried"])
+    end()
+    wait_for("the coordinator to miss who was killed, and nobody else",
+             lambda: int(c.status(job)["workers_lost"]) == lost)
+    wait_training(c, job)
+    return int(c.status(job)["closures_retried"]) - before
+
+
 def a_drained_worker_costs_nothing_and_a_killed_one_its_closure():
+    drained, killed = [], []
     with Cluster(psservers=1, workers=0) as c:
         c.start("w-1")
-        job = c.submit(long_job("counts", epochs=5000))
-        retried = 0
-        for i in range(2 * TIMES):
-            worker(c, f"file:{c.dir}/going-{i}")
-            wait_for("w-0 to have work", lambda: any(
-                m["name"] == "w-0" and int(m["leases"]) > 0
-                for m in c.cluster_status()["members"]))
-            if i % 2 == 0:
-                (c.dir / f"going-{i}").touch()
+        job = c.submit(long_job("counts", epochs=20000))
+        for i in range(TIMES):
+            notice = c.dir / f"going-{i}"
+
+            def drain(notice=notice):
+                notice.touch()
                 check_equal(wait_ended(c, "w-0"), 143, "exit status")
-            else:
-                c.kill("w-0")
-                retried += 1
-                wait_for("the coordinator to miss it", lambda: int(
-                    c.status(job)["workers_lost"]) == retried)
-            wait_training(c, job)
-            if i % 2 == 0:
-                check_equal(int(c.status(job)["closures_retried"]) <= retried, True,
-                            "closures retried")
-        check(int(c.status(job)["closures_retried"]) <= retried,
-              f"{c.status(job)['closures_retried']} closures retried, {retried} killed")
+
+            worker(c, f"file:{notice}")
+            drained.append(cost_of(c, job, drain, lost=i))
+            check_equal(drained[-1], 0, f"closures retried by drain {i + 1}")
+            worker(c, f"file:{notice}-never")
+            killed.append(cost_of(c, job, lambda: c.kill("w-0"), lost=i + 1))
+            check(killed[-1] <= 1, f"kill {i + 1} retried {killed[-1]} closures")
         c.run("stop", job)
+    print(f"{len(drained)} drained: {sum(drained)} closures retried; "
+          f"{len(killed)} killed: {sum(killed)}, at most {max(killed)} each")
 
 
 if __name__ == "__main__":
