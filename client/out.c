@@ -91,7 +91,7 @@ static enum sl_err write_json(json_t *object, bool pretty, struct sl_error *err)
 
     if (all != NULL && object != NULL &&
         json_object_set_new(all, "schema_version",
-                            json_integer(OUT_SCHEMA_VERSION)) == 0 &&
+                            json_integer(PBJSON_SCHEMA_VERSION)) == 0 &&
         json_object_update(all, object) == 0)
         rc = sl_json_write(&text, all, pretty);
     if (rc == SL_OK)

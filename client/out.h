@@ -21,8 +21,6 @@
 #include "common/base/status.h"
 #include "proto/pbjson.h"
 
-#define OUT_SCHEMA_VERSION 1
-
 // Values of --output. JSONL: what is a list is a line each; NAME: only what
 // other verbs are called with.
 enum out_form { OUT_TEXT, OUT_WIDE, OUT_JSON, OUT_JSONL, OUT_NAME };

@@ -25,6 +25,10 @@
 #include "common/base/buf.h"
 #include "common/base/status.h"
 
+// What clients write and the dashboard's API answers begins with it, as
+// "schema_version".
+#define PBJSON_SCHEMA_VERSION 1
+
 // *out is a new reference. SL_ENOMEM only; text that is not UTF-8 is mended.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 

@@ -30,13 +30,9 @@ SEAMS = {
     "local_bytes": "tests see what is mapped, and that it goes",
     "pool_kept_bytes": "tests see what the shelf keeps",
     "optim_defaults": "Keras' values, for tests and bench programs",
-    "daemon_http": "what serves pages is above it",
-    "http_rest": "what serves pages is above it",
-    "http_is_post": "what serves pages is above it",
-    "http_body": "what serves pages is above it",
-    "http_stream_open": "what serves pages is above it",
-    "http_stream_send": "what serves pages is above it",
-    "http_stream_close": "what serves pages is above it",
+    "http_is_post": "a server has them; what it serves by now only reads",
+    "http_body": "a server has them; what it serves by now only reads",
+    "http_stream_close": "a server has them; what it serves by now only reads",
     "graph_describe": "graphs are checked for a device that is not there",
 }
 

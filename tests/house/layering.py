@@ -26,12 +26,12 @@ MAY = {
 # or in a lower one. Those of one line are strangers to each other. Files
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
-    "common": ["base", "plan run", "net net/local http", "launch",
+    "common": ["base", "plan run", "net net/local http page", "launch",
                "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],
     "coordinator": ["rules", "journal", "feed", "core tasks",
-                    "service"],
+                    "service", "dashboard"],
     "state": ["shard", "snap"],
     "psserver": ["local", "roster", "service"],
 }

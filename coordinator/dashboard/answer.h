@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/dashboard/answer.h -- questions with numbers, answers in JSON.
+//
+// Threads  the loop.
+// Memory   what is answered with is taken over.
+// Errors   without memory: 503.
+#ifndef COORDINATOR_DASHBOARD_ANSWER_H
+#define COORDINATOR_DASHBOARD_ANSWER_H
+
+#include <jansson.h>
+
+#include "common/http/http.h"
+#include "proto/pbjson.h"
+
+// ?name=number, `otherwise` without it. False: it is none, or above `most`, and
+// that was answered.
+bool answer_number(uint64_t *out, const struct http_request *q,
+                   struct http_answer *a, const char *name, uint64_t otherwise,
+                   uint64_t most);
+
+// The members of an object after "schema_version"; NULL: no memory.
+void answer_json(struct http_answer *a, json_t *object);
+void answer_message(struct http_answer *a, ProtobufCMessage *message);
+void answer_error(struct http_answer *a, enum sl_err rc, const char *why);
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/dashboard/dashboard.c -- see dashboard.h: the page, and which
+// question goes where.
+#include "coordinator/dashboard/dashboard.h"
+
+#include "common/page/page.h"
+#include "coordinator/dashboard/lists.h"
+
+#define LOOK_MS 200
+
+// Nothing but what we serve runs, is shown or asked.
+static const struct http_header policy[] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; "
+     "connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+     "form-action 'none'; frame-ancestors 'none'"},
+    {NULL, NULL},
+};
+
+static void serve(struct http_answer *a, const char *type,
+                  const unsigned char *bytes, size_t n)
+{
+    if (n == 0) {
+        http_say(a, 404, "this build has no library of charts");
+        return;
+    }
+    a->type = type;
+    a->fixed = bytes;
+    a->fixed_bytes = n;
+}
+
+static void serve_html(void *arg, const struct http_request *q,
+                       struct http_answer *a)
+{
+    serve(a, "text/html; charset=utf-8", page_html, page_html_len);
+}
+
+static void serve_css(void *arg, const struct http_request *q,
+                      struct http_answer *a)
+{
+    serve(a, "text/css; charset=utf-8", page_css, page_css_len);
+}
+
+static void serve_js(void *arg, const struct http_request *q,
+                     struct http_answer *a)
+{
+    serve(a, "text/javascript; charset=utf-8", page_js, page_js_len);
+}
+
+static void serve_chart(void *arg, const struct http_request *q,
+                        struct http_answer *a)
+{
+    serve(a, "text/javascript; charset=utf-8", page_chart, page_chart_len);
+}
+
+static const struct http_route routes[] = {
+    {.path = "/", .fn = serve_html, .near_only = true, .headers = policy},
+    {.path = "/page.css", .fn = serve_css, .near_only = true},
+    {.path = "/page.js", .fn = serve_js, .near_only = true},
+    {.path = "/chart.js", .fn = serve_chart, .near_only = true},
+    {.path = "/api/v1/overview", .fn = lists_overview, .near_only = true},
+    {.path = "/api/v1/jobs", .fn = lists_jobs, .near_only = true},
+    {.path = "/api/v1/jobs/*", .fn = lists_job, .near_only = true},
+    {.path = "/api/v1/cluster", .fn = lists_cluster, .near_only = true},
+    {.path = "/api/v1/members", .fn = lists_members, .near_only = true},
+    {.path = "/api/v1/map", .fn = lists_map, .near_only = true},
+    {.path = "/api/v1/events", .fn = lists_events, .near_only = true},
+    {.path = NULL},
+};
+
+enum sl_err dashboard_open(struct dashboard *d, struct http *http,
+                           struct server *server, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    *d = (struct dashboard){.server = server};
+    list_init(&d->viewers);
+    rc = loop_timer_new(&d->look, server->loop, dashboard_look, d);
+    if (rc == SL_OK)
+        rc = http_route(http, routes, d);
+    if (rc != SL_OK) {
+        dashboard_close(d);
+        return sl_fail(err, rc, "the dashboard: out of memory");
+    }
+    loop_timer_start(d->look, LOOK_MS, LOOK_MS);
+    return SL_OK;
+}
+
+void dashboard_close(struct dashboard *d)
+{
+    loop_timer_free(d->look);
+    d->look = NULL;
+}

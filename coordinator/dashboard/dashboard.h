@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/dashboard/dashboard.h -- the dashboard: pages and their data on
+// the ops port, for who looks.
+//
+//   /                        the page; /page.css /page.js /chart.js
+//   /api/v1/overview         who is here, in numbers
+//   /api/v1/jobs             as `sluice -o json jobs`: ?limit= ?before=
+//   /api/v1/jobs/JOB         as `sluice -o json status JOB`: ?shards=0 ?spec=0
+//   /api/v1/jobs/JOB/shards  a page of its shards: ?from= ?limit=
+//   /api/v1/jobs/JOB/events, /timeline, /history, /checkpoints
+//   /api/v1/cluster          as `sluice -o json status`
+//   /api/v1/members          a page of it: ?role= ?state= ?name= ?from= ?limit=
+//   /api/v1/map              all of it, three words a member
+//   /api/v1/events           a page: ?after= ?limit= ?newest=1; or a stream,
+//                            for who accepts text/event-stream
+//
+// All of it only reads, and only while the ops port is on loopback. What is
+// asked is answered at once, from what the coordinator has in memory.
+//
+// Threads  the loop.
+// Memory   dashboard_close when the ops port is gone.
+// Errors   of a request: its status, and JSON with "error".
+#ifndef COORDINATOR_DASHBOARD_DASHBOARD_H
+#define COORDINATOR_DASHBOARD_DASHBOARD_H
+
+#include "common/http/http.h"
+#include "coordinator/service/server.h"
+
+struct dashboard {
+    struct server *server;
+    struct loop_timer *look;
+    struct list viewers; // streams of events
+};
+
+// Adds the routes; `server` has started.
+enum sl_err dashboard_open(struct dashboard *d, struct http *http,
+                           struct server *server, struct sl_error *err);
+void dashboard_close(struct dashboard *d); // one that is all 0, too
+
+// ---- viewers.c: the stream of events
+
+void dashboard_stream(struct dashboard *d, const struct http_request *q,
+                      struct http_answer *a);
+// Sends what is new.
+void dashboard_look(void *dashboard);
+
+#endif

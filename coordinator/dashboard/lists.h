@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/dashboard/lists.h -- the API: what dashboard.h says of each path.
+//
+// Threads  the loop.
+// Memory   nothing is kept.
+// Errors   503 while there is no coordinator, 404 for a job that is not there.
+#ifndef COORDINATOR_DASHBOARD_LISTS_H
+#define COORDINATOR_DASHBOARD_LISTS_H
+
+#include "common/http/http.h"
+
+#define LISTS_PAGE 100 // members, shards or jobs of a page, if not said
+#define LISTS_PAGE_MAX 1000
+
+// Handlers of http; arg is the dashboard.
+void lists_overview(void *arg, const struct http_request *q,
+                    struct http_answer *a);
+void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a);
+void lists_job(void *arg, const struct http_request *q, struct http_answer *a);
+void lists_cluster(void *arg, const struct http_request *q,
+                   struct http_answer *a);
+void lists_members(void *arg, const struct http_request *q,
+                   struct http_answer *a);
+void lists_map(void *arg, const struct http_request *q, struct http_answer *a);
+void lists_events(void *arg, const struct http_request *q,
+                  struct http_answer *a);
+
+#endif
