@@ -182,7 +182,9 @@ function curve(title, name, xText) {
         },
         plugins: [marksPlugin],
     });
+    let gone = false;
     return {node, set(points, marks, log) {
+        if (gone) return; // an answer for a view that was left
         chart.data.datasets[0].data = points;
         chart.options.scales.x.min = points.length ? points[0].x : undefined;
         chart.options.scales.x.max = points.length ? points[points.length - 1].x : undefined;
@@ -191,7 +193,7 @@ function curve(title, name, xText) {
         node.dataset.points = points.length;
         node.dataset.marks = marks.length;
         chart.update("none");
-    }, free() { chart.destroy(); }};
+    }, free() { gone = true; chart.destroy(); }};
 }
 
 const smooth = (points, by) => {

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard in a real browser: Debian's chromium, headless. Skipped without."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+
+import chrome
+from cluster import BIN, Cluster, check, check_equal, main, mlp_job, wait_for
+from scrape import OPS, address
+
+HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
+# When an event's row came into the page, against when the coordinator said it.
+WATCH = """new MutationObserver(() => { for (const row of document.querySelectorAll("[data-event]")) {
+    window.seen = window.seen || {}; const id = row.dataset.id;
+    if (!(id in window.seen)) window.seen[id] = {kind: row.dataset.event, member: row.dataset.member,
+        late_ms: Date.now() - row.dataset.us / 1000}; } }).observe(document.body, {childList: true, subtree: true}), 1"""
+
+
+def only_ours(page, where):
+    foreign = [u for u in page.requests
+               if urllib.parse.urlparse(u).netloc != where and not u.startswith(("data:", "about:"))]
+    check(not foreign, "requests to another host", *foreign)
+    check(not page.errors, "the console has errors", *page.errors)
+
+
+def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
+    with Cluster(psservers=2, workers=3, coordinator_args=OPS) as c, chrome.Chrome() as page:
+        where = address(c, "coordinator")
+        job = c.submit(mlp_job(name="fashion", samples=60000, epochs=200, steps_per_closure=50))
+        page.open(f"http://{where}/#/job/{job}")
+        page.until("a curve", "(document.querySelector('[data-chart=loss]') || {dataset: {}})"
+                   ".dataset.points > 3")
+        check_equal(page.js("Boolean(window.Chart)"), True, "the library of charts")
+        page.js(WATCH)
+        for kill, start in (("w-0", "w-3"), ("w-1", "w-4")):
+            c.kill(kill)
+            c.start(start)
+            page.until(f"{kill} lost", f"document.querySelector('[data-event=\"member-lost\"]"
+                       f"[data-member=\"{kill}\"]')")
+            page.until(f"{start} here", f"document.querySelector('[data-event=\"member-came\"]"
+                       f"[data-member=\"{start}\"]')")
+            page.until("closures of the new one",
+                       f"document.getElementById('timeline').dataset.workers.split(' ').includes('{start}')")
+        seen = page.js("Object.values(window.seen)")
+        late = [e["late_ms"] for e in seen if e.get("member") in ("w-0", "w-1", "w-3", "w-4")
+                and e["kind"] in ("member-lost", "member-came") and e["late_ms"] < 1e4]
+        print(f"shown {min(late):.0f} to {max(late):.0f} ms after the coordinator knew "
+              f"({len(late)} events)")
+        page.until("marks", "document.querySelector('[data-chart=loss]').dataset.marks >= 2")
+        check_equal(page.js("document.getElementById('lost').textContent"), "2", "workers lost")
+        page.picture("job", 1400)
+        c.run("drain", "w-2", "--why", HOSTILE)
+        for view, what in (("cluster", "document.querySelectorAll('#members [data-member]').length >= 5"),
+                           ("events", "document.querySelectorAll('[data-event]').length > 5"),
+                           ("jobs", "document.querySelector('#jobs tbody tr')"),
+                           ("", "(document.querySelector('[data-chart=samples]') || {dataset: {}})"
+                                ".dataset.points > 4")):
+            page.js(f"location.hash = '#/{view}'")
+            page.until(view or "overview", what)
+            if view == "cluster":
+                page.until("the reason as text", "document.body.textContent.includes('<img src=x')")
+            check("no answer" not in page.js("document.getElementById('live').textContent"),
+                  "the page had no answer", page.js("document.getElementById('live').textContent"))
+            page.picture(view or "overview", 900)
+        check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
+        check_equal(page.js("document.images.length"), 0, "images")
+        only_ours(page, where)
+
+
+if __name__ == "__main__":
+    if chrome.PROGRAM is None:
+        print("skipped: there is no chromium (apt-get install chromium)")
+        sys.exit(77)
+    main([a_worker_is_killed_and_replaced_before_the_viewers_eyes])
