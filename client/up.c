@@ -167,7 +167,7 @@ static void announce(struct up *u)
            usual ? "" : u->address, usual ? "" : " ", how);
     read_ops(u, ops, sizeof(ops));
     if (ops[0] != '\0')
-        printf("Look:  http://%s/metrics (and /readyz?verbose)\n", ops);
+        printf("Look:  http://%s/ (and /metrics, /readyz?verbose)\n", ops);
     fflush(stdout);
     sdnotify("READY=1");
     if (u->ready >= 0)

@@ -357,6 +357,17 @@ static const struct conf_key trace_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key report_keys[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = CONF_STRING,
+     .value = "report.html",
+     .help = "File to write; -: stdout.",
+     .min = 1,
+     .max = 4096},
+    {.name = NULL},
+};
+
 static const struct conf_key export_keys[] = {
     {.name = "to",
      .kind = CONF_STRING,
@@ -725,6 +736,19 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_tasks},
+    {.name = "report",
+     .usage = "sluice report JOB [OPTION]...",
+     .brief = "write a job's charts as one page",
+     .text = "Writes the curves, the closures over workers, the events and the "
+             "checkpoints of a job into one file, which any browser shows, "
+             "without a network.",
+     .example = "sluice report j-1 -o report.html",
+     .keys = report_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .exits = not_found,
+     .run = verb_report},
     {.name = "trace",
      .usage = "sluice trace JOB [OPTION]...",
      .brief = "write what every process does for a job",

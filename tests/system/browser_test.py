@@ -63,7 +63,7 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
             page.js(f"location.hash = '#/{view}'")
             page.until(view or "overview", what)
             if view == "cluster":
-                page.until("the reason as text", "document.body.textContent.includes('<img src=x')")
+                page.until("the reason as text", "document.body && document.body.textContent.includes('<img src=x')")
             check("no answer" not in page.js("document.getElementById('live').textContent"),
                   "the page had no answer", page.js("document.getElementById('live').textContent"))
             page.picture(view or "overview", 900)
@@ -72,8 +72,53 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
         only_ours(page, where)
 
 
+def a_report_opens_without_a_network():
+    with Cluster(psservers=1, workers=2) as c, \
+            chrome.Chrome("--host-resolver-rules=MAP * ~NOTFOUND") as page:
+        job = c.submit(mlp_job(name="short", samples=6400, epochs=3, steps_per_closure=10))
+        c.wait_state(job)
+        path = c.dir / "report.html"
+        c.run("report", job, "-o", path)
+        status = c.json("status", job)
+        c.kill("coordinator")  # there is nobody to ask
+        page.ask("Network.emulateNetworkConditions", page.session, offline=True, latency=0,
+                 downloadThroughput=0, uploadThroughput=0)
+        page.open(path.as_uri())
+        page.until("the job", "document.getElementById('state')")
+        check_equal(page.js("document.getElementById('title').textContent"), f"{job} short", "title")
+        check_equal(page.js("document.getElementById('state').textContent"), "finished", "state")
+        charts = page.js("Object.fromEntries([...document.querySelectorAll('[data-chart]')]"
+                         ".map(n => [n.dataset.chart, [Number(n.dataset.points),"
+                         " n.querySelectorAll('canvas').length]]))")
+        check_equal(sorted(charts), ["accuracy", "loss", "staleness", "steps", "throughput", "workers"],
+                    "charts")
+        for name, (points, canvases) in charts.items():
+            check(points > 0 and canvases == 1, f"the chart {name} is empty", points, canvases)
+        check(int(page.js("document.getElementById('timeline').dataset.spans"))
+              >= int(status["closures_counted"]), "closures of the timeline")
+        check(page.js("document.querySelectorAll('[data-event=\"job-finished\"]').length") == 1,
+              "the job's end is not among the events")
+        check(page.requests == [path.as_uri()], "it asks for more than itself", *page.requests)
+        check(not page.errors, "the console has errors", *page.errors)
+
+
+def text_in_a_report_ends_no_script():
+    with Cluster(psservers=1, workers=1) as c, chrome.Chrome() as page:
+        job = c.submit(mlp_job(name="short", samples=640, epochs=1))
+        c.run("drain", "w-0", "--why", HOSTILE)
+        path = c.dir / "report.html"
+        c.run("report", job, "-o", path)
+        check_equal(path.read_text(encoding="utf-8").count("</script>"), 3, "scripts")
+        page.open(path.as_uri())
+        page.until("why, as text", "document.body && document.body.textContent.includes('<img src=x')")
+        check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
+        check(not page.errors, "the console has errors", *page.errors)
+        c.run("report", "j-99", "-o", path, want=3)
+
+
 if __name__ == "__main__":
     if chrome.PROGRAM is None:
         print("skipped: there is no chromium (apt-get install chromium)")
         sys.exit(77)
-    main([a_worker_is_killed_and_replaced_before_the_viewers_eyes])
+    main([a_worker_is_killed_and_replaced_before_the_viewers_eyes,
+          a_report_opens_without_a_network, text_in_a_report_ends_no_script])

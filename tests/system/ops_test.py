@@ -160,7 +160,7 @@ def up_gives_each_daemon_one():
         try:
             said = [process.stdout.readline() for _ in range(3)]
             where = pathlib.Path(folder, "c/coordinator/ops.address").read_text().strip()
-            check_equal(said[2], f"Look:  http://{where}/metrics (and /readyz?verbose)\n",
+            check_equal(said[2], f"Look:  http://{where}/ (and /metrics, /readyz?verbose)\n",
                         "the third line")
             for name in ("coordinator", "ps-0", "worker-0"):
                 where = pathlib.Path(folder, f"c/{name}/ops.address").read_text().strip()
