@@ -90,4 +90,5 @@ void dashboard_close(struct dashboard *d)
 {
     loop_timer_free(d->look);
     d->look = NULL;
+    buf_release(&d->map);
 }

@@ -30,6 +30,8 @@ struct dashboard {
     struct server *server;
     struct loop_timer *look;
     struct list viewers; // streams of events
+    struct buf map;      // the last answer to /api/v1/map, for who asks soon
+    uint64_t map_us;
 };
 
 // Adds the routes; `server` has started.

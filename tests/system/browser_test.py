@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard in a real browser: Debian's chromium, headless. Skipped without."""
-import os
-import pathlib
-import signal
-import subprocess
+import json
 import sys
-import tempfile
 import urllib.parse
 
 import chrome
-from cluster import BIN, Cluster, check, check_equal, main, mlp_job, wait_for
-from scrape import OPS, address
+import crowd
+from cluster import Cluster, check, check_equal, main, mlp_job
+from scrape import OPS, address, get
 
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
 # When an event's row came into the page, against when the coordinator said it.
@@ -116,9 +113,36 @@ def text_in_a_report_ends_no_script():
         c.run("report", "j-99", "-o", path, want=3)
 
 
+def a_thousand_workers_are_usable():
+    with Cluster(psservers=1, workers=0, coordinator_args=(*OPS, *crowd.PATIENT)) as c, \
+            crowd.Crowd(c.address, 1000), chrome.Chrome() as page:
+        where = address(c, "coordinator")
+        sizes = {path: len(get(where, f"/api/v1/{path}")[1])
+                 for path in ("overview", "map", "members?limit=50", "cluster")}
+        print(f"bytes of answers: {sizes}")
+        check(sizes["map"] < 40000 and sizes["members?limit=50"] < 40000,
+              "what the page asks for each second is large", sizes)
+        found = json.loads(get(where, "/api/v1/members?role=worker&name=many-99&limit=3")[1])
+        check_equal((found["found"], found["total"], len(found["members"])), (11, 1001, 3),
+                    "a page of some of them")
+        page.open(f"http://{where}/#/cluster")
+        page.until("a thousand squares", "document.querySelector('[data-count=\"1000\"]')")
+        check_equal(page.js("document.querySelectorAll('#members [data-member]').length"), 50,
+                    "rows of a page")
+        took = page.js("""new Promise(async done => { const began = performance.now();
+            const all = await (await fetch('/api/v1/map')).json();
+            done([all.workers.length, performance.now() - began]); })""")
+        print(f"a map of {took[0]} workers took {took[1]:.0f} ms")
+        page.js("location.hash = '#/'")
+        page.until("them in the overview",
+                   "(document.getElementById('workers') || {}).textContent === '1,000 ready'")
+        only_ours(page, where)
+
+
 if __name__ == "__main__":
     if chrome.PROGRAM is None:
         print("skipped: there is no chromium (apt-get install chromium)")
         sys.exit(77)
     main([a_worker_is_killed_and_replaced_before_the_viewers_eyes,
-          a_report_opens_without_a_network, text_in_a_report_ends_no_script])
+          a_report_opens_without_a_network, text_in_a_report_ends_no_script,
+          a_thousand_workers_are_usable])
