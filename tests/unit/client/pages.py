@@ -70,7 +70,7 @@ def check_bash(script, verbs):
 
 def main():
     if shutil.which("mandoc") is None:
-        print("skipped: mandoc is not installed (tools/install-packages)")
+        print("skipped: mandoc is not installed (tools/install-packages --tests)")
         return 77
     verbs = set(re.findall(r"^  ([a-z]+) ", run(BIN / "sluice", "help").stdout, re.M))
     verbs.discard("sluice")
