@@ -193,17 +193,18 @@ def another_process_goes_on_for_a_client_that_was_killed():
                                                     for i in range(n)], "results")
             for f in left[:499]:
                 f.forget()
-        with sluice.Coordinator(c.address, queue="q", client="grid") as coord, \
-                sluice.Coordinator(c.address, queue="q", client="grid") as newer:
-            coord.left(30)
-            check_equal([f.fetch(30) for f in newer.left(30)], [b"%d" % 199 ** 2, b"81"],
-                        "what was not forgotten")
-            try:
-                coord.schedule("square", b"1").fetch(30)
-                check(False, "two processes are one client")
-            except sluice.TaskFailed as error:
-                check("another process" in str(error), str(error))
-            check_equal(newer.schedule("square", b"7").fetch(30), b"49", "of the newer one")
+        with sluice.Coordinator(c.address, queue="q", client="grid") as coord:
+            coord.left(30)  # it is there before the newer one begins
+            with sluice.Coordinator(c.address, queue="q", client="grid") as newer:
+                check_equal([f.fetch(30) for f in newer.left(30)], [b"%d" % 199 ** 2, b"81"],
+                            "what was not forgotten")
+                try:
+                    coord.schedule("square", b"1").fetch(30)
+                    check(False, "two processes are one client")
+                except sluice.TaskFailed as error:
+                    check("another process" in str(error), str(error))
+                check_equal(newer.schedule("square", b"7").fetch(30), b"49",
+                            "of the newer one")
 
 
 def failed_ones_are_told_with_their_error():
