@@ -161,7 +161,7 @@ def N27_certificates_are_replaced_while_all_daemons_live():
                 returns(b, n, here[n])
             b.on(1, 10)
         check(pids == {name: b.pid(name) for name in HOSTS}, "a daemon was restarted")
-        b.run("status", want=4, certs="old")
+        b.run("status", want=5, certs="old")
         b.end()
 
 
