@@ -136,7 +136,7 @@ def replace(b, folder):
 def N27_certificates_are_replaced_while_all_daemons_live():
     """The authority too, and the old one is gone at once: whoever still showed
     or trusted an old file would not get another connection."""
-    with HostBed(net_epochs=400) as b:
+    with HostBed(net_epochs=650) as b:
         b.on()
         shutil.copytree(b.dir / "certs", b.dir / "old")
         b.make_certificates("fresh")
