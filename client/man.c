@@ -66,17 +66,9 @@ enum sl_err cli_man(struct buf *out)
     for (const struct cli_verb *v = cli_verbs; rc == SL_OK && v->name; v++)
         rc = verb_section(out, v);
     if (rc == SL_OK)
-        rc = buf_append_str(
-            out, ".Sh ENVIRONMENT\n"
-                 "Each option can also stand in the environment, as\n"
-                 ".Ev SLUICE_SOME_KEY ,\n"
-                 "or in the file of\n"
-                 ".Fl -config ,\n"
-                 "as\n"
-                 ".Ql some-key = value .\n"
-                 "A flag wins over the environment, the environment over the "
-                 "file.\n"
-                 ".Fl -print-config\n"
-                 "prints each value with where it is from.\n");
+        rc = conf_man_environment(out);
+    if (rc == SL_OK)
+        rc = buf_append_str(out, ".Fl -print-config\n"
+                                 "prints each value with where it is from.\n");
     return rc == SL_OK ? exits(out) : rc;
 }

@@ -13,7 +13,7 @@
 #include "client/cli.h"
 #include "client/verbs.h"
 #include "common/base/mem.h"
-#include "common/launch/launch.h"
+#include "common/daemon/discover.h"
 
 #define MORE_ARGS 30 // words after "--"
 
@@ -29,19 +29,11 @@ struct run {
 static enum sl_err find(struct run *r, struct sl_error *err)
 {
     const struct conf *c = r->cli->conf;
-    char host[256] = "localhost";
-    struct launch_asked asked = {
-        .source = launch_source_of(conf_str(c, "discover")),
-        .role = launch_role_of(conf_str(c, "role")),
-        .psservers = (unsigned)conf_int(c, "psservers"),
-        .port = (unsigned)conf_int(c, "base-port"),
-        .service = conf_str(c, "service"),
-        .host = host,
-        .env = environ,
-        .resolve = launch_resolve,
-    };
+    char host[DISCOVER_HOST];
+    struct launch_asked asked;
 
-    (void)gethostname(host, sizeof(host) - 1);
+    discover_asked(&asked, c, launch_role_of(conf_str(c, "role")), host);
+    asked.psservers = (unsigned)conf_int(c, "psservers");
     if (conf_origin(c, "coordinator") != CONF_DEFAULT)
         asked.coordinator = conf_str(c, "coordinator");
     return launch_find(&r->plan, &asked, err);

@@ -14,32 +14,15 @@
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-static enum sl_err code_of(int errnum)
-{
-    switch (errnum) {
-    case ENOENT:
-        return SL_ENOENT;
-    case EEXIST:
-        return SL_EEXIST;
-    case ELOOP: // O_NOFOLLOW met a link
-    case ENOTDIR:
-        return SL_EINVAL;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return SL_EDENIED;
-    case ENOMEM:
-        return SL_ENOMEM;
-    default:
-        return SL_EIO;
-    }
-}
-
 static enum sl_err fail(struct sl_error *err, const char *path,
                         const char *what, int errnum)
 {
-    return sl_fail(err, code_of(errnum), "%s: %s: %s", path, what,
-                   strerror(errnum));
+    // O_NOFOLLOW met a link, or the path leads over what is no folder.
+    enum sl_err rc = errnum == ELOOP || errnum == ENOTDIR
+                         ? SL_EINVAL
+                         : sl_err_from_errno(errnum);
+
+    return sl_fail(err, rc, "%s: %s: %s", path, what, strerror(errnum));
 }
 
 // The length of the first name of a path; 0: there is none that may be one.
@@ -76,7 +59,7 @@ static int descend(int at, const char *below)
     while (at >= 0 && below[0] != '\0') {
         char name[NAME_MAX + 1];
         size_t n = first_name(below);
-        int next;
+        int next, errnum;
 
         memcpy(name, below, n);
         name[n] = '\0';
@@ -84,9 +67,9 @@ static int descend(int at, const char *below)
         next = mkdirat(at, name, 0777) != 0 && errno != EEXIST
                    ? -1
                    : openat(at, name, FOLDER | O_NOFOLLOW);
-        n = (size_t)errno;
+        errnum = errno;
         close(at);
-        errno = (int)n;
+        errno = errnum;
         at = next;
     }
     return at;

@@ -2,10 +2,9 @@
 // common/daemon/discover.c -- from a launcher's plan to a daemon's settings.
 #include "common/daemon/discover.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "common/launch/launch.h"
 
 const struct conf_key discover_keys[] = {
     {.name = "discover",
@@ -31,21 +30,30 @@ const struct conf_key discover_keys[] = {
     {.name = NULL},
 };
 
-static enum sl_err find(struct launch_plan *plan, const struct conf *c,
-                        const char *program, struct sl_error *err)
+void discover_asked(struct launch_asked *out, const struct conf *c,
+                    enum launch_role role, char host[DISCOVER_HOST])
 {
-    char host[256] = "localhost";
-    struct launch_asked asked = {
+    snprintf(host, DISCOVER_HOST, "localhost");
+    (void)gethostname(host, DISCOVER_HOST - 1);
+    host[DISCOVER_HOST - 1] = '\0';
+    *out = (struct launch_asked){
         .source = launch_source_of(conf_str(c, "discover")),
-        .role = launch_role_of(program),
+        .role = role,
         .port = (unsigned)conf_int(c, "base-port"),
         .service = conf_str(c, "service"),
         .host = host,
         .env = environ,
         .resolve = launch_resolve,
     };
+}
 
-    (void)gethostname(host, sizeof(host) - 1);
+static enum sl_err find(struct launch_plan *plan, const struct conf *c,
+                        const char *program, struct sl_error *err)
+{
+    char host[DISCOVER_HOST];
+    struct launch_asked asked;
+
+    discover_asked(&asked, c, launch_role_of(program), host);
     if (asked.role == LAUNCH_NO_ROLE)
         return sl_fail(err, SL_ENOTSUP, "--discover: a %s has no role",
                        program);

@@ -14,9 +14,18 @@
 #define COMMON_DAEMON_DISCOVER_H
 
 #include "common/base/buf.h"
+#include "common/launch/launch.h"
 #include "common/run/conf.h"
 
+#define DISCOVER_HOST 256 // bytes of a host's name, with the 0
+
 extern const struct conf_key discover_keys[];
+
+// What the settings discover, base-port and service ask of launch_find, in the
+// environment and on the host of this process. `host` is filled, and must
+// outlive *out.
+void discover_asked(struct launch_asked *out, const struct conf *c,
+                    enum launch_role role, char host[DISCOVER_HOST]);
 
 // Sets what is found; `said` tells it in one line, "" for static.
 enum sl_err discover(struct conf *c, const char *program, struct buf *said,

@@ -126,11 +126,12 @@ enum sl_err conf_version(struct buf *out, const struct conf *c);
 enum sl_err conf_man(struct buf *out, const struct conf *c);
 
 // Parts of one: its head; text for people as lines of a page; an indented line;
-// a list of options.
+// a list of options; where else an option can stand.
 enum sl_err conf_man_head(struct buf *out, const char *name, int section,
                           const char *brief);
 enum sl_err conf_man_text(struct buf *out, const char *text);
 enum sl_err conf_man_line(struct buf *out, const char *text);
 enum sl_err conf_man_keys(struct buf *out, const struct conf_key *keys);
+enum sl_err conf_man_environment(struct buf *out);
 
 #endif

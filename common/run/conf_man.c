@@ -144,9 +144,9 @@ static enum sl_err options(struct buf *out, const struct conf *c)
     return rc == SL_OK ? buf_append_str(out, END) : rc;
 }
 
-static enum sl_err rest(struct buf *out, const struct conf_about *about)
+enum sl_err conf_man_environment(struct buf *out)
 {
-    enum sl_err rc = buf_append_str(
+    return buf_append_str(
         out, ".Sh ENVIRONMENT\n"
              "Each option can also stand in the environment, as\n"
              ".Ev SLUICE_SOME_KEY ,\n"
@@ -156,6 +156,11 @@ static enum sl_err rest(struct buf *out, const struct conf_about *about)
              ".Ql some-key = value .\n"
              "A flag wins over the environment, the environment over the "
              "file.\n");
+}
+
+static enum sl_err rest(struct buf *out, const struct conf_about *about)
+{
+    enum sl_err rc = conf_man_environment(out);
 
     if (rc == SL_OK && about->after != NULL)
         rc = buf_append_str(out, ".Sh EXIT STATUS\n");

@@ -266,15 +266,26 @@ static enum sl_err judge_hello(const Sluice__V1__Hello *hello,
     return SL_OK;
 }
 
+static void say_drains(struct coord *c, const struct member *m)
+{
+    const char *why = m->why == NULL ? "" : m->why;
+
+    if (m->draining)
+        happened(c, EVENT_MEMBER_DRAINS, m, "%s %s drains%s%s",
+                 member_role_name(m->role), m->name, why[0] == '\0' ? "" : ": ",
+                 why);
+    else
+        happened(c, EVENT_MEMBER_STAYS, m, "%s %s stays: its drain is over",
+                 member_role_name(m->role), m->name);
+}
+
 static void say_came(struct coord *c, const struct member *m)
 {
     happened(c, EVENT_MEMBER_CAME, m, "%s %s came, of host %s (%s)%s%s",
              member_role_name(m->role), m->name, m->host, m->version,
              m->device[0] == '\0' ? "" : ", ", m->device);
     if (m->draining)
-        happened(c, EVENT_MEMBER_DRAINS, m, "%s %s drains%s%s",
-                 member_role_name(m->role), m->name, m->why == NULL ? "" : ": ",
-                 m->why == NULL ? "" : m->why);
+        say_drains(c, m);
 }
 
 // Why it was not let in.
@@ -358,19 +369,6 @@ void coord_detach(struct coord *c, uint64_t member)
 }
 
 // ---- what members send
-
-static void say_drains(struct coord *c, const struct member *m)
-{
-    const char *why = m->why == NULL ? "" : m->why;
-
-    if (m->draining)
-        happened(c, EVENT_MEMBER_DRAINS, m, "%s %s drains%s%s",
-                 member_role_name(m->role), m->name, why[0] == '\0' ? "" : ": ",
-                 why);
-    else
-        happened(c, EVENT_MEMBER_STAYS, m, "%s %s stays: its drain is over",
-                 member_role_name(m->role), m->name);
-}
 
 static void receive_heartbeat(struct coord *c, struct member *m,
                               const Sluice__V1__Heartbeat *beat)

@@ -317,7 +317,7 @@ class Program:
               first: int) -> Batch:
         """The batch of a step, which need not have begun."""
         self._read_ahead(closure, reader, number, first)
-        samples = closure.samples_of(number, first)
+        samples = closure.samples_of(first)
         x, y = halves(reader.get((closure.epoch, first), samples))
         return Batch(self._given(x), self._given(y), samples, closure.epoch, number,
                      closure.number)
@@ -333,7 +333,7 @@ class Program:
             return
         for later in range(number, min(number + reader.ahead, closure.step_count)):
             at, _ = closure.positions(later)
-            reader.ask((closure.epoch, at), lambda: closure.samples_of(later, at))
+            reader.ask((closure.epoch, at), lambda: closure.samples_of(at))
 
     def _begun(self) -> Step:
         """The step of the batch that was given out last."""

@@ -87,7 +87,7 @@ class Step:
     @property
     def samples(self) -> npt.NDArray[np.uint64]:
         """The numbers of its samples, in the order of the epoch. Shape (count,)."""
-        return self._closure.samples_of(self.number, self.first)
+        return self._closure.samples_of(self.first)
 
     def ready(self, first: int, count: int) -> None:
         """Elements [first, first + count) of the gradient are whole, and their
@@ -170,14 +170,15 @@ class Closure:
         first = self.first + step * self.batch
         return first, min(self.batch, self.first + self.count - first)
 
-    def samples_of(self, step: int, first: int) -> npt.NDArray[np.uint64]:
-        """The numbers of a step's samples, counted or not, in the order of the
-        epoch; `first`: its first position."""
+    def samples_of(self, first: int) -> npt.NDArray[np.uint64]:
+        """The numbers of the samples of the step whose first position this is, counted
+        or not, in the order of the epoch."""
         if self.ranks:  # one step alone is ours
             return self.order(first, self._step.count)
         if self._samples is None:  # of all steps at once
             self._samples = self.order(self.first, self.count)
-        return self._samples[step * self.batch:(step + 1) * self.batch]
+        at = first - self.first
+        return self._samples[at:at + self.batch]
 
     @property
     def variables(self) -> list[Variable]:

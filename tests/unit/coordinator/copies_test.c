@@ -33,12 +33,6 @@ static struct fake_member *worker(struct world *w, unsigned number)
     return &w->members[1 + number];
 }
 
-static bool trains(const struct fake_member *m)
-{
-    return m->leases_count > 0 &&
-           m->leases[0].lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
-}
-
 // All that is said is heard; those who do not hang work once.
 static void turn(struct world *w)
 {
@@ -49,9 +43,9 @@ static void turn(struct world *w)
 // Works until this one has a slot, and hangs with it.
 static uint64_t hang(struct world *w, struct fake_member *m)
 {
-    for (unsigned i = 0; i < LIMIT && !trains(m); i++)
+    for (unsigned i = 0; i < LIMIT && !world_trains(m); i++)
         turn(w);
-    T_ASSERT(trains(m));
+    T_ASSERT(world_trains(m));
     m->hangs = true;
     return m->leases[0].lease->closure;
 }
@@ -65,7 +59,7 @@ static struct fake_member *copier(struct world *w, const struct fake_member *m)
         for (unsigned k = 0; k < WORLD_MEMBERS; k++) {
             struct fake_member *other = &w->members[k];
 
-            if (other != m && other->used && trains(other) &&
+            if (other != m && other->used && world_trains(other) &&
                 other->leases[0].lease->closure == closure)
                 return other;
         }
@@ -169,10 +163,10 @@ TEST(copies, who_was_second_works_again_when_it_lets_go)
         turn(w);
     T_EQ(m->leases_count, 1); // nothing more until then
     m->hangs = false;
-    for (unsigned i = 0; i < LIMIT && !(trains(m) && !m->leases[0].revoked);
-         i++)
+    for (unsigned i = 0;
+         i < LIMIT && !(world_trains(m) && !m->leases[0].revoked); i++)
         turn(w);
-    T_ASSERT(trains(m));
+    T_ASSERT(world_trains(m));
     T_NE(m->leases[0].lease->closure, was);
     T_STR(reason_of(w, "w-0"), "");
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));

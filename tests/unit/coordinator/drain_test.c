@@ -94,8 +94,7 @@ TEST(drain, a_worker_ends_what_it_computes_and_gets_nothing_more)
 
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    while (m->leases_count == 0 ||
-           m->leases[0].lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+    while (!world_trains(m))
         world_step(w);
     T_TRUE(drain(w, "w-0"));
     T_FALSE(drain(w, "w-0")); // the same again

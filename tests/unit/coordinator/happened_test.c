@@ -146,8 +146,7 @@ TEST(happened, a_lost_worker_and_what_is_done_again_are_named)
 
     world_submit(w, world_graph_job);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    while (m->leases_count == 0 ||
-           m->leases[0].lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+    while (!world_trains(m))
         world_step(w);
     world_kill(w, m);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));

@@ -102,8 +102,7 @@ static void work_for(struct world *w, uint64_t ms)
 // Works until it holds two leases and computes; then it stands still.
 static uint64_t hang(struct world *w, struct fake_member *m)
 {
-    while (held_by(w, m) < 2 || m->leases_count < 2 ||
-           m->leases[0].lease->kind != SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+    while (held_by(w, m) < 2 || m->leases_count < 2 || !world_trains(m))
         work_for(w, 50);
     m->hangs = true;
     return m->leases[0].lease->closure;

@@ -170,21 +170,15 @@ static struct fake_member *worker(struct world *w, unsigned number)
     return &w->members[1 + number];
 }
 
-static bool trains(const struct fake_member *m)
-{
-    return m->leases_count > 0 &&
-           m->leases[0].lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
-}
-
 static void until_it_trains(struct world *w, struct fake_member *m)
 {
-    for (unsigned i = 0; i < LIMIT && !trains(m); i++) {
+    for (unsigned i = 0; i < LIMIT && !world_trains(m); i++) {
         world_pass(w, 50);
         fake_read_all(w, m);
-        if (!trains(m))
+        if (!world_trains(m))
             fake_turn(w);
     }
-    T_ASSERT(trains(m));
+    T_ASSERT(world_trains(m));
 }
 
 static const struct closure *closure_of(struct world *w, uint64_t id)

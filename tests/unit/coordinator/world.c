@@ -590,6 +590,12 @@ static void beat_all(struct world *w)
     }
 }
 
+bool world_trains(const struct fake_member *m)
+{
+    return m->leases_count > 0 &&
+           m->leases[0].lease->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
+}
+
 void world_step(struct world *w)
 {
     clock_fake_advance_ms(&w->clock, 1 + world_below(w, 20));

@@ -206,6 +206,9 @@ const char *world_reason(struct world *w); // until the next call
 unsigned world_leases(const struct fake_member *m, uint64_t *jobs,
                       Sluice__V1__LeaseKind *kinds, unsigned most);
 
+// Is the first lease that it has a training one?
+bool world_trains(const struct fake_member *m);
+
 // One drawn action of anybody; time moves a little.
 void world_step(struct world *w);
 // A pool thread does the task that came last, if there is one.
