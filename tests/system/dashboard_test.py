@@ -149,7 +149,9 @@ class Stream:
         """(id, event); its data is what a page of events has."""
         found = {}
         while True:
-            line = self.answer.readline().decode().rstrip("\n")
+            line = self.answer.readline().decode()
+            check(line, "the stream ended", found)
+            line = line.rstrip("\n")
             if line == "" and "data" in found:
                 return int(found["id"]), json.loads(found["data"])
             key, _, value = line.partition(": ")
@@ -164,6 +166,8 @@ class Stream:
 def events_come_as_they_happen_and_after_the_last_one_seen():
     with cluster(psservers=1, workers=1) as c:
         where = address(c, "coordinator")
+        # Ready is not attached, and nobody misses a worker that never came.
+        wait_for("w-0 to be attached", lambda: api(where, "overview")["workers"]["ready"])
         stream = Stream(where)
         c.kill("w-0")
         number, event = stream.next()

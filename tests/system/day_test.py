@@ -215,18 +215,24 @@ def a_full_disk(c, red):
     """ps-1's disk fills up; its jobs say so, and go on when there is space."""
     inside = ["nsenter", "-t", str(c.processes["ps-1"].pid), "-m"]
     big = c.dir / "ps-1" / "somebody-elses"
-    subprocess.run([*inside, "sh", "-c", f"cat /dev/zero > '{big}' 2>/dev/null"],
-                   check=False)
-    c.says(red, "o space left on device")
-    told = c.run("status", red).stdout
-    check("ps-1" in told, "whose disk", told)
-    found = subprocess.run([*inside, *c.on(2, BIN / "sluice", "-o", "json", "doctor",
-                                           "--coordinator", c.address,
-                                           *c.tls("client"), "--state", c.dir / "ps-1")],
-                           capture_output=True, text=True, check=False)
-    check_equal(found.returncode, 1, "exit of doctor")
-    check("checkpoints fail without space" in found.stdout, "doctor says", found.stdout)
-    cuts = int(c.status(red)["cuts"])
+    # Somebody who takes what checkpoints that are collected give back, too.
+    filler = subprocess.Popen(
+        [*inside, "sh", "-c",
+         f"while :; do cat /dev/zero >> '{big}' 2>/dev/null; sleep 0.02; done"])
+    try:
+        c.says(red, "o space left on device")
+        told = c.run("status", red).stdout
+        check("ps-1" in told, "whose disk", told)
+        found = subprocess.run([*inside, *c.on(2, BIN / "sluice", "-o", "json", "doctor",
+                                               "--coordinator", c.address,
+                                               *c.tls("client"), "--state", c.dir / "ps-1")],
+                               capture_output=True, text=True, check=False)
+        check_equal(found.returncode, 1, "exit of doctor")
+        check("checkpoints fail without space" in found.stdout, "doctor says", found.stdout)
+        cuts = int(c.status(red)["cuts"])
+    finally:
+        filler.kill()
+        filler.wait()
     subprocess.run([*inside, "rm", str(big)], check=True)
     wait_for("a checkpoint again", lambda: int(c.status(red)["cuts"]) > cuts)
     wait_for("status to be content", lambda: "o space left" not in
