@@ -112,18 +112,19 @@ def a_model_is_learnt_without_a_psserver():
 
 
 NUMPY = """
-import signal, sys, numpy, sluice
+import contextlib, signal, sys, numpy, sluice
 address, name, store, *tls = sys.argv[1:]
 with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or None,
                     shm=not tls) as session:
     signal.signal(signal.SIGTERM, lambda *_: session.drain())
     for closure in session.closures():
-        for step in closure.steps():
-            samples = step.samples.astype(numpy.float32)
-            closure.grads[:] = len(samples), samples.sum()
-            step.done(loss_sum=1.0)
-            assert closure.ranks and closure.rank < closure.ranks
-            print(closure.rounds, flush=True)
+        with contextlib.suppress(sluice.Lost):  # the ring is another by now
+            for step in closure.steps():
+                samples = step.samples.astype(numpy.float32)
+                closure.grads[:] = len(samples), samples.sum()
+                step.done(loss_sum=1.0)
+                assert closure.ranks and closure.rank < closure.ranks
+                print(closure.rounds, flush=True)
 """
 
 
