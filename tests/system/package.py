@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian package `sluice` of what was built already: debian/ decides what
+is in it, as dpkg-buildpackage would, without compiling anything again (that,
+and lintian's opinion, is tests/deb)."""
+import os
+import shutil
+import subprocess
+
+from cluster import BIN, ROOT
+
+PROGRAMS = ("coordinator", "psserver", "worker", "sluice")
+STEPS = ("dh_installdirs", "dh_install", "dh_installdocs", "dh_installexamples",
+         "debian/rules override_dh_installsystemd", "dh_fixperms",
+         "debian/rules execute_after_dh_fixperms-arch",
+         "dh_strip --no-automatic-dbgsym", "dh_shlibdeps", "dh_installdeb",
+         "dh_gencontrol", "dh_md5sums", "dh_builddeb -- -Znone")
+
+
+def make(folder):
+    """Makes it in `folder`, which is made too: its path."""
+    tree = folder / "tree"
+    for part in ("debian", "deploy", "docs", "examples"):
+        shutil.copytree(ROOT / part, tree / part)
+    shutil.copy(ROOT / "README.md", tree)
+    (tree / "debian/tmp/usr/bin").mkdir(parents=True)
+    for program in PROGRAMS:
+        shutil.copy(BIN / program, tree / "debian/tmp/usr/bin")
+    for step in STEPS:
+        done = subprocess.run(step.split(), cwd=tree, text=True, check=False,
+                              env={**os.environ, "DH_OPTIONS": "-psluice"},
+                              capture_output=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{step}: {done.stdout}{done.stderr}")
+    return next(folder.glob("sluice_*.deb"))
+
+
+def needs(deb):
+    """Packages that it depends on: names."""
+    line = subprocess.run(["dpkg-deb", "-f", deb, "Depends"], check=True, text=True,
+                          capture_output=True).stdout
+    return [word.split()[0] for word in line.split(",")]
