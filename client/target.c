@@ -158,7 +158,11 @@ static enum sl_err aside(struct target *t, struct sl_error *err)
     if (folder == NULL)
         return no_memory(err);
     if (mkdtemp(folder) == NULL) {
-        enum sl_err rc = failed(folder, errno, err);
+        enum sl_err rc = sl_fail(
+            err, sl_err_from_errno(errno),
+            "%s: a file beside it is needed meanwhile, and %s cannot be made: "
+            "%s; name a folder that can be written with TMPDIR",
+            t->named, folder, strerror(errno));
 
         sl_free(folder);
         return rc;
@@ -222,10 +226,34 @@ static enum sl_err write_all(int fd, const char *named, const void *bytes,
     return SL_OK;
 }
 
+static const char *place(const char *named)
+{
+    return target_is_stdout(named) ? "standard output" : named;
+}
+
+// What stands at `named`, to write to; not a file that is to be replaced.
+static enum sl_err open_place(int *fd, const char *named, struct sl_error *err)
+{
+    if (target_is_stdout(named)) {
+        fflush(stdout);
+        *fd = STDOUT_FILENO;
+        return SL_OK;
+    }
+    *fd = open(named, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    return *fd >= 0 ? SL_OK : failed(named, errno, err);
+}
+
+// `rc` is how the writing ended.
+static enum sl_err close_place(int fd, const char *named, enum sl_err rc,
+                               struct sl_error *err)
+{
+    if (fd != STDOUT_FILENO && close(fd) != 0 && rc == SL_OK)
+        rc = failed(named, errno, err);
+    return rc;
+}
+
 static enum sl_err copy(struct target *t, int to, struct sl_error *err)
 {
-    const char *named =
-        target_is_stdout(t->named) ? "standard output" : t->named;
     void *space = sl_malloc(COPY_BYTES);
     struct fs_file *from = NULL;
     size_t got = COPY_BYTES;
@@ -236,7 +264,7 @@ static enum sl_err copy(struct target *t, int to, struct sl_error *err)
     for (uint64_t at = 0; rc == SL_OK && got == COPY_BYTES; at += got) {
         rc = fs_pread(from, at, space, COPY_BYTES, &got, err);
         if (rc == SL_OK)
-            rc = write_all(to, named, space, got, err);
+            rc = write_all(to, place(t->named), space, got, err);
     }
     fs_close(from);
     sl_free(space);
@@ -246,27 +274,19 @@ static enum sl_err copy(struct target *t, int to, struct sl_error *err)
 enum sl_err target_done(struct target *t, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
-    int fd = STDOUT_FILENO;
+    int fd;
 
-    if (t->folder == NULL) { // it is in its place
-        release(t);
-        return SL_OK;
-    }
-    if (target_is_stdout(t->named)) {
-        fflush(stdout);
-        rc = copy(t, fd, err);
-    } else {
-        fd = open(t->named, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-        rc = fd < 0 ? failed(t->named, errno, err) : copy(t, fd, err);
-        if (fd >= 0 && close(fd) != 0 && rc == SL_OK)
-            rc = failed(t->named, errno, err);
+    if (t->folder != NULL) { // else it is in its place
+        rc = open_place(&fd, t->named, err);
+        if (rc == SL_OK)
+            rc = close_place(fd, t->named, copy(t, fd, err), err);
     }
     release(t);
     return rc;
 }
 
-enum sl_err target_write(const char *named, const void *bytes, size_t n,
-                         struct sl_error *err)
+static enum sl_err replace(const char *named, const void *bytes, size_t n,
+                           struct sl_error *err)
 {
     struct target t;
     enum sl_err rc = target_open(&t, named, err);
@@ -277,5 +297,20 @@ enum sl_err target_write(const char *named, const void *bytes, size_t n,
     if (rc == SL_OK)
         return target_done(&t, err);
     target_abort(&t);
+    return rc;
+}
+
+enum sl_err target_write(const char *named, const void *bytes, size_t n,
+                         struct sl_error *err)
+{
+    enum sl_err rc = target_check(named, err);
+    int fd;
+
+    if (rc != SL_OK || !stays(named))
+        return rc != SL_OK ? rc : replace(named, bytes, n, err);
+    rc = open_place(&fd, named, err);
+    if (rc == SL_OK)
+        rc = close_place(fd, named, write_all(fd, place(named), bytes, n, err),
+                         err);
     return rc;
 }

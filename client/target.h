@@ -33,7 +33,8 @@ bool target_is_stdout(const char *named);
 // Can it be written? Leaves nothing behind and opens no device.
 enum sl_err target_check(const char *named, struct sl_error *err);
 
-// Says in t->path which file to write. On failure there is nothing to abort.
+// Says in t->path which file to write: for a place that is written to, in a
+// folder made below $TMPDIR (/tmp). On failure there is nothing to abort.
 enum sl_err target_open(struct target *t, const char *named,
                         struct sl_error *err);
 
@@ -42,7 +43,7 @@ enum sl_err target_open(struct target *t, const char *named,
 enum sl_err target_done(struct target *t, struct sl_error *err);
 void target_abort(struct target *t);
 
-// All of it, for bytes that are there already.
+// All of it, for bytes that are there already: no folder is needed for them.
 enum sl_err target_write(const char *named, const void *bytes, size_t n,
                          struct sl_error *err);
 

@@ -93,6 +93,17 @@ def only_files_are_replaced():
         told = c.run("watch", job, "--summary", "-").stdout
         check(told.startswith("{") and '"once": true' in told, "summary to -", told)
 
+        # Numbers want no other place; a model is written whole first, somewhere.
+        nowhere = ("env", "TMPDIR=/proc")
+        for place in ("-", "/dev/stdout"):
+            got = c.run("watch", job, "--summary", place, before=nowhere).stdout
+            check('"once": true' in got, f"summary to {place}", got)
+        says(c.run("export", job, "--to", "/dev/stdout", before=nowhere, want=None),
+             "/dev/stdout: a file beside it is needed meanwhile, and /proc/sluice-",
+             "name a folder that can be written with TMPDIR")
+        check_equal(c.run("export", job, "--to", "/dev/stdout", before=nowhere,
+                          want=None).returncode, 3, "exit without a place")
+
 
 def a_target_that_cannot_be_written_is_said_before_training():
     with Cluster(psservers=1, workers=0) as c:  # nobody would ever train it
