@@ -189,10 +189,48 @@ enum sl_err cli_help(struct buf *out)
     return rc;
 }
 
+enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(verb->lists); i++) {
+        if (i > 0 && verb->lists[i] != LIST_NONE)
+            rc = buf_append_char(out, ' ');
+        if (rc == SL_OK)
+            rc = list_forms(out, verb->lists[i]);
+    }
+    return rc;
+}
+
+// What each form shows of what it lists, broken before COLUMNS.
+static enum sl_err forms_text(struct buf *out, const struct cli_verb *verb)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = cli_forms(&text, verb);
+    size_t start = 0;
+
+    for (size_t i = 0; rc == SL_OK && i < text.len; i++) {
+        size_t n = strcspn(buf_text(&text) + i, " ");
+
+        if (i > start && i + n - start > COLUMNS) {
+            text.data[i - 1] = '\n';
+            start = i;
+        }
+        i += n;
+    }
+    if (rc == SL_OK && text.len > 0)
+        rc = buf_appendf(out, "%s\n\n", buf_text(&text));
+    buf_release(&text);
+    return rc;
+}
+
 static enum sl_err verb_conf(struct conf **out, const struct cli_verb *verb,
                              struct conf_about *about, struct buf *exits)
 {
-    enum sl_err rc = exit_text(exits, verb);
+    enum sl_err rc = forms_text(exits, verb);
+
+    if (rc == SL_OK)
+        rc = exit_text(exits, verb);
 
     if (rc != SL_OK)
         return rc;
@@ -331,7 +369,7 @@ static int run_verb(const struct cli_verb *verb, const struct conf *conf)
                          conf_arg(conf, verb->max_args));
     out_init(&cli.out, out_form_of(conf_str(conf, "output")),
              conf_bool(conf, "color"));
-    if (cli.out.form == OUT_NAME && !verb->names)
+    if (cli.out.form == OUT_NAME && verb->lists[0] == LIST_NONE)
         return cli_usage(&cli, "-o name: it has no names to print");
     return verb->run(&cli);
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/list.h"
 #include "client/out.h"
 #include "common/base/buf.h"
 #include "common/run/conf.h"
@@ -52,7 +53,7 @@ struct cli_verb {
     size_t min_args, max_args;   // words beside flags
     bool remote;                 // talks to a coordinator: 4 and 5 may happen
     bool json;                   // -o json means something
-    bool names;                  // -o name, too
+    enum list_kind lists[2];     // what it lists, in every form of -o
     const int *exits;            // further codes, ended by 0
     int (*run)(struct cli *cli);
 };
@@ -62,6 +63,10 @@ extern const struct conf_key cli_globals[];
 
 // All of main: finds the verb, reads the flags, runs it.
 int cli_main(int argc, char **argv);
+
+// What -o wide, name and jsonl show of what the verb lists, on one line;
+// nothing of a verb that lists nothing.
+enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb);
 
 // The texts of help, for main and for the tests.
 enum sl_err cli_help(struct buf *out);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/events.c -- what happened, in pages, and what happens next.
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "client/api.h"
 #include "client/cli.h"
+#include "client/list.h"
 #include "client/verbs.h"
 
 #define AGAIN_MS 500
@@ -33,7 +35,8 @@ static const char *when(char out[40], uint64_t unix_us)
     return out;
 }
 
-static enum sl_err print_line(const Sluice__V1__Event *e, struct sl_error *err)
+static enum sl_err print_line(const Sluice__V1__Event *e, bool wide,
+                              struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     char at[40], job[24] = "-";
@@ -41,9 +44,26 @@ static enum sl_err print_line(const Sluice__V1__Event *e, struct sl_error *err)
 
     if (e->job != 0)
         snprintf(job, sizeof(job), "j-%llu", (unsigned long long)e->job);
-    rc = buf_appendf(&text, "%s  %-19s %-5s %s\n", when(at, e->unix_us),
-                     e->kind, job, e->text);
+    rc = buf_appendf(&text, "%s  %-19s %-5s %s", when(at, e->unix_us), e->kind,
+                     job, e->text);
+    if (rc == SL_OK && wide)
+        rc = buf_appendf(&text, "  (%" PRIu64 ", %s%s%s)", e->id, e->level,
+                         e->member[0] != '\0' ? ", " : "", e->member);
+    if (rc == SL_OK)
+        rc = buf_append_char(&text, '\n');
     return out_text(&text, rc, err);
+}
+
+static enum sl_err print_event(const struct out *o, Sluice__V1__Event *e,
+                               struct sl_error *err)
+{
+    ProtobufCMessage *const item = &e->base;
+
+    if (o->json)
+        return out_message(item, err);
+    if (o->form == OUT_NAME)
+        return list_names(LIST_EVENTS, &item, 1, err);
+    return print_line(e, o->form == OUT_WIDE, err);
 }
 
 static enum sl_err print(struct reader *r, const Sluice__V1__EventsReply *reply,
@@ -56,9 +76,9 @@ static enum sl_err print(struct reader *r, const Sluice__V1__EventsReply *reply,
                         (ProtobufCMessage *const *)reply->events,
                         reply->n_events, err);
     for (size_t i = 0; rc == SL_OK && i < reply->n_events; i++) {
-        const Sluice__V1__Event *e = reply->events[i];
+        Sluice__V1__Event *e = reply->events[i];
 
-        rc = r->cli->out.json ? out_message(&e->base, err) : print_line(e, err);
+        rc = print_event(&r->cli->out, e, err);
         r->ended = strcmp(e->kind, "job-finished") == 0 ||
                    strcmp(e->kind, "job-failed") == 0 ||
                    strcmp(e->kind, "job-stopped") == 0 ||

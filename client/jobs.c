@@ -7,61 +7,11 @@
 #include "client/api.h"
 #include "client/cli.h"
 #include "client/follow.h"
+#include "client/list.h"
 #include "client/progress.h"
 #include "client/verbs.h"
 
 // ---- jobs
-
-static enum sl_err print_jobs(const Sluice__V1__ListReply *reply,
-                              struct sl_error *err)
-{
-    static const char *const head[] = {"id",        "name",      "state",
-                                       "epoch",     "step",      "loss",
-                                       "samples/s", "submitted", NULL};
-    char a[OUT_NUMBER], b[OUT_NUMBER];
-    struct table t;
-
-    if (reply->n_jobs == 0)
-        cli_say("No jobs yet; try: sluice submit examples/fashion-mlp.yaml");
-    if (reply->n_jobs == 0)
-        return SL_OK;
-    table_init(&t, 1u << 4 | 1u << 5 | 1u << 6, head);
-    for (size_t i = 0; i < reply->n_jobs; i++) {
-        const Sluice__V1__JobStatus *s = reply->jobs[i];
-
-        table_cell(&t, "%s", s->id);
-        table_cell(&t, "%s", s->name);
-        table_cell(&t, "%s", progress_word(s));
-        table_cell(&t, "%u/%u", s->epoch, s->epochs);
-        table_cell(&t, "%s/%s", out_count(a, s->steps_counted),
-                   out_count(b, s->steps_asked));
-        table_cell(&t, "%.4f", s->loss);
-        if (progress_ended(s->state) || s->reason[0] != '\0')
-            table_cell(&t, "-");
-        else
-            table_cell(&t, "%s", out_count(a, (uint64_t)s->images_per_second));
-        table_cell(&t, "%s", out_when(a, s->submitted_unix));
-    }
-    return table_print(&t, err);
-}
-
-static enum sl_err print_list(const struct cli *cli,
-                              const Sluice__V1__ListReply *reply,
-                              struct sl_error *err)
-{
-    struct buf text = BUF_INIT;
-    enum sl_err rc = SL_OK;
-
-    if (cli->out.json)
-        return out_list(&cli->out, &reply->base,
-                        (ProtobufCMessage *const *)reply->jobs, reply->n_jobs,
-                        err);
-    if (cli->out.form != OUT_NAME)
-        return print_jobs(reply, err);
-    for (size_t i = 0; rc == SL_OK && i < reply->n_jobs; i++)
-        rc = buf_appendf(&text, "%s\n", reply->jobs[i]->id);
-    return out_text(&text, rc, err);
-}
 
 int verb_jobs(struct cli *cli)
 {
@@ -75,7 +25,10 @@ int verb_jobs(struct cli *cli)
     if (rc == SL_OK)
         rc = api_list(api, &request, &reply, &err);
     if (rc == SL_OK)
-        rc = print_list(cli, reply, &err);
+        rc = list_print(
+            &cli->out, LIST_JOBS, &reply->base,
+            (ProtobufCMessage *const *)reply->jobs, reply->n_jobs,
+            "No jobs yet; try: sluice submit examples/fashion-mlp.yaml", &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

@@ -22,6 +22,19 @@ static enum sl_err head(struct buf *out)
                      "These options may stand before or after the verb:\n");
 }
 
+static enum sl_err forms(struct buf *out, const struct cli_verb *v)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = cli_forms(&text, v);
+
+    if (rc == SL_OK && text.len > 0)
+        rc = buf_append_str(out, ".Pp\n");
+    if (rc == SL_OK && text.len > 0)
+        rc = conf_man_text(out, buf_text(&text));
+    buf_release(&text);
+    return rc;
+}
+
 static enum sl_err verb_section(struct buf *out, const struct cli_verb *v)
 {
     enum sl_err rc = buf_appendf(out, ".Ss %s\n", v->name);
@@ -32,6 +45,8 @@ static enum sl_err verb_section(struct buf *out, const struct cli_verb *v)
         rc = conf_man_text(out, v->text);
     if (rc == SL_OK && v->keys != NULL)
         rc = conf_man_keys(out, v->keys);
+    if (rc == SL_OK)
+        rc = forms(out, v);
     if (rc == SL_OK)
         rc = buf_append_str(out, ".Pp\nFor example:\n");
     return rc == SL_OK ? conf_man_line(out, v->example) : rc;

@@ -6,6 +6,7 @@
 
 #include "client/api.h"
 #include "client/cli.h"
+#include "client/list.h"
 #include "client/verbs.h"
 #include "client/who.h"
 
@@ -23,99 +24,15 @@ static size_t of_role(Sluice__V1__MemberStatus **out,
     return n;
 }
 
-static const char *dash(const char *text)
-{
-    return text[0] != '\0' ? text : "-";
-}
-
-static void worker_cells(struct table *t, const Sluice__V1__MemberStatus *m)
-{
-    table_cell(t, "%s", m->name);
-    table_cell(t, "%s", m->state);
-    table_cell(t, "%u", m->leases);
-    table_cell(t, "%s", dash(m->host));
-    table_cell(t, "%s", dash(m->device));
-}
-
-static void server_cells(struct table *t, const Sluice__V1__MemberStatus *m)
-{
-    table_cell(t, "%s", m->name);
-    table_cell(t, "%s", m->state);
-    table_cell(t, "%u", m->shards);
-    table_cell(t, "%s", dash(m->host));
-    table_cell(t, "%s", dash(m->address));
-}
-
-static void wide_cells(struct table *t, const Sluice__V1__MemberStatus *m)
-{
-    char text[OUT_NUMBER];
-
-    table_cell(t, "%llu", (unsigned long long)m->pid);
-    table_cell(t, "%s", out_bytes(text, m->resident_bytes));
-    table_cell(t, "%.0f ms", m->heartbeat_age_ms);
-    table_cell(t, "%s", out_time(text, m->attached_seconds));
-    table_cell(t, "%s", dash(m->version));
-    table_cell(t, "%s", dash(m->reason));
-}
-
-static enum sl_err print_table(const struct cli *cli, bool workers,
-                               Sluice__V1__MemberStatus *const *list,
-                               size_t count, struct sl_error *err)
-{
-    const char *head[TABLE_COLUMNS + 1] = {"name",
-                                           "state",
-                                           workers ? "leases" : "shards",
-                                           "host",
-                                           workers ? "device" : "address",
-                                           "pid",
-                                           "memory",
-                                           "beat",
-                                           "up",
-                                           "version",
-                                           "reason"};
-    bool wide = cli->out.form == OUT_WIDE;
-    struct table t;
-
-    if (!wide)
-        head[5] = NULL;
-    table_init(&t, 0xe4u, head);
-    for (size_t i = 0; i < count; i++) {
-        if (workers)
-            worker_cells(&t, list[i]);
-        else
-            server_cells(&t, list[i]);
-        if (wide)
-            wide_cells(&t, list[i]);
-    }
-    return table_print(&t, err);
-}
-
-static enum sl_err print_names(Sluice__V1__MemberStatus *const *list,
-                               size_t count, struct sl_error *err)
-{
-    struct buf text = BUF_INIT;
-    enum sl_err rc = SL_OK;
-
-    for (size_t i = 0; rc == SL_OK && i < count; i++)
-        rc = buf_appendf(&text, "%s\n", list[i]->name);
-    return out_text(&text, rc, err);
-}
-
 // The reply is cut down to them.
 static enum sl_err print(const struct cli *cli, bool workers,
                          Sluice__V1__ClusterReply *c, struct sl_error *err)
 {
     c->n_members = of_role(c->members, c, workers ? "worker" : "psserver");
-    if (cli->out.json)
-        return out_list(&cli->out, &c->base,
-                        (ProtobufCMessage *const *)c->members, c->n_members,
-                        err);
-    if (cli->out.form == OUT_NAME)
-        return print_names(c->members, c->n_members, err);
-    if (c->n_members > 0)
-        return print_table(cli, workers, c->members, c->n_members, err);
-    cli_say("no %s is here", workers ? "worker" : "psserver");
-    return SL_OK;
+    return list_print(
+        &cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
+        (ProtobufCMessage *const *)c->members, c->n_members,
+        workers ? "no worker is here" : "no psserver is here", err);
 }
 
 static int list(struct cli *cli, bool workers)

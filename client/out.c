@@ -181,6 +181,7 @@ static size_t width_of(const char *text)
 enum sl_err table_text(struct buf *out, const struct table *t)
 {
     size_t width[TABLE_COLUMNS] = {0};
+    size_t shown = t->shown > 0 ? t->shown : t->columns;
     enum sl_err rc = t->rc;
 
     for (size_t i = 0; i < t->count; i++) {
@@ -191,10 +192,12 @@ enum sl_err table_text(struct buf *out, const struct table *t)
     }
     for (size_t i = 0; rc == SL_OK && i < t->count; i++) {
         size_t column = i % t->columns;
-        bool last = column + 1 == t->columns;
+        bool last = column + 1 == shown;
         bool right = t->right >> column & 1;
         int pad = (int)(width[column] - width_of(t->cells[i]));
 
+        if (column >= shown)
+            continue;
         rc = buf_appendf(out, "%*s%s%*s%s", right ? pad : 0, "", t->cells[i],
                          right || last ? 0 : pad, "", last ? "\n" : "  ");
     }

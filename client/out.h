@@ -68,6 +68,7 @@ enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
 #define TABLE_COLUMNS 12
 struct table {
     size_t columns;
+    size_t shown;   // the first so many are written; 0: all
     unsigned right; // bit i: column i is aligned to the right
     size_t count;   // cells so far, head included
     char **cells;   // owned

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/shards.c -- shards as a table, and as two lines.
+// client/shards.c -- shards as two lines.
 #include "client/shards.h"
 
 #include "client/out.h"
 
-// The bound of the histogram's bucket in which the median update lies.
-static const char *median(const Sluice__V1__ShardCounts *c)
+const char *shards_median(const Sluice__V1__ShardCounts *c)
 {
     static const char *const bounds[] = {"0",  "1",  "2",   "4",   "8",   "16",
                                          "32", "64", "128", "256", ">256"};
@@ -27,40 +26,6 @@ static const Sluice__V1__ShardCounts *counts_of(const Sluice__V1__JobStatus *s,
     static const Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
 
     return s->shards[shard]->counts != NULL ? s->shards[shard]->counts : &none;
-}
-
-enum sl_err shards_table(struct buf *out, const Sluice__V1__JobStatus *s)
-{
-    static const char *const head[] = {
-        "shard",   "psserver",   "incarnation", "size",      "counted",
-        "applied", "duplicates", "refused",     "staleness", NULL};
-    char text[OUT_NUMBER];
-    struct table t;
-    enum sl_err rc;
-
-    if (s->n_shards == 0)
-        return SL_OK;
-    table_init(&t, 0x1fcu, head);
-    for (size_t i = 0; i < s->n_shards; i++) {
-        const Sluice__V1__ShardStatus *shard = s->shards[i];
-        const Sluice__V1__ShardCounts *c = counts_of(s, i);
-
-        table_cell(&t, "%u", shard->shard);
-        table_cell(&t, "%s", shard->psserver);
-        if (shard->incarnation == 0)
-            table_cell(&t, "waiting");
-        else
-            table_cell(&t, "%llu", (unsigned long long)shard->incarnation);
-        table_cell(&t, "%s", out_bytes(text, shard->bytes));
-        table_cell(&t, "%s", out_count(text, c->counted));
-        table_cell(&t, "%s", out_count(text, c->applied));
-        table_cell(&t, "%s", out_count(text, c->duplicates));
-        table_cell(&t, "%s", out_count(text, c->refused));
-        table_cell(&t, "p50 %s", median(c));
-    }
-    rc = table_text(out, &t);
-    table_release(&t);
-    return rc;
 }
 
 // Those that no psserver serves, and the first of them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/shards.h -- the shards of a job for people: each in a row of a table,
-// or all in two lines.
+// client/shards.h -- the shards of a job for people, all in two lines. Each in
+// a row of a table: LIST_SHARDS (client/list.h).
 //
 // Threads  pure.
 // Memory   text is appended to the caller's buffer.
@@ -14,8 +14,8 @@
 // More than these are no table that somebody reads.
 #define SHARDS_LISTED 16
 
-// All of a status that was asked for with its shards; nothing if it has none.
-enum sl_err shards_table(struct buf *out, const Sluice__V1__JobStatus *s);
+// The bound of the histogram's bucket in which the median update lies.
+const char *shards_median(const Sluice__V1__ShardCounts *c);
 
 // "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists them", and
 // how many wait for a psserver, if any does.

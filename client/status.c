@@ -4,6 +4,7 @@
 
 #include "client/api.h"
 #include "client/cli.h"
+#include "client/list.h"
 #include "client/progress.h"
 #include "client/shards.h"
 #include "client/summary.h"
@@ -11,8 +12,23 @@
 
 // ---- a job
 
-static enum sl_err print_job(const Sluice__V1__JobStatus *s, bool each,
-                             struct sl_error *err)
+// The shards: each, or of many two lines.
+static enum sl_err add_shards(struct buf *text, const struct cli *cli,
+                              const Sluice__V1__JobStatus *s,
+                              struct sl_error *err)
+{
+    bool wide = cli->out.form == OUT_WIDE;
+
+    if (wide || conf_bool(cli->conf, "shards") || s->n_shards <= SHARDS_LISTED)
+        return list_table(text, LIST_SHARDS, wide,
+                          (ProtobufCMessage *const *)s->shards, s->n_shards,
+                          err);
+    return shards_text(text, s);
+}
+
+static enum sl_err print_text(const struct cli *cli,
+                              const Sluice__V1__JobStatus *s,
+                              struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc = summary_text(&text, s);
@@ -27,9 +43,22 @@ static enum sl_err print_job(const Sluice__V1__JobStatus *s, bool each,
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\n');
     if (rc == SL_OK)
-        rc = each || s->n_shards <= SHARDS_LISTED ? shards_table(&text, s)
-                                                  : shards_text(&text, s);
+        rc = add_shards(&text, cli, s, err);
     return out_text(&text, rc, err);
+}
+
+// What is a list here is the shards; other verbs are called with the job's id.
+static enum sl_err print_job(const struct cli *cli, Sluice__V1__JobStatus *s,
+                             struct sl_error *err)
+{
+    ProtobufCMessage *const item = &s->base;
+
+    if (cli->out.form == OUT_NAME)
+        return list_names(LIST_JOBS, &item, 1, err);
+    if (cli->out.json && conf_bool(cli->conf, "shards"))
+        return out_list(&cli->out, item, (ProtobufCMessage *const *)s->shards,
+                        s->n_shards, err);
+    return cli->out.json ? out_message(item, err) : print_text(cli, s, err);
 }
 
 static enum sl_err job_status(struct cli *cli, struct api *api,
@@ -43,41 +72,10 @@ static enum sl_err job_status(struct cli *cli, struct api *api,
     request.shards = true;
     request.spec = true;
     rc = api_get(api, &request, &status, err);
-    if (rc != SL_OK)
-        return rc;
-    if (!cli->out.json)
-        return print_job(status, conf_bool(cli->conf, "shards"), err);
-    return out_message(&status->base, err);
+    return rc == SL_OK ? print_job(cli, status, err) : rc;
 }
 
 // ---- the cluster
-
-static enum sl_err print_members(const Sluice__V1__ClusterReply *c,
-                                 struct sl_error *err)
-{
-    static const char *const head[] = {
-        "name",   "role",   "state", "leases",
-        "shards", "memory", "beat",  "device or address",
-        NULL};
-    char text[OUT_NUMBER];
-    struct table t;
-
-    table_init(&t, 0x78u, head);
-    for (size_t i = 0; i < c->n_members; i++) {
-        const Sluice__V1__MemberStatus *m = c->members[i];
-        const char *where = m->device[0] != '\0' ? m->device : m->address;
-
-        table_cell(&t, "%s", m->name);
-        table_cell(&t, "%s", m->role);
-        table_cell(&t, "%s", m->state);
-        table_cell(&t, "%u", m->leases);
-        table_cell(&t, "%u", m->shards);
-        table_cell(&t, "%s", out_bytes(text, m->resident_bytes));
-        table_cell(&t, "%.0f ms", m->heartbeat_age_ms);
-        table_cell(&t, "%s", where[0] != '\0' ? where : "-");
-    }
-    return table_print(&t, err);
-}
 
 // Who is given nothing at present, and why; what somebody has to look at.
 static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
@@ -97,29 +95,35 @@ static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
     return out_text(&text, rc, err);
 }
 
+static enum sl_err print_head(const struct api *api,
+                              const Sluice__V1__ClusterReply *c,
+                              struct sl_error *err)
+{
+    struct buf text = BUF_INIT;
+    char up[OUT_NUMBER];
+    enum sl_err rc = buf_appendf(
+        &text, "coordinator %s, version %s, term %llu, up %s, state %s\n\n",
+        api_address(api), c->version, (unsigned long long)c->term,
+        out_time(up, c->uptime_seconds), c->state_dir);
+
+    return out_text(&text, rc, err);
+}
+
 static enum sl_err cluster_status(struct cli *cli, struct api *api,
                                   struct sl_error *err)
 {
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     Sluice__V1__ClusterReply *reply;
-    char line[512], text[OUT_NUMBER];
-    int n;
+    bool text = !cli->out.json && cli->out.form != OUT_NAME;
     enum sl_err rc = api_cluster(api, &request, &reply, err);
 
-    if (rc != SL_OK)
-        return rc;
-    if (cli->out.json)
-        return out_message(&reply->base, err);
-    n = snprintf(line, sizeof(line),
-                 "coordinator %s, version %s, term %llu, up %s, state %s\n\n",
-                 api_address(api), reply->version,
-                 (unsigned long long)reply->term,
-                 out_time(text, reply->uptime_seconds), reply->state_dir);
-    rc = out_write(line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1,
-                   err);
+    if (rc == SL_OK && text)
+        rc = print_head(api, reply, err);
     if (rc == SL_OK)
-        rc = print_members(reply, err);
-    return rc == SL_OK ? print_reasons(reply, err) : rc;
+        rc = list_print(&cli->out, LIST_MEMBERS, &reply->base,
+                        (ProtobufCMessage *const *)reply->members,
+                        reply->n_members, "nobody is attached", err);
+    return rc == SL_OK && text ? print_reasons(reply, err) : rc;
 }
 
 int verb_status(struct cli *cli)

@@ -4,69 +4,8 @@
 
 #include "client/api.h"
 #include "client/cli.h"
+#include "client/list.h"
 #include "client/verbs.h"
-
-static const char *state_word(Sluice__V1__TaskState state)
-{
-    static const char *const words[] = {"unknown", "pending", "leased",
-                                        "done",    "failed",  "cancelled"};
-
-    return (size_t)state < SL_COUNT(words) ? words[state] : words[0];
-}
-
-static enum sl_err print_queues(const Sluice__V1__TaskQueuesReply *reply,
-                                struct sl_error *err)
-{
-    static const char *const head[] = {"queue", "tenant", "pending",   "leased",
-                                       "done",  "failed", "cancelled", "limit",
-                                       "size",  NULL};
-    char a[OUT_NUMBER];
-    struct table t;
-
-    if (reply->n_queues == 0) {
-        cli_say("no queue: nothing was ever scheduled");
-        return SL_OK;
-    }
-    table_init(&t, 0x1fcu, head);
-    for (size_t i = 0; i < reply->n_queues; i++) {
-        const Sluice__V1__TaskQueue *q = reply->queues[i];
-
-        table_cell(&t, "%s", q->name);
-        table_cell(&t, "%s", q->tenant[0] != '\0' ? q->tenant : "-");
-        table_cell(&t, "%s", out_count(a, q->pending));
-        table_cell(&t, "%s", out_count(a, q->leased));
-        table_cell(&t, "%s", out_count(a, q->done));
-        table_cell(&t, "%s", out_count(a, q->failed));
-        table_cell(&t, "%s", out_count(a, q->cancelled));
-        table_cell(&t, "%s", out_count(a, q->limit));
-        table_cell(&t, "%s", out_bytes(a, q->bytes));
-    }
-    return table_print(&t, err);
-}
-
-static enum sl_err print_tasks(const Sluice__V1__TaskQueuesReply *reply,
-                               struct sl_error *err)
-{
-    static const char *const head[] = {"id",     "handler", "state",
-                                       "worker", "lost",    NULL};
-    struct table t;
-
-    if (reply->n_tasks == 0) {
-        cli_say("the queue is empty");
-        return SL_OK;
-    }
-    table_init(&t, 1u << 0 | 1u << 4, head);
-    for (size_t i = 0; i < reply->n_tasks; i++) {
-        const Sluice__V1__TaskLine *one = reply->tasks[i];
-
-        table_cell(&t, "%" PRIu64, one->id);
-        table_cell(&t, "%s", one->name);
-        table_cell(&t, "%s", state_word(one->state));
-        table_cell(&t, "%s", one->worker[0] != '\0' ? one->worker : "-");
-        table_cell(&t, "%u", one->losses);
-    }
-    return table_print(&t, err);
-}
 
 static enum sl_err list(struct cli *cli, struct api *api, struct sl_error *err)
 {
@@ -85,9 +24,13 @@ static enum sl_err list(struct cli *cli, struct api *api, struct sl_error *err)
     rc = api_task_queues(api, &request, &reply, err);
     if (rc != SL_OK)
         return rc;
-    if (cli->out.json)
-        return out_message(&reply->base, err);
-    return queue != NULL ? print_tasks(reply, err) : print_queues(reply, err);
+    if (queue != NULL)
+        return list_print(&cli->out, LIST_TASKS, &reply->base,
+                          (ProtobufCMessage *const *)reply->tasks,
+                          reply->n_tasks, "the queue is empty", err);
+    return list_print(&cli->out, LIST_QUEUES, &reply->base,
+                      (ProtobufCMessage *const *)reply->queues, reply->n_queues,
+                      "no queue: nothing was ever scheduled", err);
 }
 
 static enum sl_err drop(struct cli *cli, struct api *api, const char *queue,

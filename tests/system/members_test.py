@@ -17,6 +17,50 @@ def member(c, verb, name):
     return found[0] if found else None
 
 
+def still(member):
+    """What is the same when it is asked for again."""
+    moving = ("heartbeat_age_ms", "attached_seconds", "resident_bytes")
+    return {key: value for key, value in member.items() if key not in moving}
+
+
+def every_list_has_each_form(c, job):
+    """Verb -> what -o name prints, the member of JSON that lists, and a column that
+    only -o wide has; of these another verb takes the name."""
+    manifest = c.status(job)["checkpoint"]
+    for words, names, member, wide in (
+            (["jobs"], [job], "jobs", "reason"),
+            (["status"], ["ps-0", "w-0", "w-1"], "members", "pid"),
+            (["status", job], [job], None, "known"),
+            (["status", job, "--shards"], [job], "shards", "known"),
+            (["checkpoints", job], [manifest], "checkpoints", "psservers"),
+            (["events", job], None, "events", None),
+            (["quota"], ["-"], "tenants", None)):
+        told = sorted(lines(c, *words, "-o", "name"))
+        whole = c.json(*words)
+        each = [json.loads(line) for line in lines(c, *words, "-o", "jsonl")]
+        if member is None:
+            check_equal(each, [whole], f"{words}: a line of JSON")
+        else:
+            check_equal([still(one) for one in each],
+                        [still({"schema_version": 1, **one}) for one in whole[member]],
+                        f"{words}: lines of JSON")
+        if member == "events":
+            names = sorted(str(e["id"]) for e in whole[member])
+        check_equal(told[-1:] if member == "checkpoints" else told, names,
+                    f"{words}: names")
+        if wide:
+            heads = [line.split() for line in lines(c, *words, "-o", "wide")]
+            check(any(wide in head for head in heads), f"{words}: no column {wide}", heads)
+            heads = [line.split() for line in lines(c, *words)]
+            check(not any(wide in head for head in heads), f"{words}: {wide}", heads)
+    first = lines(c, "events", "-o", "name")[0]
+    check_equal(lines(c, "events", "-o", "name", "--after", first),
+                lines(c, "events", "-o", "name")[1:], "events after the first")
+    check(f"({first}, info" in lines(c, "events", "-o", "wide")[0], "a wide event")
+    done = c.run("tasks", "-o", "name")
+    check_equal((done.stdout, done.stderr), ("", ""), "names of no queues")
+
+
 def members_are_listed_in_each_form():
     with Cluster(psservers=1, workers=2) as c:
         check_equal(sorted(lines(c, "workers", "-o", "name")), ["w-0", "w-1"], "names")
@@ -34,6 +78,7 @@ def members_are_listed_in_each_form():
         job = c.submit(mlp_job("named", samples=640, epochs=1))
         check_equal(lines(c, "jobs", "-o", "name"), [job], "names of jobs")
         c.wait_state(job)
+        every_list_has_each_form(c, job)
 
 
 def a_drained_worker_can_be_stopped_and_nothing_is_done_again():

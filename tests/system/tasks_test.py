@@ -286,6 +286,11 @@ def a_full_queue_has_schedule_wait():
         thread.start()
         wait_for("the queue to be full",
                  lambda: int(queue_of(c, "small").get("pending", 0)) == 10)
+        check_equal(c.run("tasks", "-o", "name").stdout, "small\n", "name of the queue")
+        ids = [str(task["id"]) for task in c.json("tasks", "small")["tasks"]]
+        check_equal(c.run("tasks", "small", "-o", "name").stdout.split(), ids, "ids")
+        check_equal(len(c.run("tasks", "small", "-o", "jsonl").stdout.splitlines()), 10,
+                    "lines of JSON")
         check_equal(len(futures), 10, "tasks that were scheduled")
         # Another client finds it full too: the coordinator says so.
         with sluice.Coordinator(c.address, queue="small", limit=11) as other:

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/list.h -- what verbs list, and how each thing is written in every form
+// of --output.
+//
+// One table (lists, in list_kinds.c) has the columns, those that only -o wide
+// shows, and what other verbs call a thing; the verbs' help and sluice(1) say
+// of it what each form shows.
+//
+// Threads  main.
+// Memory   items are borrowed.
+// Errors   those of out.h.
+#ifndef CLIENT_LIST_H
+#define CLIENT_LIST_H
+
+#include "client/out.h"
+
+#define LIST_NAME 24 // for a number
+
+enum list_kind {
+    LIST_NONE,
+    LIST_JOBS,
+    LIST_WORKERS,
+    LIST_SERVERS,
+    LIST_MEMBERS,
+    LIST_EVENTS,
+    LIST_CHECKPOINTS,
+    LIST_SHARDS,
+    LIST_TENANTS,
+    LIST_QUEUES,
+    LIST_TASKS,
+    LIST_KINDS
+};
+
+struct list {
+    const char *called;      // for people: "jobs"
+    const char *const *head; // all columns, ended by NULL
+    size_t narrow;           // so many are shown without -o wide
+    unsigned right;          // as in struct table
+    const char *name_is;     // what -o name prints: "the id"; NULL: nothing
+    // All cells of a row. NULL: the verb writes lines of its own.
+    void (*row)(struct table *t, const ProtobufCMessage *item);
+    const char *(*name)(char out[LIST_NAME], const ProtobufCMessage *item);
+};
+
+extern const struct list lists[LIST_KINDS];
+
+// A table of them is appended: no head alone, if there are none.
+enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
+                       ProtobufCMessage *const *items, size_t count,
+                       struct sl_error *err);
+
+// The names, a line each.
+enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,
+                       size_t count, struct sl_error *err);
+
+// In the form that is asked for: `reply` is the document of JSON. If there are
+// none, people are told `none`.
+enum sl_err list_print(const struct out *o, enum list_kind kind,
+                       const ProtobufCMessage *reply,
+                       ProtobufCMessage *const *items, size_t count,
+                       const char *none, struct sl_error *err);
+
+// "Of workers -o wide also shows pid and version, -o name prints the name
+// alone, -o jsonl a line each."; nothing of LIST_NONE.
+enum sl_err list_forms(struct buf *out, enum list_kind kind);
+
+#endif
