@@ -357,6 +357,16 @@ static const struct conf_key trace_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key token_keys[] = {
+    {.name = "for",
+     .kind = CONF_MS,
+     .value = "1h",
+     .min = 1000,
+     .max = 86400000,
+     .help = "Until it ends."},
+    {.name = NULL},
+};
+
 static const struct conf_key report_keys[] = {
     {.name = "output",
      .letter = 'o',
@@ -427,6 +437,7 @@ static const int not_found[] = {CLI_EXIT_NOT_FOUND, 0};
 static const int conflict_interrupt[] = {CLI_EXIT_CONFLICT,
                                          CLI_EXIT_INTERRUPTED, 0};
 static const int found_conflict[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_CONFLICT, 0};
+static const int found_denied[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_DENIED, 0};
 static const int found_interrupt[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_INTERRUPTED,
                                       0};
 
@@ -805,6 +816,21 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = found_conflict,
      .run = verb_cert},
+    {.name = "token",
+     .usage = "sluice token [OPTION]...",
+     .brief = "print a token for the dashboard",
+     .text =
+         "Prints a token that speaks for our certificate for a while, where "
+         "none can be shown: an admin's lets the page of a coordinator with "
+         "--dashboard-actions drain workers and pause, resume and stop "
+         "jobs. It is signed with the certificate's key; nobody is asked. "
+         "Whoever has it can use it until it ends.",
+     .example = "sluice token --for 30m --tls-ca ca.crt --tls-cert ann.crt \\\n"
+                "         --tls-key ann.key",
+     .keys = token_keys,
+     .json = true,
+     .exits = found_denied,
+     .run = verb_token},
     {.name = "audit",
      .usage = "sluice audit verify [FILE]... [OPTION]...",
      .brief = "check that an audit log was not changed",

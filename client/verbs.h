@@ -32,6 +32,7 @@ int verb_checkpoints(struct cli *cli); // checkpoints.c
 int verb_logs(struct cli *cli);        // logs.c
 int verb_quota(struct cli *cli);       // quota.c
 int verb_tasks(struct cli *cli);       // tasks.c
+int verb_token(struct cli *cli);       // token.c
 int verb_trace(struct cli *cli);       // trace.c
 int verb_report(struct cli *cli);      // report.c
 int verb_export(struct cli *cli);      // export.c

@@ -67,6 +67,90 @@ async function get(path) {
     return body;
 }
 
+// What an admin may do. The token is a word of this script alone: it is gone
+// with the page, and no other request has it.
+const acts = {token: null};
+
+async function send(method, path, body) {
+    const headers = {Authorization: "Bearer " + acts.token};
+    if (body) headers["Content-Type"] = "application/json";
+    const answer = await fetch("/api/v1/" + path, {method, headers, cache: "no-store", credentials: "omit",
+        body: body && JSON.stringify(body)});
+    const told = await answer.json();
+    if (!answer.ok) throw new Error(told.error || answer.status);
+    return told;
+}
+
+// A bar with a button per action, which is there while there is a token; nothing
+// in it is ever replaced, so a click or a key finds what it was meant for.
+// {name: [question or null, request()]}: what is asked first, and then sent.
+function actionBar(id, about, buttons, ...fields) {
+    const told = el("span", {id: id + "-told", role: "status"});
+    const asks = el("span", {id: id + "-asks", hidden: ""});
+    const node = el("div", {class: "bar", id, "data-acts": ""}, about, ...fields);
+    async function act(name, request) {
+        told.textContent = name + " ...";
+        try {
+            const reply = await send("POST", "actions/" + name, request());
+            told.textContent = name + ": " + (reply.state || (reply.member ? reply.member.state : "nobody of this name is attached"));
+            soon();
+        } catch (error) {
+            told.textContent = name + ": " + error.message;
+        }
+    }
+    function ask(question, yes) {
+        const close = () => { asks.hidden = true; asks.replaceChildren(); };
+        const no = el("button", {type: "button", click: close}, "no");
+        asks.replaceChildren(el("b", {class: "error"}, question), " ",
+            el("button", {type: "button", id: id + "-yes", click: () => { close(); yes(); }}, "yes"), " ", no);
+        asks.hidden = false;
+        no.focus();
+    }
+    for (const [name, [question, request]] of Object.entries(buttons))
+        node.append(el("button", {type: "button", "data-act": name, click: () => question
+            ? ask(question(), () => act(name, request)) : act(name, request)}, name));
+    node.append(asks, told);
+    node.hidden = !acts.token;
+    return node;
+}
+
+function setToken(token) {
+    acts.token = token;
+    for (const bar of document.querySelectorAll("[data-acts]")) bar.hidden = !token;
+}
+
+// Where a token is entered and forgotten; not there where the dashboard only
+// reads. It is asked whom it speaks for before it is used.
+function tokenBox() {
+    const told = el("span", {id: "token-told", role: "status", class: "dim"});
+    const field = el("input", {type: "password", id: "token", placeholder: "token (sluice token)", "aria-label": "token",
+        autocomplete: "off", spellcheck: "false", keydown: e => { if (e.key === "Enter") enter(); }});
+    const use = el("button", {type: "button", id: "token-use", click: () => enter()}, "use");
+    const forget = el("button", {type: "button", id: "token-forget", hidden: "", click: () => leave("")}, "forget");
+    function leave(text) {
+        setToken(null);
+        told.textContent = text;
+        field.hidden = use.hidden = false;
+        forget.hidden = true;
+    }
+    async function enter() {
+        acts.token = field.value.trim();
+        field.value = "";
+        try {
+            const who = await send("GET", "actions");
+            const left = who.ends_unix * 1000 - Date.now();
+            setToken(acts.token);
+            told.textContent = `${who.role} ${who.name}, until ${new Date(who.ends_unix * 1000).toTimeString().slice(0, 5)}`;
+            setTimeout(token => { if (acts.token === token) leave("the token has expired"); }, left, acts.token);
+            field.hidden = use.hidden = true;
+            forget.hidden = false;
+        } catch (error) {
+            leave(error.message);
+        }
+    }
+    return el("span", {id: "token-box"}, field, use, told, forget);
+}
+
 const feed = {list: [], last: 0, source: null, fresh: 0};
 let view = null, live = null;
 
@@ -287,7 +371,10 @@ function jobView(id) {
         toggle("smooth", () => { mean = mean ? 0 : 0.9; }),
         legend([["bad", "a worker was lost"], ["warn", "a worker was told to go"]])),
         el("div", {class: "grid", id: "charts"}, ...charts.map(c => c.node)), lines.node);
-    const node = el("div", null, head, body, card("Who came and went, and what it cost", losses),
+    const bar = report ? null : actionBar("job-acts", "admin", {
+        pause: [null, () => ({id, checkpoint: true})], resume: [null, () => ({id})],
+        stop: [() => `Stop ${id} for good? What is counted by now is kept in a checkpoint.`, () => ({id, checkpoint: true})]});
+    const node = el("div", null, head, bar || "", body, card("Who came and went, and what it cost", losses),
         el("div", {class: "grid"}, card("What else happened", happened), card("Checkpoints", cuts)), card("Shards", shards),
         card("As submitted", el("details", null, el("summary", null, "job.json"), spec)));
 
@@ -494,9 +581,13 @@ function clusterView() {
             {attributes: {"data-member": m.name, "data-pid": m.pid, "data-state": m.state}})), {id: "members"}));
         events();
     }
+    const worker = el("input", {id: "act-name", placeholder: "worker", "aria-label": "worker to drain"});
+    const why = el("input", {id: "act-why", placeholder: "why", "aria-label": "why"});
+    const asked = () => ({name: worker.value.trim(), why: why.value.trim()});
+    const bar = actionBar("member-acts", "admin", {drain: [null, asked], undrain: [null, asked]}, worker, why);
     return {node: el("div", null, el("h1", null, "Cluster"), legend([["good", "works"], ["run", "ready"], ["warn", "drains, silent"], ["bad", "lost"]]),
         el("div", {class: "grid"}, workers.node, servers.node), card("Members", el("div", {class: "bar"}, name,
-            button("◀", () => { from = Math.max(0, from - PAGE); }), button("▶", () => { if (from + PAGE < found) from += PAGE; }), where), list),
+            button("◀", () => { from = Math.max(0, from - PAGE); }), button("▶", () => { if (from + PAGE < found) from += PAGE; }), where), bar, list),
         card("Who came, went and moved", moved)), update, events};
 }
 
@@ -545,5 +636,8 @@ if (report) {
     window.addEventListener("hashchange", show);
     show();
     follow().catch(error => say("no answer: " + error.message));
+    get("actions").then(told => {
+        if (told.actions.length) live.before(tokenBox());
+    }).catch(error => say("no answer: " + error.message));
 }
 })();

@@ -62,6 +62,9 @@ void answer_error(struct http_answer *a, enum sl_err rc, const char *why)
 {
     a->status = rc == SL_ENOENT                        ? 404
                 : rc == SL_EINVAL || rc == SL_ERANGE   ? 400
+                : rc == SL_EAUTH                       ? 401
+                : rc == SL_EDENIED                     ? 403
+                : rc == SL_ESTATE || rc == SL_ESTALE   ? 409
                 : rc == SL_EUNAVAIL || rc == SL_ENOMEM ? 503
                                                        : 500;
     answer_json(a, json_pack("{s:s}", "error", why));

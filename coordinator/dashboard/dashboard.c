@@ -4,6 +4,8 @@
 #include "coordinator/dashboard/dashboard.h"
 
 #include "common/page/page.h"
+#include "common/run/conf.h"
+#include "coordinator/dashboard/actions.h"
 #include "coordinator/dashboard/lists.h"
 
 #define LOOK_MS 200
@@ -62,8 +64,34 @@ static const struct http_route routes[] = {
     {.path = "/api/v1/members", .fn = lists_members, .near_only = true},
     {.path = "/api/v1/map", .fn = lists_map, .near_only = true},
     {.path = "/api/v1/events", .fn = lists_events, .near_only = true},
+    {.path = "/api/v1/actions", .fn = actions_list, .near_only = true},
+    {.path = "/api/v1/actions/*",
+     .fn = actions_do,
+     .methods = HTTP_POST,
+     .near_only = true},
     {.path = NULL},
 };
+
+// Tokens are of certificates, so without those there are no actions.
+static enum sl_err open_actions(struct dashboard *d, const struct http *http,
+                                struct sl_error *err)
+{
+    const struct rpc_tls *tls = daemon_tls(d->server->daemon);
+
+    if (!conf_bool(daemon_conf(d->server->daemon), "dashboard-actions"))
+        return SL_OK;
+    if (tls == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "--dashboard-actions: tokens are made from certificates "
+                       "(`sluice cert init`), so it needs --tls-ca, --tls-cert "
+                       "and --tls-key");
+    if (!http_is_near(http))
+        return sl_fail(err, SL_EINVAL,
+                       "--dashboard-actions: there is no dashboard at %s, "
+                       "which others can reach; let --ops-bind be on loopback",
+                       http_address(http));
+    return tls_files_open(&d->files, tls, err);
+}
 
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err)
@@ -72,6 +100,9 @@ enum sl_err dashboard_open(struct dashboard *d, struct http *http,
 
     *d = (struct dashboard){.server = server};
     list_init(&d->viewers);
+    rc = open_actions(d, http, err);
+    if (rc != SL_OK)
+        return rc;
     rc = loop_timer_new(&d->look, server->loop, dashboard_look, d);
     if (rc == SL_OK)
         rc = http_route(http, routes, d);
@@ -87,5 +118,7 @@ void dashboard_close(struct dashboard *d)
 {
     loop_timer_free(d->look);
     d->look = NULL;
+    tls_files_close(d->files);
+    d->files = NULL;
     buf_release(&d->map);
 }

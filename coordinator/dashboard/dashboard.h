@@ -14,8 +14,11 @@
 //   /api/v1/events           a page: ?after= ?limit= ?newest=1; or a stream,
 //                            for who accepts text/event-stream
 //
-// All of it only reads, and only while the ops port is on loopback. What is
-// asked is answered at once, from what the coordinator has in memory.
+//   /api/v1/actions          what an admin may do, see actions.h
+//
+// All but the last only reads; all is there only while the ops port is on
+// loopback. What is asked is answered at once, from what the coordinator has in
+// memory.
 //
 // Threads  the loop.
 // Memory   dashboard_close when the ops port is gone.
@@ -24,6 +27,7 @@
 #define COORDINATOR_DASHBOARD_DASHBOARD_H
 
 #include "common/http/http.h"
+#include "common/net/tls.h"
 #include "coordinator/service/server.h"
 
 struct dashboard {
@@ -32,9 +36,12 @@ struct dashboard {
     struct list viewers; // streams of events
     struct buf map;      // the last answer to /api/v1/map, for who asks soon
     uint64_t map_us;
+    // By which tokens are read; NULL: it only reads.
+    struct tls_files *files;
 };
 
-// Adds the routes; `server` has started.
+// Adds the routes; `server` has started. SL_EINVAL for --dashboard-actions
+// where they cannot be.
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err);
 void dashboard_close(struct dashboard *d); // one that is all 0, too

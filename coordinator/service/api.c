@@ -29,15 +29,20 @@ struct method {
     const char *changes; // its name in the audit log; NULL: it changes nothing
 };
 
+// What is asked, and by whom.
+struct question {
+    const struct method *method;
+    struct access_who who;
+    ProtobufCMessage *request; // in the arena
+    struct wire_arena arena;
+};
+
 // A call on its way to the loop.
 struct visit {
     struct loop_task task;
     struct api *api;
     struct rpc_call *call;
-    const struct method *method;
-    struct access_who who;
-    ProtobufCMessage *request; // in the arena
-    struct wire_arena arena;
+    struct question asked;
 };
 
 #define METHOD(name, PATH, request_, Request, function, Reply, changes)        \
@@ -54,12 +59,11 @@ struct visit {
             *reply = &m->base;                                                 \
         return rc;                                                             \
     }                                                                          \
+    static const struct method method_##name = {decode_##name, decide_##name,  \
+                                                changes};                      \
     static void call_##name(struct rpc_call *call, void *arg)                  \
     {                                                                          \
-        static const struct method m = {decode_##name, decide_##name,          \
-                                        changes};                              \
-                                                                               \
-        start(call, arg, &m);                                                  \
+        start(call, arg, &method_##name);                                      \
     }
 
 static void answer(struct rpc_call *call, enum sl_err rc,
@@ -127,34 +131,35 @@ static bool is_idle(const ProtobufCMessage *request,
 
 // Who pauses a job, or drains a member, is shown to others: a certificate's
 // name, where there is one.
-static void sign(const struct visit *v)
+static void sign(const struct question *q)
 {
-    if (v->request->descriptor == &sluice__v1__pause_request__descriptor &&
-        v->who.role != ACCESS_LOCAL)
-        ((Sluice__V1__PauseRequest *)v->request)->who = (char *)v->who.name;
-    if (v->request->descriptor == &sluice__v1__drain_request__descriptor &&
-        v->who.role != ACCESS_LOCAL)
-        ((Sluice__V1__DrainRequest *)v->request)->who = (char *)v->who.name;
+    if (q->request->descriptor == &sluice__v1__pause_request__descriptor &&
+        q->who.role != ACCESS_LOCAL)
+        ((Sluice__V1__PauseRequest *)q->request)->who = (char *)q->who.name;
+    if (q->request->descriptor == &sluice__v1__drain_request__descriptor &&
+        q->who.role != ACCESS_LOCAL)
+        ((Sluice__V1__DrainRequest *)q->request)->who = (char *)q->who.name;
 }
 
-static enum sl_err decide(const struct visit *v, ProtobufCMessage **reply,
-                          struct sl_error *err)
+static enum sl_err decide(struct api *a, const struct question *q,
+                          ProtobufCMessage **reply, struct sl_error *err)
 {
-    const struct method *m = v->method;
-    struct coord *c = v->api->coord;
+    const struct method *m = q->method;
     enum sl_err rc;
 
-    sign(v);
-    coord_ask_as(c, v->who.tenant, access_of_tenant(&v->who));
-    rc = m->decide(c, v->request, reply, err);
-    coord_ask_as(c, "", false);
+    if (a->coord == NULL)
+        return sl_fail(err, SL_EUNAVAIL, "%s", a->why);
+    sign(q);
+    coord_ask_as(a->coord, q->who.tenant, access_of_tenant(&q->who));
+    rc = m->decide(a->coord, q->request, reply, err);
+    coord_ask_as(a->coord, "", false);
     if (m->changes != NULL &&
-        !is_idle(v->request, rc == SL_OK ? *reply : NULL)) {
+        !is_idle(q->request, rc == SL_OK ? *reply : NULL)) {
         struct audit_line line = {
-            .who = &v->who, .call = m->changes, .result = rc, .why = err};
+            .who = &q->who, .call = m->changes, .result = rc, .why = err};
 
-        line.job = job_of(v->request, rc == SL_OK ? *reply : NULL);
-        audit_write(v->api->audit, &line);
+        line.job = job_of(q->request, rc == SL_OK ? *reply : NULL);
+        audit_write(a->audit, &line);
     }
     return rc;
 }
@@ -165,16 +170,27 @@ static void on_loop(void *arg)
     struct sl_error err = SL_ERROR_INIT;
     ProtobufCMessage *reply = NULL;
     struct rpc_call *call = v->call;
-    enum sl_err rc;
+    enum sl_err rc = decide(v->api, &v->asked, &reply, &err);
 
-    if (v->api->coord == NULL)
-        rc = sl_fail(&err, SL_EUNAVAIL, "%s", v->api->why);
-    else
-        rc = decide(v, &reply, &err);
-    wire_arena_release(&v->arena);
+    wire_arena_release(&v->asked.arena);
     sl_free(v);
     answer(call, rc, &err, reply);
     wire_free(reply);
+}
+
+// The request is released with the question's arena, whatever is returned.
+static enum sl_err read_question(struct question *q,
+                                 const struct method *method,
+                                 const struct rpc_peer *peer,
+                                 const struct sl_slices *bytes,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = access_who(&q->who, peer, err);
+
+    q->method = method;
+    wire_arena_init(&q->arena);
+    return rc == SL_OK ? method->decode(&q->request, &q->arena, bytes, err)
+                       : rc;
 }
 
 static void start(struct rpc_call *call, struct api *api,
@@ -191,17 +207,13 @@ static void start(struct rpc_call *call, struct api *api,
     }
     v->api = api;
     v->call = call;
-    v->method = method;
-    wire_arena_init(&v->arena);
     rpc_call_peer(call, &peer);
-    rc = access_who(&v->who, &peer, &err);
-    if (rc == SL_OK)
-        rc = method->decode(&v->request, &v->arena, rpc_call_body(call), &err);
+    rc = read_question(&v->asked, method, &peer, rpc_call_body(call), &err);
     if (rc == SL_OK) {
         loop_post_task(api->loop, &v->task, on_loop, v);
         return;
     }
-    wire_arena_release(&v->arena);
+    wire_arena_release(&v->asked.arena);
     sl_free(v);
     answer(call, rc, &err, NULL);
 }
@@ -272,6 +284,51 @@ void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
             strcmp(what_changes[i].path, path) == 0)
             denials_note(a->denials, peer, what_changes[i].changes, why);
     }
+}
+
+#define BY_PATH(name, PATH, request_, Request, function, Reply, changes)       \
+    {PATH, &method_##name},
+static const struct {
+    const char *path;
+    const struct method *method;
+} by_path[] = {METHODS(BY_PATH)};
+
+static const struct method *method_of(const char *path)
+{
+    size_t i = 0;
+
+    while (strcmp(by_path[i].path, path) != 0)
+        i++; // it is one of the table, as api.h says
+    return by_path[i].method;
+}
+
+enum sl_err api_ask(struct api *a, const char *path,
+                    const struct rpc_peer *peer,
+                    const ProtobufCMessage *request, ProtobufCMessage **reply,
+                    struct sl_error *err)
+{
+    struct question q;
+    struct buf bytes = BUF_INIT;
+    struct sl_slice all;
+    struct sl_slices body;
+    enum sl_err rc = access_allow(path, peer, err);
+
+    if (rc != SL_OK) {
+        api_refused(a, path, peer, err);
+        return rc;
+    }
+    if (wire_pack(request, &bytes) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "one more call");
+    if (rc == SL_OK) {
+        all = (struct sl_slice){bytes.data, bytes.len};
+        body = slices_one(&all);
+        rc = read_question(&q, method_of(path), peer, &body, err);
+        if (rc == SL_OK)
+            rc = decide(a, &q, reply, err);
+        wire_arena_release(&q.arena);
+    }
+    buf_release(&bytes);
+    return rc;
 }
 
 void api_tick(struct api *a)

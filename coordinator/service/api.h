@@ -33,6 +33,15 @@ void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 struct rpc_table api_table(struct api *a);
 
+// A call that came by another door than the port, from a peer that has proven
+// there who it is; `path` is one of the table's unary calls. It is judged by
+// the peer's role, read, decided and written down as if it had come by the
+// port. The answer is the caller's: wire_free.
+enum sl_err api_ask(struct api *a, const char *path,
+                    const struct rpc_peer *peer,
+                    const ProtobufCMessage *request, ProtobufCMessage **reply,
+                    struct sl_error *err);
+
 // A call was refused by its caller's role; any thread. What would have changed
 // something is written at a tick.
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,

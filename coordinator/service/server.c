@@ -79,6 +79,11 @@ const struct conf_key server_keys[] = {
      .help = "Folder below which jobs that ask for it have their curves "
              "written for TensorBoard (observe.tensorboard of a job); without "
              "it such a job is refused."},
+    {.name = "dashboard-actions",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Let admins drain workers and pause, resume and stop jobs from "
+             "the dashboard, with a token of `sluice token`. Needs TLS."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "1",

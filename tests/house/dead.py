@@ -30,9 +30,8 @@ SEAMS = {
     "local_bytes": "tests see what is mapped, and that it goes",
     "pool_kept_bytes": "tests see what the shelf keeps",
     "optim_defaults": "Keras' values, for tests and bench programs",
-    "http_is_post": "a server has them; what it serves by now only reads",
-    "http_body": "a server has them; what it serves by now only reads",
-    "http_stream_close": "a server has them; what it serves by now only reads",
+    "http_is_post": "a server has them; what it serves asks for none",
+    "http_stream_close": "a server has them; what it serves asks for none",
     "graph_describe": "graphs are checked for a device that is not there",
 }
 

@@ -7,6 +7,7 @@ import urllib.parse
 
 import chrome
 import crowd
+from access_test import Guarded
 from cluster import Cluster, check, check_equal, main, mlp_job
 from scrape import OPS, address, get
 
@@ -69,6 +70,70 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
             page.picture(view or "overview", 900)
         check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
         check_equal(page.js("document.images.length"), 0, "images")
+        only_ours(page, where)
+
+
+def click(page, selector):
+    page.js(f"document.querySelector('{selector}').click(), 1")
+
+
+def fill(page, selector, text):
+    page.js(f"document.querySelector('{selector}').value = {json.dumps(text)}, 1")
+
+
+def an_admin_drains_a_worker_and_stops_a_job_with_a_token():
+    with Guarded([("admin", "ann"), ("viewer", "vic")], psservers=1, workers=2,
+                 coordinator_args=(*OPS, "--dashboard-actions")) as c, chrome.Chrome() as page:
+        where = address(c, "coordinator")
+        job = c.submit(mlp_job(epochs=1000))
+        c.wait_steps(job, 1)
+        page.open(f"http://{where}/#/cluster")
+        page.until("where a token is entered", "document.getElementById('token')")
+        told = "document.getElementById('token-told').textContent"
+        check(page.js("document.getElementById('member-acts').hidden"), "actions without a token")
+        fill(page, "#token", c.run("token", who="viewer-vic").stdout.strip())
+        click(page, "#token-use")
+        page.until("that a viewer may not", f"{told}.includes('admins alone')")
+        check(page.js("document.getElementById('member-acts').hidden"), "actions of a viewer")
+        check(page.errors and "403" in page.errors[0], "the browser says nothing of it", page.errors)
+        page.errors.clear()
+        fill(page, "#token", c.run("token", who="admin-ann").stdout.strip())
+        click(page, "#token-use")
+        page.until("whose token it is", f"{told}.startsWith('admin ann')")
+        check_equal(page.js("document.getElementById('token').value"), "", "what is left of it")
+        fill(page, "#act-name", "w-0")
+        fill(page, "#act-why", HOSTILE)
+        click(page, "#member-acts [data-act=drain]")
+        page.until("w-0 drained", "document.querySelector('#members [data-member=\"w-0\"]')"
+                   ".textContent.includes('ann: <img src=x')")
+        check_equal({m["name"]: m["drained_by"] for m in c.cluster_status()["members"]}["w-0"], "ann",
+                    "who drained it")
+        click(page, "#member-acts [data-act=undrain]")
+        page.until("w-0 back", "!document.querySelector('#members [data-member=\"w-0\"]')"
+                   ".textContent.includes('ann')")
+        # It asks, and does nothing where it is told no.
+        page.js(f"location.hash = '#/job/{job}'")
+        page.until("the job", "document.getElementById('state')")
+        click(page, "#job-acts [data-act=stop]")
+        check("for good" in page.js("document.getElementById('job-acts-asks').textContent"), "no question")
+        click(page, "#job-acts-asks button:last-child")
+        check(page.js("document.getElementById('job-acts-asks').hidden"), "the question stays")
+        check_equal(c.json("status", job)["state"], "running", "after a no")
+        page.picture("actions", 500)
+        click(page, "#job-acts [data-act=stop]")
+        click(page, "#job-acts-yes")
+        c.wait_state(job, "stopped")
+        page.until("its end", "document.getElementById('state').textContent === 'stopped'")
+        # A page that is opened again knows nothing of it.
+        page.open(f"http://{where}/?again#/job/{job}")
+        page.until("a page without it", "document.getElementById('token') && "
+                   "(document.getElementById('job-acts') || {}).hidden")
+        check_equal(page.js("document.cookie + Object.keys(localStorage) + Object.keys(sessionStorage)"), "",
+                    "what the browser keeps")
+        check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
+        calls = [json.loads(x) for x in (c.dir / "coordinator" / "audit.log").read_text().splitlines()]
+        check_equal([(x["call"], x["name"]) for x in calls if x["name"] == "ann"],
+                    [("Drain", "ann"), ("Drain", "ann"), ("Stop", "ann")], "the audit log")
         only_ours(page, where)
 
 
@@ -148,5 +213,6 @@ if __name__ == "__main__":
         print("skipped: there is no chromium (apt-get install chromium)")
         sys.exit(77)
     main([a_worker_is_killed_and_replaced_before_the_viewers_eyes,
+          an_admin_drains_a_worker_and_stops_a_job_with_a_token,
           a_report_opens_without_a_network, text_in_a_report_ends_no_script,
           a_thousand_workers_are_usable])

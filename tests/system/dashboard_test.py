@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard without a browser: its pages, its API, its stream of events."""
+import base64
 import http.client
 import json
 import re
+import subprocess
 import urllib.parse
 
-from cluster import ROOT, Cluster, check, check_equal, main, mlp_job, wait_for
+from access_test import Guarded
+from cluster import BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for
 from scrape import OPS, address, get
 
 PATHS = ("/", "/page.css", "/page.js", "/api/v1/overview", "/api/v1/jobs", "/api/v1/map",
-         "/api/v1/cluster", "/api/v1/members", "/api/v1/events")
+         "/api/v1/cluster", "/api/v1/members", "/api/v1/events", "/api/v1/actions")
 HOSTILE = ('<img src=x onerror="document.title=1">', "</script><script>alert(1)</script>",
            '" onmouseover="x', "javascript:alert(1)", "{{7*7}}", "a/b/timeline", "&lt;b&gt;", "\u202etxt")
 # Of a status, what is another a moment later.
@@ -30,6 +33,25 @@ def ask(where, path, method="GET", **headers):
     found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read().decode()
     c.close()
     return found
+
+
+def post(where, what, body, token=None, kind="application/json", **headers):
+    """(status, headers, what was answered) of an action."""
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    if kind is not None:
+        headers["Content-Type"] = kind
+    if not isinstance(body, (str, bytes)):
+        body = json.dumps(body)
+    c = http.client.HTTPConnection(where, timeout=30)
+    c.request("POST", f"/api/v1/actions/{what}", body=body, headers=headers)
+    answer = c.getresponse()
+    text = answer.read().decode()
+    c.close()
+    found = {k.lower(): v for k, v in answer.getheaders()}
+    if found["content-type"] == "application/json":
+        text = json.loads(text)
+    return answer.status, found, text
 
 
 def api(where, path):
@@ -201,6 +223,158 @@ def viewers_are_bounded_and_leave():
         wait_for("room for a viewer", lambda: ask_stream(where))
 
 
+def token_of(c, who="client", *more):
+    return c.run("token", *more, who=who).stdout.strip()
+
+
+def lines(c):
+    return [json.loads(x) for x in (c.dir / "coordinator" / "audit.log").read_text().splitlines()]
+
+
+def forged(token):
+    """Of another's making: each part of it changed, and with the key of another certificate."""
+    head, chain, made, ends, sign = token.split(".")
+    later = ".".join((head, chain, made, str(int(ends) + 60), sign))
+    other = ".".join((head, chain, made, ends, sign[:20] + ("A" if sign[20] != "A" else "B") + sign[21:]))
+    return {"later": later, "other": other, "short": token[:-8], "no chain": f"{head}..{made}.{ends}.{sign}",
+            "empty": "", "junk": "junk", "long": "sl1." + "A" * 13000, "signs": f"{token}.{sign}",
+            "no dates": f"{head}.{chain}...{sign}"}
+
+
+def expired(c, who="client"):
+    """A token whose time is over, signed by the right key: as `sluice token` made it then."""
+    made, ends = 1700000000, 1700003600
+    chain = token_of(c, who).split(".")[1]
+    text = f"sl1.{chain}.{made}.{ends}."
+    sign = subprocess.run(["openssl", "dgst", "-sha256", "-sign", c.certs / f"{who}.key"],
+                          input=text.encode(), capture_output=True, check=True).stdout
+    return text + base64.b64encode(sign).decode()
+
+
+def acting(**more):
+    return Guarded([("viewer", "vic"), ("submitter", "bob"), ("admin", "ann"), ("admin", "eve")],
+                   coordinator_args=(*OPS, "--dashboard-actions"), **more)
+
+
+def an_admin_acts_with_a_token_and_the_audit_log_has_it():
+    with acting(psservers=1, workers=1) as c:
+        where, token = address(c, "coordinator"), token_of(c, "admin-ann")
+        job = c.submit(mlp_job(epochs=1000))
+        c.wait_steps(job, 1)
+        who = json.loads(ask(where, "/api/v1/actions", Authorization=f"Bearer {token}")[2])
+        check_equal((who["role"], who["name"], who["actions"]),
+                    ("admin", "ann", ["drain", "undrain", "pause", "resume", "stop"]), "who")
+        done = post(where, "drain", {"name": "w-0", "why": "a fan", "who": "somebody else"}, token,
+                    Origin=f"http://{where}")
+        check_equal((done[0], done[2]["changed"]), (200, True), done)
+        member = api(where, "members?name=w-0")["members"][0]
+        check_equal((member["drained_by"], member["drained_why"]), ("ann", "a fan"), "the member")
+        check_equal(post(where, "undrain", {"name": "w-0"}, token)[0], 200, "undrain")
+        for what, more in (("pause", {"why": "noise"}), ("resume", {}), ("stop", {})):
+            status, _, told = post(where, what, {"id": job, **more}, token)
+            check_equal((status, told.get("id")), (200, job), told)
+            if what == "pause":
+                check_equal((told["pause"]["who"], told["pause"]["why"]), ("ann", "noise"), told)
+        c.wait_state(job, "stopped")
+        status, _, told = post(where, "pause", {"id": job}, token)
+        check(status == 409 and told["error"], "a pause of a job that has ended", told)
+        check_equal(post(where, "stop", {"id": "j-99"}, token)[0], 404, "no such job")
+        said = [(x["call"], x["role"], x["name"], x["job"]) for x in lines(c) if x["name"] == "ann"]
+        check_equal(said, [("Drain", "admin", "ann", "w-0")] * 2 +
+                    [(x, "admin", "ann", job) for x in ("Pause", "Resume", "Stop", "Pause")] +
+                    [("Stop", "admin", "ann", "j-99")], "the audit log")
+        check("hold" in c.run("audit", "verify", c.dir / "coordinator" / "audit.log").stdout,
+              "the chain")
+
+
+def a_token_that_does_not_hold_changes_nothing():
+    with acting(psservers=0, workers=1) as c:
+        c.cert("revoke", "--role", "viewer", "--name", "vic")  # so there is a list
+        c.kill("coordinator")
+        c.start("coordinator", extra=["--tls-crl", c.certs / "ca.crl"])
+        where, good = address(c, "coordinator"), token_of(c)
+        eve, body = token_of(c, "admin-eve"), {"name": "w-0"}
+        wait_for("w-0 to be attached", lambda: api(where, "overview")["workers"]["ready"])
+
+        def refused(token, want, words, what="drain", **more):
+            status, headers, told = post(where, what, body, token, **more)
+            check(status == want and words in told["error"], f"{want}, not {status}", told)
+            check(status != 401 or headers["www-authenticate"] == "Bearer", "what to show", headers)
+        refused(None, 401, "sluice token")
+        for name, token in forged(good).items():
+            refused(token, 401, "token")
+            print(f"refused: {name}")
+        refused(expired(c), 401, "has expired")
+        for name in ("submitter-bob", "worker", "psserver", "coordinator"):
+            refused(token_of(c, name), 403, "admins alone")
+        refused(good, 404, "no such action", "delete")
+        # Another authority's, with the same names.
+        other = c.dir / "other"
+        subprocess.run([BIN / "sluice", "cert", "init", other, "--host", "127.0.0.1"], check=True,
+                       capture_output=True)
+        files = [f"--tls-{x}={other}/{y}" for x, y in
+                 (("ca", "ca.crt"), ("cert", "client.crt"), ("key", "client.key"))]
+        strange = subprocess.run([BIN / "sluice", "token", *files], check=True,
+                                 capture_output=True, text=True).stdout.strip()
+        refused(strange, 401, "does not hold")
+        # One that holds, until its certificate is taken back.
+        check_equal(ask(where, "/api/v1/actions", Authorization=f"Bearer {eve}")[0], 200, "eve")
+        c.cert("revoke", "--role", "admin", "--name", "eve")
+        wait_for("the list to be read", lambda: ask(
+            where, "/api/v1/actions", Authorization=f"Bearer {eve}")[0] == 401)
+        refused(eve, 401, "has been revoked")
+        member = api(where, "members?name=w-0")["members"][0]
+        check_equal(member["drained_by"], "", "who drained it")
+        wait_for("the denials to be written", lambda: {"(dashboard)", "bob"} <= {
+            x["name"] for x in lines(c) if x["call"] == "Drain"})
+        check(not [x for x in lines(c) if x["result"] == "ok"], "something was done", lines(c))
+
+
+def another_page_and_other_forms_of_asking_are_refused():
+    with acting(psservers=0, workers=0) as c:
+        where, token = address(c, "coordinator"), token_of(c)
+        body = {"name": "w-9"}
+        port = where.split(":")[1]
+        for origin in ("http://evil.example", f"http://127.0.0.1:{int(port) - 1}", "null",
+                       f"http://{where}.evil.example", f"http://localhost:{port}", "file://"):
+            status, _, told = post(where, "drain", body, token, Origin=origin)
+            check(status == 403 and "another page" in told["error"], origin, status, told)
+        for site in ("cross-site", "same-site"):
+            check_equal(post(where, "drain", body, token, **{"Sec-Fetch-Site": site})[0], 403, site)
+        check_equal(post(where, "drain", body, token, Host="evil.example")[0], 421, "a Host")
+        for kind in (None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp"):
+            check_equal(post(where, "drain", body, token, kind=kind)[0], 415, str(kind))
+        for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"):
+            status = ask(where, "/api/v1/actions/drain", method,
+                         Authorization=f"Bearer {token}")[0]
+            check_equal(status, 405, method)
+        check_equal(post(where, "drain", "{" + " " * 70000 + "}", token)[0], 413, "a huge body")
+        for text in ("", "{", "[]", "7", '{"name": 7}', '{"name": "w-0", "force": true}', '{"name": "w-0"}}',
+                     "[" * 50000, '{"name": "' + "x" * 60000 + '"}', b"\xff\xfe"):
+            status, _, told = post(where, "drain", text, token)
+            check(status == 400 and told["error"], f"{text[:40]}", status, told)
+        check_equal(ask(where, "/api/v1/actions?x=" + token)[2].count("name"), 0, "in the address")
+        status, _, told = post(where, "drain", body, token)
+        check(status == 404 and "w-9" in told["error"], "and a good one: nobody has this name", told)
+        check_equal([x["call"] for x in lines(c)], ["Drain"], "the audit log")
+
+
+def without_the_flag_the_dashboard_only_reads():
+    with Guarded(psservers=0, workers=0, coordinator_args=OPS) as c:
+        where = address(c, "coordinator")
+        check_equal(api(where, "actions")["actions"], [], "actions")
+        status, _, told = post(where, "stop", {"id": "j-1"}, token_of(c))
+        check(status == 404 and "--dashboard-actions" in told["error"], "a POST", status, told)
+    with Cluster(psservers=0, workers=0) as c:
+        for more, words in ((("--ops-bind", "127.0.0.1:0"), "needs --tls-ca"),):
+            done = subprocess.run([BIN / "coordinator", "--state", c.dir / "x", "--listen",
+                                   "127.0.0.1:0", "--dashboard-actions", *more],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            check(done.returncode == 2 and words in done.stderr, "a start", done.returncode, done.stderr)
+        done = subprocess.run([BIN / "sluice", "token"], capture_output=True, text=True, check=False)
+        check(done.returncode == 2 and "--tls-cert" in done.stderr, "no certificate", done.stderr)
+
+
 def ask_stream(where):
     c = http.client.HTTPConnection(where, timeout=30)
     c.request("GET", "/api/v1/events", headers={"Accept": "text/event-stream"})
@@ -213,4 +387,8 @@ def ask_stream(where):
 if __name__ == "__main__":
     main([the_api_says_what_the_command_line_says, a_page_may_load_nothing_of_others,
           names_are_data, off_loopback_there_is_nothing_of_it,
-          events_come_as_they_happen_and_after_the_last_one_seen, viewers_are_bounded_and_leave])
+          events_come_as_they_happen_and_after_the_last_one_seen, viewers_are_bounded_and_leave,
+          an_admin_acts_with_a_token_and_the_audit_log_has_it,
+          a_token_that_does_not_hold_changes_nothing,
+          another_page_and_other_forms_of_asking_are_refused,
+          without_the_flag_the_dashboard_only_reads])

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/dashboard/actions.h -- what an admin may do from the page.
+//
+//   GET  /api/v1/actions          which there are; who asks, with a token
+//   POST /api/v1/actions/ACTION   drain, undrain, pause, resume, stop
+//
+// The body is the request of the same call of the Jobs service as JSON, the
+// answer its reply. The caller is who the bearer's token speaks for
+// (tls_bearer.h), in `Authorization` and nowhere else: no cookie, so a page of
+// somebody else's has nothing that a browser would send for it. Such a page is
+// refused for its Origin as well, before anything is looked at.
+//
+// The table of roles (proto/access.c) decides as for a call, and here an admin
+// alone may act: whoever opens the page sees all tenants' jobs.
+//
+// Threads  the loop.
+// Memory   nothing is kept.
+// Errors   404: there are no actions, or not this one; 401: the token does not
+//          hold; 403: it may not, or another page asks; 415, 400: the body;
+//          409: not possible in this state. Each with words.
+#ifndef COORDINATOR_DASHBOARD_ACTIONS_H
+#define COORDINATOR_DASHBOARD_ACTIONS_H
+
+#include "common/http/http.h"
+
+// Handlers of http; arg is the dashboard.
+void actions_list(void *arg, const struct http_request *q,
+                  struct http_answer *a);
+void actions_do(void *arg, const struct http_request *q, struct http_answer *a);
+
+#endif
