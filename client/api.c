@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
@@ -159,9 +160,10 @@ static enum sl_err reply_new(struct reply **out, struct api *a,
 
 static enum sl_err call_once(struct api *a, const char *method,
                              const ProtobufCMessage *request, bool patient,
-                             struct rpc_body **body, struct sl_error *err)
+                             int64_t within_ms, struct rpc_body **body,
+                             struct sl_error *err)
 {
-    struct rpc_call_options options = {.deadline_ms = a->timeout_ms,
+    struct rpc_call_options options = {.deadline_ms = within_ms,
                                        .max_reply_bytes = RPC_DATA_BYTES,
                                        .wait_for_ready = patient};
     struct rpc_msg msg;
@@ -199,13 +201,16 @@ static enum sl_err call(struct api *a, const char *method,
                         struct sl_error *err)
 {
     struct sl_error local = SL_ERROR_INIT, first;
-    enum sl_err rc = call_once(a, method, request, false, body, &local);
+    int64_t end = (int64_t)sl_now_ms(sl_clock_real()) + a->timeout_ms, rest;
+    enum sl_err rc =
+        call_once(a, method, request, false, a->timeout_ms, body, &local);
 
+    rest = end - (int64_t)sl_now_ms(sl_clock_real());
     if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL &&
-        !is_refused(&local, false)) {
+        !is_refused(&local, false) && rest > 0) {
         first = local;
         FAULT("submit.retry");
-        rc = call_once(a, method, request, true, body, &local);
+        rc = call_once(a, method, request, true, rest, body, &local);
         if (rc == SL_ETIMEDOUT && is_refused(&first, true))
             local = first;
     }

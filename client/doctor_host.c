@@ -78,6 +78,7 @@ void doctor_programs(struct findings *f)
     static const char *const names[] = {"coordinator", "psserver", "worker"};
 
     finding(f, FINDING_OK, "program", "sluice %s", SLUICE_VERSION);
+    finding(f, FINDING_OK, "build", "%s", SLUICE_BUILD);
     if (n <= 0)
         return;
     self[n] = '\0';

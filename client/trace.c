@@ -59,6 +59,18 @@ static void on_end(struct rpc_stream *stream, enum sl_err code,
 
 // ---- main
 
+// The stream has no deadline, as it lasts as long as somebody wants. Whether
+// the coordinator and the job are there is asked before, within --timeout.
+static enum sl_err is_there(struct api *api, const char *id,
+                            struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status;
+
+    request.id = (char *)id;
+    return api_get(api, &request, &status, err);
+}
+
 static enum sl_err collect(struct collector *c, struct api *api,
                            const Sluice__V1__TraceRequest *request,
                            struct sl_error *err)
@@ -138,6 +150,8 @@ int verb_trace(struct cli *cli)
         rc = sl_fail(&err, SL_ENOMEM, "out of memory");
     if (rc == SL_OK)
         rc = api_open(&api, cli->conf, &err);
+    if (rc == SL_OK)
+        rc = is_there(api, request.id, &err);
     if (rc == SL_OK)
         rc = collect(&c, api, &request, &err);
     if (rc == SL_OK)

@@ -157,6 +157,7 @@ def doctor_names_what_is_wrong():
         wait_for("all to attach", lambda: len(up.members()) == 2)
         text = up.sluice("doctor", "--state", up.dir / "cluster")
         check("fault" not in text.split(), "a healthy cluster", text)
+        check("ok       build        " in text, "how it was built", text)
         up.stop()
         done = subprocess.run([str(BIN / "sluice"), "--coordinator", up.address,
                                "doctor", "--state", str(up.dir / "nothing")],

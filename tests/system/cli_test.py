@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every verb of the command, whatever it is asked for."""
+import concurrent.futures
+import json
+import os
+import pty
+import re
+import socket
+import subprocess
+import tempfile
+
+from cluster import BIN, ROOT, Cluster, check, check_equal, main, mlp_job
+
+TOY = ROOT / "examples" / "toy.yaml"
+# What a verb wants beside its flags, where that is not a job.
+ARGUMENTS = {"submit": [TOY], "drain": ["w-0"], "undrain": ["w-0"], "jobs": [],
+             "workers": [], "servers": [], "quota": [], "doctor": []}
+# These ask no coordinator.
+LOCAL = ("up", "run", "down", "validate", "import", "logs", "cert", "audit", "completion",
+         "version")
+
+
+def verbs():
+    text = subprocess.run([BIN / "sluice", "--help"], capture_output=True, text=True,
+                          check=True).stdout
+    listed = text.split("Verbs:\n", 1)[1].split("\n\n", 1)[0]
+    return [line.split()[0] for line in listed.splitlines()]
+
+
+class DeafPort:
+    """A port that answers no packet: its queue of connections is full."""
+
+    def __enter__(self):
+        self.sockets = [socket.socket()]
+        self.sockets[0].bind(("127.0.0.1", 0))
+        self.sockets[0].listen(0)
+        self.address = "127.0.0.1:%d" % self.sockets[0].getsockname()[1]
+        for _ in range(4):
+            self.sockets.append(socket.socket())
+            self.sockets[-1].setblocking(False)
+            self.sockets[-1].connect_ex(self.sockets[0].getsockname())
+        return self
+
+    def __exit__(self, *_):
+        for one in self.sockets:
+            one.close()
+
+
+def no_answer_is_waited_for_no_longer_than_timeout():
+    asking = [v for v in verbs() if v not in LOCAL]
+    check(len(asking) > 20, "verbs that ask a coordinator", *asking)
+    with DeafPort() as port, tempfile.TemporaryDirectory() as folder:
+        def ask(verb):
+            words = [BIN / "sluice", verb, *ARGUMENTS.get(verb, ["j-1"]), "--coordinator",
+                     port.address, "--timeout", "700ms"]
+            return verb, subprocess.run(words, capture_output=True, text=True, cwd=folder,
+                                        stdin=subprocess.DEVNULL, check=False, timeout=60)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for verb, done in pool.map(ask, asking):
+                told = done.stdout + done.stderr
+                check_equal(done.returncode, 1 if verb == "doctor" else 4,
+                            f"exit of {verb}: {told}")
+                check(port.address in told and "no answer within 0.7 s" in told and
+                      "Is it running? Try: sluice up" in told, f"{verb} says", told)
+        check_equal(os.listdir(folder), [], "files that were left behind")
+
+
+def on_a_terminal(*words, **environment):
+    """What the command writes to a terminal of its own."""
+    near, far = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    with subprocess.Popen([BIN / "sluice", *map(str, words)], stdin=far, stdout=far,
+                          stderr=far, env={**env, "TERM": "xterm", **environment}):
+        os.close(far)
+        said = b""
+        try:
+            while text := os.read(near, 4096):
+                said += text
+        except OSError:
+            pass  # its end, of a terminal
+    os.close(near)
+    return said.decode()
+
+
+def colours_and_redrawn_lines_are_for_terminals():
+    asks = ("doctor", "--coordinator", "127.0.0.1:1")
+    check("\x1b[1;31mfault" in on_a_terminal(*asks), "no colour on a terminal")
+    for words, environment in ((["--no-color"], {}), ([], {"NO_COLOR": "1"}),
+                               ([], {"TERM": "dumb"}), ([], {"SLUICE_COLOR": "no"})):
+        said = on_a_terminal(*asks, *words, **environment)
+        check("fault" in said and "\x1b" not in said, f"{words} {environment}", said)
+    piped = subprocess.run([BIN / "sluice", *asks], capture_output=True, text=True,
+                           env={**os.environ, "TERM": "xterm"}, check=False)
+    check("fault" in piped.stdout and "\x1b" not in piped.stdout, "in a pipe", piped.stdout)
+
+    with Cluster(psservers=1, workers=1) as c:
+        path = c.dir / "job.yaml"
+        path.write_text(json.dumps(mlp_job("shown", samples=640, epochs=1)))
+        said = on_a_terminal("submit", path, "--coordinator", c.address)
+        check("\r\x1b[K" in said, "no line is drawn again on a terminal", said)
+        said = on_a_terminal("submit", path, "--coordinator", c.address, TERM="dumb")
+        check("\x1b" not in said, "on a terminal that cannot", said)
+        done = c.run("submit", path)
+        check("\x1b" not in done.stdout + done.stderr and "\r" not in done.stderr,
+              "in a pipe", done.stderr)
+
+        # To a pipe goes what was asked for and nothing else.
+        done = c.run("submit", path, "--no-wait")
+        check(re.fullmatch(r"j-\d+\n", done.stdout), "stdout of --no-wait", done.stdout)
+        c.wait_state(done.stdout.strip())
+        told = c.run("wait", done.stdout.strip())
+        check_equal((told.stdout, told.stderr), ("", ""), "what wait says")
+        check_equal(c.run("validate", path, "-o", "json").stdout[:1], "{", "a document")
+
+
+if __name__ == "__main__":
+    main([no_answer_is_waited_for_no_longer_than_timeout,
+          colours_and_redrawn_lines_are_for_terminals])
