@@ -132,7 +132,7 @@ class Lan:
                  pathlib.Path(f"/proc/{first[0]}/cmdline").read_bytes())
         self.hosts[name] = (holder, first[0])
 
-    def run(self, name, line, want=0, limit_s=120):
+    def run(self, name, line, want=0, limit_s=240):
         """The line in root's shell there, as typed after logging in."""
         done = subprocess.run(
             ["nsenter", "-t", self.hosts[name][1], "-m", "-u", "-n", "-p", "--root", "--wd",

@@ -8,12 +8,18 @@ import subprocess
 
 from cluster import BIN, ROOT
 
-PROGRAMS = ("coordinator", "psserver", "worker", "sluice")
 STEPS = ("dh_installdirs", "dh_install", "dh_installdocs", "dh_installexamples",
-         "debian/rules override_dh_installsystemd", "dh_fixperms",
+         "debian/rules override_dh_installsystemd", "dh_compress", "dh_fixperms",
          "debian/rules execute_after_dh_fixperms-arch",
          "dh_strip --no-automatic-dbgsym", "dh_shlibdeps", "dh_installdeb",
          "dh_gencontrol", "dh_md5sums", "dh_builddeb -- -Znone")
+
+
+def run(words, cwd, **environment):
+    done = subprocess.run(words, cwd=cwd, text=True, check=False, capture_output=True,
+                          env={**os.environ, **environment})
+    if done.returncode != 0:
+        raise RuntimeError(f"{words}: {done.stdout}{done.stderr}")
 
 
 def make(folder):
@@ -22,15 +28,10 @@ def make(folder):
     for part in ("debian", "deploy", "docs", "examples"):
         shutil.copytree(ROOT / part, tree / part)
     shutil.copy(ROOT / "README.md", tree)
-    (tree / "debian/tmp/usr/bin").mkdir(parents=True)
-    for program in PROGRAMS:
-        shutil.copy(BIN / program, tree / "debian/tmp/usr/bin")
+    run(["cmake", "--install", BIN.parent, "--component", "programs", "--prefix", "/usr"],
+        folder, DESTDIR=str(tree / "debian/tmp"))
     for step in STEPS:
-        done = subprocess.run(step.split(), cwd=tree, text=True, check=False,
-                              env={**os.environ, "DH_OPTIONS": "-psluice"},
-                              capture_output=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"{step}: {done.stdout}{done.stderr}")
+        run(step.split(), tree, DH_OPTIONS="-psluice")
     return next(folder.glob("sluice_*.deb"))
 
 
