@@ -9,7 +9,8 @@
 //   aws        spot/instance-action, with a session token; every second
 //   gcp        instance/preempted and instance/maintenance-event; long polls
 //   azure      scheduledevents; every second, the first answer may take 2 min
-//   file:PATH  the path is there
+//   file:PATH  the path is there; it may begin with a time, as
+//              2026-11-25T08:22:00Z
 //   exec:CMD   the command (of /bin/sh) ends with 0; every second
 //   signal     SIGTERM alone, which every daemon drains at: nothing is watched
 //   auto       that of the cloud whose name the firmware bears, or whose
@@ -33,6 +34,7 @@
 #define COMMON_NOTICE_NOTICE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/base/status.h"
 #include "common/run/loop.h"
@@ -52,6 +54,11 @@ struct notice_setup {
 
 enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
                        struct sl_error *err);
+
+// When this machine goes, by the wall clock, as the source that says the
+// earliest time has it: AWS and Azure tell one, Google Cloud gives 30 s from a
+// preemption, a file may have one. 0: it does not go, or nobody said when.
+uint64_t notice_when_us(struct notice *n);
 
 // All is handed over: who wants to hear that is told (Azure, if the event is of
 // this machine alone; an answer frees all that it names), then told(arg) runs,

@@ -99,7 +99,8 @@ static void read_events(struct watch *w, struct azure *z, const json_t *all)
             snprintf(z->event, sizeof(z->event), "%s", id);
     }
     if (goes)
-        watch_goes(w, "Azure: %.20s of this machine, not before %.40s", type,
+        watch_goes(w, watch_time(when, "%a, %d %b %Y %H:%M:%S GMT"),
+                   "Azure: %.20s of this machine, not before %.40s", type,
                    when[0] != '\0' ? when : "now");
     else
         watch_stays(w);

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/notice/notice_inner.h"
 #include "common/run/log.h"
 
 #define ASK_MS 1000
+#define GCP_LEAD_US 30000000 // from a preemption's notice to the end
 #define URL 300
 
 static char *text_of(struct web_answer *a)
@@ -93,7 +95,8 @@ static void aws_action(struct watch *w, const struct web_answer *a)
         return;
     (void)sl_json_str(&action, m, "action", NULL);
     (void)sl_json_str(&time, m, "time", NULL);
-    watch_goes(w, "AWS will %.20s this instance at %.40s", action, time);
+    watch_goes(w, watch_time(time, WATCH_RFC3339),
+               "AWS will %.20s this instance at %.40s", action, time);
     json_decref(m);
 }
 
@@ -166,18 +169,23 @@ static void gcp_get(struct watch *w, const char *what, const char *etag,
     }
 }
 
-static void gcp_watch(struct watch *w, const char *what, const char *bad)
+static void gcp_watch(struct watch *w, const char *what, const char *bad,
+                      uint64_t lead_us)
 {
-    uint64_t absent = 0, pause;
+    uint64_t absent = 0, pause, when_us = 0;
     char etag[64] = "";
     struct web_answer a;
 
     do {
         gcp_get(w, what, etag, &a);
-        if (a.status == 200 && strcmp(text_of(&a), bad) == 0)
-            watch_goes(w, "Google Cloud says %s: %s", what, bad);
-        else if (a.status == 200)
+        if (a.status == 200 && strcmp(text_of(&a), bad) == 0) {
+            if (when_us == 0 && lead_us != 0) // it says it again later
+                when_us = sl_wall_us(sl_clock_real()) + lead_us;
+            watch_goes(w, when_us, "Google Cloud says %s: %s", what, bad);
+        } else if (a.status == 200) {
+            when_us = 0;
             watch_stays(w);
+        }
         pause = watch_pause(w, &absent, &a);
         snprintf(etag, sizeof(etag), "%s", a.status == 200 ? a.etag : "");
         web_release(&a);
@@ -186,12 +194,12 @@ static void gcp_watch(struct watch *w, const char *what, const char *bad)
 
 static void gcp_preempted(struct watch *w)
 {
-    gcp_watch(w, "preempted", "TRUE");
+    gcp_watch(w, "preempted", "TRUE", GCP_LEAD_US);
 }
 
 static void gcp_maintenance(struct watch *w)
 {
-    gcp_watch(w, "maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE");
+    gcp_watch(w, "maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE", 0);
 }
 
 const struct source source_gcp_preempted = {.name = "gcp preempted",

@@ -19,11 +19,23 @@
 
 extern char **environ;
 
+static uint64_t time_in(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char text[64] = "";
+
+    if (fd < 0)
+        return 0;
+    (void)!read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return watch_time(text, WATCH_RFC3339);
+}
+
 static void file_run(struct watch *w)
 {
     do {
         if (access(w->what, F_OK) == 0)
-            watch_goes(w, "%.150s is there", w->what);
+            watch_goes(w, time_in(w->what), "%.150s is there", w->what);
         else
             watch_stays(w);
     } while (watch_wait(w, FILE_MS));
@@ -94,7 +106,7 @@ static void exec_run(struct watch *w)
         int status = ask(w);
 
         if (status == 0) {
-            watch_goes(w, "%.150s says so", w->what);
+            watch_goes(w, 0, "%.150s says so", w->what);
         } else if (status > 0 && status < NOT_FOUND) {
             watch_stays(w);
         } else if (!said) {

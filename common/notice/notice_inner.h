@@ -42,6 +42,7 @@ struct watch {
 
     // Under the notice's lock.
     bool looked, goes, asked, answered;
+    uint64_t when_us; // it goes then, by the wall clock; 0: nobody said
     char why[WATCH_WHY];
 };
 
@@ -75,9 +76,15 @@ void watches_post_locked(struct notice *n);
 void watches_release(struct notice *n); // no thread is left
 
 // What it saw now. `why` as a sentence's middle: "AWS: terminate at ...".
-void watch_goes(struct watch *w, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+// `when_us` as in struct watch.
+void watch_goes(struct watch *w, uint64_t when_us, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void watch_stays(struct watch *w);
+
+// The time that a text begins with, as `form` of strptime has it (UTC); 0:
+// none.
+uint64_t watch_time(const char *text, const char *form);
+#define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
 
 // ---- HTTP, of the host's own address: no proxy, no redirects
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/deadline.h"
 #include "common/base/mem.h"
@@ -67,7 +68,18 @@ void watches_post_locked(struct notice *n)
     loop_post_task(n->setup.loop, &n->task, look, n);
 }
 
-void watch_goes(struct watch *w, const char *fmt, ...)
+uint64_t watch_time(const char *text, const char *form)
+{
+    struct tm tm = {.tm_isdst = 0};
+    time_t s;
+
+    if (strptime(text, form, &tm) == NULL)
+        return 0;
+    s = timegm(&tm);
+    return s > 0 ? (uint64_t)s * 1000000 : 0;
+}
+
+void watch_goes(struct watch *w, uint64_t when_us, const char *fmt, ...)
 {
     struct notice *n = w->notice;
     va_list args;
@@ -79,6 +91,7 @@ void watch_goes(struct watch *w, const char *fmt, ...)
     if (!w->goes)
         watches_post_locked(n);
     w->goes = true;
+    w->when_us = when_us;
     pthread_mutex_unlock(&n->lock);
 }
 
@@ -91,6 +104,21 @@ void watch_stays(struct watch *w)
         watches_post_locked(n);
     w->goes = false;
     pthread_mutex_unlock(&n->lock);
+}
+
+uint64_t notice_when_us(struct notice *n)
+{
+    uint64_t first = 0;
+
+    pthread_mutex_lock(&n->lock);
+    for (size_t i = 0; i < n->count; i++) {
+        const struct watch *w = &n->watch[i];
+
+        if (w->goes && w->when_us != 0 && (first == 0 || w->when_us < first))
+            first = w->when_us;
+    }
+    pthread_mutex_unlock(&n->lock);
+    return first;
 }
 
 // ---- waiting

@@ -15,4 +15,9 @@
 void measure_write(struct coord *c, const struct journal *journal,
                    struct expo *e);
 
+#define MEASURE_JOBS 32
+
+// Figures of MEASURE_JOBS jobs at most, by the label id="j-7"; `c` as above.
+void measure_jobs(const struct coord *c, struct expo *e);
+
 #endif

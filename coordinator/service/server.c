@@ -84,6 +84,11 @@ const struct conf_key server_keys[] = {
      .value = "no",
      .help = "Let admins drain workers and pause, resume and stop jobs from "
              "the dashboard, with a token of `sluice token`. Needs TLS."},
+    {.name = "metrics-per-job",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "/metrics has figures of each job that goes on, of the oldest 32, "
+             "with its id as a label."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "1",
@@ -544,6 +549,8 @@ void server_measure(struct daemon *d, void *server, struct expo *e)
 
     rpc_server_measure(s->rpc, e);
     measure_write(s->full[0] == '\0' ? s->coord : NULL, s->journal, e);
+    if (conf_bool(daemon_conf(d), "metrics-per-job"))
+        measure_jobs(s->full[0] == '\0' ? s->coord : NULL, e);
 }
 
 // ---- the end

@@ -7,8 +7,11 @@ import re
 import sys
 
 ROLES = ("coordinator", "psserver", "worker")
-# Families without a sample before there is a shard, or a certificate.
+# Families without a sample before there is a shard, a job, or a certificate.
 LATER = {"sluice_shard_version": {"shard": None},
+         **{f"sluice_job_{name}": {"id": None} for name in (
+             "steps", "progress_ratio", "loss", "accuracy_ratio", "samples_per_second",
+             "workers", "closure_retries_total", "cut_age_seconds")},
          "sluice_tls_certificate_expiry_timestamp_seconds": {"file": None}}
 
 

@@ -11,6 +11,8 @@ import tempfile
 import catalogue
 from access_test import Guarded
 from cluster import (BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for)
+from emulated_test import Emulated
+from imds import Clouds
 from scrape import OPS, address, get, metrics, value
 
 
@@ -194,7 +196,8 @@ def histograms_add_up(found):
 
 
 def the_page_has_each_figure():
-    with cluster(psservers=1, workers=1) as c:
+    with Cluster(psservers=1, workers=1, coordinator_args=(*OPS, "--metrics-per-job"),
+                 psserver_args=OPS, worker_args=OPS) as c:
         made = catalogue.table({role: get(address(c, name), "/metrics")[1] for role, name in
                                 zip(catalogue.ROLES, ("coordinator", "ps-0", "w-0"))})
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").splitlines()
@@ -280,6 +283,114 @@ def figures_of_what_goes_wrong():
             metrics(address(c, "coordinator")), "sluice_psservers", state="lost") == 1)
 
 
+def left_of(c, name):
+    """Seconds of the notice; None: there is none, or none that says when."""
+    found = metrics(address(c, name))
+    return found.get(("sluice_preemption_notice_remaining_seconds", ()))
+
+
+def a_notice_counts_down():
+    with cluster(psservers=1, workers=0) as c:
+        going = c.dir / "going"
+        going.touch()  # it says nothing of a time
+        c.start("w-0", extra=["--preempt-source", f"file:{going}"])
+        becomes(c, "w-0", 503, "[-]notice failed")
+        check_equal(left_of(c, "w-0"), None, "seconds of a notice without a time")
+        now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        ends = now + datetime.timedelta(seconds=500)
+
+        def say(text):
+            (c.dir / "next").write_text(text)
+            (c.dir / "next").rename(going)
+        say(f"{ends:%Y-%m-%dT%H:%M:%SZ}\n")
+        left = wait_for("a time", lambda: left_of(c, "w-0"))
+        check(490 - 60 < left <= 500, "seconds that are left", left)
+        check(wait_for("them to be fewer", lambda: left_of(c, "w-0") < left), left)
+        say(f"{now - datetime.timedelta(seconds=5):%Y-%m-%dT%H:%M:%SZ}")
+        wait_for("none to be left", lambda: left_of(c, "w-0") == 0)
+        say("soon")
+        wait_for("no time", lambda: left_of(c, "w-0") is None)
+        going.unlink()
+        becomes(c, "w-0", 200, "[+]notice ok")
+        check_equal(left_of(c, "w-0"), None, "seconds without a notice")
+
+
+def clouds_say_how_long():
+    ends = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=900)
+    with Clouds(name="vm-0") as clouds, cluster(psservers=0, workers=0) as c:
+        clouds.set("aws", {"action": "terminate", "time": f"{ends:%Y-%m-%dT%H:%M:%SZ}"})
+        clouds.set("preempted", "TRUE")
+        clouds.set("events", [{"EventId": "one", "EventType": "Preempt", "Resources": ["vm-0"],
+                               "NotBefore": f"{ends:%a, %d %b %Y %H:%M:%S GMT}"}])
+        for name, source, most in (("w-0", ["aws"], 900), ("w-1", ["gcp"], 30), ("w-3", ["gcp,aws"], 30),
+                                   ("w-2", ["azure", f"--azure-imds-endpoint={clouds.url}"], 900)):
+            c.start(name, extra=["--preempt-source", *source],
+                    environment={"AWS_EC2_METADATA_SERVICE_ENDPOINT": clouds.url,
+                                 "GCE_METADATA_HOST": clouds.address})
+            becomes(c, name, 503, "[-]notice failed")
+            left = wait_for("all to be heard", lambda: (lambda s: s is not None and s <= most and s)(
+                left_of(c, name)))
+            check(most / 2 - 15 < left, f"{source}: seconds that are left", left)
+
+
+def a_gpu_says_how_much_memory_it_has():
+    with Emulated(psservers=1, workers=0) as c:
+        c.start("w-0", extra=OPS)
+        job = c.submit(mlp_job(samples=320, epochs=1))
+        c.wait_state(job)
+        listed = subprocess.run([BIN / "worker-emul", "--list-devices", "--log-format", "json"],
+                                capture_output=True, text=True, check=True).stdout
+        total_ = value(metrics(address(c, "w-0")), "sluice_device_memory_bytes", kind="total")
+        check(f"{int(total_) >> 20} MiB" in listed, f"{total_} bytes in all", listed)
+
+
+def figures_of_single_jobs_are_there_if_asked_for_and_bounded():
+    with cluster(psservers=1, workers=1) as c:
+        check(not [n for n, _ in metrics(address(c, "coordinator")) if "sluice_job_" in n],
+              "unasked for")
+    with Cluster(psservers=1, workers=1, coordinator_args=(*OPS, "--metrics-per-job"),
+                 psserver_args=OPS, worker_args=OPS) as c:
+        where = address(c, "coordinator")
+        jobs = [c.submit(mlp_job("first", epochs=1000, steps_per_closure=10))]
+        c.wait_steps(jobs[0], 20)
+        jobs += [c.submit(mlp_job(f"more-{n}", epochs=1000), "--queue") for n in range(33)]
+
+        def series(found, name):
+            return {dict(labels)["id"]: v for (n, labels), v in found.items() if n == name}
+        status, found, later = c.status(jobs[0]), metrics(where), c.status(jobs[0])
+        steps = series(found, "sluice_job_steps")
+        check_equal(set(steps), set(jobs[:32]), "jobs with figures: the oldest 32")
+        check_equal(value(found, "sluice_jobs_without_figures"), 2, "without")
+        first = jobs[0]
+        check(int(status["steps_counted"]) <= steps[first] <= int(later["steps_counted"]), "steps",
+              status["steps_counted"], steps[first], later["steps_counted"])
+        check_equal(series(found, "sluice_job_progress_ratio")[first],
+                    steps[first] / int(status["steps_asked"]), "progress")
+        check_equal(series(found, "sluice_job_workers")[first], 1, "workers")
+        check(0 < series(found, "sluice_job_loss")[first] < 10, "loss", found)
+        check(0 < series(found, "sluice_job_accuracy_ratio")[first] <= 1, "accuracy")
+        check(series(found, "sluice_job_samples_per_second")[first] > 0, "samples a second")
+        check(first in series(found, "sluice_job_cut_age_seconds"), "the age of a cut")
+
+        def retries():  # of whichever has the lease, if it was begun
+            c.wait_steps(first, c.steps(first) + 1)
+            c.restart("w-0")
+            return sum(series(metrics(where), "sluice_job_closure_retries_total").values())
+        wait_for("a retry", retries)
+        c.kill("w-0")  # so that there are no more of them
+        wait_for("it to be missed", lambda: not value(
+            metrics(where), "sluice_workers", state="ready"))
+        check_equal(sum(series(metrics(where), "sluice_job_closure_retries_total").values()),
+                    sum(int(s["closures_retried"]) for s in c.json("jobs", "--limit", 100)["jobs"]),
+                    "retries")
+        c.run("stop", first, "--now")
+        wait_for("the series of a job that has ended to go",
+                 lambda: first not in series(metrics(where), "sluice_job_steps"))
+        found = metrics(where)
+        check(jobs[32] in series(found, "sluice_job_steps"), "the next in its place", found)
+        check_equal(value(found, "sluice_jobs_without_figures"), 1, "without, then")
+
+
 def figures_of_certificates_and_refusals():
     with Guarded([("viewer", "vic")], psservers=0, workers=0, coordinator_args=OPS) as c:
         c.run("stop", "j-1", who="viewer-vic", want=5)
@@ -309,4 +420,7 @@ if __name__ == "__main__":
         figures_of_a_job_are_its_counts,
         figures_of_what_goes_wrong,
         figures_of_certificates_and_refusals,
-    ])
+        a_notice_counts_down,
+        clouds_say_how_long,
+        figures_of_single_jobs_are_there_if_asked_for_and_bounded,
+    ] + [a_gpu_says_how_much_memory_it_has] * (BIN / "worker-emul").exists())

@@ -76,9 +76,12 @@ def expressions():
 
 
 def prometheus_scrapes_a_cluster_and_tells_the_truth():
-    with Cluster(psservers=1, workers=1, coordinator_args=OPS, psserver_args=OPS,
-                 worker_args=OPS) as c:
-        targets = [address(c, name) for name in ("coordinator", "ps-0", "w-0")]
+    with Cluster(psservers=1, workers=1, coordinator_args=(*OPS, "--metrics-per-job"),
+                 psserver_args=OPS, worker_args=OPS) as c:
+        going = c.dir / "going"
+        going.write_text("2099-01-01T00:00:00Z")
+        c.start("w-1", extra=["--preempt-source", f"file:{going}"])  # waits, and says so
+        targets = [address(c, name) for name in ("coordinator", "ps-0", "w-0", "w-1")]
         for where in targets:
             promtool("check", "metrics", text=get(where, "/metrics")[1])
         job = c.submit(mlp_job(samples=3200, epochs=2))
@@ -91,12 +94,20 @@ def prometheus_scrapes_a_cluster_and_tells_the_truth():
                     _, vector = query(server, expression)
                     return vector and float(vector[0]["value"][1]) == want
                 wait_for(f"{expression} to be {want}", probe)
-            scraped("sum(up)", 3)
+            scraped("sum(up)", 4)
             scraped("sum(sluice_samples_counted_total)", 6400)
             scraped('sum(sluice_pushes_total{result="applied"})', applied)
             scraped("sum(sluice_samples_total)", 6400)
+            scraped("count(sluice_preemption_notice_remaining_seconds)", 1)
+            scraped("max(sluice_preemption_notice_remaining_seconds + timestamp(up)) > bool 4070908795", 1)
             # OpenMetrics is what it asks for.
             scraped('count(sluice_build_info{role="psserver"})', 1)
+            other = c.submit(mlp_job("other", epochs=1000))
+            c.wait_steps(other, 20)
+            scraped(f'count(sluice_job_loss{{id="{other}"}} > 0)', 1)
+            scraped(f'sum(sluice_job_workers{{id="{other}"}})', 1)
+            scraped(f'absent(sluice_job_loss{{id="{job}"}})', 1)
+            promtool("check", "metrics", text=get(targets[0], "/metrics")[1])
             known = {name for where in targets
                      for name in NAME.findall(get(where, "/metrics")[1])}
             rules = (DEPLOY / "prometheus" / "alerts.yml").read_text()

@@ -10,7 +10,7 @@ static struct {
     struct histogram phase[FIGURES_PHASES];
     struct histogram staleness;
     number steps[FIGURES_STEPS], samples, nonfinite[FIGURES_NONFINITE];
-    number generation, torn[FIGURES_TORN], memory;
+    number generation, torn[FIGURES_TORN], memory, device_memory;
     _Atomic double loss_scale;
 } f = {
     .phase = {HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS,
@@ -64,6 +64,11 @@ void figures_loss_scale(double scale)
 void figures_memory(uint64_t bytes)
 {
     atomic_store_explicit(&f.memory, bytes, memory_order_relaxed);
+}
+
+void figures_device_memory(uint64_t bytes)
+{
+    atomic_store_explicit(&f.device_memory, bytes, memory_order_relaxed);
 }
 
 void figures_ring(uint64_t generation)
@@ -128,9 +133,11 @@ void figures_write(struct expo *e)
                 "Of f16, the last; 0: there is none.",
                 atomic_load_explicit(&f.loss_scale, memory_order_relaxed));
     expo_family(e, "sluice_device_memory_bytes", EXPO_GAUGE,
-                "Memory of the jobs that are kept, of the device and the "
-                "host.");
+                "used: of jobs that are kept, of device and host; total: what "
+                "the devices have, absent without a GPU.");
     expo_value(e, get(&f.memory), "kind", "used", NULL);
+    if (get(&f.device_memory) > 0)
+        expo_value(e, get(&f.device_memory), "kind", "total", NULL);
     expo_single(e, "sluice_ring_generation", EXPO_GAUGE,
                 "The last generation of a ring that this worker was a rank "
                 "of; 0: none.",

@@ -54,6 +54,9 @@ void figures_loss_scale(double scale);
 // Jobs that are kept take so much memory by now, of the device and the host.
 void figures_memory(uint64_t bytes);
 
+// What the devices that are open have; 0: none has memory of its own.
+void figures_device_memory(uint64_t bytes);
+
 // A generation of a ring that this worker is a rank of; one that was torn.
 void figures_ring(uint64_t generation);
 void figures_ring_torn(enum figures_torn why);

@@ -25,6 +25,7 @@ struct mate {
     bool started;
     struct team *team;
     struct kern_dev *dev; // its thread's; NULL: it is not open
+    uint64_t bytes;       // of its memory; before it is waited for: unknown
 
     struct {
         pthread_mutex_t lock;
@@ -234,8 +235,14 @@ static enum sl_err open_one(struct kern_dev *dev, const void *args,
                             struct sl_error *err)
 {
     const struct open_args *a = args;
+    struct kern_info info;
+    enum sl_err rc = kern_open(&a->m->dev, a->name, a->options, err);
 
-    return kern_open(&a->m->dev, a->name, a->options, err);
+    if (rc == SL_OK) {
+        a->m->dev->backend->info(&info, a->m->dev);
+        a->m->bytes = info.bytes;
+    }
+    return rc;
 }
 
 static enum sl_err start(struct team *t, const char *name, const char *options,
@@ -314,6 +321,15 @@ void team_free(struct team *t)
         pthread_cond_destroy(&m->shared.changed);
     }
     sl_free(t);
+}
+
+uint64_t team_bytes(const struct team *t)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; t != NULL && i < t->count; i++)
+        bytes += t->mate[i].bytes;
+    return bytes;
 }
 
 unsigned team_mates(const struct team *t)

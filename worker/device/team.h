@@ -50,6 +50,8 @@ void team_free(struct team *t);
 
 // 0 of NULL.
 unsigned team_mates(const struct team *t);
+// The memory that they have; 0 of those that compute in the host's.
+uint64_t team_bytes(const struct team *t);
 
 // By what their gradients meet, for people: "host memory", or what the backend
 // says of devices that reach each other.

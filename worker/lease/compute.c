@@ -11,6 +11,7 @@
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "common/base/mem.h"
+#include "worker/device/figures.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/kept.h"
 #include "worker/lease/task.h"
@@ -466,6 +467,7 @@ static void close_device(struct compute *c)
     c->team = c->env.team = NULL;
     kern_close(c->dev);
     c->dev = c->env.dev = NULL;
+    figures_device_memory(0);
 }
 
 static void take_cpu(struct compute *c)
@@ -568,6 +570,7 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
         tell_name(c->device, c);
         c->dev->backend->info(&info, c->dev);
         kern_about(about, sizeof(about), c->dev);
+        figures_device_memory(info.bytes + team_bytes(c->team));
         if (!c->dev->backend->host)
             LOG(INFO, "computing on a GPU", "device=%s about=%s", info.name,
                 about);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/notice/notice.h"
 
@@ -127,6 +128,18 @@ enum sl_err going_new(struct going **out, const struct going_setup *setup,
 bool going_is(const struct going *g)
 {
     return g != NULL && g->goes;
+}
+
+void going_measure(const struct going *g, struct expo *e)
+{
+    uint64_t when = g != NULL ? notice_when_us(g->notice) : 0;
+    uint64_t now = sl_wall_us(sl_clock_real());
+
+    expo_family(e, "sluice_preemption_notice_remaining_seconds", EXPO_GAUGE,
+                "Until this machine goes, by the notice; absent without one, "
+                "or without a time in it.");
+    if (when != 0)
+        expo_value(e, when > now ? (double)(when - now) / 1e6 : 0, NULL);
 }
 
 void going_free(struct going *g)

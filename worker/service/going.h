@@ -17,6 +17,7 @@
 #define WORKER_SERVICE_GOING_H
 
 #include "common/daemon/daemon.h"
+#include "common/run/expo.h"
 #include "worker/service/member.h"
 
 #define GOING_EXIT 143     // as by SIGTERM
@@ -38,7 +39,9 @@ struct going_setup {
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
                       struct sl_error *err);
 bool going_is(const struct going *g); // NULL: it is not
-void going_drained(struct going *g);  // no lease is held; NULL is allowed
-void going_free(struct going *g);     // NULL is allowed
+// How long it stays, as a figure; NULL is allowed.
+void going_measure(const struct going *g, struct expo *e);
+void going_drained(struct going *g); // no lease is held; NULL is allowed
+void going_free(struct going *g);    // NULL is allowed
 
 #endif

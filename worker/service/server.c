@@ -171,7 +171,8 @@ const struct conf_key server_keys[] = {
      .kind = CONF_STRING,
      .value = "auto",
      .help = "Who says that this machine is about to be taken away, several "
-             "with commas: aws, gcp, azure, file:PATH (it is there), "
+             "with commas: aws, gcp, azure, file:PATH (it is there; it may say "
+             "when, as 2026-11-25T08:22:00Z), "
              "exec:COMMAND (it ends with 0; the last of several), signal "
              "(nobody but SIGTERM), or auto: the cloud that this host is of. "
              "The worker hands back what it has and ends with status 143."},
@@ -696,6 +697,7 @@ static void measure(struct daemon *d, void *arg, struct expo *e)
 
     rpc_server_measure(w->rpc, e);
     figures_write(e);
+    going_measure(w->going, e);
     expo_single(e, "sluice_worker_leases", EXPO_GAUGE,
                 "Leases that this worker holds.",
                 (double)member_leases(w->member));

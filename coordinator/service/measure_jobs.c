@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/measure_jobs.c -- figures of single jobs, for who asked
+// for them (--metrics-per-job). A label that names a job is one series more for
+// each job that ever was, in whoever scrapes, so it is bounded here: jobs that
+// go on, and no more than MEASURE_JOBS of them at a time, the oldest. It is not
+// called `job`, which is what Prometheus calls whom it scrapes.
+#include "coordinator/service/measure.h"
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/status.h"
+
+struct chosen {
+    Sluice__V1__JobStatus *job[MEASURE_JOBS];
+    double age[MEASURE_JOBS]; // since its last checkpoint; < 0: it does not run
+    size_t count, left_out;
+};
+
+static double cut_age(const struct coord *c, const struct job *job)
+{
+    if (job->state != JOB_RUNNING || job_rests(job) || job->paused)
+        return -1;
+    return (double)(coord_now(c) - job->cut_last_ms) / 1000;
+}
+
+// In the order of their numbers, so that a newer job takes no older one's
+// place.
+static void choose(const struct coord *c, struct chosen *out)
+{
+    *out = (struct chosen){.count = 0};
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+        Sluice__V1__JobStatus *s = NULL;
+
+        if (out->count < MEASURE_JOBS)
+            s = status_job(c, job, false, false);
+        if (s == NULL) { // or no memory
+            out->left_out++;
+            continue;
+        }
+        out->age[out->count] = cut_age(c, job);
+        out->job[out->count++] = s;
+    }
+}
+
+static double ratio_of(const Sluice__V1__JobStatus *s)
+{
+    return s->steps_asked > 0
+               ? (double)s->steps_counted / (double)s->steps_asked
+               : 0;
+}
+
+static double steps_of(const Sluice__V1__JobStatus *s)
+{
+    return (double)s->steps_counted;
+}
+
+static double loss_of(const Sluice__V1__JobStatus *s)
+{
+    return s->loss;
+}
+
+static double accuracy_of(const Sluice__V1__JobStatus *s)
+{
+    return s->accuracy;
+}
+
+static double rate_of(const Sluice__V1__JobStatus *s)
+{
+    return s->images_per_second;
+}
+
+static double workers_of(const Sluice__V1__JobStatus *s)
+{
+    return s->workers;
+}
+
+static double retries_of(const Sluice__V1__JobStatus *s)
+{
+    return (double)s->closures_retried;
+}
+
+static const struct {
+    const char *name;
+    enum expo_kind kind;
+    double (*of)(const Sluice__V1__JobStatus *s);
+    const char *help;
+} families[] = {
+    {"sluice_job_steps", EXPO_GAUGE, steps_of,
+     "With --metrics-per-job: steps that are counted on every shard; less "
+     "after "
+     "a shard fell back."},
+    {"sluice_job_progress_ratio", EXPO_GAUGE, ratio_of,
+     "With --metrics-per-job: of the steps that are asked for, those counted."},
+    {"sluice_job_loss", EXPO_GAUGE, loss_of,
+     "With --metrics-per-job: running mean of the training loss."},
+    {"sluice_job_accuracy_ratio", EXPO_GAUGE, accuracy_of,
+     "With --metrics-per-job: running mean of the training accuracy; 0 where "
+     "the loss has none."},
+    {"sluice_job_samples_per_second", EXPO_GAUGE, rate_of,
+     "With --metrics-per-job: samples counted a second, lately."},
+    {"sluice_job_workers", EXPO_GAUGE, workers_of,
+     "With --metrics-per-job: workers that hold a lease of it."},
+    {"sluice_job_closure_retries_total", EXPO_COUNTER, retries_of,
+     "With --metrics-per-job: closures leased again after they were begun, in "
+     "the job's whole life."},
+};
+
+void measure_jobs(const struct coord *c, struct expo *e)
+{
+    struct chosen chosen = {.count = 0};
+
+    if (c != NULL)
+        choose(c, &chosen);
+    for (size_t i = 0; i < SL_COUNT(families); i++) {
+        expo_family(e, families[i].name, families[i].kind, families[i].help);
+        for (size_t k = 0; k < chosen.count; k++)
+            expo_value(e, families[i].of(chosen.job[k]), "id",
+                       chosen.job[k]->id, NULL);
+    }
+    expo_family(e, "sluice_job_cut_age_seconds", EXPO_GAUGE,
+                "With --metrics-per-job: since its last checkpoint, of a job "
+                "that runs.");
+    for (size_t k = 0; k < chosen.count; k++)
+        if (chosen.age[k] >= 0)
+            expo_value(e, chosen.age[k], "id", chosen.job[k]->id, NULL);
+    expo_single(
+        e, "sluice_jobs_without_figures", EXPO_GAUGE,
+        "With --metrics-per-job: jobs that go on and have none of their "
+        "own, since 32 older ones have.",
+        (double)chosen.left_out);
+    for (size_t k = 0; k < chosen.count; k++)
+        wire_free(&chosen.job[k]->base);
+}
