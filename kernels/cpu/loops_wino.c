@@ -253,7 +253,7 @@ WINO_INLINE void store_tile(const vf y[16], const struct wino *w, float *to,
             float *p = to + (i * w->ow + j) * w->oc;
 
             if (o->relu)
-                v = vf_pick(v > zero, v, zero);
+                v = vf_pick(v < zero, zero, v); // keeps NaN
             if (n == VL)
                 *(vf *)p = v;
             else
