@@ -213,6 +213,8 @@ enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err)
     enum sl_err rc = SL_OK;
     char *parent;
 
+    if (fs->ops->mkdir == NULL)
+        return SL_OK;
     if (is_dir(fs, path))
         return settle_dir(fs, path, err);
     parent = fs_dirname(path);
@@ -224,14 +226,20 @@ enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err)
     return rc == SL_OK ? make_dir(fs, path, err) : rc;
 }
 
-enum sl_err fs_commit(struct fs_file *f, const char *path, struct sl_error *err)
+static enum sl_err commit(struct fs_file *f, const char *path, bool fresh,
+                          struct sl_error *err)
 {
     struct fs *fs = f->fs;
-    char *temp = sl_strdup(f->path);
+    char *temp;
     enum sl_err rc;
 
+    if (fs->ops->commit != NULL && !f->poisoned)
+        return fs->ops->commit(f, path, fresh, err);
+    temp = sl_strdup(f->path);
     rc = temp == NULL ? out_of_memory(path, err) : fs_sync(f, err);
     fs_close(f);
+    if (rc == SL_OK && fresh && fs_exists(fs, path))
+        rc = sl_fail(err, SL_EEXIST, "%s is there already", path);
     if (rc == SL_OK)
         rc = fs_rename(fs, temp, path, err);
     if (rc == SL_OK)
@@ -240,8 +248,14 @@ enum sl_err fs_commit(struct fs_file *f, const char *path, struct sl_error *err)
     return rc;
 }
 
-enum sl_err fs_write_durable(struct fs *fs, const char *path, const void *bytes,
-                             size_t n, struct sl_error *err)
+enum sl_err fs_commit(struct fs_file *f, const char *path, struct sl_error *err)
+{
+    return commit(f, path, false, err);
+}
+
+static enum sl_err write_whole(struct fs *fs, const char *path,
+                               const void *bytes, size_t n, bool fresh,
+                               struct sl_error *err)
 {
     char temp[4096];
     struct fs_file *f;
@@ -254,12 +268,24 @@ enum sl_err fs_write_durable(struct fs *fs, const char *path, const void *bytes,
         return rc;
     rc = fs_write(f, bytes, n, err);
     if (rc == SL_OK)
-        rc = fs_commit(f, path, err);
+        rc = commit(f, path, fresh, err);
     else
         fs_close(f);
-    if (rc != SL_OK)
+    if (rc != SL_OK && fs->ops->commit == NULL)
         (void)fs_unlink(fs, temp, NULL); // it may have its name already
     return rc;
+}
+
+enum sl_err fs_write_durable(struct fs *fs, const char *path, const void *bytes,
+                             size_t n, struct sl_error *err)
+{
+    return write_whole(fs, path, bytes, n, false, err);
+}
+
+enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
+                         size_t n, struct sl_error *err)
+{
+    return write_whole(fs, path, bytes, n, true, err);
 }
 
 enum sl_err fs_read_all(struct fs *fs, const char *path, size_t limit,

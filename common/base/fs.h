@@ -77,8 +77,15 @@ struct fs_ops {
                           struct sl_error *err);
     enum sl_err (*sync_dir)(struct fs *fs, const char *dir,
                             struct sl_error *err);
+    // Optional: gives a file that was opened for writing the name `path` in one
+    // step, whole and durable, and closes it (also when it fails). Until then
+    // it had none, nor did it need a temporary one. `fresh`: SL_EEXIST if the
+    // name is taken.
+    enum sl_err (*commit)(struct fs_file *f, const char *path, bool fresh,
+                          struct sl_error *err);
     enum sl_err (*unlink)(struct fs *fs, const char *path,
                           struct sl_error *err);
+    // NULL: there are no folders but as parts of names.
     enum sl_err (*mkdir)(struct fs *fs, const char *path, // SL_EEXIST
                          struct sl_error *err);
     enum sl_err (*stat)(struct fs *fs, const char *path, struct fs_stat *out,
@@ -152,8 +159,15 @@ enum sl_err fs_take(struct fs_file **out, int fd, const char *path,
 enum sl_err fs_write_durable(struct fs *fs, const char *path, const void *bytes,
                              size_t n, struct sl_error *err);
 
+// The same for a name that must be new: SL_EEXIST if it is there. In a store of
+// objects one of several that try at once wins; in a folder nothing keeps them
+// apart but what the caller holds.
+enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
+                         size_t n, struct sl_error *err);
+
 // The three last steps for a file that was written under `temp` by others:
-// sync and close f (also when it fails), rename, sync of the folder.
+// sync and close f (also when it fails), rename, sync of the folder. `temp` is
+// path + ".tmp": where there are no renames, it was never a name.
 enum sl_err fs_commit(struct fs_file *f, const char *path,
                       struct sl_error *err);
 
