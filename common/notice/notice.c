@@ -134,7 +134,8 @@ static enum sl_err start(struct notice *n, struct sl_error *err)
     for (size_t i = 0; i < n->count; i++) {
         struct watch *w = &n->watch[i];
 
-        if (!web_begin(w))
+        w->web = web_new();
+        if (w->web == NULL)
             return sl_fail(err, SL_ENOMEM, "no memory to ask for notices");
         if (pthread_create(&w->thread, NULL, run, w) != 0)
             return sl_fail(err, SL_ENOMEM, "no thread to ask for notices");
@@ -182,7 +183,7 @@ void notice_may_go(struct notice *n, loop_fn told, void *arg)
     watches_post_locked(n);
     pthread_mutex_unlock(&n->lock);
     for (size_t i = 0; i < n->count; i++)
-        web_wake(&n->watch[i]);
+        web_wake(n->watch[i].web);
 }
 
 void notice_free(struct notice *n)
@@ -199,10 +200,11 @@ void notice_free(struct notice *n)
     for (size_t i = 0; i < n->count; i++) {
         struct watch *w = &n->watch[i];
 
-        web_wake(w);
+        if (w->web != NULL)
+            web_wake(w->web);
         if (w->started)
             pthread_join(w->thread, NULL);
-        web_end(w);
+        web_free(w->web);
         sl_free(w->what);
     }
     if (!posted) // else the loop has a task of ours yet, which does it

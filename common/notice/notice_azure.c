@@ -39,7 +39,7 @@ static void get(struct watch *w, const char *path, uint32_t timeout_ms,
                                 .timeout_ms = timeout_ms};
 
     snprintf(url, sizeof(url), "%s/metadata/%s", endpoint(w), path);
-    web_ask(w, &ask, a);
+    watch_ask(w, &ask, a);
 }
 
 static void learn_name(struct watch *w, struct azure *z)
@@ -51,7 +51,7 @@ static void learn_name(struct watch *w, struct azure *z)
     if (a.status == 200 && a.body.len < NAME)
         snprintf(z->name, sizeof(z->name), "%s", (const char *)a.body.data);
     z->name[strcspn(z->name, " \r\n")] = '\0';
-    web_release(&a);
+    web_answer_release(&a);
 }
 
 // *alone: it is of this machine and of no other.
@@ -134,7 +134,7 @@ static void run(struct watch *w)
         if (a.status == 200)
             timeout_ms = ASK_MS;
         pause = watch_pause(w, &absent, &a);
-        web_release(&a);
+        web_answer_release(&a);
     } while (watch_wait(w, pause));
 }
 
@@ -159,10 +159,10 @@ static void may_go(struct watch *w)
     snprintf(body, sizeof(body), "{\"StartRequests\":[{\"EventId\":%s}]}",
              buf_text(&quoted));
     buf_release(&quoted);
-    web_ask(w, &ask, &a);
+    watch_ask(w, &ask, &a);
     LOG(INFO, "told Azure that this machine may go", "event=%s status=%ld",
         z->event, a.status);
-    web_release(&a);
+    web_answer_release(&a);
 }
 
 const struct source source_azure = {

@@ -50,7 +50,7 @@ static void aws_token(struct watch *w, struct aws *aws, struct web_answer *a)
         .timeout_ms = ASK_MS};
 
     snprintf(url, sizeof(url), "%s/latest/api/token", aws->at);
-    web_ask(w, &ask, a);
+    watch_ask(w, &ask, a);
     aws->token[0] = '\0';
     if (a->status == 200 && a->body.len < 512)
         snprintf(aws->token, sizeof(aws->token), "X-aws-ec2-metadata-token: %s",
@@ -68,14 +68,14 @@ static void aws_get(struct watch *w, struct aws *aws, const char *path,
             aws_token(w, aws, a);
             if (a->status == 0)
                 return;
-            web_release(a);
+            web_answer_release(a);
         }
         snprintf(url, sizeof(url), "%s/latest/meta-data/%s", aws->at, path);
         ask.header[0] = aws->token[0] != '\0' ? aws->token : NULL;
-        web_ask(w, &ask, a);
+        watch_ask(w, &ask, a);
         if (a->status != 401 || i == 1)
             return;
-        web_release(a);
+        web_answer_release(a);
         aws->token[0] = '\0';
     }
 }
@@ -111,7 +111,7 @@ static void aws_rebalance(struct watch *w, struct aws *aws)
             "source=aws");
     if (a.status == 200 || a.status == 404)
         aws->rebalance = a.status == 200;
-    web_release(&a);
+    web_answer_release(&a);
 }
 
 static void aws_run(struct watch *w)
@@ -124,7 +124,7 @@ static void aws_run(struct watch *w)
         aws_get(w, &aws, "spot/instance-action", &a);
         aws_action(w, &a);
         pause = watch_pause(w, &absent, &a);
-        web_release(&a);
+        web_answer_release(&a);
         if (absent == 0)
             aws_rebalance(w, &aws);
     } while (watch_wait(w, pause));
@@ -149,7 +149,7 @@ static const char *gcp_host(void)
 static void gcp_get(struct watch *w, const char *what, const char *etag,
                     struct web_answer *a)
 {
-    char url[URL];
+    char url[URL], flavor[16];
     bool change = etag[0] != '\0';
     const struct web_ask ask = {.method = "GET",
                                 .url = url,
@@ -161,9 +161,11 @@ static void gcp_get(struct watch *w, const char *what, const char *etag,
              gcp_host(), what,
              change ? "?wait_for_change=true&timeout_sec=60&last_etag=" : "",
              etag);
-    web_ask(w, &ask, a);
+    watch_ask(w, &ask, a);
     // Whoever answers at this address without saying so is somebody else.
-    if (a->status != 0 && !a->google) {
+    if (a->status != 0 &&
+        (!web_header(a, "Metadata-Flavor", flavor, sizeof(flavor)) ||
+         strcmp(flavor, "Google") != 0)) {
         a->status = 0;
         snprintf(a->why, sizeof(a->why), "no Google Cloud answers there");
     }
@@ -187,8 +189,9 @@ static void gcp_watch(struct watch *w, const char *what, const char *bad,
             watch_stays(w);
         }
         pause = watch_pause(w, &absent, &a);
-        snprintf(etag, sizeof(etag), "%s", a.status == 200 ? a.etag : "");
-        web_release(&a);
+        if (a.status != 200 || !web_header(&a, "ETag", etag, sizeof(etag)))
+            etag[0] = '\0';
+        web_answer_release(&a);
     } while (watch_wait(w, pause));
 }
 

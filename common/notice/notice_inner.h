@@ -10,6 +10,7 @@
 
 #include "common/base/buf.h"
 #include "common/notice/notice.h"
+#include "common/web/web.h"
 
 #define WATCH_MS 1000          // between two looks
 #define WATCH_WHY 200          // bytes of a reason, with the 0
@@ -38,7 +39,7 @@ struct watch {
     void *own;  // of the source, for its thread
     pthread_t thread;
     bool started;
-    void *web; // CURLM of its thread; NULL: it has none
+    struct web *web; // of its thread; NULL: it has none
 
     // Under the notice's lock.
     bool looked, goes, asked, answered;
@@ -86,34 +87,10 @@ void watch_stays(struct watch *w);
 uint64_t watch_time(const char *text, const char *form);
 #define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
 
-// ---- HTTP, of the host's own address: no proxy, no redirects
-
-struct web_ask {
-    const char *method; // GET, PUT, POST
-    const char *url;
-    const char *header[3]; // "Name: value"; NULL: no more
-    const char *body;      // of a POST
-    uint32_t timeout_ms;
-};
-
-struct web_answer {
-    long status;     // 0: nobody answered
-    struct buf body; // ends with a 0 that does not count
-    bool google;     // Metadata-Flavor: Google
-    char etag[64];   // "": it had none
-    char why[160];   // nobody answered: why
-};
-
-// An answer in every case; web_release. Ends early when the watch has to.
-void web_ask(struct watch *w, const struct web_ask *ask,
-             struct web_answer *out);
-void web_release(struct web_answer *a);
-
-// Of the thread: before the first and after the last.
-bool web_begin(struct watch *w);
-void web_end(struct watch *w);
-// From any thread: whoever waits for an answer looks whether it is over.
-void web_wake(struct watch *w);
+// A call of the host's own address: no proxy, plain HTTP; ends early when the
+// watch has to. Of the ask: method, url, header, body and timeout_ms.
+void watch_ask(struct watch *w, const struct web_ask *ask,
+               struct web_answer *out);
 
 // How long to wait before the next look: longer and longer while nobody
 // answers, which is said once. *absent is the caller's, 0 at first.

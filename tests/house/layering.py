@@ -26,7 +26,8 @@ MAY = {
 # or in a lower one. Those of one line are strangers to each other. Files
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
-    "common": ["base", "plan run", "net net/local http page", "launch",
+    "common": ["base", "plan run", "net net/local http page web",
+               "launch",
                "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],
@@ -43,7 +44,7 @@ OPENED_BY = {
     "protobuf-c": r"(proto/|common/net/wirescan)",
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",
-    "curl/": r"common/notice/notice_web",
+    "curl/": r"common/web/web.c",
     "microhttpd": r"common/http/http_inner",
     "sqlite3": r"coordinator/(journal/journal|tasks/store)",
     "yaml.h": r"client/yaml",
