@@ -27,7 +27,7 @@ MAY = {
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
     "common": ["base", "plan run", "net net/local http page web",
-               "launch",
+               "launch store",
                "daemon notice"],
     "worker": ["data", "compile", "device", "reduce", "ring sync", "lease",
                "service"],

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/store/credentials.h -- the keys with which requests are signed.
+//
+// Where from, in this order; the first that is there is asked, and no other:
+//
+//   1. a file that was named (then nothing else)
+//   2. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+//   3. AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, if it has the profile
+//      AWS_PROFILE ("default")
+//   4. a container's: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, with
+//      AWS_CONTAINER_AUTHORIZATION_TOKEN or _TOKEN_FILE
+//   5. the role of the machine, by IMDSv2, unless
+//   AWS_EC2_METADATA_DISABLED=true
+//
+// A file is read again after five minutes. Keys that expire are renewed five
+// minutes before, or at half of what they have left; while that fails the old
+// ones are used up to their end. No key is in an error, ever.
+//
+// Threads  any; one renews, the others wait for it.
+// Memory   credentials_free; a key: credential_release, which wipes it.
+// Errors   SL_EAUTH says what was looked for where; SL_EUNAVAIL: a service did
+//          not answer.
+#ifndef COMMON_STORE_CREDENTIALS_H
+#define COMMON_STORE_CREDENTIALS_H
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct credentials;
+
+struct credential {
+    char *id, *secret;  // owned
+    char *token;        // owned; NULL: none
+    uint64_t expires_s; // since 1970; 0: never
+};
+
+// `file` may be NULL. Nothing is read yet.
+enum sl_err credentials_new(struct credentials **out, const char *file,
+                            struct sl_error *err);
+void credentials_free(struct credentials *c);
+
+enum sl_err credentials_get(struct credentials *c, struct credential *out,
+                            struct sl_error *err);
+void credential_release(struct credential *key);
+
+// Somebody refused them: the next get asks anew.
+void credentials_refused(struct credentials *c);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/store/sigv4.h -- AWS Signature Version 4 of a request.
+//
+// Our own, over common/base/hash.h: libcurl's, up to 8.10, signs some paths,
+// queries and bodies otherwise than S3 reads them. A request is signed as it
+// is sent, so whoever sends it makes its URL with sigv4_query and sigv4_encode
+// too.
+//
+// Threads  any.
+// Memory   strings are borrowed for the call.
+// Errors   SL_ENOMEM.
+#ifndef COMMON_STORE_SIGV4_H
+#define COMMON_STORE_SIGV4_H
+
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/hash.h"
+
+#define SIGV4_PAIRS 16
+#define SIGV4_DATE 17 // "20260701T123456Z" and a 0
+
+struct sigv4_pair {
+    const char *name, *value;
+};
+
+struct sigv4 {
+    const char *method;
+    const char *path; // as it is sent, from the first '/'
+    // A query in any order, not encoded; up to the first without a name.
+    const struct sigv4_pair *query;
+    // In any order, `host` among them; names in lower case. All are signed.
+    const struct sigv4_pair *header;
+    const char *payload; // SHA-256 of the body in hex
+    const char *region, *service;
+    const char *key_id, *secret;
+    char date[SIGV4_DATE]; // x-amz-date says the same
+};
+
+void sigv4_date(char out[SIGV4_DATE], uint64_t wall_us);
+
+// All but A-Z a-z 0-9 - . _ ~ as %XX; '/' stays if that is asked.
+enum sl_err sigv4_encode(struct buf *out, const char *text, bool slashes);
+
+// "a=1&b=2": sorted and encoded.
+enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query);
+
+// Value of the header Authorization.
+enum sl_err sigv4_sign(struct buf *out, const struct sigv4 *s);
+
+// In hex.
+enum sl_err sigv4_hash(char out[SHA256_HEX], const void *bytes, size_t n);
+
+#endif

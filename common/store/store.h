@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/store/store.h -- where snapshots and manifests lie: a folder, or S3.
+//
+// A store is named by the operator, never by a job: a folder, or
+// "s3://bucket/prefix" of Amazon S3 or of whatever speaks its protocol. Behind
+// both is a struct fs, to which whole paths are given
+// ("s3://bucket/prefix/cluster.id"), so that fs_join and fs_dirname work as
+// with folders. Of S3 holds:
+//
+// - A name appears whole, by fs_commit, fs_write_durable or fs_write_new, and
+//   is durable then; what was not committed leaves nothing (parts of an upload
+//   are aborted; of a process that died the bucket's lifecycle rule clears
+//   them).
+// - fs_write_new is a conditional PUT: of several that try, one wins.
+// - A file that was opened is read from one version: if somebody replaces it
+//   meanwhile, reading fails.
+// - Folders are parts of names: fs_mkdirs does nothing, fs_list of one that is
+//   not there finds no name, a file may be named like a folder.
+// - fs_unlink of what is not there is SL_OK. fs_pwrite reaches the first 8 MiB
+//   of a file and its last part; there are no FS_APPEND and no fs_rename.
+// - Every call may take some 40 s where nobody answers: never on a loop's
+//   thread.
+//
+// Keys are those of the environment, a file, or the machine's role:
+// docs/store.md.
+//
+// Threads  any. A file: one at a time, except fs_pread (any).
+// Memory   what is given out is never freed; strings of the setup are copied.
+// Errors   SL_EINVAL: no store has such a name, or its bucket is not there;
+//          SL_ENOTSUP: built without libcurl; SL_EAUTH, SL_EDENIED: the keys,
+//          or what they may do; SL_EUNAVAIL: nobody answered, for 30 s.
+#ifndef COMMON_STORE_STORE_H
+#define COMMON_STORE_STORE_H
+
+#include <stdbool.h>
+
+#include "common/base/fs.h"
+
+// Empty is as good as NULL.
+struct store_setup {
+    const char *endpoint;    // "https://host:port"; NULL: AWS_ENDPOINT_URL_S3,
+                             // AWS_ENDPOINT_URL, or Amazon's of the region
+    const char *region;      // NULL: AWS_REGION, AWS_DEFAULT_REGION, us-east-1
+    const char *credentials; // file; NULL: environment, ~/.aws, then the role
+    bool path_style;         // the bucket in the path, not in the host's name;
+                             // always so at an endpoint that was given
+};
+
+bool store_is_s3(const char *store);
+
+// The file system of a store by its name; it is not asked yet. The same for the
+// same setup. `setup` may be NULL.
+enum sl_err store_fs(struct fs **out, const char *store,
+                     const struct store_setup *setup, struct sl_error *err);
+
+#endif
