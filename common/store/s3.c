@@ -226,16 +226,11 @@ static enum s3_verdict try_once(struct s3 *s, const struct s3_ask *ask,
                                 struct s3_answer *out, enum sl_err *rc,
                                 struct sl_error *err)
 {
-    enum s3_verdict verdict;
-
     *rc = send_once(s, ask, out, err);
     out->tries++;
     if (*rc != SL_OK)
         return *rc == SL_EUNAVAIL ? S3_AGAIN : S3_FAILED;
-    verdict = s3_judge(out, ask->method);
-    if (verdict == S3_AGAIN)
-        out->unsure |= out->web.status == 0 || out->web.status >= 500;
-    return verdict;
+    return s3_judge(out, ask->method);
 }
 
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,

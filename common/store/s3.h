@@ -93,7 +93,6 @@ struct s3_answer {
     char message[256];
     char region[64]; // that of the bucket, if it says so
     unsigned tries;
-    bool unsure; // a try that nobody answered may have been carried out
 };
 
 // SL_OK: answered with a 2xx, after as many tries as it took. What else an

@@ -219,8 +219,8 @@ enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
     if (fresh)
         ask.header[1] = (struct sigv4_pair){"if-none-match", "*"};
     rc = s3_call(s, &ask, &a, &why);
-    // Perhaps by a try of ours that nobody answered.
-    if (rc == SL_EEXIST && a.unsure && s3_is_ours(s, name, mark))
+    // Perhaps by a try of ours that nobody answered; of some, only curl knows.
+    if (rc == SL_EEXIST && s3_is_ours(s, name, mark))
         rc = SL_OK;
     else if (rc == SL_EEXIST)
         s3_taken(name, err);

@@ -136,7 +136,7 @@ enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
     ask.body_bytes = parts.len;
     rc = s3_call(u->s, &ask, &a, &why);
     // By a try that nobody answered: then the upload, or its name, is gone.
-    if ((rc == SL_EEXIST || rc == SL_ENOENT) && a.unsure &&
+    if ((rc == SL_EEXIST || rc == SL_ENOENT) &&
         s3_is_ours(u->s, &u->name, u->mark))
         rc = SL_OK;
     if (rc == SL_EEXIST)

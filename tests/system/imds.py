@@ -5,9 +5,9 @@
         worker: AWS_EC2_METADATA_SERVICE_ENDPOINT=clouds.url, ...
         clouds.aws = {"action": "terminate", "time": "..."}
 
-AWS: 401 without a token that is good, 404 while there is no notice. Google
-Cloud: 403 without its header, an answer to wait_for_change when something has
-changed. Azure: 400 without its header, a first answer that takes long, answers
+AWS: 401 without a token that is good, 404 while there is no notice, keys of a
+role if there are any. Google Cloud: 403 without its header, an answer to
+wait_for_change when something has changed. Azure: 400 without its header, a first answer that takes long, answers
 to events (StartRequests).
 """
 import hashlib
@@ -18,6 +18,9 @@ import threading
 import urllib.parse
 
 
+ROLES = "/latest/meta-data/iam/security-credentials/"
+
+
 class Clouds:
     """What the services say; set from the test's thread. `asked`: (method,
     path) of every call, `answered`: ids of events that somebody has answered."""
@@ -26,7 +29,7 @@ class Clouds:
         self.name, self.slow_s = name, slow_s
         self.changed = threading.Condition()
         self.tokens, self.asked, self.answered = set(), [], []
-        self._said = {"aws": None, "preempted": "FALSE", "events": [],
+        self._said = {"aws": None, "keys": None, "preempted": "FALSE", "events": [],
                       "maintenance-event": "NONE"}
         self.over = False
 
@@ -143,6 +146,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.say(401)
         elif path == "/latest/meta-data/spot/instance-action" and self.state.get("aws"):
             self.say(200, json.dumps(self.state.get("aws")))
+        elif path == ROLES and self.state.get("keys"):
+            self.say(200, "a-role")
+        elif path == ROLES + "a-role" and self.state.get("keys"):
+            self.say(200, json.dumps(self.state.get("keys")))
         else:
             self.say(404)
 
