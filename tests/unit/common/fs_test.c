@@ -173,6 +173,18 @@ TEST(fs, write_durable_replaces)
     T_FALSE(fs_exists(fs_posix(), t_path("state.tmp")));
 }
 
+TEST(fs, write_new_replaces_nothing)
+{
+    const char *path = t_path("mark");
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_OK(fs_write_new(fs_posix(), path, "first", 5, t_err()));
+    T_FAILS(SL_EEXIST, fs_write_new(fs_posix(), path, "second", 6, &err));
+    T_HAS(err.text, path);
+    expect(fs_posix(), path, "first");
+    T_FALSE(fs_exists(fs_posix(), t_path("mark.tmp")));
+}
+
 static bool is_text(struct fs *fs, const char *path, const uint8_t *want,
                     size_t len)
 {
