@@ -533,6 +533,42 @@ def conf():
           commas="hosts = " + "," * 3000 + "\n")
 
 
+# ---- stores in S3
+
+def xml():
+    page = "<ListBucketResult xmlns='http://s3/'><IsTruncated>%s</IsTruncated>%s" \
+        "</ListBucketResult>"
+    write("xml", page=page % ("true", "<Contents><Key>a%2Fb</Key><Size>1</Size></Contents>"
+                              "<CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes>"
+                              "<NextContinuationToken>t=</NextContinuationToken>"),
+          error='<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code>'
+          "<Message>a &lt;b&gt; &amp; &#x20ac;</Message></Error>",
+          upload="<InitiateMultipartUploadResult><UploadId>x</UploadId>"
+          "</InitiateMultipartUploadResult>",
+          cdata="<a><![CDATA[<&]]></a>", prefix="<s:a xmlns:s='x'><s:b/></s:a>",
+          comment="<!-- - --><a/><!-- x -->", bom=b"\xef\xbb\xbf<a/>",
+          deep="<a>" * 9, deepest="<a>" * 8 + "</a>" * 8, doctype=(
+              "<!DOCTYPE a [<!ENTITY b 'bb'><!ENTITY c '&b;&b;'>]><a>&c;</a>"),
+          long_name="<" + "n" * 65 + "/>", zero=b"<a>\0</a>", crossed="<a><b></a></b>",
+          character="<a>&#1114112;</a>", surrogate="<a>&#xD800;</a>", cut="<a b='",
+          not_utf8=b"<a>\xff</a>", empty="")
+
+
+def credentials():
+    write("credentials",
+          file="0# ours\n[default]\naws_access_key_id = AKIA\naws_secret_access_key=s/+=\n"
+          "aws_session_token=t\n[work]\naws_access_key_id=B\n",
+          profile="0[profile default]\r\n aws_access_key_id\t=A\r\n"
+          "aws_secret_access_key=s\r\n",
+          open="0[default\naws_access_key_id=A\n", blank="0[default]\naws_access_key_id=A B\n"
+          "aws_secret_access_key=s\n", long="0[default]\naws_access_key_id=" + "A" * 300,
+          role='1{"Code":"Success","AccessKeyId":"A","SecretAccessKey":"s","Token":"t",'
+          '"Expiration":"2026-07-01T00:00:00Z"}',
+          failed='1{"Code":"Failed"}', lines='1{"AccessKeyId":"A\\r\\nX: y",'
+          '"SecretAccessKey":"s"}', time='1{"AccessKeyId":"A","SecretAccessKey":"s",'
+          '"Expiration":"9999999999-01-01T00:00:00Z"}', empty="1{}")
+
+
 # ---- arrays
 
 # ---- launchers
@@ -978,8 +1014,8 @@ def dictionaries():
 
 def main():
     for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
-                  spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, idx, images,
-                  npy, npz, csv, tensorfile, manifest, resume, snapshot, dictionaries):
+                  spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, xml,
+                  credentials, idx, images, npy, npz, csv, tensorfile, manifest, resume, snapshot, dictionaries):
         seeds()
 
 
