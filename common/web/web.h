@@ -49,7 +49,7 @@ struct web_answer {
     struct buf head; // the lines of the header
     size_t into_bytes;
     bool final; // nobody answered, and trying again would not help
-    char why[240];
+    char why[256];
 };
 
 bool web_known(void); // false: built without libcurl
