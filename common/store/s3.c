@@ -14,6 +14,8 @@
 
 #define CONNECT_MS 5000
 #define STALL_MS 10000
+#define WHOLE_MS 180000   // of one try, and what its bytes take
+#define SLOWEST_PER_MS 32 // bytes
 #define FIRST_PAUSE_MS 100
 #define MOST_PAUSE_MS 5000
 #define ANSWER_BYTES ((size_t)16 << 20) // a page of 1000 names has 3 MiB
@@ -163,6 +165,15 @@ static enum sl_err make_request(struct request *r, struct web_ask *web,
 
 // ---- sent
 
+// Whoever sends a byte now and then does not stall, and would never end.
+static uint32_t whole_ms(const struct s3_ask *ask)
+{
+    uint64_t bytes = ask->body_bytes + ask->into_bytes;
+    uint64_t ms = WHOLE_MS + bytes / SLOWEST_PER_MS;
+
+    return ms < INT32_MAX ? (uint32_t)ms : INT32_MAX;
+}
+
 static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
                              struct s3_answer *out, struct sl_error *err)
 {
@@ -175,6 +186,7 @@ static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
                           .connect_ms = CONNECT_MS,
                           .stall_ms =
                               ask->stall_ms != 0 ? ask->stall_ms : STALL_MS,
+                          .timeout_ms = whole_ms(ask),
                           .most = ANSWER_BYTES,
                           .into = ask->into,
                           .into_bytes = ask->into_bytes};

@@ -38,12 +38,14 @@ static struct s3_file *file_new(struct fs *fs, const char *path,
 }
 
 // Nobody has it yet: what is sent of it, is sent under the name that it gets.
-static void drop_temp(struct s3_name *name)
+static bool drop_temp(struct s3_name *name)
 {
     size_t n = strlen(name->key), temp = strlen(TEMP);
 
-    if (n > temp && strcmp(name->key + n - temp, TEMP) == 0)
-        name->key[n - temp] = '\0';
+    if (n <= temp || strcmp(name->key + n - temp, TEMP) != 0)
+        return false;
+    name->key[n - temp] = '\0';
+    return true;
 }
 
 static enum sl_err must_be_new(struct s3_file *f, struct sl_error *err)
@@ -70,20 +72,19 @@ static enum sl_err s3_open(struct fs *fs, struct fs_file **out,
     if (f == NULL)
         return SL_ENOMEM;
     f->writes = mode != FS_READ;
-    f->fresh = mode == FS_CREATE;
     rc = s3_name_of(&f->name, path, err);
     if (rc == SL_OK && f->name.key[0] == '\0')
         rc = sl_fail(err, SL_EINVAL, "%s is a bucket, not a file", path);
     if (rc == SL_OK && mode == FS_READ)
         rc = s3_read_open(f, err);
-    if (rc == SL_OK && mode == FS_CREATE)
+    if (rc == SL_OK && f->writes)
+        f->fresh = !drop_temp(&f->name) && mode == FS_CREATE;
+    if (rc == SL_OK && f->fresh)
         rc = must_be_new(f, err);
     if (rc != SL_OK) {
         file_free(f);
         return rc;
     }
-    if (f->writes)
-        drop_temp(&f->name);
     *out = &f->base;
     return SL_OK;
 }

@@ -196,6 +196,13 @@ static bool make_headers(struct curl_slist **list, const struct web_ask *ask)
     return true;
 }
 
+static void no_memory(struct web_answer *out)
+{
+    out->status = 0;
+    out->final = true;
+    snprintf(out->why, sizeof(out->why), "out of memory");
+}
+
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
 {
     struct call call = {ask, out, curl_easy_init()};
@@ -211,7 +218,7 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
         code = curl_multi_add_handle(w->multi, call.c);
     }
     if (code != CURLM_OK)
-        snprintf(out->why, sizeof(out->why), "%s", curl_multi_strerror(code));
+        no_memory(out);
     else if (perform(w, ask, &code))
         take(w, &call, said);
     else
@@ -221,7 +228,7 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
     curl_easy_cleanup(call.c);
     curl_slist_free_all(headers);
     if (buf_reserve(&out->body, 1) != SL_OK)
-        out->status = 0;
+        no_memory(out);
     else
         out->body.data[out->body.len] = '\0';
 }

@@ -99,7 +99,9 @@ class S3:
         return None
 
     def uploads(self):
-        return self.boto.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
+        """Keys of uploads that are neither completed nor aborted."""
+        found = self.boto.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
+        return [upload["Key"] for upload in found]
 
     def read(self, key):
         return self.boto.get_object(Bucket=self.bucket, Key=key)["Body"].read()

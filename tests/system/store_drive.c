@@ -159,6 +159,33 @@ static enum sl_err mkdirs(char **word, struct sl_error *err)
     return fs_mkdirs(fs, word[1], err);
 }
 
+// oom PATH LOCAL: the n-th allocation fails, for each n until none does; then
+// all has been read and written
+static enum sl_err oom(char **word, struct sl_error *err)
+{
+    char *write[WORDS] = {"stream", word[1], word[2], "100000", "commit", "-"};
+    char *read[WORDS] = {"map", word[1], word[2]}, dir[2048];
+    char *names[WORDS] = {"list", dir};
+    unsigned refused = 0;
+    enum sl_err rc;
+
+    snprintf(dir, sizeof(dir), "%s", word[1]);
+    *strrchr(dir, '/') = '\0';
+    for (uint64_t n = 1;; n++) {
+        sl_mem_fail_at(n);
+        rc = stream(write, err);
+        if (rc == SL_OK)
+            rc = map(read, err);
+        if (rc == SL_OK)
+            rc = list(names, err);
+        buf_reset(&out);
+        if (!sl_mem_failed())
+            break;
+        refused += rc != SL_OK;
+    }
+    return rc == SL_OK ? buf_appendf(&out, " %u", refused) : rc;
+}
+
 struct racer {
     const char *path;
     unsigned number;
@@ -264,7 +291,7 @@ static const struct {
                 {"get", get},          {"map", map},       {"open", open_it},
                 {"range", range},      {"list", list},     {"stat", look},
                 {"unlink", remove_it}, {"mkdirs", mkdirs}, {"race", race},
-                {"sign", sign}};
+                {"oom", oom},          {"sign", sign}};
 
 static enum sl_err obey(char *line, struct sl_error *err)
 {

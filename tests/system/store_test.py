@@ -431,6 +431,17 @@ def answers_of_any_kind_end_nothing(s3, folder):
 
 
 @with_s3
+def each_allocation_may_fail(s3, folder):
+    """What is written is whole or not there, whichever fails."""
+    store = Store(s3, folder)
+    body = noise(PART + 1000)
+    refused = int(store.ok("oom", f"s3://{s3.bucket}/dir/file", store.file(body))[0])
+    check(refused > 50, f"{refused} allocations failed")
+    check_equal(s3.read("dir/file"), body, "what boto3 reads")
+    store.close()
+
+
+@with_s3
 def tls_is_checked(s3, folder):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=s3", "-addext",
@@ -459,4 +470,5 @@ if __name__ == "__main__":
           keys_of_the_role_are_renewed,
           keys_are_those_of_the_first_that_has_any,
           answers_of_any_kind_end_nothing,
+          each_allocation_may_fail,
           tls_is_checked])
