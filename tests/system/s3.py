@@ -22,7 +22,7 @@ import ssl
 import threading
 
 # S3's own bound is 5 MiB; it has to be set before moto is loaded.
-os.environ.setdefault("S3_UPLOAD_PART_MIN_SIZE", str(1 << 20))
+os.environ.setdefault("S3_UPLOAD_PART_MIN_SIZE", str(64 << 10))
 
 import boto3
 import botocore.auth

@@ -163,7 +163,7 @@ static enum sl_err mkdirs(char **word, struct sl_error *err)
 // all has been read and written
 static enum sl_err oom(char **word, struct sl_error *err)
 {
-    char *write[WORDS] = {"stream", word[1], word[2], "100000", "commit", "-"};
+    char *write[WORDS] = {"stream", word[1], word[2], "50000", "commit", "-"};
     char *read[WORDS] = {"map", word[1], word[2]}, dir[2048];
     char *names[WORDS] = {"list", dir};
     unsigned refused = 0;

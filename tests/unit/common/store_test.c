@@ -94,6 +94,11 @@ TEST(store, the_same_for_the_same_setup)
     struct fs *a = NULL, *b = NULL;
 
     nothing_set();
+    if (!web_known()) { // built without libcurl
+        T_FAILS(SL_ENOTSUP, store_fs(&a, "s3://bucket/a", NULL, &err));
+        T_HAS(err.text, "libcurl");
+        return;
+    }
     T_OK(store_fs(&a, "s3://bucket/a", NULL, t_err()));
     T_OK(store_fs(&b, "s3://another/b", NULL, t_err()));
     T_PTR(a, b);
