@@ -4,8 +4,10 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/mem.h"
 
@@ -150,6 +152,31 @@ static bool perform(struct web *w, const struct web_ask *ask, CURLMcode *code)
     }
 }
 
+// With CURLOPT_NOSIGNAL, OpenSSL's writes into a connection that is gone may
+// raise SIGPIPE. Daemons ignore it; a program that links lib/ may not.
+static void hold_pipe(sigset_t *was, bool *pending)
+{
+    sigset_t pipe, now;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&now);
+    *pending = sigismember(&now, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe, was);
+}
+
+static void drop_pipe(const sigset_t *was, bool pending)
+{
+    const struct timespec none = {0, 0};
+    sigset_t pipe;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (!pending && sigtimedwait(&pipe, NULL, &none) == SIGPIPE)
+        ;
+    pthread_sigmask(SIG_SETMASK, was, NULL);
+}
+
 // It would end so again.
 static bool is_final(CURLcode code)
 {
@@ -209,8 +236,11 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
     struct curl_slist *headers = NULL;
     char said[CURL_ERROR_SIZE] = "";
     CURLMcode code = CURLM_OUT_OF_MEMORY;
+    sigset_t was;
+    bool pending;
 
     *out = (struct web_answer){.body = BUF_INIT, .head = BUF_INIT};
+    hold_pipe(&was, &pending);
     if (make_headers(&headers, ask) && call.c != NULL) {
         set_where(call.c, ask);
         set_what(call.c, ask, headers, &call);
@@ -227,6 +257,7 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
         curl_multi_remove_handle(w->multi, call.c);
     curl_easy_cleanup(call.c);
     curl_slist_free_all(headers);
+    drop_pipe(&was, pending);
     if (buf_reserve(&out->body, 1) != SL_OK)
         no_memory(out);
     else

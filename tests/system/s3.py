@@ -18,7 +18,9 @@ import http.server
 import logging
 import os
 import secrets
+import socket
 import ssl
+import struct
 import threading
 
 # S3's own bound is 5 MiB; it has to be set before moto is loaded.
@@ -70,7 +72,8 @@ class S3:
         self.region, self.tls = region, tls
         self.id, self.secret = "AKIATEST", secrets.token_urlsafe(30)
         self.keys = {self.id: (self.secret, None)}  # id: (secret, token)
-        self.expired, self.asked, self.refused, self.faults = set(), [], [], []
+        self.expired, self.asked, self.refused = set(), [], []
+        self.faults, self.slams = [], []
         self.lock = threading.Lock()
         self.bucket = "sluice-" + secrets.token_hex(4)
 
@@ -82,6 +85,11 @@ class S3:
     def hang_up(self, count, method=None, path="", query=""):
         self.add(count, method, path, query, lambda *_: None)
 
+    def slam(self, count, method="PUT"):
+        """The connection is reset before anybody has read what comes."""
+        with self.lock:
+            self.slams.append(Fault(count, method, "", "", None))
+
     def deafen(self, count, method=None, path="", query=""):
         def act(forward):
             forward()
@@ -91,11 +99,12 @@ class S3:
         with self.lock:
             self.faults.append(Fault(count, method, path, query, act))
 
-    def take_fault(self, method, target):
-        for fault in self.faults:
+    @staticmethod
+    def take(faults, method, target):
+        for fault in faults:
             if fault.matches(method, target):
                 fault.left -= 1
-                return fault.act
+                return fault
         return None
 
     def uploads(self):
@@ -197,9 +206,12 @@ class Door(http.server.BaseHTTPRequestHandler):
     def forward(self, body):
         """(status, headers, body) of moto, which has keys of its own."""
         behind = http.client.HTTPConnection(*self.s3.behind, timeout=60)
+        path, in_name = self.path, f"{self.s3.bucket}."
+        if self.headers["Host"].startswith(in_name):
+            path = f"/{self.s3.bucket}{path}"
         headers = {h: v for h, v in self.headers.items() if h.lower() != "host"}
         headers["Host"] = "%s:%d" % self.s3.behind
-        behind.request(self.command, self.path, body=body, headers=headers)
+        behind.request(self.command, path, body=body, headers=headers)
         answer = behind.getresponse()
         data = answer.read()
         behind.close()
@@ -225,13 +237,19 @@ class Door(http.server.BaseHTTPRequestHandler):
             pass  # whoever asked has gone
 
     def serve(self):
+        with self.s3.lock:
+            if self.s3.take(self.s3.slams, self.command, self.path):
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                           struct.pack("ii", 1, 0))
+                self.close_connection = True
+                return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         with self.s3.lock:
             self.s3.asked.append((self.command, self.path))
-            fault = self.s3.take_fault(self.command, self.path)
+            fault = self.s3.take(self.s3.faults, self.command, self.path)
             wrong = None if fault else self.refuse(body)
             if fault:
-                said = fault(lambda: self.forward(body))
+                said = fault.act(lambda: self.forward(body))
             elif wrong:
                 self.s3.refused.append(wrong)
                 status = 400 if wrong[0] in ("ExpiredToken", "InvalidToken") else 403

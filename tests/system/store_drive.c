@@ -336,6 +336,8 @@ int main(int argc, char **argv)
         printf("%s %s\n", sl_err_name(err.code), err.text);
         return 1;
     }
+    if (getenv("STORE_IN_NAME") != NULL)
+        s3->by_path = false; // as at Amazon's endpoints
     fs = &s3->fs;
     while (getline(&line, &space, stdin) > 0) {
         enum sl_err rc;

@@ -442,6 +442,22 @@ def each_allocation_may_fail(s3, folder):
 
 
 @with_s3
+def the_bucket_may_be_in_the_hosts_name(s3, folder):
+    """As at Amazon's: curl knows that *.localhost is this host."""
+    port = s3.server.server_address[1]
+    store = Store(s3, folder, endpoint=f"http://localhost:{port}", STORE_IN_NAME="yes")
+    path = f"s3://{s3.bucket}/dir/a"
+    store.ok("put", path, store.file(b"x"))
+    check_equal(store.read("get", path), b"x", "what is read")
+    check_equal(store.ok("list", f"s3://{s3.bucket}/dir"), ["a"], "names")
+    check_equal(store.ok("stat", f"s3://{s3.bucket}")[0], "dir", "stat of the bucket")
+    check(all(not target.startswith(f"/{s3.bucket}") for _, target in s3.asked),
+          f"{s3.asked}: the bucket is in the path")
+    check_equal(s3.refused, [], "refused requests")
+    store.close()
+
+
+@with_s3
 def tls_is_checked(s3, folder):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=s3", "-addext",
@@ -453,6 +469,13 @@ def tls_is_checked(s3, folder):
         trusting.ok("put", path, trusting.file(b"x"))
         trusting.close()
         check_equal(safe.read("file"), b"x", "what boto3 reads")
+        # To write into a connection that is gone is no signal.
+        large = noise(8 << 20)
+        patient = Store(safe, folder, part=16 << 20, AWS_CA_BUNDLE=str(folder / "cert"))
+        safe.slam(2)
+        patient.ok("put", path, patient.file(large))
+        check_equal(safe.read("file"), large, "what boto3 reads")
+        patient.close()
         careful = Store(safe, folder)
         careful.fails("SL_EIO", ("get", path, folder / "x"), "certificate")
         careful.close()
@@ -470,5 +493,6 @@ if __name__ == "__main__":
           keys_of_the_role_are_renewed,
           keys_are_those_of_the_first_that_has_any,
           answers_of_any_kind_end_nothing,
+          the_bucket_may_be_in_the_hosts_name,
           each_allocation_may_fail,
           tls_is_checked])
