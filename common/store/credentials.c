@@ -108,7 +108,11 @@ static enum sl_err find(const struct credentials *c, struct credential *out,
     rc = credential_from_container(out, err);
     if (rc == SL_ENOENT)
         rc = credential_from_machine(out, err);
-    if (rc == SL_ENOENT)
+    if (rc == SL_ENOENT && c->key.expires_s != 0)
+        rc = sl_fail(err, SL_EUNAVAIL,
+                     "the keys for S3 are over, and the container or machine "
+                     "that gave them gives no others now");
+    else if (rc == SL_ENOENT)
         rc = sl_fail(err, SL_EAUTH,
                      "no keys for S3: neither AWS_ACCESS_KEY_ID and "
                      "AWS_SECRET_ACCESS_KEY are set, nor is there a file "

@@ -19,7 +19,7 @@
 // Threads  any; one renews, the others wait for it.
 // Memory   credentials_free; a key: credential_release, which wipes it.
 // Errors   SL_EAUTH says what was looked for where; SL_EUNAVAIL: a service did
-//          not answer.
+//          not answer, or gives none any more.
 #ifndef COMMON_STORE_CREDENTIALS_H
 #define COMMON_STORE_CREDENTIALS_H
 

@@ -332,6 +332,16 @@ def keys_of_the_role_are_renewed(s3, folder):
         s3.expired.add("ASIATHIRD")
         store.fails("SL_EAUTH", ("get", path, folder / "x"), "ExpiredToken")
         store.close()
+        clouds.set("keys", keys_of_a_role(s3, "ASIALAST", 0))
+        hurried = Store(s3, folder, patience_ms=300, keys=False,
+                        AWS_EC2_METADATA_DISABLED="",
+                        AWS_EC2_METADATA_SERVICE_ENDPOINT=clouds.url)
+        hurried.ok("put", path, hurried.file(b"by a role"))
+        clouds.set("keys", None)
+        hurried.fails("SL_EUNAVAIL", ("get", path, folder / "x"), "gives no others now")
+        clouds.set("keys", keys_of_a_role(s3, "ASIALAST", 0))
+        check_equal(hurried.read("get", path), b"by a role", "what is read")
+        hurried.close()
 
 
 @with_s3
